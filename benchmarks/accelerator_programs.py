@@ -27,7 +27,7 @@ from benchmarks.training_programs import gradient_program, sampling_programs
 from simlab.llm.training.computed import Computed
 from simlab.problems import linear_softmax, prompt_bank, tree
 from simlab.problems.base import Problem
-from simlab.simulator.call import Call, computing, fills_groups, learners_of
+from simlab.simulator.call import Call, computing, make_learners, pads_groups
 from simlab.simulator.learner import Learner
 from simlab.simulator.memory import batch_size
 from simlab.simulator.settings import Settings
@@ -54,16 +54,16 @@ def step_of(name: str, problem: Problem, settings: Settings, must_move: int | No
     with computing(settings, None):
         call = Call(problem, [settings] * runs, list(range(runs)), np.array([STEPS]), None)
         inputs = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), call.inputs(call.storage, call.laid)
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), call.inputs(call.storage, call.loaded)
         )
 
         def learners(inputs: Inputs) -> Any:
-            return learners_of(call.static, call.storage, inputs, are_filled_up=fills_groups(call.static))
+            return make_learners(call.static, call.storage, inputs, are_padded=pads_groups(call.static))
 
         def step(inputs: Inputs, index: jax.Array, state: Any) -> Any:
-            return learners(inputs).all(lambda one, state: one.step(index, state))(state)
+            return learners(inputs).map(lambda learner, state: learner.step(index, state))(state)
 
-        state = jax.eval_shape(lambda inputs: learners(inputs).all(Learner.start)(), inputs)
+        state = jax.eval_shape(lambda inputs: learners(inputs).map(Learner.start)(), inputs)
         traced = jax.jit(step, donate_argnums=2).trace(inputs, jax.ShapeDtypeStruct((), jnp.int32), state)
     kept = [True] * (len(jax.tree.leaves(inputs)) + 1) + [False] * len(jax.tree.leaves(state))
     return Program(name, runs, traced, kept, must_move and must_move * runs)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from simlab.simulator.devices import devices_by, platform_of
-from simlab.simulator.groups import GROUP_TO_ACTIONS, LEAST_GROUP
+from simlab.simulator.draw import GROUP_TO_ACTIONS, LEAST_GROUP
 from simlab.simulator.memory import batch_size, needed_bytes
 from simlab.simulator.multinomial import LARGEST_MEAN
 from simlab.simulator.runner import run

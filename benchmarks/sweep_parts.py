@@ -40,7 +40,7 @@ def part_of(kind: str, storage: str, group_size: int) -> str:
 
 
 class Parts:
-    """Processor seconds of the parts of a process, told by ``call.kept``, which every program comes from."""
+    """Processor seconds of the parts of a process, told by ``call.cached``, which every program comes from."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -58,14 +58,13 @@ class Parts:
 
         return call
 
-    def kept(self, kept: Callable[..., Any]) -> Callable[..., Any]:
-        """``kept``, its compilations and the calls of its programs timed."""
+    def cached(self, cached: Callable[..., Any]) -> Callable[..., Any]:
+        """``cached``, its compilations and the calls of its programs timed."""
 
         def timed(key: tuple[Any, ...], compile_it: Callable[[], Any]) -> Any:
             _, static, storage, *_ = key
             made, run = (part_of(kind, storage.name, static.group_size) for kind in ("made", "run"))
-            program = kept(key, self.timed_compilation(made, compile_it))
-            return program._replace(call=self.timed(run, program.call))
+            return self.timed(run, cached(key, self.timed_compilation(made, compile_it)))
 
         return timed
 
@@ -92,7 +91,7 @@ def sweep(options: Sequence[str]) -> Seconds:
     from simlab.simulator import call, compiled  # noqa: PLC0415
 
     parts = Parts()
-    timed = mock.patch.object(call, "kept", parts.kept(compiled.kept))
+    timed = mock.patch.object(call, "cached", parts.cached(compiled.cached))
     with timed, contextlib.redirect_stdout(io.StringIO()):
         code = cli.main(["sweep", *options])
     if code:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 import simlab
 from simlab.plotting import STYLE
 from simlab.simulator.groups import Listed
-from simlab.simulator.storage import DENSE
+from simlab.simulator.policy import softmax
 from simlab.theory import closed_form, masses
 
 CONFIGURATION = {
@@ -50,7 +50,7 @@ def _logit_change(method: str, p: np.ndarray, counts: np.ndarray, right: np.ndar
     """(N,) the change of the logits by one group, per learning rate."""
     drawn = np.repeat(np.arange(len(p)), counts)
     weights = simlab.advantages(method, right[drawn].astype(float))
-    policy = DENSE.softmax(jnp.log(jnp.asarray(p)), jnp.asarray(1.0), None)
+    policy = softmax(jnp.log(jnp.asarray(p)), jnp.asarray(1.0))
     coefficients, no_candidates = jnp.asarray(weights)[:, None, None], jnp.zeros(0, int)
     return np.asarray(policy.score_gradient(coefficients, Listed(jnp.asarray(drawn)), no_candidates, "simulator"))
 

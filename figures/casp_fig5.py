@@ -45,7 +45,11 @@ METHODS: dict[str, dict[str, Any]] = {
 SHOWN_SEED = 0
 STYLES = {"GRPO": ("C0", "o"), "+ entropy": ("C1", "^"), "CaSP": ("C2", "s")}
 NODE_LOGP = Metric(
-    "node_logp", "log-probability of each action at each node", POLICY, lambda one: one.own.logp, ("node", "action")
+    "node_logp",
+    "log-probability of each action at each node",
+    POLICY,
+    lambda view: view.token_policy.logp,
+    ("node", "action"),
 )
 
 

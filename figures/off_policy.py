@@ -3,8 +3,8 @@
     python -m figures.off_policy     (minutes: computes what is kept here)
     simlab figures off_policy        (draws it)
 
-Every number is exact, by enumeration (``simlab.simulator.off_policy``), of one step on all prompts at one policy; the
-seeds are runs of plain GRPO that lead to it, under the settings of the preset ``lag``.
+Every number is exact, by enumeration (``figures.shared.off_policy_moments``), of one step on all prompts at one policy;
+the seeds are runs of plain GRPO that lead to it, under the settings of the preset ``lag``.
 """
 
 from collections.abc import Callable
@@ -22,15 +22,22 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, mean_and_error, rounded
 from figures.shared.end_labels import end_labels
+from figures.shared.off_policy_moments import (
+    Correction,
+    Outcomes,
+    enumerate_outcomes,
+    gradient_moments,
+    on_policy,
+    speed,
+)
 from simlab.arms import parse
 from simlab.identity import commit, versions
 from simlab.plotting import STYLE
 from simlab.problems import Problem, problem
 from simlab.simulator.learner import Learner
-from simlab.simulator.mismatch import seen_by
-from simlab.simulator.off_policy import Correction, Outcomes, enumerated, estimate, of_policy, speed
+from simlab.simulator.mismatch import sampler_logits
 from simlab.simulator.settings import Settings
-from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.storage import DENSE, StoredProblem
 from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "off_policy.json"
@@ -83,7 +90,7 @@ def trajectory(of: Problem, rate: float, seed: int) -> Float[Array, "step ..."]:
     """The parameters at the starts of the steps of a run that draws by itself."""
     settings = Settings(METHOD, GROUP_SIZE, "sgd", {"learning_rate": rate}, dtype="float64", storage="dense")
     traced = jax.tree.map(lambda value: jnp.asarray(value, "float64"), settings.traced)
-    stored = Stored(DENSE.laid_out(of, "float64"), DENSE, None)
+    stored = StoredProblem(DENSE.load(of, "float64"), DENSE, None)
     learner = Learner(settings.static, stored, jax.random.key(seed, impl="threefry2x32"), traced)
 
     def one(state: Any, index: Array) -> tuple[Any, Array]:
@@ -97,8 +104,8 @@ def measured(of: Problem, corrections: dict[str, Correction]) -> Callable[[Array
     method, target = parse(METHOD).build(), jnp.atleast_2d(jnp.asarray(of.target))
 
     def one(outcomes: Outcomes, target: Array) -> dict[str, dict[str, Array]]:
-        exact = estimate(of_policy(outcomes), method, GROUP_SIZE, Correction())
-        found = {name: estimate(outcomes, method, GROUP_SIZE, own) for name, own in corrections.items()}
+        exact = gradient_moments(on_policy(outcomes), method, GROUP_SIZE, Correction())
+        found = {name: gradient_moments(outcomes, method, GROUP_SIZE, own) for name, own in corrections.items()}
         return {
             name: {
                 "squared_bias": jnp.sum((own.mean - exact.mean) ** 2),
@@ -115,7 +122,7 @@ def measured(of: Problem, corrections: dict[str, Correction]) -> Callable[[Array
     def of_all(logits: Array, sampled: Array) -> dict[str, dict[str, Array]]:
         sums: dict[str, dict[str, Array]] = {}
         for prompt in range(of.prompts):
-            row = one(enumerated(of, logits[prompt], sampled[prompt], prompt), target[prompt])
+            row = one(enumerate_outcomes(of, logits[prompt], sampled[prompt], prompt), target[prompt])
             sums = row if not sums else jax.tree.map(jnp.add, sums, row)
         return {name: _ratios(own, of.prompts) for name, own in sums.items()}
 
@@ -164,7 +171,7 @@ def computed() -> dict[str, Any]:
                 [[moments(now, then) for then in each] for now, each in zip(logits, older, strict=True)]
             )
             if name == "bank":
-                seen = [[seen_by(logits=now, **sampler) for sampler in SAMPLERS.values()] for now in logits]
+                seen = [[sampler_logits(logits=now, **sampler) for sampler in SAMPLERS.values()] for now in logits]
                 found["bank-sampler"] = condensed(
                     [[moments(now, then) for then in each] for now, each in zip(logits, seen, strict=True)]
                 )
@@ -174,7 +181,7 @@ def computed() -> dict[str, Any]:
 
 def solve_rate(of: Problem, logits: Array) -> float:
     """The mean probability of a correct rollout."""
-    each = [enumerated(of, own, own, prompt) for prompt, own in enumerate(logits)]
+    each = [enumerate_outcomes(of, own, own, prompt) for prompt, own in enumerate(logits)]
     return float(np.mean([float(outcomes.p @ outcomes.correct) for outcomes in each]))
 
 

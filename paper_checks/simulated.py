@@ -14,7 +14,7 @@ from simlab.simulator.groups import Listed
 from simlab.simulator.learner import Learner
 from simlab.simulator.sampling import draw
 from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
-from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.storage import DENSE, StoredProblem
 
 SEEDS = 20_000
 
@@ -83,7 +83,7 @@ def simulated_step(
         given = {"logits": logits, "correct": members, "target": members}
         # Nothing is checked: some claims are of policies of which no rollout is correct, or of one reward for all.
         problem = custom().replaced(**given, reward_correct=rewards[0], reward_incorrect=rewards[1])
-        laid = DENSE.laid_out(problem, settings.dtype)
+        laid = DENSE.load(problem, settings.dtype)
         traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
         actions, after = _first_step(settings.static, jax.random.split(jax.random.key(seed), seeds), laid, traced)
         return Steps(
@@ -130,7 +130,7 @@ def simulated_head_change(
     logits, rows, members = (np.array(values, dtype=float) for values in (policies, features, correct))
     weights = (np.linalg.pinv(rows) @ (temperature * np.log(logits))).T
     with jax.enable_x64(True):
-        laid = DENSE.laid_out(LinearSoftmax(weights, rows, members > 0, members > 0), settings.dtype)
+        laid = DENSE.load(LinearSoftmax(weights, rows, members > 0, members > 0), settings.dtype)
         traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
         _, after = _first_step(settings.static, jax.random.split(jax.random.key(seed), seeds), laid, traced)
         return np.asarray(after - weights)
@@ -153,11 +153,11 @@ def _first_step(
     """Groups of the first prompt and parameters after the first step; compiled once for all numbers of one shape."""
 
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
-        learner = Learner(settings, Stored(problem, DENSE, DENSE.first_places(problem)), key, traced)
+        learner = Learner(settings, StoredProblem(problem, DENSE, None), key, traced)
         state = learner.step(jnp.int32(0), learner.start())
         groups = state.last.groups
         assert isinstance(groups, Listed)  # only the largest are counted
-        return groups.places[0], state.parameters
+        return groups.slots[0], state.parameters
 
     return jax.vmap(one)(keys)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from simlab.estimators import advantages, chain, estimator
     from simlab.methods import Method, method
     from simlab.rollouts import Rollouts
-    from simlab.simulator.api import simulate
+    from simlab.simulator.runner import simulate
     from simlab.simulator.settings import Settings
     from simlab.sweeps.api import sweep
 
@@ -47,7 +47,7 @@ _LAZY = {
     "estimators": "simlab.estimators",
     "method": "simlab.methods:method",
     "problems": "simlab.problems",
-    "simulate": "simlab.simulator.api:simulate",
+    "simulate": "simlab.simulator.runner:simulate",
     "surrogates": "simlab.surrogates",
     "sweep": "simlab.sweeps.api:sweep",
     "theory": "simlab.theory",

@@ -10,7 +10,6 @@ from jax import export
 from simlab.problems import anchored, linear_softmax, prompt_bank
 from simlab.simulator import runner
 from simlab.simulator.call import Call, computing
-from simlab.simulator.compiled import Compiled
 from simlab.simulator.devices import devices_by
 from simlab.simulator.settings import Settings
 
@@ -31,7 +30,7 @@ def exported(problem, settings):
         program = jax.jit(program)  # one object, which is traced once
         found[name, type(storage).__name__] = export.export(program, platforms=ACCELERATORS)(*arguments).platforms
         done = ended(program.trace(*arguments).out_info)
-        return Compiled(lambda *own: done, 0)
+        return lambda *own: done
 
     def ended(shapes):
         """What a program returns: all zeros, but for runs that are at their end, or the choice of sparse steps."""
@@ -39,7 +38,7 @@ def exported(problem, settings):
         return done._replace(step=STEPS[-1]) if hasattr(done, "step") else jnp.ones_like(done)
 
     devices = devices_by(1)[0] if settings.storage == "sharded" else None
-    with patch.object(Call, "_kept", export_it), computing(settings, devices):
+    with patch.object(Call, "_cached", export_it), computing(settings, devices):
         runner.records(Call(problem, [settings] * 2, [0, 1], STEPS, devices))
     return found
 

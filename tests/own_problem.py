@@ -8,7 +8,7 @@ import numpy as np
 
 from simlab.errors import check_range, check_whole
 from simlab.problems import Problem, register
-from simlab.simulator.metrics import EVERY_STEP, POLICY, USUAL, Metric
+from simlab.simulator.metrics import EVERY_STEP, POLICY, USUAL_METRICS, Metric
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +45,12 @@ class Ring(Problem):
     def metrics(self):
         """What is recorded: the usual, and two quantities more."""
         arc_mass = Metric(
-            "arc_mass", "probability of each arc", POLICY, lambda one: self.arcs @ one.policy.p, dimensions=("arc",)
+            "arc_mass", "probability of each arc", POLICY, lambda view: self.arcs @ view.policy.p, dimensions=("arc",)
         )
         signal = Metric(
             "signal", "mean |A| since the last record", EVERY_STEP, lambda batch: jnp.mean(jnp.abs(batch.advantages))
         )
-        return (*USUAL, arc_mass, signal)
+        return (*USUAL_METRICS, arc_mass, signal)
 
     def labels(self):
         """What the entries of the dimension that only this problem has are called."""

@@ -25,13 +25,13 @@ from own_problem import Ring, ring
 
 from simlab.arms import parse
 from simlab.problems import Interference, LinearSoftmax, Problem, PromptBank, Tree, anchored, custom, interference
-from simlab.simulator.call import fills_groups
+from simlab.simulator.call import pads_groups
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import Lumped
-from simlab.simulator.recording import record
 from simlab.simulator.settings import Settings
-from simlab.simulator.state import State
-from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.state import LearnerState
+from simlab.simulator.storage import DENSE, StoredProblem
+from simlab.simulator.trajectory import record
 
 # Problems
 
@@ -432,33 +432,33 @@ class Bench:
         self.group_size, self.static = settings.group_size, settings.static
         self.storage = Lumped(PLACES) if storage == "lumped" else DENSE
         self.problem = problem_of(row, kind)
-        self.filled = fills_groups(self.static)
+        self.filled = pads_groups(self.static)
         if self.filled:
             self.static = dataclasses.replace(self.static, group_size=self.group_size + FILLED)
         self.traced = settings.traced
 
     def arrays(self) -> tuple[Any, Any, Any]:
         """The problem, its places and the floats on the device."""
-        laid = self.storage.laid_out(self.problem, self.dtype)
+        laid = self.storage.load(self.problem, self.dtype)
         traced = jax.tree.map(lambda value: jnp.asarray(value, self.dtype), self.traced)
         lumped = isinstance(self.storage, Lumped)
-        return laid, self.storage.first_places(self.problem.by_classes() if lumped else self.problem), traced
+        return laid, self.storage.initial_slots(self.problem.by_classes() if lumped else self.problem), traced
 
     def learner(self, problem: Any, places: Any, traced: Any, key: Any) -> Learner:
         present = jnp.arange(self.static.group_size) < self.group_size if self.filled else None
-        return Learner(self.static, Stored(problem, self.storage, places), key, traced, present)
+        return Learner(self.static, StoredProblem(problem, self.storage, places), key, traced, present)
 
     def run(self, seed: int, steps: int) -> Run:
         """A run, recorded after each step."""
 
         def one(learner: Learner, state: Any, index: Any) -> Any:
-            before = learner.begun(state)
+            before = learner.begin_window(state)
             after, keys, prompts, drawn = learner.draw(index, before)
             batch, memory = learner.weigh(keys, prompts, drawn, after)
-            after = learner.learn(batch, after._replace(memory=memory))
-            start = learner.before_last_step(before.parameters, before.places, after)
+            after = learner.ascend(batch, after._replace(memory=memory))
+            start = learner.align(before.parameters, before.slots, after)
             row = record(learner, start, after, jnp.int32(1))
-            return after, (prompts, drawn.groups.places, batch.rollouts.noise, after.parameters, after.places, row)
+            return after, (prompts, drawn.groups.slots, batch.rollouts.noise, after.parameters, after.slots, row)
 
         def all_steps(key: Any, *arrays: Any) -> Any:
             learner = self.learner(*arrays, key)
@@ -474,20 +474,20 @@ class Bench:
         parameters: np.ndarray = self.states_after(prompts, places).parameters
         return parameters
 
-    def states_after(self, prompts: Any, places: Any) -> State:
+    def states_after(self, prompts: Any, places: Any) -> LearnerState:
         """The states after a first step on each of n batches."""
 
-        def one(arrays: Any, prompts: Any, places: Any) -> State:
+        def one(arrays: Any, prompts: Any, places: Any) -> LearnerState:
             learner = self.learner(*arrays, key_of(0))
             state, keys, _, drawn = learner.draw(jnp.int32(0), learner.start())
             policies = learner.policies(state, prompts)
-            drawn = drawn._replace(policies=policies, groups=drawn.groups._replace(places=places))
+            drawn = drawn._replace(policies=policies, groups=drawn.groups._replace(slots=places))
             batch, memory = learner.weigh(keys, prompts, drawn, state)
-            return learner.learn(batch, state._replace(memory=memory))
+            return learner.ascend(batch, state._replace(memory=memory))
 
         with jax.enable_x64(self.dtype == "float64"):
             given = (jnp.asarray(values, jnp.int32) for values in (prompts, places))
-            states: State = jax.tree.map(np.asarray, jax.jit(jax.vmap(one, (None, 0, 0)))(self.arrays(), *given))
+            states: LearnerState = jax.tree.map(np.asarray, jax.jit(jax.vmap(one, (None, 0, 0)))(self.arrays(), *given))
             return states
 
     def first_steps(self, seeds: int) -> Run:
@@ -497,7 +497,7 @@ class Bench:
             learner = self.learner(*arrays, key_of(seed))
             after, _, prompts, drawn = learner.draw(jnp.int32(0), learner.start())
             after = learner.step(jnp.int32(0), learner.start())
-            return prompts, drawn.groups.places, after.parameters, after.places
+            return prompts, drawn.groups.slots, after.parameters, after.slots
 
         with jax.enable_x64(self.dtype == "float64"):
             numbers = jnp.arange(seeds, dtype=jnp.uint32)

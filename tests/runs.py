@@ -11,10 +11,10 @@ from naive_simulator import Setting
 
 from simlab.problems import Categorical, custom
 from simlab.simulator.learner import Learner
-from simlab.simulator.metrics import OF_ASCENTS
+from simlab.simulator.metrics import ASCENT_METRICS
 from simlab.simulator.sampling import draw
 from simlab.simulator.settings import Settings
-from simlab.simulator.storage import DENSE, Dense, Stored
+from simlab.simulator.storage import DENSE, Dense, StoredProblem
 
 ADAM = {"learning_rate": 0.1, "b1": 0.8, "b2": 0.95, "eps": 1e-5}
 CANDIDATES = {
@@ -55,7 +55,7 @@ def settings(setting: Setting, dtype: str = "float64", **others: Any) -> Setting
 def arrays(setting: Setting, dtype: str) -> tuple[Any, Any]:
     """The problem and the floats on the device; to be called with 64-bit types enabled if ``dtype`` needs them."""
     traced = jax.tree.map(lambda value: jnp.asarray(value, dtype), settings(setting, dtype).traced)
-    return DENSE.laid_out(problem(setting), dtype), traced
+    return DENSE.load(problem(setting), dtype), traced
 
 
 def run_key(seed: int) -> jax.Array:
@@ -67,7 +67,9 @@ def learner(  # noqa: PLR0917
     setting: Setting, dtype: str, laid: Any, traced: Any, key: jax.Array, storage: Dense = DENSE, places: Any = None
 ) -> Learner:
     """The learner of a run, in dense storage unless another is given with its first places."""
-    return Learner(settings(setting, dtype, storage=storage.name).static, Stored(laid, storage, places), key, traced)
+    return Learner(
+        settings(setting, dtype, storage=storage.name).static, StoredProblem(laid, storage, places), key, traced
+    )
 
 
 @functools.partial(jax.jit, static_argnums=3)
@@ -104,6 +106,6 @@ def assert_records(rows, run, place, expected):
     Those of gradient steps are compared in test_problem_contract.py.
     """
     expected = {metric: value for metric, value in expected.items() if np.size(value)}
-    assert rows.keys() - {metric.name for metric in OF_ASCENTS} == expected.keys()
+    assert rows.keys() - {metric.name for metric in ASCENT_METRICS} == expected.keys()
     for metric, value in expected.items():
         np.testing.assert_allclose(rows[metric][run, place], value, rtol=0, atol=1e-9, err_msg=metric)

@@ -49,7 +49,7 @@ def walk(setting, dtype, storage, steps, arrays):
 
     def step(state, index):
         state = learner.step(index, state)
-        return state, state.last.groups.places[0]
+        return state, state.last.groups.slots[0]
 
     state, groups_drawn = jax.lax.scan(step, learner.start(), jnp.arange(steps, dtype=jnp.int32))
     return groups_drawn, state.parameters
@@ -66,9 +66,9 @@ def drawn_and_learnt(setting, dtype, steps, shards):
             )
             return tuple(np.asarray(values) for values in found)
         storage = Sharded(problem.actions, devices_by(shards)[0])
-        laid = storage.laid_out(problem, dtype)
+        laid = storage.load(problem, dtype)
         run = jax.shard_map(
-            lambda laid, traced: walk(setting, dtype, storage, steps, (storage.joined(laid), traced)),
+            lambda laid, traced: walk(setting, dtype, storage, steps, (storage.join(laid), traced)),
             mesh=storage.mesh,
             in_specs=(storage.specs(laid), EVERYWHERE),
             out_specs=(EVERYWHERE, jax.sharding.PartitionSpec(MESH_AXIS)),
@@ -88,24 +88,21 @@ def all_drawn_and_learnt(setting, dtype, steps, counts):
 def taken(problem, settings, shards):
     """Bytes that a run takes of each device, and how many numbers the largest array of its program has."""
     call = Call(problem, [settings], [SEED], STEPS, devices_by(shards)[0])
-    code = call.compiled(call.storage, None)
-    shapes = re.findall(r"\w+\[([\d,]+)\]", code.call.as_text())
-    return code.memory, max(math.prod(map(int, shape.split(","))) for shape in shapes)
+    program = call.compiled(call.storage, None)
+    usage, shapes = program.memory_analysis(), re.findall(r"\w+\[([\d,]+)\]", program.as_text())
+    used = usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes
+    return used, max(math.prod(map(int, shape.split(","))) for shape in shapes)
 
 
 def room(problem, settings, counts):
-    """By number of devices what is ``taken``, and of the host; and over how many of some memory a run is spread."""
+    """By number of devices what is ``taken``; and over how many of some memory a run is spread."""
     settings = dataclasses.replace(settings, dtype="float32", storage="sharded")
     needs = {shards: taken(problem, settings, shards) for shards in counts}
-    arrays = memory.host_bytes(problem, settings)
-    of_the_host = {
-        shards: memory.needed_bytes(problem, settings, STEPS, devices=devices_by(shards)[0]) - arrays
-        for shards in counts
-    }
-    whole = needs[1][0]
-    rooms = (whole, whole - 1, 0.6 * whole, needs[counts[-1]][0], needs[counts[-1]][0] - 1)
+    forecasts = [memory.device_bytes(problem, settings, int(STEPS[-1]), devices_by(shards)[0]) for shards in counts]
+    alone, least = forecasts[0], forecasts[-1]
+    rooms = (alone, alone - 1, 0.6 * alone, least, least - 10)
     chosen = [shards_chosen(problem, settings, int(own)) for own in rooms]
-    return {"taken": needs, "of_the_host": of_the_host, "chosen": chosen}
+    return {"taken": needs, "chosen": chosen}
 
 
 def shards_chosen(problem, settings, own_memory):

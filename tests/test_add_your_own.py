@@ -15,7 +15,7 @@ from simlab.arms import parse
 from simlab.estimators import Estimator
 from simlab.methods import Method, focal
 from simlab.problems import anchored
-from simlab.simulator.api import simulate
+from simlab.simulator.runner import simulate
 from simlab.surrogates import ppo_clip, surrogate
 from simlab.theory import masses
 

@@ -17,14 +17,13 @@ import simlab
 from simlab.arms import parse
 from simlab.estimators import center, chain
 from simlab.problems import custom, interference, prompt_bank
-from simlab.simulator.allocation import ALLOCATIONS, group_sizes, most_learnable, stopped
-from simlab.simulator.api import simulate
+from simlab.simulator.allocation import ALLOCATIONS, first_active, group_sizes, most_learnable, sizes_by_rounds
 from simlab.simulator.checks import check
 from simlab.simulator.costs import resolved
 from simlab.simulator.learner import Learner
-from simlab.simulator.rounds import first_active
+from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
-from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.storage import DENSE, StoredProblem
 from simlab.sweeps import Budget
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -41,7 +40,7 @@ def learner_of(problem, method="grpo+reinforce", *, seed=0, **settings):
     """A learner of one seed in dense storage, in float64 so that loops agree to the last digits."""
     settings = Settings(method, **PLAIN | {"dtype": "float64", "storage": "dense"} | settings)
     check(problem, settings)
-    stored = Stored(DENSE.laid_out(problem.listed(), "float64"), DENSE, None)
+    stored = StoredProblem(DENSE.load(problem.listed(), "float64"), DENSE, None)
     key = jax.random.key(seed, impl="threefry2x32")
     return Learner(settings.static, stored, key, jax.tree.map(jnp.asarray, settings.traced))
 
@@ -133,7 +132,7 @@ def by_rounds(outcomes, mean, round_size):
 @pytest.mark.parametrize(("mean", "round_size", "room"), [(3, 2, 5), (4, 3, 5), (2, 2, 5)])
 def test_rounds_by_enumeration_of_all_outcomes_of_two_prompts(mean, round_size, room):
     outcomes = np.array(list(itertools.product([False, True], repeat=2 * room))).reshape(-1, 2, room)
-    found = jax.vmap(lambda own: stopped(own, mean, round_size))(jnp.asarray(outcomes))
+    found = jax.vmap(lambda own: sizes_by_rounds(own, mean, round_size))(jnp.asarray(outcomes))
     assert found.tolist() == [by_rounds(own.tolist(), mean, round_size) for own in outcomes]
     assert (found.sum(axis=1) == 2 * mean).all()
 
@@ -142,7 +141,7 @@ def test_stopping_at_success_biases_the_mean_reward_upwards():
     """By enumeration, p = 1/4 beside a prompt that never succeeds and takes what is left: E[mean] is above p."""
     p, mean = 0.25, 0.0
     for own in itertools.product([False, True], repeat=4):
-        size = int(stopped(jnp.array([own, [False] * 4]), 3, 2)[0])
+        size = int(sizes_by_rounds(jnp.array([own, [False] * 4]), 3, 2)[0])
         mean += math.prod(p if one else 1 - p for one in own) * sum(own[:size]) / size
     # Both outcomes at once: 6/16. Two right: 1/16, and of the two rounds on 1. None right: 9/16, then two more.
     assert mean == pytest.approx(6 / 16 * 1 / 2 + 1 / 16 * 5 / 8 + 9 / 16 * 1 / 8)
@@ -200,10 +199,10 @@ def stepped(learner, index, state):
 def drawn_by_loops(learner, index, state):
     """The groups of a step as lists of actions, by prompt, in the order of the batch."""
     prompts, groups = drawing(learner, jnp.int32(index), state)
-    present = np.ones(groups.places.shape, bool) if groups.present is None else np.asarray(groups.present)
+    present = np.ones(groups.slots.shape, bool) if groups.present is None else np.asarray(groups.present)
     return {
         int(m): [int(a) for a, there in zip(own, own_present, strict=True) if there]
-        for m, own, own_present in zip(prompts, groups.places, present, strict=True)
+        for m, own, own_present in zip(prompts, groups.slots, present, strict=True)
     }
 
 
@@ -230,7 +229,7 @@ def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
 def weighing(learner, index, state):
     state, keys, prompts, drawn = learner.draw(index, state)
     batch, _ = learner.weigh(keys, prompts, drawn, state)
-    return prompts, drawn.groups.places, batch.rollouts.mask
+    return prompts, drawn.groups.slots, batch.rollouts.mask
 
 
 def test_groups_that_grow_by_rounds_are_learned_from_by_loops(double):

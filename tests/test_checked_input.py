@@ -15,8 +15,7 @@ from simlab.errors import InputError
 from simlab.estimators import center
 from simlab.methods import Method, method
 from simlab.problems import Categorical, anchored, custom, linear_softmax, prompt_bank, tree
-from simlab.simulator.api import simulate
-from simlab.simulator.runner import run
+from simlab.simulator.runner import run, simulate
 from simlab.simulator.settings import Settings
 from simlab.surrogates import Surrogate, ppo_clip
 from simlab.sweeps import Sweep

@@ -20,13 +20,14 @@ from simlab.estimators import REGISTRY
 from simlab.methods import method
 from simlab.problems import anchored, custom, prompt_bank
 from simlab.simulator import multinomial as module
-from simlab.simulator.groups import OF_EQUAL_ROLLOUTS, Counted, Listed, counts_suffice, different
+from simlab.simulator.draw import EQUAL_ROLLOUT_NEEDS, counts_suffice
+from simlab.simulator.groups import Counted, Listed, distinct_rollouts
 from simlab.simulator.learner import Learner
-from simlab.simulator.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
+from simlab.simulator.multinomial import LARGEST_MEAN, last_count, multinomial, poisson_pairs, split_means
+from simlab.simulator.primitives import threefry
 from simlab.simulator.settings import Settings
-from simlab.simulator.state import Drawn
-from simlab.simulator.storage import DENSE, Stored
-from simlab.simulator.threefry import threefry
+from simlab.simulator.state import Samples
+from simlab.simulator.storage import DENSE, StoredProblem
 
 DTYPES = ("float32", "float64")
 MOST = ("float32", pytest.param("float64", marks=pytest.mark.slow))  # compiling takes most of the time
@@ -119,7 +120,7 @@ def test_one_action_with_all_the_weight_has_all_the_counts(actions, group_size):
 def test_cells_share_the_means_of_their_actions(weights, size):
     means = jnp.asarray(0.95 * size * weights / weights.sum(), jnp.float32)
     slots = math.ceil(size / LARGEST_MEAN)
-    of_cells, owners = cells(means, slots)
+    of_cells, owners = split_means(means, slots)
     of_cells, actions = np.asarray(of_cells, np.float64).reshape(-1), len(weights)
     assert len(owners) == slots
     assert of_cells.max() <= LARGEST_MEAN
@@ -178,13 +179,15 @@ def test_a_group_known_by_its_counts_says_of_its_rollouts_what_a_list_of_them_sa
         assert counted.number(marks, jnp.asarray(values)) == values[actions].sum()
         assert jnp.sum(marks) == values[actions].sum()
     assert counted.total(jnp.asarray(share)) == share.sum()
-    first_and_last = different(Counted(counted.counts[None], counted.correct[None]), jnp.asarray(share)[None])
+    first_and_last = distinct_rollouts(Counted(counted.counts[None], counted.correct[None]), jnp.asarray(share)[None])
     np.testing.assert_array_equal(first_and_last, share[None, [0, -1]])
     listed = Listed(jnp.asarray(actions)[None])
-    np.testing.assert_array_equal(different(listed, jnp.asarray(share)[None]), share[None])
+    np.testing.assert_array_equal(distinct_rollouts(listed, jnp.asarray(share)[None]), share[None])
 
 
-@pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.build().needs <= OF_EQUAL_ROLLOUTS])
+@pytest.mark.parametrize(
+    "name", [name for name, entry in REGISTRY.items() if entry.build().needs <= EQUAL_ROLLOUT_NEEDS]
+)
 def test_estimators_that_counts_may_feed_weigh_equal_rollouts_equally(name):
     rewards = np.random.default_rng(4).permutation(np.arange(31) < 11).astype(float)[None]
     chosen = estimator(name)
@@ -207,16 +210,16 @@ ADAM = {"optimizer": "adam", "optimizer_parameters": {"learning_rate": 0.05, "ep
 
 def learners(problem, settings):
     """What makes the learner of a key; to be called with 64-bit types enabled if the settings need them."""
-    laid = DENSE.laid_out(problem, settings.dtype)
+    laid = DENSE.load(problem, settings.dtype)
     traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
-    return lambda key: Learner(settings.static, Stored(laid, DENSE, None), key, traced)
+    return lambda key: Learner(settings.static, StoredProblem(laid, DENSE, None), key, traced)
 
 
 def drawn(learner, state, group):
     """What a step would have drawn that came to a group."""
     groups = jax.tree.map(lambda values: values[None], group)
     policies = learner.policies(state, jnp.zeros(1, jnp.int32))
-    return Drawn(policies, groups, jnp.zeros((1, 0)), jnp.zeros((1, 0), jnp.int32))
+    return Samples(policies, groups, jnp.zeros((1, 0)), jnp.zeros((1, 0), jnp.int32))
 
 
 @pytest.mark.parametrize(
@@ -251,8 +254,8 @@ def test_a_step_from_counts_is_the_step_from_their_actions(method, rule, optimiz
             for number, group in enumerate((counted, Listed(jnp.asarray(actions, jnp.int32)))):
                 state = states[number]
                 batch, memory = learner.weigh(keys, prompts, drawn(learner, state, group), state)
-                states[number] = learner.learn(batch, state._replace(memory=memory))
-            times = [jax.vmap(lambda group: group.times(nowhere, DENSE))(state.last.groups) for state in states]
+                states[number] = learner.ascend(batch, state._replace(memory=memory))
+            times = [jax.vmap(lambda group: group.slot_counts(nowhere, DENSE))(state.last.groups) for state in states]
             np.testing.assert_array_equal(*times)
             found, expected = (jax.tree.leaves(state._replace(last=None)) for state in states)
             for left, right in zip(found, expected, strict=True):

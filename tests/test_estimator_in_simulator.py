@@ -15,9 +15,9 @@ from simlab.methods import Method
 from simlab.problems import anchored, custom
 from simlab.rollouts import Rollouts
 from simlab.simulator import call
-from simlab.simulator.api import simulate
 from simlab.simulator.checks import check
-from simlab.simulator.metrics import USUAL
+from simlab.simulator.metrics import USUAL_METRICS
+from simlab.simulator.runner import simulate
 from simlab.simulator.settings import SUPPLIED, Settings
 from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, reinforce
 
@@ -61,7 +61,7 @@ def test_registered_estimators_run(name):
     """On the anchored problem with rewards 1 and 0: records are finite, the policy learns, as the naive loops do."""
     setting = dataclasses.replace(SETTING, estimator=name)
     rows = simulated(PLACE, runs.arguments(setting))
-    of_off_policy = {metric.name for metric in USUAL if metric.off_policy}
+    of_off_policy = {metric.name for metric in USUAL_METRICS if metric.off_policy}
     assert all(np.isfinite(values[:, 1:]).all() for metric, values in rows.items() if metric not in of_off_policy)
     assert abs(rows["q_pos"][0, -1] - rows["q_pos"][0, 0]) > 0.005
     assert_naive(rows, setting)
@@ -155,7 +155,7 @@ NARROW = [name for name in REGISTRY if estimator(name).domain != "any" and estim
 @pytest.fixture
 def uncompiled(monkeypatch):
     """A refusal comes before any compilation."""
-    monkeypatch.setattr(call, "kept", never)
+    monkeypatch.setattr(call, "cached", never)
 
 
 @pytest.mark.usefixtures("uncompiled")

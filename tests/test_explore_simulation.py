@@ -20,7 +20,7 @@ from simlab.explore.shapes import ACTIONS, GROUPS, SEEDS, filled_to
 from simlab.explore.simulation import simulate_policy, simulate_tree
 from simlab.problems import anchored, interference, tree
 from simlab.problems.interference import overlap_edge
-from simlab.simulator.api import simulate
+from simlab.simulator.runner import simulate
 from simlab.theory import expected_speed, tail_miss, transfer
 
 compiles = pytest.mark.usefixtures("quickly")

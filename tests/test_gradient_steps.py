@@ -11,8 +11,8 @@ from simlab.errors import InputError
 from simlab.problems import anchored, custom, interference, prompt_bank, tree
 from simlab.problems.categorical import Categorical
 from simlab.simulator import groups as of_groups
-from simlab.simulator.api import simulate
-from simlab.simulator.isolation import takes_part
+from simlab.simulator.mismatch import takes_part
+from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
 from simlab.sweeps.api import sweep
 

@@ -13,7 +13,7 @@ from refusals import refusal
 
 import simlab
 from simlab.problems import PromptBank, interference
-from simlab.simulator.interference_metrics import crossing
+from simlab.simulator.head_metrics import crossing
 
 # How it starts
 

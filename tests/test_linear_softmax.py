@@ -21,10 +21,10 @@ from simlab.errors import InputError
 from simlab.problems import LinearSoftmax, linear_softmax
 from simlab.simulator.head_metrics import residual_metrics, svd_each
 from simlab.simulator.learner import Learner
-from simlab.simulator.recording import record
 from simlab.simulator.runner import run
 from simlab.simulator.settings import Settings
-from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.storage import DENSE, StoredProblem
+from simlab.simulator.trajectory import record
 from simlab.sweeps.result import read
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
 
@@ -105,10 +105,10 @@ def stepper():
     settings = Settings("dr_grpo", 4, optimizer="sgd", dtype="float64", storage="dense").static
 
     def step(laid, places, traced):
-        learner = Learner(settings, Stored(laid, DENSE, None), key_of(0), traced)
-        state, keys, prompts, drawn = learner.draw(jnp.int32(0), learner.begun(learner.start()))
-        batch, memory = learner.weigh(keys, prompts, drawn._replace(groups=drawn.groups._replace(places=places)), state)
-        after = learner.learn(batch, state._replace(memory=memory))
+        learner = Learner(settings, StoredProblem(laid, DENSE, None), key_of(0), traced)
+        state, keys, prompts, drawn = learner.draw(jnp.int32(0), learner.begin_window(learner.start()))
+        batch, memory = learner.weigh(keys, prompts, drawn._replace(groups=drawn.groups._replace(slots=places)), state)
+        after = learner.ascend(batch, state._replace(memory=memory))
         return after.parameters, record(learner, state.parameters, after, jnp.int32(1))
 
     return jax.jit(step)
@@ -119,7 +119,7 @@ def one_step(place, groups, learning_rate=1.0):
     with jax.enable_x64(True):
         traced = Settings("dr_grpo", optimizer="sgd", optimizer_parameters={"learning_rate": learning_rate}).traced
         traced = jax.tree.map(jnp.asarray, traced)
-        arguments = DENSE.laid_out(place, "float64"), jnp.asarray(groups, jnp.int32), traced
+        arguments = DENSE.load(place, "float64"), jnp.asarray(groups, jnp.int32), traced
         return jax.tree.map(np.asarray, stepper()(*arguments))
 
 

@@ -13,7 +13,7 @@ from several_devices import DEVICES, called
 
 from simlab.problems import anchored
 from simlab.simulator.multinomial import multinomial, side_by_side
-from simlab.simulator.sampling import draw, draw_each, draw_few, sums_at_once, sums_by_rows
+from simlab.simulator.sampling import draw, draw_columns, draw_few, sums_at_once, sums_by_rows
 from simlab.simulator.settings import Settings
 
 LARGE = anchored(4000, 400)
@@ -88,7 +88,7 @@ DRAWS = {
     "a group": functools.partial(draw, group_size=64),
     "a group from few": functools.partial(draw_few, group_size=64),
     "counts": counts,
-    "an action of each policy": lambda key, weights: draw_each(key, weights.reshape(-1, 50)),
+    "an action of each policy": lambda key, weights: draw_columns(key, weights.reshape(-1, 50)),
 }
 # What is a loop for the CPU alone: sums by rows, stretches side by side, and JAX's own hash, by which keys are folded.
 MORE_LOOPS = {"a group": 1, "a group from few": 2 + 1, "counts": 2 + 1 + 1 + 2, "an action of each policy": 1}

@@ -14,17 +14,17 @@ from sweep_cases import command
 
 from simlab.problems import LinearSoftmax, PromptBank, anchored, custom
 from simlab.simulator import call, lumped
-from simlab.simulator.api import simulate
-from simlab.simulator.compiled import kept
+from simlab.simulator.compiled import cached
+from simlab.simulator.draw import assign_slots
 from simlab.simulator.groups import Listed
 from simlab.simulator.learner import Learner
-from simlab.simulator.lumped import Lumped, which_member
-from simlab.simulator.runner import run
+from simlab.simulator.lumped import Lumped, draw_members
+from simlab.simulator.primitives import Count, uniform_below
+from simlab.simulator.runner import run, simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.sparse import Sparse, SparseLearner
-from simlab.simulator.state import Drawn
-from simlab.simulator.storage import Stored
-from simlab.simulator.wide_integers import Count, uniform_below
+from simlab.simulator.state import Samples
+from simlab.simulator.storage import StoredProblem
 from simlab.sweeps.result import read
 
 # Actions of two classes, whose members start alike; the first is correct, and the target.
@@ -88,7 +88,7 @@ class Outcomes:
     def probabilities(self, state, prompts):
         """(P, S) of each action of a place."""
         learner = self.learner()
-        return learner.each(lambda _, own: own.p)(None, learner.policies(state, prompts))
+        return learner.map_prompts(lambda _, own: own.p)(None, learner.policies(state, prompts))
 
     def batches(self):
         """Of each step: the prompts, all batches being as likely."""
@@ -108,7 +108,7 @@ class Outcomes:
             ]
         found = defaultdict(float)
         for probability, state in paths:
-            parameters, places = jax.tree.map(np.asarray, (state.parameters, state.places))
+            parameters, places = jax.tree.map(np.asarray, (state.parameters, state.slots))
             listed = bench.listed(parameters, bench.actions_of(places), places)
             found[bench.alike(listed, decimals=9)] += probability
         return found
@@ -118,10 +118,10 @@ class Outcomes:
         policies = learner.policies(state, prompts)
         state, policies, places = self.placed(learner, state, prompts, policies, (places, words))
         present = None if learner.present is None else jnp.broadcast_to(learner.present, places.shape)
-        top = learner.each(lambda _, own: own.top(0))(None, policies)
+        top = learner.map_prompts(lambda _, own: own.top(0))(None, policies)
         keys = jax.random.split(key_of(0), len(prompts))
-        batch, memory = learner.weigh(keys, prompts, Drawn(policies, Listed(places, present), *top), state)
-        return learner.learn(batch, state._replace(memory=memory))
+        batch, memory = learner.weigh(keys, prompts, Samples(policies, Listed(places, present), *top), state)
+        return learner.ascend(batch, state._replace(memory=memory))
 
 
 class Dense(Outcomes):
@@ -143,9 +143,9 @@ class ByClasses(Outcomes):
         Prompts that share parameters share the members of their classes.
         """
         is_bank = self.bench.problem.has_own_parameters
-        p, of_all = np.asarray(self.p(state, batch)), state.places
+        p, of_all = np.asarray(self.p(state, batch)), state.slots
         of_each = [jax.tree.map(lambda leaf, m=m: leaf[m], of_all) if is_bank else of_all for m in batch.tolist()]
-        left = [np.asarray(own.left("float64")).astype(int).tolist() for own in of_each]
+        left = [np.asarray(own.remaining("float64")).astype(int).tolist() for own in of_each]
         draws = [*itertools.product(range(len(batch)), range(self.bench.group_size))]
 
         def extend(drawn, chance, known):
@@ -176,7 +176,7 @@ class ByClasses(Outcomes):
 
     def placed(self, learner, state, prompts, policies, drawn):
         places, words = drawn
-        return learner.storage.given_places(learner, prompts, state, policies, places, words=words)
+        return assign_slots(learner, prompts, state, policies, places, words=words)
 
 
 def word_of(member, count):
@@ -209,7 +209,7 @@ def test_a_whole_number_below_a_count_is_the_high_word_of_the_exact_product():
     generator = np.random.default_rng(0)
     counts = np.concatenate([generator.integers(1, 10**18, 400), generator.integers(2**32 - 9, 2**32 + 9, 200), [1, 2]])
     random = generator.integers(0, 2**64, counts.size, dtype=np.uint64)
-    found = uniform_below(Count.of(counts), Count.of(random))
+    found = uniform_below(Count.from_integers(counts), Count.from_integers(random))
     together = [int(high) << 32 | int(low) for high, low in zip(found.high, found.low, strict=True)]
     assert together == [int(count) * int(word) >> 64 for count, word in zip(counts, random, strict=True)]
 
@@ -218,7 +218,7 @@ def test_counts_lose_members_exactly():
     generator = np.random.default_rng(1)
     counts = np.concatenate([generator.integers(2**32, 10**18, 300), [2**32, 10**18, 7]])
     taken = np.minimum(generator.integers(0, 2**32, counts.size), counts)
-    left = Count.of(counts).less(jnp.asarray(taken, jnp.uint32))
+    left = Count.from_integers(counts).subtract(jnp.asarray(taken, jnp.uint32))
     together = [int(high) << 32 | int(low) for high, low in zip(left.high, left.low, strict=True)]
     assert together == (counts - taken).tolist()
 
@@ -227,9 +227,9 @@ def test_counts_lose_members_exactly():
 def test_members_of_a_class_repeat_as_often_as_in_a_uniform_draw(members):
     """Patterns of repeats in groups of 4 from one class, against members^-4 a sequence; within 5 standard errors."""
     runs, size = 40_000, 4
-    places = Lumped(1024).first_places(custom([0.0] * members, range(members), range(members)).by_classes())
+    places = Lumped(1024).initial_slots(custom([0.0] * members, range(members), range(members)).by_classes())
     drawn = jnp.zeros(size, jnp.int32)
-    ordinals = jax.jit(jax.vmap(lambda words: which_member(words, places, drawn, drawn == 0)))(
+    ordinals = jax.jit(jax.vmap(lambda words: draw_members(words, places, drawn, drawn == 0)))(
         jax.random.bits(jax.random.key(3), (runs, 2, size))
     )
     expected = defaultdict(float)
@@ -260,7 +260,7 @@ def test_at_128000_actions_all_records_agree_in_the_mean(name, monkeypatch):
     """Means over 24 seeds of each storage differ by at most 4.5 standard errors in every record (about 150 a case)."""
     seeds = 24
     if name != "psr":  # which grows, as the others would; but compiling takes the longest
-        monkeypatch.setattr(lumped, "FEWEST_PLACES", 4096)
+        monkeypatch.setattr(lumped, "FEWEST_SLOTS", 4096)
     runs = {}
     for storage in ("dense", "lumped"):
         own = [seed + 1000 * (storage == "lumped") for seed in range(seeds)]
@@ -282,13 +282,13 @@ def test_a_class_of_10_to_the_18_is_counted_exactly():
     settings, storage = Settings("grpo", 32, storage="lumped"), Lumped(1024)
     problem = anchored(10**18, 10**17, correct_logit=0.0, anchor_logit=40.0)
     traced = jax.tree.map(lambda value: jnp.asarray(value, "float32"), settings.traced)
-    laid, places = storage.laid_out(problem, "float32"), storage.first_places(problem)
-    learner = Learner(settings.static, Stored(laid, storage, places), key_of(0), traced)
+    laid, places = storage.load(problem, "float32"), storage.initial_slots(problem)
+    learner = Learner(settings.static, StoredProblem(laid, storage, places), key_of(0), traced)
     state = jax.jit(lambda state: jax.lax.fori_loop(0, 25, learner.step, state))(learner.start())
-    left = state.places.counts.less(state.places.taken)
+    left = state.slots.counts.subtract(state.slots.departed)
     together = [int(high) << 32 | int(low) for high, low in zip(left.high, left.low, strict=True)]
-    assert sum(together) == 10**18 - int(state.places.touched)
-    assert 100 < int(state.places.touched) <= 25 * 32
+    assert sum(together) == 10**18 - int(state.slots.touched)
+    assert 100 < int(state.slots.touched) <= 25 * 32
     untouched = np.flatnonzero(together)
     np.testing.assert_array_equal(np.asarray(state.parameters)[untouched], laid.logits[untouched])
 
@@ -299,7 +299,7 @@ def test_a_run_is_the_same_whatever_runs_beside_it_in_any_number_of_places(monke
     settings = Settings("psr", 20, storage="lumped", entropy_bonus=0.01, top_n=2)
     steps, problem = np.array([2, 120]), anchored(100_000, 200)
     grown = run(problem, [settings] * 3, range(3), steps)  # from 2048 places
-    monkeypatch.setattr(lumped, "FEWEST_PLACES", 8192)
+    monkeypatch.setattr(lumped, "FEWEST_SLOTS", 8192)
     roomy = run(problem, [settings] * 4, (2, 7, 0, 1), steps)
     for metric, values in grown.items():
         np.testing.assert_array_equal(values, roomy[metric][[2, 3, 0]], err_msg=metric)
@@ -307,7 +307,7 @@ def test_a_run_is_the_same_whatever_runs_beside_it_in_any_number_of_places(monke
 
 def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(monkeypatch):
     names = []
-    monkeypatch.setattr(call, "kept", lambda key, compile_it: names.append(key) or kept(key, compile_it))
+    monkeypatch.setattr(call, "cached", lambda key, compile_it: names.append(key) or cached(key, compile_it))
     for group_size, steps in [(2, [4]), (31, [3, 5]), (32, [6])]:
         run(anchored(200, 20), [Settings("psr", group_size, storage="lumped")], [0], np.array(steps))
     assert [name for name, *_ in names] == ["begin", "run"] * 3
@@ -320,13 +320,13 @@ def test_storage_grows_by_places_whatever_else_is_as_long(kind):
     storage, problem = kind(1024), custom(np.linspace(0, 1, 1024).tolist(), [0]).by_classes()
     settings = Settings("dr_grpo", 2, optimizer="sgd" if kind is Sparse else "adam", storage="lumped")
     traced = jax.tree.map(jnp.asarray, settings.traced)
-    stored = Stored(storage.laid_out(problem, "float32"), storage, storage.first_places(problem))
+    stored = StoredProblem(storage.load(problem, "float32"), storage, storage.initial_slots(problem))
     before = (SparseLearner if kind is Sparse else Learner)(settings.static, stored, key_of(0), traced).start()
-    after, larger = storage.grown(before, problem, 2048, batched=False)
+    after, larger = storage.grow(before, 2048, axis=0)
     assert larger == kind(2048)
-    for name in ("counts", "taken", "touched"):
-        jax.tree.map(np.testing.assert_array_equal, getattr(after.places, name), getattr(before.places, name))
-    for old, new in ((before.places.class_of, after.places.class_of), (before.parameters, after.parameters)):
+    for name in ("counts", "departed", "touched"):
+        jax.tree.map(np.testing.assert_array_equal, getattr(after.slots, name), getattr(before.slots, name))
+    for old, new in ((before.slots.class_of, after.slots.class_of), (before.parameters, after.parameters)):
         np.testing.assert_array_equal(new, np.pad(old, (0, 1024)))
 
 

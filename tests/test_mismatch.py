@@ -16,9 +16,9 @@ from refusals import refusal
 
 from simlab.errors import InputError
 from simlab.problems import anchored, custom, prompt_bank
-from simlab.simulator.api import simulate
 from simlab.simulator.costs import resolved
-from simlab.simulator.mismatch import importance, seen_by
+from simlab.simulator.mismatch import importance_weights, sampler_logits
+from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -57,8 +57,8 @@ def test_a_lower_precision_changes_a_run_and_a_step_that_loses_nothing_does_not(
     np.testing.assert_array_equal(*first)
     later = [simulate(problem, "grpo", sampler=name, seeds=4, steps=200).q_pos for name in ("exact", "bfloat16")]
     assert np.abs(later[0] - later[1]).max() > 0
-    assert seen_by("bfloat16", jnp.array([1.00390625]))[0] == 1.0
-    assert seen_by("float16", jnp.array([1.00390625]))[0] == 1.00390625
+    assert sampler_logits("bfloat16", jnp.array([1.00390625]))[0] == 1.0
+    assert sampler_logits("float16", jnp.array([1.00390625]))[0] == 1.00390625
 
 
 # Truncated samplers
@@ -68,7 +68,7 @@ def test_a_lower_precision_changes_a_run_and_a_step_that_loses_nothing_does_not(
 def test_a_nucleus_is_the_shortest_row_of_likeliest_actions_that_reaches_its_share(logits, share):
     """By a loop over sizes; of equal actions those with the lower numbers."""
     with jax.enable_x64(True):
-        found = np.asarray(seen_by("top_p", jnp.asarray(logits), 1.0, share))
+        found = np.asarray(sampler_logits("top_p", jnp.asarray(logits), 1.0, share))
     for row, own in zip(logits, found, strict=True):
         p = np.exp(row) / np.exp(row).sum()
         order = sorted(range(6), key=lambda action: (-row[action], action))
@@ -112,7 +112,7 @@ UNITS = st.sampled_from(["token", "sequence"])
 @given(LOG_RATIOS, UNITS, st.floats(1, 5))
 def test_a_truncated_weight_is_at_most_its_bound_and_a_masked_one_between_both_or_nothing(log_ratio, unit, bound):
     whole, cut, masked = (
-        np.asarray(importance(jnp.asarray(log_ratio), name, unit, bound), float)
+        np.asarray(importance_weights(jnp.asarray(log_ratio), name, unit, bound), float)
         for name in ("decoupled", "truncated", "masked")
     )
     assert (cut <= bound * (1 + 1e-6)).all()
@@ -125,7 +125,9 @@ def test_a_truncated_weight_is_at_most_its_bound_and_a_masked_one_between_both_o
 
 def test_a_sequence_weighs_the_product_of_its_tokens():
     log_ratio = np.log([[[2.0, 0.25, 3.0]]])
-    np.testing.assert_allclose(importance(jnp.asarray(log_ratio), "decoupled", "sequence", 2.0), [[[1.5]]], rtol=1e-6)
+    np.testing.assert_allclose(
+        importance_weights(jnp.asarray(log_ratio), "decoupled", "sequence", 2.0), [[[1.5]]], rtol=1e-6
+    )
 
 
 @given(arrays(float, 5, elements=st.floats(-2, 2)), arrays(float, 5, elements=st.floats(-2, 2)))
@@ -134,7 +136,7 @@ def test_decoupled_weights_give_the_policys_own_mean_and_truncated_ones_no_more(
     p, q = (np.exp(values) / np.exp(values).sum() for values in (now, sampler))
     log_ratio = jnp.asarray(np.log(p / q))[None, :, None]
     f = np.arange(5.0)
-    whole, cut = (np.ravel(importance(log_ratio, name, "token", 1.5)) for name in ("decoupled", "truncated"))
+    whole, cut = (np.ravel(importance_weights(log_ratio, name, "token", 1.5)) for name in ("decoupled", "truncated"))
     np.testing.assert_allclose(q @ (whole * f), p @ f, rtol=1e-5)
     assert q @ (cut * f) <= p @ f * (1 + 1e-5)
 

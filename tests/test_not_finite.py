@@ -18,10 +18,9 @@ from simlab.estimators import center, stateless
 from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
 from simlab.rollouts import group_std
-from simlab.simulator.api import simulate
 from simlab.simulator.call import Call
-from simlab.simulator.groups import counts_suffice
-from simlab.simulator.runner import run
+from simlab.simulator.draw import counts_suffice
+from simlab.simulator.runner import run, simulate
 from simlab.simulator.settings import Settings
 from simlab.surrogates import Surrogate, ppo_clip
 
@@ -131,7 +130,7 @@ def test_a_logit_far_below_the_others_is_an_action_in_every_storage(storage):
 @pytest.mark.parametrize("storage", ["dense", "lumped"])
 def test_a_run_that_diverges_leaves_its_neighbours_as_they_are(storage, monkeypatch):
     """Eight runs of one call, one of them broken: the records of the others are the same bits as without it."""
-    monkeypatch.setattr("simlab.simulator.call.complain", lambda settings, seeds, fault, problem: None)
+    monkeypatch.setattr("simlab.simulator.call.raise_faults", lambda settings, seeds, fault, problem: None)
     good, bad = (
         Settings("grpo", 4, storage=storage, optimizer_parameters={"learning_rate": rate}) for rate in (0.01, 3e38)
     )

@@ -10,17 +10,17 @@ import pytest
 from problem_contract import Bench, Kind, Row
 from refusals import refusal
 
-from simlab.arms import parse
-from simlab.problems import custom, tree
-from simlab.simulator.mismatch import seen_by
-from simlab.simulator.off_policy import (
+from figures.shared.off_policy_moments import (
     Correction,
     check_method,
-    enumerated,
-    estimate,
-    of_policy,
+    enumerate_outcomes,
+    gradient_moments,
+    on_policy,
     speed,
 )
+from simlab.arms import parse
+from simlab.problems import custom, tree
+from simlab.simulator.mismatch import sampler_logits
 
 NOW, THEN = np.array([0.9, 0.1, -0.8, -1.5]), np.array([0.2, 0.9, -0.4, -0.1])
 FLAT = custom(NOW.tolist(), [1, 3], [3])
@@ -103,8 +103,8 @@ def naive_moments(rollouts, correct, correction, group_size):
 
 def found(problem, logits, then, method="grpo+ppo_clip", *, group_size=3, correction=CORRECTIONS[0]):
     with jax.enable_x64(True):
-        outcomes = enumerated(problem, jnp.asarray(logits), jnp.asarray(then))
-        return outcomes, estimate(outcomes, parse(method).build(), group_size, correction)
+        outcomes = enumerate_outcomes(problem, jnp.asarray(logits), jnp.asarray(then))
+        return outcomes, gradient_moments(outcomes, parse(method).build(), group_size, correction)
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS, ids=str)
@@ -142,7 +142,7 @@ BOTH = ((FLAT, NOW, THEN), (WORDS, AT_NODES, AT_NODES_THEN))
 def exact_mean(outcomes, method, group_size):
     """What the policy's own rollouts teach."""
     with jax.enable_x64(True):
-        return np.asarray(estimate(of_policy(outcomes), parse(method).build(), group_size, Correction()).mean)
+        return np.asarray(gradient_moments(on_policy(outcomes), parse(method).build(), group_size, Correction()).mean)
 
 
 @pytest.mark.parametrize("method", ["w_reinforce+unclipped"])
@@ -164,13 +164,13 @@ def test_all_corrections_are_the_same_where_the_policy_draws_by_itself(correctio
 def test_what_a_truncated_sampler_never_draws_no_correction_brings_back():
     """Its own rollouts raise the logit of the rare correct action; from a sampler that lacks it, it can only fall."""
     with jax.enable_x64(True):
-        then = seen_by("top_k", jnp.asarray(NOW), top_k=2)
-        outcomes = enumerated(FLAT, jnp.asarray(NOW), then)
+        then = sampler_logits("top_k", jnp.asarray(NOW), top_k=2)
+        outcomes = enumerate_outcomes(FLAT, jnp.asarray(NOW), then)
         method = parse("psr+unclipped").build()
         assert float(outcomes.q[3]) == 0
-        assert float(estimate(of_policy(outcomes), method, 4, Correction()).mean[3]) > 0.02
+        assert float(gradient_moments(on_policy(outcomes), method, 4, Correction()).mean[3]) > 0.02
         for correction in CORRECTIONS:
-            result = estimate(outcomes, method, 4, correction)
+            result = gradient_moments(outcomes, method, 4, correction)
             assert np.isfinite(result.mean).all()
             assert float(result.mean[3]) <= 0
 
@@ -205,8 +205,8 @@ def test_first_steps_of_the_simulator_have_this_mean_and_this_variance(correctio
     bench = Bench(row, Kind(setting | names), "dense")
     moved = bench.first_steps(SEEDS).parameters - NOW
     with jax.enable_x64(True):
-        outcomes = enumerated(FLAT, jnp.asarray(NOW), seen_by("top_k", jnp.asarray(NOW), top_k=3))
-        exact = estimate(outcomes, parse("grpo+ppo_clip").build(), 3, correction)
+        outcomes = enumerate_outcomes(FLAT, jnp.asarray(NOW), sampler_logits("top_k", jnp.asarray(NOW), top_k=3))
+        exact = gradient_moments(outcomes, parse("grpo+ppo_clip").build(), 3, correction)
     error = moved.std(axis=0, ddof=1) / math.sqrt(SEEDS)
     assert (np.abs(moved.mean(axis=0) - np.asarray(exact.mean)) <= 5 * error + 1e-12).all()
     assert moved.var(axis=0).sum() == pytest.approx(float(exact.variance), rel=0.05)

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from simlab.simulator.optimizers import adam, adamw, moments_kept, sgd
+from simlab.simulator.optimizers import adam, adamw, moments_per_parameter, sgd
 
 CASES = {
     "sgd": (sgd, optax.sgd, {"learning_rate": 0.3}),
@@ -56,7 +56,7 @@ def test_steps_are_those_of_optax(name, dtype):
 
 
 def test_how_many_numbers_are_kept_of_each_parameter():
-    assert [moments_kept(name) for name in ("sgd", "adam", "adamw")] == [0, 2, 2]
+    assert [moments_per_parameter(name) for name in ("sgd", "adam", "adamw")] == [0, 2, 2]
 
 
 def test_the_simulator_does_without_optax():

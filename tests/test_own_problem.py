@@ -9,7 +9,7 @@ from refusals import refusal
 
 from simlab.problems import PROBLEMS, problem, register
 from simlab.problems.registry import problem_constructor
-from simlab.simulator.api import simulate
+from simlab.simulator.runner import simulate
 
 pytestmark = pytest.mark.usefixtures("quickly")
 FILE = Path(own_problem.__file__)

@@ -13,10 +13,9 @@ from simlab.estimators.likelihood import LOGP
 from simlab.methods import Method
 from simlab.problems import anchored, prompt_bank, tree
 from simlab.rollouts import group_mean
-from simlab.simulator.api import simulate
-from simlab.simulator.call import filled_up
-from simlab.simulator.groups import counts_suffice
-from simlab.simulator.runner import run
+from simlab.simulator.call import padded_group
+from simlab.simulator.draw import counts_suffice
+from simlab.simulator.runner import run, simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.sparse import may_be_sparse
 from simlab.surrogates import SURROGATES, Surrogate, ppo_clip, surrogate
@@ -94,7 +93,7 @@ def test_storages_fill_up_and_sort_groups_for_those_alone_that_are_declared_exch
     def answers(question, **settings):
         return [question(Settings(method, **settings).static, method) for method in methods]
 
-    assert answers(lambda static, _: filled_up(static), group_size=5, storage="lumped") == [32, 32, 5, 5]
+    assert answers(lambda static, _: padded_group(static), group_size=5, storage="lumped") == [32, 32, 5, 5]
     many = anchored(10_000, 100).listed()
     counted = answers(lambda static, own: counts_suffice(static, own, many), group_size=20_000, storage="dense")
     assert counted == [1, 1, 0, 0]

@@ -30,11 +30,10 @@ from refusals import refusal
 from simlab.arms import parse
 from simlab.estimators import REGISTRY
 from simlab.problems import anchored, linear_softmax, prompt_bank
-from simlab.simulator.api import simulate
-from simlab.simulator.metrics import DECADES, EVERY_ASCENT, EVERY_STEP, POLICY, USUAL
-from simlab.simulator.runner import run
+from simlab.simulator.metrics import DECADES, EVERY_ASCENT, EVERY_STEP, POLICY, USUAL_METRICS
+from simlab.simulator.runner import run, simulate
 from simlab.simulator.settings import Settings
-from simlab.simulator.trajectory import Learners, Schedule, begin, go_on
+from simlab.simulator.trajectory import Learners, RecordSchedule, advance, begin
 from simlab.surrogates import SURROGATES
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -269,9 +268,9 @@ def test_a_run_records_in_windows_what_its_steps_say_and_goes_on_where_it_was_in
 
     with jax.enable_x64(True):
         key, recorded, arrays = jax.random.key(3, impl="threefry2x32"), (1, 7, 10), bench.arrays()
-        plans = [Schedule(jnp.array(recorded, jnp.int32), jnp.int32(count)) for count in (1, 3)]
+        plans = [RecordSchedule(jnp.array(recorded, jnp.int32), jnp.int32(count)) for count in (1, 3)]
         progress = jax.jit(lambda arrays, key: begin(learners(arrays, key), plans[0]))(arrays, key)
-        onwards = jax.jit(lambda arrays, key, plan, progress: go_on(learners(arrays, key), plan, progress))
+        onwards = jax.jit(lambda arrays, key, plan, progress: advance(learners(arrays, key), plan, progress))
         whole = onwards(arrays, key, plans[1], progress).rows
         broken = onwards(arrays, key, plans[1], onwards(arrays, key, plans[0], progress)).rows
     for metric in row.problem.metrics:
@@ -312,7 +311,7 @@ def test_everything_runs_on_every_problem(name, method):
     steps |= {"pass_at_k": (1, 4), "top_n": 2}
     result = simulate(problem, method, group_size=8, prompts_per_step=problem.prompts // 2, **steps)
     defined = {metric.name for metric in problem.metrics} - MAY_BE_UNDEFINED.get(name, set())
-    assert {metric.name for metric in USUAL} <= defined <= {*result.data_vars}
+    assert {metric.name for metric in USUAL_METRICS} <= defined <= {*result.data_vars}
     for metric in defined:
         assert np.isfinite(result[metric].isel(step=slice(1, None))).all(), metric
     assert (result.entropy[:, -1] != result.entropy[:, 0]).all()

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -69,7 +68,7 @@ def test_a_sweep_says_which_storage_runs_what_and_what_the_model_expects():
 
 SMALL_RUN = """
 from simlab.problems import anchored
-from simlab.simulator.api import simulate
+from simlab.simulator.runner import simulate
 simulate(anchored(50, 5), "grpo", group_size=4, storage="dense", steps=2, seeds=1)
 """
 
@@ -90,24 +89,21 @@ def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path, given)
 class Program:
     """What a compilation gives."""
 
-    def memory_analysis(self):
-        return SimpleNamespace(temp_size_in_bytes=1, argument_size_in_bytes=2, output_size_in_bytes=4)
-
 
 @pytest.fixture(autouse=True)
 def nothing_is_kept(monkeypatch):
-    monkeypatch.setattr(compiled, "_kept", {})
+    monkeypatch.setattr(compiled, "_programs", {})
     monkeypatch.setattr(compiled, "KEPT_PROGRAMS", 3)
 
 
 def test_the_latest_used_programs_stay_and_no_lock_of_any():
     times = []
     for key in (*range(10), 1):
-        compiled.kept(key, lambda key=key: times.append(key) or Program())
-        compiled.kept(0, Program)
+        compiled.cached(key, lambda key=key: times.append(key) or Program())
+        compiled.cached(0, Program)
     assert times == [*range(10), 1]  # the one that was given up is compiled anew
-    assert [key for key in range(10) if compiled.is_kept(key)] == [0, 1, 9]
-    assert len(compiled._kept) == 3
+    assert [key for key in range(10) if compiled.is_cached(key)] == [0, 1, 9]
+    assert len(compiled._programs) == 3
     assert len(compiled._locks) == 0
 
 
@@ -121,12 +117,12 @@ def test_threads_that_ask_for_the_same_program_wait_for_its_only_compilation():
         return Program()
 
     found = []
-    threads = [threading.Thread(target=lambda: found.append(compiled.kept("same", compile_it))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(compiled.cached("same", compile_it))) for _ in range(4)]
     for thread in threads:
         thread.start()
     assert entered.wait(30)
-    assert not compiled.is_kept("same")
-    compiled.kept("other", Program)  # another one need not wait
+    assert not compiled.is_cached("same")
+    compiled.cached("other", Program)  # another one need not wait
     go.set()
     for thread in threads:
         thread.join(30)

@@ -21,12 +21,12 @@ from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.problems import PromptBank, prompt_bank
 from simlab.problems.prompt_bank import beta_rates
-from simlab.simulator.api import simulate
-from simlab.simulator.difficulty import effective_size
 from simlab.simulator.learner import Learner
-from simlab.simulator.recording import recorded_policy
+from simlab.simulator.metrics import effective_size
+from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
-from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.storage import DENSE, StoredProblem
+from simlab.simulator.trajectory import policy_records
 from simlab.sweeps.result import read
 from simlab.sweeps.run import run
 from simlab.theory.power_law import fit_shifted_power_law, power_laws
@@ -153,10 +153,10 @@ def at_start(bank, ks, dtype="float32"):
         traced = jax.tree.map(lambda value: jnp.asarray(value, dtype), settings.traced)
 
         def first(laid):
-            learner = Learner(settings.static, Stored(laid, DENSE, None), key_of(0), traced)
-            return recorded_policy(learner, learner.start())
+            learner = Learner(settings.static, StoredProblem(laid, DENSE, None), key_of(0), traced)
+            return policy_records(learner, learner.start())
 
-        return jax.tree.map(np.asarray, jax.jit(first)(DENSE.laid_out(bank, dtype)))
+        return jax.tree.map(np.asarray, jax.jit(first)(DENSE.load(bank, dtype)))
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-6), ("float64", 1e-13)])

@@ -16,8 +16,8 @@ import pytest
 import runs
 from naive_simulator import Setting
 
-from simlab.simulator.metrics import OF_ASCENTS
-from simlab.simulator.trajectory import Learners, Schedule, begin, go_on
+from simlab.simulator.metrics import ASCENT_METRICS
+from simlab.simulator.trajectory import Learners, RecordSchedule, advance, begin
 
 RUNS = 30_000
 LOGITS = (0.7, -0.4, 0.2, 1.1, -0.9)
@@ -99,12 +99,12 @@ def simulated_means(chosen, steps, dtype):
     Where a step leaves the policy as it was, the share of correct actions kept is 1 only if XLA rounds its
     probabilities as it rounded those of the start, which it does in batches about as large as the runner's.
     """
-    schedule = Schedule(jnp.arange(1, steps + 1, dtype=jnp.int32), jnp.int32(steps))
+    schedule = RecordSchedule(jnp.arange(1, steps + 1, dtype=jnp.int32), jnp.int32(steps))
 
     def records(own):
         seed, traced = own
         one = Learners(lambda key, own: runs.learner(chosen, dtype, laid, own, key), runs.run_key(seed), traced)
-        return {name: row for name, row in go_on(one, schedule, begin(one, schedule)).rows.items() if row.size}
+        return {name: row for name, row in advance(one, schedule, begin(one, schedule)).rows.items() if row.size}
 
     with jax.enable_x64(dtype == "float64"):
         laid, traced = runs.arrays(chosen, dtype)
@@ -122,6 +122,8 @@ def test_the_simulators_mean_is_the_exact_expectation(name):
     steps, dtype, chosen = CASES[name]
     means = simulated_means(chosen, steps, dtype)
     for step, exact in enumerate(expectations(chosen, steps), start=1):
-        assert means.keys() - {metric.name for metric in OF_ASCENTS} == exact.keys()  # those: test_problem_contract.py
+        assert (
+            means.keys() - {metric.name for metric in ASCENT_METRICS} == exact.keys()
+        )  # those: test_problem_contract.py
         for metric, (mean, standard_error) in exact.items():
             assert abs(means[metric][step] - mean) <= max(4 * standard_error, 1e-6), (step, metric)

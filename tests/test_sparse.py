@@ -13,14 +13,15 @@ from simlab.estimators import chain, estimator
 from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
 from simlab.simulator.call import Call
+from simlab.simulator.draw import moving_arrays, replace_moving
 from simlab.simulator.groups import Listed
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import Lumped
 from simlab.simulator.runner import records, run
 from simlab.simulator.settings import Settings
 from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse
-from simlab.simulator.state import Drawn
-from simlab.simulator.storage import EMPTY, Stored
+from simlab.simulator.state import Samples
+from simlab.simulator.storage import EMPTY, StoredProblem
 
 PLACES = 1024
 PROBLEM = custom([0.5, -0.2, 0.5, -0.2, 0.5], [1, 3], [1, 3]).by_classes()
@@ -38,8 +39,8 @@ GROUPS = [  # the places drawn, and which member of a class each draw is
 
 def learner_of(kind, numbers):
     storage = (Sparse if kind is SparseLearner else Lumped)(PLACES)
-    laid, present = storage.laid_out(PROBLEM, "float64"), jnp.ones(4, bool)
-    return kind(SETTINGS.static, Stored(laid, storage, storage.first_places(PROBLEM)), KEY, numbers, present)
+    laid, present = storage.load(PROBLEM, "float64"), jnp.ones(4, bool)
+    return kind(SETTINGS.static, StoredProblem(laid, storage, storage.initial_slots(PROBLEM)), KEY, numbers, present)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -47,19 +48,19 @@ def learn(kind, numbers, state, drawn, ordinals):
     """A step on a given group."""
     learner, prompts = learner_of(kind, numbers), jnp.zeros(1, jnp.int32)
     policies = learner.policies(state, prompts)
-    places, moved, own = learner.storage.settled(state.places, drawn, ordinals, drawn < state.places.classes)
-    state = learner.with_kept(state, places, jax.tree.map(moved, learner.kept_by_place(state)))
-    scores, weights = (moved(values[0])[None] for values in (policies.scores, policies.weights))
-    policies = policies._replace(scores=scores, weights=weights, counts=places.left("float64")[None])
-    top = learner.each(lambda _, policy: policy.top(0))(None, policies)
-    group = Listed(own[None], learner.present[None])
-    batch, memory = learner.weigh(KEY[None], prompts, Drawn(policies, group, *top), state)
-    return learner.learn(batch, state._replace(memory=memory))
+    slots, move, assigned = learner.storage.allocate(state.slots, drawn, ordinals, drawn < state.slots.classes)
+    state = replace_moving(state, slots, jax.tree.map(move, moving_arrays(state)))
+    scores, weights = (move(values[0])[None] for values in (policies.scores, policies.weights))
+    policies = policies._replace(scores=scores, weights=weights, counts=slots.remaining("float64")[None])
+    top = learner.map_prompts(lambda _, policy: policy.top(0))(None, policies)
+    group = Listed(assigned[None], learner.present[None])
+    batch, memory = learner.weigh(KEY[None], prompts, Samples(policies, group, *top), state)
+    return learner.ascend(batch, state._replace(memory=memory))
 
 
 @jax.jit
 def refreshed(numbers, state):
-    return learner_of(SparseLearner, numbers).refreshed(state)
+    return learner_of(SparseLearner, numbers).refresh(state)
 
 
 def policy_of(learner, state):
@@ -80,19 +81,19 @@ def test_a_sparse_step_is_the_ordinary_one(learning_rate):
             group = [jnp.asarray(column, jnp.int32) for column in drawn]
             expected, found = learn(Learner, numbers, expected, *group), learn(SparseLearner, numbers, found, *group)
             np.testing.assert_allclose(found.parameters, expected.parameters, rtol=1e-12)
-            jax.tree.map(np.testing.assert_array_equal, found.places._replace(kept=None), expected.places)
-            stale.append(bool(sparse.is_stale(found)))
+            jax.tree.map(np.testing.assert_array_equal, found.slots._replace(cache=None), expected.slots)
+            stale.append(bool(found.slots.cache.is_stale))
             found = refreshed(numbers, found)
-            policy, kept = policy_of(ordinary, expected), found.places.kept
+            policy, kept = policy_of(ordinary, expected), found.slots.cache
             np.testing.assert_allclose(kept.rows / kept.rows.sum(), policy.rows / policy.total, rtol=1e-10, atol=1e-25)
             np.testing.assert_allclose(kept.chunks, kept.rows.reshape(-1, 32).sum(axis=1), rtol=1e-12)
-            assert not sparse.is_stale(found)
-        assert not found.places.held[:2].any()  # nobody is left in the classes
+            assert not found.slots.cache.is_stale
+        assert not found.slots.occupied[:2].any()  # nobody is left in the classes
         for learner, state in ((ordinary, expected), (sparse, found)):
             policy = policy_of(learner, state)
             assert (policy.scores[:2] < EMPTY / 2).all()
             np.testing.assert_array_equal(policy.masses[:2], 0)
-        assert int(found.places.touched) == 5
+        assert int(found.slots.touched) == 5
     assert any(stale) == (learning_rate > 1)
 
 
@@ -198,14 +199,14 @@ def references(monkeypatch):
             result = took(call, storage, *progress)
             if isinstance(storage, Lumped):
                 assert isinstance(storage, Sparse)
-                seen.append(np.asarray(result.state.places.kept.reference).copy())
+                seen.append(np.asarray(result.state.slots.cache.reference).copy())
             return result
 
         monkeypatch.setattr(Call, name, watched)
 
     # One call takes many windows, and may compute the weights anew in its first one.
-    watch("_begun")
-    watch("_proceed")
+    watch("_begin")
+    watch("_advance")
     return seen
 
 

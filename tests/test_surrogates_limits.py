@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from token_batches import PRESENT, TOKEN_MASK, Batch, at_tokens, on_policy, ragged
 
 from simlab import Rollouts
-from simlab.simulator.mismatch import importance
+from simlab.simulator.mismatch import importance_weights
 from simlab.surrogates import SURROGATES, cispo, reinforce, surrogate, unclipped
 from simlab.surrogates.clip import is_forking
 
@@ -132,7 +132,7 @@ def test_truncated_importance_sampling_is_a_cispo(bound: float) -> None:
     For a sampler that is not the policy at the start of the step it is the simulator's ``correction = truncated``.
     """
     batch = on_policy(ragged())
-    weight = importance(jnp.log(jnp.where(PRESENT, ragged().ratio, 1.0)), "truncated", "token", bound)
+    weight = importance_weights(jnp.log(jnp.where(PRESENT, ragged().ratio, 1.0)), "truncated", "token", bound)
     expected = at_tokens(weight * np.where(PRESENT, reinforce().coefficient(*batch), 0.0))
     actual = at_tokens(cispo(eps_low=1.0, eps_high=bound - 1).coefficient(*ragged()))
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=0)

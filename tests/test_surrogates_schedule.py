@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from token_batches import at_tokens, converted, ragged, tokens_of
 
+from figures.shared.off_policy_moments import check_method
 from simlab import Rollouts
 from simlab.errors import InputError
 from simlab.methods import Method, method
-from simlab.simulator.off_policy import check_method
 from simlab.surrogates import Surrogate, add, casp, clip_higher, entropy_target_clip, kl_penalty, ppo_clip
 
 LIBRARIES = pytest.mark.parametrize("xp", [np, array_api_strict], ids=["numpy", "strict"])

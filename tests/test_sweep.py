@@ -21,7 +21,7 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refu
 from simlab.files import file_lock
 from simlab.identity import code_fingerprint, commit
 from simlab.simulator.memory import needed_bytes
-from simlab.simulator.metrics import POLICY, USUAL
+from simlab.simulator.metrics import POLICY, USUAL_METRICS
 from simlab.simulator.runner import run as simulate
 from simlab.sweeps import Plan
 from simlab.sweeps.executor import RESERVED, Budget
@@ -32,7 +32,7 @@ from simlab.sweeps.store import Store
 
 SWEEP = asked(*SMALL)
 ONE_CELL = asked(*TINY, "--group-size", 2)
-DESCRIPTIONS = {metric.name: metric.description for metric in USUAL}
+DESCRIPTIONS = {metric.name: metric.description for metric in USUAL_METRICS}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_every_recorded_variable_is_there_by_name_and_described(unbroken):
     dataset = read(unbroken)
     assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == DESCRIPTIONS
     assert {name: values.attrs["units"] for name, values in dataset.data_vars.items()} == {
-        metric.name: metric.units for metric in USUAL
+        metric.name: metric.units for metric in USUAL_METRICS
     }
     trailing = {name: values.dims[5:] for name, values in dataset.data_vars.items() if len(values.dims) > 5}
     split = {f"{what}_{outcome}": ("decade",) for what in ("clipped", "drawn") for outcome in ("correct", "wrong")}
@@ -83,10 +83,10 @@ def test_every_recorded_variable_is_there_by_name_and_described(unbroken):
 
 def test_no_value_is_missing_but_of_an_update_before_the_first_and_of_off_policy_runs(unbroken):
     missing = read(unbroken).isnull().any([name for name in read(unbroken).coords if name != "step"])
-    of_an_update = {metric.name for metric in USUAL if metric.of != POLICY}
+    of_an_update = {metric.name for metric in USUAL_METRICS if metric.of != POLICY}
     assert {"d_q_pos", "accepted_rate", "ratio_drift", "clipped_wrong"} <= of_an_update
     assert {name for name in missing if missing[name][0]} == of_an_update
-    of_off_policy = {metric.name for metric in USUAL if metric.off_policy}
+    of_off_policy = {metric.name for metric in USUAL_METRICS if metric.off_policy}
     assert {name for name in missing if missing[name][1:].any()} == of_off_policy
 
 

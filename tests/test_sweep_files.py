@@ -40,7 +40,7 @@ import numpy as np
 
 from simlab.problems.base import Problem
 from simlab.problems.categorical import Categorical
-from simlab.simulator.metrics import POLICY, USUAL, Metric
+from simlab.simulator.metrics import Metric, POLICY, USUAL_METRICS
 
 GREATEST = Metric("greatest", "probability of the likeliest action", POLICY, lambda one: one.policy.p.max())
 
@@ -51,7 +51,7 @@ class Peaked(Categorical):
 
     @property
     def metrics(self):
-        return (*USUAL, GREATEST)
+        return (*USUAL_METRICS, GREATEST)
 
 
 def peaked(actions=10, height=1.0, first=True, chances=np.ones(1)):

@@ -11,8 +11,8 @@ import runs
 from naive_simulator import Setting
 from runs import ADAM, CANDIDATES
 
-from simlab.simulator.call import keys_of
-from simlab.simulator.metrics import OF_STEPS
+from simlab.simulator.call import seed_keys
+from simlab.simulator.metrics import STEP_METRICS
 from simlab.simulator.runner import run
 from simlab.theory.redistribution import correct_mass_change, unsampled_correct_mass_change
 from simlab.theory.tail_miss import active, tail_miss
@@ -126,7 +126,7 @@ def train(setting, dtype, steps=300):
 
         def step(index, carry):
             state = learner.step(index, carry[0])
-            return state, carry[1].at[state.last.groups.places[0]].set(True)
+            return state, carry[1].at[state.last.groups.slots[0]].set(True)
 
         state, touched = jax.lax.fori_loop(0, steps, step, (learner.start(), jnp.zeros_like(laid.correct)))
         return laid.logits, state.parameters, touched
@@ -177,7 +177,7 @@ def test_recording_more_often_changes_no_bit():
     seeds = range(3)
     often = records(LARGE, seeds, RECORDED, "float32")
     once = records(LARGE, seeds, RECORDED[-1:], "float32")
-    rates = {metric.name for metric in OF_STEPS}
+    rates = {metric.name for metric in STEP_METRICS}
     for metric in often.keys() - rates:
         np.testing.assert_array_equal(often[metric][:, -1], once[metric][:, -1], err_msg=metric)
     windows = np.diff((0, *RECORDED))
@@ -234,5 +234,5 @@ def test_a_frozen_policy_misses_its_target_as_lemma_3_1_says(group_size, correct
 def test_keys_are_those_of_jax():
     seeds = np.array([0, 1, 2**31, 2**32 - 1])
     expected = jnp.stack([jax.random.key(int(seed), impl="threefry2x32") for seed in seeds])
-    np.testing.assert_array_equal(jax.random.key_data(keys_of(seeds)), jax.random.key_data(expected))
-    assert jax.random.key_impl(keys_of(seeds[0, ...])) == jax.random.key_impl(expected)
+    np.testing.assert_array_equal(jax.random.key_data(seed_keys(seeds)), jax.random.key_data(expected))
+    assert jax.random.key_impl(seed_keys(seeds[0, ...])) == jax.random.key_impl(expected)

@@ -19,9 +19,9 @@ from simlab import cli
 from simlab.errors import InputError
 from simlab.problems import Tree, custom, tree
 from simlab.problems.tree_paths import leaf_of, path_sums, paths, word
-from simlab.simulator.api import simulate
-from simlab.simulator.gradients import exact_sums
-from simlab.simulator.sampling import draw_each
+from simlab.simulator.runner import simulate
+from simlab.simulator.sampling import draw_columns
+from simlab.simulator.sums import exact_segment_sums
 from simlab.sweeps.result import read
 from simlab.sweeps.run import run
 
@@ -115,7 +115,7 @@ def test_each_policy_draws_by_its_own_weights():
     """Of 100,000 draws from four policies, each share is within 4 standard errors, and weight 0 is never drawn."""
     p = np.array([[0.5, 0.25, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4], [1e-3, 0.0, 0.0, 0.999]])
     columns = jnp.tile(jnp.asarray(3 * p, jnp.float32), (25_000, 1)).T
-    drawn = np.asarray(jax.jit(draw_each)(key_of(0), columns)).reshape(25_000, 4)
+    drawn = np.asarray(jax.jit(draw_columns)(key_of(0), columns)).reshape(25_000, 4)
     for policy, actions in zip(p, drawn.T, strict=True):
         shares = np.bincount(actions, minlength=4) / 25_000
         assert np.all(np.abs(shares - policy) <= 4 * np.sqrt(policy * (1 - policy) / 25_000))
@@ -153,7 +153,7 @@ def test_a_tree_of_one_level_is_a_single_policy(name):
 
 # The untouched stay untouched
 
-of_segments = jax.jit(exact_sums, static_argnums=2)
+of_segments = jax.jit(exact_segment_sums, static_argnums=2)
 
 
 def test_sums_that_are_no_more_than_rounding_are_exactly_zero_segment_by_segment():

@@ -9,10 +9,12 @@ import pytest
 
 from simlab import Rollouts, estimator
 from simlab.problems import custom
-from simlab.simulator.api import simulate
-from simlab.simulator.gradients import UPDATE_RULES, exact_sum, with_norm
-from simlab.simulator.groups import Listed
+from simlab.simulator.groups import UPDATE_RULES, Listed
+from simlab.simulator.optimizers import scale_to_norm
+from simlab.simulator.policy import softmax
+from simlab.simulator.runner import simulate
 from simlab.simulator.storage import DENSE
+from simlab.simulator.sums import exact_sum
 
 ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
 WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are
@@ -56,7 +58,7 @@ def test_the_logit_gradient_is_that_of_the_written_objective(rule, temperature):
     logits, temperature = policy_arguments(temperature)
     advantages = [WEIGHTS[action] for action in ACTIONS]
     autodiff = jax.grad(lambda z: OBJECTIVES[rule](jax.nn.softmax(z / temperature), advantages, ACTIONS))(logits)
-    policy, group = DENSE.softmax(logits, temperature, None), Listed(jnp.asarray(ACTIONS))
+    policy, group = softmax(logits, temperature), Listed(jnp.asarray(ACTIONS))
     coefficients = (jnp.asarray(advantages) / len(ACTIONS))[:, None, None]
     gradient = policy.score_gradient(coefficients, group, NO_CANDIDATES, rule) / temperature
     np.testing.assert_allclose(gradient, autodiff, rtol=0, atol=1e-15)
@@ -78,7 +80,7 @@ def test_regularisers_have_the_gradient_of_their_definition(objective, temperatu
     initial = jax.nn.softmax(jnp.linspace(-1.0, 1.0, 7) / temperature)
     autodiff = jax.grad(lambda z: objective(jax.nn.softmax(z / temperature), initial))(logits)
     policy, group, weights = (
-        DENSE.softmax(logits, temperature, None),
+        softmax(logits, temperature),
         Listed(jnp.asarray(ACTIONS)),
         jnp.ones((7, 1)) / 7,
     )
@@ -152,9 +154,9 @@ def test_a_sum_that_is_not_rounding_is_kept(size, dtype):
 def test_a_change_is_scaled_to_a_norm_and_keeps_its_direction():
     for scale in (1e-30, 1.0, 1e30):
         change = np.random.default_rng(3).normal(size=(4, 5)).astype("float32") * np.float32(scale)
-        scaled = np.asarray(with_norm(jnp.asarray(change), jnp.float32(0.25), 1.0, DENSE))
+        scaled = np.asarray(scale_to_norm(jnp.asarray(change), jnp.float32(0.25), 1.0, DENSE))
         np.testing.assert_allclose(scaled, 0.25 * change / np.linalg.norm(change.astype(float)), rtol=1e-6)
-    assert not np.asarray(with_norm(jnp.zeros(3), jnp.float32(2.0), 1.0, DENSE)).any()
+    assert not np.asarray(scale_to_norm(jnp.zeros(3), jnp.float32(2.0), 1.0, DENSE)).any()
 
 
 @pytest.mark.parametrize(("storage", "rate"), [("dense", 1e-3), ("lumped", 1.0)])

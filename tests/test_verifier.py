@@ -12,10 +12,10 @@ from problem_contract import ROWS, Bench, Kind, key_of
 
 from simlab.errors import InputError
 from simlab.problems import anchored, custom, prompt_bank
-from simlab.simulator.api import simulate
-from simlab.simulator.checks import rewards_given
+from simlab.simulator.checks import judged_rewards
+from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
-from simlab.simulator.verifier import corrected
+from simlab.simulator.verifier import correct_rewards
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -35,9 +35,10 @@ def judged(name, storage, errors_of, steps=STEPS):
     def one(learner, state, index):
         state, keys, prompts, drawn = learner.draw(index, state)
         batch, _ = learner.weigh(keys, prompts, drawn, state)
-        right = learner.each(lambda places, group, own: group.marks(own, learner.storage, places, bench.group_size))
-        truth = right(learner.rows(state.places, prompts), drawn.groups, learner.of_batch(learner.correct, prompts))
-        return state, (prompts, drawn.groups.places, truth, batch.correct)
+        size = bench.group_size
+        right = learner.map_prompts(lambda slots, group, own: group.label(own, learner.storage, slots, size))
+        truth = right(learner.select_rows(state.slots, prompts), drawn.groups, learner.select(learner.correct, prompts))
+        return state, (prompts, drawn.groups.slots, truth, batch.correct)
 
     def run(key, *arrays):
         learner = bench.learner(*arrays, key)
@@ -141,10 +142,10 @@ def test_the_mean_step_is_that_of_all_groups_and_all_verdicts(estimator, weigh, 
 
 def test_corrections_are_what_they_are_said_to_be():
     for correction in ("none", "backward", "forward"):
-        given = corrected(np.array([1.0, 0.0]), correction, F, N)
+        given = correct_rewards(np.array([1.0, 0.0]), correction, F, N)
         np.testing.assert_allclose(given, shares(correction))
         settings = Settings("grpo", verifier_correction=correction, **RATES)
-        rewards = rewards_given(anchored(9, 3, reward_incorrect=-1.0), settings)
+        rewards = judged_rewards(anchored(9, 3, reward_incorrect=-1.0), settings)
         np.testing.assert_allclose(rewards[0], -1 + 2 * np.array(shares(correction)))
 
 

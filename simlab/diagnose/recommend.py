@@ -303,7 +303,7 @@ def _plausible_populations(now: Population, group_size: int) -> Iterator[Populat
 def _simulate(rates: np.ndarray, overlap: float, method: str, group_size: int) -> Curves:
     """Return pass@1 and pass@k of each seed at the last step."""
     from simlab.problems import interference  # noqa: PLC0415  # loads JAX
-    from simlab.simulator.api import simulate  # noqa: PLC0415
+    from simlab.simulator.runner import simulate  # noqa: PLC0415
 
     solve_rates = np.clip(rates, MARGIN, 1 - MARGIN).tolist()
     result = simulate(

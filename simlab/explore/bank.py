@@ -13,7 +13,7 @@ from simlab.explore.weights import arm_text
 from simlab.problems.exact import correct_mass, pass_at_k
 from simlab.problems.prompt_bank import prompt_bank
 from simlab.simulator.checks import check
-from simlab.simulator.metrics import POLICY, Metric, Whole
+from simlab.simulator.metrics import POLICY, JointView, Metric
 from simlab.simulator.settings import Settings
 
 Given = dict[str, Any]  # the settings of the panel, by their names there
@@ -26,9 +26,9 @@ LOST = 0.1  # of what the base model gave its rare modes: a prompt with less has
 OF_THE_BANK = ("prompts", "beta_a", "beta_b", "second_share", "second_a", "second_b", "modes", "rare_ratio")
 
 
-def _rare_rates(whole: Whole) -> Float[Array, " P"]:
+def _rare_rates(whole: JointView) -> Float[Array, " P"]:
     learner = whole.learner
-    policies = learner.policies_of(whole.state.parameters, whole.state.places)
+    policies = learner.policies_at(whole.state.parameters, whole.state.slots)
     rates: Float[Array, " P"] = jax.vmap(lambda policy, target: correct_mass(policy.shares, target, policy.sum))(
         policies, learner.target
     )
@@ -38,8 +38,8 @@ def _rare_rates(whole: Whole) -> Float[Array, " P"]:
 OF_A_BANK = Recorded(
     ("q_pos",),
     (
-        Metric("solve_rates", "solve rate", POLICY, lambda whole: whole.each["q_pos"], ("prompt",), whole=True),
-        Metric("rare_rates", "probability of a rare mode", POLICY, _rare_rates, ("prompt",), whole=True),
+        Metric("solve_rates", "solve rate", POLICY, lambda whole: whole.each["q_pos"], ("prompt",), joint=True),
+        Metric("rare_rates", "probability of a rare mode", POLICY, _rare_rates, ("prompt",), joint=True),
     ),
 )
 

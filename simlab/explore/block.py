@@ -8,7 +8,7 @@ choices, the optimiser, the shape of the problem) needs another program.
 import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,13 @@ from jaxtyping import Int
 
 from simlab.explore.shapes import GROUPS, SEEDS, filled_to
 from simlab.problems import Problem
-from simlab.simulator.call import learners_of
-from simlab.simulator.compiled import Compiled, is_kept, kept
-from simlab.simulator.metrics import Metric, Row
+from simlab.simulator.call import make_learners
+from simlab.simulator.compiled import cached, is_cached
+from simlab.simulator.metrics import Metric
 from simlab.simulator.settings import Settings, StaticSettings
+from simlab.simulator.state import Records
 from simlab.simulator.storage import DENSE
-from simlab.simulator.trajectory import Inputs, Schedule, begin, go_on
+from simlab.simulator.trajectory import Inputs, RecordSchedule, advance, begin
 
 Rows = dict[str, np.ndarray]
 Say = Callable[[str], None]
@@ -66,29 +67,29 @@ class Block:
     def rows(self, first: int, say: Say) -> Rows:
         """The records of the seeds from ``first`` up, (seeds, R + 1, ...); ``say`` hears what has to be waited for."""
         schedule, inputs = self._arguments(first)
-        if not is_kept(self._key(inputs)):
+        if not is_cached(self._key(inputs)):
             say("compiling")
         code = self._compiled(schedule, inputs)
         say("simulating")
-        return {name: np.moveaxis(np.asarray(row), 0, 1) for name, row in code.call(schedule, inputs).items()}
+        return {name: np.moveaxis(np.asarray(row), 0, 1) for name, row in code(schedule, inputs).items()}
 
     def compile(self) -> None:
         """Compile its program, unless it is there."""
         self._compiled(*self._arguments(0))
 
-    def _compiled(self, schedule: Schedule, inputs: Inputs) -> Compiled:
+    def _compiled(self, schedule: RecordSchedule, inputs: Inputs) -> Any:
         """The compiled program; threads that ask for the same one wait for its only compilation."""
         key = self._key(inputs)
         program = functools.partial(_program, self.static, self.recorded)
-        return kept(key, lambda: jax.jit(program).lower(schedule, inputs).compile())
+        return cached(key, lambda: jax.jit(program).lower(schedule, inputs).compile())
 
-    def _arguments(self, first: int) -> tuple[Schedule, Inputs]:
+    def _arguments(self, first: int) -> tuple[RecordSchedule, Inputs]:
         dtype = self.static.dtype
-        laid, places = DENSE.laid_out(self.problem, dtype), DENSE.first_places(self.problem)
+        loaded = DENSE.load(self.problem, dtype)
         keys = jnp.stack([jax.random.key(first + seed, impl="threefry2x32") for seed in range(SEEDS)])
         traced = jax.tree.map(lambda value: jnp.full(SEEDS, value, dtype), self.settings.traced)
-        schedule = Schedule(jnp.asarray(self.steps, jnp.int32), jnp.int32(len(self.steps)))
-        return schedule, Inputs(laid, places, jnp.int32(self.settings.group_size), keys, traced)
+        schedule = RecordSchedule(jnp.asarray(self.steps, jnp.int32), jnp.int32(len(self.steps)))
+        return schedule, Inputs(loaded, None, jnp.int32(self.settings.group_size), keys, traced)
 
     def _key(self, inputs: Inputs) -> Hashable:
         leaves, structure = jax.tree.flatten(inputs)
@@ -96,8 +97,8 @@ class Block:
         return "explore", self.static, self.recorded, len(self.steps), structure, shapes
 
 
-def _program(settings: StaticSettings, recorded: Recorded, schedule: Schedule, inputs: Inputs) -> Row:
+def _program(settings: StaticSettings, recorded: Recorded, schedule: RecordSchedule, inputs: Inputs) -> Records:
     """The records, (R + 1, seeds, ...), of step 0 and of those scheduled."""
     metrics = recorded.metrics(inputs.problem)
-    learners = learners_of(settings, DENSE, inputs, are_filled_up=settings.exchangeable, metrics=metrics)
-    return go_on(learners, schedule, begin(learners, schedule)).rows
+    learners = make_learners(settings, DENSE, inputs, are_padded=settings.exchangeable, metrics=metrics)
+    return advance(learners, schedule, begin(learners, schedule)).rows

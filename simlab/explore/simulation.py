@@ -18,7 +18,7 @@ from simlab.explore.weights import arm_text, read_weight
 from simlab.problems import Categorical, anchored, tree
 from simlab.problems.exact import correct_mass
 from simlab.simulator.checks import check
-from simlab.simulator.metrics import POLICY, Metric, OnePolicy, Whole
+from simlab.simulator.metrics import POLICY, JointView, Metric, PolicyView
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import EMPTY
 from simlab.theory import CLOSED_FORMS, tail_miss
@@ -33,16 +33,16 @@ Given = dict[str, Any]  # the settings of a panel, by their names there
 # One policy
 
 
-def _target_mass(whole: Whole) -> Float[Array, ""]:
+def _target_mass(whole: JointView) -> Float[Array, ""]:
     learner = whole.learner
-    policy = jax.tree.map(lambda leaf: leaf[0], learner.policies_of(whole.state.parameters, whole.state.places))
+    policy = jax.tree.map(lambda leaf: leaf[0], learner.policies_at(whole.state.parameters, whole.state.slots))
     mass: Float[Array, ""] = correct_mass(policy.shares, learner.target[0], policy.sum)
     return mass
 
 
 OF_A_POLICY = Recorded(
     ("q_pos", "retained_mass", "entropy", "tail_miss_rate"),
-    (Metric("target_mass", "probability of the target set", POLICY, _target_mass, whole=True),),
+    (Metric("target_mass", "probability of the target set", POLICY, _target_mass, joint=True),),
 )
 
 
@@ -129,8 +129,8 @@ def drift(given: Given) -> dict[str, list[float]] | None:
 # A tree
 
 
-def _policies(one: OnePolicy) -> Float[Array, "nodes B"]:
-    policies: Float[Array, "nodes B"] = jax.vmap(lambda node: node.p)(one.own.nodes)
+def _policies(one: PolicyView) -> Float[Array, "nodes B"]:
+    policies: Float[Array, "nodes B"] = jax.vmap(lambda node: node.p)(one.token_policy.nodes)
     return policies
 
 

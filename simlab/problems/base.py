@@ -19,11 +19,9 @@ from jaxtyping import Array, Bool, Float, Int
 from simlab.errors import InputError, check_range
 
 if TYPE_CHECKING:
-    from simlab.simulator.learner import Learner
+    from simlab.simulator.groups import LookUp
     from simlab.simulator.metrics import Metric
     from simlab.simulator.settings import Settings, StaticSettings
-    from simlab.simulator.state import Batch, State
-    from simlab.simulator.storage import Dense, Places
 
 AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device
 LARGEST_ARRAY = 2**31 - 1  # actions that can be listed
@@ -35,7 +33,7 @@ class Problem:
     """M prompts, the actions that a rollout of each may end in, and which of them are correct.
 
     A subclass adds its arrays, among them ``correct`` and ``target``, and gives ``parameters``, ``logits_of`` and
-    ``pulled_back``. Where actions start alike, its arrays over actions may hold each class of them once, and ``counts``
+    ``pullback``. Where actions start alike, its arrays over actions may hold each class of them once, and ``counts``
     how many there are; ``by_classes`` and ``listed`` turn one form into the other.
 
     Attributes:
@@ -179,23 +177,23 @@ class Problem:
         """Compute the logits of some prompts, or of all."""
         raise NotImplementedError
 
-    def pulled_back(self, gradients: Float[Array, "P ..."], parameters: Any, prompts: Int[Array, " P"]) -> Any:
+    def pullback(self, gradients: Float[Array, "P ..."], parameters: Any, prompts: Int[Array, " P"]) -> Any:
         """The gradient of the parameters, from that of the logits of some prompts: the default differentiates."""
         _, back = jax.vjp(lambda moved: self.logits_of(moved, prompts), parameters)
         return back(gradients)[0]
 
-    def policy(
-        self, logits: Float[Array, " N"], temperature: Float[Array, ""], storage: "Dense", places: "Places | None"
-    ) -> Any:
+    def policy(self, logits: Float[Array, " N"], temperature: Float[Array, ""], storage: Any, slots: Any) -> Any:
         """Make the policy of one prompt from its logits: see ``simlab.simulator.policy``."""
-        return storage.softmax(logits, temperature, places)
+        from simlab.simulator.policy import softmax  # noqa: PLC0415  # the simulator imports problems
+
+        return softmax(logits, temperature, storage, slots)
 
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """Metrics that are recorded of a run."""
-        from simlab.simulator.metrics import USUAL  # noqa: PLC0415  # the simulator imports problems
+        from simlab.simulator.metrics import USUAL_METRICS  # noqa: PLC0415  # the simulator imports problems
 
-        return USUAL
+        return USUAL_METRICS
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """Labels of the dimensions that its own metrics have."""
@@ -207,14 +205,15 @@ class Problem:
     # What only some need
 
     def drawn_logits(
-        self, parameters: Any, prompts: Int[Array, " P"], groups: Any, learner: "Learner"
+        self, parameters: Any, prompts: Int[Array, " P"], groups: Any, look_up: "LookUp"
     ) -> Float[Array, "P ..."]:
-        """The logits of the drawn actions; a step that produces NaN or infinity shows up in them."""
-        logits = self.logits_of(parameters, prompts)
-        drawn: Array = learner.each(lambda _, own, group: group.values(own, learner.storage))(None, logits, groups)
-        return drawn
+        """Return the logits of the drawn actions, in which a step that produces NaN or infinity shows up.
 
-    def first_history(self, learner: "Learner", state: "State") -> Any:
+        ``look_up`` takes the logits of the prompts of a batch, and returns those that each group drew.
+        """
+        return look_up(self.logits_of(parameters, prompts), groups)
+
+    def first_history(self, parameters: Any, prompts_per_step: int) -> Any:
         """Make the memory of the problem's own metrics, before the first step.
 
         It holds numbers, and arrays with the first axis of the parameters, whose rows move with the actions.
@@ -222,7 +221,7 @@ class Problem:
         return None
 
     def next_history(
-        self, history: Any, learner: "Learner", batch: "Batch", gradients: Float[Array, "P ..."], parameters: Any
+        self, history: Any, prompts: Int[Array, " P"], gradients: Float[Array, "P ..."], parameters: Any
     ) -> Any:
         """Update the memory after a step on a batch, by gradients of the logits, from these parameters."""
         return history

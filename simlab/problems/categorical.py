@@ -60,7 +60,7 @@ class Categorical(Problem):
         """The parameters themselves."""
         return parameters[None]
 
-    def pulled_back(
+    def pullback(
         self, gradients: Float[Array, "1 N"], parameters: Any, prompts: Int[Array, " P"]
     ) -> Float[Array, " N"]:
         """The gradient itself."""

@@ -61,9 +61,9 @@ class Interference(LinearSoftmax):
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """Metrics of a bank, effects of kinds of prompts on one another, and where pass@k crosses the start."""
-        from simlab.simulator.interference_metrics import OF_INTERFERENCE  # noqa: PLC0415  # the simulator imports problems
+        from simlab.simulator.head_metrics import INTERFERENCE_METRICS  # noqa: PLC0415  # the simulator imports problems
 
-        return OF_INTERFERENCE
+        return INTERFERENCE_METRICS
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """Labels of a bank, and of the kinds of prompts: those that are moved, and those that move them."""

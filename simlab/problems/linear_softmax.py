@@ -15,9 +15,7 @@ from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts,
 from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank, Rates, check_prompts
 
 if TYPE_CHECKING:
-    from simlab.simulator.learner import Learner
     from simlab.simulator.metrics import Metric
-    from simlab.simulator.state import Batch, State
 
 ANSWERS = ("shared", "own")
 LARGEST_SHARED = 100.0  # 1 + its square is about how much the weights enlarge rounding
@@ -114,15 +112,15 @@ class LinearSoftmax(Problem):
         """The logits W h of some prompts, or of all."""
         return product(jnp.asarray(self.features if prompts is None else self.features[prompts]), parameters.T)
 
-    def pulled_back(
+    def pullback(
         self, gradients: Float[Array, "P A"], parameters: Any, prompts: Int[Array, " P"]
     ) -> Float[Array, "A d"]:
         """The sum of dz_i h_i^T over the prompts of the batch."""
         return product(gradients.T, self.teaching[prompts])
 
-    def drawn_logits(self, parameters: Any, prompts: Any, groups: Any, learner: "Learner") -> Float[Array, " P"]:
+    def drawn_logits(self, parameters: Any, prompts: Any, groups: Any, look_up: Any) -> Float[Array, " P"]:
         """The largest weight of the head, for each prompt of the batch: their logits all come from these."""
-        return jnp.broadcast_to(jnp.max(jnp.abs(parameters)), (learner.prompts_per_step,))
+        return jnp.broadcast_to(jnp.max(jnp.abs(parameters)), prompts.shape)
 
     @property
     def numbers(self) -> int:
@@ -135,20 +133,19 @@ class LinearSoftmax(Problem):
         head = self.actions * self.weights.shape[1]
         return head + batch * self.actions, 2 * batch * head
 
-    def first_history(self, learner: "Learner", state: "State") -> HeadHistory:
-        """No gradient yet, and no other weights."""
-        weights = state.parameters
-        gradients = jnp.zeros((len(weights), learner.prompts_per_step), weights.dtype)
-        nothing = jnp.zeros_like(weights)
-        return HeadHistory(gradients, nothing, nothing, weights, weights, weights)
+    def first_history(self, parameters: Array, prompts_per_step: int) -> HeadHistory:
+        """Return gradients of 0, and the first weights."""
+        gradients = jnp.zeros((len(parameters), prompts_per_step), parameters.dtype)
+        zeros = jnp.zeros_like(parameters)
+        return HeadHistory(gradients, zeros, zeros, parameters, parameters, parameters)
 
     def next_history(
-        self, history: HeadHistory, learner: "Learner", batch: "Batch", gradients: Float[Array, "P A"], parameters: Any
+        self, history: HeadHistory, prompts: Int[Array, " P"], gradients: Float[Array, "P A"], parameters: Any
     ) -> HeadHistory:
         """A batch's gradients, and where its step started."""
         return HeadHistory(
             gradients=gradients.T,
-            gradient=self.pulled_back(gradients / len(gradients), parameters, batch.prompts),
+            gradient=self.pullback(gradients / len(gradients), parameters, prompts),
             gradient_before=history.gradient,
             weights_before=parameters,
             weights_earlier=history.weights_before,
@@ -162,9 +159,9 @@ class LinearSoftmax(Problem):
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """Metrics of a bank, the rank of the head's updates, and effects of prompts on one another."""
-        from simlab.simulator.head_metrics import OF_A_HEAD  # noqa: PLC0415  # the simulator imports problems
+        from simlab.simulator.head_metrics import HEAD_METRICS  # noqa: PLC0415  # the simulator imports problems
 
-        return OF_A_HEAD
+        return HEAD_METRICS
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """Labels of a bank, and the numbers of the singular values from the largest on."""

@@ -137,15 +137,15 @@ class PromptBank(Problem):
         """The parameters of some prompts, or of all."""
         return parameters if prompts is None else parameters[prompts]
 
-    def pulled_back(
+    def pullback(
         self, gradients: Float[Array, "P A"], parameters: Any, prompts: Int[Array, " P"]
     ) -> Float[Array, "M A"]:
         """Scatter the gradients of the batch's prompts into the rows of all prompts."""
         return jnp.zeros_like(parameters).at[prompts].set(gradients)
 
-    def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, learner: Any) -> Float[Array, "P G"]:
+    def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, look_up: Any) -> Float[Array, "P G"]:
         """The logits of what each group drew, without those of all other actions."""
-        return parameters[prompts[:, None], groups.places]
+        return parameters[prompts[:, None], groups.slots]
 
     @functools.cached_property
     def solve_rates(self) -> Rates:
@@ -158,13 +158,13 @@ class PromptBank(Problem):
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """Means over prompts, and what depends on how difficult a prompt is."""
-        from simlab.simulator.difficulty import OF_PROMPTS  # noqa: PLC0415  # the simulator imports problems
+        from simlab.simulator.metrics import BANK_METRICS  # noqa: PLC0415  # the simulator imports problems
 
-        return OF_PROMPTS
+        return BANK_METRICS
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """The middles of the bins of the solve rate."""
-        from simlab.simulator.difficulty import BIN_CENTRES  # noqa: PLC0415
+        from simlab.simulator.metrics import BIN_CENTRES  # noqa: PLC0415
 
         return {"bin": BIN_CENTRES.tolist()}
 

@@ -100,29 +100,29 @@ class Tree(Problem):
         """The parameters themselves."""
         return parameters[None]
 
-    def pulled_back(
+    def pullback(
         self, gradients: Float[Array, "1 nodes B"], parameters: Any, prompts: Int[Array, " P"]
     ) -> Float[Array, "nodes B"]:
         """The gradient itself."""
         return gradients[0]
 
-    def policy(self, logits: Float[Array, "nodes B"], temperature: Any, storage: Any, places: Any) -> "TreePolicy":
+    def policy(self, logits: Float[Array, "nodes B"], temperature: Any, storage: Any, slots: Any) -> "TreePolicy":
         """The policies of all nodes."""
         from simlab.simulator.tree_policy import tree_policy  # noqa: PLC0415  # the simulator imports problems
 
         return tree_policy(logits, temperature, self.depth)
 
-    def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, learner: Any) -> Float[Array, "1 G T"]:
+    def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, look_up: Any) -> Float[Array, "1 G T"]:
         """The logits of the actions on the way to the leaves of a group."""
-        nodes, actions = paths(groups.places, self.depth, self.branching)
+        nodes, actions = paths(groups.slots, self.depth, self.branching)
         return parameters[nodes, actions]
 
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """Metrics of a policy over leaves, of modes, of nodes, and of the tokens of a group."""
-        from simlab.simulator.tree_metrics import of_a_tree  # noqa: PLC0415
+        from simlab.simulator.tree_metrics import tree_metrics  # noqa: PLC0415
 
-        return of_a_tree(self.modes)
+        return tree_metrics(self.modes)
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """The words of the modes, the levels, and the percentages of tokens over which covariances are taken."""

@@ -27,59 +27,21 @@ are left, and all prompts get more rounds where none asks for one. It learns fro
 of a group that grew until it succeeded is a biased estimate of the solve rate.
 """
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
-
-if TYPE_CHECKING:
-    from simlab.simulator.learner import Learner
-    from simlab.simulator.state import Batch, State
 
 SIZED = ("knapsack", "variance")  # by solve rates, before a step
 RAGGED = (*SIZED, "sequential")  # groups of different sizes
 INFORMED = (*SIZED, "learnable")  # by solve rates
 ALLOCATIONS = ("even", *INFORMED, "dynamic", "sequential")
-KNOWN = ("estimate", "exact")
+RATE_SOURCES = ("estimate", "exact")
 USUAL_ROOM = 4  # times G, as much as VIP's code gives: up to 32 for a mean of 8
 UNSEEN = 0.5  # what is believed of a prompt before its first group
 
 
-def first_rates(learner: "Learner") -> Float[Array, " M"] | None:
-    """What is believed of the solve rates before the first step; None where no allocation goes by earlier groups."""
-    if not learner.settings.remembers_solve_rates:
-        return None
-    return jnp.full(learner.problem.prompts, UNSEEN, learner.settings.dtype)
-
-
-def believed(batch: "Batch", solved: Float[Array, " M"] | None) -> Float[Array, " M"] | None:
-    """What is believed after a batch: of its prompts the shares of rollouts that the verifier accepts."""
-    if solved is None:
-        return None
-    return solved.at[batch.prompts].set(batch.accepted_share)
-
-
-def known_rates(learner: "Learner", state: "State", prompts: Int[Array, " P"]) -> Float[Array, " P"]:
-    """The solve rates that an allocation goes by."""
-    if state.solved is not None:
-        return state.solved[prompts]
-    places, policies = learner.rows(state.places, prompts), learner.policies(state, prompts)
-    rates: Array = learner.each(learner.solve_rate)(places, policies, learner.of_batch(learner.correct, prompts))
-    return rates
-
-
-def sizes(learner: "Learner", state: "State", prompts: Int[Array, " P"]) -> Int[Array, " P"] | None:
-    """How many rollouts each prompt of a batch gets; None where all get as many, or a step decides as it goes."""
-    settings = learner.settings
-    if settings.allocation not in SIZED:
-        return None
-    rates = known_rates(learner, state, prompts)
-    return group_sizes(settings.allocation, rates, settings.group_size, settings.smallest_group, settings.room)
-
-
 def gains(rule: str, rates: Float[Array, " P"], sizes: Int[Array, " n"]) -> Float[Array, "n P"]:
-    """What one rollout more is worth to a group of each size, by the prompt's solve rate; it falls with the size."""
+    """Return what one rollout more is worth to a group of each size, by the solve rate; it falls with the size."""
     p, n = rates[None], sizes[:, None].astype(rates.dtype)
     if rule == "variance":
         return p * (1 - p) / (n * (n - 1))
@@ -88,7 +50,7 @@ def gains(rule: str, rates: Float[Array, " P"], sizes: Int[Array, " n"]) -> Floa
 
 
 def group_sizes(rule: str, rates: Float[Array, " P"], group_size: int, smallest: int, largest: int) -> Int[Array, " P"]:
-    """How many rollouts each prompt gets: from ``smallest`` to ``largest``, and P ``group_size`` together.
+    """Return how many rollouts each prompt gets: from ``smallest`` to ``largest``, and P ``group_size`` together.
 
     Gains fall with the size, so that the rollouts with the largest gains of all prompts make the best sum.
     """
@@ -99,24 +61,25 @@ def group_sizes(rule: str, rates: Float[Array, " P"], group_size: int, smallest:
     return jnp.full(len(rates), smallest, jnp.int32).at[chosen % len(rates)].add(1)
 
 
-def stopped(accepted: Bool[Array, "P room"], group_size: int, round_size: int) -> Int[Array, " P"]:
-    """How many rollouts each prompt gets by rounds, of those that it could get: P ``group_size`` together.
+def sizes_by_rounds(accepted: Bool[Array, "P room"], group_size: int, round_size: int) -> Int[Array, " P"]:
+    """Return how many rollouts each prompt gets by rounds, of the ``room`` it could get: P ``group_size`` together.
 
-    ``accepted`` is what the verifier says of each, in the order in which they are drawn.
+    ``accepted`` holds the verdicts in the order in which rollouts are drawn. Two prompts with 8 rollouts and rounds of
+    2: outcomes 1 0 ... are done after a round, outcomes 0 0 0 0 1 0 go on and get the 6 rollouts that are left.
     """
     prompts, room = accepted.shape
-    wanted, place = round_size // 2, jnp.arange(room, dtype=jnp.int32)
+    enough, order = round_size // 2, jnp.arange(room, dtype=jnp.int32)
 
     def another(carry: tuple[Int[Array, " P"], Int[Array, ""]]) -> tuple[Int[Array, " P"], Int[Array, ""]]:
-        sizes, left = carry
-        right = jnp.sum(accepted & (place < sizes[:, None]), axis=1, dtype=jnp.int32)
-        can = sizes < room
-        asks = can & (jnp.minimum(right, sizes - right) < wanted)
-        asks = jnp.where(jnp.any(asks), asks, can)
+        sizes, budget = carry
+        right = jnp.sum(accepted & (order < sizes[:, None]), axis=1, dtype=jnp.int32)
+        has_room = sizes < room
+        asks = has_room & (jnp.minimum(right, sizes - right) < enough)
+        asks = jnp.where(jnp.any(asks), asks, has_room)
         more = jnp.where(asks, jnp.minimum(round_size, room - sizes), 0)
         before = jnp.cumsum(more, dtype=jnp.int32) - more
-        more = jnp.clip(left - before, 0, more)
-        return sizes + more, left - jnp.sum(more, dtype=jnp.int32)
+        more = jnp.clip(budget - before, 0, more)
+        return sizes + more, budget - jnp.sum(more, dtype=jnp.int32)
 
     first = jnp.full(prompts, round_size, jnp.int32), jnp.int32(prompts * (group_size - round_size))
     sizes, _ = jax.lax.while_loop(lambda carry: carry[1] > 0, another, first)
@@ -124,5 +87,10 @@ def stopped(accepted: Bool[Array, "P room"], group_size: int, round_size: int) -
 
 
 def most_learnable(rates: Float[Array, " M"], randoms: Shaped[Array, " M"], count: int) -> Int[Array, " P"]:
-    """The ``count`` prompts of the largest p (1 - p), those of equal ones by the smaller random number."""
+    """Return the ``count`` prompts of the largest p (1 - p), those of equal ones by the smaller random number."""
     return jnp.lexsort((randoms, -rates * (1 - rates)))[:count].astype(jnp.int32)
+
+
+def first_active(active: Bool[Array, " P"], count: Int[Array, ""]) -> Bool[Array, " P"]:
+    """Mark the first ``count`` active groups, or as many as there are."""
+    return active & (jnp.cumsum(active) <= count)

@@ -15,21 +15,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
+from simlab.errors import Diverged
+from simlab.finite import rewards_in_words
 from simlab.problems.base import Problem
-from simlab.simulator.compiled import Compiled, kept
+from simlab.simulator.compiled import cached
 from simlab.simulator.devices import Devices
-from simlab.simulator.faults import complain
 from simlab.simulator.learner import Learner
-from simlab.simulator.lumped import GROWTH, Lumped, enough_places, size_at_start
+from simlab.simulator.lumped import GROWTH, Lumped, initial_size, round_up_slots, slot_axis
 from simlab.simulator.metrics import Metric
 from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
 from simlab.simulator.sharded import Sharded, on_mesh
 from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse
-from simlab.simulator.storage import DENSE, Dense, Stored
-from simlab.simulator.trajectory import Inputs, Learners, Progress, Schedule, begin, go_on
+from simlab.simulator.state import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, UNKNOWN, Fault
+from simlab.simulator.storage import DENSE, Dense, StoredProblem
+from simlab.simulator.trajectory import Inputs, Learners, RecordSchedule, RunProgress, advance, begin
 
 FEWEST_RECORDS = 16
 SMALLEST_GROUP = 32
+FAULTS = {LOGIT: "a logit", ADVANTAGE: "an advantage", COEFFICIENT: "a coefficient", MOMENT: "the optimiser's state"}
 Rows = dict[str, np.ndarray]
 
 
@@ -50,14 +53,14 @@ class Call:
         self.storage = self._storage(problem, sparse)
         self.problem = problem.by_classes() if isinstance(self.storage, Lumped) else problem.listed()
         static = settings[0].static
-        self.static = dataclasses.replace(static, group_size=filled_up(static))
-        self.schedule = scheduled(steps)
+        self.static = dataclasses.replace(static, group_size=padded_group(static))
+        self.schedule = padded_schedule(steps)
         self.group_size = jnp.asarray(static.group_size, jnp.int32)
         # Gathered by NumPy: JAX compiles a program for each such small step on arrays of its own.
-        one_or_all: Any = (0, ...) if len(seeds) == 1 else slice(None)
-        self.keys = keys_of(np.asarray(seeds)[one_or_all])
+        index: Any = (0, ...) if len(seeds) == 1 else slice(None)
+        self.keys = seed_keys(np.asarray(seeds)[index])
         self.traced = jax.tree.map(
-            lambda *leaves: np.asarray(leaves, static.dtype)[one_or_all], *(own.traced for own in settings)
+            lambda *leaves: np.asarray(leaves, static.dtype)[index], *(run.traced for run in settings)
         )
 
     def _storage(self, problem: Problem, sparse: bool) -> Dense:
@@ -67,170 +70,185 @@ class Call:
             return Sharded(problem.actions, self.devices)
         if settings.storage == "lumped":
             kind = Sparse if sparse else Lumped
-            return kind(size_at_start(problem, settings, int(self.steps[-1])))
+            return kind(initial_size(problem, settings, int(self.steps[-1])))
         return DENSE
 
-    def of(self, runs: Int[np.ndarray, " runs"], *, sparse: bool) -> "Call":
-        """A call of some of these runs, in the order given."""
+    def select(self, runs: Int[np.ndarray, " runs"], *, sparse: bool) -> "Call":
+        """Return a call of some of these runs, in the order given."""
         settings, seeds = [self.settings[run] for run in runs], [self.seeds[run] for run in runs]
         return Call(self.problem, settings, seeds, self.steps, self.devices, sparse=sparse)
 
     def are_sparse(self) -> Bool[np.ndarray, " runs"]:
-        """For each run whether its steps are sparse: whether its coefficients sum to exactly 0 in every group.
+        """Return True for runs whose steps are sparse: whose coefficients sum to exactly 0 in every group.
 
         Rewards are binary and rollouts interchangeable: of any number of correct rollouts two orders are tried.
         """
         settings, runs = self.settings[0].static, len(self.seeds)
         if not isinstance(self.storage, Lumped) or not may_be_sparse(self.problem, settings):
             return np.zeros(runs, bool)
-        storage, rollouts = Sparse(enough_places(self.problem.entries, 0)), np.arange(settings.group_size)
+        storage, rollouts = Sparse(round_up_slots(self.problem.entries, 0)), np.arange(settings.group_size)
         ranks = np.full((2, self.static.group_size), self.static.group_size, np.int32)
         ranks[:, : settings.group_size] = rollouts, np.random.default_rng(0).permutation(rollouts)
         program = functools.partial(_always_sum_to_zero, self.static, storage)
-        arguments = self.inputs(storage, self.laid), ranks
-        return np.atleast_1d(self._kept("decide", storage, program, arguments).call(*arguments))
+        arguments = self.inputs(storage, self.loaded), ranks
+        return np.atleast_1d(self._cached("decide", storage, program, arguments)(*arguments))
 
     @functools.cached_property
-    def laid(self) -> Problem:
+    def loaded(self) -> Problem:
         """The problem on its devices."""
-        return self.storage.laid_out(self.problem, self.static.dtype)
+        loaded: Problem = self.storage.load(self.problem, self.static.dtype)
+        return loaded
 
     def rows(self) -> Rows:
-        """The records, (runs, R + 1, ...)."""
+        """Simulate, and return the records, (runs, R + 1, ...)."""
         storage = self.storage
-        progress = self._proceed(storage, self._begun(storage) if isinstance(storage, Lumped) else None)
+        progress = self._advance(storage, self._begin(storage) if isinstance(storage, Lumped) else None)
         while int(progress.step) < self.steps[-1]:
             assert isinstance(storage, Lumped)
-            progress, storage = self._grown(progress, storage, GROWTH * storage.size)
-            progress = self._proceed(storage, progress)
-        asked = {name: values for name, values in progress.rows.items() if values.size}  # not of no k, or no rank
-        rows = {name: np.asarray(values)[: len(self.steps) + 1] for name, values in asked.items()}
+            progress, storage = self._grow(progress, storage, GROWTH * storage.size)
+            progress = self._advance(storage, progress)
+        filled = {name: values for name, values in progress.rows.items() if values.size}  # not of no k, or no rank
+        rows = {name: np.asarray(values)[: len(self.steps) + 1] for name, values in filled.items()}
         if len(self.seeds) == 1:
             return {name: values[None] for name, values in rows.items()}
         return {name: np.moveaxis(values, 0, 1) for name, values in rows.items()}
 
-    def _begun(self, storage: Lumped) -> Progress:
-        """The start, by one program however many places the steps begin with; so theirs serve runs that have grown."""
-        smallest = dataclasses.replace(storage, size=enough_places(self.problem.entries, 0))
-        arguments = self.schedule, self.inputs(smallest, self.laid)
+    def _begin(self, storage: Lumped) -> RunProgress:
+        """Start with the fewest slots, whose program serves every number of slots that the steps begin with."""
+        smallest = dataclasses.replace(storage, size=round_up_slots(self.problem.entries, 0))
+        arguments = self.schedule, self.inputs(smallest, self.loaded)
         program = functools.partial(_begin, self.static, smallest)
-        begun: Progress = self._kept("begin", smallest, program, arguments).call(*arguments)
-        return self._grown(begun, smallest, storage.size)[0]
+        progress: RunProgress = self._cached("begin", smallest, program, arguments)(*arguments)
+        return self._grow(progress, smallest, storage.size)[0]
 
-    def _grown(self, progress: Progress, storage: Lumped, size: int) -> tuple[Progress, Lumped]:
-        state, larger = storage.grown(progress.state, self.problem, size, batched=len(self.seeds) > 1)
+    def _grow(self, progress: RunProgress, storage: Lumped, size: int) -> tuple[RunProgress, Lumped]:
+        axis = slot_axis(self.problem, batched=len(self.seeds) > 1)
+        state, larger = storage.grow(progress.state, size, axis)
         return progress._replace(state=state), larger
 
-    def _proceed(self, storage: Dense, progress: Progress | None) -> Progress:
-        done: Progress = self.compiled(storage, progress).call(self.schedule, self.inputs(storage, self.laid), progress)
-        complain(self.settings, self.seeds, done.state.fault, self.problem)
+    def _advance(self, storage: Dense, progress: RunProgress | None) -> RunProgress:
+        call = self.compiled(storage, progress)
+        done: RunProgress = call(self.schedule, self.inputs(storage, self.loaded), progress)
+        raise_faults(self.settings, self.seeds, done.state.fault, self.problem)
         return done
 
-    def inputs(self, storage: Dense, laid: Problem) -> Inputs:
-        """What a program of these runs reads, where the problem is laid out, or its shapes are."""
-        return Inputs(laid, storage.first_places(self.problem), self.group_size, self.keys, self.traced)
+    def inputs(self, storage: Dense, loaded: Problem) -> Inputs:
+        """Return the arguments of a program of these runs; ``loaded`` is the problem on its devices, or its shapes."""
+        return Inputs(loaded, storage.initial_slots(self.problem), self.group_size, self.keys, self.traced)
 
-    def compiled(self, storage: Dense, progress: Progress | None) -> Compiled:
-        """The program that takes these runs to their end, or as far as the storage has room."""
-        return self._kept("run", storage, *self.program(storage, progress))
+    def compiled(self, storage: Dense, progress: RunProgress | None) -> Any:
+        """Compile the program that takes these runs to their end, or as far as the storage has room."""
+        return self._cached("run", storage, *self.program(storage, progress))
 
-    def program(self, storage: Dense, progress: Progress | None) -> tuple[Callable[..., Progress], tuple[Any, ...]]:
-        """That program before it is compiled, and the arguments that it is compiled for, or their shapes."""
-        program: Callable[..., Progress] = functools.partial(_program, self.static, storage)
-        if isinstance(storage, Sharded):  # its shapes suffice: what they stand for might not fit
-            laid = storage.shapes(self.problem, self.static.dtype)
-            program = on_mesh(program, storage, laid)
+    def program(self, storage: Dense, progress: RunProgress | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return that program before it is compiled, and the arguments that it is compiled for, or their shapes."""
+        program: Callable[..., RunProgress] = functools.partial(_program, self.static, storage)
+        if isinstance(storage, Sharded):  # its shapes suffice: the arrays might not fit
+            loaded = storage.shapes(self.problem, self.static.dtype)
+            program = on_mesh(program, storage, loaded)
         else:
-            laid = self.laid
-        return program, (self.schedule, self.inputs(storage, laid), progress)
+            loaded = self.loaded
+        return program, (self.schedule, self.inputs(storage, loaded), progress)
 
-    def _kept(self, name: str, storage: Dense, program: Callable[..., Any], arguments: tuple[Any, ...]) -> Compiled:
+    def _cached(self, name: str, storage: Dense, program: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
         key = (name, self.static, storage, self.devices, structure, *((leaf.shape, str(leaf.dtype)) for leaf in leaves))
-        return kept(key, lambda: jax.jit(program).lower(*arguments).compile())
-
-    def progress_bytes(self, storage: Lumped) -> int:
-        """Bytes that these runs take at most in a storage that has just grown to its largest size."""
-        return storage.bytes_for(self.problem, self.static) * len(self.seeds)
+        return cached(key, lambda: jax.jit(program).lower(*arguments).compile())
 
 
 def _program(
-    settings: StaticSettings, storage: Dense, schedule: Schedule, inputs: Inputs, progress: Progress | None
-) -> Progress:
-    """Runs from their start, or from where they are, to their end, or as far as the storage has room."""
+    settings: StaticSettings, storage: Dense, schedule: RecordSchedule, inputs: Inputs, progress: RunProgress | None
+) -> RunProgress:
+    """Take runs from their start, or from where they are, to their end, or as far as the storage has room."""
     begun = _begin(settings, storage, schedule, inputs) if progress is None else progress
-    return go_on(_learners(settings, storage, inputs), schedule, begun)
+    return advance(_learners(settings, storage, inputs), schedule, begun)
 
 
-def _begin(settings: StaticSettings, storage: Dense, schedule: Schedule, inputs: Inputs) -> Progress:
-    """Runs at their start."""
+def _begin(settings: StaticSettings, storage: Dense, schedule: RecordSchedule, inputs: Inputs) -> RunProgress:
     return begin(_learners(settings, storage, inputs), schedule)
 
 
 def _always_sum_to_zero(
     settings: StaticSettings, storage: Sparse, inputs: Inputs, ranks: Int[Array, "2 G"]
 ) -> Bool[Array, "*runs"]:
-    """For each run whether its coefficients sum to exactly 0, whichever rollouts of a group are correct."""
+    """Return True for runs whose coefficients sum to exactly 0, whichever rollouts of a group are correct."""
     learners = _learners(settings, storage, inputs)
-    decided: Bool[Array, "*runs"] = learners.all(lambda one: one.always_sum_to_zero(ranks))()
+    decided: Bool[Array, "*runs"] = learners.map(lambda learner: learner.always_sum_to_zero(ranks))()
     return decided
 
 
 def _learners(settings: StaticSettings, storage: Dense, inputs: Inputs) -> Learners:
-    return learners_of(settings, storage, inputs, are_filled_up=fills_groups(settings))
+    return make_learners(settings, storage, inputs, are_padded=pads_groups(settings))
 
 
-def learners_of(
+def make_learners(
     settings: StaticSettings,
     storage: Dense,
     inputs: Inputs,
     *,
-    are_filled_up: bool,
+    are_padded: bool,
     metrics: tuple[Metric, ...] | None = None,
 ) -> Learners:
-    """The learners of a program, of whose groups only the first rollouts are there if they are filled up."""
-    stored = Stored(inputs.problem, storage, inputs.places)
-    there = jnp.arange(settings.group_size) < inputs.group_size if are_filled_up else None
+    """Return the learners of a program; in padded groups only the first rollouts are there."""
+    stored = StoredProblem(inputs.problem, storage, inputs.slots)
+    present = jnp.arange(settings.group_size) < inputs.group_size if are_padded else None
     kind = SparseLearner if isinstance(storage, Sparse) else Learner
 
     def make(key: Any, traced: TracedSettings) -> Learner:
-        return kind(settings, stored, key, traced, there, metrics=metrics)
+        return kind(settings, stored, key, traced, present, metrics=metrics)
 
     return Learners(make, inputs.keys, inputs.traced, sparse=kind is SparseLearner)
 
 
-def keys_of(seeds: Int[np.ndarray, "*runs"]) -> Key[Array, "*runs"]:
-    """``jax.random.key`` of each seed, from 0 to 2^32 - 1: the words 0 and the seed."""
+def seed_keys(seeds: Int[np.ndarray, "*runs"]) -> Key[Array, "*runs"]:
+    """Return ``jax.random.key`` of each seed, from 0 to 2^32 - 1: the words 0 and the seed."""
     words = np.stack([np.zeros_like(seeds), seeds], axis=-1).astype(np.uint32)
     keys: Key[Array, "*runs"] = jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
     return keys
 
 
-def scheduled(steps: Int[np.ndarray, " R"]) -> Schedule:
-    """When a run is recorded, the list filled up to 16, 64, 256, ... records."""
-    size = FEWEST_RECORDS
-    while size < len(steps):
-        size *= 4
-    return Schedule(jnp.asarray(np.pad(steps, (0, size - len(steps))), jnp.int32), jnp.asarray(len(steps), jnp.int32))
+def padded_schedule(steps: Int[np.ndarray, " R"]) -> RecordSchedule:
+    """Return the recorded steps, padded to 16, 64, 256, ... records."""
+    size, count = _round_up(len(steps), FEWEST_RECORDS), jnp.asarray(len(steps), jnp.int32)
+    return RecordSchedule(jnp.asarray(np.pad(steps, (0, size - len(steps))), jnp.int32), count)
 
 
-def fills_groups(settings: StaticSettings) -> bool:
-    """Whether a program is for groups up to its size, the rest of which is filled up with absent rollouts."""
+def pads_groups(settings: StaticSettings) -> bool:
+    """Return True if a program is for groups up to its size, which are padded with absent rollouts."""
     return settings.storage == "lumped" and settings.exchangeable
 
 
-def filled_up(settings: StaticSettings) -> int:
-    """The group size that is compiled for: the next of 32, 128, 512, ...; its own where nothing absent may be seen."""
-    size = SMALLEST_GROUP
-    while size < settings.group_size:
+def padded_group(settings: StaticSettings) -> int:
+    """Return the group size that is compiled for: the next of 32, 128, 512, ... where groups may be padded."""
+    return _round_up(settings.group_size, SMALLEST_GROUP) if pads_groups(settings) else settings.group_size
+
+
+def _round_up(count: int, smallest: int) -> int:
+    """Return the next of ``smallest``, 4 times that, 16 times that, ..."""
+    size = smallest
+    while size < count:
         size *= 4
-    return size if fills_groups(settings) else settings.group_size
+    return size
 
 
 def computing(settings: Settings, devices: Devices | None) -> contextlib.AbstractContextManager[object]:
-    """In the dtype of the settings, on the first of the devices if they are given."""
+    """Compute in the dtype of the settings, on the first of the devices if there are any."""
     stack = contextlib.ExitStack()
     stack.enter_context(jax.enable_x64(settings.dtype == "float64"))
     if devices:
         stack.enter_context(jax.default_device(devices[0]))
     return stack
+
+
+def raise_faults(settings: Sequence[Settings], seeds: Sequence[int], fault: Fault, problem: Problem) -> None:
+    """Raise ``Diverged`` for the first of some runs, of these settings and seeds, that has a fault."""
+    columns = [np.atleast_1d(np.asarray(values)) for values in fault]
+    for run, seed, *values in zip(settings, seeds, *columns, strict=True):
+        kind, steps, correct, prompt = (int(value) for value in values)
+        if kind:
+            where = f"seed {seed}, step {steps}" + (f", prompt {prompt}" if prompt != UNKNOWN else "")
+            right, wrong = float(problem.reward_correct), float(problem.reward_incorrect)
+            counted = rewards_in_words({right: correct, wrong: run.group_size - correct})
+            rewards = counted if correct != UNKNOWN else f"rewards are {right:g} and {wrong:g}"
+            what = f"{FAULTS[kind]} is not finite in {run.dtype}, where {rewards}"
+            raise Diverged(f"{run.name}, {where}: {what}; allowed: finite numbers")

@@ -11,7 +11,7 @@ from simlab.problems.base import Problem
 from simlab.simulator.devices import devices_by
 from simlab.simulator.settings import LARGEST_INT, STORAGES, Settings, check_fits
 from simlab.simulator.storage import EMPTY
-from simlab.simulator.verifier import check_accepted, corrected
+from simlab.simulator.verifier import check_accepted, correct_rewards
 
 LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
 
@@ -21,7 +21,7 @@ def check(problem: Problem, settings: Settings) -> None:
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
     method = settings.build()
-    rewards = rewards_given(problem, settings)
+    rewards = judged_rewards(problem, settings)
     check_accepted(float(rewards[0, 0]), settings.verifier_correction, settings.false_positive, settings.false_negative)
     check_domain(method.estimator, rewards)
     check_range("top_n", settings.top_n, 0, problem.actions)
@@ -40,10 +40,10 @@ def check(problem: Problem, settings: Settings) -> None:
             raise InputError(f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
 
 
-def rewards_given(problem: Problem, settings: Settings) -> Float[np.ndarray, "1 2"]:
-    """The rewards of what the verifier accepts and rejects, corrected for its errors."""
+def judged_rewards(problem: Problem, settings: Settings) -> Float[np.ndarray, "1 2"]:
+    """Return the rewards of what the verifier accepts and rejects, corrected for its errors."""
     rates = settings.false_positive, settings.false_negative
-    shares = corrected(np.array([[1.0, 0.0]]), settings.verifier_correction, *rates)
+    shares = correct_rewards(np.array([[1.0, 0.0]]), settings.verifier_correction, *rates)
     rewards: np.ndarray = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
     return rewards
 
@@ -59,29 +59,31 @@ def check_minibatches(problem: Problem, settings: Settings) -> None:
 def check_allocation(problem: Problem, settings: Settings) -> None:
     """Raise ``InputError`` for an allocation of rollouts that does not fit a problem, or the other settings."""
     rule, static, prompts = settings.allocation, settings.static, problem.prompts_a_step(settings)
-    given = f"allocation = {rule!r}"
+    setting = f"allocation = {rule!r}"
     if rule == "even":
         return
     if settings.storage not in ("auto", "dense"):
-        raise InputError(f"storage = {settings.storage!r} with {given}; allowed: dense")
+        raise InputError(f"storage = {settings.storage!r} with {setting}; allowed: dense")
     if rule == "dynamic" and (static.gradient_steps > 1 or settings.lag):
         allowed = "1 epoch, 1 minibatch, lag 0 and isolation 0"
-        raise InputError(f"{given} beside epochs, minibatches, lag or isolation; allowed: {allowed}")
+        raise InputError(f"{setting} beside epochs, minibatches, lag or isolation; allowed: {allowed}")
     if rule == "learnable" and prompts == problem.prompts:
-        raise InputError(f"{given} with all {prompts} prompts in each step; allowed: prompts_per_step below {prompts}")
+        raise InputError(
+            f"{setting} with all {prompts} prompts in each step; allowed: prompts_per_step below {prompts}"
+        )
     if static.is_ragged:
         check_ragged(problem, settings)
 
 
 def check_ragged(problem: Problem, settings: Settings) -> None:
     """Raise ``InputError`` unless the groups of a step may differ in size."""
-    static, given = settings.static, f"allocation = {settings.allocation!r}"
+    static, setting = settings.static, f"allocation = {settings.allocation!r}"
     if problem.prompts_a_step(settings) == 1:
-        raise InputError(f"{given} of 1 prompt a step; allowed: 2 prompts or more")
+        raise InputError(f"{setting} of 1 prompt a step; allowed: 2 prompts or more")
     if problem.tokens > 1 or type(problem).policy is not Problem.policy:
-        raise InputError(f"{given} of a {type(problem).__name__}, whose rollouts are not one action; allowed: even")
+        raise InputError(f"{setting} of a {type(problem).__name__}, whose rollouts are not one action; allowed: even")
     if not static.exchangeable:
-        raise InputError(f"{given} with {settings.name}, which tells the rollouts of a group apart; allowed: even")
+        raise InputError(f"{setting} with {settings.name}, which tells the rollouts of a group apart; allowed: even")
     if not settings.smallest_group <= settings.group_size <= static.room:
         span = f"smallest_group = {settings.smallest_group} and largest_group = {static.room}"
         raise InputError(f"{span} with group_size = {settings.group_size}; allowed: a group size between the two")

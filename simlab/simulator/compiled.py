@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -23,21 +23,14 @@ KEPT_PROGRAMS = 16  # for each device
 WORTH_KEEPING = 0.3  # seconds of compiling
 
 
-class Compiled(NamedTuple):
-    """A compiled call, and the bytes it takes while it runs."""
-
-    call: Any
-    memory: int
-
-
-_kept: dict[Hashable, Compiled] = {}
-# Of the programs that a thread asks for at the moment.
+_programs: dict[Hashable, Any] = {}
+# Locks of the programs that a thread asks for at the moment.
 _locks: weakref.WeakValueDictionary[Hashable, threading.Lock] = weakref.WeakValueDictionary()
 _one_at_a_time = threading.Lock()
 
 
-def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
-    """The program of a key on the thread's default device, compiled at the first call by ``compile_it``.
+def cached(key: Hashable, compile_program: Callable[[], Any]) -> Any:
+    """Return the program of a key on the thread's default device, compiled at the first call by ``compile_program``.
 
     A program runs on the device that it is compiled for. The lock is for all devices, one after the other: on GPUs the
     next one finds on disk what the first has compiled, since JAX keeps programs by the kind of device; on CPUs by the
@@ -46,16 +39,16 @@ def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
     keep_on_disk()
     here = _here(key)
     with _lock(key):
-        code = _kept.pop(here, None) or _measured(compile_it())
-        _kept[here] = code  # the latest used comes last
-    for oldest in list(_kept)[: -KEPT_PROGRAMS * jax.local_device_count()]:
-        _kept.pop(oldest, None)
-    return code
+        program = _programs.pop(here, None) or compile_program()
+        _programs[here] = program  # the latest used comes last
+    for oldest in list(_programs)[: -KEPT_PROGRAMS * jax.local_device_count()]:
+        _programs.pop(oldest, None)
+    return program
 
 
-def is_kept(key: Hashable) -> bool:
-    """Whether the program of a key is compiled on the thread's default device, and was not given up since."""
-    return _here(key) in _kept
+def is_cached(key: Hashable) -> bool:
+    """Return True if the program of a key is in the cache for the thread's default device."""
+    return _here(key) in _programs
 
 
 def _here(key: Hashable) -> Hashable:
@@ -64,14 +57,9 @@ def _here(key: Hashable) -> Hashable:
 
 
 def _lock(key: Hashable) -> threading.Lock:
-    """The lock of a key, the same for all threads that hold it."""
+    """Return the lock of a key, the same for all threads that hold it."""
     with _one_at_a_time:
         return _locks.setdefault(key, threading.Lock())
-
-
-def _measured(call: Any) -> Compiled:
-    usage: Any = call.memory_analysis()
-    return Compiled(call, usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes)
 
 
 @functools.cache
@@ -90,6 +78,6 @@ def keep_on_disk() -> None:
 
 
 def _processor() -> str:
-    """A name for this kind of processor: code compiled for another one might not run here."""
+    """Return a name for this kind of processor: code compiled for another one might not run here."""
     features = " ".join(sorted(processor_features())) or platform.processor()
     return hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:12]

@@ -1,7 +1,7 @@
 """Choose the storage whose step costs less, by a model of both that is fitted to measurements.
 
 A dense step passes over all numbers of a problem and searches its actions for each rollout; a lumped step passes over
-the places that the run has come to need, and gives one to each rollout. Only their ratio is used, so that the processor
+the slots that the run has come to need, and gives one to each rollout. Only their ratio is used, so that the processor
 matters little.
 """
 
@@ -15,7 +15,7 @@ from simlab.simulator.settings import Settings
 # right: in all 15 cells of benchmarks/results/storages.json, whose processor is twice as fast in either storage.
 DENSE_STEP, DENSE_NUMBER, DENSE_TOKEN = 4_000.0, 3.0, 30.0
 PRODUCT = 0.2  # of two numbers in a product of matrices, by hand and roughly
-LUMPED_STEP, LUMPED_PLACE, LUMPED_ROLLOUT = 20_000.0, 4.2, 600.0
+LUMPED_STEP, LUMPED_SLOT, LUMPED_ROLLOUT = 20_000.0, 4.2, 600.0
 
 # Smaller problems fit any device. The choice is by the size alone, so that it is the same on every machine.
 SHARDED_FROM = 2**24
@@ -29,7 +29,7 @@ class StepCosts(NamedTuple):
 
 
 def step_costs(problem: Problem, settings: Settings, steps: int) -> StepCosts:
-    """What the model gives for a run of so many steps."""
+    """Return the costs that the model predicts for a run of so many steps."""
     batch = problem.prompts_a_step(settings)
     rollouts = batch * settings.group_size
     passes, products = problem.step_numbers(batch)
@@ -42,17 +42,17 @@ def step_costs(problem: Problem, settings: Settings, steps: int) -> StepCosts:
 
 
 def _lumped_step(problem: Problem, settings: Settings, steps: int, rollouts: int) -> float:
-    """Nanoseconds of a step that passes over the places of all prompts."""
+    """Return the nanoseconds of a step that passes over the slots of all prompts."""
     sets = problem.prompts if problem.has_own_parameters else 1
     batch = problem.prompts_a_step(settings)
-    drawn = rollouts / sets  # of each set of places, in the mean over the steps
-    places = problem.by_classes().entries + touched(problem.actions, drawn, steps)
-    dense_share = problem.step_numbers(batch)[0] / problem.actions  # numbers that an action has: those of a place
-    return LUMPED_STEP + LUMPED_PLACE * places * dense_share + LUMPED_ROLLOUT * rollouts
+    drawn = rollouts / sets  # of each set of slots, in the mean over the steps
+    slots = problem.by_classes().entries + touched(problem.actions, drawn, steps)
+    dense_share = problem.step_numbers(batch)[0] / problem.actions  # numbers that an action has: those of a slot
+    return LUMPED_STEP + LUMPED_SLOT * slots * dense_share + LUMPED_ROLLOUT * rollouts
 
 
 def touched(actions: int, drawn: float, steps: int) -> float:
-    """Mean over the steps of how many actions have been sampled, were they all alike: N (1 - exp(-G t / N)) at step t.
+    """Return the mean over the steps of how many actions were sampled, if all alike: N (1 - exp(-G t / N)) at step t.
 
     A policy that sharpens touches fewer.
     """
@@ -63,7 +63,7 @@ def touched(actions: int, drawn: float, steps: int) -> float:
 
 
 def resolved(problem: Problem, settings: Settings, steps: int) -> Settings:
-    """The settings with a storage in place of ``auto``: the cheaper one, and sharded instead of dense where large."""
+    """Replace the storage ``auto`` by the cheaper one, and dense by sharded where the problem is large."""
     if settings.storage != "auto":
         return settings
     if settings.allocation != "even":

@@ -27,7 +27,7 @@ def check_seeds(seeds: int) -> None:
 
 
 def recorded_steps(steps: int, record_every: int) -> np.ndarray:
-    """The recorded steps: every ``record_every``-th and the last.
+    """Return the recorded steps: every ``record_every``-th and the last.
 
     Raises:
         InputError: unless both are whole numbers from 1 up, and there are at most 10^6 records.
@@ -40,7 +40,7 @@ def recorded_steps(steps: int, record_every: int) -> np.ndarray:
 
 
 def labels_of(problem: Problem, settings: Settings) -> dict[str, Sequence[Any]]:
-    """The labels of the dimensions that metrics may have beside seed and step."""
+    """Return the labels of the dimensions that metrics may have beside seed and step."""
     shared = {"k": settings.pass_at_k, "rank": range(1, settings.top_n + 1), "decade": DECADES}
     return {**shared, **problem.labels()}
 
@@ -54,30 +54,30 @@ def labelled(
     *,
     attributes: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """Records (leading..., step[, other dimensions]) of some metrics as a dataset.
+    """Label records (leading..., step[, other dimensions]) as a dataset.
 
     Args:
-        metrics: what is recorded, see ``Problem.metrics``.
+        metrics: the recorded quantities, see ``Problem.metrics``.
         labels: of their dimensions, see ``labels_of``.
         rows: the records by metric.
         leading: the leading dimensions and their labels.
         recorded: the steps of the records after that of step 0.
         attributes: the attributes of the dataset.
     """
-    known = {metric.name: metric for metric in metrics}
-    used = dict.fromkeys(dimension for name in rows for dimension in known[name].dimensions)
+    by_name = {metric.name: metric for metric in metrics}
+    used = dict.fromkeys(dimension for name in rows for dimension in by_name[name].dimensions)
     coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}
     coordinates |= {dimension: list(labels[dimension]) for dimension in labels if dimension in used}
     variables = {
-        name: ((*leading, "step", *known[name].dimensions), values, _described(known[name]))
+        name: ((*leading, "step", *by_name[name].dimensions), values, _attributes(by_name[name]))
         for name, values in sorted(rows.items())
     }
-    found = xr.Dataset(variables, coordinates, dict(attributes or {}))
+    dataset = xr.Dataset(variables, coordinates, dict(attributes or {}))
     for name, (meaning, units) in COORDINATES.items():
-        if name in found.coords:
-            found[name].attrs = {"long_name": meaning, "units": units}
-    return found
+        if name in dataset.coords:
+            dataset[name].attrs = {"long_name": meaning, "units": units}
+    return dataset
 
 
-def _described(metric: Metric) -> dict[str, str]:
+def _attributes(metric: Metric) -> dict[str, str]:
     return {"long_name": metric.description, "units": metric.units}

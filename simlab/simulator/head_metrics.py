@@ -1,4 +1,6 @@
-"""Metrics of prompts that share a linear head: the rank of its updates, and what prompts do to one another.
+"""Metrics of prompts that share a linear head: the rank of its updates, and the effects of prompts on one another.
+
+Those of easy and hard prompts compare pass@k with that of the base model, which is the policy at step 0.
 
 u_1 is the top right singular vector of the last batch's gradient, as in FADE's Section 15. What is undefined, such as
 the correlation of successes where there is none, is NaN.
@@ -11,16 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import Precision
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
-from simlab.simulator.difficulty import OF_PROMPTS
-from simlab.simulator.metrics import UPDATE, Metric, OneUpdate, Row, Whole
+from simlab.problems.exact import correct_mass, log_miss_at_k
+from simlab.simulator.metrics import BANK_METRICS, POLICY, UPDATE, JointView, Metric, UpdateView
+from simlab.simulator.state import Records
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
 
 SINGULAR_VALUES = 8  # how many are recorded
 
 
-class Split(NamedTuple):
+class SingularVectors(NamedTuple):
     """The d singular values of n matrices of d columns, and their leading vectors, which are 0 where the matrix is."""
 
     values: Float[Array, "n d"]
@@ -33,45 +37,45 @@ def _svd(matrix: Float[Array, "A d"]) -> tuple[Float[Array, "A R"], Float[Array,
     return left, values, right
 
 
-def svd_each(matrices: Sequence[Float[Array, "A d"]]) -> Split:
-    """The singular values and leading vectors of each matrix, one after the other, in a batch too.
+def svd_each(matrices: Sequence[Float[Array, "A d"]]) -> SingularVectors:
+    """Return the singular values and leading vectors of each matrix, computed in turn, in a batch too.
 
     JAX on a CPU hands a batch of decompositions out to the threads that its programs run on, and waits for them there:
     two programs at once, as a sweep has them on two cores, wait for one another for ever.
     """
     in_turn: Any = jax.custom_batching.sequential_vmap
     left, values, right = jax.lax.map(in_turn(_svd), jnp.stack(matrices))
-    there = values[:, :1] > 0
-    # Those that a matrix of fewer rows than columns does not have are 0, whatever number of rows a storage keeps.
+    nonzero = values[:, :1] > 0
+    # A matrix of fewer rows than columns has zeros, whatever number of rows a storage keeps.
     values = jnp.pad(values, [(0, 0), (0, right.shape[-1] - values.shape[-1])])
-    return Split(values, jnp.where(there, left[:, :, 0], 0), jnp.where(there, right[:, 0], 0))
+    return SingularVectors(values, jnp.where(nonzero, left[:, :, 0], 0), jnp.where(nonzero, right[:, 0], 0))
 
 
-def rank_metrics(split: Split) -> Row:
-    """How near to rank 1 the change since the start is, place 0, and the last update, place 2."""
-    kept = split.values[0, :SINGULAR_VALUES]
-    row = {"singular_values": jnp.full(SINGULAR_VALUES, jnp.nan, kept.dtype).at[: len(kept)].set(kept)}
-    for prefix, place in (("", 0), ("update_", 2)):
+def rank_metrics(split: SingularVectors) -> Records:
+    """Measure how near to rank 1 the change since the start is, matrix 0, and the last update, matrix 2."""
+    largest = split.values[0, :SINGULAR_VALUES]
+    row = {"singular_values": jnp.full(SINGULAR_VALUES, jnp.nan, largest.dtype).at[: len(largest)].set(largest)}
+    for prefix, index in (("", 0), ("update_", 2)):
         for name, measure in (
             ("leading_share", leading_share),
             ("singular_gap", singular_gap),
             ("effective_rank", effective_rank),
         ):
-            row[prefix + name] = measure(split.values[place])
+            row[prefix + name] = measure(split.values[index])
     return row
 
 
-def alignments(matrices: Sequence[Float[Array, "A d"]], split: Split) -> Row:
-    """How far directions are kept: between records, updates and gradients, places 0 and 1, 2 and 3, 4 and 5.
+def alignments(matrices: Sequence[Float[Array, "A d"]], split: SingularVectors) -> Records:
+    """Measure how far directions persist: between records, updates and gradients, matrices 0 and 1, 2 and 3, 4 and 5.
 
     FADE compares the left vector of the change with that of the last checkpoint ``[fade:table-12-alignment]``, here
     with that of the record before, and successive gradients ``[fade:sec-4-2-successive-alignment]``, which under an
     adaptive optimiser are not the updates.
     """
     row = {"direction_alignment": alignment(split.left[0], split.left[1])}
-    for name, place in (("update", 2), ("gradient", 4)):
-        row[f"{name}_alignment"] = alignment(matrices[place], matrices[place + 1])
-        row[f"{name}_direction_alignment"] = alignment(split.right[place], split.right[place + 1])
+    for name, index in (("update", 2), ("gradient", 4)):
+        row[f"{name}_alignment"] = alignment(matrices[index], matrices[index + 1])
+        row[f"{name}_direction_alignment"] = alignment(split.right[index], split.right[index + 1])
     return row
 
 
@@ -81,8 +85,8 @@ def residual_metrics(
     times: Float[Array, "P A"],
     shares: Float[Array, "P A"],
     correct: Bool[Array, "P A"],
-) -> Row:
-    """What of the features is left beside ``direction``, u_1, for the correct and the failed rollouts of a batch.
+) -> Records:
+    """Measure what is left of the features beside ``direction``, u_1, for correct and for failed rollouts of a batch.
 
     h_perp = h - (h . u_1) u_1. The correlation is the mean cosine of h_perp over the pairs of different rollouts of the
     group; rollouts whose h_perp is rounding have no direction. R_g = (1/N_g) sum of v h_perp^T, with v = e_y - pi, is
@@ -96,8 +100,8 @@ def residual_metrics(
     along = jnp.matmul(features, direction, precision=Precision.HIGHEST)
     perpendicular = features - along[:, None] * direction
     least = float(np.sqrt(np.finfo(features.dtype).eps)) * jnp.linalg.vector_norm(features, axis=1)
-    left_over = jnp.linalg.vector_norm(perpendicular, axis=1) > least
-    directions = jnp.where(left_over[:, None], perpendicular, 0)
+    has_direction = jnp.linalg.vector_norm(perpendicular, axis=1) > least
+    directions = jnp.where(has_direction[:, None], perpendicular, 0)
     row, sizes = {}, {}
     for name, members in (("correct", correct), ("failed", ~correct)):
         counted = jnp.where(members, times, 0)
@@ -113,9 +117,9 @@ def residual_metrics(
 
 
 def interference(
-    change: Float[Array, " M"], predicted: Float[Array, " M"], own: Float[Array, " P"], prompts: Int[Array, " P"]
-) -> Row:
-    """What a batch did to the prompts outside it, and what its prompts do to themselves and to others.
+    change: Float[Array, " M"], predicted: Float[Array, " M"], by_itself: Float[Array, " P"], prompts: Int[Array, " P"]
+) -> Records:
+    """Measure what a batch did to the prompts outside it, and what its prompts do to themselves and to others.
 
     To first order prompt i moves the logits of prompt j by (h_i . h_j) dz_i / P a unit of learning rate. The own effect
     sums what this does to Q_j over i = j, the cross effect over all other pairs, both over M: their sum is what a plain
@@ -124,93 +128,93 @@ def interference(
     Args:
         change: the change of the Q_pos of all prompts in the last update.
         predicted: what the batch's gradient changes the Q_pos of all prompts by, to first order.
-        own: what the gradient of each prompt of the batch changes its own Q_pos by, to first order.
+        by_itself: what the gradient of each prompt of the batch changes its own Q_pos by, to first order.
     """
     outside = len(change) - len(prompts)
     beside = jnp.sum(change.at[prompts].set(0)) / outside if outside else jnp.full((), jnp.nan, change.dtype)
-    own_effect = jnp.sum(own) / len(change)
+    own_effect = jnp.sum(by_itself) / len(change)
     return {"d_q_pos_outside": beside, "own_effect": own_effect, "cross_effect": jnp.mean(predicted) - own_effect}
 
 
-def _matrices(whole: Whole) -> list[Float[Array, "A d"]]:
-    """What ranks and alignments describe: changes of W since the start, updates, and gradients, now and before.
+def _matrices(view: JointView) -> list[Float[Array, "A d"]]:
+    """Return changes of W since the start, updates, and gradients, now and before.
 
-    The row of a place that stands for m actions is multiplied by sqrt(m), which has the singular values, right singular
+    The row of a slot that stands for m actions is multiplied by sqrt(m), which has the singular values, right singular
     vectors and cosines of m equal rows.
     """
-    learner, places, history, weights = whole.learner, whole.state.places, whole.state.history, whole.state.parameters
-    start, times = learner.storage.everywhere(learner.first, places), jnp.sqrt(learner.members(weights, places))
+    learner, slots, history, weights = view.learner, view.state.slots, view.state.history, view.state.parameters
+    storage = learner.storage
+    start = storage.at_slots(learner.initial_parameters, slots)
+    times = jnp.sqrt(learner.parameter_members(weights, slots))
     matrices = [
         weights - start,
         history.weights_recorded - start,
-        weights - whole.before,
-        whole.before - history.weights_earlier,
+        weights - view.before,
+        view.before - history.weights_earlier,
         history.gradient,
         history.gradient_before,
     ]
-    return [learner.storage.whole(times * matrix) for matrix in matrices]
+    return [storage.gather(times * matrix) for matrix in matrices]
 
 
-def ranks_and_alignments(whole: Whole) -> Row:
-    """How near to rank 1 changes are, and how far directions are kept."""
-    matrices = _matrices(whole)
+def ranks_and_alignments(view: JointView) -> Records:
+    """Measure how near to rank 1 changes are, and how far directions persist."""
+    matrices = _matrices(view)
     split = svd_each(matrices)
-    return rank_metrics(split) | alignments(matrices, split) | residuals(whole, split.right[4])
+    return rank_metrics(split) | alignments(matrices, split) | residuals(view, split.right[4])
 
 
-def residuals(whole: Whole, direction: Float[Array, " d"]) -> Row:
-    """How alike the features of the last batch's successes are, and those of its failures."""
-    learner, prompts = whole.learner, whole.state.last.prompts
-    policies = learner.policies_of(whole.before, whole.state.places, prompts)
+def residuals(view: JointView, direction: Float[Array, " d"]) -> Records:
+    """Measure how alike the features of the last batch's successes are, and those of its failures."""
+    learner, state, prompts = view.learner, view.state, view.state.last.prompts
+    policies = learner.policies_at(view.before, state.slots, prompts)
 
-    def of_one(places: Any, policy: Any, group: Any, correct: Array) -> tuple[Array, Array, Array]:
-        times = group.times(jnp.zeros_like(policy.weights), learner.storage)
+    def of_prompt(slots: Any, policy: Any, group: Any, correct: Array) -> tuple[Array, Array, Array]:
+        times = group.slot_counts(jnp.zeros_like(policy.weights), learner.storage)
         shares = policy.p * jnp.sqrt(policy.members)  # so that equal rows of a residual count as often as there are
-        of_places = times, shares, learner.storage.everywhere(correct, places)
-        return tuple(learner.storage.whole(values) for values in of_places)
+        values = times, shares, learner.storage.at_slots(correct, slots)
+        return tuple(learner.storage.gather(value) for value in values)
 
-    of_all = learner.each(of_one)
-    times, shares, correct = of_all(
-        whole.state.places, policies, whole.state.last.groups, learner.of_batch(learner.correct, prompts)
-    )
+    correct = learner.select(learner.correct, prompts)
+    times, shares, correct = learner.map_prompts(of_prompt)(state.slots, policies, state.last.groups, correct)
     return residual_metrics(direction, learner.problem.teaching[prompts], times, shares, correct)
 
 
-def effects(whole: Whole) -> Row:
-    """What the last batch did, and to first order does, to its own prompts and to the others."""
-    learner, state = whole.learner, whole.state
+def effects(view: JointView) -> Records:
+    """Measure what the last batch did, and to first order does, to its own prompts and to the others."""
+    learner, state = view.learner, view.state
     history, prompts, problem = state.history, state.last.prompts, learner.problem
-    old, new = (learner.policies_of(weights, state.places) for weights in (whole.before, state.parameters))
+    old, new = (learner.policies_at(weights, state.slots) for weights in (view.before, state.parameters))
     temperature = learner.numbers.temperature
 
-    def changes(places: Any, old: Any, new: Any, change: Array, correct: Array) -> tuple[Array, Array]:
-        right = learner.storage.everywhere(correct, places)
+    def changes(slots: Any, old: Any, new: Any, change: Array, correct: Array) -> tuple[Array, Array]:
+        right = learner.storage.at_slots(correct, slots)
         nobody, nothing = jnp.zeros_like(old.weights), jnp.zeros((0, 1), change.dtype)
-        update = OneUpdate(old, new, change, nobody, right, old, None, nothing, 0)
+        update = UpdateView(old, new, change, nobody, right, old, None, nothing, 0)
         return update.changed(right), update.predicted(right)
 
-    measured = learner.each(changes)
+    measured = learner.map_prompts(changes)
     moved = problem.logits_of(history.gradient) / temperature
-    change, predicted = measured(state.places, old, new, moved, learner.correct)
+    change, predicted = measured(state.slots, old, new, moved, learner.correct)
     by_itself = jnp.sum(problem.teaching[prompts] ** 2, axis=1, keepdims=True) * history.gradients.T / len(prompts)
-    own = (jax.tree.map(lambda values: values[prompts], part) for part in (old, new))
-    _, of_itself = measured(state.places, *own, by_itself / temperature, learner.correct[prompts])
+    of_batch = (jax.tree.map(lambda values: values[prompts], policies) for policies in (old, new))
+    _, of_itself = measured(state.slots, *of_batch, by_itself / temperature, learner.correct[prompts])
     return interference(change, predicted, of_itself, prompts)
 
 
-def _part(function: Callable[[Whole], Row], name: str) -> Callable[[Whole], Array]:
-    """One of the quantities that are computed together; XLA computes what several need once."""
-    return lambda whole: function(whole)[name]
+def _select(function: Callable[[JointView], Records], name: str) -> Callable[[JointView], Array]:
+    """Select one of the quantities that are computed together; XLA computes what several need once."""
+    return lambda view: function(view)[name]
 
 
-def _update_metrics(function: Callable[[Whole], Row], descriptions: dict[str, str]) -> tuple[Metric, ...]:
+def _update_metrics(function: Callable[[JointView], Records], descriptions: dict[str, str]) -> tuple[Metric, ...]:
     return tuple(
-        Metric(name, text, UPDATE, _part(function, name), ("singular",) * (name == "singular_values"), whole=True)
+        Metric(name, text, UPDATE, _select(function, name), ("singular",) * (name == "singular_values"), joint=True)
         for name, text in descriptions.items()
     )
 
 
-_OF_RANKS = _update_metrics(
+RANK_METRICS = _update_metrics(
     ranks_and_alignments,
     {
         "singular_values": "leading singular values of W_t - W_0",
@@ -233,7 +237,7 @@ _OF_RANKS = _update_metrics(
         "residual_norm_ratio_predicted": "FADE's prediction of |R_F| / |R_S|, sqrt(N_S / N_F), of the last batch",
     },
 )
-OF_EFFECTS = _update_metrics(
+EFFECT_METRICS = _update_metrics(
     effects,
     {
         "d_q_pos_outside": "change of Q_pos in the last update, mean over the prompts outside its batch",
@@ -242,4 +246,195 @@ OF_EFFECTS = _update_metrics(
         "cross_effect": "the same, by what each prompt of the last batch does to the others",
     },
 )
-OF_A_HEAD = (*OF_PROMPTS, *_OF_RANKS, *OF_EFFECTS)
+HEAD_METRICS = (*BANK_METRICS, *RANK_METRICS, *EFFECT_METRICS)
+
+
+# Easy and hard prompts
+
+LARGEST_K = 2**20
+STEPS_PER_OCTAVE = 4  # of the grid on which a crossing is looked for; two crossings in one step are seen as none
+HALVINGS = 40  # of that step, which leave less of it than float64 can tell
+ROUNDINGS = 16  # epsilons by which all masses are taken to be larger than they are: rounding alone is no fall
+
+
+def correct_masses(learner: Any, policies: Any, slots: Any) -> Float[Array, " M"]:
+    """Return Q_pos of all prompts under some policies."""
+
+    def of_prompt(slots: Any, policy: Any, correct: Array) -> Array:
+        mass: Array = correct_mass(policy.shares, learner.storage.at_slots(correct, slots), policy.sum)
+        return mass
+
+    masses: Array = learner.map_prompts(of_prompt)(slots, policies, learner.correct)
+    return masses
+
+
+def base_masses(view: JointView) -> Float[Array, " M"]:
+    """Return Q_pos of all prompts under the base model."""
+    return correct_masses(view.learner, view.learner.initial_policies, view.learner.initial_slots)
+
+
+def mean_by_kind(values: Float[Array, "M ..."], kinds: Bool[Array, "2 M"]) -> Float[Array, "2 ..."]:
+    """Return the mean of the values of easy and of hard prompts; NaN for a kind of which there is none."""
+    members = kinds.astype(values.dtype)
+    return jnp.tensordot(members, values, 1) / members.sum(1).reshape(-1, *[1] * (values.ndim - 1))
+
+
+def mean_gain(k: Float[Array, ""], base: Float[Array, " M"], now: Float[Array, " M"]) -> Float[Array, ""]:
+    """Return mean pass@k less that of the base model, by what each misses: exact where both are nearly 1 too."""
+    return jnp.mean(jnp.exp(log_miss_at_k(base, k)) - jnp.exp(log_miss_at_k(now, k)))
+
+
+def crossing(base: Float[Array, " M"], now: Float[Array, " M"]) -> Float[Array, ""]:
+    """Return the smallest real k at which mean pass@k is below the base model's; infinite if it is above ``LARGEST_K``.
+
+    The gain changes its sign at most as often as Q_pos - Q_base does over the prompts in the order of all masses
+    (Descartes' rule for sums of powers), so that a step of the grid is narrow enough to see all of its changes.
+    """
+    octaves = LARGEST_K.bit_length() - 1
+    grid = jnp.linspace(0, octaves, octaves * STEPS_PER_OCTAVE + 1, dtype=now.dtype)
+    at_most = now * (1 + ROUNDINGS * float(np.finfo(now.dtype).eps))
+
+    def is_below(log2_k: Array) -> Array:
+        missed, missed_before = (logsumexp(log_miss_at_k(mass, 2.0**log2_k)) for mass in (at_most, base))
+        return missed > missed_before
+
+    below = jax.vmap(is_below)(grid)
+    first = jnp.argmax(below)
+
+    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        middle = (ends[0] + ends[1]) / 2
+        return jnp.where(is_below(middle), ends[0], middle), jnp.where(is_below(middle), middle, ends[1])
+
+    ends = grid[jnp.maximum(first - 1, 0)], grid[first]
+    k = 2.0 ** jax.lax.fori_loop(0, HALVINGS, halve, ends)[1]
+    return jnp.where(below.any(), k, jnp.inf)
+
+
+def crossing_k(view: JointView) -> Float[Array, ""]:
+    """Return the ``crossing`` of a policy with the base model."""
+    return crossing(base_masses(view), view.each["q_pos"])
+
+
+def pass_at_k_gain(view: JointView) -> Float[Array, " k"]:
+    """Return mean pass@k less that of the base model."""
+    base = base_masses(view)
+    ks = jnp.array(view.learner.settings.pass_at_k, base.dtype)
+    return jax.vmap(lambda k: mean_gain(k, base, view.each["q_pos"]))(ks)
+
+
+def target_surprise(view: JointView) -> Float[Array, " 2"]:
+    """Return the mean of -log p over the target set of a prompt, averaged over the prompts of each kind."""
+    learner, state = view.learner, view.state
+
+    def of_prompt(slots: Any, policy: Any, target: Array) -> Array:
+        members = jnp.where(learner.storage.at_slots(target, slots), policy.members, 0)
+        surprise: Array = policy.sum(members * -policy.logp) / policy.sum(members)
+        return surprise
+
+    policies = learner.policies_from(learner.problem.logits_of(state.parameters), state.slots)
+    surprises = learner.map_prompts(of_prompt)(state.slots, policies, learner.target)
+    return mean_by_kind(surprises, learner.problem.members_of_kinds())
+
+
+def metric_by_kind(name: str) -> Callable[[JointView], Array]:
+    """Return the mean of a metric over the prompts of each kind."""
+    return lambda view: mean_by_kind(view.each[name], view.learner.problem.members_of_kinds())
+
+
+def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, "2 2"]]:
+    """Return how much the prompts of one kind raise the mean Q_pos of another per learning rate, (source, kind).
+
+    The step is a plain one on the last batch's prompts of the source alone: to first order, and taken at the learning
+    rate of the run.
+    """
+    learner, slots = view.learner, view.state.slots
+    logits = learner.problem.logits_of(view.before)
+    old = learner.policies_from(logits, slots)
+    rate, kinds = learner.numbers.optimizer["learning_rate"], learner.problem.members_of_kinds()
+    before = correct_masses(learner, old, slots)
+
+    def predicted(slots: Any, policy: Any, moved: Array, correct: Array) -> Array:
+        right, shares = learner.storage.at_slots(correct, slots), policy.shares
+        mass: Array = correct_mass(shares * (moved - policy.sum(shares * moved)), right, policy.sum)
+        change: Array = mass / learner.numbers.temperature
+        return change
+
+    def of_source(members: Bool[Array, " M"]) -> tuple[Array, Array]:
+        moved = _logit_change(view, members)
+        first_order = learner.map_prompts(predicted)(slots, old, moved, learner.correct)
+        after = correct_masses(learner, learner.policies_from(logits + rate * moved, slots), slots)
+        return mean_by_kind(first_order, kinds), mean_by_kind((after - before) / rate, kinds)
+
+    first_order, measured = jax.lax.map(of_source, kinds)
+    return first_order, measured
+
+
+def _logit_change(view: JointView, members: Bool[Array, " M"]) -> Float[Array, "M ..."]:
+    """Return what a plain step of rate 1 on some prompts of the last batch adds to the logits of all prompts."""
+    problem, history, prompts = view.learner.problem, view.state.history, view.state.last.prompts
+    gradients = jnp.where(members[prompts][:, None], history.gradients.T / len(prompts), 0)
+    moved: Array = problem.logits_of(problem.pullback(gradients, view.before, prompts))
+    return moved
+
+
+_BY = "by what the last batch's prompts of the source do in a plain step, over the learning rate"
+INTERFERENCE_METRICS = (
+    *BANK_METRICS,
+    *EFFECT_METRICS,
+    Metric(
+        "q_pos_by_kind",
+        "probability of a correct action, Q_pos; mean over the prompts of a kind",
+        POLICY,
+        metric_by_kind("q_pos"),
+        ("kind",),
+        joint=True,
+    ),
+    Metric(
+        "pass_at_k_by_kind",
+        "pass@k; mean over the prompts of a kind",
+        POLICY,
+        metric_by_kind("pass_at_k"),
+        ("kind", "k"),
+        joint=True,
+    ),
+    Metric(
+        "target_nll_by_kind",
+        "mean of -log p over the target set of a prompt; mean over the prompts of a kind",
+        POLICY,
+        target_surprise,
+        ("kind",),
+        "nat",
+        joint=True,
+    ),
+    Metric(
+        "pass_at_k_gain",
+        "mean pass@k less that of the base model, which is the policy at step 0",
+        POLICY,
+        pass_at_k_gain,
+        ("k",),
+        joint=True,
+    ),
+    Metric(
+        "crossing_k",
+        f"smallest k at which mean pass@k is below the base model's; infinite if it is not up to {LARGEST_K}",
+        POLICY,
+        crossing_k,
+        joint=True,
+    ),
+    Metric(
+        "effect",
+        f"first-order change of the mean Q_pos of the prompts of a kind {_BY}",
+        UPDATE,
+        lambda view: effects_by_kind(view)[0],
+        ("source", "kind"),
+        joint=True,
+    ),
+    Metric(
+        "effect_measured",
+        f"change of the mean Q_pos of the prompts of a kind {_BY}",
+        UPDATE,
+        lambda view: effects_by_kind(view)[1],
+        ("source", "kind"),
+        joint=True,
+    ),
+)

@@ -1,45 +1,47 @@
-"""Say how many runs one call holds, how much memory they take, and over how many devices a run has to be spread."""
+"""Choose how many runs one call holds, forecast their memory, and choose over how many devices a run is spread."""
 
 import math
 
-import jax
 import numpy as np
+from jax import local_device_count, local_devices
 from jaxtyping import Int
 
 from simlab.errors import InputError
 from simlab.problems.base import Problem
-from simlab.simulator.call import Call, computing
 from simlab.simulator.checks import check
 from simlab.simulator.costs import resolved
 from simlab.simulator.devices import Devices, devices_by, own_memory, platform_of
-from simlab.simulator.lumped import FEWEST_PLACES, Lumped, enough_places, most_touched
+from simlab.simulator.lumped import FEWEST_SLOTS, most_touched, round_up_slots
+from simlab.simulator.optimizers import moments_per_parameter
 from simlab.simulator.settings import Settings
+
+# Floats of a run, set by hand to what XLA says of programs for a CPU: for each parameter the state and its copies; for
+# each logit of all prompts, and of the prompts drawn, what records and steps compute; and for each token drawn.
+STATES, FLOATS_A_LOGIT, FLOATS_A_DRAWN_LOGIT, FLOATS_A_TOKEN = 3, 5, 3, 60
+LUMPED_FLOATS_A_LOGIT, LUMPED_FLOATS_A_DRAWN_LOGIT = 12, 9
+HOST_BYTES_A_NUMBER = 48  # the problem's arrays on the host, and their copies on the way to the device
 
 
 def batch_size(problem: Problem, settings: Settings, platform: str) -> int:
-    """How many runs one call holds.
+    """Return how many runs one call holds.
 
     Fixed by storage, problem size and platform alone, never by the number of seeds or devices or the memory budget, so
     that a run's numbers do not depend on what ran beside it. On a CPU a run of 16384 numbers or more fills the vector
     units and is alone, in a thread of its own; on a GPU some 2^23 numbers fill the device. Lumped storage counts with
-    the fewest places that it has.
+    the fewest slots that it has.
     """
     if settings.storage == "sharded":
         return 1
     size = problem.numbers
     if settings.storage == "lumped":
-        size = FEWEST_PLACES * max(1, size // problem.actions)
+        size = FEWEST_SLOTS * max(1, size // problem.actions)
     if platform == "cpu":
         return 8 if size < 16384 else 1
     return max(1, min(256, 2**23 // size))
 
 
-# The problem's arrays on the host, and their copies on the way to the device.
-HOST_BYTES_A_NUMBER = 48
-
-
 def host_bytes(problem: Problem, settings: Settings) -> int:
-    """Bytes that the problem's own arrays take.
+    """Return the bytes of the problem's arrays on the host.
 
     Raises:
         InputError: for more actions than can be listed, in a storage that lists them.
@@ -50,10 +52,26 @@ def host_bytes(problem: Problem, settings: Settings) -> int:
     return HOST_BYTES_A_NUMBER * problem.numbers
 
 
+def device_bytes(problem: Problem, settings: Settings, steps: int, devices: Devices) -> int:
+    """Forecast the bytes that the runs of one call take of each device, to about a quarter."""
+    drawn, static = problem.prompts_a_step(settings), settings.static
+    each_logit, each_drawn, size = FLOATS_A_LOGIT, FLOATS_A_DRAWN_LOGIT, problem.actions / len(devices)
+    if settings.storage == "lumped":
+        classes = problem.by_classes().entries
+        size = round_up_slots(classes, most_touched(problem, settings, steps))
+        each_logit, each_drawn = LUMPED_FLOATS_A_LOGIT, LUMPED_FLOATS_A_DRAWN_LOGIT
+    parameters = np.size(problem.parameters) / problem.entries
+    state = 1 + moments_per_parameter(settings.optimizer) + problem.histories + settings.lag
+    each = STATES * state * parameters + each_logit * problem.prompts + each_drawn * drawn
+    floats = size * each + drawn * static.room * problem.tokens * FLOATS_A_TOKEN
+    runs = batch_size(problem, settings, platform_of(devices))
+    return int(runs * floats * np.dtype(settings.dtype).itemsize)
+
+
 def needed_bytes(
     problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], devices: Devices | None = None
 ) -> int:
-    """Bytes of the host's memory that the runs of one call take, at most; compiles what tells it.
+    """Forecast the bytes of the host's memory that the runs of one call take.
 
     On CPUs, where several devices share it, that is what all of them take.
 
@@ -63,7 +81,7 @@ def needed_bytes(
     settings = resolved(problem, settings, int(steps[-1]))
     check(problem, settings)
     devices = devices or devices_by(1)[0]
-    each = device_bytes(problem, settings, steps, devices)
+    each = device_bytes(problem, settings, int(steps[-1]), devices)
     host, room = host_bytes(problem, settings), own_memory(devices[0])
     if room is None:
         return host + len(devices) * each
@@ -72,36 +90,23 @@ def needed_bytes(
     return host
 
 
-def device_bytes(problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], devices: Devices) -> int:
-    """Bytes that the runs of one call take of each device that they are on, at most."""
-    together = batch_size(problem, settings, platform_of(devices))
-    with computing(settings, devices):
-        call = Call(problem, [settings] * together, [0] * together, steps, devices)
-        if isinstance(call.storage, Lumped):
-            most = enough_places(call.problem.entries, most_touched(problem, settings, int(steps[-1])))
-            return call.progress_bytes(Lumped(most))
-        return call.compiled(call.storage, None).memory
-
-
 def shards_needed(problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"]) -> int:
-    """Over how many devices a run is spread: as few as hold it, and one in other storages.
+    """Return over how many devices a run is spread: as few as hold it, and one in other storages.
 
     Raises:
         InputError: if all devices of the process together do not.
     """
-    room = own_memory(jax.local_devices()[0])
+    room = own_memory(local_devices()[0])
     if settings.storage != "sharded" or room is None:
         return 1
-    shards, most = 1, min(jax.local_device_count(), problem.actions)
-    while True:
-        each = device_bytes(problem, settings, steps, devices_by(shards)[0])
-        if each <= room:
-            return shards
-        if shards == most:
-            raise InputError(f"{_too_large(problem, each, room)} with {most} of them; allowed: more devices")
-        shards = min(most, max(shards + 1, math.ceil(shards * each / room)))
+    most = min(local_device_count(), problem.actions)
+    whole = device_bytes(problem, settings, int(steps[-1]), devices_by(1)[0])
+    shards = max(1, math.ceil(whole / room))
+    if shards > most:
+        raise InputError(f"{_too_large(problem, whole / most, room)} with {most} of them; allowed: more devices")
+    return shards
 
 
-def _too_large(problem: Problem, needed: int, room: int) -> str:
-    need, given = (f"{value / 2**20:.0f}MB" for value in (needed, room))
-    return f"a simulation of {problem.actions} actions takes {need} of each device, which has {given}"
+def _too_large(problem: Problem, needed: float, room: int) -> str:
+    need, limit = (f"{value / 2**20:.0f}MB" for value in (needed, room))
+    return f"a simulation of {problem.actions} actions takes {need} of each device, which has {limit}"

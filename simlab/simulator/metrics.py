@@ -1,8 +1,9 @@
 """Record quantities of a run: each is one object that says its name, dimensions and meaning, and how to compute it.
 
-There are four kinds, by what a quantity is of: the policy after a step, the last update, every step, or every gradient
-step that a batch pays for. The last two are averaged over the steps since the last record. What a ``Metric`` computes
-is of one prompt, and the record holds its mean over prompts, unless it is of the whole problem.
+There are four kinds, by what a quantity describes: the policy after a step, the last update, every step, or every
+gradient step of a batch. The last two are averaged over the steps since the last record. A ``Metric`` computes a value
+of one prompt, and the record holds its mean over prompts, unless it describes the whole problem. Below the metrics of
+one prompt are those of a bank of prompts of mixed difficulty.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,6 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from simlab.problems.exact import correct_mass, pass_at_k, retained_mass, share_kept
 
-Row = dict[str, Array]
 POLICY, UPDATE, EVERY_STEP, EVERY_ASCENT = "policy", "update", "every step", "every gradient step"
 DECADES = ("below 0.001", "0.001 to 0.01", "0.01 to 0.1", "0.1 to 1")  # of the sampler's probability of a token
 _BOUNDS = np.log([0.001, 0.01, 0.1])
@@ -27,15 +27,15 @@ class Metric:
 
     Attributes:
         name: the name of the variable in a result.
-        description: what it is, for its ``long_name``.
+        description: its meaning, for its ``long_name``.
         of: ``POLICY``, recorded at step 0 too; ``UPDATE``, of the step before the record; ``EVERY_STEP``, the mean of
             its values since the last record; ``EVERY_ASCENT``, the same of the sum over the gradient steps of a batch.
-        value: of ``OnePolicy``, ``OneUpdate``, a ``Batch`` or ``OneAscent``; with ``whole`` of ``Policies`` or
-            ``Updates``.
+        value: a function of a ``PolicyView``, an ``UpdateView``, a ``WeighedBatch`` or an ``AscentView``; of a
+            ``JointView`` if it is ``joint``.
         dimensions: beside seed and step.
         units: "1" for a pure number.
-        whole: whether it describes all prompts together.
-        off_policy: whether it is computed only where a gradient step may be off-policy; elsewhere it is NaN.
+        joint: True if it describes all prompts together.
+        off_policy: True if it is computed only where a gradient step may be off-policy; elsewhere it is NaN.
     """
 
     name: str
@@ -44,34 +44,34 @@ class Metric:
     value: Callable[[Any], Array]
     dimensions: tuple[str, ...] = ()
     units: str = "1"
-    whole: bool = False
+    joint: bool = False
     off_policy: bool = False
 
     def described(self, change: Callable[[str], str]) -> "Metric":
-        """The same with another description."""
+        """Return the metric with another description."""
         return replace(self, description=change(self.description))
 
 
-class OnePolicy(NamedTuple):
+class PolicyView(NamedTuple):
     """The policy of one prompt: over outcomes, now and at the start, and which outcomes are correct.
 
-    ``own`` is the policy that draws tokens, which is the same where a rollout has one.
+    ``token_policy`` is the policy that draws tokens, which is the same where a rollout has view.
     """
 
     policy: Any
     initial: Any
     correct: Bool[Array, " N"]
     target: Bool[Array, " N"]
-    own: Any
+    token_policy: Any
     ks: tuple[int, ...]
     top_n: int
 
 
-class OneUpdate(NamedTuple):
-    """One update of one prompt: the policies before and after it, by how much the scores moved, and its group.
+class UpdateView(NamedTuple):
+    """One update of one prompt: the policies before and after it, the change of the scores, and the group.
 
     ``change`` is that of logits / temperature, to first order; ``times`` is how often the group holds each outcome.
-    ``sampler`` is the policy that drew the tokens, which is ``old`` where a rollout has one.
+    ``sampler`` is the policy that drew the tokens, which is ``old`` where a rollout has view.
     """
 
     old: Any
@@ -86,33 +86,33 @@ class OneUpdate(NamedTuple):
 
     @property
     def missed(self) -> Bool[Array, " N"]:
-        """The correct outcomes that the group did not hold."""
+        """True for correct outcomes that the group did not hold."""
         return self.correct & (self.times == 0)
 
     def changed(self, members: Bool[Array, " N"]) -> Float[Array, ""]:
-        """By how much the mass of some outcomes changed."""
+        """Return the change of the mass of some outcomes."""
         mass: Array = correct_mass(self.new.shares - self.old.shares, members, self.old.sum)
         return mass
 
     def predicted(self, members: Bool[Array, " N"]) -> Float[Array, ""]:
-        """The same to first order, dp_i = p_i (dz_i - sum_j p_j dz_j) ``[f-grpo:eq-18]``."""
+        """Return that change to first order, dp_i = p_i (dz_i - sum_j p_j dz_j) ``[f-grpo:eq-18]``."""
         shares, change = self.old.shares, self.change
         mass: Array = correct_mass(shares * (change - self.old.sum(shares * change)), members, self.old.sum)
         return mass
 
 
-class OneAscent(NamedTuple):
+class AscentView(NamedTuple):
     """One gradient step on the group of one prompt.
 
     Attributes:
         sampler: the policy that drew the group.
-        group: what it drew; ``present`` (G,) is false for what only fills it up, None where nothing does.
+        group: the group; ``present`` (G,) is false for padding, None where there is none.
         correct: (G,) what the verifier accepts.
         log_ratio: (G, T) log of the probability of each token over that on record, before the step.
         advantages: (G, T).
-        coefficients: (G, T, D) what the surrogate makes of them, for the token and its candidates.
-        is_last: whether no gradient step of the batch comes after it.
-        share: 1 / how many gradient steps the batch pays for.
+        coefficients: (G, T, D) those of the surrogate, for the token and its candidates.
+        is_last: True for the last gradient step of the batch.
+        share: 1 / the number of gradient steps of the batch.
     """
 
     sampler: Any
@@ -127,11 +127,11 @@ class OneAscent(NamedTuple):
 
     @property
     def clipped(self) -> Bool[Array, "G T"]:
-        """The tokens that teach nothing although their advantage is not 0."""
+        """True for tokens that teach nothing although their advantage is not 0."""
         return (self.coefficients == 0).all(-1) & (self.advantages != 0)
 
-    def of_tokens(self, values: Shaped[Array, "G ..."]) -> Float[Array, "G T"]:
-        """What each token adds to the mean of some values over the tokens that are there."""
+    def mean_terms(self, values: Shaped[Array, "G ..."]) -> Float[Array, "G T"]:
+        """Return what each token adds to the mean of some values over the tokens that are there."""
         values = jnp.broadcast_to(values, self.log_ratio.shape).astype(self.log_ratio.dtype)
         if self.present is None:
             return values / values.size
@@ -139,75 +139,76 @@ class OneAscent(NamedTuple):
         return jnp.where(self.present[:, None], values, 0) / tokens
 
     def mean(self, values: Shaped[Array, "G ..."]) -> Float[Array, ""]:
-        """The mean of some values over the tokens that are there."""
-        total: Array = self.group.total(self.of_tokens(values))
+        """Return the mean of some values over the tokens that are there."""
+        total: Array = self.group.total(self.mean_terms(values))
         return total
 
     def by_decade(self, values: Shaped[Array, "G ..."]) -> Float[Array, " decade"]:
-        """The same mean, split by the probability that the sampler gave to a token."""
-        sums: Array = self.group.by_probability(self.of_tokens(values), self.sampler, _decades)
+        """Return that mean, split by the probability that the sampler gave to a token."""
+        in_decade = _decades(self.sampler.group_logp(self.group))
+        sums: Array = self.group.histogram(self.mean_terms(values), in_decade)
         return sums
 
 
 def _decades(logp: Float[Array, "..."]) -> Bool[Array, "... decade"]:
-    """Of log-probabilities, in which of ``DECADES`` each lies."""
-    place = jnp.sum(logp[..., None] >= jnp.asarray(_BOUNDS, logp.dtype), axis=-1)
-    return place[..., None] == jnp.arange(len(DECADES))
+    """Mark in which of ``DECADES`` each log-probability lies."""
+    decade = jnp.sum(logp[..., None] >= jnp.asarray(_BOUNDS, logp.dtype), axis=-1)
+    return decade[..., None] == jnp.arange(len(DECADES))
 
 
-class Whole(NamedTuple):
-    """What a metric of all prompts together is computed from.
+class JointView(NamedTuple):
+    """All prompts together.
 
     Attributes:
-        learner: what learns, see ``simlab.simulator.learner``.
-        state: where it is.
+        learner: the learner, see ``simlab.simulator.learner``.
+        state: its state.
         each: the metrics of the same kind of each prompt, (prompts, ...).
         before: the parameters before the last step, for metrics of an update.
     """
 
     learner: Any
     state: Any
-    each: Row
+    each: dict[str, Array]
     before: Any
 
 
-def q_pos(one: OnePolicy) -> Float[Array, ""]:
-    """The exact probability of a correct outcome."""
-    mass: Float[Array, ""] = correct_mass(one.policy.shares, one.correct, one.policy.sum)
+def q_pos(view: PolicyView) -> Float[Array, ""]:
+    """Return the exact probability of a correct outcome."""
+    mass: Float[Array, ""] = correct_mass(view.policy.shares, view.correct, view.policy.sum)
     return mass
 
 
-def _kept(measure: Callable[..., Array]) -> Callable[[OnePolicy], Array]:
-    def value(one: OnePolicy) -> Array:
-        policy = one.policy
-        return measure(policy.p, one.initial.p, one.correct, policy.members, policy.sum)
+def _retention(measure: Callable[..., Array]) -> Callable[[PolicyView], Array]:
+    def value(view: PolicyView) -> Array:
+        policy = view.policy
+        return measure(policy.p, view.initial.p, view.correct, policy.members, policy.sum)
 
     return value
 
 
-def target_mass(one: OnePolicy) -> Float[Array, ""]:
-    """The exact probability of the target set."""
-    mass: Float[Array, ""] = correct_mass(one.policy.shares, one.target, one.policy.sum)
+def target_mass(view: PolicyView) -> Float[Array, ""]:
+    """Return the exact probability of the target set."""
+    mass: Float[Array, ""] = correct_mass(view.policy.shares, view.target, view.policy.sum)
     return mass
 
 
-def _split(name: str, what: str, chosen: Callable[[OneAscent], Array]) -> Metric:
-    """A metric of tokens, split by decade: of those chosen, (G, T).
+def _share_by_decade(name: str, what: str, chosen: Callable[[AscentView], Array]) -> Metric:
+    """Return a metric of the share of the chosen tokens, (G, T), split by decade.
 
-    To look up the probabilities takes a tenth of a step's time, and on-policy there is no clip to ask about.
+    Looking up the probabilities takes a tenth of a step's time, and on-policy there is no clip to ask about.
     """
     description = (
         f"share of tokens that are {what}, by the sampler's probability of the token; recorded in off-policy runs only"
     )
 
-    def value(one: OneAscent) -> Array:
-        return one.share * one.by_decade(chosen(one))
+    def value(view: AscentView) -> Array:
+        return view.share * view.by_decade(chosen(view))
 
     return Metric(name, description, EVERY_ASCENT, value, ("decade",), off_policy=True)
 
 
-def _distinct_correct(one: OneUpdate) -> Array:
-    distinct: Array = one.old.sum((one.correct & (one.times > 0)).astype(one.change.dtype))
+def _distinct_correct(view: UpdateView) -> Array:
+    distinct: Array = view.old.sum((view.correct & (view.times > 0)).astype(view.change.dtype))
     return distinct
 
 
@@ -229,79 +230,176 @@ TAIL_MISS_RATE = Metric(
     EVERY_STEP,
     lambda batch: jnp.mean(batch.active & ~batch.holds_target, dtype=batch.dtype),
 )
-OF_POLICIES = (
+POLICY_METRICS = (
     Metric("q_pos", "probability of a correct action, Q_pos", POLICY, q_pos),
     Metric("target_mass", "probability of an action of the target set", POLICY, target_mass),
-    Metric("retained_mass", "retained positive mass, M_ret (F-GRPO Eq. 26)", POLICY, _kept(retained_mass)),
+    Metric("retained_mass", "retained positive mass, M_ret (F-GRPO Eq. 26)", POLICY, _retention(retained_mass)),
     Metric(
         "share_correct_kept",
         "share of correct actions at or above their initial probability",
         POLICY,
-        _kept(share_kept),
+        _retention(share_kept),
     ),
-    Metric("entropy", "entropy of the policy in nats", POLICY, lambda one: one.policy.entropy, units="nat"),
+    Metric("entropy", "entropy of the policy in nats", POLICY, lambda view: view.policy.entropy, units="nat"),
     Metric(
         "pass_at_k",
         "probability that k samples hold a correct one, 1 - (1 - Q_pos)^k",
         POLICY,
-        lambda one: jnp.array([pass_at_k(q_pos(one), k) for k in one.ks], one.policy.total.dtype),
+        lambda view: jnp.array([pass_at_k(q_pos(view), k) for k in view.ks], view.policy.total.dtype),
         ("k",),
     ),
     Metric(
         "top_logp",
         "log-probability of the n likeliest actions",
         POLICY,
-        lambda one: one.policy.top(one.top_n)[0],
+        lambda view: view.policy.top(view.top_n)[0],
         ("rank",),
         "nat",
     ),
 )
-OF_UPDATES = (
+UPDATE_METRICS = (
     Metric(
         "unsampled_correct_mass",
         "mass, before the last update, of correct actions its group missed, Q_upos",
         UPDATE,
-        lambda one: correct_mass(one.old.shares, one.missed, one.old.sum),
+        lambda view: correct_mass(view.old.shares, view.missed, view.old.sum),
     ),
     Metric("distinct_correct", "distinct correct actions in the group of the last update", UPDATE, _distinct_correct),
-    Metric("d_q_pos", "change of Q_pos in the last update", UPDATE, lambda one: one.changed(one.correct)),
+    Metric("d_q_pos", "change of Q_pos in the last update", UPDATE, lambda view: view.changed(view.correct)),
     Metric(
         "d_q_pos_predicted",
         "first-order prediction of d_q_pos from the logit change (F-GRPO Eq. 19)",
         UPDATE,
-        lambda one: one.predicted(one.correct),
+        lambda view: view.predicted(view.correct),
     ),
     Metric(
         "d_q_upos",
         "change, in the last update, of the mass of the correct actions its group missed",
         UPDATE,
-        lambda one: one.changed(one.missed),
+        lambda view: view.changed(view.missed),
     ),
     Metric(
         "d_q_upos_predicted",
         "first-order prediction of d_q_upos from the logit change (F-GRPO Eq. 19)",
         UPDATE,
-        lambda one: one.predicted(one.missed),
+        lambda view: view.predicted(view.missed),
     ),
 )
-OF_ASCENTS = (
+ASCENT_METRICS = (
     Metric(
         "ratio_drift",
         "mean |log ratio| of the tokens of a batch's last gradient step, before it",
         EVERY_ASCENT,
-        lambda one: jnp.where(one.is_last, one.mean(jnp.abs(one.log_ratio)), 0),
+        lambda view: jnp.where(view.is_last, view.mean(jnp.abs(view.log_ratio)), 0),
     ),
     Metric(
         "clipped_share",
         "share of tokens whose coefficient the surrogate sets to 0 although their advantage is not; mean over the "
         "gradient steps of a batch",
         EVERY_ASCENT,
-        lambda one: one.share * one.mean(one.clipped),
+        lambda view: view.share * view.mean(view.clipped),
     ),
-    _split("clipped_correct", "clipped and accepted", lambda one: one.clipped & one.correct[:, None]),
-    _split("clipped_wrong", "clipped and rejected", lambda one: one.clipped & ~one.correct[:, None]),
-    _split("drawn_correct", "accepted", lambda one: one.correct[:, None]),
-    _split("drawn_wrong", "rejected", lambda one: ~one.correct[:, None]),
+    _share_by_decade("clipped_correct", "clipped and accepted", lambda view: view.clipped & view.correct[:, None]),
+    _share_by_decade("clipped_wrong", "clipped and rejected", lambda view: view.clipped & ~view.correct[:, None]),
+    _share_by_decade("drawn_correct", "accepted", lambda view: view.correct[:, None]),
+    _share_by_decade("drawn_wrong", "rejected", lambda view: ~view.correct[:, None]),
 )
-OF_STEPS = (ACCEPTED_RATE, ACTIVE_RATE, TAIL_MISS_RATE, *OF_ASCENTS)
-USUAL = (*OF_POLICIES, *OF_UPDATES, *OF_STEPS)
+STEP_METRICS = (ACCEPTED_RATE, ACTIVE_RATE, TAIL_MISS_RATE, *ASCENT_METRICS)
+USUAL_METRICS = (*POLICY_METRICS, *UPDATE_METRICS, *STEP_METRICS)
+
+# Banks of prompts
+
+BINS = 10  # of the solve rate, each .1 wide
+BIN_CENTRES = (np.arange(BINS) + 0.5) / BINS
+SINCE = "mean over the steps since the last record"
+UNSOLVED_AT = 2**20  # samples, the budget at which pass@k is read to tell whether a prompt is solved at all
+
+
+def effective_size(weights: Float[Array, "*shape"]) -> Float[Array, ""]:
+    """Return Kish's effective sample size (sum w)^2 / sum w^2 of weights from 0 up ``[fade:sec-4-3-kish]``.
+
+    It is how many equal weights would vary as little; 0 where all weights are 0. The largest is divided out first, for
+    the squares of small weights to keep their digits.
+    """
+    largest = jnp.max(weights)
+    shares = weights / jnp.where(largest > 0, largest, 1)
+    square = jnp.sum(shares**2)
+    return jnp.where(square > 0, jnp.sum(shares) ** 2 / jnp.where(square > 0, square, 1), 0)
+
+
+def by_solve_rate(values: Float[Array, " P"], solve_rates: Float[Array, " P"]) -> Float[Array, " bins"]:
+    """Return the sum over prompts of a value of each, by bins of the solve rate: [0, .1), ..., [.9, 1]."""
+    bins = jnp.clip(jnp.floor(solve_rates * BINS).astype(jnp.int32), 0, BINS - 1)
+    return jnp.zeros(BINS, values.dtype).at[bins].add(values)
+
+
+def success_mass(batch: Any) -> Float[Array, " bins"]:
+    """Return m_S = (1/G) sum of A over the successes of a group, over the prompts of each bin ``[fade:masses]``."""
+    mass = batch.mean(jnp.where(batch.correct, batch.advantages[..., 0], 0))
+    return by_solve_rate(mass / len(mass), batch.solve_rates)
+
+
+def failure_mass(batch: Any) -> Float[Array, " bins"]:
+    """Return m_F = -(1/G) sum of A over the failures of a group, over the prompts of each bin ``[fade:masses]``."""
+    mass = -batch.mean(jnp.where(batch.correct, 0, batch.advantages[..., 0]))
+    return by_solve_rate(mass / len(mass), batch.solve_rates)
+
+
+def effective_prompts(batch: Any) -> Float[Array, ""]:
+    """Return N_eff of ``[fade:eq-10]``: a prompt weighs mean abs(A) over its group, m_S + m_F where no sign is odd."""
+    return effective_size(batch.mean(jnp.abs(batch.advantages[..., 0])))
+
+
+def solve_rate_histogram(view: JointView) -> Float[Array, " bins"]:
+    """Return the share of the prompts in each bin."""
+    rates = view.each["q_pos"]
+    return by_solve_rate(jnp.full_like(rates, 1 / len(rates)), rates)
+
+
+def unsolved_prompts(view: JointView) -> Float[Array, ""]:
+    """Return how many prompts ``UNSOLVED_AT`` samples solve with a chance below 1/2."""
+    rates = view.each["q_pos"]
+    return jnp.sum(pass_at_k(rates, UNSOLVED_AT) < 0.5, dtype=rates.dtype)
+
+
+_SUMMED = "of the groups whose prompt's Q_pos lay in the bin, summed, over all groups of a batch; " + SINCE
+BANK_METRICS = (
+    *(metric.described(lambda text: f"{text}; mean over all prompts") for metric in POLICY_METRICS),
+    *(metric.described(lambda text: f"{text}; mean over the prompts of a batch") for metric in UPDATE_METRICS),
+    *(metric.described(lambda text: f"{text}; mean over the prompts of a batch") for metric in STEP_METRICS),
+    Metric(
+        "solve_rate_histogram",
+        "share of the prompts whose Q_pos lies in the bin",
+        POLICY,
+        solve_rate_histogram,
+        ("bin",),
+        joint=True,
+    ),
+    Metric(
+        "unsolved_prompts",
+        f"prompts that {UNSOLVED_AT} samples solve with a chance below 1/2",
+        POLICY,
+        unsolved_prompts,
+        joint=True,
+    ),
+    Metric("success_mass", f"m_S (FADE) {_SUMMED}", EVERY_STEP, success_mass, ("bin",)),
+    Metric("failure_mass", f"m_F (FADE) {_SUMMED}", EVERY_STEP, failure_mass, ("bin",)),
+    Metric(
+        "effective_prompts",
+        f"Kish's effective number of a batch's prompts, each weighed by its mean |A|; {SINCE}",
+        EVERY_STEP,
+        effective_prompts,
+    ),
+    Metric(
+        "effective_rollouts",
+        f"Kish's effective number of a batch's rollouts, each weighed by |A|; {SINCE}",
+        EVERY_STEP,
+        lambda batch: effective_size(jnp.abs(batch.advantages[..., 0])),
+    ),
+    Metric(
+        "unsolved_rate",
+        "share of groups since the last record without a rollout that is accepted",
+        EVERY_STEP,
+        lambda batch: jnp.mean(~jnp.any(batch.correct, axis=1), dtype=batch.dtype),
+    ),
+)

@@ -1,4 +1,6 @@
-"""Correct for a sampler that is not the policy: older by some steps, of another precision, or truncated.
+"""Weigh tokens by who drew them: a sampler that is not the policy, and the two turns of isolated tokens.
+
+The sampler may be older by some steps, of another precision, or truncated.
 
 Three policies meet in a gradient step: the sampler that drew the group, the policy at the start of the step
 (proximal), and the policy that each gradient step moves. A correction says against which of them the ratio is taken,
@@ -23,6 +25,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from array_api_compat import array_namespace
 from jaxtyping import Array, Float
 
 from simlab.simulator.storage import EMPTY
@@ -32,12 +35,13 @@ UNITS = ("token", "sequence")
 PRECISIONS = ("bfloat16", "float16")
 TRUNCATIONS = ("top_p", "top_k")
 SAMPLERS = ("exact", *PRECISIONS, *TRUNCATIONS)
+TIE = 1e-6  # nats, the rounding of a log-probability that was computed twice
 
 
-def importance(
+def importance_weights(
     log_ratio: Float[Array, "P G T"], correction: str, unit: str, bound: Any
 ) -> Float[Array, "P G #T"] | None:
-    """What a token weighs besides, from log(proximal / sampler) of each; None where it is 1."""
+    """Return the importance weight of each token, from its log(proximal / sampler); None where it is 1."""
     if correction in ("none", "ratio"):
         return None
     weight = jnp.exp(jnp.sum(log_ratio, axis=2, keepdims=True) if unit == "sequence" else log_ratio)
@@ -46,10 +50,10 @@ def importance(
     return jnp.where((weight <= bound) & (weight * bound >= 1), weight, 0) if correction == "masked" else weight
 
 
-def seen_by(
+def sampler_logits(
     sampler: str, logits: Float[Array, "... A"], temperature: Any = 1.0, top_p: Any = 1.0, top_k: int = 0
 ) -> Float[Array, "... A"]:
-    """The logits as a sampler has them: in its precision, or ``EMPTY`` where it never draws.
+    """Return the logits of a sampler: in its precision, or ``EMPTY`` where it never draws.
 
     ``top_k`` keeps so many of the likeliest actions, 0 for all; ``top_p`` the fewest likeliest ones whose probabilities
     at the temperature add up to at least that share (nucleus sampling, arXiv 1904.09751). Of equal actions the first
@@ -65,5 +69,27 @@ def seen_by(
         return jnp.where(rank < top_k, logits, EMPTY)
     p = jnp.take_along_axis(jax.nn.softmax(logits / temperature, axis=-1), order, axis=-1)
     before = jnp.cumsum(p, axis=-1) - p
-    kept = (before < top_p) | (top_p >= 1)  # whatever rounding adds to the sum
-    return jnp.where(jnp.take_along_axis(kept, rank, axis=-1), logits, EMPTY)
+    nucleus = (before < top_p) | (top_p >= 1)  # whatever rounding adds to the sum
+    return jnp.where(jnp.take_along_axis(nucleus, rank, axis=-1), logits, EMPTY)
+
+
+def takes_part(logp: Any, isolation: Any, is_first_turn: Any) -> Any:
+    """Return True for the tokens that a gradient step of one of the two turns of Lopti learns from.
+
+    Lopti (low-probability token isolation, arXiv 2505.12929; ``seperate_prob``, by default .5, in
+    ``verl/trainer/ppo/ray_trainer.py`` of zhyang2226/AR-Lopti) goes through a batch twice. All gradient steps of the
+    first turn take the tokens whose probability on record is below the threshold, those of the second the others, at
+    the policy that the first has left. The advantages, the ratio's denominator and the divisor of the loss are those of
+    the whole batch in both.
+    A probability that differs from the threshold by rounding alone counts as likely.
+
+    Differences: a run's own penalties (``kl``, ``entropy_bonus``) and ``supervised`` are no token's, and act in every
+    gradient step, as they do in epochs; penalties that are part of the arm go with their tokens, as in the paper's
+    code, whose other threshold, a quantile of the batch's probabilities, is left out.
+
+    Args:
+        logp: log-probabilities on record, of any array library.
+        isolation: the threshold.
+        is_first_turn: True in the first turn.
+    """
+    return (array_namespace(logp).exp(logp + TIE) < isolation) == is_first_turn

@@ -19,9 +19,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from simlab.simulator.barrier import barrier
-from simlab.simulator.sampling import draw_few, first_above, in_blocks, looked_up, running_sums
-from simlab.simulator.threefry import threefry
+from simlab.simulator.primitives import barrier, threefry
+from simlab.simulator.sampling import draw_few, first_above, look_up, running_sums, to_blocks
 
 # Timed by benchmarks/constants.py beside half and twice the mean, and one deviation less and more.
 SPREAD = 3.0  # standard deviations from the mean of T to G: one group in 400 is drawn again
@@ -35,7 +34,7 @@ Cumulate = Callable[[Array], Array]
 def multinomial(
     key: PRNGKeyArray, weights: Float[Array, " N"], total: Float[Array, ""], group_size: int
 ) -> Int[Array, " N"]:
-    """How often each action occurs among ``group_size`` i.i.d. ones: multinomial(group_size, weights / total).
+    """Draw how often each action occurs among ``group_size`` i.i.d. ones: multinomial(group_size, weights / total).
 
     T, the sum of independent Poisson(lambda w_i / total), is kept if at most G and not too far below it, and drawn
     again if not. Given T, whatever decided it, the counts are multinomial(T, p), and G - T further draws complete them:
@@ -48,60 +47,61 @@ def multinomial(
     missing = min(SPREAD * math.sqrt(group_size), group_size / 2)
     slots = min(group_size, math.ceil(2 * missing))
     actions = weights.shape[0]
-    means, owners = cells(weights * ((group_size - missing) / total), math.ceil(group_size / LARGEST_MEAN))
+    means, owners = split_means(weights * ((group_size - missing) / total), math.ceil(group_size / LARGEST_MEAN))
 
-    def unfit(carry: Attempt) -> Bool[Array, ""]:
-        again = (carry[1] > group_size) | (carry[1] < group_size - slots)
-        return again & (jnp.isfinite(total) | (carry[0] == 0))  # of a policy that is no numbers any counts do
+    def must_repeat(carry: Attempt) -> Bool[Array, ""]:
+        unfit = (carry[1] > group_size) | (carry[1] < group_size - slots)
+        return unfit & (jnp.isfinite(total) | (carry[0] == 0))  # a policy that is not finite takes any counts
 
     def attempt(carry: Attempt) -> Attempt:
         # Or XLA makes every power of the means, which no attempt changes, before the loop.
-        index, of_cells = barrier((carry[0], means))
-        pairs = poisson_pairs(key, index, of_cells)
-        low, high = _unpacked(pairs)
+        index, cell_means = barrier((carry[0], means))
+        pairs = poisson_pairs(key, index, cell_means)
+        low, high = _unpack(pairs)
         return carry[0] + 1, jnp.sum(low + high, dtype=jnp.int32), pairs
 
     zero = jnp.zeros((), jnp.int32)
-    _, drawn, pairs = jax.lax.while_loop(unfit, attempt, (zero, zero - 1, jnp.zeros(means.shape[1], jnp.int32)))
-    counts = jnp.concatenate(_unpacked(pairs))
-    rest = jnp.where(jnp.arange(slots, dtype=jnp.int32) < group_size - drawn, draw_few(key, weights, slots), actions)
-    more = jnp.concatenate([counts[actions : actions + len(owners)], jnp.ones_like(rest)])
-    return counts[:actions].at[jnp.concatenate([owners, rest])].add(more, mode="drop")
+    _, drawn, pairs = jax.lax.while_loop(must_repeat, attempt, (zero, zero - 1, jnp.zeros(means.shape[1], jnp.int32)))
+    counts = jnp.concatenate(_unpack(pairs))
+    lacking = jnp.arange(slots, dtype=jnp.int32) < group_size - drawn
+    extra = jnp.where(lacking, draw_few(key, weights, slots), actions)
+    more = jnp.concatenate([counts[actions : actions + len(owners)], jnp.ones_like(extra)])
+    return counts[:actions].at[jnp.concatenate([owners, extra])].add(more, mode="drop")
 
 
-def cells(means: Float[Array, " N"], slots: int) -> tuple[Cells, Int[Array, " V"]]:
-    """Means of cells no larger than ``LARGEST_MEAN`` whose Poisson counts add up to counts with ``means``.
+def split_means(means: Float[Array, " N"], slots: int) -> tuple[Cells, Int[Array, " V"]]:
+    """Split means into cells no larger than ``LARGEST_MEAN``, whose Poisson counts add up to counts with ``means``.
 
-    The first N cells, in order, are the actions' own. An action with a larger mean has it divided evenly among its own
-    cell and some of the ``slots`` after those; ``means`` add up to less than ``slots`` times the largest.
+    The first N cells belong to the actions, in order. A larger mean is divided evenly among the cell of its action
+    and some of the ``slots`` after those; ``means`` add up to less than ``slots`` times the largest.
 
     Returns:
         The means of the cells, in two rows that are read one after the other, and the action of each slot, N for none.
     """
     others = jnp.floor(means / LARGEST_MEAN)
     each = means / (others + 1)
-    owners = _owners(others.astype(jnp.int32), slots)
-    shared = jnp.where(owners < len(means), looked_up(each, jnp.minimum(owners, len(means) - 1)), 0)
+    owners = _slot_owners(others.astype(jnp.int32), slots)
+    shared = jnp.where(owners < len(means), look_up(each, jnp.minimum(owners, len(means) - 1)), 0)
     every = jnp.concatenate([each, shared])
     return jnp.pad(every, (0, len(every) % 2)).reshape(2, -1), owners
 
 
-def _owners(sizes: Int[Array, " N"], slots: int) -> Int[Array, " V"]:
-    """Of each slot, the interval that holds it, if intervals of these sizes are laid end to end in some order; or N.
+def _slot_owners(sizes: Int[Array, " N"], slots: int) -> Int[Array, " V"]:
+    """Lay intervals of these sizes end to end in some order, and return the interval that holds each slot, N for none.
 
     Blocks of a few intervals are laid in their order: the first slot of each is marked, and its block looked up there.
     """
-    sums = running_sums(in_blocks(sizes, 8))
+    sums = running_sums(to_blocks(sizes, 8))
     ends = _running(jnp.add, jax.lax.cumsum, sums[-1])
     starts, numbers = ends - sums[-1], jnp.arange(len(ends), dtype=jnp.int32)
     marks = jnp.zeros(slots, jnp.int32).at[jnp.where(sums[-1] > 0, starts, slots)].set(numbers, mode="drop")
     block, slot = _running(jnp.maximum, jax.lax.cummax, marks), jnp.arange(slots, dtype=jnp.int32)
-    found = first_above(sums, block, slot - looked_up(starts, block))
-    return jnp.where(slot < ends[-1], found, len(sizes))
+    owner = first_above(sums, block, slot - look_up(starts, block))
+    return jnp.where(slot < ends[-1], owner, len(sizes))
 
 
 def _running(add: Callable[[Array, Array], Array], cumulate: Cumulate, values: Int[Array, " n"]) -> Int[Array, " n"]:
-    """``cumulate(values)``, by the way that suits the device the program is lowered for."""
+    """Return ``cumulate(values)``, by the way that suits the device the program is lowered for."""
     running: Int[Array, " n"] = jax.lax.platform_dependent(
         values, cpu=functools.partial(side_by_side, add, cumulate), default=cumulate
     )
@@ -111,8 +111,8 @@ def _running(add: Callable[[Array, Array], Array], cumulate: Cumulate, values: I
 def side_by_side(
     add: Callable[[Array, Array], Array], cumulate: Cumulate, values: Int[Array, " n"]
 ) -> Int[Array, " n"]:
-    """``cumulate(values)``, many stretches of them side by side: on a CPU this uses the vector unit."""
-    stretches = in_blocks(values, -(-len(values) // 16)).T
+    """Return ``cumulate(values)``, by many stretches side by side: on a CPU this uses the vector unit."""
+    stretches = to_blocks(values, -(-len(values) // 16)).T
 
     def row(above: Array, values: Array) -> tuple[Array, Array]:
         return add(above, values), add(above, values)
@@ -123,9 +123,9 @@ def side_by_side(
 
 
 def poisson_pairs(key: PRNGKeyArray, attempt: Int[Array, ""], means: Cells) -> Int[Array, " H"]:
-    """Poisson counts of the cells: that of the first row, plus 2^16 times that of the second.
+    """Draw Poisson counts of the cells: that of the first row, plus 2^16 times that of the second.
 
-    One output for two cells, because XLA would hash the counter once for each.
+    Two cells share an output, because XLA would hash the counter once for each.
     """
     low, high = (
         _poisson(mean, uniform) for mean, uniform in zip(means, _uniform_rows(key, attempt, means), strict=True)
@@ -133,16 +133,16 @@ def poisson_pairs(key: PRNGKeyArray, attempt: Int[Array, ""], means: Cells) -> I
     return low + (high << SHIFT)
 
 
-def _unpacked(pairs: Int[Array, " H"]) -> tuple[Int[Array, " H"], Int[Array, " H"]]:
+def _unpack(pairs: Int[Array, " H"]) -> tuple[Int[Array, " H"], Int[Array, " H"]]:
     return pairs & ((1 << SHIFT) - 1), pairs >> SHIFT
 
 
 def _uniform_rows(
     key: PRNGKeyArray, attempt: Int[Array, ""], means: Cells
 ) -> tuple[Float[Array, " H"], Float[Array, " H"]]:
-    """Uniform numbers in (0, 1): whole multiples of a grain, plus one uniform fraction of a grain for all of them.
+    """Draw uniform numbers in (0, 1): whole multiples of a grain, plus one uniform fraction of a grain for all of them.
 
-    Because of that fraction each is below every threshold with its very probability, even far below a grain.
+    Because of that fraction each is below every threshold with exactly its probability, even far below a grain.
     """
     half, dtype = means.shape[1], means.dtype
     counter = jnp.arange(half, dtype=jnp.uint32)
@@ -160,7 +160,7 @@ def _uniform_rows(
 
 
 def _poisson(mean: Float[Array, " H"], uniform: Float[Array, " H"]) -> Int[Array, " H"]:
-    """Poisson counts by inversion: how many k >= 1 have P(count >= k) above a uniform number, 0 for a mean of 0.
+    """Draw Poisson counts by inversion: how many k >= 1 have P(count >= k) above a uniform number, 0 for a mean of 0.
 
     exp(mean) P(count >= k) = sum_{j >= k} mean^j / j!, added up from its smallest term, so that each is right to a few
     units in its last digit. The loop is unrolled into one pass over the cells.
@@ -178,7 +178,7 @@ def _poisson(mean: Float[Array, " H"], uniform: Float[Array, " H"]) -> Int[Array
 
 
 def last_count(bits: int) -> int:
-    """The count that a cell exceeds with a probability below 2^-bits."""
+    """Return the count that a cell exceeds with a probability below 2^-bits."""
     count, term = 0, math.exp(-LARGEST_MEAN)
     while True:
         count, term = count + 1, term * LARGEST_MEAN / (count + 1)

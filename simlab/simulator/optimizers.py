@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from simlab.errors import build, check_range
 from simlab.rollouts import Scalar
+from simlab.simulator.storage import Dense
 
 Parameters = Any  # arrays, in any tree
 
 
 class Optimizer(NamedTuple):
-    """How parameters move along gradients of what is to fall.
+    """A rule that moves parameters along the gradients of a loss.
 
     Attributes:
         init: ``(parameters) -> moments``.
@@ -74,14 +75,14 @@ def adamw(
 
     def update(gradients: Parameters, moments: Moments, parameters: Parameters) -> tuple[Parameters, Moments]:
         directions, moments = _by_moments(gradients, moments, b1, b2, eps)
-        decayed = jax.tree.map(lambda one, own: one + weight_decay * own, directions, parameters)
+        decayed = jax.tree.map(lambda direction, value: direction + weight_decay * value, directions, parameters)
         return _downhill(learning_rate, decayed), moments
 
     return Optimizer(_no_moments, update)
 
 
 def _downhill(learning_rate: Scalar, directions: Parameters) -> Parameters:
-    return jax.tree.map(lambda one: -learning_rate * one, directions)
+    return jax.tree.map(lambda direction: -learning_rate * direction, directions)
 
 
 def _no_moments(parameters: Parameters) -> Moments:
@@ -92,15 +93,15 @@ def _no_moments(parameters: Parameters) -> Moments:
 def _by_moments(
     gradients: Parameters, moments: Moments, b1: Scalar, b2: Scalar, eps: Scalar
 ) -> tuple[Parameters, Moments]:
-    """Adam's directions, first / (sqrt(second) + eps), both moments corrected for their start at 0."""
+    """Return Adam's directions, first / (sqrt(second) + eps), both moments corrected for their start at 0."""
     steps = moments.steps + 1
-    first = jax.tree.map(lambda one, old: (1 - b1) * one + b1 * old, gradients, moments.first)
-    second = jax.tree.map(lambda one, old: (1 - b2) * one**2 + b2 * old, gradients, moments.second)
+    first = jax.tree.map(lambda gradient, old: (1 - b1) * gradient + b1 * old, gradients, moments.first)
+    second = jax.tree.map(lambda gradient, old: (1 - b2) * gradient**2 + b2 * old, gradients, moments.second)
     corrections = 1 - b1**steps, 1 - b2**steps
 
     def direction(first: Array, second: Array) -> Array:
-        own = [correction.astype(first.dtype) for correction in corrections]
-        return first / own[0] / (jnp.sqrt(second / own[1]) + eps)
+        bias = [correction.astype(first.dtype) for correction in corrections]
+        return first / bias[0] / (jnp.sqrt(second / bias[1]) + eps)
 
     return jax.tree.map(direction, first, second), Moments(steps, first, second)
 
@@ -117,13 +118,13 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": sgd, "adam": adam, "ad
 
 
 def optimizer_defaults(name: str) -> dict[str, float]:
-    """The parameters of an optimiser at their defaults."""
+    """Return the parameters of an optimiser at their defaults."""
     return {key: parameter.default for key, parameter in inspect.signature(OPTIMIZERS[name]).parameters.items()}
 
 
 @functools.cache
-def moments_kept(name: str) -> int:
-    """How many numbers an optimiser keeps of each parameter."""
+def moments_per_parameter(name: str) -> int:
+    """Return how many numbers an optimiser keeps of each parameter."""
     state = jax.eval_shape(optimizer(name).init, jax.ShapeDtypeStruct((1,), jnp.float32))  # type: ignore[no-untyped-call]
     return sum(leaf.size for leaf in jax.tree.leaves(state) if leaf.ndim)
 
@@ -136,3 +137,17 @@ def optimizer(name: str, **parameters: Any) -> Optimizer:
     """
     built: Optimizer = build("optimizer", name, OPTIMIZERS, parameters)
     return built
+
+
+def scale_to_norm(
+    change: Float[Array, "..."], norm: Float[Array, ""], members: Float[Array, "..."] | float, storage: Dense
+) -> Float[Array, "..."]:
+    """Scale the change of the parameters to a Euclidean norm; a change of 0 stays 0.
+
+    Each entry counts as often as it has ``members``. The largest entry is divided out first, for the squares of small
+    entries to keep their digits.
+    """
+    largest = storage.largest_parameter(change)
+    direction = change / jnp.where(largest > 0, largest, 1)
+    length = jnp.sqrt(jnp.maximum(storage.sum_parameters(members * direction**2), 1))
+    return direction * jnp.where(largest > 0, norm / length, 0)

@@ -1,11 +1,11 @@
 """Draw a group of actions from unnormalised weights, by two random numbers a draw.
 
-A block of actions is drawn by its mass, then a member of the block by its own: two random numbers a draw. With 10^5
-actions most probabilities are near 1e-7 and a likely neighbour may be 10^8 times likelier, which float32 sums cannot
-resolve: in float32 the masses are counted in whole grains of 2^-31 of their sum, and a random number has 32 bits.
-Small groups add up only the blocks they drew; large ones add up every block once and search it. Of B blocks, block b
-holds the actions b, B + b, 2 B + b, ...: a column, so that summing a row at a time uses the vector unit. Ten actions
-in blocks of four, so that B = 3, where actions 0, 4, 8 and 9 have the weights 4, 2, 1 and 1::
+A block of actions is drawn by its mass, then a member of the block by its own mass. With 10^5 actions most
+probabilities are near 1e-7 and a likely neighbour may be 10^8 times likelier, which float32 sums cannot resolve: in
+float32 the masses are counted in whole grains of 2^-31 of their sum, and a random number has 32 bits. Small groups add
+up only the blocks they drew; large ones add up every block once and search it. Of B blocks, block b holds the actions
+b, B + b, 2 B + b, ...: a column, so that summing a row at a time uses the vector unit. Ten actions in blocks of four,
+so that B = 3, where actions 0, 4, 8 and 9 have the weights 4, 2, 1 and 1::
 
     block     0  1  2    its masses are 5, 2 and 1, their running sums 5, 7 and 8
     row 0     4  0  0    random numbers 0.7 and 0.2: 0.7 x 8 = 5.6, first exceeded by the 7 of block 1;
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.extend.random import threefry_2x32
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
-from simlab.simulator.threefry import threefry
+from simlab.simulator.primitives import threefry
 
 # Timed by benchmarks/constants.py: blocks of 32 to 512 rows take about as long, and so do few of 8 to 32; few of 4 take
 # five times as long.
@@ -35,74 +35,65 @@ Randoms = Shaped[Array, " G"]  # float64 in [0, 1), or uint32, to be read as a f
 
 
 def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: int = ROWS) -> Int[Array, " G"]:
-    """``group_size`` i.i.d. actions with probabilities proportional to ``weights``, in blocks of ``rows`` actions.
+    """Draw ``group_size`` i.i.d. actions in proportion to ``weights``, in blocks of ``rows`` actions.
 
     An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31 of the mass of its block,
     and the mass of a block by up to 2^-31.
     """
-    blocks = in_blocks(weights, rows)
+    blocks = to_blocks(weights, rows)
     first, second = random_pairs(key, group_size, weights.dtype)
     return draw_member(blocks, draw_block(jnp.sum(blocks, axis=0), first), second)
 
 
 def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) -> Int[Array, " G"]:
-    """As ``draw``, in a third of the time if N is some 50 times ``group_size`` and that some thousand.
+    """Draw as ``draw`` does, in a third of the time if N is some 50 times ``group_size`` and that some thousand.
 
     The blocks, of a few actions, are themselves drawn by blocks.
     """
-    blocks = in_blocks(weights, FEW)
-    block = draw(key, _sums_of_few(blocks), group_size, rows=2 * FEW)
+    blocks = to_blocks(weights, FEW)
+    # As jnp.sum, whose kernel on a CPU adds in the same order, and for so few rows takes four times as long.
+    low, high = (functools.reduce(operator.add, four) for four in jnp.split(blocks, 2))
+    block = draw(key, low + high, group_size, rows=2 * FEW)
     randoms, _ = random_pairs(jax.random.fold_in(key, MEMBER_STREAM), group_size, weights.dtype)
     return draw_member(blocks, block, randoms)
 
 
-def _sums_of_few(blocks: Float[Array, "8 B"]) -> Float[Array, " B"]:
-    """The mass of each block, four rows at a time.
-
-    As ``jnp.sum``, whose kernel on a CPU adds in the same order, and for so few rows takes four times as long.
-    """
-    low, high = (functools.reduce(operator.add, four) for four in jnp.split(blocks, 2))
-    masses: Float[Array, " B"] = low + high
-    return masses
-
-
-def draw_each(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G"]:
-    """One action of each of G policies, each a column of weights; one random number a draw.
+def draw_columns(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G"]:
+    """Draw an action of each of G policies, each a column of weights, by one random number a draw.
 
     An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31.
     """
-    count = weights.shape[1]
-    randoms, _ = random_pairs(key, count, weights.dtype)
-    return _row_of_each(weights, randoms)
+    randoms, _ = random_pairs(key, weights.shape[1], weights.dtype)
+    return _draw_rows(weights, randoms)
 
 
 def draw_block(masses: Float[Array, " B"], randoms: Randoms) -> Int[Array, " G"]:
-    """A block for each random number, drawn by its mass."""
-    totals = _countable(masses[:, None])
+    """Draw a block for each random number, by its mass."""
+    totals = _to_countable(masses[:, None])
     return _search(jnp.cumsum(totals, axis=0), jnp.zeros(len(randoms), dtype=jnp.int32), randoms)
 
 
 def draw_member(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
-    """A member of each of some blocks, drawn by its weight: row r of block b is action r B + b."""
+    """Draw a member of each of some blocks, by its weight: row r of block b is action r B + b."""
     if 4 * len(block) < blocks.shape[1]:
-        return _row_of_each(blocks[:, block], randoms) * blocks.shape[1] + block
-    return _search(running_sums(_countable(blocks)), block, randoms)
+        return _draw_rows(blocks[:, block], randoms) * blocks.shape[1] + block
+    return _search(running_sums(_to_countable(blocks)), block, randoms)
 
 
-def _row_of_each(weights: Float[Array, "M G"], randoms: Randoms) -> Int[Array, " G"]:
-    """A row of each column, drawn by its weight."""
-    places = _search(running_sums(_countable(weights)), jnp.arange(len(randoms), dtype=jnp.int32), randoms)
-    return jax.lax.div(places, jnp.int32(len(randoms)))
+def _draw_rows(weights: Float[Array, "M G"], randoms: Randoms) -> Int[Array, " G"]:
+    """Draw a row of each column, by its weight."""
+    index = _search(running_sums(_to_countable(weights)), jnp.arange(len(randoms), dtype=jnp.int32), randoms)
+    return jax.lax.div(index, jnp.int32(len(randoms)))
 
 
-def in_blocks(weights: Shaped[Array, " N"], rows: int) -> Shaped[Array, "M B"]:
-    """The weights, padded with 0, in blocks of ``rows``: block b is column b."""
+def to_blocks(weights: Shaped[Array, " N"], rows: int) -> Shaped[Array, "M B"]:
+    """Pad the weights with 0 and lay them in blocks of ``rows``: block b is column b."""
     padding = -weights.shape[0] % rows
     return jnp.pad(weights, (0, padding)).reshape(rows, -1)
 
 
 def random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Randoms, Randoms]:
-    """Two independent random numbers a draw."""
+    """Make two independent random numbers a draw."""
     if dtype == jnp.float64:
         pairs = jax.random.uniform(key, (2, count), dtype)
         return pairs[0], pairs[1]
@@ -111,30 +102,30 @@ def random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Rando
 
 
 def random_words(key: PRNGKeyArray, rows: int, count: int) -> UInt32[Array, "rows count"]:
-    """Independent random words, from one hash of the counter."""
+    """Make independent random words, from one hash of the counter."""
     words: UInt32[Array, " H"] = threefry_2x32(jax.random.key_data(key), jnp.arange(rows * count, dtype=jnp.uint32))
     return words.reshape(rows, count)
 
 
-def _countable(masses: Float[Array, "M B"]) -> Sums:
-    """The masses of each column in whole grains, or unchanged in float64."""
-    return masses if masses.dtype == jnp.float64 else in_grains(masses, jnp.sum(masses, axis=0))
+def _to_countable(masses: Float[Array, "M B"]) -> Sums:
+    """Convert the masses of each column to whole grains; in float64 they stay as they are."""
+    return masses if masses.dtype == jnp.float64 else to_grains(masses, jnp.sum(masses, axis=0))
 
 
-def in_grains(masses: Float[Array, "M B"], total: Float[Array, " B"]) -> UInt32[Array, "M B"]:
-    """The masses of each column, which sum to ``total``, in whole grains."""
+def to_grains(masses: Float[Array, "M B"], total: Float[Array, " B"]) -> UInt32[Array, "M B"]:
+    """Convert the masses of each column, which sum to ``total``, to whole grains."""
     shares = masses / jnp.where(total > 0, total, jnp.ones_like(total))
     return jnp.round(shares * GRAINS).astype(jnp.uint32)
 
 
 def running_sums(masses: Sums) -> Sums:
-    """Cumulative sums down each column, by the way that suits the device the program is lowered for."""
+    """Return cumulative sums down each column, by the way that suits the device the program is lowered for."""
     sums: Sums = jax.lax.platform_dependent(masses, cpu=sums_by_rows, default=sums_at_once)
     return sums
 
 
 def sums_by_rows(masses: Sums) -> Sums:
-    """Cumulative sums down each column, a row at a time: on a CPU eight times as fast as ``jnp.cumsum``."""
+    """Return cumulative sums down each column, a row at a time: on a CPU eight times as fast as ``jnp.cumsum``."""
 
     def add(above: Array, row: Array) -> tuple[Array, Array]:
         return above + row, above + row
@@ -144,20 +135,24 @@ def sums_by_rows(masses: Sums) -> Sums:
 
 
 def sums_at_once(masses: Sums) -> Sums:
-    """Cumulative sums down each column, in the logarithm of the number of rows."""
+    """Return cumulative sums down each column, in the logarithm of the number of rows."""
     return jnp.cumsum(masses, axis=0)
 
 
 def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
-    """Place of the first row of each ``column`` that exceeds the random fraction of the column's total."""
-    total = looked_up(cumulative[-1], column) if cumulative.shape[1] > 1 else cumulative[-1, 0]
-    return first_above(cumulative, column, _fraction(total, randoms))
+    """Find the first row of each ``column`` that exceeds the random fraction of the column's total."""
+    total = look_up(cumulative[-1], column) if cumulative.shape[1] > 1 else cumulative[-1, 0]
+    if randoms.dtype == jnp.float64:  # rounding could lift the fraction to the total itself
+        threshold = jnp.minimum(randoms * total, jnp.nextafter(total, jnp.zeros_like(total)))
+    else:
+        threshold = _partitioned_fraction(total, randoms)
+    return first_above(cumulative, column, threshold)
 
 
 def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Array, " G"]) -> Int[Array, " G"]:
-    """Place of the first row of each ``column`` that exceeds a threshold below the column's total.
+    """Find the first row of each ``column`` that exceeds a threshold below the column's total.
 
-    Row r of column b of ``cumulative`` (M, B) has the place r B + b.
+    Row r of column b of ``cumulative`` (M, B) has the index r B + b.
 
     A branch-free binary search: log2(M) gathers a draw, where ``jnp.searchsorted`` costs three times as much. It is
     a loop because XLA, given the probes unrolled, repeats the earlier ones inside each later one.
@@ -169,34 +164,27 @@ def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Ar
 
     def probe(level: Int[Array, ""], position: Int[Array, " G"]) -> Int[Array, " G"]:
         step = ((height // 2) >> level) * columns
-        return jnp.where(looked_up(flat, position + step - columns) <= threshold, position + step, position)
+        return jnp.where(look_up(flat, position + step - columns) <= threshold, position + step, position)
 
-    found: Int[Array, " G"] = jax.lax.fori_loop(0, height.bit_length() - 1, probe, column)
-    return jnp.minimum(found, (rows - 1) * columns + column)  # of weights that are no numbers too, or of none above 0
+    index: Int[Array, " G"] = jax.lax.fori_loop(0, height.bit_length() - 1, probe, column)
+    return jnp.minimum(index, (rows - 1) * columns + column)  # inside the column for weights that are not finite too
 
 
-def looked_up(values: Shaped[Array, " n"], places: Int[Array, " G"]) -> Shaped[Array, " G"]:
-    """``values[places]`` of places known to be from 0 to n - 1: their check took a fifth of the time of a draw.
+def look_up(values: Shaped[Array, " n"], index: Int[Array, " G"]) -> Shaped[Array, " G"]:
+    """Return ``values[index]`` for indices from 0 to n - 1: their check took a fifth of the time of a draw.
 
-    Of a place past the end, which weights that are no numbers may give, XLA itself takes the last value.
+    For an index past the end, which weights that are not finite may give, XLA itself takes the last value.
     """
-    return values.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
-def _fraction(total: Shaped[Array, "..."], randoms: Randoms) -> Randoms:
-    """``randoms`` times ``total``, below ``total``, where rounding could lift it to ``total`` too."""
-    if randoms.dtype == jnp.float64:
-        return jnp.minimum(randoms * total, jnp.nextafter(total, jnp.zeros_like(total)))
-    return _partitioned_fraction(total, randoms)
+    return values.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
-    """``words`` 2^-32 times ``total``, rounded down: below ``total``."""
+    """Return ``words`` 2^-32 times ``total``, rounded down: below ``total``."""
     return jax.lax.mulhi(words, jnp.broadcast_to(total, words.shape))
 
 
 def _partitioned_fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
-    """``fraction``, from halves of words: ``mulhi``, which is quicker, XLA does not compile for several devices."""
+    """Return ``fraction`` by halves of words: XLA does not compile ``mulhi``, which is quicker, for several devices."""
     high, low = total >> 16, total & 0xFFFF
     words_high, words_low = words >> 16, words & 0xFFFF
     middle = high * words_low + (low * words_low >> 16)

@@ -16,8 +16,8 @@ from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.fingerprint import Unhashable, own_source
 from simlab.methods import Method
 from simlab.simulator import mismatch
-from simlab.simulator.allocation import ALLOCATIONS, INFORMED, KNOWN, RAGGED, USUAL_ROOM
-from simlab.simulator.gradients import UPDATE_RULES
+from simlab.simulator.allocation import ALLOCATIONS, INFORMED, RAGGED, RATE_SOURCES, USUAL_ROOM
+from simlab.simulator.groups import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
 from simlab.simulator.verifier import ERRORS_OF, check_errors
 
@@ -32,6 +32,16 @@ FLOATS = (
     "top_p", "correction_bound", "isolation",
 )  # fmt: skip
 STORAGES = ("auto", "dense", "lumped", "sharded")
+WHOLE_NUMBERS = {
+    "group_size": (1, LARGEST_GROUP), "epochs": (1, LARGEST_INT), "minibatches": (1, LARGEST_INT),
+    "top_n": (0, LARGEST_INT), "prompts_per_step": (0, LARGEST_INT), "lag": (0, LARGEST_LAG), "top_k": (0, LARGEST_INT),
+    "smallest_group": (1, LARGEST_GROUP), "largest_group": (0, LARGEST_GROUP),
+}  # fmt: skip
+CHOICES = {
+    "optimizer": sorted(OPTIMIZERS), "update_rule": UPDATE_RULES, "sampler": mismatch.SAMPLERS,
+    "correction": mismatch.CORRECTIONS, "correction_unit": mismatch.UNITS, "allocation": ALLOCATIONS,
+    "allocation_by": RATE_SOURCES, "dtype": DTYPES, "storage": STORAGES,
+}  # fmt: skip
 
 
 class TracedSettings(NamedTuple):
@@ -60,12 +70,12 @@ class StaticSettings:
 
     Attributes:
         shape: the arm without its floats, or a method that is built.
-        uses_kl, uses_entropy_bonus, uses_supervised: whether those terms are computed at all.
-        fixes_update_norm: whether every update is scaled to the norm that the traced settings give.
-        errs: whether the verifier ever errs.
-        isolates: whether unlikely tokens get gradient steps of their own.
-        own: a fingerprint of the user's own code in it: a name may come to mean another estimator, and an estimator to
-            read another value of its module. None where there is none, or where it cannot be seen.
+        uses_kl, uses_entropy_bonus, uses_supervised: True if those terms are computed at all.
+        fixes_update_norm: True if every update is scaled to the norm that the traced settings give.
+        errs: True if the verifier ever errs.
+        isolates: True if unlikely tokens get gradient steps of their own.
+        user_code: a fingerprint of the user's code in it: a name may come to mean another estimator, and an estimator
+            to read another value of its module. None where there is none, or where it cannot be seen.
         Others as in ``Settings``.
     """
 
@@ -97,15 +107,15 @@ class StaticSettings:
     top_n: int
     dtype: str
     storage: str
-    own: str | None = None
+    user_code: str | None = None
 
     def method(self, floats: Mapping[str, Any] | None = None) -> Method:
-        """The method with its floats, which may be traced; with those at their defaults if none are given."""
+        """Build the method with its floats, which may be traced; by default they have their default values."""
         return self.shape if isinstance(self.shape, Method) else self.shape.build(floats)
 
     @property
     def samples_otherwise(self) -> bool:
-        """Whether the sampler may be another policy than the one that learns."""
+        """True if the sampler may be another policy than the one that learns."""
         return self.lag > 0 or self.sampler != "exact"
 
     @property
@@ -115,12 +125,12 @@ class StaticSettings:
 
     @property
     def is_off_policy(self) -> bool:
-        """Whether any gradient step learns from rollouts that another policy has drawn."""
+        """True if any gradient step learns from rollouts that another policy has drawn."""
         return self.gradient_steps > 1 or self.samples_otherwise
 
     @property
     def is_ragged(self) -> bool:
-        """Whether groups differ in size."""
+        """True if groups differ in size."""
         return self.allocation in RAGGED
 
     @property
@@ -130,12 +140,12 @@ class StaticSettings:
 
     @property
     def remembers_solve_rates(self) -> bool:
-        """Whether the allocation goes by the solve rates of earlier groups."""
+        """True if the allocation goes by the solve rates of earlier groups."""
         return self.allocation in INFORMED and self.allocation_by == "estimate"
 
     @property
     def exchangeable(self) -> bool:
-        """Whether a group may be filled up with absent rollouts, and listed in any order: see ``Link``."""
+        """True if a group may be padded with absent rollouts, and listed in any order: see ``Link``."""
         method = self.method()
         return method.estimator.exchangeable and method.surrogate.exchangeable
 
@@ -160,11 +170,11 @@ class Settings:
         minibatches: into how many parts of equal size the prompts of a batch are split. Each takes a gradient step of
             its own, in an order that is the same in all epochs; all steps but the first are off-policy.
         prompts_per_step: how many prompts a step draws, without replacement; 0 for all of them.
-        update_rule: see ``simlab.simulator.gradients.rule_factor``.
+        update_rule: see ``simlab.simulator.groups.rule_factor``.
         false_positive: probability that the verifier accepts a wrong rollout.
         false_negative: probability that it rejects a correct one.
-        errors_of: whether the verifier errs per "rollout", per "answer" (always the same), or per "prompt" (all its
-            wrong, or all its correct, answers).
+        errors_of: the unit of an error: a "rollout", an "answer" (always the same), or a "prompt" (all its wrong, or
+            all its correct, answers).
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
         lag: how many steps old the sampler is; during the first ``lag`` steps the initial policy samples.
         sampler: the distribution that draws the groups: the policy as it is ("exact"), its logits in another precision
@@ -173,10 +183,10 @@ class Settings:
         top_k: how many actions the sampler "top_k" keeps, 0 for all.
         correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
             ``simlab.simulator.mismatch``.
-        correction_unit: whether each "token" has an importance weight, or the "sequence" of a rollout's tokens.
+        correction_unit: the unit of an importance weight: each "token", or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
         isolation: probability threshold: less likely tokens get their gradient steps first, the others afterwards
-            (Lopti); 0 turns this off. See ``simlab.simulator.isolation``.
+            (Lopti); 0 turns this off. See ``simlab.simulator.mismatch.takes_part``.
         allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable", "dynamic"
             or "sequential", see ``simlab.simulator.allocation``.
         allocation_by: the solve rates on which the allocation relies: "estimate" (the prompt's last group) or "exact".
@@ -231,61 +241,46 @@ class Settings:
         if not isinstance(self.method, str | Arm | Method):
             raise InputError(f"method is a {type(self.method).__name__}; allowed: text, an Arm or a Method")
         for name in FLOATS:
-            object.__setattr__(self, name, _on_host(getattr(self, name)))
-        moments = {name: _on_host(value) for name, value in self.optimizer_parameters.items()}
+            object.__setattr__(self, name, _to_numpy(getattr(self, name)))
+        moments = {name: _to_numpy(value) for name, value in self.optimizer_parameters.items()}
         object.__setattr__(self, "optimizer_parameters", moments)
-        check_whole("group_size", self.group_size, 1, LARGEST_GROUP)
-        check_whole("epochs", self.epochs, 1, LARGEST_INT)
-        check_whole("minibatches", self.minibatches, 1, LARGEST_INT)
-        check_whole("top_n", self.top_n, 0, LARGEST_INT)
-        check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
-        check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
-        check_choice("update_rule", self.update_rule, UPDATE_RULES)
-        check_whole("lag", self.lag, 0, LARGEST_LAG)
-        check_choice("sampler", self.sampler, mismatch.SAMPLERS)
-        check_whole("top_k", self.top_k, 0, LARGEST_INT)
+        for name, (low, high) in WHOLE_NUMBERS.items():
+            check_whole(name, getattr(self, name), low, high)
+        for name, allowed in CHOICES.items():
+            check_choice(name, getattr(self, name), allowed)
+        if self.allocation in {"variance", "sequential"}:
+            check_whole("smallest_group", self.smallest_group, 2, LARGEST_GROUP)
         self._check_truncation()
-        check_choice("correction", self.correction, mismatch.CORRECTIONS)
-        check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
-        check_choice("allocation", self.allocation, ALLOCATIONS)
-        check_choice("allocation_by", self.allocation_by, KNOWN)
-        least = 2 if self.allocation in {"variance", "sequential"} else 1
-        check_whole("smallest_group", self.smallest_group, least, LARGEST_GROUP)
-        check_whole("largest_group", self.largest_group, 0, LARGEST_GROUP)
-        check_choice("dtype", self.dtype, DTYPES)
-        check_choice("storage", self.storage, STORAGES)
         for k in self.pass_at_k:
             check_whole("pass_at_k", k, 1, LARGEST_INT)
         self._check_numbers()
         self._check_method(self.build())
 
     def _check_method(self, method: Method) -> None:
-        for kind, part, supplied in (
-            ("estimator", method.estimator, SUPPLIED),
-            ("surrogate", method.surrogate, SUPPLIED_TO_SURROGATES),
-        ):
-            if missing := part.needs - supplied:
+        stages = ("estimator", method.estimator, SUPPLIED), ("surrogate", method.surrogate, SUPPLIED_TO_SURROGATES)
+        for kind, stage, supplied in stages:
+            if missing := stage.needs - supplied:
                 raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
         errors = [name for name in ("false_positive", "false_negative") if getattr(self, name) > 0]
         if "greedy_reward" in method.needs and errors:
-            given = f"{errors[0]} = {getattr(self, errors[0]):g}"
-            raise InputError(f"{given} with a method that reads the greedy answer's reward; allowed: 0")
+            setting = f"{errors[0]} = {getattr(self, errors[0]):g}"
+            raise InputError(f"{setting} with a method that reads the greedy answer's reward; allowed: 0")
         otherwise = [name for name, usual in (("lag", 0), ("sampler", "exact")) if getattr(self, name) != usual]
         if method.surrogate.candidates and otherwise:
-            given = f"{otherwise[0]} = {getattr(self, otherwise[0])!r}"
-            raise InputError(f"{given} with a surrogate of candidates; allowed: lag = 0 and sampler = 'exact'")
+            setting = f"{otherwise[0]} = {getattr(self, otherwise[0])!r}"
+            raise InputError(f"{setting} with a surrogate of candidates; allowed: lag = 0 and sampler = 'exact'")
         if method.surrogate.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
 
     def _check_truncation(self) -> None:
-        """Each sampler has its own parameter alone."""
+        """Refuse parameters of another sampler."""
         for name, usual in (("top_p", 1.0), ("top_k", 0)):
             if self.sampler != name and getattr(self, name) != usual:
-                given = f"{name} = {getattr(self, name)} with sampler = {self.sampler!r}"
-                raise InputError(f"{given}; allowed: {usual:g}, or sampler = {name!r}")
+                setting = f"{name} = {getattr(self, name)} with sampler = {self.sampler!r}"
+                raise InputError(f"{setting}; allowed: {usual:g}, or sampler = {name!r}")
 
     def _check_numbers(self) -> None:
-        """Each number lies inside its range, and fits the dtype."""
+        """Refuse numbers outside their range, or that the dtype does not hold."""
         for name, value in (*self.traced.method.items(), *self.traced.optimizer.items()):
             check_fits(name.rpartition(".")[2], value, self.dtype)
         for name in FLOATS:
@@ -306,22 +301,22 @@ class Settings:
         return parse(self.method) if isinstance(self.method, str) else self.method
 
     def build(self) -> Method:
-        """The method, built."""
+        """Build the method."""
         return self.arm if isinstance(self.arm, Method) else self.arm.build()
 
     @property
     def rollouts_a_prompt(self) -> int:
-        """How many answers a step samples for a prompt, in the mean: G, and the greedy one if the method reads it."""
+        """The mean number of answers a step samples for a prompt: G, and the greedy one if the method reads it."""
         return self.group_size + ("greedy_reward" in self.build().needs)
 
     @property
     def truncates(self) -> bool:
-        """Whether the sampler never draws some actions, which takes them in their order."""
+        """True if the sampler never draws some actions, for which it needs them in their order."""
         return self.sampler in mismatch.TRUNCATIONS
 
     @property
     def name(self) -> str:
-        """What a message calls the method."""
+        """The name of the method in messages."""
         return self.arm.estimator.name if isinstance(self.arm, Method) else str(self.arm)
 
     @property
@@ -333,46 +328,30 @@ class Settings:
 
     @property
     def static(self) -> StaticSettings:
-        """What shapes the compiled program."""
+        """The settings that shape the compiled program."""
         try:
-            own = self.own_code()
+            user_code = self.user_code()
         except Unhashable:  # only objects differ then, not what they hold
-            own = None
+            user_code = None
         errs = bool(self.false_positive != 0 or self.false_negative != 0)
+        names = [entry.name for entry in dataclasses.fields(StaticSettings) if entry.name in self.__dataclass_fields__]
+        shared = {name: getattr(self, name) for name in names} | {"pass_at_k": tuple(self.pass_at_k)}
+        # Runs without errors share a program, whatever their errors would belong to.
+        shared["errors_of"] = self.errors_of if errs else ERRORS_OF[0]
         return StaticSettings(
             shape=self.arm if isinstance(self.arm, Method) else self.arm.without_floats(),
-            group_size=self.group_size,
-            optimizer=self.optimizer,
-            update_rule=self.update_rule,
-            epochs=self.epochs,
-            minibatches=self.minibatches,
-            prompts_per_step=self.prompts_per_step,
             uses_kl=bool(self.kl != 0),
             uses_entropy_bonus=bool(self.entropy_bonus != 0),
             uses_supervised=bool(self.supervised != 0),
             fixes_update_norm=bool(self.update_norm != 0),
             errs=errs,
-            errors_of=self.errors_of if errs else ERRORS_OF[0],  # so that runs without errors share a program
-            verifier_correction=self.verifier_correction,
-            lag=self.lag,
-            sampler=self.sampler,
-            top_k=self.top_k,
-            correction=self.correction,
-            correction_unit=self.correction_unit,
             isolates=bool(self.isolation != 0),
-            allocation=self.allocation,
-            allocation_by=self.allocation_by,
-            smallest_group=self.smallest_group,
-            largest_group=self.largest_group,
-            pass_at_k=tuple(self.pass_at_k),
-            top_n=self.top_n,
-            dtype=self.dtype,
-            storage=self.storage,
-            own=own,
+            user_code=user_code,
+            **shared,
         )
 
-    def own_code(self) -> str | None:
-        """A fingerprint of the user's own code in it, whatever its floats; None if there is none.
+    def user_code(self) -> str | None:
+        """Return a fingerprint of the user's code in it, whatever its floats; None if there is none.
 
         Raises:
             Unhashable: for code, or what it holds, that cannot be told from another.
@@ -381,12 +360,12 @@ class Settings:
         return own_source((method, OPTIMIZERS[self.optimizer]))
 
     def resolved(self, storage: str) -> "Settings":
-        """The settings with one storage in place of ``auto``."""
+        """Return the settings with one storage in place of ``auto``."""
         return dataclasses.replace(self, storage=storage)
 
 
-def _on_host(value: Any) -> Any:
-    """A number of an array library as NumPy's, which can be compared; all else as it is."""
+def _to_numpy(value: Any) -> Any:
+    """Convert a number of an array library to NumPy's, which can be compared."""
     return np.asarray(value)[()] if hasattr(value, "dtype") else value
 
 

@@ -1,6 +1,7 @@
-"""Hold what a learner carries from step to step, and what one step drew and learned from.
+"""What passes from stage to stage of a step, and from step to step: samples, batch, state, and the first fault.
 
-Every array of a batch has a first axis of prompts, of length 1 where a problem has one prompt.
+A step draws ``Samples``, weighs them to a ``WeighedBatch``, and ascends to the next ``LearnerState``. Every array of
+samples and of a batch has a first axis of prompts, of length 1 where a problem has one prompt.
 """
 
 from typing import Any, NamedTuple
@@ -9,13 +10,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.rollouts import Rollouts
-from simlab.simulator.faults import Fault
-from simlab.simulator.groups import Group, different
-from simlab.simulator.metrics import Row
-from simlab.simulator.storage import Places
+from simlab.simulator.groups import Group, distinct_rollouts
+from simlab.simulator.storage import Slots
+
+Records = dict[str, Array]  # values by metric
+LOGIT, ADVANTAGE, COEFFICIENT, MOMENT = 1, 2, 3, 4
+UNKNOWN = -1
 
 
-class Drawn(NamedTuple):
+class Samples(NamedTuple):
     """What a step drew, for each prompt of its batch: the policy, the group, and the likeliest actions.
 
     ``top_logp`` and ``candidates`` are (P, C), or (P, G, T, C) where they differ from token to token.
@@ -27,25 +30,24 @@ class Drawn(NamedTuple):
     candidates: Int[Array, "P *G_T C"]
 
 
-def number_of(marks: Bool[Array, "P G"]) -> Int[Array, " P"]:
-    """How many rollouts of each group are marked.
+class WeighedBatch(NamedTuple):
+    """What a step learns from: the prompts, their samples, and the advantages.
 
-    XLA goes over a group of 131072 twice for any such number, so that ``any`` and ``all`` are told by the same one.
-    """
-    return jnp.sum(marks, axis=-1, dtype=jnp.int32)
-
-
-class Batch(NamedTuple):
-    """What a step learned from: the prompts, what was drawn, and its advantages.
-
-    ``correct`` is what the verifier accepts, false for rollouts that only fill a group up, and ``number_correct`` how
-    many it accepts. ``active`` says which groups have both outcomes, ``holds_target`` which have a rollout in the
-    target set; ``solve_rates`` are the exact probabilities of a correct rollout before the step. ``importance`` is what
-    a token weighs because another policy drew it, None for 1.
+    Attributes:
+        prompts: (P,) numbers of the prompts.
+        samples: what was drawn.
+        correct: (P, G) what the verifier accepts, false for rollouts that only pad a group.
+        number_correct: (P,) how many rollouts it accepts.
+        rollouts: the record of the groups that the estimator reads.
+        advantages: (P, G, T).
+        active: (P,) true for groups with both outcomes.
+        holds_target: (P,) true for groups with a rollout in the target set.
+        solve_rates: (P,) the exact probabilities of a correct rollout before the step.
+        importance: (P, G, T) weights of tokens that another policy drew; None for 1.
     """
 
     prompts: Int[Array, " P"]
-    drawn: Drawn
+    samples: Samples
     correct: Bool[Array, "P G"]
     number_correct: Int[Array, " P"]
     rollouts: Rollouts
@@ -57,7 +59,7 @@ class Batch(NamedTuple):
 
     @property
     def dtype(self) -> Any:
-        """That of the numbers."""
+        """The dtype of the numbers."""
         return self.advantages.dtype
 
     @property
@@ -68,68 +70,120 @@ class Batch(NamedTuple):
 
     @property
     def _size(self) -> Float[Array, " P"] | int:
-        """How many rollouts of each group do not only fill it up."""
+        """How many rollouts of each group are no padding."""
         present = self.rollouts.mask
-        return self.correct.shape[1] if present is None else number_of(present).astype(self.dtype)
-
-    def last(self) -> "Last":
-        """What the records need of it."""
-        return Last(self.prompts, self.drawn.groups, different(self.drawn.groups, self.advantages))
+        return self.correct.shape[1] if present is None else count_true(present).astype(self.dtype)
 
     def mean(self, values: Float[Array, "P G"]) -> Float[Array, " P"]:
-        """Of a value of each rollout, the mean over those of a group that do not only fill it up."""
+        """Return the mean of a value over the rollouts of each group that are no padding."""
         present = self.rollouts.mask
-        mean: Float[Array, " P"] = (
-            jnp.sum(values if present is None else jnp.where(present, values, 0), axis=1) / self._size
-        )
+        total = jnp.sum(values if present is None else jnp.where(present, values, 0), axis=1)
+        mean: Float[Array, " P"] = total / self._size
         return mean
 
+    def summary(self) -> "LastBatch":
+        """Return what the records need of the batch."""
+        groups = self.samples.groups
+        return LastBatch(self.prompts, groups, distinct_rollouts(groups, self.advantages))
 
-class Last(NamedTuple):
-    """What the records need of the last batch: the advantages of its ``different`` rollouts."""
+
+class LastBatch(NamedTuple):
+    """What the records need of the last batch: the advantages of its ``distinct_rollouts``."""
 
     prompts: Int[Array, " P"]
     groups: Group
     advantages: Float[Array, "P K T"]
 
 
-class Pending(NamedTuple):
-    """A batch that dynamic sampling is filling: the gradient of its groups so far, and how many they are."""
+class PartialBatch(NamedTuple):
+    """A batch that dynamic sampling is filling: the summed gradient of its groups so far, and their number."""
 
     gradient: Any
     groups: Int[Array, ""]
 
 
-MOVING = ("parameters", "moments", "history", "older")  # parts of a state whose entries move with their actions
+class Fault(NamedTuple):
+    """The first number of a run that was not finite; nothing changes any more once there is one.
+
+    A loop on a device cannot stop to complain, and what is not finite need not show in the records. So a run carries
+    these four whole numbers. Within a step the advantages and coefficients of its group are checked, and then the
+    logits that it drew; where something is recorded, all logits and the optimiser's moments.
+
+    Attributes:
+        kind: 0 while all is well, then LOGIT, ADVANTAGE, COEFFICIENT or MOMENT.
+        steps: how many steps had begun.
+        correct: how many rollouts of the group were correct, -1 if it was noticed at a record.
+        prompt: the prompt of the group in a batch of several prompts; -1 otherwise.
+    """
+
+    kind: Int[Array, ""]
+    steps: Int[Array, ""]
+    correct: Int[Array, ""]
+    prompt: Int[Array, ""]
+
+    @classmethod
+    def none(cls) -> "Fault":
+        """Return the state before the first step."""
+        zero, unknown = jnp.zeros((), jnp.int32), jnp.full((), UNKNOWN, jnp.int32)
+        return cls(zero, zero, unknown, unknown)
+
+    def begin_step(self) -> "Fault":
+        """Count one more step."""
+        return self._replace(steps=self.steps + (self.kind == 0))
+
+    def check(
+        self,
+        kind: int,
+        finite: Bool[Array, " P"],
+        correct: Int[Array, " P"] | None = None,
+        prompts: Int[Array, " P"] | None = None,
+    ) -> "Fault":
+        """Note the first prompt whose numbers are not finite; ``correct`` counts the correct rollouts of each group."""
+        index = jnp.argmin(finite) if len(finite) > 1 else 0  # which spares a step of one prompt some microseconds
+        first = (self.kind == 0) & ~finite[index]
+        return Fault(
+            jnp.where(first, kind, self.kind),
+            self.steps,
+            self.correct if correct is None else jnp.where(first, correct[index], self.correct),
+            self.prompt if prompts is None else jnp.where(first, prompts[index], self.prompt),
+        )
 
 
-class State(NamedTuple):
+class LearnerState(NamedTuple):
     """What a learner carries from step to step.
 
     Attributes:
         parameters: what the optimiser moves.
         moments: the optimiser's state.
         memory: the estimator's.
-        places: what the storage knows of its places.
+        slots: what the storage knows of its slots.
         last: the last batch, for the records.
-        sums: the sums of each metric of every step, the sum since the last record.
+        sums: the sums of each metric of every step, since the last record.
         history: what the problem's own metrics need of earlier steps.
         older: the parameters at the starts of the last steps, the latest first, as many as the sampler lags behind.
         fault: the first number that was not finite.
         solved: (M,) the solve rate of the last group of each prompt, where an allocation goes by it.
-        pending: where batches are filled round by round.
-        schedule: what a surrogate that changes from batch to batch remembers.
+        partial: the batch that dynamic sampling fills round by round.
+        schedule: the memory of a surrogate that changes from batch to batch.
     """
 
     parameters: Any
     moments: Any
     memory: Any
-    places: Places
-    last: Last
-    sums: Row
+    slots: Slots
+    last: LastBatch
+    sums: Records
     history: Any
     older: tuple[Any, ...]
     fault: Fault
     solved: Float[Array, " M"] | None = None
-    pending: Pending | None = None
+    partial: PartialBatch | None = None
     schedule: Any = ()
+
+
+def count_true(marks: Bool[Array, "P G"]) -> Int[Array, " P"]:
+    """Count the marked rollouts of each group.
+
+    XLA goes over a group of 131072 twice for any such number, so that ``any`` and ``all`` are told by the same count.
+    """
+    return jnp.sum(marks, axis=-1, dtype=jnp.int32)

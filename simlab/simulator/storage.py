@@ -1,169 +1,140 @@
-"""Keep every action in a place of its own, on one device: dense storage, and what any storage offers.
+"""Keep every action in a slot of its own, on one device: dense storage, and the operations of any storage.
 
-Problems, policies and the learner meet actions through these methods alone. What happens to each action by itself is
-the same wherever it is kept; what meets actions of all places, such as a sum or a draw, is up to the storage.
+A slot is where a storage keeps an action, or a class of actions that are still alike. Problems, policies and the
+learner reach actions through these methods alone. What happens to each action by itself is the same in every storage;
+what combines the actions of all slots, such as a sum or a draw, is up to the storage.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from simlab.simulator.allocation import sizes
-from simlab.simulator.sampling import draw, looked_up
+from simlab.simulator.sampling import draw, look_up
 from simlab.truths import all_true
 
-if TYPE_CHECKING:
-    from simlab.problems.base import Problem
-    from simlab.simulator.learner import Learner
-    from simlab.simulator.policy import Policy
-    from simlab.simulator.state import Drawn, State
-
-# The logit of a place that holds no action. Its weight is exactly 0, without a mask in the hot loop.
+# The logit of a slot that holds no action. Its weight is exactly 0, without a mask in the hot loop.
 EMPTY = -1e30
-Places = Any  # what a storage knows of its places that changes from step to step; None where nothing does
+MOVING = ("parameters", "moments", "history", "older")  # fields of a learner's state whose arrays have an axis of slots
+Slots = Any  # what a storage knows of its slots that changes from step to step; None where nothing does
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Dense:
-    """All actions on one device; the i-th place is that of action i."""
+    """All actions on one device; slot i holds action i."""
 
     name = "dense"
 
-    # What is kept
+    def load(self, problem: Any, dtype: str) -> Any:
+        """Put a problem on the device, its arrays over actions as this storage keeps them."""
+        return to_device(problem.listed(), dtype)
 
-    def laid_out(self, problem: "Problem", dtype: str) -> "Problem":
-        """The problem on the device, its arrays over actions as they are kept."""
-        return on_device(problem.listed(), dtype)
-
-    def first_places(self, problem: "Problem") -> Places:
-        """What is known of the places before the first step."""
+    def initial_slots(self, problem: Any) -> Slots:
+        """Return what is known of the slots before the first step."""
         return None
 
+    # Values of each slot
+
     def spread(self, values: Shaped[Array, "C ..."]) -> Shaped[Array, "S ..."]:
-        """What a problem says of its entries, place by place, before the first step."""
+        """Place the values of a problem's entries at their slots, before the first step."""
         return values
 
-    def everywhere(self, values: Shaped[Array, "C ..."], places: Places) -> Shaped[Array, "S ..."]:
-        """What a problem says of the action of each place."""
+    def at_slots(self, values: Shaped[Array, "C ..."], slots: Slots) -> Shaped[Array, "S ..."]:
+        """Look up, for each slot, the value of the problem's entry that its action belongs to."""
         return values
 
-    def of(self, values: Shaped[Array, " C"], drawn: Int[Array, " G"], places: Places) -> Shaped[Array, " G"]:
-        """What a problem says of the actions of some places."""
+    def at_draws(self, values: Shaped[Array, " C"], drawn: Int[Array, " G"], slots: Slots) -> Shaped[Array, " G"]:
+        """Look up, for each drawn slot, the value of the problem's entry that its action belongs to."""
         return self.at(values, drawn)
 
-    def filled(self, values: Shaped[Array, " S"], free: float, places: Places) -> Shaped[Array, " S"]:
-        """The values, but ``free`` at places that hold no action."""
+    def fill_empty(self, values: Shaped[Array, " S"], fill: float, slots: Slots) -> Shaped[Array, " S"]:
+        """Replace the values of slots that hold no action."""
         return values
 
-    def is_finite(self, values: Float[Array, "S ..."], places: Places) -> Bool[Array, ""]:
-        """Whether values are finite at all places of actions."""
+    def is_finite(self, values: Float[Array, "S ..."], slots: Slots) -> Bool[Array, ""]:
+        """Return True if values are finite at all slots that hold actions."""
         return all_true(jnp.isfinite(values))
 
-    # What meets all places
+    def multiplicity(self, slots: Slots, dtype: Any) -> Float[Array, " S"] | float:
+        """Return how many actions each slot stands for."""
+        return 1.0
 
-    def softmax(self, logits: Float[Array, " S"], temperature: Float[Array, ""], places: Places) -> "Policy":
-        """The policy of some logits."""
-        from simlab.simulator.policy import Policy  # noqa: PLC0415  # a policy holds its storage
-
-        centred = logits - self.largest(logits)
-        # On a CPU the choice keeps quotient and exponential out of XLA's kernel of the maximum, which is slow at them.
-        chosen = jnp.where(temperature == 1, centred, self.divided(centred, temperature))
-        scores = self.filled(chosen, EMPTY, places)
-        weights = self.once(jnp.exp(scores))
-        return Policy(scores, weights, self.sum(weights), storage=self)
-
-    def once(self, values: Float[Array, " S"]) -> Float[Array, " S"]:
-        """The values, which XLA may compute again for each of their uses."""
+    def compute_once(self, values: Float[Array, " S"]) -> Float[Array, " S"]:
+        """Return the values, which XLA may compute again for each of their uses unless a storage forbids it."""
         return values
 
-    def divided(self, values: Float[Array, " S"], total: Float[Array, ""]) -> Float[Array, " S"]:
-        """The values over their total."""
+    def divide(self, values: Float[Array, " S"], total: Float[Array, ""]) -> Float[Array, " S"]:
+        """Divide values by a number."""
         return values / total
 
+    # Values of all slots together
+
     def largest(self, values: Float[Array, "..."]) -> Float[Array, ""]:
-        """The largest value of an action."""
+        """Return the largest value of an action."""
         return jnp.max(values)
 
     def sum(self, values: Shaped[Array, "..."]) -> Shaped[Array, ""]:
-        """The sum over all actions; values are 0 at places that hold none."""
+        """Return the sum over all slots; values are 0 at empty ones."""
         return jnp.sum(values)
 
-    def largest_size(self, values: Float[Array, "..."]) -> Float[Array, ""]:
-        """The largest absolute value of an array of parameters."""
+    def largest_parameter(self, values: Float[Array, "..."]) -> Float[Array, ""]:
+        """Return the largest absolute value of an array of parameters."""
         return jnp.max(jnp.abs(values))
 
-    def sum_of_all(self, values: Float[Array, "..."]) -> Float[Array, ""]:
-        """The sum of an array of parameters."""
+    def sum_parameters(self, values: Float[Array, "..."]) -> Float[Array, ""]:
+        """Return the sum of an array of parameters."""
         return jnp.sum(values)
 
-    def whole(self, values: Shaped[Array, "S ..."]) -> Shaped[Array, "T ..."]:
-        """Values of all places, in any order, of what is more than a sum of them."""
+    def gather(self, values: Shaped[Array, "S ..."]) -> Shaped[Array, "T ..."]:
+        """Collect the values of the slots of all devices, in any order."""
         return values
 
-    def members(self, places: Places, dtype: Any) -> Float[Array, " S"] | float:
-        """How many actions each place stands for."""
-        return 1.0
-
     def at(self, values: Shaped[Array, " S"], drawn: Int[Array, " G"]) -> Shaped[Array, " G"]:
-        """The values at some places."""
-        return looked_up(values, drawn)
+        """Look up the values at some slots."""
+        return look_up(values, drawn)
 
     def add(
         self, values: Float[Array, " S"], drawn: Int[Array, " G"], more: Float[Array, " G"] | float
     ) -> Float[Array, " S"]:
-        """The values, with more added at some places."""
-        # A place past the end, which weights that are no numbers may give, XLA itself leaves out.
+        """Add ``more`` to the values at some slots."""
+        # A slot past the end, which weights that are not finite may give, XLA itself leaves out.
         return values.at[drawn].add(more, mode="promise_in_bounds", wrap_negative_indices=False)
 
     def top(self, values: Float[Array, " S"], count: int) -> tuple[Float[Array, " C"], Int[Array, " C"]]:
-        """The ``count`` largest values, the largest first, and their places, the lower first of equal ones."""
-        largest, places = jax.lax.top_k(values, min(count, len(values)))
-        return largest, places
+        """Return the ``count`` largest values, the largest first, and their slots, the lower first of equal ones."""
+        largest, slots = jax.lax.top_k(values, min(count, len(values)))
+        return largest, slots
 
     def draw(self, key: PRNGKeyArray, weights: Float[Array, " S"], group_size: int) -> Int[Array, " G"]:
-        """``sampling.draw``."""
+        """Draw slots in proportion to weights, see ``sampling.draw``."""
         return draw(key, weights, group_size)
 
-    # How a step meets it
-
-    def sample(
-        self, learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], state: "State"
-    ) -> tuple["State", "Drawn"]:
-        """Draw a group for each prompt of a batch."""
-        return state, learner.drawn(keys, learner.samplers(state, prompts), sizes(learner, state, prompts))
-
-    def has_room(self, learner: "Learner", state: "State") -> Bool[Array, ""] | bool:
-        """Whether there is a place for every action that the next step may draw."""
-        return True
-
-    def at_last_step(self, parameters: Any, before: Places, after: Places) -> Any:
-        """Parameters before a step, with a place for every action that the step drew."""
+    def align(self, parameters: Any, before: Slots, after: Slots) -> Any:
+        """Extend the parameters before a step to the slots that the step has given to actions."""
         return parameters
 
 
-class Stored(NamedTuple):
-    """A problem as a storage keeps it, and what that knows of its places before the first step."""
+class StoredProblem(NamedTuple):
+    """A problem as a storage keeps it, and what is known of the slots before the first step."""
 
-    problem: "Problem"
+    problem: Any
     storage: Dense
-    first_places: Places
+    slots: Slots
 
 
-def dtype_of(values: Any, dtype: str) -> Any:
-    """A problem's array on a device: floats become ``dtype``, integers have 32 bits."""
+def dtype_on_device(values: Any, dtype: str) -> Any:
+    """Return the dtype of a problem's array on a device: ``dtype`` for floats, 32 bits for integers."""
     kind = np.asarray(values).dtype
     return dtype if np.issubdtype(kind, np.floating) else kind if kind == np.bool_ else np.int32
 
 
-def on_device(problem: "Problem", dtype: str) -> "Problem":
-    """The problem's arrays on the device."""
-    laid: Problem = jax.tree.map(lambda values: jnp.asarray(values, dtype_of(values, dtype)), problem)
-    return laid
+def to_device(problem: Any, dtype: str) -> Any:
+    """Put the arrays of a problem on the device."""
+    return jax.tree.map(lambda values: jnp.asarray(values, dtype_on_device(values, dtype)), problem)
 
 
 DENSE = Dense()

@@ -9,17 +9,13 @@ correction makes of "accepted" (1 - .1) / .7 = 1.286, and of "rejected" (0 - .1)
 rollout gets .8 x 1.286 - .2 x .143 = 1, and a wrong one 0.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from simlab.errors import InputError, check_choice, check_range
-from simlab.simulator.threefry import Words, threefry
-
-if TYPE_CHECKING:
-    from simlab.simulator.learner import Learner
+from simlab.simulator.primitives import Words, threefry
 
 VERIFIER_STREAM = 2  # folded into a key, that of a step or of the run, which itself draws groups and prompts
 ERRORS_OF = ("rollout", "answer", "prompt")
@@ -47,49 +43,27 @@ def check_accepted(reward: float, correction: str, false_positive: float, false_
         )
 
 
-def accepted(
-    learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], groups: Any, correct: Bool[Array, "P G"]
-) -> Bool[Array, "P G"]:
-    """What the verifier accepts of groups of which some rollouts are correct."""
-    numbers, chances = learner.numbers, _chances(learner, keys, prompts, groups, correct)
-    return verdicts(correct, chances, numbers.false_positive, numbers.false_negative)
-
-
 def verdicts(
     correct: Bool[Array, "P G"], chances: Float[Array, "P G"], false_positive: Any, false_negative: Any
 ) -> Bool[Array, "P G"]:
-    """What is accepted, from a uniform number in [0, 1) for each rollout."""
+    """Return True for what is accepted, by a uniform number in [0, 1) for each rollout."""
     return jnp.where(correct, chances >= false_negative, chances < false_positive)
 
 
-def chances_of(of_run: PRNGKeyArray, prompts: Words, judged: Words, dtype: Any) -> Float[Array, "..."]:
-    """A uniform number in [0, 1) for each prompt and what of it is judged; the same ones for the same words."""
-    words, _ = threefry(of_run, prompts, judged)
+def shared_chances(run_key: PRNGKeyArray, prompts: Words, judged: Words, dtype: Any) -> Float[Array, "..."]:
+    """Return a uniform number in [0, 1) for each prompt and judged answer, the same one for the same pair."""
+    words, _ = threefry(run_key, prompts, judged)
     return (words >> 8).astype(dtype) / 2**24
 
 
-def corrected(accepted: Any, correction: str, false_positive: Any, false_negative: Any) -> Any:
-    """The share of the way from the reward of a wrong rollout to that of a correct one that a rollout is given.
+def correct_rewards(accepted: Any, correction: str, false_positive: Any, false_negative: Any) -> Any:
+    """Return the share of the way from the reward of a wrong rollout to that of a correct one that a rollout gets.
 
-    It is 1 for what is accepted and 0 for the rest, unless there is a correction (arXiv 2510.00915). With rates f of
+    It is 1 for accepted rollouts and 0 for the others, unless there is a correction (arXiv 2510.00915). With rates f of
     false positives and n of false negatives the backward one is (accepted - f) / (1 - f - n), whose mean is that of a
-    verifier without errors. The forward one is n for what is accepted and n - 1 for the rest, and its mean
+    verifier without errors. The forward one is n for accepted rollouts and n - 1 for the others, and its mean
     (1 - f - n) times that of a verifier without errors, less the same factor: a baseline's worth.
     """
     if correction == "backward":
         return (accepted - false_positive) / (1 - false_positive - false_negative)
     return accepted + false_negative - 1 if correction == "forward" else accepted
-
-
-def _chances(
-    learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], groups: Any, correct: Bool[Array, "P G"]
-) -> Float[Array, "P G"]:
-    """A uniform number in [0, 1) for each rollout: its own, its answer's, or one its prompt has for right or wrong."""
-    dtype = learner.settings.dtype
-    if learner.settings.errors_of == "rollout":
-        own = jax.vmap(lambda key: jax.random.fold_in(key, VERIFIER_STREAM))(keys)
-        return jax.vmap(lambda key: jax.random.uniform(key, correct.shape[1:], dtype))(own)
-    of_run = jax.random.fold_in(learner.key, VERIFIER_STREAM)
-    judged = groups.places if learner.settings.errors_of == "answer" else correct
-    own = jnp.broadcast_to(prompts[:, None], judged.shape).astype(jnp.uint32)
-    return chances_of(of_run, own, judged.astype(jnp.uint32), dtype)

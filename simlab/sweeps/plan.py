@@ -274,7 +274,7 @@ def own_code(name: str, problem: Problem, settings: Settings) -> str | None:
         InputError: for code, or what it holds, that cannot be told from another: its numbers could not be reused.
     """
     try:
-        found = settings.own_code(), own_source(type(problem))
+        found = settings.user_code(), own_source(type(problem))
     except Unhashable as error:
         allowed = "allowed: functions, classes, numbers, arrays, what can be pickled"
         raise InputError(f"{name}: {error}; {allowed}") from None

@@ -27,9 +27,8 @@ from simlab.llm.training.settings import PolicyGradient
 from simlab.llm.training.state import State
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
-from simlab.simulator.isolation import takes_part
-from simlab.simulator.mismatch import importance
-from simlab.simulator.verifier import chances_of, verdicts
+from simlab.simulator.mismatch import importance_weights, takes_part
+from simlab.simulator.verifier import shared_chances, verdicts
 
 ROLLOUTS, NOISE, VERDICTS = 0, 1, 2  # what the random numbers of a step are for
 Metrics = dict[str, float | list[float]]
@@ -145,7 +144,7 @@ class Trainer(NamedTuple):
             chances = jax.random.uniform(key, groups.rewards.shape)
         else:
             prompts, judged = map(jnp.asarray, self.reader.words(groups, settings.errors_of))
-            chances = chances_of(self.verifier, prompts, judged, jnp.float32)
+            chances = shared_chances(self.verifier, prompts, judged, jnp.float32)
         rates = settings.false_positive, settings.false_negative
         return np.asarray(verdicts(jnp.asarray(correct(groups)), chances, *rates))
 
@@ -162,7 +161,8 @@ class Trainer(NamedTuple):
         """(P, G, T) or (P, G, 1) what a token weighs because another policy sampled it; None for 1."""
         settings = self.settings
         log_ratio = jnp.where(groups.batch.mask, proximal - groups.sampled.logp, 0)
-        weights = importance(log_ratio, settings.correction, settings.correction_unit, settings.correction_bound)
+        unit, bound = settings.correction_unit, settings.correction_bound
+        weights = importance_weights(log_ratio, settings.correction, unit, bound)
         return None if weights is None else np.asarray(weights)
 
     def rollouts(self, groups: Groups, proximal: np.ndarray, key: PRNGKeyArray) -> Rollouts:

@@ -14,7 +14,7 @@ from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.optimizer import OptimizerSettings
 from simlab.methods import Method
 from simlab.simulator import mismatch
-from simlab.simulator.verifier import check_accepted, check_errors, corrected
+from simlab.simulator.verifier import check_accepted, check_errors, correct_rewards
 
 SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
@@ -122,7 +122,7 @@ class PolicyGradient(OptimizerSettings):
         correction_unit: whether each "token" has an importance weight, or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
         isolation: probability threshold: less likely tokens get their updates first, the others afterwards (Lopti); 0
-            turns this off. See ``simlab.simulator.isolation``.
+            turns this off. See ``simlab.simulator.mismatch.takes_part``.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
         rollouts: most rollouts that are sampled at once; the others take the places of those that have ended.
@@ -190,7 +190,7 @@ class PolicyGradient(OptimizerSettings):
 
     def reward_of(self, accepted: Any) -> Any:
         """The rewards, corrected, of what is accepted (1) or rejected (0)."""
-        return corrected(accepted, self.verifier_correction, self.false_positive, self.false_negative)
+        return correct_rewards(accepted, self.verifier_correction, self.false_positive, self.false_negative)
 
     def check_method(self, method: Method) -> None:
         """Raise ``InputError`` for a method that does not go with a verifier that errs, or with another sampler."""

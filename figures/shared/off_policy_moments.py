@@ -1,4 +1,4 @@
-"""What a step learns from another sampler, exactly: mean and variance of its gradient, and how much data is left.
+"""Compute the moments of a step's gradient under another sampler, exactly, and how much data is left.
 
 The outcomes of one prompt are enumerated, and so are the numbers c of correct rollouts that a group may have. Given c,
 the rollouts of a group are independent, and a weight that reads rewards alone is A+(c) or A-(c), so that with G
@@ -28,14 +28,14 @@ from simlab.methods import Method
 from simlab.problems.base import Problem
 from simlab.rollouts import Rollouts
 from simlab.simulator.groups import Listed
-from simlab.simulator.mismatch import importance
+from simlab.simulator.mismatch import importance_weights
 from simlab.simulator.storage import DENSE, EMPTY
 
 LARGEST_GROUP = 128  # so that float32 holds all binomial coefficients
 
 
 class Correction(NamedTuple):
-    """How a step corrects for its sampler, see ``simlab.simulator.mismatch``."""
+    """A correction for a sampler, see ``simlab.simulator.mismatch``."""
 
     name: str = "none"
     unit: str = "token"
@@ -59,7 +59,7 @@ class Outcomes(NamedTuple):
     correct: Bool[Array, " N"]
 
 
-class Estimate(NamedTuple):
+class GradientMoments(NamedTuple):
     """The law of a step's gradient, up to its second moments.
 
     Attributes:
@@ -73,23 +73,23 @@ class Estimate(NamedTuple):
     effective_share: Float[Array, ""]
 
 
-def enumerated(
+def enumerate_outcomes(
     problem: Problem, logits: Float[Array, "..."], sampled: Float[Array, "..."], prompt: int = 0, temperature: Any = 1.0
 ) -> Outcomes:
-    """The outcomes of a prompt whose policy has some logits and whose sampler has others.
+    """Enumerate the outcomes of a prompt whose policy has some logits and whose sampler has others.
 
     Args:
         problem: its actions listed.
         logits: the logits of the prompt, (A,) or (nodes, B) of a tree.
-        sampled: the sampler's logits, ``EMPTY`` where it never draws; see ``mismatch.seen_by``.
+        sampled: the sampler's logits, ``EMPTY`` where it never draws; see ``mismatch.sampler_logits``.
         prompt: which.
         temperature: the temperature of both.
     """
     everything, warmth = Listed(jnp.arange(problem.actions, dtype=jnp.int32)), jnp.asarray(temperature, logits.dtype)
 
     def logp(logits: Float[Array, "..."]) -> Float[Array, "N T"]:
-        found: Array = problem.policy(logits, warmth, DENSE, None).token_logp(everything)
-        return found
+        values: Array = problem.policy(logits, warmth, DENSE, None).token_logp(everything)
+        return values
 
     now, then = logp(logits), logp(sampled)
     drawn = jnp.all(then > EMPTY / 2 / temperature, axis=1)
@@ -99,7 +99,7 @@ def enumerated(
     return Outcomes(jnp.exp(jnp.sum(now, axis=1)), q, jnp.where(drawn[:, None], now - then, 0), scores, correct)
 
 
-def of_policy(outcomes: Outcomes) -> Outcomes:
+def on_policy(outcomes: Outcomes) -> Outcomes:
     """The same outcomes, sampled on-policy."""
     return outcomes._replace(q=outcomes.p, log_ratio=jnp.zeros_like(outcomes.log_ratio))
 
@@ -134,18 +134,18 @@ def coefficients(
     log_ratio = outcomes.log_ratio[None]
     ratio = jnp.exp(log_ratio) if correction.name == "ratio" else jnp.ones_like(log_ratio)
     each = method.surrogate(ratio, of_outcomes[None, :, None], Rollouts(of_outcomes[None]))
-    weight = importance(log_ratio, *correction)
+    weight = importance_weights(log_ratio, *correction)
     found: Array = jnp.broadcast_to(each if weight is None else each * weight, ratio.shape)[0]
     return found
 
 
-def estimate(
+def gradient_moments(
     outcomes: Outcomes,
     method: Method,
     group_size: int,
     correction: Correction,
     rewards: tuple[float, float] = (1.0, 0.0),
-) -> Estimate:
+) -> GradientMoments:
     """The law of the gradient of one group from the sampler.
 
     The gradient is (1 / G) times the sum over the rollouts, and over the tokens of each.
@@ -173,7 +173,7 @@ def estimate(
     mean = chance @ of_groups
     within = jnp.sum(shares * variances, axis=1) / group_size
     between = jnp.sum((of_groups - mean) ** 2, axis=1)
-    return Estimate(mean, chance @ (within + between), effective_share(outcomes, method, correction))
+    return GradientMoments(mean, chance @ (within + between), effective_share(outcomes, method, correction))
 
 
 def effective_share(outcomes: Outcomes, method: Method, correction: Correction) -> Float[Array, ""]:

@@ -1,0 +1,320 @@
+"""Ascend: take the gradient steps that a weighed batch pays for.
+
+A gradient step goes through four functions: ``token_coefficients`` (what the surrogate multiplies grad log pi with),
+``prompt_gradients`` (of each prompt's objective, with respect to its logits), the problem's ``pullback`` (to the
+parameters), and ``move`` (the optimiser).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from simlab.rollouts import Rollouts
+from simlab.simulator.allocation import first_active
+from simlab.simulator.context import StepContext
+from simlab.simulator.groups import distinct_rollouts
+from simlab.simulator.metrics import EVERY_ASCENT, EVERY_STEP, AscentView, Metric
+from simlab.simulator.mismatch import takes_part
+from simlab.simulator.optimizers import scale_to_norm
+from simlab.simulator.state import (
+    ADVANTAGE,
+    COEFFICIENT,
+    LOGIT,
+    Fault,
+    LearnerState,
+    PartialBatch,
+    Records,
+    Samples,
+    WeighedBatch,
+)
+from simlab.simulator.storage import Slots
+from simlab.surrogates import aggregation_weights
+from simlab.truths import all_true
+
+Number = Int[Array, ""] | int  # of a gradient step on a batch, from 0
+
+
+class CurrentPolicies(NamedTuple):
+    """The policies that a gradient step starts from, and log of their token probabilities over those on record."""
+
+    policies: Any
+    log_ratio: Float[Array, "P G T"]
+
+
+GradientStep = Callable[..., tuple[LearnerState, Float[Array, "P ..."]]]
+
+
+def ascend_batch(
+    context: StepContext, batch: WeighedBatch, state: LearnerState, step: GradientStep | None = None
+) -> LearnerState:
+    """Take the gradient steps that a batch pays for; ``step`` takes the first in place of ``gradient_step``."""
+    settings, problem = context.settings, context.problem
+    state = state._replace(schedule=context.surrogate.follow(batch.rollouts, state.schedule))
+    distinct = distinct_rollouts(batch.samples.groups, batch.advantages)
+    fault = _check(context, state.fault.begin_step(), ADVANTAGE, distinct, batch)
+    state = _add_sums(state._replace(fault=fault), _step_records(context, batch))
+    current = _current_policies(context, batch, state) if settings.samples_otherwise else _on_policy(context, batch)
+    if settings.allocation == "dynamic":
+        moved, gradients = _fill_batch(context, batch, state, current)
+    elif settings.minibatches > 1 or settings.isolates:
+        coefficients = _weight(_coefficients_at(context, current.log_ratio, batch, state.schedule), batch)
+        gradients = prompt_gradients(context, coefficients, batch, state, current.policies)
+        moved = _ascend_parts(context, batch, state)
+    else:
+        moved, gradients = (step or gradient_step)(context, batch, state, current, 0)
+        if settings.epochs > 1:
+            moved = jax.lax.fori_loop(
+                1, settings.epochs, lambda number, state: _ascend_again(context, batch, state, number), moved
+            )
+    logits = problem.drawn_logits(moved.parameters, batch.prompts, batch.samples.groups, context.drawn_values)
+    return moved._replace(
+        last=batch.summary(),
+        history=problem.next_history(state.history, batch.prompts, gradients, state.parameters),
+        older=(state.parameters, *moved.older)[: settings.lag],
+        # A step that breaks one logit breaks those that groups drew, or the next step does.
+        fault=_check(context, moved.fault, LOGIT, logits, batch),
+    )
+
+
+def record_shapes(context: StepContext, batch: WeighedBatch, schedule: Any) -> Records:
+    """Return something of the shapes of all that is summed over steps."""
+    log_ratio = _on_policy(context, batch).log_ratio
+    coefficients = _coefficients_at(context, log_ratio, batch, schedule)
+    return _step_records(context, batch) | _ascent_records(context, batch, log_ratio, coefficients, 0)
+
+
+def _on_policy(context: StepContext, batch: WeighedBatch) -> CurrentPolicies:
+    """Return the policies that drew a batch, whose ratio is 1."""
+    zeros = jnp.zeros((*batch.correct.shape, context.problem.tokens), batch.dtype)
+    return CurrentPolicies(batch.samples.policies, zeros)
+
+
+def _current_policies(context: StepContext, batch: WeighedBatch, state: LearnerState) -> CurrentPolicies:
+    """Return the policies of a state, with the ratio of what a batch has on record."""
+    policies = context.policies(state, batch.prompts)
+    assert batch.rollouts.old_logp is not None
+    return CurrentPolicies(policies, context.token_logp(policies, batch.samples.groups) - batch.rollouts.old_logp)
+
+
+def _ascend_parts(context: StepContext, batch: WeighedBatch, state: LearnerState) -> LearnerState:
+    """Take a gradient step on each minibatch, in the same order in all epochs, and in both turns of an isolation."""
+    size = context.prompts_per_step // context.settings.minibatches
+
+    def ascend(number: Int[Array, ""], state: LearnerState) -> LearnerState:
+        first = number % context.settings.minibatches * size
+        minibatch = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, size), batch)
+        return _ascend_again(context, minibatch, state, number)
+
+    moved: LearnerState = jax.lax.fori_loop(0, context.settings.gradient_steps, ascend, state)
+    return moved
+
+
+def _ascend_again(context: StepContext, batch: WeighedBatch, state: LearnerState, number: Number) -> LearnerState:
+    """Take the gradient step of this number on a batch that an older policy sampled."""
+    return gradient_step(context, batch, state, _current_policies(context, batch, state), number)[0]
+
+
+def gradient_step(
+    context: StepContext, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies, number: Number
+) -> tuple[LearnerState, Float[Array, "P ..."]]:
+    """Take a gradient step from the current policies.
+
+    The objective is the mean over the prompts of the batch of each one's. Returns the gradients of these too.
+    """
+    gradients, state = recorded_gradients(context, batch, state, current, number)
+    gradient = context.problem.pullback(gradients / len(gradients), state.parameters, batch.prompts)
+    return move(context, gradient, state), gradients
+
+
+def recorded_gradients(
+    context: StepContext, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies, number: Number
+) -> tuple[Float[Array, "P ..."], LearnerState]:
+    """Return the gradient of each prompt's objective, and the state with the records and faults of this step."""
+    coefficients, recorded = record_gradient_step(context, batch, state, current.log_ratio, number)
+    return prompt_gradients(context, coefficients, batch, state, current.policies), recorded
+
+
+def record_gradient_step(
+    context: StepContext, batch: WeighedBatch, state: LearnerState, log_ratio: Float[Array, "P G T"], number: Number
+) -> tuple[Float[Array, "P G T D"], LearnerState]:
+    """Return the coefficients of a gradient step, and the state with its records and faults."""
+    coefficients = _coefficients_at(context, log_ratio, batch, state.schedule)
+    if context.settings.isolates:  # the tokens of the other turn teach nothing
+        is_first_turn = number < context.settings.gradient_steps // 2
+        in_turn = takes_part(batch.rollouts.old_logp, context.numbers.isolation, is_first_turn)
+        batch = batch._replace(advantages=jnp.where(in_turn, batch.advantages, 0))
+        coefficients = jnp.where(in_turn[..., None], coefficients, 0)
+    state = _add_sums(state, _ascent_records(context, batch, log_ratio, coefficients, number))
+    coefficients = _weight(coefficients, batch)
+    distinct = distinct_rollouts(batch.samples.groups, coefficients)
+    return coefficients, state._replace(fault=_check(context, state.fault, COEFFICIENT, distinct, batch))
+
+
+def move(context: StepContext, gradient: Any, state: LearnerState) -> LearnerState:
+    """Return the state after the optimiser has taken its step."""
+    change, moments = context.optimizer.update(jax.tree.map(jnp.negative, gradient), state.moments, state.parameters)
+    if context.settings.fixes_update_norm:
+        members = context.parameter_members(change, state.slots)
+        change = scale_to_norm(change, context.numbers.update_norm, members, context.storage)
+    return state._replace(parameters=jax.tree.map(jnp.add, state.parameters, change), moments=moments)
+
+
+def _fill_batch(
+    context: StepContext, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies
+) -> tuple[LearnerState, Float[Array, "P ..."]]:
+    """Add the active groups of a round to the batch that dynamic sampling fills, and take its step once it is full.
+
+    No step is taken between two rounds of a batch, so that all its groups are drawn by one policy. A batch of 4 whose
+    rounds have 3 and 2 active groups keeps 3 of the first round and 1 of the second, and takes one step.
+    """
+    gradients, state = recorded_gradients(context, batch, state, current, 0)
+    partial, full_size = state.partial, len(gradients)
+    assert partial is not None
+    chosen = first_active(batch.active, full_size - partial.groups)
+    added = jnp.where(chosen.reshape(-1, *[1] * (gradients.ndim - 1)), gradients, 0) / full_size
+    more = context.problem.pullback(added, state.parameters, batch.prompts)
+    gradient = jax.tree.map(jnp.add, partial.gradient, more)
+    groups = partial.groups + jnp.sum(chosen, dtype=jnp.int32)
+
+    def step(state: LearnerState) -> LearnerState:
+        return move(context, gradient, state)._replace(partial=empty_batch(context))
+
+    def wait(state: LearnerState) -> LearnerState:
+        return state._replace(partial=PartialBatch(gradient, groups))
+
+    moved: LearnerState = jax.lax.cond(groups == full_size, step, wait, state)
+    return moved, gradients
+
+
+def empty_batch(context: StepContext) -> PartialBatch | None:
+    """Return a batch without a group; None where batches are not filled round by round."""
+    if context.settings.allocation != "dynamic":
+        return None
+    return PartialBatch(jax.tree.map(jnp.zeros_like, context.initial_parameters), jnp.zeros((), jnp.int32))
+
+
+# Coefficients and gradients
+
+
+def _coefficients_at(
+    context: StepContext, log_ratio: Float[Array, "P G T"], batch: WeighedBatch, schedule: Any
+) -> Float[Array, "P G T D"]:
+    ratio: Array = jnp.exp(log_ratio)
+    return token_coefficients(context, ratio, batch.advantages, batch.rollouts, schedule)
+
+
+def token_coefficients(
+    context: StepContext,
+    ratio: Float[Array, "P G T"],
+    advantages: Float[Array, "P G #T"],
+    rollouts: Rollouts,
+    schedule: Any,
+) -> Float[Array, "P G T D"]:
+    """Return what the loss multiplies grad log pi with: of each token first, then of its candidates."""
+    values: Array = context.surrogate.at(schedule)(ratio, advantages, rollouts)
+    return values.reshape(*ratio.shape, -1) * _loss_weights(context, rollouts, ratio.dtype)[..., None]
+
+
+def _weight(coefficients: Float[Array, "P G T D"], batch: WeighedBatch) -> Float[Array, "P G T D"]:
+    """Multiply coefficients by what a token weighs because another policy drew it."""
+    return coefficients if batch.importance is None else coefficients * batch.importance[..., None]
+
+
+def _loss_weights(context: StepContext, rollouts: Rollouts, dtype: Any) -> Float[Array, "P G T"]:
+    """Return the weight of each token of a group in the loss; 1 / n where n rollouts of the group have one.
+
+    All rollouts are as long, so that ``"constant"`` adds up the tokens of each unless the method has a normaliser.
+    """
+    method = context.method
+    normaliser = 1.0 if method.normaliser is None else method.normaliser
+
+    def of_group(present: Bool[Array, " G"]) -> Float[Array, "G T"]:
+        tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), context.problem.tokens))
+        weights: Array = aggregation_weights(tokens, method.aggregation, normaliser).astype(dtype)
+        return weights[0]
+
+    if rollouts.mask is not None and context.settings.is_ragged:
+        return jax.vmap(of_group)(rollouts.mask)
+    same = of_group(jnp.ones(context.group_size, bool) if context.present is None else context.present)
+    return jnp.broadcast_to(same, (len(rollouts.rewards), *same.shape))
+
+
+def prompt_gradients(
+    context: StepContext, coefficients: Float[Array, "P G T D"], batch: WeighedBatch, state: LearnerState, policies: Any
+) -> Float[Array, "P ..."]:
+    """Return the gradient of each prompt's objective with respect to its logits."""
+    settings, numbers, storage = context.settings, context.numbers, context.storage
+
+    def gradient_of_prompt(
+        slots: Slots, coefficients: Array, weights: Array, samples: Samples, pulls: tuple[Any, Any]
+    ) -> Array:
+        initial, demonstrator = pulls
+        policy, group, temperature = samples.policies, samples.groups, numbers.temperature
+        gradient: Array = policy.score_gradient(coefficients, group, samples.candidates, settings.update_rule)
+        gradient /= temperature
+        if settings.uses_entropy_bonus:
+            gradient += numbers.entropy_bonus * (policy.entropy_gradient(group, weights) / temperature)
+        if settings.uses_kl:
+            initial_logp = initial.logp_at_slots(slots)
+            gradient -= numbers.kl * (policy.kl_gradient(initial_logp, group, weights) / temperature)
+        if settings.uses_supervised:
+            answers = storage.fill_empty(demonstrator.at_slots(slots).p, 0, slots)
+            gradient += numbers.supervised * (policy.likelihood_gradient(answers) / temperature)
+        return gradient
+
+    initial = context.select(context.initial_policies, batch.prompts) if settings.uses_kl else None
+    demonstrators = context.select(context.demonstrators, batch.prompts) if settings.uses_supervised else None
+    slots = context.select_rows(state.slots, batch.prompts)
+    samples = batch.samples._replace(policies=policies)
+    weights = _loss_weights(context, batch.rollouts, coefficients.dtype)
+    pulls = initial, demonstrators
+    gradients: Array = context.map_prompts(gradient_of_prompt)(slots, coefficients, weights, samples, pulls)
+    return gradients
+
+
+# Records and faults
+
+
+def _step_records(context: StepContext, batch: WeighedBatch) -> Records:
+    """Return what is recorded as a mean over steps, of one step."""
+    return {metric.name: metric.value(batch) for metric in context.metrics if metric.of == EVERY_STEP}
+
+
+def _ascent_records(
+    context: StepContext,
+    batch: WeighedBatch,
+    log_ratio: Float[Array, "P G T"],
+    coefficients: Float[Array, "P G T D"],
+    number: Number,
+) -> Records:
+    """Return what is recorded of the gradient step of this number on a batch."""
+    settings = context.settings
+    chosen = [metric for metric in context.metrics if metric.of == EVERY_ASCENT]
+
+    def value(metric: Metric, view: AscentView) -> Array:
+        value = metric.value(view)
+        return value if settings.is_off_policy or not metric.off_policy else jnp.full_like(value, jnp.nan)
+
+    def record(_: None, samples: Samples, correct: Array, present: Any, learned: tuple[Array, Array, Array]) -> Records:
+        turn = number == settings.gradient_steps - 1, 1 / settings.gradient_steps
+        view = AscentView(samples.policies, samples.groups, present, correct, *learned, *turn)
+        return {metric.name: value(metric, view) for metric in chosen}
+
+    advantages = jnp.broadcast_to(batch.advantages, log_ratio.shape)
+    learned = log_ratio, advantages, coefficients
+    each = context.map_prompts(record)(None, batch.samples, batch.correct, batch.rollouts.mask, learned)
+    return {name: jnp.mean(values, axis=0) for name, values in each.items()}
+
+
+def _add_sums(state: LearnerState, records: Records) -> LearnerState:
+    """Add records to the sums of the state."""
+    return state._replace(sums=state.sums | {name: state.sums[name] + value for name, value in records.items()})
+
+
+def _check(context: StepContext, fault: Fault, kind: int, values: Array, batch: WeighedBatch) -> Fault:
+    """Note a fault if values of a batch are not finite."""
+    finite = all_true(jnp.isfinite(values), range(1, values.ndim))
+    return fault.check(kind, finite, batch.number_correct, None if context.problem.prompts == 1 else batch.prompts)

@@ -1,0 +1,151 @@
+"""Weigh the samples of a step: what the verifier accepts, the rewards, and the advantages of the estimator."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from simlab.estimators.tokens import of_tokens
+from simlab.rollouts import Rollouts
+from simlab.simulator.allocation import sizes_by_rounds
+from simlab.simulator.context import StepContext
+from simlab.simulator.groups import Group, Listed
+from simlab.simulator.mismatch import importance_weights
+from simlab.simulator.state import LearnerState, Samples, WeighedBatch, count_true
+from simlab.simulator.storage import Slots
+from simlab.simulator.verifier import VERIFIER_STREAM, correct_rewards, shared_chances, verdicts
+
+NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
+
+
+def weigh_samples(
+    context: StepContext, keys: Key[Array, " P"], prompts: Int[Array, " P"], samples: Samples, state: LearnerState
+) -> tuple[WeighedBatch, Any]:
+    """Return the batch with its advantages, and the memory of the estimator.
+
+    From here on ``correct`` is what the verifier accepts; the records of policies go by the truth.
+    """
+    settings, method = context.settings, context.method
+    slots = context.select_rows(state.slots, prompts)
+    proximal = context.policies(state, prompts) if settings.samples_otherwise else samples.policies
+
+    def label(slots: Slots, group: Group, policy: Any, correct: Array, target: Array) -> tuple[Array, ...]:
+        labels = (group.label(values, context.storage, slots, context.group_size) for values in (correct, target))
+        return *labels, context.solve_rate(slots, policy, correct)
+
+    correct_entries, target_entries = (context.select(values, prompts) for values in (context.correct, context.target))
+    correct, target, solve_rates = context.map_prompts(label)(
+        slots, samples.groups, proximal, correct_entries, target_entries
+    )
+    if settings.errs:
+        chances = error_chances(context, keys, prompts, samples.groups, correct)
+        correct = verdicts(correct, chances, context.numbers.false_positive, context.numbers.false_negative)
+    if settings.allocation == "sequential":
+        samples = _end_rounds(context, samples, correct)
+    rollouts = to_rollouts(context, samples, proximal, correct, keys)
+    if "greedy_reward" in method.needs:
+        greedy = _greedy_reward(context, slots, samples.policies, prompts)
+        rollouts = rollouts._replace(greedy_reward=jnp.broadcast_to(greedy[:, None], rollouts.rewards.shape))
+    advantages, memory = method.estimator.update(rollouts, state.memory)
+    size: Any = context.group_size
+    if rollouts.mask is not None:
+        correct, target = correct & rollouts.mask, target & rollouts.mask
+        size = count_true(rollouts.mask)
+    count = context.map_prompts(lambda _, group, labels, values: group.count(labels, values))
+    number = count(None, samples.groups, correct, correct_entries)
+    holds_target = count(None, samples.groups, target, target_entries) > 0
+    outcomes = (number > 0) & (number < size), holds_target, solve_rates
+    weights = _importance(context, proximal, samples)
+    batch = WeighedBatch(prompts, samples, correct, number, rollouts, of_tokens(advantages), *outcomes, weights)
+    return batch, memory
+
+
+def error_chances(
+    context: StepContext, keys: Key[Array, " P"], prompts: Int[Array, " P"], groups: Any, correct: Bool[Array, "P G"]
+) -> Float[Array, "P G"]:
+    """Return a uniform number in [0, 1) for each rollout: its own, its answer's, or its prompt's for right or wrong."""
+    dtype, errors_of = context.settings.dtype, context.settings.errors_of
+    if errors_of == "rollout":
+        streams = jax.vmap(lambda key: jax.random.fold_in(key, VERIFIER_STREAM))(keys)
+        return jax.vmap(lambda key: jax.random.uniform(key, correct.shape[1:], dtype))(streams)
+    key = jax.random.fold_in(context.key, VERIFIER_STREAM)
+    judged = groups.slots if errors_of == "answer" else correct
+    numbers = jnp.broadcast_to(prompts[:, None], judged.shape).astype(jnp.uint32)
+    return shared_chances(key, numbers, judged.astype(jnp.uint32), dtype)
+
+
+def _end_rounds(context: StepContext, samples: Samples, accepted: Bool[Array, "P G"]) -> Samples:
+    """Mark the rollouts that come after a prompt's last round as absent."""
+    sizes = sizes_by_rounds(accepted, context.settings.group_size, context.settings.smallest_group)
+    present = jnp.arange(context.group_size, dtype=jnp.int32) < sizes[:, None]
+    assert isinstance(samples.groups, Listed)
+    return samples._replace(groups=samples.groups._replace(present=present))
+
+
+def _greedy_reward(context: StepContext, slots: Slots, samplers: Any, prompts: Int[Array, " P"]) -> Float[Array, " P"]:
+    """Return the reward of the answer of the samplers' likeliest tokens, by the truth."""
+
+    def greedy(slots: Slots, sampler: Any, correct: Array) -> Array:
+        is_correct: Array = sampler.greedy_is_correct(context.storage.at_slots(correct, slots))
+        return is_correct
+
+    problem = context.problem
+    is_correct = context.map_prompts(greedy)(slots, samplers, context.select(context.correct, prompts))
+    rewards = jnp.where(is_correct, problem.reward_correct, problem.reward_incorrect)
+    return rewards.astype(context.settings.dtype)
+
+
+def _importance(context: StepContext, proximal: Any, samples: Samples) -> Float[Array, "P G #T"] | None:
+    """Return what each token weighs because another policy drew it; None for 1."""
+    settings = context.settings
+    if not settings.samples_otherwise:
+        return None
+    log_ratio = context.token_logp(proximal, samples.groups) - context.token_logp(samples.policies, samples.groups)
+    bound = context.numbers.correction_bound
+    return importance_weights(log_ratio, settings.correction, settings.correction_unit, bound)
+
+
+def to_rollouts(
+    context: StepContext, samples: Samples, proximal: Any, correct: Bool[Array, "P G"], keys: Key[Array, " P"]
+) -> Rollouts:
+    """Record the groups, with what the estimator, the surrogate or a later gradient step reads.
+
+    ``correct`` is what the verifier accepts, ``proximal`` the policies before the gradient steps.
+    """
+    settings, problem, needs = context.settings, context.problem, context.method.needs
+    shape, dtype = (*correct.shape, problem.tokens), settings.dtype
+    logp = entropy = noise = None
+    if "old_logp" in needs or settings.gradient_steps > 1 or settings.samples_otherwise:
+        logp = context.token_logp(samples.policies if settings.correction == "ratio" else proximal, samples.groups)
+    if "entropy" in needs:
+        entropies = context.map_prompts(lambda _, policy, group: policy.token_entropy(group))(
+            None, proximal, samples.groups
+        )
+        entropy = jnp.broadcast_to(entropies if entropies.ndim == 3 else entropies[:, None, None], shape)
+    if "noise" in needs:
+        noise = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, NOISE_STREAM), (1, *shape[1:]), dtype))(
+            keys
+        )[:, 0]
+    top = samples.top_logp
+    rewards = jnp.where(correct, problem.reward_correct, problem.reward_incorrect).astype(dtype)
+    if (correction := settings.verifier_correction) != "none":
+        rates = context.numbers.false_positive, context.numbers.false_negative
+        shares = correct_rewards(correct.astype(dtype), correction, *rates)
+        rewards = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
+    return Rollouts(
+        rewards,
+        old_logp=logp,
+        entropy=entropy,
+        topn_logp=jnp.broadcast_to(top if top.ndim == 4 else top[:, None, None], (*shape, top.shape[-1]))
+        if "topn_logp" in needs
+        else None,
+        noise=noise,
+        mask=_mask(context, samples.groups, correct.shape),
+    )
+
+
+def _mask(context: StepContext, groups: Group, shape: tuple[int, ...]) -> Bool[Array, "P G"] | None:
+    """Return True for rollouts that are there; None where all are."""
+    present = groups.present if isinstance(groups, Listed) and context.settings.is_ragged else context.present
+    return None if present is None else jnp.broadcast_to(present, shape)
