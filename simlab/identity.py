@@ -7,11 +7,10 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from pathlib import Path
 
-import simlab
-
-PACKAGE = Path(simlab.__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parent
 BUNDLED = PACKAGE / "bundled_files"  # figures and checks in a wheel, which are not the library's code
 # Git refuses another user's checkout unless it is told to trust it, and this one's code runs already.
 TRUSTED = ("-c", f"safe.directory={PACKAGE.parent}", "-c", "core.fsmonitor=false")
@@ -31,7 +30,7 @@ def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return simlab.__version__ if name == "simlab" else "not installed"
+        return sys.modules["simlab"].__version__ if name == "simlab" else "not installed"
 
 
 @functools.cache

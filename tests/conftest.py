@@ -55,7 +55,7 @@ def pytest_runtest_teardown(item, nextitem):
     if nextitem is not None and nextitem.path == item.path:
         return
     if "simlab.simulator.compiled" in sys.modules:
-        sys.modules["simlab.simulator.compiled"]._kept.clear()
+        sys.modules["simlab.simulator.compiled"]._programs.clear()
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
 

@@ -82,8 +82,8 @@ def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path, given)
         variables |= {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "given")}
         variables |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     subprocess.run([sys.executable, "-c", SMALL_RUN], env=clean | variables, check=True)
-    assert bool(list(tmp_path.glob("own/simlab/*/jit__program-*-sealed"))) != given
-    assert bool(list(tmp_path.glob("given/*-sealed"))) == given
+    assert bool(list(tmp_path.glob("own/simlab/*/jit__program-*-cache"))) != given
+    assert bool(list(tmp_path.glob("given/*-cache"))) == given
 
 
 class Program:
