@@ -6,11 +6,8 @@ import pytest
 from naive_training import assert_trees_agree, naive_gradient, naive_logp
 from training_cases import parameters_of, trainer_and_state
 
-from benchmarks.training_programs import gradient_program
 from simlab.llm.completions import Batch
 from simlab.llm.config import ModelConfig
-from simlab.llm.training import gradient
-from simlab.llm.training.computed import Computed
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.microbatches import microbatches, turns
 
@@ -102,18 +99,6 @@ def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkp
     assert objective == pytest.approx(naive[1], rel=1e-5)
 
 
-def test_turns_share_their_memory():
-    """What four turns keep for their gradients is at most a third of what a program without turns keeps."""
-
-    def needed(tokens):
-        how = gradient.Computation("float32", tokens=tokens)
-        program = gradient_program(Computed(8, 4, 16, 64, "float32"), MODEL)
-        found = program._replace(named=program.named | {"how": how}).trace().lower().compile().memory_analysis()
-        return found.temp_size_in_bytes + found.output_size_in_bytes
-
-    assert needed(2 * 4 * 64) < needed(None) / 3
-
-
 @pytest.mark.parametrize("microbatch", [1, 2, 3, 4, 5, 8, 11, 16, 1000])
 def test_microbatches_hold_every_token_once_and_no_more_rollouts_than_allowed(microbatch, case):
     _, _, batch, coefficients = case
@@ -183,14 +168,6 @@ def test_coefficients_of_candidates_weigh_their_log_probabilities(case):
 
 
 @pytest.mark.slow
-def test_without_coefficients_for_them_candidates_do_nothing(case, naive):
-    config, parameters, batch, coefficients = case
-    candidates = np.zeros((*batch.mask.shape, 3), np.int32)
-    gradient, _ = Policy(config, "float32", TEMPERATURE, 8).gradient(parameters, batch, coefficients, candidates)
-    assert_trees_agree(gradient, naive[0], rtol=1e-5)
-
-
-@pytest.mark.slow
 def test_bfloat16_computes_roughly_the_same_and_its_gradients_are_float32(case, naive):
     """Its numbers have 8 bits, so that 16 roundings in a row make some per cent of the largest."""
     gradient, _ = gradient_at(8, case, "bfloat16")
@@ -203,14 +180,3 @@ def test_log_probabilities_of_a_batch_are_those_of_whole_sequences_and_0_where_n
     logp = Policy(config, "float32", TEMPERATURE, 8).logp(parameters, batch)
     np.testing.assert_allclose(logp, naive_logp(parameters, config, batch, TEMPERATURE), atol=1e-5)
     assert not logp[~batch.mask].any()
-
-
-@pytest.mark.slow
-def test_in_bfloat16_too_as_the_sampler_computes_in_it():
-    """Ratios of a second epoch start at 1, to within the rounding of 8 bits."""
-    trainer, state = trainer_and_state("grpo", model={"dtype": "bfloat16"})
-    groups, _, _ = trainer.collect(state, jax.random.key(0))
-    gap = np.abs(trainer.policy.logp(state.parameters, groups.batch) - groups.sampled.logp)
-    exact = np.abs(naive_logp(state.parameters, trainer.policy.config, groups.batch) - groups.sampled.logp)
-    assert exact.max() > 1e-4, "it does not compute in bfloat16"
-    assert gap.max() < 0.02

@@ -4,15 +4,12 @@ import hashlib
 import json
 import re
 import sys
-import threading
 
 import pytest
 from sweep_cases import refusal
 from training_cases import contents, reward, settings, task
 
-from simlab import cli, own_files
-from simlab.errors import InputError
-from simlab.estimators import Registered, chain, registry
+from simlab import own_files
 from simlab.llm.compare import comparison_table, read_run
 from simlab.llm.training import origin, run
 from simlab.llm.training.policy_gradient import Trainer
@@ -145,14 +142,6 @@ def test_a_checkpoint_of_code_that_run_json_does_not_know_is_refused(out, other_
     )
 
 
-def test_overwriting_begins_anew(out, other_code):
-    broken_off(out)
-    other_code()
-    train(settings(SHORT), out, own_task=task(), overwrite=True)
-    assert said(out)["code"] == "0123456789abcdef"
-    assert "continued" not in said(out)
-
-
 def test_another_processor_is_no_hindrance_and_is_recorded(out, other_code, capsys):
     broken_off(out)
     other_code("processor", said(out)["processor"] | {"instructions": "x86-64 SSE2"})
@@ -193,46 +182,6 @@ def test_another_reward_function_of_the_same_name_is_noticed(out):
     assert "continued" not in said(out)
 
 
-def test_so_is_another_estimator_under_the_name_of_an_arm(out, monkeypatch):
-    def own(sign):
-        build = lambda: chain(lambda advantages, rollouts: sign * advantages)  # noqa: E731
-        monkeypatch.setitem(registry._REGISTRY, "own", Registered("own", "own:sign", build))
-        return settings(SHORT, {"arms": ["own"], "rl": {"steps": 1}})
-
-    train(own(1.0), out, own_task=task())
-    train(own(1.0), out, own_task=task())
-    assert "(arm own: " in refusal(train, own(-1.0), out, own_task=task())
-
-
-def test_a_task_that_cannot_be_seen_through_trains_but_does_not_go_on_by_itself(out):
-    def own():
-        lock = threading.Lock()
-
-        def judged(prompt, completion):
-            with lock:
-                return reward(prompt, completion)
-
-        return task(judged)
-
-    broken_off(out, own())
-    message = refusal(train, settings(SHORT), out, own_task=own())
-    assert "(task: cannot be compared: the content of a lock cannot be hashed" in message
-    train(settings(SHORT), out, own_task=own(), other_code=True)
-    assert said(out)["continued"][0]["from"] == {"grpo": {"0": 2}, "maxrl": {"0": 0}}
-
-
-def test_the_command_has_the_option(tmp_path, monkeypatch):
-    given = {}
-
-    def trained(asked, out, **named):
-        given.update(named)
-        raise InputError("not now")
-
-    monkeypatch.setattr(run, "train", trained)
-    assert cli.main(["train", "--out", str(tmp_path / "run"), "--other-code"]) == 2
-    assert (given["other_code"], given["overwrite"]) == (True, False)
-
-
 # Files of the user's own
 
 
@@ -255,17 +204,6 @@ def weight(tmp_path, monkeypatch):
 
     write(WEIGHT)
     return write
-
-
-def test_an_arm_of_a_file_is_trained_in_a_folder_of_its_own_and_compared_by_its_name(out, weight):
-    train(settings(SHORT, OWN), out, own_task=task())
-    assert (out / "arms" / "lab%2Fmine.py:weight" / "seed-0" / "model").is_dir()
-    assert sorted(path.name for path in (out / "arms").iterdir()) == ["grpo", "lab%2Fmine.py:weight"]
-    table = comparison_table([read_run(out)], baseline=" lab/mine.py:weight() ")
-    assert "more than lab/mine.py:weight" in table
-    before = contents(out)
-    train(settings(SHORT, OWN), out, own_task=task())
-    assert contents(out) == before
 
 
 def test_the_text_and_hash_of_a_file_are_in_run_json_and_its_hash_in_each_checkpoint(out, weight):

@@ -3,7 +3,6 @@
 import io
 import os
 import signal
-import threading
 
 import pytest
 from training_cases import contents, settings, task
@@ -64,18 +63,6 @@ def test_the_first_interrupt_is_remembered_and_the_second_stops_at_once(capsys):
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_in_another_thread_nothing_changes():
-    seen = []
-
-    def work():
-        with interrupts() as interrupted:
-            seen.append(interrupted())
-
-    (thread := threading.Thread(target=work)).start()
-    thread.join()
-    assert seen == [False]
 
 
 @pytest.mark.usefixtures("quickly")

@@ -6,18 +6,14 @@ import jax
 import numpy as np
 import pytest
 from naive_training import leaves, sequence_tables
-from training_cases import EVALUATION, TRAINING, parameters_of, settings, task
+from training_cases import parameters_of, settings, task
 
-from simlab.errors import InputError
-from simlab.files import file_lock
 from simlab.llm.checkpoint import read_checkpoint
-from simlab.llm.instruments.pass_at_k import powers
 from simlab.llm.tasks import task as named_task
 from simlab.llm.tasks.from_callable import CallableTask
 from simlab.llm.tokenizer import read_tokenizer
 from simlab.llm.training.evaluate import evaluate
 from simlab.llm.training.evaluator import Evaluator
-from simlab.llm.training.groups import Reader
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.setup import Setup
@@ -76,26 +72,6 @@ def test_another_seed_has_another_start_and_other_problems_of_a_task_that_draws_
     assert len(set(first.values())) == 4
 
 
-def test_seeds_share_no_random_numbers(tmp_path, monkeypatch):
-    """From one and the same start, and on the same prompts, two seeds sample other rollouts, in evaluations too."""
-    monkeypatch.setattr("simlab.llm.training.warm_start.init", lambda config, key: parameters_of(config))
-    seen, sample = {}, Reader.sample
-
-    def recorded(reader, parameters, problems, group_size, **named):
-        found = sample(reader, parameters, problems, group_size, **named)
-        prompts = tuple(problem.prompt for problem in problems)
-        seen.setdefault(prompts, []).append(found.sampled.tokens)
-        return found
-
-    monkeypatch.setattr(Reader, "sample", recorded)
-    train(settings({"seeds": 2, "rl": {"steps": 1}, "evaluation": {"every": 1}}), tmp_path / "run", own_task=task())
-    evaluations, trained = tuple(EVALUATION), tuple(TRAINING[:4])
-    assert len(seen[evaluations]) == 4, "the start and the end of each"
-    assert len(seen[trained]) == 2
-    for drawn in (seen[evaluations][::2], seen[evaluations][1::2], seen[trained]):
-        assert (drawn[0] != drawn[1]).any()
-
-
 def test_arms_meet_no_problem_of_the_warm_start_or_of_another_seed(tmp_path, monkeypatch):
     numbers, training = [], CallableTask.training
 
@@ -120,15 +96,6 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
     tables = sequence_tables(parameters, config, found.groups.batch, temperature)
     naive = [-np.sum(np.exp(table) * table, axis=1) for _, table, _ in tables]
     assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
-
-
-@pytest.mark.parametrize("own", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}, {}])
-def test_two_samples_of_a_prompt_are_the_same_where_the_likeliest_token_alone_is_left(own):
-    setup = Setup(settings({"evaluation": {"samples": 2} | own}), task())
-    found, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
-    pairs = [rows.tolist() for rows in found.groups.batch.tokens]
-    assert len(pairs) == len(EVALUATION)
-    assert all(one == other for one, other in pairs) == bool(own)
 
 
 @pytest.mark.slow
@@ -200,15 +167,6 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
 
 
 @pytest.mark.slow
-def test_a_folder_that_another_process_is_at_is_refused_until_it_lets_go(tmp_path):
-    with file_lock(tmp_path / "run"), pytest.raises(InputError, match="run is being written by another process"):
-        train(settings({"rl": {"steps": 1}}), tmp_path / "run", own_task=task())
-    assert not (tmp_path / "run" / "run.json").exists()
-    with file_lock(tmp_path / "run"):
-        pass
-
-
-@pytest.mark.slow
 def test_an_evaluation_of_which_some_wait_is_that_of_all_problems_at_once():
     """Four problems, three of them at once: the same completions, and means over all of them."""
     setup = Setup(settings(), task())
@@ -222,12 +180,6 @@ def test_an_evaluation_of_which_some_wait_is_that_of_all_problems_at_once():
     assert found.line["correct"].tolist() == whole.rewards.sum(axis=1).tolist()
     assert found.line["distinct"] == [len(set(forms) - {None}) for forms in whole.solutions]
     assert found.solutions == list(whole.solutions)
-
-
-def test_k_goes_by_powers_of_two_up_to_the_samples():
-    assert [powers(samples) for samples in (1, 2, 3, 4, 64)] == [
-        [1], [1, 2], [1, 2], [1, 2, 4], [1, 2, 4, 8, 16, 32, 64]
-    ]  # fmt: skip
 
 
 @pytest.mark.slow

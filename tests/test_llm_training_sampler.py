@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_tables
-from training_cases import parameters_of, settings, trainer_and_state
+from training_cases import parameters_of, trainer_and_state
 
 from simlab.errors import InputError
-from simlab.llm.training.memory import needed_memory
 from simlab.llm.training.origin import Origin
 from simlab.llm.training.state import load_state, save_state
 
@@ -159,44 +158,3 @@ def test_the_state_of_a_run_that_lags_holds_its_older_parameters(tmp_path):
     longer = state._replace(older=(*state.older, state.parameters))
     with pytest.raises(InputError, match="belongs to another run"):
         load_state(tmp_path / "state", longer, [origin])
-
-
-def test_a_lag_takes_as_many_copies_of_the_parameters():
-    trainer, _ = trainer_and_state("grpo")
-    config = trainer.policy.config
-    plain, lagging = (needed_memory(settings({"rl": {"lag": lag}}), config, 8, 3, 4) for lag in (0, 5))
-    assert "older samplers" not in plain
-    assert lagging["older samplers"] == 5 * lagging["AdamW"] // 2
-
-
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        ({"rl": {"lag": -1}}, "lag = -1 is outside its range [0, 1024]"),
-        ({"rl": {"lag": 1.5}}, "rl.lag = 1.5; allowed: a whole number"),
-        (
-            {"rl": {"sampler": "float16"}},
-            "sampler = 'float16' is unknown (did you mean 'bfloat16'?); allowed: exact, bfloat16",
-        ),
-        ({"rl": {"lag": 1, "correction": "all"}}, "correction = 'all' is unknown; allowed: none, ratio, decoupled"),
-        (
-            {"rl": {"lag": 1, "correction_unit": "word"}},
-            "correction_unit = 'word' is unknown; allowed: token, sequence",
-        ),
-        ({"rl": {"lag": 1, "correction_bound": 0.5}}, "correction_bound = 0.5 is outside its range [1, inf)"),
-        ({"rl": {"correction": "masked"}}, "rl.correction = 'masked' of a sampler that is the policy; allowed: none"),
-        (
-            {"rl": {"lag": 1}, "arms": ["grpo+casp"]},
-            "rl.lag = 1 and rl.sampler = 'exact' with a method that reads entropies",
-        ),
-        (
-            {"rl": {"lag": 1}, "arms": ["entropy_advantage"]},
-            "reads entropies; allowed: 0 and 'exact', as these are the policy's",
-        ),
-    ],
-)
-def test_what_no_sampler_is(run, message):
-    with pytest.raises(InputError) as refused:
-        settings(run)
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)

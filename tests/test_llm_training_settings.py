@@ -1,24 +1,34 @@
-"""Settings as plain data: what they build, and how what cannot be built is refused."""
+"""Settings, arms and presets as plain data: what they build, and how what cannot be built is refused."""
 
 import dataclasses
 import json
 
 import jax
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive_training import leaves
 from sweep_cases import refusal
-from training_cases import TINY, settings
+from training_cases import TINY, contents, settings, task
 
+from simlab.llm.checkpoint import read_checkpoint
+from simlab.llm.compare import comparison_table, read_run
+from simlab.llm.training.arm_text import read_arm
+from simlab.llm.training.lines import read_lines
+from simlab.llm.training.paper_presets import PAPER_PRESETS
+from simlab.llm.training.presets import PRESETS, preset
+from simlab.llm.training.run import train
 from simlab.llm.training.seeds import key_of
 from simlab.llm.training.settings import Settings, merged
 
-# Settings
+OWN = "grpo@group_size=2@learning_rate=1e-3@steps=3"
 
 
-def test_plain_data_and_settings_are_each_others_inverse():
-    for each in (Settings(), settings(), settings({"task": {"name": "countdown", "numbers": 3}, "seeds": 3})):
-        assert Settings.from_data(each.as_data()) == each
-        assert Settings.from_data(json.loads(json.dumps(each.as_data()))) == each
-    assert Settings.from_data({}) == Settings()
+@pytest.mark.parametrize("name", [None, *PRESETS])
+def test_plain_data_and_settings_are_each_others_inverse(name):
+    found = Settings.from_data(preset(name, None)) if name else settings({"seeds": 3})
+    assert Settings.from_data(json.loads(json.dumps(found.as_data()))) == found
 
 
 def test_later_layers_are_put_over_earlier_ones_and_change_none_of_them():
@@ -33,63 +43,71 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
     first = {"task": {"name": "addition", "digits": 3}}
     assert merged(first, {"task": {"order": "reversed"}})["task"] == first["task"] | {"order": "reversed"}
     assert merged(first, {"task": {"name": "countdown"}})["task"] == {"name": "countdown"}
-    assert merged(first, {"task": {"name": "addition", "seed": 1}})["task"] == first["task"] | {"seed": 1}
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"training": {}}, "section = 'training' is unknown; allowed: task, arms, seeds, engine, model, warm"),
-        ({"rl": {"stepz": 3}}, "rl has no setting 'stepz' (did you mean 'steps'?); it takes: learning_rate, warmup"),
-        ({"rl": {"steps": "3"}}, "rl.steps = '3'; allowed: a whole number"),
-        ({"rl": {"steps": 2.5}}, "rl.steps = 2.5; allowed: a whole number"),
-        ({"rl": {"steps": True}}, "rl.steps = True; allowed: a whole number"),
-        ({"rl": {"steps": 0}}, "steps = 0 is outside its range"),
-        ({"rl": {"epochs": 0}}, "epochs = 0 is outside its range"),
-        ({"rl": {"minibatches": 0}}, "minibatches = 0 is outside its range"),
+        ({"training": {}}, "section = 'training' is unknown"),
+        ({"rl": {"stepz": 3}}, "rl has no setting 'stepz' (did you mean 'steps'?)"),
+        ({"rl": {"steps": "3"}}, "rl.steps = '3'"),
+        ({"rl": {"steps": True}}, "rl.steps = True"),
+        ({"rl": {"steps": 0}}, "steps = 0"),
         ({"rl": {"prompts": 8, "minibatches": 3}}, "minibatches = 3; allowed: whole numbers that divide the 8 prompts"),
-        ({"rl": {"rounds": -1}}, "rounds = -1 is outside its range"),
-        ({"rl": {"temperature": 0}}, "temperature = 0 is outside its range (0"),
-        ({"rl": {"learning_rate": "0.1"}}, "rl.learning_rate = '0.1'; allowed: a number"),
-        ({"rl": {"learning_rate": None}}, "rl.learning_rate = None; allowed: a number"),
-        ({"rl": {"decay": 3}}, "rl.decay = 3; allowed: a text"),
-        ({"rl": 3}, "rl = 3; allowed: its settings by name"),
-        ({"rl": None}, "rl = None; allowed: its settings by name"),
-        ({"model": {"hidden_size": "16"}}, "model.hidden_size = '16'; allowed: a whole number"),
-        ({"model": {"tie_embeddings": 1}}, "model.tie_embeddings = 1; allowed: true or false"),
-        ({"model": {"dtype": "float16"}}, "dtype = 'float16' is unknown (did you mean 'bfloat16'?); allowed: float32"),
-        ({"model": {"dtype": "float64"}}, "dtype = 'float64' is unknown (did you mean 'bfloat16'?); allowed: float32"),
-        ({"warm_start": {"steps": -1}}, "warm_start.steps = -1 is outside its range"),
-        ({"evaluation": {"samples": 8, "rollouts": 4}}, "evaluation.rollouts = 4 is less than the 8 samples of one"),
-        ({"evaluation": {"temperature": "hot"}}, "evaluation.temperature = 'hot'; allowed: a number, or none"),
-        ({"evaluation": {"temperature": -1}}, "evaluation.temperature = -1 is outside its range"),
-        ({"evaluation": {"temperature": 0}}, "evaluation.samples = 64 at a temperature of 0, where all are the same"),
-        ({"evaluation": {"top_p": 0}}, "evaluation.top_p = 0 is outside its range (0"),
-        ({"evaluation": {"top_k": 1.5}}, "evaluation.top_k = 1.5; allowed: a whole number"),
-        ({"evaluation": {"min_p": 2}}, "evaluation.min_p = 2 is outside its range"),
-        ({"rl": {"rollouts": 4}}, "rl.rollouts = 4 is less than the 8 rollouts of one group; allowed: 8 or more"),
-        ({"record": {"checkpoint_every": 0}}, "record.checkpoint_every = 0 is outside its range"),
-        ({"seeds": "2"}, "seeds = '2'"),
-        ({"seeds": 0}, "seeds = 0 is outside its range"),
-        ({"engine": "verl"}, "engine = 'verl' is unknown; allowed: simlab, trl"),
-        ({"engine": 3}, "engine = 3; allowed: a text"),
-        ({"engine": "trl", "arms": ["grpo", "remax"]}, "arm remax reads the greedy answer's reward; allowed with the"),
+        ({"rl": {"rounds": -1}}, "rounds = -1"),
+        ({"rl": {"temperature": 0}}, "temperature = 0"),
+        ({"rl": {"learning_rate": None}}, "rl.learning_rate = None"),
+        ({"rl": {"decay": 3}}, "rl.decay = 3"),
+        ({"rl": None}, "rl = None"),
+        ({"rl": {"rollouts": 4}}, "rl.rollouts = 4 is less than the 8 rollouts of one group"),
+        ({"rl": {"lag": -1}}, "lag = -1"),
+        ({"rl": {"sampler": "float16"}}, "sampler = 'float16'"),
+        ({"rl": {"lag": 1, "correction": "all"}}, "correction = 'all'"),
+        ({"rl": {"lag": 1, "correction_unit": "word"}}, "correction_unit = 'word'"),
+        ({"rl": {"lag": 1, "correction_bound": 0.5}}, "correction_bound = 0.5"),
+        ({"rl": {"correction": "masked"}}, "rl.correction = 'masked' of a sampler that is the policy"),
+        ({"rl": {"lag": 1}, "arms": ["grpo+casp"]}, "rl.lag = 1"),
+        ({"rl": {"lag": 1}, "arms": ["entropy_advantage"]}, "reads entropies"),
+        ({"rl": {"false_positive": -0.1}}, "false_positive = -0.1"),
+        ({"rl": {"false_negative": 2.0}}, "false_negative = 2.0"),
+        ({"rl": {"false_positive": 0.3, "errors_of": "token"}}, "errors_of = 'token'"),
+        ({"rl": {"errors_of": "answer"}}, "rl.errors_of = 'answer' of a verifier without errors"),
+        (
+            {"rl": {"false_positive": 0.5, "false_negative": 0.5, "verifier_correction": "backward"}},
+            "false_positive = 0.5 and false_negative = 0.5 with the backward correction",
+        ),
+        ({"rl": {"false_positive": 0.1, "verifier_correction": "forward"}}, "the reward 0"),
+        (
+            {"rl": {"false_positive": 0.3, "verifier_correction": "backward"}, "arms": ["maxrl"]},
+            "this estimator is defined for",
+        ),
+        ({"model": {"tie_embeddings": 1}}, "model.tie_embeddings = 1"),
+        ({"model": {"dtype": "float16"}}, "dtype = 'float16'"),
+        ({"warm_start": {"steps": -1}}, "warm_start.steps = -1"),
+        ({"evaluation": {"samples": 8, "rollouts": 4}}, "evaluation.rollouts = 4 is less than the 8 samples"),
+        ({"evaluation": {"temperature": "hot"}}, "evaluation.temperature = 'hot'"),
+        ({"evaluation": {"temperature": 0}}, "evaluation.samples = 64 at a temperature of 0"),
+        ({"evaluation": {"top_p": 0}}, "evaluation.top_p = 0"),
+        ({"evaluation": {"top_k": 1.5}}, "evaluation.top_k = 1.5"),
+        ({"record": {"checkpoint_every": 0}}, "record.checkpoint_every = 0"),
         ({"seeds": 1.5}, "seeds = 1.5"),
-        ({"arms": []}, "arms are none; allowed: one or more, each once"),
-        ({"arms": ["grpo", "grpo"]}, "arms are grpo, grpo; allowed: one or more, each once"),
-        ({"arms": ["f_grpo(gamma=2,base=rloo)", "f_grpo( base=rloo, gamma=2.0 )"]}, "allowed: one or more, each once"),
-        ({"arms": "grpo"}, "arms = 'grpo'; allowed: a list of texts"),
-        ({"arms": [3]}, "arms = [3]; allowed: a list of texts"),
-        ({"arms": None}, "arms = None; allowed: a list of texts"),
-        ({"arms": ["ppo"]}, "arm = 'ppo' is unknown"),
-        ({"task": "addition"}, "task = 'addition'; allowed: its name, as name, and its parameters"),
-        ({"task": {"digits": 2}}, "task = {'digits': 2}; allowed: its name, as name, and its parameters"),
-        ({"task": {"name": 3}}, "task = {'name': 3}; allowed: its name, as name, and its parameters"),
+        ({"engine": "verl"}, "engine = 'verl'"),
+        ({"engine": "trl", "arms": ["grpo", "remax"]}, "arm remax reads the greedy answer's reward"),
+        ({"arms": []}, "arms are none"),
+        ({"arms": ["f_grpo(gamma=2,base=rloo)", "f_grpo( base=rloo, gamma=2.0 )"]}, "each once"),
+        ({"arms": "grpo"}, "arms = 'grpo'"),
+        ({"arms": ["ppo"]}, "arm = 'ppo'"),
+        ({"arms": ["grpo@lr=1e-4"]}, "rl has no setting 'lr'"),
+        ({"arms": ["grpo@group_size=two"]}, "rl.group_size = 'two'"),
+        ({"arms": ["grpo@epochs=2@epochs=3"]}, "arm 'grpo@epochs=2@epochs=3' has epochs twice"),
+        ({"arms": ["grpo@epochs=2", "grpo @ epochs = 2"]}, "each once"),
+        ({"arms": ["remax@false_negative=0.1"]}, "rl.false_negative = 0.1"),
+        ({"task": "addition"}, "task = 'addition'"),
+        ({"task": {"digits": 2}}, "task = {'digits': 2}"),
     ],
 )  # fmt: skip
 def test_data_that_are_no_settings_are_refused(data, message):
     assert message in refusal(Settings.from_data, data)
-    assert message in refusal(lambda: Settings.from_data(merged({}, data)))
 
 
 def test_every_setting_has_an_attribute_that_says_what_it_is():
@@ -103,3 +121,61 @@ def test_every_setting_has_an_attribute_that_says_what_it_is():
 def test_the_random_numbers_of_a_step_are_of_its_seed_and_its_number():
     keys = [tuple(map(int, jax.random.key_data(key_of(seed, step)))) for seed in range(3) for step in (0, 1, 2, 2**31)]
     assert len(set(keys)) == len(keys)
+
+
+# Arms with settings of their own
+
+
+@given(
+    st.sampled_from(["grpo", "f_grpo(gamma=0.5)", "maxrl+clip_higher@token_mean", "mine.py:weight(power=2)"]),
+    st.dictionaries(
+        st.sampled_from(["group_size", "learning_rate", "correction"]),
+        st.integers(1, 99) | st.floats(1e-9, 1e9).map(lambda x: float(f"{x:.4g}")) | st.sampled_from(["none", "ratio"]),
+    ),
+    st.sampled_from(["", " "]),
+)
+def test_what_is_written_is_read(method, own, space):
+    text = f"{space}@{space}".join([method, *(f"{name}{space}={space}{value}" for name, value in own.items())])
+    found = read_arm(text)
+    assert found.method == read_arm(method).method
+    assert {name: str(value).lower() for name, value in found.own.items()} == {
+        name: str(None if value == "none" else value).lower() for name, value in own.items()
+    }
+
+
+@pytest.mark.usefixtures("quickly")
+def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_path):
+    """The same model, metrics and evaluations, beside an arm that has the run's."""
+    beside = settings({"arms": ["grpo", OWN], "evaluation": {"every": 2}})
+    alone = settings(
+        {"rl": {"group_size": 2, "learning_rate": 1e-3, "steps": 3}, "evaluation": {"every": 2}, "arms": ["grpo"]}
+    )
+    for name, asked in (("beside", beside), ("alone", alone)):
+        train(asked, tmp_path / name, own_task=task())
+    one, other = (tmp_path / "beside/arms" / OWN / "seed-0", tmp_path / "alone/arms/grpo/seed-0")
+    models = [read_checkpoint(folder / "model").parameters for folder in (one, other)]
+    for (name, a), (_, b) in zip(*(sorted(leaves(model)) for model in models), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
+    for file, count in (("metrics.jsonl", 3), ("evaluation.jsonl", 2)):
+        lines = [[{**line, "seconds": 0} for line in read_lines(folder / file).lines] for folder in (one, other)]
+        assert lines[0] == lines[1]
+        assert len(lines[0]) == count
+    before = contents(tmp_path / "beside")
+    train(beside, tmp_path / "beside", own_task=task())
+    assert contents(tmp_path / "beside") == before
+    table = comparison_table(
+        [read_run(tmp_path / "beside")], baseline="grpo @ steps=3 @ learning_rate=0.001 @ group_size=2"
+    )
+    assert f"more than {OWN}, paired by seed" in table
+
+
+# Presets
+
+
+@pytest.mark.parametrize("name", PAPER_PRESETS)
+def test_arms_of_a_papers_preset_pay_for_as_many_rollouts_from_one_start(name):
+    found = Settings.from_data(preset(name, None))
+    steps = [found.rl_of(arm) for arm in found.arms]
+    assert len({(rl.steps, rl.prompts * rl.group_size) for rl in steps}) == 1
+    assert found.seeds >= 3
+    assert found.warm_start == Settings.from_data(preset("countdown-conflict", None)).warm_start

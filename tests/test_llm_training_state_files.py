@@ -1,8 +1,5 @@
 """The checkpoint of a large model: files of bounded size, of which a kill leaves the former ones or the new ones."""
 
-import hashlib
-import json
-
 import jax
 import numpy as np
 import pytest
@@ -62,38 +59,6 @@ def test_no_file_holds_more_than_its_bound_and_the_state_comes_back(size, states
     assert same(load_state(tmp_path / "state.safetensors", state, [ORIGIN]), state)
 
 
-def test_pieces_are_named_in_order_and_by_what_they_hold(small_files, states, tmp_path):
-    save_state(tmp_path / "state.safetensors", states[0], ORIGIN)
-    names = [path.name for path in pieces_of(tmp_path)]
-    count = len(names)
-    assert count > 5
-    assert [name[:21] for name in names] == [f"state-{place:05}-of-{count:05}-"[:21] for place in range(1, count + 1)]
-    save_state(tmp_path / "state.safetensors", states[1], ORIGIN)
-    assert not {path.name for path in pieces_of(tmp_path)} >= set(names)
-    save_state(tmp_path / "state.safetensors", states[0], ORIGIN)
-    assert [path.name for path in pieces_of(tmp_path)] == names
-
-
-def test_a_small_state_is_one_file_as_all_were_once(states, tmp_path):
-    """A file that is written here number by number, as former versions did, is read."""
-    path, state = tmp_path / "state.safetensors", states[1]
-    save_state(path, state, ORIGIN)
-    assert [each.name for each in tmp_path.iterdir()] == ["state.safetensors"]
-    own = {"parameters": state.parameters, "optimizer": state.optimizer, "estimator": state.estimator}
-    arrays = {f"{name}.{n}": np.asarray(leaf) for name in own for n, leaf in enumerate(jax.tree.leaves(own[name]))}
-    said = {"origin": ORIGIN, "step": 1, "cursor": 0}
-    digest = hashlib.sha256()
-    for name, values in sorted(arrays.items()):
-        shape = values.shape or (1,)
-        digest.update(json.dumps([name, str(values.dtype), shape]).encode() + values.tobytes())
-    checksum = hashlib.sha256(json.dumps([digest.hexdigest(), said], sort_keys=True).encode()).hexdigest()
-    metadata = {"state": json.dumps(said | {"checksum": checksum}, sort_keys=True)}
-    old = safetensors.numpy.save(arrays, metadata=metadata)
-    assert path.read_bytes() == old
-    path.write_bytes(old)
-    assert same(load_state(path, state, [ORIGIN]), state)
-
-
 class Killed(BaseException):
     """Stands for a kill."""
 
@@ -124,25 +89,6 @@ def test_a_kill_at_any_file_leaves_the_former_state_and_the_next_one_takes_its_r
         assert contents(arm.path) == clean
 
 
-def test_a_kill_once_the_new_one_counts_leaves_that(small_files, states, tmp_path, monkeypatch):
-    former, new = states
-    arm = ArmFolder(tmp_path / "arm", [ORIGIN])
-    arm.save(former)
-
-    def killed(*arguments):
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(state_files, "_remove_all_but", killed)
-        with pytest.raises(Killed):
-            arm.save(new)
-    of_both = len(pieces_of(arm.path))
-    assert load_state(arm.path / "state.safetensors", former).step == new.step == 1
-    state_files.remove_leftovers(arm.path / "state.safetensors")
-    assert len(pieces_of(arm.path)) < of_both
-    assert same(load_state(arm.path / "state.safetensors", former, [ORIGIN]), new)
-
-
 # Runs
 
 
@@ -167,11 +113,6 @@ def test_a_run_with_many_files_ends_as_one_with_a_single_file(tmp_path, monkeypa
     assert {name: many[name] for name in many.keys() - pieces - {head}} == {
         name: single[name] for name in single.keys() - {head}
     }
-
-
-def test_an_arm_that_is_done_leaves_no_piece(small_files, tmp_path):
-    short_run(tmp_path / "run", {"record": {"keep_checkpoint": False}})
-    assert not list(tmp_path.rglob("state*.safetensors"))
 
 
 @pytest.mark.parametrize("damage", ["a piece", "no piece", "the head"])

@@ -47,17 +47,6 @@ def copied(state):
 # Against a textbook
 
 
-def test_what_the_sampler_says_of_its_tokens_the_policy_says_too():
-    """At the temperature; and so the ratio of the first update is 1."""
-    trainer, state = trainer_and_state("grpo", {"temperature": 0.7})
-    groups, _, _ = trainer.collect(state, KEY)
-    assert groups.batch.tokens.shape == (4, 4, 3)
-    np.testing.assert_allclose(trainer.policy.logp(state.parameters, groups.batch), groups.sampled.logp, atol=1e-4)
-    rollouts = trainer.rollouts(groups, groups.sampled.logp, KEY)
-    first, second = (trainer.ratio(state.parameters, groups, rollouts, update) for update in (0, 1))
-    np.testing.assert_allclose(second, first, atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("epochs", "parts", "isolation"), [(1, 1, 0), (2, 1, 0), (1, 2, 0), (2, 2, 0), (1, 1, 0.15), (1, 2, 0.15)]
 )
@@ -154,12 +143,6 @@ def test_bfloat16_has_masters_in_float32_that_keep_updates_below_its_resolution(
         assert 0 < np.abs(now - before).max() < 1e-5
         assert np.mean(now.astype("bfloat16") == before.astype("bfloat16")) > 0.9
     assert {leaf.dtype for leaf in jax.tree.leaves(after.optimizer) if leaf.ndim} == {np.dtype("float32")}
-
-
-def test_the_learning_rate_that_is_recorded_is_that_of_the_step():
-    trainer, state = trainer_and_state("grpo", {"steps": 4, "warmup": 2, "learning_rate": 0.3})
-    _, lines = stepped(trainer, state, 4)
-    assert [line["learning_rate"] for line in lines] == pytest.approx([0.1, 0.2, 0.3, 0.3])
 
 
 def test_completions_without_an_end_are_unfinished():
@@ -267,28 +250,7 @@ def test_estimators_with_a_memory_follow_the_batches(name):
     assert jax.tree.leaves(remembered) != jax.tree.leaves(first)
 
 
-def test_ha_dw_remembers_a_running_mean_of_the_rewards():
-    """C <- .9 C + .1 (mean of the batch), from .5."""
-    trainer, state = trainer_and_state("ha_dw")
-    state, lines = stepped(trainer, state, 2)
-    (value,) = jax.tree.leaves(state.estimator)
-    assert value == pytest.approx(0.9 * (0.9 * 0.5 + 0.1 * lines[0]["reward"]) + 0.1 * lines[1]["reward"])
-
-
 # Methods
-
-
-def test_uniform_groups_move_nothing_and_only_the_decay_of_matrices_acts():
-    trainer, state = trainer_and_state("grpo", own_task=task(lambda prompt, completion: 1.0))
-    before = state.parameters
-    after, metrics = trainer.step(state, KEY, False)
-    assert metrics["grad_norm"] == 0
-    assert metrics["reward"] == metrics["all_right"] == 1
-    kept = np.float32(1 - 1e-2 * 0.01)
-    np.testing.assert_allclose(after.parameters["embed_tokens"], before["embed_tokens"] * kept, rtol=1e-6)
-    for name, value in before["layers"].items():
-        decays = not name.endswith(("norm", "bias"))
-        np.testing.assert_allclose(after.parameters["layers"][name], value * kept if decays else value, rtol=1e-6)
 
 
 def test_the_reference_of_a_penalty_is_the_start_and_it_pulls_there():
@@ -312,13 +274,6 @@ def test_the_reference_of_a_penalty_is_the_start_and_it_pulls_there():
     assert metrics["grad_norm"] < 1e-4, "at the start there is no pull"
 
 
-def test_an_entropy_bonus_alone_raises_the_entropy():
-    constant = task(lambda prompt, completion: 0.0)
-    trainer, state = trainer_and_state("grpo+entropy_bonus(coefficient=1.0)", own_task=constant)
-    _, lines = stepped(trainer, state, 12)
-    assert lines[-1]["entropy"] > lines[0]["entropy"] + 0.1
-
-
 @pytest.mark.parametrize(
     ("name", "other"),
     [
@@ -333,28 +288,6 @@ def test_methods_that_agree_on_policy_take_the_same_step(name, other):
     """KL-Cov's penalty has no slope at a ratio of 1, Clip-Cov drops nothing outside its bounds, and so on."""
     (one, _), (two, _) = (stepped(*trainer_and_state(each), 1) for each in (name, other))
     assert_trees_agree(one.parameters, two.parameters, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "name", ["cw_grpo", "grpo+clip_cov(low=-9,high=9,share=1)", "grpo+kl_cov(share=0.5)", "dapo", "gspo"]
-)
-def test_methods_of_tokens_and_sequences_take_steps_with_several_epochs(name):
-    trainer, state = trainer_and_state(name, {"epochs": 2})
-    before = state.parameters
-    after, lines = stepped(trainer, state, 2)
-    assert all(np.isfinite(line["grad_norm"]) for line in lines)
-    moved = float(jnp.abs(after.parameters["embed_tokens"] - before["embed_tokens"] * (1 - 1e-4) ** 4).max())
-    assert (moved > 1e-4) == ("share=1" not in name), "clip_cov with all tokens in its bounds drops all of them"
-
-
-@pytest.mark.slow
-def test_casp_moves_candidates_and_without_a_share_for_them_it_is_grpo():
-    (plain, _), (none, _), (some, _) = (
-        stepped(*trainer_and_state(name), 2)
-        for name in ("grpo", "grpo+casp(alpha=0,top_penalty=1)", "grpo+casp(alpha=0.5,candidates=3,quantile=0)")
-    )
-    assert_trees_agree(none.parameters, plain.parameters, rtol=1e-5)
-    assert np.abs(some.parameters["embed_tokens"] - plain.parameters["embed_tokens"]).max() > 1e-4
 
 
 @pytest.mark.slow
@@ -461,14 +394,6 @@ def test_rounds_draw_other_rollouts_of_a_prompt(sampled):
     first, second, third = (part.batch.tokens for part in sampled)
     assert (first != second).any()
     assert (second != third).any()
-
-
-def test_without_rounds_every_group_is_learnt_from(sampled):
-    trainer, state = trainer_and_state("grpo", own_task=task(of_some_prompts))
-    groups, cursor, seen = trainer.collect(state, KEY)
-    assert len(sampled) == 1
-    assert cursor == len(groups.problems) == seen["sampled_groups"] == 4
-    assert not groups.mixed.all()
 
 
 @pytest.mark.slow

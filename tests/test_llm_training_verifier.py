@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from jax.extend.random import threefry_2x32
-from training_cases import reward, settings, task, trainer_and_state
+from training_cases import reward, task, trainer_and_state
 
 from simlab.errors import InputError
 from simlab.llm.training.seeds import VERIFIER_KEY, key_of
@@ -104,13 +104,6 @@ def test_the_rewards_of_a_step_are_corrected(correction, accepted, rejected):
     np.testing.assert_allclose(corrected.rewards, np.where(plain.rewards == 1, accepted, rejected), rtol=1e-6)
 
 
-def test_rates_of_zero_are_no_verifier_at_all():
-    """And a verifier without errors is told nothing of."""
-    plain, state = trainer_and_state("grpo")
-    _, line = plain.step(state, KEY, False)
-    assert "accepted_rate" not in line
-
-
 def test_dynamic_sampling_drops_the_groups_that_the_verifier_judges_alike():
     """A verifier that accepts everything leaves no mixed group; its batch moves nothing."""
     trainer, state = trainer_and_state("grpo", {"false_positive": 1.0, "rounds": 2, "weight_decay": 0.0})
@@ -125,34 +118,3 @@ def test_a_task_of_graded_rewards_has_nothing_to_misjudge():
     trainer, state = trainer_and_state("grpo", RATES, own_task=graded)
     with pytest.raises(InputError, match=r"a reward of 0\.5 under a verifier that errs; allowed: rewards 0 and 1"):
         trainer.step(state, KEY, False)
-
-
-@pytest.mark.parametrize(
-    ("rl", "message"),
-    [
-        ({"false_positive": -0.1}, "false_positive = -0.1 is outside its range [0, 1]"),
-        ({"false_negative": 2.0}, "false_negative = 2.0 is outside its range [0, 1]"),
-        (RATES | {"errors_of": "token"}, "errors_of = 'token' is unknown; allowed: rollout, answer, prompt"),
-        (RATES | {"verifier_correction": "up"}, "verifier_correction = 'up' is unknown; allowed: none, backward"),
-        ({"errors_of": "answer"}, "rl.errors_of = 'answer' of a verifier without errors; allowed: rollout"),
-        ({"verifier_correction": "forward"}, "rl.verifier_correction = 'forward' of a verifier without errors"),
-        (
-            {"false_positive": 0.5, "false_negative": 0.5, "verifier_correction": "backward"},
-            "false_positive = 0.5 and false_negative = 0.5 with the backward correction; allowed: rates whose sum",
-        ),
-        (
-            {"false_positive": 0.1, "verifier_correction": "forward"},
-            "gives accepted rollouts the reward 0; allowed: above 0",
-        ),
-    ],
-)
-def test_what_no_verifier_is(rl, message):
-    with pytest.raises(InputError) as refused:
-        settings({"rl": rl})
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
-def test_an_arm_whose_estimator_is_not_defined_for_corrected_rewards_is_refused_at_once():
-    with pytest.raises(InputError, match="this estimator is defined for"):
-        settings({"rl": RATES | {"verifier_correction": "backward"}, "arms": ["maxrl"]})

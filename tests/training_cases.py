@@ -116,7 +116,6 @@ KINDS = {
     "plain": (),
     "off_policy": ({"rl": OFF_POLICY}, {"arms": ["f_grpo", "grpo"]}),
     "own_settings": (OWN_SETTINGS,),
-    "tensorboard": (OWN_SETTINGS,),
 }
 
 
@@ -129,11 +128,10 @@ class TwoSets(CallableTask):
 
 
 def long_run(out, warm_start=0, kind="plain", **options):
-    """A run that is long enough to be killed in the middle: a plain one, one with an older sampler and a verifier that
-    errs, or one with settings of its arms' own and two evaluation sets, which also writes for TensorBoard or not."""
+    """A run that is long enough to be killed in the middle, of one of ``KINDS``."""
     own = task() if OWN_SETTINGS not in KINDS[kind] else TwoSets(**vars(task()))
     asked = settings(LONG, {"warm_start": {"steps": warm_start}}, *KINDS[kind])
-    train(asked, Path(out), own_task=own, tensorboard=kind == "tensorboard", **options)
+    train(asked, Path(out), own_task=own, **options)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,280 @@
+"""Rollouts and completions that a run keeps with their texts, and the command that shows them."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+from simlab.diagnose.reading import read_log
+from training_cases import TwoSets, contents, settings, task
+
+from simlab.cli import main
+from simlab.llm.training.evaluator import Evaluator
+from simlab.llm.training.folder import ArmFolder
+from simlab.llm.training.lines import as_lines, name_of, read_lines
+from simlab.llm.training.policy_gradient import Trainer
+from simlab.llm.training.run import train
+
+pytestmark = pytest.mark.usefixtures("quickly")
+# Three of four groups of four are kept. Evaluated are four problems in the set near and three in far, three and two of
+# them sampled at once, four samples of each.
+ASKED = {
+    "rl": {"steps": 3}, "evaluation": {"every": 2, "rollouts": 12}, "record": {"rollouts": 15, "completions": 6},
+}  # fmt: skip
+ROLLOUTS, COMPLETIONS = (f"arms/grpo/seed-0/{name}.jsonl" for name in ("rollouts", "completions"))
+
+
+def two_sets():
+    return TwoSets(**vars(task()))
+
+
+def text_of(tokens, mask):
+    return task().vocabulary.decode(tokens[mask].tolist()).removesuffix("<eos>")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A run; the groups and advantages of each step; and all completions by step and set, a row a problem."""
+    out, steps, sets = tmp_path_factory.mktemp("run") / "run", [], []
+    step, evaluate_set = Trainer.step, Evaluator._evaluate_set
+
+    def watched_step(trainer, state, key, instruments, watch):
+        def both(groups, advantages):
+            steps.append((groups, advantages))
+            watch(groups, advantages)
+
+        return step(trainer, state, key, instruments, both)
+
+    def watched_set(self, problems, parameters, key):
+        found = evaluate_set(self, problems, parameters, key)
+        groups, rows = found.groups, []
+        for place, problem in enumerate(groups.problems):
+            texts = map(text_of, groups.sampled.tokens[place], groups.sampled.mask[place])
+            answers = zip(texts, groups.rewards[place].tolist(), groups.solutions[place], strict=True)
+            rows.append((problem.prompt, list(answers)))
+        sets.append(rows)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "step", watched_step)
+        patch.setattr(Evaluator, "_evaluate_set", watched_set)
+        train(settings(ASKED), out, own_task=two_sets())
+    places = [(number, name) for number in (0, 2, 3) for name in ("near", "far")]
+    return out, steps, dict(zip(places, sets, strict=True))
+
+
+def test_whole_groups_are_kept_as_they_were_learnt_from(kept):
+    out, steps, _ = kept
+    lines = read_lines(out / ROLLOUTS).lines
+    assert [line["step"] for line in lines] == [1, 2, 3]
+    vocabulary = task().vocabulary
+    for line, (groups, advantages) in zip(lines, steps, strict=True):
+        assert len(line["groups"]) == 3, "3 x 4 rollouts are at most 15"
+        for place, group in enumerate(line["groups"]):
+            assert group["prompt"] == groups.problems[place].prompt
+            assert [one["reward"] for one in group["rollouts"]] == groups.rewards[place].tolist()
+            assert tuple(one["solution"] for one in group["rollouts"]) == groups.solutions[place]
+            for member, one in enumerate(group["rollouts"]):
+                tokens = groups.batch.tokens[place, member][groups.batch.mask[place, member]]
+                assert one["tokens"] == [vocabulary.decode([int(token)]) for token in tokens]
+                np.testing.assert_allclose(one["logp"], groups.sampled.logp[place, member][: len(tokens)], atol=1e-5)
+                np.testing.assert_allclose(one["advantages"], [advantages[place, member]] * len(tokens), atol=1e-5)
+
+
+def test_the_first_samples_of_all_problems_are_kept_as_they_were_drawn(kept):
+    """Six of the set near are two of the first and second of its four problems, and one of the others."""
+    out, _, sets = kept
+    start, arm = (read_lines(path).lines for path in (out / "start/seed-0/completions.jsonl", out / COMPLETIONS))
+    assert [line["step"] for line in (*start, *arm)] == [0, 2, 3]
+    samples = {"near": [2, 2, 1, 1], "far": [2, 2, 2]}
+    for line in (*start, *arm):
+        for name, problems in line["sets"].items():
+            wanted = sets[line["step"], name]
+            assert [problem["prompt"] for problem in problems] == [prompt for prompt, _ in wanted]
+            assert [len(problem["completions"]) for problem in problems] == samples[name]
+            for problem, (_, answers) in zip(problems, wanted, strict=True):
+                for one, answer in zip(problem["completions"], answers, strict=False):
+                    assert (one["text"], one["reward"], one["solution"]) == answer
+
+
+def test_nothing_is_kept_where_nothing_is_to_be_and_numbers_do_not_depend_on_it(kept, tmp_path):
+    train(settings(ASKED, {"record": {"rollouts": 3, "completions": 0}}), tmp_path / "run", own_task=two_sets())
+    without, with_texts = contents(tmp_path / "run"), contents(kept[0])
+    assert not any(name.endswith(("rollouts.jsonl", "completions.jsonl")) for name in without)
+    for name in ("evaluation.jsonl", "metrics.jsonl", "model/model.safetensors"):
+        assert without[f"arms/grpo/seed-0/{name}"] == with_texts[f"arms/grpo/seed-0/{name}"]
+
+
+class Killed(BaseException):
+    """Stands for a kill."""
+
+
+@pytest.mark.parametrize("step", [2, 3])
+@pytest.mark.parametrize("file", ["completions.jsonl", "evaluation.jsonl"])
+def test_a_run_that_is_killed_between_completions_and_evaluation_leaves_the_same_file(
+    file, step, kept, tmp_path, monkeypatch
+):
+    append = ArmFolder.append
+
+    def dying(self, name, line):
+        if name == file and line["step"] == step:
+            raise Killed
+        append(self, name, line)
+
+    out, asked = tmp_path / "run", settings(ASKED, {"record": {"checkpoint_every": 1}})
+    with monkeypatch.context() as patch:
+        patch.setattr(ArmFolder, "append", dying)
+        with pytest.raises(Killed):
+            train(asked, out, own_task=two_sets())
+    train(asked, out, own_task=two_sets())
+    for name in (COMPLETIONS, "start/seed-0/completions.jsonl", "arms/grpo/seed-0/evaluation.jsonl"):
+        assert (out / name).read_bytes() == (kept[0] / name).read_bytes()
+
+
+# The command
+
+
+def test_the_command_shows_a_group_and_a_rollout_token_by_token(kept, capsys):
+    out, steps, _ = kept
+    assert main(["rollouts", str(out), "--step", "1", "--prompt", "1"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    groups, advantages = steps[0]
+    assert shown[0].startswith("grpo, seed 0, step 1, prompt 1 of 3 (unequal rewards: ")
+    assert shown[1] == f"prompt: {groups.problems[1].prompt}"
+    assert [line.split()[:4] for line in shown[4:]] == [
+        [str(n), f"{groups.rewards[1, n]:g}", groups.solutions[1][n] or "-", f"{advantages[1, n]:+.3f}"]
+        for n in range(4)
+    ]
+    assert main(["rollouts", str(out), "--step", "1", "--prompt", "1", "--rollout", "2"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1].startswith(f"rollout 2: reward {groups.rewards[1, 2]:g}, solution ")
+    assert shown[3].startswith("text: ")
+    assert len(shown[6:]) == groups.batch.mask[1, 2].sum()
+    assert {line.split()[2] for line in shown[6:]} == {f"{advantages[1, 2]:+.3f}"}
+
+
+def test_the_command_shows_a_row_a_completion_and_a_prompt_as_a_whole(kept, capsys):
+    out, _, sets = kept
+    assert main(["rollouts", str(out), "--evaluation", "far", "--step", "2"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("grpo, seed 0, step 2, evaluation set far: 6 completions of 3 prompts, mean reward ")
+    for row, (place, sample) in zip(shown[3:], [(p, s) for p in range(3) for s in range(2)], strict=True):
+        prompt, answers = sets[2, "far"][place]
+        text, reward, solution = answers[sample]
+        assert row.split()[:4] == [str(place), str(sample), f"{reward:g}", solution or "-"]
+        assert row.endswith(f"{prompt} | {text}")
+    assert main(["rollouts", str(out), "--evaluation", "far", "--step", "2", "--prompt", "1"]) == 0
+    prompt, answers = sets[2, "far"][1]
+    wanted = [shown[0], f"prompt: {prompt}"]
+    for sample, (text, reward, solution) in enumerate(answers[:2]):
+        wanted += [f"sample {sample}: reward {reward:g}, solution {solution or '-'}", f"text: {text}"]
+    assert capsys.readouterr().out.splitlines() == wanted
+
+
+def test_by_default_the_last_step_and_evaluation_are_shown_and_step_0_is_the_start(kept, capsys):
+    out, steps, _ = kept
+    mixed = [place for place in range(3) if len(set(steps[2][0].rewards[place])) > 1]
+    for arguments, head in (
+        ([], f"grpo, seed 0, step 3, prompt {mixed[0] if mixed else 0} of 3"),
+        (["--evaluation", "near"], "grpo, seed 0, step 3, evaluation set near: 6 completions of 4 prompts"),
+        (["--evaluation", "near", "--step", "0"], "grpo, seed 0, step 0, evaluation set near: 6 completions"),
+    ):
+        assert main(["rollouts", str(out), *arguments]) == 0
+        assert capsys.readouterr().out.startswith(head)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--arm", "f_grpo"], "arm = 'f_grpo' is unknown (did you mean 'grpo'?)"),
+        (["--seed", "1"], "has no rollouts"),
+        (["--step", "4"], "step 4 was not kept; allowed: 1 to 3"),
+        (["--prompt", "3"], "prompt 3 was not kept; allowed: 0 to 2"),
+        (["--rollout", "4"], "rollout 4 was not kept; allowed: 0 to 3"),
+        (["--evaluation", "nearer"], "evaluation = 'nearer' is unknown (did you mean 'near'?)"),
+        (["--evaluation", "near", "--step", "1"], "step 1 was not kept; allowed: 0, 2, 3"),
+        (["--evaluation", "near", "--prompt", "4"], "prompt 4 was not kept; allowed: 0 to 3"),
+        (["--evaluation", "near", "--rollout", "0"], "--rollout is of training"),
+        (["--parquet", "kept.parquet", "--rollout", "0"], "--rollout chooses what is shown"),
+    ],
+)
+def test_what_was_not_kept_is_refused_in_one_line(kept, capsys, arguments, reason):
+    assert main(["rollouts", str(kept[0]), *arguments]) == 2
+    complaint = capsys.readouterr().err
+    assert reason in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_rollouts_are_written_as_trl_writes_them_and_diagnose_reads_them(kept, tmp_path, capsys):
+    out, steps, _ = kept
+    path = tmp_path / "kept.parquet"
+    assert main(["rollouts", str(out), "--parquet", str(path)]) == 0
+    assert capsys.readouterr().out == f"36 rollouts in {path}\n"
+    rows = parquet.read_table(path).to_pylist()
+    places = [(step, prompt, member) for step in range(3) for prompt in range(3) for member in range(4)]
+    for row, (step, prompt, member) in zip(rows, places, strict=True):
+        groups, advantages = steps[step]
+        assert row == {
+            "step": step + 1,
+            "prompt": groups.problems[prompt].prompt,
+            "completion": text_of(groups.batch.tokens[prompt, member], groups.batch.mask[prompt, member]),
+            "reward": groups.rewards[prompt, member],
+            "advantage": pytest.approx(advantages[prompt, member], abs=1e-5),
+        }
+    log = read_log([path]).log
+    assert log.format == "trl"
+    assert len(log.step) == 9, "groups"
+
+
+@pytest.mark.parametrize(("arguments", "steps"), [([], [0, 2, 3]), (["--step", "2"], [2])])
+def test_completions_are_written_as_rows_of_a_table(kept, tmp_path, arguments, steps):
+    out, _, sets = kept
+    path = tmp_path / "completions.parquet"
+    assert main(["rollouts", str(out), "--evaluation", "near", "--parquet", str(path), *arguments]) == 0
+    wanted = [
+        {"step": step, "set": "near", "prompt": prompt, "sample": s, "completion": text, "reward": reward}
+        for step in steps
+        for place, (prompt, answers) in enumerate(sets[step, "near"])
+        for s, (text, reward, _) in enumerate(answers[: 2 if place < 2 else 1])
+    ]
+    assert parquet.read_table(path).to_pylist() == wanted
+
+
+def test_a_model_cannot_command_the_terminal_and_a_long_text_is_cut_in_a_row(kept, tmp_path, capsys):
+    """Escape sequences are shown as text; what is shown alone is shown whole."""
+    out, text = tmp_path / "run", "\x1b[2J\x1b]0;owned\x07 \u202e\r\n" + "since " * 300
+    shutil.copytree(kept[0], out)
+    for name in (ROLLOUTS, COMPLETIONS):
+        lines = json.loads(json.dumps(read_lines(out / name).lines))
+        groups = lines[-1]["groups"] if name == ROLLOUTS else lines[-1]["sets"]["near"]
+        group = groups[0]
+        group["prompt"] = "why " * 50
+        group["rollouts" if name == ROLLOUTS else "completions"][0]["text"] = text
+        (out / name).write_bytes(as_lines(lines, name_of(out / name))[0])
+    alone = ["--prompt", "0", "--rollout", "0"], ["--evaluation", "near", "--prompt", "0"]
+    for arguments, width in (
+        (["--prompt", "0"], 450),
+        (["--evaluation", "near"], 200),
+        *((one, 4000) for one in alone),
+    ):
+        assert main(["rollouts", str(out), *arguments]) == 0
+        shown = capsys.readouterr().out
+        assert "\\x1b[2J" in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert max(map(len, shown.splitlines())) < width
+        assert ("since " * 300 in shown) == (width == 4000)
+
+
+def test_a_damaged_file_of_texts_is_named_and_only_its_texts_are_lost(kept, tmp_path, capsys):
+    out = tmp_path / "run"
+    shutil.copytree(kept[0], out)
+    path = out / COMPLETIONS
+    path.write_bytes(path.read_bytes().replace(b'"reward"', b'"rewerd"', 1))
+    assert main(["rollouts", str(out), "--evaluation", "near"]) == 2
+    assert f"{path} line 1 is damaged" in capsys.readouterr().err
+    train(settings(ASKED), out, own_task=two_sets())
+    assert f"{path} line 1 is damaged" in capsys.readouterr().err
+    name = "arms/grpo/seed-0/evaluation.jsonl"
+    assert contents(out)[name] == contents(kept[0])[name]
