@@ -30,14 +30,10 @@ def test_simulate_and_sweep_are_functions_of_the_library_whatever_is_imported_be
         "first = simlab.simulate, simlab.sweep;"
         "import simlab.simulator.runner, simlab.sweeps.run;"
         "assert first == (simlab.simulate, simlab.sweep);"
-        "from simlab.problems import anchored;"
-        "found = simlab.simulate(anchored(20, 2), 'grpo', group_size=4, steps=2, seeds=1);"
-        "print(dict(found.q_pos.sizes), list(inspect.signature(simlab.simulate).parameters)[:2], end=' ');"
-        "found = simlab.sweep('grpo', actions=20, correct=2, steps=2, seeds=1);"
-        "print(found.q_pos.sizes['step'])"
+        "print(*(next(iter(inspect.signature(function).parameters)) for function in first))"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == "[] {'seed': 1, 'step': 2} ['problem', 'method'] 2\n"
+    assert found.stdout == "[] problem arms\n"
 
 
 def test_the_library_lists_what_it_offers_and_offers_what_it_lists() -> None:
