@@ -34,7 +34,7 @@ def as_entries() -> list[dict[str, Any]]:
 
 
 def plain_list() -> str:
-    """Two lines an estimator: how it is called and what it needs, and its summary."""
+    """List two lines an estimator: its call and its needs, and its summary."""
     return "\n".join(
         f"{call(entry)}  [{entry.tag}]  needs {', '.join(sorted(entry.build().needs))}\n    {entry.summary}"
         for entry in REGISTRY.values()
@@ -42,7 +42,7 @@ def plain_list() -> str:
 
 
 def markdown_table() -> str:
-    """All registered estimators, one a line, as a GitHub table; signs and peaks computed at groups of 64."""
+    """Write all registered estimators, one a line, as a GitHub table; signs and peaks computed at groups of 64."""
     lines = [_line(*HEADINGS), _line(*["---"] * len(HEADINGS)), *(markdown_line(entry) for entry in REGISTRY.values())]
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ SLACK, MOST_SLACK = 1e-6, 0.25
 
 
 def infinite_where_absent(values: Values, present: Present) -> Values:
-    """``values`` with infinity where one is absent, so that sorting puts those last."""
+    """Replace absent values by infinity, so that sorting puts them last."""
     xp = array_namespace(values)
     return values if present is None else xp.where(present, values, xp.full_like(values, math.inf))
 

@@ -4,7 +4,7 @@ Axes: P prompts, G rollouts of one prompt (the group), T tokens, C candidate tok
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from array_api_compat import array_namespace
 from jaxtyping import Bool, Float
@@ -278,3 +278,56 @@ def token_weights(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Ar
     if rollouts.mask is not None:
         present = present & rollouts.mask[..., None]
     return xp.astype(present, values.dtype)
+
+
+@runtime_checkable
+class Stage(Protocol):
+    """The properties of a link or a surrogate that decide which fields it gets."""
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Fields of ``Rollouts`` that it reads."""
+
+    @property
+    def exchangeable(self) -> bool:
+        """True if its result depends neither on absent rollouts and tokens nor on the order of a group."""
+
+
+def select_fields(stage: Stage, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
+    """Select the fields that a stage needs, and padding only for an exchangeable one.
+
+    Rewards and masks are always there, but a stage that is not exchangeable gets no ``mask``: all rollouts exist. If it
+    deals with tokens (``of_tokens``, or by its needs), all tokens exist too.
+
+    Raises:
+        InputError: for absent rollouts or tokens, or masks that JAX traces, before a stage that is not exchangeable.
+    """
+    selected = rollouts._replace(**{name: None for name in FIELDS - {"rewards"} - stage.needs})
+    if stage.exchangeable:
+        return selected
+    if not _is_full(rollouts.mask):
+        raise InputError(_refusal("mask", "rollouts", stage, "groups of equal size"))
+    if (of_tokens or stage.needs & set(TOKEN_FIELDS)) and not _is_full(rollouts.token_mask):
+        raise InputError(_refusal("token_mask", "tokens", stage, "rollouts of equal length"))
+    return selected._replace(mask=None)
+
+
+def _is_full(mask: Array | None) -> bool:
+    """Return True if the mask certainly excludes nothing."""
+    if mask is None:
+        return True
+    try:
+        return bool(array_namespace(mask).all(mask))
+    except TypeError:  # JAX traces it
+        return False
+
+
+def _refusal(mask: str, absent: str, stage: Stage, equal: str) -> str:
+    return (
+        f"{mask} leaves out {absent}, and {stage.name} is not declared to heed that; "
+        f"allowed: {equal}, or exchangeable=True where it is made, if it neither reads what is absent nor the order"
+    )

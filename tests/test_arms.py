@@ -35,11 +35,6 @@ def test_what_is_no_arm_is_refused_with_the_place_and_what_is_allowed(text):
     assert INVALID[text] in refusal(read, text)
 
 
-def test_whole_numbers_are_ints_however_they_are_written():
-    (_, parameters), _, _ = read("a(x=3,y=3.0,z=0.3e1,u=3.5)")
-    assert [(value, type(value)) for _, value in parameters] == [(3, int), (3, int), (3, int), (3.5, float)]
-
-
 def test_a_list_of_arms_is_parted_by_commas_outside_of_brackets():
     assert split("grpo") == ("grpo",)
     text = "grpo, f_grpo(gamma=0.5,base=maxrl),grpo+casp(alpha=0.05,candidates=4)@token_mean"
@@ -204,13 +199,6 @@ def test_the_name_of_a_method_is_that_method():
     for name in METHODS:
         assert summary(build(name)) == summary(method(name))
         np.testing.assert_array_equal(coefficients(build(name)), coefficients(method(name)))
-
-
-def test_a_name_that_is_a_method_and_an_estimator_takes_the_parameters_of_both():
-    assert build("dr_grpo(max_tokens=7)").normaliser == 7
-    changed = build("grpo(ddof=1)")
-    assert changed.aggregation == method("grpo").aggregation
-    np.testing.assert_allclose(coefficients(changed)[0], coefficients(build("grpo"))[0] * np.sqrt(3 / 4), rtol=1e-4)
 
 
 @pytest.mark.parametrize(

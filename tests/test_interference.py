@@ -81,17 +81,6 @@ def test_hard_prompts_are_those_with_the_lowest_solve_rates_wherever_they_come_f
     assert beta.hard.tolist() == [True] * 4 + [False] * 4
 
 
-def test_a_problem_is_known_by_all_that_it_is():
-    changes = {"prompts": 30, "actions": 65, "overlap": 0.2, "conflict": 0.5, "features": "random", "easy_share": 0.4}
-    changes |= {"easy_rate": 0.4, "hard_rate": 0.02, "solve_rates": "beta", "margin": 0.1, "rare_modes": 1}
-    changes |= {"distractor_share": 0.2, "reward_correct": 2.0, "reward_incorrect": -1.0}
-    problems = [interference(), *(interference(**{name: value}) for name, value in changes.items())]
-    others = ({"features": "random", "dimension": 5}, {"features": "random", "feature_seed": 1})
-    problems += [interference(**more) for more in (*others, {"rare_modes": 1, "rare_ratio": 0.1})]
-    assert len({problem.fingerprint for problem in problems}) == len(problems)
-    assert interference().fingerprint == problems[0].fingerprint
-
-
 # Where curves cross
 
 
@@ -158,17 +147,6 @@ def test_what_easy_prompts_do_to_hard_ones_has_the_opposite_sign_of_the_overlap(
     np.testing.assert_allclose(measured, first_order, rtol=0.01, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_the_kinds_together_give_the_own_and_cross_effects():
-    """Mean over prompts of what both sources do: the two records that any shared head has."""
-    result = trained("f_grpo(gamma=0.5)", seeds=4, easy_share=0.25)
-    shares = np.array([0.25, 0.75])
-    together = (result.effect.sum("source") * shares).sum("kind")
-    np.testing.assert_allclose(together[:, 1:], (result.own_effect + result.cross_effect)[:, 1:], rtol=1e-4, atol=1e-9)
-    mean = (result.pass_at_k_by_kind * shares[:, None]).sum("kind")
-    np.testing.assert_allclose(mean, result.pass_at_k, rtol=1e-5)
-
-
 # What is refused
 
 
@@ -187,16 +165,3 @@ def test_the_kinds_together_give_the_own_and_cross_effects():
 )
 def test_bad_input_is_one_line(changes, line):
     assert refusal(interference, **changes).startswith(line)
-
-
-def test_features_of_another_number_of_prompts_are_refused(tmp_path):
-    path = tmp_path / "features.txt"
-    np.savetxt(path, np.eye(3))
-    line = f"features of {str(path)!r} are 3 rows; allowed: one for each of 4 prompts"
-    assert refusal(interference, 4, features=str(path)) == line
-
-
-def test_masks_of_other_lengths_are_refused():
-    problem = interference(4)
-    wrong = problem.replaced(hard=problem.hard[:3])
-    assert refusal(wrong.__post_init__) == "hard is bool of shape (3,); allowed: bool of shape (4,)"

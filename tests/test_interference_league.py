@@ -32,12 +32,6 @@ def test_a_slower_clock_on_the_same_path_leaves_no_rest():
     assert found["rest"]["mean"] == pytest.approx(0, abs=1e-9)
 
 
-def test_another_path_at_the_same_clock_is_all_rest():
-    found = parts(REFERENCE, Curves(PASS_AT_1, on_the_path(PASS_AT_1) + 0.03, STEPS), 0.45)
-    assert found["clock"]["mean"] == pytest.approx(0, abs=1e-9)
-    assert found["rest"]["mean"] == pytest.approx(0.03)
-
-
 def test_both_parts_make_the_whole_and_errors_are_of_differences_by_seed():
     """What the seeds of both have in common makes no error."""
     common = np.array([[0.0], [0.2], [-0.2]])
@@ -48,11 +42,6 @@ def test_both_parts_make_the_whole_and_errors_are_of_differences_by_seed():
     assert found["total"]["mean"] == pytest.approx(found["clock"]["mean"] + found["rest"]["mean"], abs=1e-6)
     assert found["rest"]["mean"] == pytest.approx(0.02)
     assert found["rest"]["error"] == pytest.approx(0.01 / np.sqrt(3), rel=1e-4)
-
-
-def test_a_weight_that_is_ahead_of_all_that_the_reference_comes_to_is_not_taken_apart():
-    assert parts(REFERENCE, Curves(PASS_AT_1 + 0.4, on_the_path(PASS_AT_1), STEPS), 0.45) is None
-    assert parts(REFERENCE, REFERENCE, 0.9) is None
 
 
 # What the pairs differ in, by the closed forms
@@ -101,14 +90,6 @@ def test_a_pair_of_rollouts_has_the_same_masses_or_none_in_closed_form(first, se
 # What is kept
 
 
-def test_rejecting_estimators_are_named_with_their_base():
-    kept = json.loads(interference_league.DATA.read_text())["rivals"]
-    assert {rival["name"] for rival in kept if rival["sweep"] == "easy"} == {
-        "reject_easy(base=grpo)",
-        "reject_easy(base=maxrl)",
-    }
-
-
 def test_both_readmes_count_the_weights_that_fall_as_the_data_do():
     """A weight at the better of its best rate and its best norm; between the two kinds lies a gap of .27."""
     at_equal_mass: dict[str, float] = {}
@@ -129,13 +110,3 @@ def test_the_tables_hold_every_pair_and_weight():
     assert len(weights.splitlines()) == 2 + len(found["norm"]["weights"])
     assert "difficulty: `rloo` to `maxrl`" in pairs
     assert [line.split(":")[0] for line in shares.splitlines()] == ["norm", "rate"]
-
-
-def test_the_clock_explains_what_no_rest_is_left_of():
-    def weight(total, rest):
-        return {"total": {"mean": total}, "rest": {"mean": rest}}
-
-    assert decomposition.share_of_clock({"weights": {"one": weight(0.1, 0.0), "none": None}}) == 1
-    assert decomposition.share_of_clock({"weights": {"one": weight(0.3, 0.0), "two": weight(-0.4, -0.4)}}) == (
-        pytest.approx(1 - 0.16 / 0.25)
-    )

@@ -9,14 +9,12 @@ import math
 
 import jax
 import jax.numpy as jnp
-import naive_linear
 import naive_simulator
 import numpy as np
 import pytest
-from problem_contract import KINDS, ROWS, Bench, key_of, run_of, settings_of
+from problem_contract import KINDS, ROWS, Bench, key_of
 from refusals import refusal
 
-from simlab import cli
 from simlab.errors import InputError
 from simlab.problems import LinearSoftmax, linear_softmax
 from simlab.simulator.head_metrics import residual_metrics, svd_each
@@ -54,30 +52,10 @@ def test_prompts_start_at_their_solve_rates_with_their_modes_answers(answers, sh
     np.testing.assert_allclose(cosines, np.where(same, 1, shared**2 / (1 + shared**2)), rtol=1e-12)
 
 
-def test_a_problem_is_known_by_all_that_it_is():
-    changes = {"prompts": 30, "actions": 63, "success_modes": 2, "failure_modes": 7, "shared": 0.5, "easy_share": 0.4}
-    changes |= {"easy_rate": 0.7, "hard_rate": 0.1, "answers": "own", "wrong_answers": 3, "stray": 0.2}
-    changes |= {"reward_correct": 2.0, "reward_incorrect": -1.0}
-    places = [linear_softmax(), *(linear_softmax(**{name: value}) for name, value in changes.items())]
-    assert len({place.fingerprint for place in places}) == len(places)
-    assert linear_softmax().fingerprint == places[0].fingerprint
-
-
 # Records
 
 OWN = ROWS["linear_softmax"]
 OF_OFF_POLICY = {metric.name for metric in OWN.problem.metrics if metric.off_policy}
-
-
-@pytest.mark.slow
-def test_directions_are_compared_with_those_of_the_record_before():
-    name = "remembers batches, sequence ratios"
-    heads = run_of("linear_softmax", name, "dense").parameters - OWN.problem.listed().weights
-    found = run(OWN.problem, [settings_of(OWN, KINDS[name])], [3], np.array([1, 7, 10]))
-    vectors = [naive_linear.leading_vectors(heads[step - 1])[0] for step in (1, 7, 10)]
-    wanted = [naive_linear.absolute_cosine(*pair) for pair in itertools.pairwise(vectors)]
-    np.testing.assert_allclose(found["direction_alignment"][0, 2:], wanted, rtol=0, atol=1e-9)
-    assert np.isnan(found["direction_alignment"][0, :2]).all()
 
 
 # Limits
@@ -207,13 +185,6 @@ def test_measures_of_rank_and_alignment_on_cases_known_by_hand():
     assert math.isnan(alignment(np.zeros(3), np.ones(3)))
 
 
-def test_pairs_count_rollouts_and_no_rollout_with_itself():
-    vectors = np.array([[3.0, 0.0], [0.0, 0.5], [0.0, 0.0]])
-    assert float(mean_pairwise_cosine(vectors, np.array([2.0, 1.0, 5.0]))) == pytest.approx(1 / 3)
-    assert float(mean_pairwise_cosine(vectors, np.array([1.0, 1.0, 0.0]))) == pytest.approx(0, abs=1e-15)
-    assert math.isnan(mean_pairwise_cosine(vectors, np.array([1.0, 0.0, 4.0])))
-
-
 def test_one_mode_of_successes_is_correlated_and_many_failures_are_not():
     """Features along orthonormal modes beside u_1: successes of one mode have rho = 1, one failure of each of six 0."""
     features = np.hstack([np.ones((8, 1)), np.eye(7)[[0, 0, 1, 2, 3, 4, 5, 6]]])
@@ -283,31 +254,6 @@ def equations(jaxpr, name: str):
 
 # Sweeps
 
-OPTIONS = (
-    "--problem", "linear_softmax", "--param", "prompts=6", "--param", "actions=12", "--param", "prompts_per_step=2",
-    "--param", "failure_modes=1,3", "--param", "answers=own", "--param", "wrong_answers=2", "--estimator", "asym_grpo",
-    "--param", "delta=0.5", "--group-size", "4", "--seeds", "2", "--steps", "4", "--record-every", "4",
-)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_the_command_sweeps_the_diversity_of_failures(tmp_path, capsys):
-    """Heads of two sizes in one result, whose smaller ones have fewer singular values."""
-    out = tmp_path / "linear.nc"
-    assert cli.main(["sweep", *OPTIONS, "--out", str(out)]) == 0
-    assert "storage dense for G = 4" in capsys.readouterr().out
-    dataset = read(out)
-    assert dataset.sizes == {
-        "estimator": 1, "group_size": 1, "failure_modes": 2, "seed": 2, "step": 2, "k": 4, "rank": 5, "bin": 10,
-        "singular": 8,
-    }  # fmt: skip
-    described = {metric.name: metric.description for metric in linear_softmax().metrics}
-    assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == described
-    there = dataset.singular_values.isel(step=-1).notnull().sum("singular")
-    assert (there.sel(failure_modes=1) == 3).all()
-    assert (there.sel(failure_modes=3) == 5).all()
-    np.testing.assert_allclose(dataset.q_pos.isel(step=0), 0.5, rtol=1e-6)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", "lumped"])
@@ -363,10 +309,3 @@ def test_arrays_that_are_no_such_problem_are_refused(arrays, message):
     with pytest.raises((InputError, TypeError)) as error:
         LinearSoftmax(*arrays)
     assert isinstance(error.value, TypeError) or message in str(error.value)
-
-
-@pytest.mark.slow
-def test_at_the_start_every_correct_action_is_at_its_start_to_the_last_bit():
-    rows = run(linear_softmax(), [Settings("grpo")] * 2, [0, 1], np.array([1]))
-    assert (rows["share_correct_kept"][:, 0] == 1).all()
-    assert (rows["retained_mass"][:, 0] == 1).all()

@@ -8,7 +8,7 @@ from contract import CHECKS
 import simlab
 from simlab import Rollouts, chain
 from simlab.errors import InputError
-from simlab.estimators import REGISTRY, Estimator, center, stateless
+from simlab.estimators import Estimator, center, stateless
 from simlab.estimators.likelihood import LOGP
 from simlab.methods import Method
 from simlab.problems import anchored, prompt_bank, tree

@@ -42,18 +42,6 @@ def test_anchored_arguments_say_which_actions_are_which():
     assert (place.reward_correct, place.reward_incorrect) == (3, -2)
 
 
-def test_custom_takes_lists():
-    place = custom([0.5, -1.0, 2.0, 0.0], [2, 0], [2], reward_correct=2.0, reward_incorrect=-0.5)
-    assert place.logits.tolist() == [0.5, -1.0, 2.0, 0.0]
-    assert place.correct.tolist() == [True, False, True, False]
-    assert place.target.tolist() == [False, False, True, False]
-    assert (place.reward_correct, place.reward_incorrect) == (2.0, -0.5)
-
-
-def test_the_target_is_by_default_the_least_likely_correct_action():
-    assert custom([-3.0, 0.5, 2.0, -1.0], [1, 2, 3]).target.tolist() == [False, False, False, True]
-
-
 @pytest.mark.parametrize("suffix", ["npy", "txt"])
 def test_custom_reads_files(tmp_path, suffix):
     """A .npy file, or text of numbers separated by blanks or lines, equals the lists that it holds."""

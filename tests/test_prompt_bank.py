@@ -15,7 +15,6 @@ import pytest
 import xarray as xr
 from problem_contract import ADAM, KINDS, ROWS, Bench, Kind, key_of
 from refusals import refusal
-from sweep_cases import asked
 
 from simlab.arms import parse
 from simlab.errors import InputError
@@ -56,12 +55,6 @@ def test_the_solve_rates_of_a_beta_are_its_quantiles():
     np.testing.assert_allclose(beta_rates(5, 3.0, 1.0), ((np.arange(5) + 0.5) / 5) ** (1 / 3), rtol=1e-12)
 
 
-def test_a_mixture_has_the_share_of_either_beta():
-    mixed = prompt_bank(prompts=10, beta_a=1.0, beta_b=9.0, second_a=30.0, second_b=2.0, second_share=0.3).solve_rates
-    expected = np.sort([*beta_rates(7, 1.0, 9.0), *beta_rates(3, 30.0, 2.0)])
-    np.testing.assert_allclose(mixed, expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("suffix", ["npy", "txt"])
 def test_measured_solve_rates_come_from_a_file(tmp_path, suffix):
     measured, path = np.array([0.5, 0.0, 1.0, 0.25]), tmp_path / f"rates.{suffix}"
@@ -72,16 +65,6 @@ def test_measured_solve_rates_come_from_a_file(tmp_path, suffix):
         prompt_bank(prompts=2, solve_rates=str(path), margin=0.125).solve_rates, [0.125, 0.5], rtol=1e-12
     )
 
-
-def test_a_bank_is_known_by_all_that_it_is():
-    base = {"solve_rates": [0.25, 0.5], "actions": 6}
-    banks = [prompt_bank(**base), *(prompt_bank(**base | {name: value}) for name, value in CHANGES.items())]
-    assert len({bank.fingerprint for bank in banks}) == len(banks)
-    assert prompt_bank(**base).fingerprint == banks[0].fingerprint
-
-
-CHANGES = {"solve_rates": [0.5, 0.25], "actions": 7, "modes": 3, "rare_modes": 2, "rare_ratio": 0.5}
-CHANGES |= {"reward_correct": 2.0, "reward_incorrect": -1.0}
 
 # Which prompts a step draws, and which it moves
 
@@ -171,13 +154,6 @@ def test_pass_at_k_of_the_bank_is_exact_up_to_a_million_samples(dtype, tolerance
     np.testing.assert_allclose(row["solve_rate_histogram"], [0.8, *[0] * 8, 0.2], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("weights", "size"), [([1, 1, 1, 1], 4), ([3, 0, 0, 0], 1), ([0, 0], 0), ([3e-30, 1e-30], 1.6), ([1e30, 1e30], 2)]
-)
-def test_the_effective_size_is_kishs(weights, size):
-    assert float(effective_size(jnp.array(weights, jnp.float32))) == pytest.approx(size, rel=1e-6)
-
-
 @pytest.mark.parametrize("group_size", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_groups_that_teach_nothing_leave_the_bank_as_it_is(group_size):
     """All wrong, all right, or a single rollout: GRPO has nothing to learn from, and nothing is NaN."""
@@ -251,31 +227,6 @@ def test_curves_that_cannot_be_fitted_are_refused(k, curve, message):
 
 
 # Sweeps
-
-
-@pytest.mark.slow
-def test_a_sweep_of_banks_is_labelled_and_each_cell_is_the_simulation_of_its_settings(tmp_path):
-    options = (
-        "--problem", "prompt_bank", "--param", "prompts=6", "--param", "actions=8", "--param", "prompts_per_step=2",
-        "--estimator", "ha_dw", "--group-size", "4", "--learning-rate", "0.1,0.2", "--seeds", "2", "--steps", "4",
-        "--record-every", "4", "--pass-at-k", "1,1048576",
-    )  # fmt: skip
-    run(asked(*options), tmp_path / "bank.nc")
-    dataset = read(tmp_path / "bank.nc")
-    assert dataset.sizes == {
-        "estimator": 1, "group_size": 1, "learning_rate": 2,
-        "seed": 2, "step": 2, "k": 2, "rank": 5, "bin": 10, "decade": 4,
-    }  # fmt: skip
-    np.testing.assert_allclose(dataset.bin, np.arange(0.05, 1, 0.1))
-    described = {metric.name: metric.description for metric in prompt_bank().metrics}
-    assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == described
-    alone = simulate(
-        prompt_bank(prompts=6, actions=8), "ha_dw+ppo_clip@token_mean", group_size=4, prompts_per_step=2,
-        optimizer_parameters={"learning_rate": 0.2}, pass_at_k=(1, 2**20), top_n=5, seeds=2, steps=4, record_every=4,
-    )  # fmt: skip
-    within = dataset.sel(estimator="ha_dw", group_size=4, learning_rate=0.2)
-    for name in alone.data_vars:
-        np.testing.assert_array_equal(within[name].values, alone[name].values, name)
 
 
 # What is refused

@@ -142,18 +142,6 @@ def test_the_correct_mass_can_grow_while_the_missed_correct_action_shrinks():
     assert group.call(correct_mass_change, (1, -1)) > 0 > group.call(unsampled_correct_mass_change, (1, -1))
 
 
-def test_a_balanced_group_leaves_unsampled_logits_exactly_where_they_are():
-    group = Group([Fraction(1, 4), Fraction(1, 4), Fraction(3, 8), Fraction(1, 8)], {0, 2}, {0, 1}, 2)
-    assert np.array_equal(group.call(logit_update, (1, -1))[2:], np.zeros(2))
-
-
-def test_failures_without_a_reward_move_nothing():
-    group = Group(POLICIES[2], {0}, {1, 2}, 3)
-    assert np.array_equal(group.call(logit_update, (1, 0)), np.zeros(4))
-    assert group.call(correct_mass_change, (1, 0)) == 0
-    assert group.call(unsampled_correct_mass_change, (1, 0)) == 0
-
-
 VALID = {
     "policy": np.array([0.5, 0.25, 0.25]),
     "correct": np.array([True, True, False]),

@@ -170,16 +170,6 @@ def test_the_step_on_the_logits_is_the_gradient_of_the_ratio_form(
     assert {bool(x) for x in (gated & (advantages > 0)).flat} == {bool(x) for x in (gated & top).flat} == {False, True}
 
 
-def test_on_policy_a_success_moves_to_the_smoothed_target() -> None:
-    """``[casp:eq-4]``: A ((1 - alpha) e_y + (alpha / N) sum_n e_n - pi)."""
-    policy = tabular(0.0)
-    rows = casp(alpha=0.3, candidates=3, quantile=0.0).coefficient(*policy.batch)
-    target = 0.7 * one_hot(policy.actions) + 0.1 * sum(one_hot(policy.candidates[..., n]) for n in range(3))
-    step = policy.batch.advantages[..., None] * (target - np.asarray(jax.nn.softmax(policy.logits, axis=-1)))
-    success = np.broadcast_to(policy.batch.advantages > 0, policy.actions.shape)
-    np.testing.assert_allclose(by_logits(rows, policy, 3)[success], step[success], rtol=1e-10, atol=1e-14)
-
-
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -207,27 +197,6 @@ def lone(advantage: float, logp: float, topn: list[float]) -> Batch:
 def test_a_response_of_one_token_exceeds_no_quantile_above_0(q: float, expected: list[float]) -> None:
     rows = casp(alpha=0.1, candidates=1, quantile=q).coefficient(*lone(2.0, 0.3, [0.5]))
     np.testing.assert_allclose(rows, [[[expected]]], rtol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [("uniform", [1.4, 0.2, 0.2, 0.2]), ("proportional", [1.4, 0.6 * 4 / 7, 0.6 * 2 / 7, 0.6 * 1 / 7])],
-)
-@pytest.mark.parametrize("sampled", [0.4, 0.05])
-def test_shares_by_hand(weights: str, expected: list[float], sampled: float) -> None:
-    """A = 2, alpha = .3, candidates of .4, .2 and .1: the same whether the sampled token is among them or not."""
-    method = casp(alpha=0.3, quantile=0.0, weights=weights)
-    np.testing.assert_allclose(
-        method.coefficient(*lone(2.0, sampled, [0.4, 0.2, 0.1])), [[[expected]]], rtol=1e-14, atol=0
-    )
-
-
-@pytest.mark.parametrize("weights", ["uniform", "proportional"])
-def test_of_more_candidates_it_takes_the_first(weights: str) -> None:
-    method, batch = casp(alpha=0.3, candidates=2, quantile=0.0, weights=weights), ragged()
-    fewer = batch._replace(rollouts=batch.rollouts._replace(topn_logp=batch.rollouts.topn_logp[..., :2]))
-    assert (method.candidates, method.coefficient(*batch).shape) == (2, (3, 4, 6, 3))
-    np.testing.assert_array_equal(method.coefficient(*batch), method.coefficient(*fewer))
 
 
 def test_too_few_candidates_and_none_are_refused() -> None:

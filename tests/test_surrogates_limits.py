@@ -80,16 +80,6 @@ def test_an_advantage_of_0_moves_nothing(name: str) -> None:
     np.testing.assert_array_equal(surrogate(name).coefficient(*batch)[PRESENT], 0)
 
 
-def test_mirror_descent_pulls_groups_of_equal_rewards_back() -> None:
-    batch = ragged()
-    batch = batch._replace(advantages=0 * batch.advantages)
-    found = np.asarray(surrogate("mirror_descent", tau=0.5).coefficient(*batch))
-    for rows, ratios, tokens in zip(found, batch.ratio, PRESENT, strict=True):
-        for row, ratio, exist in zip(rows, ratios, tokens, strict=True):
-            pull = -0.5 * math.log(math.prod(ratio[exist]))
-            np.testing.assert_allclose(row[exist], pull, rtol=1e-12, atol=1e-15)
-
-
 # The ends of parameters
 
 
@@ -106,23 +96,6 @@ def test_the_end_of_a_parameter_is_another_surrogate(
     name: str, parameters: dict[str, float], other: str, tolerance: float
 ) -> None:
     np.testing.assert_allclose(of(name, ragged(), **parameters), of(other, ragged()), rtol=tolerance, atol=0)
-
-
-def test_vespo_at_its_end_is_the_importance_weight_of_the_sequence() -> None:
-    actual = of("vespo", ragged(), k_pos=1.0, k_neg=1.0, lambda_pos=1e-12, lambda_neg=1e-12)
-    ratio = np.where(PRESENT, ragged().ratio, 1.0)
-    expected = at_tokens(np.prod(ratio, axis=-1, keepdims=True) * np.ones_like(ratio) * ragged().advantages)
-    np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=0)
-
-
-def test_aspo_turns_the_clip_round_for_successes_alone() -> None:
-    """Below its cap a failure is PPO's, and a success that is not clipped weighs 1 / ratio for ratio."""
-    ratio = at_tokens(ragged().ratio)
-    success = at_tokens(ragged().advantages * np.ones_like(ragged().ratio)) > 0
-    clip, turned = of("ppo_clip", ragged()), of("aspo", ragged(), cap=1e9)
-    np.testing.assert_array_equal(turned[~success], clip[~success])
-    np.testing.assert_allclose(turned[success] * ratio[success] ** 2, clip[success], rtol=1e-14, atol=0)
-    assert (np.abs(of("aspo", ragged())) <= 3 * np.abs(of("reinforce", ragged()))).all()
 
 
 @pytest.mark.parametrize("bound", [1.5, 8.0])
@@ -162,16 +135,6 @@ def test_a_sequence_of_one_token_has_the_clip_of_tokens(
     assert 0 < np.sum(expected == 0) < expected.size
 
 
-def test_topr_of_one_token_is_reinforce_for_successes_and_a_one_sided_cispo_for_failures() -> None:
-    batch = of_single_tokens()
-    expected = np.where(
-        batch.advantages > 0,
-        reinforce().coefficient(*batch),
-        cispo(eps_low=1.0, eps_high=0.0).coefficient(*batch),
-    )
-    np.testing.assert_allclose(surrogate("topr").coefficient(*batch), expected, rtol=1e-12, atol=0)
-
-
 # What holds of any ratio and advantage
 
 
@@ -203,12 +166,3 @@ def test_forking_tokens_are_that_share_of_all_and_those_that_tie_with_the_last(s
     last = np.sort(entropy)[::-1][wanted - 1] if wanted else math.inf
     np.testing.assert_array_equal(kept, entropy >= last)
     assert kept.sum() >= wanted
-
-
-def test_of_distinct_entropies_exactly_the_share_is_kept() -> None:
-    shape = (2, 5, 10)
-    entropy = np.random.default_rng(0).permutation(100).reshape(shape) / 64
-    rollouts = Rollouts(np.zeros(shape[:2]), entropy=entropy)
-    for share in (0.01, 0.2, 0.205, 0.8):
-        assert is_forking(rollouts, share).sum() == math.ceil(100 * share)
-    assert set(entropy[is_forking(rollouts, 0.2)] * 64) == set(range(80, 100))

@@ -15,7 +15,6 @@ from token_batches import (
     at_tokens,
     check_equals,
     check_padding_is_irrelevant,
-    on_policy,
     ragged,
     slopes,
     tokens_of,
@@ -113,13 +112,6 @@ def test_entropy_bonus_ascends_the_entropy(sampled_by: np.ndarray) -> None:
     """In expectation exactly, off policy too: the ratio corrects for who sampled, and a baseline adds nothing."""
     expected = 0.3 * jax.grad(entropy_of)(jnp.asarray(LOGITS))
     np.testing.assert_allclose(expected_step(entropy_bonus(0.3), LOGITS, sampled_by), expected, rtol=1e-10, atol=1e-15)
-
-
-def test_without_a_gap_k2_and_k3_do_nothing() -> None:
-    batch = on_policy(ragged())
-    record = batch.rollouts._replace(ref_logp=batch.rollouts.old_logp)
-    for form in ("k2", "k3"):
-        np.testing.assert_array_equal(at_tokens(kl_penalty(1.0, form).coefficient(*batch[:2], record)), 0)
 
 
 # Sums

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from token_batches import at_tokens, converted, ragged, tokens_of
+from token_batches import at_tokens, converted, ragged
 
 from figures.shared.off_policy_moments import check_method
 from simlab import Rollouts
@@ -82,14 +82,6 @@ def test_the_bound_follows_the_entropy_as_the_loop_does(
         np.testing.assert_allclose(widths(chosen, of_entropies(*entropies)), kept, atol=1 / 1024)
 
 
-def test_the_entropy_is_the_mean_over_the_tokens_that_exist() -> None:
-    batch = ragged().rollouts
-    mean = math.fsum(token.entropy for token in tokens_of(ragged())) / len(tokens_of(ragged()))
-    for target, moved in ((mean - 1e-9, -1), (mean + 1e-9, 1)):
-        chosen = entropy_target_clip(target, 0.0625, narrowest=-0.25, widest=0.25)
-        assert float(chosen.follow(batch, chosen.init()).by) == 0.0625 * moved
-
-
 def test_it_is_clip_higher_at_its_start_without_a_step_and_while_entropy_stays() -> None:
     batches = of_entropies([1.0, 2.0], [1.0, 0.5], [3.0, 3.0])
     assert widths(entropy_target_clip(step=0.0), batches) == widths(clip_higher(), batches)
@@ -123,21 +115,6 @@ def test_a_surrogate_without_a_schedule_stays_as_it_is() -> None:
         assert chosen.at(chosen.follow(ragged().rollouts, ())) is chosen
     grpo = method("grpo")
     assert grpo.at(()) is grpo
-
-
-def test_a_sum_changes_with_its_parts() -> None:
-    ratio, advantages, rollouts = ragged()
-    parts = casp(0.3, 2, 0.5, warm_up=1), entropy_target_clip(9.0, 0.2, widest=1.0), kl_penalty(0.1)
-    both = add(*parts)
-    assert both.needs == {"old_logp", "entropy", "topn_logp", "ref_logp"}
-    state, own = both.init(), [part.init() for part in parts]
-    for _ in range(3):
-        state = both.follow(rollouts, state)
-        own = [part.follow(rollouts, one) for part, one in zip(parts, own, strict=True)]
-        alone = [part.at(one).coefficient(ratio, advantages, rollouts) for part, one in zip(parts, own, strict=True)]
-        expected = at_tokens(alone[0])
-        expected[:, 0] += at_tokens(alone[1]) + at_tokens(alone[2])
-        np.testing.assert_allclose(at_tokens(both.at(state).coefficient(ratio, advantages, rollouts)), expected)
 
 
 def test_a_batch_of_no_token_counts_as_entropy_0() -> None:

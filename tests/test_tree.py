@@ -11,11 +11,10 @@ import jax.numpy as jnp
 import naive_tree
 import numpy as np
 import pytest
-from problem_contract import CASP, KINDS, ROWS, Bench, Kind, key_of, naive_of, run_of
+from problem_contract import CASP, KINDS, ROWS, Bench, Kind, naive_of
 from refusals import refusal
 from sweep_cases import asked
 
-from simlab import cli
 from simlab.errors import InputError
 from simlab.problems import Tree, custom, tree
 from simlab.problems.tree_paths import leaf_of, path_sums, paths, word
@@ -65,20 +64,9 @@ def test_an_anchor_starts_ahead_and_the_least_likely_mode_is_the_target():
     np.testing.assert_array_equal(other.logits, logits)
 
 
-def test_a_tree_is_known_by_all_that_it_is():
-    base = {"depth": 2, "branching": 3, "rewarded": "AB CA"}
-    changes = [{}, {"rewarded": "AB CB"}, {"target": "AB"}, {"anchor_logit": 1.0}, {"reward_incorrect": -1.0}]
-    assert len({tree(**base | change).fingerprint for change in changes}) == len(changes)
-
-
 # A sequence and its tokens
 
 OWN = ROWS["tree"]
-
-
-def test_entropies_of_the_levels_add_up_to_that_of_the_leaf():
-    rows = run_of("tree", "candidates, regularised", "dense").rows
-    np.testing.assert_allclose(rows["level_entropy"].sum(axis=1), rows["entropy"], rtol=1e-12)
 
 
 def slopes(function, logits, width=1e-6):
@@ -169,15 +157,6 @@ def test_sums_that_are_no_more_than_rounding_are_exactly_zero_segment_by_segment
         np.testing.assert_allclose(sums[-1], 0.25, rtol=1e-5)
 
 
-def test_sums_of_segments_are_those_of_each_alone():
-    random = np.random.default_rng(1)
-    values, segments = random.normal(size=200), random.integers(0, 9, 200)
-    with jax.enable_x64(True):
-        sums = of_segments(jnp.asarray(values), jnp.asarray(segments), 12)
-        alone = [math.fsum(values[segments == place]) for place in range(9)]
-    np.testing.assert_allclose(sums, [*alone, 0, 0, 0], rtol=1e-13)
-
-
 def test_a_group_of_equal_rewards_moves_nothing_and_another_only_the_nodes_it_passes():
     """Bit by bit; where the weights of a node sum to 0, as at the root, nor does an action move that was not drawn."""
     kind = Kind({"group_size": 3})
@@ -190,48 +169,7 @@ def test_a_group_of_equal_rewards_moves_nothing_and_another_only_the_nodes_it_pa
     assert moved[0].tolist() == [True, True, False]
 
 
-@pytest.mark.slow
-def test_a_large_tree_runs():
-    """2^17 leaves, of which every 1000th is rewarded: the first 64 of them are recorded one by one."""
-    large = tree(17, 2, rewarded=np.arange(0.0, 2**17, 1000))
-    result = simulate(large, "grpo", group_size=16, seeds=1, steps=2, record_every=1)
-    assert result.sizes["mode"] == 64
-    np.testing.assert_allclose(result.level_entropy.sum("level"), result.entropy, rtol=1e-5)
-    np.testing.assert_allclose(result.q_pos[0, 0], 132 / 2**17, rtol=1e-4)
-
-
 # Sweeps
-
-OPTIONS = (
-    "--problem", "tree", "--surrogate", "casp", "--param", "quantile=0", "--param", "rewarded=AB CA",
-    "--param", "depth=2", "--param", "branching=3", "--param", "aggregation=constant", "--group-size", "4",
-    "--estimator", "grpo", "--learning-rate", "0.1,0.2", "--seeds", "3", "--steps", "4", "--record-every", "2",
-    "--pass-at-k", "1", "--top-n", "4",
-)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_the_command_sweeps_a_tree_and_labels_what_it_records(tmp_path, capsys):
-    out = tmp_path / "tree.nc"
-    assert cli.main(["sweep", *OPTIONS, "--out", str(out)]) == 0
-    assert "storage dense for G = 4" in capsys.readouterr().out
-    dataset = read(out)
-    assert dataset.sizes == {
-        "estimator": 1, "group_size": 1, "learning_rate": 2, "seed": 3, "step": 3,
-        "k": 1, "rank": 4, "mode": 2, "level": 2, "percent": 5,
-    }  # fmt: skip
-    described = {metric.name: metric.description for metric in tree().metrics}
-    assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == described
-    assert dataset.mode.values.tolist() == ["AB", "CA"]
-    np.testing.assert_allclose(dataset.mode_probability.sum("mode"), dataset.q_pos, rtol=1e-5)
-    assert dataset.rank_logp.isel(rank=3).isnull().all()
-    chosen = {"group_size": 4, "optimizer_parameters": {"learning_rate": 0.2}, "pass_at_k": (1,), "top_n": 4}
-    own = tree(2, 3, rewarded="AB CA")
-    alone = simulate(own, "grpo+casp(quantile=0)@constant", seeds=3, steps=4, record_every=2, **chosen)
-    within = dataset.sel(estimator="grpo", group_size=4, learning_rate=0.2)
-    assert {*within.data_vars} == {*alone.data_vars}
-    for name in alone.data_vars:
-        np.testing.assert_array_equal(within[name].values, alone[name].values, name)
 
 
 def test_trees_of_different_depths_are_not_one_sweep(tmp_path):
@@ -270,9 +208,3 @@ def test_arrays_that_are_no_tree_are_refused(shapes):
     with pytest.raises((InputError, TypeError)) as error:
         Tree(logits, correct, target)
     assert isinstance(error.value, TypeError) or "allowed: ((B^T - 1) / (B - 1), B) logits" in str(error.value)
-
-
-def test_an_update_rule_of_single_policies_is_refused():
-    assert "update_rule = 'theorem' on a tree; allowed: simulator" in refusal(
-        simulate, tree(), "grpo", steps=1, update_rule="theorem"
-    )

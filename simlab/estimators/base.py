@@ -12,8 +12,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice
-from simlab.rollouts import FIELDS, Array, Rollouts, tokens_of
-from simlab.shown import shown
+from simlab.rollouts import FIELDS, Array, Rollouts, select_fields, tokens_of
 
 Advantages = Shaped[Array, "P G"] | Shaped[Array, "P G T"]
 State = Any
@@ -114,7 +113,7 @@ class Estimator:
         xp = array_namespace(rollouts.rewards)
         advantages, following = rollouts.rewards, []
         for link, memory in zip(self.links, state, strict=True):
-            visible = shown(link, rollouts, of_tokens=advantages.ndim == 3)
+            visible = select_fields(link, rollouts, of_tokens=advantages.ndim == 3)
             advantages, remembered = link.update(advantages, visible, memory)
             _check_advantages(link.name, advantages, rollouts)
             following.append(remembered)

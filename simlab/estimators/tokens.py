@@ -13,7 +13,7 @@ SCOPES = ("group", "batch")
 
 
 def of_tokens(advantages: Array) -> Array:
-    """Advantages as (P, G, 1), or (P, G, T) if they are so already."""
+    """Give advantages an axis of tokens: (P, G, 1), or (P, G, T) if they have one already."""
     return advantages if advantages.ndim == 3 else advantages[..., None]
 
 
@@ -106,7 +106,7 @@ def _least(sizes: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
 
 
 def _unless_rounding(variance: Array, square: Array) -> Array:
-    """The variance, or infinity where it is no more than the rounding of equal values made of numbers that large."""
+    """Return the variance, or infinity where it is no larger than the rounding of equal values of that size."""
     xp = array_namespace(variance)
     rounding = (8 * xp.finfo(variance.dtype).eps) ** 2 * square
     return xp.where(variance > rounding, variance, xp.full_like(variance, float("inf")))

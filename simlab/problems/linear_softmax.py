@@ -129,7 +129,7 @@ class LinearSoftmax(Problem):
         return size
 
     def step_numbers(self, batch: int) -> tuple[int, int]:
-        """The head and the logits of a batch, which come from products, as the gradient goes back by as many."""
+        """Count the head and the logits of a batch, and the products that make these and take the gradient back."""
         head = self.actions * self.weights.shape[1]
         return head + batch * self.actions, 2 * batch * head
 
@@ -142,7 +142,7 @@ class LinearSoftmax(Problem):
     def next_history(
         self, history: HeadHistory, prompts: Int[Array, " P"], gradients: Float[Array, "P A"], parameters: Any
     ) -> HeadHistory:
-        """A batch's gradients, and where its step started."""
+        """Remember the gradients of a batch, and the weights from which its step started."""
         return HeadHistory(
             gradients=gradients.T,
             gradient=self.pullback(gradients / len(gradients), parameters, prompts),

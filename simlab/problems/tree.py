@@ -129,7 +129,7 @@ class Tree(Problem):
         return {"mode": self.mode_words, "level": range(self.depth), "percent": TOP_PERCENT}
 
     def check(self, settings: "Settings") -> None:
-        """Refuse what a tree has no meaning for."""
+        """Raise ``InputError`` for an update rule that only single policies have."""
         if settings.update_rule != "simulator":
             raise InputError(f"update_rule = {settings.update_rule!r} on a tree; allowed: simulator")
 

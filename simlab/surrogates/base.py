@@ -8,8 +8,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, needed
-from simlab.shown import shown
+from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, needed, select_fields
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
 
@@ -78,7 +77,7 @@ class Surrogate:
         """
         if self.schedule is None:
             return state
-        return self.schedule.follow(shown(self, rollouts, of_tokens=True), state)
+        return self.schedule.follow(select_fields(self, rollouts, of_tokens=True), state)
 
     def at(self, state: State) -> "Surrogate":
         """Surrogate for a batch, from the memory after that batch."""
@@ -91,7 +90,7 @@ class Surrogate:
             InputError: for absent rollouts or tokens before a surrogate that is not exchangeable, and for anything but
                 a coefficient of each token, and of each of its candidates.
         """
-        coefficients = self.coefficient(ratio, advantages, shown(self, rollouts, of_tokens=True))
+        coefficients = self.coefficient(ratio, advantages, select_fields(self, rollouts, of_tokens=True))
         self._check(coefficients, ratio)
         return coefficients
 

@@ -13,7 +13,7 @@ from simlab.surrogates.clip import product
 
 
 def sequence_log_ratio(ratio: Array, rollouts: Rollouts) -> Array:
-    """log(pi / sampler) of each whole rollout at each of its tokens, (P, G, T): the sum of those of its tokens."""
+    """Sum log(pi / sampler) over the tokens of each rollout, and give the sum to each of its tokens, (P, G, T)."""
     return array_namespace(ratio).ones_like(ratio) * sequence_sum(log_ratio(ratio), rollouts)[..., None]
 
 

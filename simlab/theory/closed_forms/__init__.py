@@ -54,7 +54,7 @@ def closed_form(
 
 
 def _group(rates: Float[np.ndarray, "..."], group_size: float) -> Group:
-    """The groups to take masses of, checked; a rate of a finite group becomes exactly s / G."""
+    """Check rates and make the groups that have them; a rate of a finite group becomes exactly s / G."""
     if group_size != math.inf:
         check_range("group_size", group_size, 1)
     inside = (rates >= 0) & (rates <= 1)
