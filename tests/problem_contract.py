@@ -214,18 +214,8 @@ KINDS = {
         {"surrogate": "clip_cov", "surrogate_parameters": SOME, "epochs": 2}
         | {"optimizer_parameters": {"learning_rate": 1.5}}
     ),
-    "noise, reads log-probabilities": Kind(
-        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "epochs": 2}
-        | {"estimator": "cw_grpo", "rewards": (1.0, -1.0), "temperature": 1.3},
-        aggregation="constant",
-    ),
     "pulled back where covariances are large": Kind(
         ADAM | {"surrogate": "kl_cov", "surrogate_parameters": {"share": 0.25, "penalty": 0.5}, "epochs": 2}
-    ),
-    "candidates": Kind(
-        {"estimator": "dr_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "epochs": 2},
-        prompts=3,
-        aggregation="constant",
     ),
     "candidates, regularised": Kind(
         ADAM
@@ -273,20 +263,10 @@ KINDS = {
         {"surrogate": "entropy_target_clip", "epochs": 3, "optimizer_parameters": {"learning_rate": 2.0}}
         | {"surrogate_parameters": {"step": 0.1, "narrowest": -0.04, "widest": 0.4, "eps_high": 0.05}}
     ),
-    "bound by entropy, to a target": Kind(
-        ADAM
-        | {"surrogate": "entropy_target_clip", "epochs": 2, "minibatches": 2}
-        | {"surrogate_parameters": {"target": 5.0, "step": 0.04, "eps_high": 0.01}}
-    ),
     "unlikely tokens first": Kind(
         {"isolation": 0.3, "estimator": "advantage_reweighting", "estimator_parameters": {"alpha": 0.6}}
         | {"optimizer_parameters": {"learning_rate": 1.5}},
         prompts=3,
-    ),
-    "unlikely tokens first, in minibatches": Kind(
-        ADAM
-        | {"isolation": 0.3, "surrogate": "ppo_clip", "surrogate_parameters": TIGHT, "epochs": 2, "minibatches": 2}
-        | {"lag": 1, "correction": "ratio"}
     ),
     "weighed by entropy": Kind(
         {"estimator": "aem", "estimator_parameters": {"strength": 2.0, "least_spread": 0.01}}, prompts=3
