@@ -56,15 +56,6 @@ def test_the_cosine_of_an_easy_and_a_hard_prompt_is_the_overlap(overlap):
     np.testing.assert_allclose(problem.kernel, wanted, atol=1e-12)
 
 
-def test_random_features_have_length_1_and_a_low_rank_and_cosines_of_the_standard_deviation_stated():
-    problem = interference(400, 1000, overlap=0.0, features="random", dimension=16, feature_seed=3)
-    cosines = problem.kernel[np.triu_indices(400, 1)]
-    np.testing.assert_allclose(np.diag(problem.kernel), 1)
-    assert np.linalg.matrix_rank(problem.kernel) == 16
-    assert abs(cosines.mean()) < 0.01
-    assert cosines.std() == pytest.approx(0.25, rel=0.02)
-
-
 @pytest.mark.parametrize("suffix", [".npy", ".txt"])
 def test_features_from_a_file_are_taken_as_they_are(tmp_path, suffix):
     rows, path = np.random.default_rng(0).normal(size=(4, 3)), tmp_path / f"features{suffix}"

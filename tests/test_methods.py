@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -125,13 +124,6 @@ def test_a_method_equals_its_loops(name: str) -> None:
         np.testing.assert_allclose(at_tokens(actual), expected, rtol=tolerance, atol=tolerance / 100)
 
 
-@pytest.mark.parametrize("scale", [0.5, 3])
-def test_dr_grpo_divides_by_its_tokens(scale: float) -> None:
-    shorter, longer = (coefficients(method("dr_grpo", max_tokens=n), ragged()) for n in (LONGEST, scale * LONGEST))
-    np.testing.assert_allclose(shorter, scale * longer, rtol=1e-14, atol=0)
-    np.testing.assert_array_equal(shorter, coefficients(method("dr_grpo"), ragged()))
-
-
 @EACH_BARE_METHOD
 def test_nothing_is_moved_where_no_token_is(name: str) -> None:
     """Whatever stands there: the result is finite everywhere, exactly 0 in padding, and the same for any padding."""
@@ -234,12 +226,6 @@ def test_unknown_methods_and_parameters_are_refused(name: str, parameters: dict[
     with pytest.raises(InputError) as refusal:
         method(name, **parameters)
     assert str(refusal.value).startswith(message)
-
-
-@pytest.mark.parametrize(("parameter", "value"), [("aggregation", "median"), ("normaliser", 0.0)])
-def test_an_aggregation_that_cannot_be_is_refused_in_use(parameter: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{parameter} = {value!r} is .*(allowed: token_mean|range)"):
-        coefficients(replace(method("dr_grpo"), **{parameter: value}), ragged())
 
 
 def test_a_batch_without_tokens_moves_nothing() -> None:

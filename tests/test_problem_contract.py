@@ -96,42 +96,6 @@ def comparable(metric, values):
     return 1 / np.asarray(values) if metric.endswith(("singular_gap", "crossing_k")) else values
 
 
-# What a surrogate is without what is its own.
-PLAIN = {
-    "casp": {"alpha": 0.0, "candidates": 1, "top_penalty": 1.0},
-    "clip_cov": {"low": 98.0, "high": 99.0},
-    "entropy_target_clip": {"step": 0.0},
-    "kl_cov": {"penalty": 0.0},
-    "forking_tokens": {"share": 1.0},
-    "gmpo": {"eps_low": 99.0, "eps_high": 99.0},
-    "ppo_clip": {"eps_low": 1.0, "eps_high": 99.0},
-    "sapo": {"tau_pos": 1e-5, "tau_neg": 1e-5},
-    "sequence_clip": {"eps_low": 1.0, "eps_high": 99.0},
-}
-OF_ONE_ENTROPY = {"anchored", "custom", "ring"}  # at all tokens of a batch, so that all are forks or none is
-
-
-def has_its_own(name, kind):
-    chosen = KINDS[kind].changes.get("surrogate")
-    return chosen in PLAIN and name in ROWS and not (chosen == "forking_tokens" and name in OF_ONE_ENTROPY)
-
-
-OF_OWN = [case for case in ALL if has_its_own(*case[:2])]
-
-
-@pytest.mark.parametrize(("name", "kind", "storage"), some_slow(OF_OWN, QUICK))
-def test_what_the_surrogate_does_shows_in_the_run(name, kind, storage):
-    """So that the cases above test it: without it the naive run ends elsewhere."""
-    found, naive = run_of(name, kind, storage), naive_of(row_of(name), KINDS[kind])
-    free = naive.setting.surrogate_parameters | PLAIN[naive.setting.surrogate]
-    plain = dataclasses.replace(naive, setting=dataclasses.replace(naive.setting, surrogate_parameters=free))
-    ends = []
-    for own in (naive, plain):
-        memory = naive_steps.start(own)
-        for groups, noise in zip(found.groups, found.noise, strict=True):
-            memory = naive_steps.step(own, memory, groups, noise).after
-        ends.append(memory.logits)
-    assert np.abs(ends[0] - ends[1]).max() > 1e-3
 
 
 # The law of a step

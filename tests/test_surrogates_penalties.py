@@ -21,7 +21,6 @@ from token_batches import (
 )
 
 from simlab import Rollouts
-from simlab.errors import InputError
 from simlab.surrogates import Surrogate, add, casp, entropy_bonus, kl_penalty
 from simlab.surrogates.penalties import KL_FORMS
 
@@ -131,10 +130,3 @@ def test_a_sum_leaves_0_for_candidates_that_a_summand_does_not_move(order: tuple
     total = add(*(summands[index] for index in order))
     assert (total.candidates, total.needs) == (3, {"old_logp", "ref_logp", "entropy", "topn_logp"})
     check_equals(total, expected.tolist())
-
-
-def test_a_sum_of_one_is_that_one_and_a_sum_of_nothing_is_refused() -> None:
-    np.testing.assert_array_equal(add(casp()).coefficient(*ragged()), casp().coefficient(*ragged()))
-    assert (add(casp()).needs, add(casp()).candidates) == (casp().needs, casp().candidates)
-    with pytest.raises(InputError, match="got no surrogate"):
-        add()

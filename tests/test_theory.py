@@ -13,7 +13,7 @@ from simlab import estimator
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, chain, stateless
 from simlab.theory import clock
-from simlab.theory.likeness import alike, trace
+from simlab.theory.likeness import alike
 from simlab.theory.weight_variance import focal_scale, peak_constant, power_alpha_variance, weight_variance
 
 # Learning rates and variances of a weight
@@ -116,17 +116,6 @@ def test_a_factor_makes_no_difference(names, why, size):
 )
 def test_others_are_told_apart(one, another):
     assert not alike(estimator(one[0], **one[1]), estimator(another[0], **another[1]), 5)
-
-
-def test_a_trace_has_norm_one_unless_all_is_nothing():
-    assert np.linalg.norm(trace(estimator("pkpo"), 4)) == pytest.approx(1)
-    assert not trace(estimator("ha_dw", scale=0.0), 4).any()
-
-
-@pytest.mark.parametrize("size", [0, 13])
-def test_groups_that_are_too_many_to_list_are_refused(size):
-    with pytest.raises(InputError, match=rf"group_size = {size} is outside its range \[1, 12\]"):
-        trace(estimator("grpo"), size)
 
 
 # Which estimators are others at another pace: those that algebra says are, by the factor that it says

@@ -54,16 +54,6 @@ def test_leaves_are_named_by_words_numbers_or_a_file(tmp_path):
     assert same[0].mode_words == ["AB", "CA"]
 
 
-def test_an_anchor_starts_ahead_and_the_least_likely_mode_is_the_target():
-    ahead = tree(2, 3, rewarded="CA AB BB", anchor_logit=1.0)
-    assert np.argmax(ahead.leaf_logp) == leaf_of("anchor", "CA", 2, 3)
-    assert np.flatnonzero(ahead.target).tolist() == [leaf_of("target", "BB", 2, 3)]
-    other = tree(2, 3, rewarded="CA AB BB", anchor="BB", anchor_logit=1.0, logits=[0.0] * 12)
-    logits = np.zeros((4, 3))
-    logits[0, 1] = logits[2, 1] = 1
-    np.testing.assert_array_equal(other.logits, logits)
-
-
 # A sequence and its tokens
 
 OWN = ROWS["tree"]
