@@ -74,8 +74,8 @@ def test_rare_actions_keep_their_digits():
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"policy": np.array([0.5, 0.2])}, "policy has shape"),
-        ({"policy": np.array([1.5, -0.5])}, "policy has shape"),
+        ({"policy": np.array([0.5, 0.2])}, "policy has least entry"),
+        ({"policy": np.array([1.5, -0.5])}, "policy has least entry"),
         ({"subset": np.array([True])}, "subset is bool of shape"),
         ({"draws": -1}, "draws = -1"),
         ({"draws": 1.5}, "draws = 1.5"),

@@ -96,8 +96,6 @@ def comparable(metric, values):
     return 1 / np.asarray(values) if metric.endswith(("singular_gap", "crossing_k")) else values
 
 
-
-
 # The law of a step
 
 SEEDS = 20_000

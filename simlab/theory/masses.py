@@ -8,9 +8,6 @@ from jaxtyping import Float, Int
 from simlab.errors import InputError, check_whole
 from simlab.estimators import Estimator, advantages
 from simlab.estimators.registry import built
-from simlab.theory.closed_forms import CLOSED_FORMS, closed_form
-
-__all__ = ["CLOSED_FORMS", "Masses", "closed_form", "masses"]
 
 
 class Masses(NamedTuple):

@@ -29,8 +29,8 @@ def logit_update(
 
     Args:
         policy: (N,) p, which sums to 1.
-        correct: (N,) whether each action is correct.
-        sampled: (N,) whether each action is among the G rollouts.
+        correct: (N,) true for correct actions.
+        sampled: (N,) true for actions among the G rollouts.
         correct_reward: R_c, at least 0.
         incorrect_reward: R_w, at most 0.
         learning_rate: eta.
@@ -47,7 +47,7 @@ def logit_update(
     >>> logit_update(policy, correct, sampled, learning_rate=1.0, group_size=2)
     array([ 0.1875 , -0.03125, -0.15625])
     """
-    _check_policy(policy, correct=correct, sampled=sampled)
+    check_policy(policy, correct=correct, sampled=sampled)
     _check_group(sampled, correct_reward, incorrect_reward, learning_rate, group_size)
     baseline = _baseline(policy, correct, sampled, correct_reward, incorrect_reward)
     rewards = np.where(sampled, np.where(correct, correct_reward, incorrect_reward), 0.0)
@@ -70,7 +70,7 @@ def first_order_change(policy: Vector, logit_change: Vector) -> Vector:
     >>> first_order_change(np.array([0.5, 0.25, 0.25]), np.array([1.0, 0.0, 0.0]))
     array([ 0.25 , -0.125, -0.125])
     """
-    _check_policy(policy, logit_change=logit_change)
+    check_policy(policy, logit_change=logit_change)
     return policy * (logit_change - float(policy @ logit_change))
 
 
@@ -80,7 +80,7 @@ def subset_change(policy: Vector, logit_change: Vector, subset: Subset) -> float
     Args:
         policy: (N,) p, which sums to 1.
         logit_change: (N,) dz.
-        subset: (N,) whether each action is in S.
+        subset: (N,) true for the actions in S.
 
     Returns:
         The change of the mass of S.
@@ -91,7 +91,7 @@ def subset_change(policy: Vector, logit_change: Vector, subset: Subset) -> float
     >>> subset_change(np.array([0.5, 0.25, 0.25]), np.array([1.0, 0.0, 0.0]), np.array([True, True, False]))
     0.125
     """
-    _check_policy(policy, logit_change=logit_change, subset=subset)
+    check_policy(policy, logit_change=logit_change, subset=subset)
     direct = policy[subset] @ logit_change[subset]
     return float(direct - policy[subset].sum() * (policy @ logit_change))
 
@@ -117,7 +117,7 @@ def correct_mass_change(
     >>> correct_mass_change(policy, correct, np.array([True, False, True]), learning_rate=1.0, group_size=2)
     0.05078125
     """
-    _check_policy(policy, correct=correct, sampled=sampled)
+    check_policy(policy, correct=correct, sampled=sampled)
     _check_group(sampled, correct_reward, incorrect_reward, learning_rate, group_size)
     baseline = _baseline(policy, correct, sampled, correct_reward, incorrect_reward)
     correct_mass, incorrect_mass = policy[correct].sum(), policy[~correct].sum()
@@ -153,7 +153,7 @@ def unsampled_correct_mass_change(
     >>> unsampled_correct_mass_change(policy, correct, np.array([True, False, True]), learning_rate=1.0, group_size=2)
     -0.01953125
     """
-    _check_policy(policy, correct=correct, sampled=sampled)
+    check_policy(policy, correct=correct, sampled=sampled)
     _check_group(sampled, correct_reward, incorrect_reward, learning_rate, group_size)
     baseline = _baseline(policy, correct, sampled, correct_reward, incorrect_reward)
     unsampled_correct = correct & ~sampled
@@ -177,7 +177,8 @@ def _second_moment(policy: Vector, subset: Subset) -> float:
     return float(np.sum(policy[subset] ** 2))
 
 
-def _check_policy(policy: Vector, logit_change: Vector | None = None, **subsets: Subset) -> None:
+def check_policy(policy: Vector, logit_change: Vector | None = None, **subsets: Subset) -> None:
+    """Raise ``InputError`` unless a policy sums to 1, and the other vectors have its length."""
     if policy.ndim != 1 or policy.dtype != np.float64:
         raise InputError(f"policy is {policy.dtype} of shape {policy.shape}; allowed: float64 of shape (N,)")
     if not ((policy >= 0).all() and abs(policy.sum() - 1) <= 1e-9):

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Shaped
 
 from simlab.errors import InputError, check_range, check_whole
+from simlab.theory.redistribution import check_policy
 
 Numbers = int | float | np.number | Shaped[np.ndarray, "*#shape"]
 Probabilities = np.float64 | Float[np.ndarray, "..."]
@@ -126,7 +127,7 @@ def expected_sampled_mass(policy: Float64[np.ndarray, " N"], subset: Bool[np.nda
 
     Args:
         policy: (N,) p, which sums to 1.
-        subset: (N,) which actions are drawn from; mu is their mass.
+        subset: (N,) true for the actions that are drawn from; mu is their mass.
         draws: (...) x, whole numbers from 0 up.
 
     Returns:
@@ -139,7 +140,7 @@ def expected_sampled_mass(policy: Float64[np.ndarray, " N"], subset: Bool[np.nda
     >>> expected_sampled_mass(policy, correct, np.array([0, 1, 2])).round(4)
     array([0.    , 0.4167, 0.5833])
     """
-    _check(policy, subset)
+    check_policy(policy, subset=subset)
     times = np.asarray(draws)
     if not np.issubdtype(times.dtype, np.integer) or (times < 0).any():
         raise InputError(f"draws = {draws} is not allowed; allowed: whole numbers from 0 up")
@@ -166,7 +167,7 @@ def expected_baseline(
 
     Args:
         policy: (N,) p, which sums to 1.
-        correct: (N,) which actions are correct.
+        correct: (N,) true for correct actions.
         successes: (...) x, from 0 to G.
         group_size: G.
         correct_reward: R_c, at least 0.
@@ -187,10 +188,3 @@ def expected_baseline(
     right = expected_sampled_mass(policy, correct, successes)
     wrong = expected_sampled_mass(policy, ~correct, group_size - np.asarray(successes))
     return correct_reward * right + incorrect_reward * wrong
-
-
-def _check(policy: Float64[np.ndarray, " N"], subset: Bool[np.ndarray, " N"]) -> None:
-    if policy.ndim != 1 or not ((policy >= 0).all() and abs(policy.sum() - 1) <= 1e-9):
-        raise InputError(f"policy has shape {policy.shape} and sum {policy.sum()}; allowed: (N,), none below 0, sum 1")
-    if subset.shape != policy.shape or subset.dtype != np.bool_:
-        raise InputError(f"subset is {subset.dtype} of shape {subset.shape}; allowed: bool of shape {policy.shape}")
