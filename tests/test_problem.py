@@ -119,8 +119,8 @@ def test_pass_at_k_keeps_its_digits(k, dtype):
 BAD_FILES = {
     "missing": (lambda path: None, "no such file"),
     "a folder": (lambda path: path.mkdir(), "no regular file"),
-    "pickled": (lambda path: np.save(path, np.array([0, "a", None], dtype=object)), "numbers of object"),
-    "no array": (lambda path: path.write_bytes(b"not an array at all"), "no header"),
+    "pickled": (lambda path: np.save(path, np.array([0, "a", None], dtype=object)), "object arrays"),
+    "no array": (lambda path: path.write_bytes(b"not an array at all"), "magic string"),
     "two-dimensional": (lambda path: np.save(path, np.zeros((2, 2))), r"shape \(2, 2\)"),
     "booleans": (lambda path: np.save(path, np.array([True, False])), "bool"),
 }
