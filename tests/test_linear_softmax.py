@@ -23,8 +23,7 @@ from simlab.simulator.runner import run
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, StoredProblem
 from simlab.simulator.trajectory import record
-from simlab.sweeps.result import read
-from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
+from simlab.theory.rank import alignment, effective_rank, leading_share, singular_gap
 
 # How it starts
 

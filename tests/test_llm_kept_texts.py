@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 from pyarrow import parquet
-from simlab.diagnose.reading import read_log
 from training_cases import TwoSets, contents, settings, task
 
 from simlab.cli import main
+from simlab.diagnose.reading import read_log
 from simlab.llm.training.evaluator import Evaluator
 from simlab.llm.training.folder import ArmFolder
 from simlab.llm.training.lines import as_lines, name_of, read_lines

@@ -21,13 +21,10 @@ from simlab.errors import InputError
 from simlab.problems import PromptBank, prompt_bank
 from simlab.problems.prompt_bank import beta_rates
 from simlab.simulator.learner import Learner
-from simlab.simulator.metrics import effective_size
 from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, StoredProblem
 from simlab.simulator.trajectory import policy_records
-from simlab.sweeps.result import read
-from simlab.sweeps.run import run
 from simlab.theory.power_law import fit_shifted_power_law, power_laws
 
 # How a bank starts

@@ -18,10 +18,7 @@ from sweep_cases import asked
 from simlab.errors import InputError
 from simlab.problems import Tree, custom, tree
 from simlab.problems.tree_paths import leaf_of, path_sums, paths, word
-from simlab.simulator.runner import simulate
-from simlab.simulator.sampling import draw_columns
 from simlab.simulator.sums import exact_segment_sums
-from simlab.sweeps.result import read
 from simlab.sweeps.run import run
 
 # The problem
@@ -87,17 +84,6 @@ def test_every_sequence_moves_along_the_gradient_of_its_log_probability_and_the_
     p = np.exp(naive_tree.leaf_logp(naive, OWN.problem.logits))
     q_pos = slopes(lambda logits: np.exp(naive_tree.leaf_logp(naive, logits))[rewarded].sum(), OWN.problem.logits)
     np.testing.assert_allclose(np.einsum("i,ijk->jk", p, changes) / 1e-4, 2 * q_pos, rtol=0, atol=1e-8)
-
-
-def test_each_policy_draws_by_its_own_weights():
-    """Of 100,000 draws from four policies, each share is within 4 standard errors, and weight 0 is never drawn."""
-    p = np.array([[0.5, 0.25, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4], [1e-3, 0.0, 0.0, 0.999]])
-    columns = jnp.tile(jnp.asarray(3 * p, jnp.float32), (25_000, 1)).T
-    drawn = np.asarray(jax.jit(draw_columns)(key_of(0), columns)).reshape(25_000, 4)
-    for policy, actions in zip(p, drawn.T, strict=True):
-        shares = np.bincount(actions, minlength=4) / 25_000
-        assert np.all(np.abs(shares - policy) <= 4 * np.sqrt(policy * (1 - policy) / 25_000))
-        assert not shares[policy == 0].any()
 
 
 # A tree of one level
