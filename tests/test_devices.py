@@ -11,7 +11,7 @@ import pytest
 from several_devices import DEVICES, called, flags
 from sweep_cases import TINY, asked, command, parts_of, refusal, start
 
-from simlab.problems import anchored
+from simlab.problems import anchored, linear_softmax, prompt_bank
 from simlab.simulator import memory, runner
 from simlab.simulator.devices import devices_by, own_memory, stations
 from simlab.simulator.memory import needed_bytes
@@ -162,3 +162,29 @@ def test_a_sweep_that_cannot_be_spread_is_refused(tmp_path, monkeypatch, options
     monkeypatch.setattr(jax, "local_devices", lambda: [device("cpu", number) for number in range(8)])
     few = asked("--param", "actions=3", "--param", "correct=1", "--shard-actions", 4)
     assert "shard_actions = 4 of 3 actions" in refusal(run, few, tmp_path / "sweep.nc", shard_actions=4)
+
+
+def test_memory_that_runs_out_is_one_line(monkeypatch):
+    def exhausted(call):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 99 bytes.")
+
+    monkeypatch.setattr(runner.Call, "rows", exhausted)
+    assert "memory ran out while 20000 actions" in refusal(runner.run, PROBLEM, [SETTINGS], [0], STEPS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("problem", "settings"),
+    [
+        (anchored(2**17, 2**13), {"group_size": 64}),
+        (anchored(2**15, 2**11), {"group_size": 2**16}),
+        (prompt_bank(256, 500), {"prompts_per_step": 16, "group_size": 64}),
+        (linear_softmax(prompts=64, actions=2000), {}),
+    ],
+)
+def test_the_forecast_of_memory_is_right_to_a_quarter(problem, settings):
+    settings, devices = Settings("grpo", storage="dense", **settings), devices_by(1)[0]
+    call = runner.Call(problem, [settings], [0], STEPS, None)
+    usage = call.compiled(call.storage, None).memory_analysis()
+    used = usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes
+    assert memory.device_bytes(problem, settings, int(STEPS[-1]), devices) == pytest.approx(used, rel=0.25)

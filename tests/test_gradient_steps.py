@@ -10,7 +10,7 @@ from refusals import refusal
 from simlab.errors import InputError
 from simlab.problems import anchored, custom, interference, prompt_bank, tree
 from simlab.problems.categorical import Categorical
-from simlab.simulator import groups as of_groups
+from simlab.simulator import draw
 from simlab.simulator.mismatch import takes_part
 from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
@@ -203,7 +203,7 @@ def test_a_group_that_is_known_by_its_counts_is_split_like_one_that_is_listed(mo
     problem = anchored(40, 4).listed()
     settings = QUICK_STEPS | {"steps": 1, "record_every": 1, "group_size": 5000, "storage": "dense", "epochs": 2}
     found = {"counted": simulate(problem, "grpo", **settings)}
-    monkeypatch.setattr(of_groups, "LEAST_GROUP", 10**9)
+    monkeypatch.setattr(draw, "LEAST_GROUP", 10**9)
     found["listed"] = simulate(dataclasses.replace(problem, reward_correct=0.5), "grpo", **settings)
     p = np.exp(problem.logits - problem.logits.max())
     p /= p.sum()

@@ -1,9 +1,12 @@
 """Choose how many runs one call holds, forecast their memory, and choose over how many devices a run is spread."""
 
+import contextlib
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from jax import local_device_count, local_devices
+from jax.errors import JaxRuntimeError
 from jaxtyping import Int
 
 from simlab.errors import InputError
@@ -11,14 +14,15 @@ from simlab.problems.base import Problem
 from simlab.simulator.checks import check
 from simlab.simulator.costs import resolved
 from simlab.simulator.devices import Devices, devices_by, own_memory, platform_of
+from simlab.simulator.draw import counts_suffice
 from simlab.simulator.lumped import FEWEST_SLOTS, most_touched, round_up_slots
 from simlab.simulator.optimizers import moments_per_parameter
 from simlab.simulator.settings import Settings
 
-# Floats of a run, set by hand to what XLA says of programs for a CPU: for each parameter the state and its copies; for
-# each logit of all prompts, and of the prompts drawn, what records and steps compute; and for each token drawn.
-STATES, FLOATS_A_LOGIT, FLOATS_A_DRAWN_LOGIT, FLOATS_A_TOKEN = 3, 5, 3, 60
-LUMPED_FLOATS_A_LOGIT, LUMPED_FLOATS_A_DRAWN_LOGIT = 12, 9
+# Floats of a run, set by hand to what XLA says of programs for a CPU: a number of the state (parameters, moments, older
+# parameters) takes so many, and so do a number of the history, a logit of any prompt, one of a drawn prompt, a token.
+DENSE_FLOATS = 1, 4, 8, 6, 24
+LUMPED_FLOATS = 3, 3, 12, 9, 96
 HOST_BYTES_A_NUMBER = 48  # the problem's arrays on the host, and their copies on the way to the device
 
 
@@ -53,19 +57,27 @@ def host_bytes(problem: Problem, settings: Settings) -> int:
 
 
 def device_bytes(problem: Problem, settings: Settings, steps: int, devices: Devices) -> int:
-    """Forecast the bytes that the runs of one call take of each device, to about a quarter."""
-    drawn, static = problem.prompts_a_step(settings), settings.static
-    each_logit, each_drawn, size = FLOATS_A_LOGIT, FLOATS_A_DRAWN_LOGIT, problem.actions / len(devices)
+    """Forecast the bytes that the runs of one call take of each device, to about a quarter.
+
+    A run of 128,000 actions with Adam has a state of three numbers an action: 128000 x (3 + 8 + 6) x 4 bytes = 8.7 MB.
+    """
+    drawn, static, size = problem.prompts_a_step(settings), settings.static, problem.actions / len(devices)
+    floats = DENSE_FLOATS
     if settings.storage == "lumped":
-        classes = problem.by_classes().entries
-        size = round_up_slots(classes, most_touched(problem, settings, steps))
-        each_logit, each_drawn = LUMPED_FLOATS_A_LOGIT, LUMPED_FLOATS_A_DRAWN_LOGIT
+        size = round_up_slots(problem.by_classes().entries, most_touched(problem, settings, steps))
+        floats = LUMPED_FLOATS
+    state = 1 + moments_per_parameter(settings.optimizer) + settings.lag
     parameters = np.size(problem.parameters) / problem.entries
-    state = 1 + moments_per_parameter(settings.optimizer) + problem.histories + settings.lag
-    each = STATES * state * parameters + each_logit * problem.prompts + each_drawn * drawn
-    floats = size * each + drawn * static.room * problem.tokens * FLOATS_A_TOKEN
+    tokens = 0 if counts_suffice(static, settings.build(), problem) else drawn * static.room * problem.tokens
+    counts = (
+        size * parameters * state,
+        size * parameters * problem.histories,
+        size * problem.prompts,
+        size * drawn,
+        tokens,
+    )
     runs = batch_size(problem, settings, platform_of(devices))
-    return int(runs * floats * np.dtype(settings.dtype).itemsize)
+    return int(runs * np.dot(floats, counts) * np.dtype(settings.dtype).itemsize)
 
 
 def needed_bytes(
@@ -110,3 +122,16 @@ def shards_needed(problem: Problem, settings: Settings, steps: Int[np.ndarray, "
 def _too_large(problem: Problem, needed: float, room: int) -> str:
     need, limit = (f"{value / 2**20:.0f}MB" for value in (needed, room))
     return f"a simulation of {problem.actions} actions takes {need} of each device, which has {limit}"
+
+
+@contextlib.contextmanager
+def refuse_out_of_memory(problem: Problem, settings: Settings) -> Iterator[None]:
+    """Raise ``InputError`` in place of what JAX or NumPy raise when memory runs out."""
+    try:
+        yield
+    except (JaxRuntimeError, MemoryError) as error:
+        if isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        size = f"{problem.actions} actions of {problem.prompts} prompts, with group_size = {settings.group_size}"
+        allowed = "fewer of them, lumped or sharded storage, or fewer simulations at once"
+        raise InputError(f"memory ran out while {size}, were simulated; allowed: {allowed}") from error

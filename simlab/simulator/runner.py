@@ -19,7 +19,7 @@ from simlab.simulator.checks import check, check_run, check_shards
 from simlab.simulator.costs import resolved
 from simlab.simulator.dataset import check_seeds, labelled, labels_of, recorded_steps
 from simlab.simulator.devices import Devices, devices_by, platform_of
-from simlab.simulator.memory import batch_size, shards_needed
+from simlab.simulator.memory import batch_size, refuse_out_of_memory, shards_needed
 from simlab.simulator.settings import Settings
 
 
@@ -102,7 +102,7 @@ def run(
     if settings[0].storage == "sharded":
         devices = devices or devices_by(shards_needed(problem, settings[0], steps))[0]
     batches = []
-    with computing(settings[0], devices):
+    with computing(settings[0], devices), refuse_out_of_memory(problem, settings[0]):
         for first in range(0, len(seeds), together):
             chosen = [min(first + index, len(seeds) - 1) for index in range(together)]  # the last fills the batch up
             call = Call(problem, [settings[run] for run in chosen], [seeds[run] for run in chosen], steps, devices)
