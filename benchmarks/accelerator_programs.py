@@ -29,7 +29,7 @@ from simlab.problems import linear_softmax, prompt_bank, tree
 from simlab.problems.base import Problem
 from simlab.simulator.call import Call, computing, make_learners, pads_groups
 from simlab.simulator.learner import Learner
-from simlab.simulator.memory import batch_size
+from simlab.simulator.resources import batch_size
 from simlab.simulator.settings import Settings
 from simlab.simulator.trajectory import Inputs
 

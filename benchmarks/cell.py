@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from simlab.simulator.devices import devices_by, platform_of
 from simlab.simulator.draw import GROUP_TO_ACTIONS, LEAST_GROUP
-from simlab.simulator.memory import batch_size, needed_bytes
 from simlab.simulator.multinomial import LARGEST_MEAN
+from simlab.simulator.resources import batch_size, devices_by, needed_bytes, platform_of
 from simlab.simulator.runner import run
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import F_GRPO_FIG2

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.machine import describe, in_words
 from simlab.llm import product
 from simlab.problems import anchored
-from simlab.simulator import memory, multinomial, runner, sampling
+from simlab.simulator import multinomial, resources, runner, sampling
 from simlab.simulator.settings import Settings
 
 MATRICES = ((576, 192, 30), (576, 1536, 30), (1536, 576, 30), (576, 49_152, 1))  # those of SmolLM2
@@ -99,7 +99,7 @@ def batching(actions: int) -> Iterator[Case]:
     """How many runs one call of dense storage holds, in one thread; a sweep calls from a thread a core."""
     problem = anchored(actions, actions * 10 // 128)
     settings, steps = Settings("grpo", group_size=32, storage="dense"), 50
-    own = memory.batch_size(problem, settings, "cpu")
+    own = resources.batch_size(problem, settings, "cpu")
 
     def together(runs: int) -> Callable[[], Any]:
         def eight_runs() -> Any:
@@ -109,7 +109,7 @@ def batching(actions: int) -> Iterator[Case]:
         eight_runs()
         return eight_runs
 
-    yield Case("memory.batch_size", f"N = {actions}, G = 32, 8 runs of {steps} steps", (1, 8), own, together)
+    yield Case("resources.batch_size", f"N = {actions}, G = 32, 8 runs of {steps} steps", (1, 8), own, together)
 
 
 def multiplying(count: int, wide: int, out: int, matrices: int) -> Case:

@@ -19,7 +19,7 @@ from benchmarks.cell import ACTIONS, TIMED_GAMMA, Cell
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
 from benchmarks.whole_sweeps import sweep_seconds
-from simlab.simulator.costs import step_costs
+from simlab.simulator.resources import step_costs
 
 SIZES = [2**power for power in range(1, 18)]
 LARGEST_LUMPED = 2**15  # above it a group takes lumped storage seconds

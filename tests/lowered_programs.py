@@ -10,7 +10,7 @@ from jax import export
 from simlab.problems import anchored, linear_softmax, prompt_bank
 from simlab.simulator import runner
 from simlab.simulator.call import Call, computing
-from simlab.simulator.devices import devices_by
+from simlab.simulator.resources import devices_by
 from simlab.simulator.settings import Settings
 
 ACCELERATORS = ("cuda", "tpu")

@@ -10,9 +10,9 @@ import numpy as np
 import runs
 
 from simlab.errors import InputError
-from simlab.simulator import memory, runner
+from simlab.simulator import resources, runner
 from simlab.simulator.call import Call
-from simlab.simulator.devices import devices_by
+from simlab.simulator.resources import devices_by
 from simlab.simulator.sharded import EVERYWHERE, MESH_AXIS, Sharded
 from simlab.simulator.storage import DENSE as ON_ONE_DEVICE
 
@@ -98,7 +98,7 @@ def room(problem, settings, counts):
     """By number of devices what is ``taken``; and over how many of some memory a run is spread."""
     settings = dataclasses.replace(settings, dtype="float32", storage="sharded")
     needs = {shards: taken(problem, settings, shards) for shards in counts}
-    forecasts = [memory.device_bytes(problem, settings, int(STEPS[-1]), devices_by(shards)[0]) for shards in counts]
+    forecasts = [resources.device_bytes(problem, settings, int(STEPS[-1]), devices_by(shards)[0]) for shards in counts]
     alone, least = forecasts[0], forecasts[-1]
     rooms = (alone, alone - 1, 0.6 * alone, least, least - 10)
     chosen = [shards_chosen(problem, settings, int(own)) for own in rooms]
@@ -107,8 +107,8 @@ def room(problem, settings, counts):
 
 def shards_chosen(problem, settings, own_memory):
     """Over how many devices of so much memory a run is spread, or why it is refused."""
-    memory.own_memory = lambda device: own_memory
+    resources.own_memory = lambda device: own_memory
     try:
-        return memory.shards_needed(problem, settings, STEPS)
+        return resources.shards_needed(problem, settings, STEPS)
     except InputError as error:
         return str(error)

@@ -19,8 +19,8 @@ from simlab.estimators import center, chain
 from simlab.problems import custom, interference, prompt_bank
 from simlab.simulator.allocation import ALLOCATIONS, first_active, group_sizes, most_learnable, sizes_by_rounds
 from simlab.simulator.checks import check
-from simlab.simulator.costs import resolved
 from simlab.simulator.learner import Learner
+from simlab.simulator.resources import resolved
 from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, StoredProblem

@@ -12,9 +12,8 @@ from several_devices import DEVICES, called, flags
 from sweep_cases import TINY, asked, command, parts_of, refusal, start
 
 from simlab.problems import anchored, linear_softmax, prompt_bank
-from simlab.simulator import memory, runner
-from simlab.simulator.devices import devices_by, own_memory, stations
-from simlab.simulator.memory import needed_bytes
+from simlab.simulator import resources, runner
+from simlab.simulator.resources import devices_by, needed_bytes, own_memory, stations
 from simlab.simulator.settings import Settings
 from simlab.sweeps.result import read
 from simlab.sweeps.run import parts_folder, run
@@ -116,9 +115,9 @@ def test_gpus_have_memory_of_their_own_and_cpus_that_of_the_host(monkeypatch):
     assert own_memory(device("cpu", 0)) is None
     on_host = needed_bytes(PROBLEM, SETTINGS, STEPS)
     assert on_host > 5 * 4 * PROBLEM.actions
-    monkeypatch.setattr(memory, "own_memory", lambda device: on_host)
+    monkeypatch.setattr(resources, "own_memory", lambda device: on_host)
     assert needed_bytes(PROBLEM, SETTINGS, STEPS) < on_host  # the arrays of the problem alone
-    monkeypatch.setattr(memory, "own_memory", lambda device: 1000)
+    monkeypatch.setattr(resources, "own_memory", lambda device: 1000)
     assert "a simulation of 20000 actions takes " in refusal(needed_bytes, PROBLEM, SETTINGS, STEPS)
 
 
@@ -187,4 +186,4 @@ def test_the_forecast_of_memory_is_right_to_a_quarter(problem, settings):
     call = runner.Call(problem, [settings], [0], STEPS, None)
     usage = call.compiled(call.storage, None).memory_analysis()
     used = usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes
-    assert memory.device_bytes(problem, settings, int(STEPS[-1]), devices) == pytest.approx(used, rel=0.25)
+    assert resources.device_bytes(problem, settings, int(STEPS[-1]), devices) == pytest.approx(used, rel=0.25)

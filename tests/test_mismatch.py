@@ -16,8 +16,8 @@ from refusals import refusal
 
 from simlab.errors import InputError
 from simlab.problems import anchored, custom, prompt_bank
-from simlab.simulator.costs import resolved
 from simlab.simulator.mismatch import importance_weights, sampler_logits
+from simlab.simulator.resources import resolved
 from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
 

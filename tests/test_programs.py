@@ -12,7 +12,7 @@ from sweep_cases import asked
 
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank
 from simlab.simulator import compiled
-from simlab.simulator.costs import SHARDED_FROM, resolved, step_costs, touched
+from simlab.simulator.resources import SHARDED_FROM, resolved, step_costs, touched
 from simlab.simulator.settings import Settings
 from simlab.sweeps import Plan
 from simlab.sweeps.storages import storages_in_words

@@ -21,7 +21,7 @@ from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
 from simlab.estimators import Registered, chain, registry
-from simlab.simulator.memory import needed_bytes
+from simlab.simulator.resources import needed_bytes
 from simlab.sweeps import Plan
 from simlab.sweeps.executor import RESERVED
 from simlab.sweeps.plan import maker

@@ -19,10 +19,10 @@ from simlab.errors import Diverged
 from simlab.finite import rewards_in_words
 from simlab.problems.base import Problem
 from simlab.simulator.compiled import cached
-from simlab.simulator.devices import Devices
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import GROWTH, Lumped, initial_size, round_up_slots, slot_axis
 from simlab.simulator.metrics import Metric
+from simlab.simulator.resources import Devices
 from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
 from simlab.simulator.sharded import Sharded, on_mesh
 from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators.registry import check_domain
 from simlab.problems.base import Problem
-from simlab.simulator.devices import devices_by
+from simlab.simulator.resources import devices_by
 from simlab.simulator.settings import LARGEST_INT, STORAGES, Settings, check_fits
 from simlab.simulator.storage import EMPTY
 from simlab.simulator.verifier import check_accepted, correct_rewards

@@ -55,7 +55,7 @@ class Metric:
 class PolicyView(NamedTuple):
     """The policy of one prompt: over outcomes, now and at the start, and which outcomes are correct.
 
-    ``token_policy`` is the policy that draws tokens, which is the same where a rollout has view.
+    ``token_policy`` is the policy that draws tokens, which is the same where a rollout has one token.
     """
 
     policy: Any
@@ -71,7 +71,7 @@ class UpdateView(NamedTuple):
     """One update of one prompt: the policies before and after it, the change of the scores, and the group.
 
     ``change`` is that of logits / temperature, to first order; ``times`` is how often the group holds each outcome.
-    ``sampler`` is the policy that drew the tokens, which is ``old`` where a rollout has view.
+    ``sampler`` is the policy that drew the tokens, which is ``old`` where a rollout has one token.
     """
 
     old: Any

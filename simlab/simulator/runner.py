@@ -16,10 +16,16 @@ from simlab.methods import Method
 from simlab.problems.base import Problem
 from simlab.simulator.call import Call, Rows, computing
 from simlab.simulator.checks import check, check_run, check_shards
-from simlab.simulator.costs import resolved
 from simlab.simulator.dataset import check_seeds, labelled, labels_of, recorded_steps
-from simlab.simulator.devices import Devices, devices_by, platform_of
-from simlab.simulator.memory import batch_size, refuse_out_of_memory, shards_needed
+from simlab.simulator.resources import (
+    Devices,
+    batch_size,
+    devices_by,
+    platform_of,
+    refuse_out_of_memory,
+    resolved,
+    shards_needed,
+)
 from simlab.simulator.settings import Settings
 
 

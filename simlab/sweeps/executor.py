@@ -16,8 +16,7 @@ import numpy as np
 
 from simlab.errors import Diverged, InputError
 from simlab.identity import processor
-from simlab.simulator.devices import Devices, stations
-from simlab.simulator.memory import needed_bytes, shards_needed
+from simlab.simulator.resources import Devices, needed_bytes, shards_needed, stations
 from simlab.simulator.runner import run
 from simlab.sweeps.plan import Plan, Unit, Work, batches
 

@@ -18,10 +18,9 @@ from simlab.own_files import file_of, source_of
 from simlab.problems.base import Problem
 from simlab.problems.registry import problem
 from simlab.simulator.checks import check
-from simlab.simulator.costs import resolved
 from simlab.simulator.dataset import labels_of
-from simlab.simulator.memory import batch_size
 from simlab.simulator.metrics import Metric
+from simlab.simulator.resources import batch_size, resolved
 from simlab.simulator.settings import Settings, StaticSettings
 from simlab.sweeps.grid import Cell, Sweep
 

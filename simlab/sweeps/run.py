@@ -15,7 +15,7 @@ from tqdm import tqdm
 from simlab.errors import InputError
 from simlab.files import check_replaceable, file_lock, make_folder
 from simlab.simulator.checks import check_shards
-from simlab.simulator.memory import host_bytes
+from simlab.simulator.resources import host_bytes
 from simlab.sweeps.executor import PROCESSOR, Workers, check_memory, execute_here, execute_there
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.plan import Plan, Unit, maker

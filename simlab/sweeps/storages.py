@@ -2,7 +2,7 @@
 
 import math
 
-from simlab.simulator.costs import StepCosts, step_costs
+from simlab.simulator.resources import StepCosts, step_costs
 from simlab.sweeps.plan import Plan
 
 
