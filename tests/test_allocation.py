@@ -20,7 +20,6 @@ from simlab.problems import custom, interference, prompt_bank
 from simlab.simulator.allocation import ALLOCATIONS, first_active, group_sizes, most_learnable, sizes_by_rounds
 from simlab.simulator.checks import check
 from simlab.simulator.learner import Learner
-from simlab.simulator.resources import resolved
 from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, StoredProblem
@@ -137,17 +136,6 @@ def test_rounds_by_enumeration_of_all_outcomes_of_two_prompts(mean, round_size, 
     assert (found.sum(axis=1) == 2 * mean).all()
 
 
-def test_stopping_at_success_biases_the_mean_reward_upwards():
-    """By enumeration, p = 1/4 beside a prompt that never succeeds and takes what is left: E[mean] is above p."""
-    p, mean = 0.25, 0.0
-    for own in itertools.product([False, True], repeat=4):
-        size = int(sizes_by_rounds(jnp.array([own, [False] * 4]), 3, 2)[0])
-        mean += math.prod(p if one else 1 - p for one in own) * sum(own[:size]) / size
-    # Both outcomes at once: 6/16. Two right: 1/16, and of the two rounds on 1. None right: 9/16, then two more.
-    assert mean == pytest.approx(6 / 16 * 1 / 2 + 1 / 16 * 5 / 8 + 9 / 16 * 1 / 8)
-    assert mean > p
-
-
 # Which prompts, and which groups
 
 
@@ -248,13 +236,6 @@ def test_groups_that_grow_by_rounds_are_learned_from_by_loops(double):
     assert len(seen) > 2
 
 
-def test_exact_solve_rates_give_the_sizes_of_the_policy(double):
-    learner = learner_of(BANK, allocation="knapsack", allocation_by="exact")
-    groups = drawn_by_loops(learner, 0, learner.start())
-    expected = group_sizes("knapsack", jnp.array([0.05, 0.2, 0.5, 0.8, 0.97]), 4, 2, 16).tolist()
-    assert [len(groups[m]) for m in range(5)] == expected
-
-
 def test_a_curriculum_draws_by_the_solve_rates_of_the_last_groups_by_loops(double):
     learner = learner_of(BANK, GRPO, allocation="learnable", prompts_per_step=2)
     state, correct = learner.start(), BANK.listed().correct
@@ -309,13 +290,6 @@ def test_dynamic_sampling_of_groups_that_are_all_active_is_the_ordinary_run_bit_
     assert even.identical(dynamic)
 
 
-@pytest.mark.slow
-def test_dynamic_sampling_without_an_active_group_never_moves():
-    problem = prompt_bank(solve_rates=[1e-9, 1e-9], actions=6, modes=2, rare_modes=1)
-    found = simulate(problem, "psr", **PLAIN, seeds=2, steps=30, record_every=30, allocation="dynamic", storage="dense")
-    np.testing.assert_array_equal(found.entropy[:, 1], found.entropy[:, 0])
-
-
 # A sweep
 
 
@@ -356,10 +330,3 @@ def test_an_allocation_that_does_not_fit_is_refused_in_one_line(problem, changes
         check(problem, Settings(method, **PLAIN | rest))
 
     assert message in refusal(checked)
-
-
-def test_storage_is_dense_where_an_allocation_needs_it():
-    large = prompt_bank(prompts=4, actions=10**6)
-    plain, asked = (Settings("grpo", **PLAIN, allocation=rule) for rule in ("even", "knapsack"))
-    assert resolved(large, plain, 100).storage == "lumped"
-    assert resolved(large, asked, 100).storage == "dense"

@@ -14,7 +14,6 @@ from simlab.simulator import draw
 from simlab.simulator.mismatch import takes_part
 from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
-from simlab.sweeps.api import sweep
 
 pytestmark = pytest.mark.usefixtures("quickly")
 FAST = {"optimizer": "sgd", "seeds": 3, "steps": 5, "record_every": 1, "group_size": 6}
@@ -44,18 +43,6 @@ def test_where_all_tokens_are_on_one_side_it_is_a_step_of_all_and_one_of_none():
     together = ends(bank, "grpo", rate=1e-3)
     for isolation in (0.05, 0.5):
         np.testing.assert_allclose(ends(bank, "grpo", rate=1e-3, isolation=isolation), together, rtol=0, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_small_steps_of_both_turns_add_up_to_one_of_all():
-    """To first order, with an error that falls with the square of the rate."""
-    bank = prompt_bank(prompts=4, actions=6)
-    gaps = [
-        np.abs(ends(bank, "grpo+unclipped", rate, isolation=0.3) - ends(bank, "grpo+unclipped", rate)).max()
-        for rate in (0.02, 0.002)
-    ]
-    assert gaps[0] > 1e-8
-    assert gaps[1] < gaps[0] / 50
 
 
 def test_a_threshold_is_a_probability_and_doubles_the_gradient_steps():
@@ -101,16 +88,6 @@ def test_correct_answers_too_rare_for_a_float_are_demonstrated_in_their_proporti
     assert trained.q_pos.values[..., -1] == pytest.approx(1, abs=1e-3)
     share = 1 / (1 + np.exp(-1))
     np.testing.assert_allclose(np.exp(trained.top_logp.values[:, -1]), [[share, 1 - share]] * 2, atol=0.01)
-
-
-@pytest.mark.slow
-def test_a_sweep_over_the_coefficient_has_its_dimension():
-    result = sweep(
-        "grpo", problem="anchored", actions=40, correct=8, group_size=1, supervised=[0.0, 0.5], seeds=2, steps=20
-    )
-    assert result.supervised.values.tolist() == [0.0, 0.5]
-    without, mixed = (result.q_pos.sel(supervised=s).isel(step=-1).values for s in (0.0, 0.5))
-    assert (mixed > without).all()
 
 
 class Pairs(Categorical):
@@ -171,14 +148,6 @@ def test_the_split_adds_up_to_all_tokens_and_to_the_clipped_ones(method, storage
     for outcome in ("correct", "wrong"):
         taught = after_steps(found, f"drawn_{outcome}") - after_steps(found, f"clipped_{outcome}")
         assert (taught >= -1e-6).all()
-
-
-@pytest.mark.slow
-def test_prompts_with_parameters_of_their_own_do_not_drift_in_one_epoch_however_many_minibatches():
-    own = simulate(prompt_bank(prompts=6, actions=20), "grpo+ppo_clip", minibatches=3, **QUICK_STEPS)
-    shared = simulate(interference(6, 20), "grpo+ppo_clip", minibatches=3, **QUICK_STEPS)
-    assert (after_steps(own, "ratio_drift") == 0).all()
-    assert (after_steps(shared, "ratio_drift") > 1e-3).all()
 
 
 def test_a_clip_of_no_width_acts_on_all_that_a_first_step_has_moved_the_way_it_wanted():

@@ -90,23 +90,10 @@ DRAWS = {
     "counts": counts,
     "an action of each policy": lambda key, weights: draw_columns(key, weights.reshape(-1, 50)),
 }
-# What is a loop for the CPU alone: sums by rows, stretches side by side, and JAX's own hash, by which keys are folded.
-MORE_LOOPS = {"a group": 1, "a group from few": 2 + 1, "counts": 2 + 1 + 1 + 2, "an action of each policy": 1}
 
 
 def weights_of_actions():
     return jnp.asarray(np.random.default_rng(0).exponential(size=5000) ** 4, jnp.float32)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DRAWS)
-def test_whole_draws_have_no_loop_over_rows_on_accelerators(name):
-    traced = jax.jit(DRAWS[name]).trace(jax.random.key(0), weights_of_actions())
-    loops = {
-        platform: traced.lower(lowering_platforms=(platform,)).as_text().count("stablehlo.while")
-        for platform in ("cpu", *ACCELERATORS)
-    }
-    assert loops["cuda"] == loops["tpu"] == loops["cpu"] - MORE_LOOPS[name]
 
 
 @pytest.mark.slow

@@ -245,37 +245,6 @@ def test_members_of_a_class_repeat_as_often_as_in_a_uniform_draw(members):
 
 # Whole runs: all records.
 
-RECORDS = {"pass_at_k": (1, 64), "top_n": 3, "optimizer_parameters": {"learning_rate": 0.05}}
-RUNS = {
-    "f_grpo": Settings("f_grpo(gamma=1.0)", 32, **RECORDS),
-    "psr": Settings("psr", 32, **RECORDS),
-    "casp": Settings("unlikeliness+casp", 32, epochs=2, **RECORDS),
-    "regularised": Settings("nsr", 32, kl=0.1, entropy_bonus=0.01, supervised=0.1, update_norm=0.1, **RECORDS),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RUNS)
-def test_at_128000_actions_all_records_agree_in_the_mean(name, monkeypatch):
-    """Means over 24 seeds of each storage differ by at most 4.5 standard errors in every record (about 150 a case)."""
-    seeds = 24
-    if name != "psr":  # which grows, as the others would; but compiling takes the longest
-        monkeypatch.setattr(lumped, "FEWEST_SLOTS", 4096)
-    runs = {}
-    for storage in ("dense", "lumped"):
-        own = [seed + 1000 * (storage == "lumped") for seed in range(seeds)]
-        settings = [RUNS[name].resolved(storage)] * seeds
-        runs[storage] = run(anchored(target=500), settings, own, np.array([3, 40, 80]))
-    assert runs["dense"].keys() == runs["lumped"].keys()
-    for metric, dense in runs["dense"].items():
-        other = runs["lumped"][metric]
-        assert dense.shape == other.shape
-        gap = np.abs(dense.mean(axis=0, dtype=float) - other.mean(axis=0, dtype=float))
-        error = np.sqrt((dense.var(axis=0, ddof=1, dtype=float) + other.var(axis=0, ddof=1, dtype=float)) / seeds)
-        rounding = 2e-5 * np.maximum(1, np.abs(dense.mean(axis=0)))
-        within = (gap <= 4.5 * error + rounding) | np.isnan(gap)
-        assert within.all(), (metric, gap, error)
-
 
 def test_a_class_of_10_to_the_18_is_counted_exactly():
     """Zero-sum weights leave the untouched logits exactly where they were; every member that left is counted."""

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from refusals import refusal
 
 from simlab.errors import InputError
-from simlab.problems import anchored, custom, prompt_bank
+from simlab.problems import anchored, custom
 from simlab.simulator.mismatch import importance_weights, sampler_logits
 from simlab.simulator.resources import resolved
 from simlab.simulator.runner import simulate
@@ -40,14 +40,6 @@ def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
         expected = mass[max(step - 1 - lag, 0)]
         assert abs(drawn[step] - expected) <= 5 * math.sqrt(expected * (1 - expected) / (40 * 64)) + 1e-9
     assert mass[steps - 1] > mass[steps - 1 - lag] + 0.02
-
-
-def test_no_lag_and_no_other_precision_is_no_sampler_of_its_own_whatever_the_correction():
-    plain, told = (
-        simulate(prompt_bank(prompts=4, actions=20), "grpo+ppo_clip", seeds=2, steps=20, epochs=2, **own)
-        for own in ({}, {"correction": "truncated", "correction_unit": "sequence", "correction_bound": 1.0})
-    )
-    assert plain.identical(told)
 
 
 def test_a_lower_precision_changes_a_run_and_a_step_that_loses_nothing_does_not():

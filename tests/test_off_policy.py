@@ -10,14 +10,7 @@ import pytest
 from problem_contract import Bench, Kind, Row
 from refusals import refusal
 
-from figures.shared.off_policy_moments import (
-    Correction,
-    check_method,
-    enumerate_outcomes,
-    gradient_moments,
-    on_policy,
-    speed,
-)
+from figures.shared.off_policy_moments import Correction, check_method, enumerate_outcomes, gradient_moments, on_policy
 from simlab.arms import parse
 from simlab.problems import custom, tree
 from simlab.simulator.mismatch import sampler_logits
@@ -173,19 +166,6 @@ def test_what_a_truncated_sampler_never_draws_no_correction_brings_back():
             result = gradient_moments(outcomes, method, 4, correction)
             assert np.isfinite(result.mean).all()
             assert float(result.mean[3]) <= 0
-
-
-def test_the_speed_is_the_derivative_of_the_mass():
-    with jax.enable_x64(True):
-        outcomes, result = found(WORDS, AT_NODES, AT_NODES_THEN)
-        members, direction = outcomes.correct, np.asarray(result.mean).reshape(3, 2)
-
-        def mass(size):
-            shares = [p for p, _, _, _ in rollouts_of(AT_NODES + size * direction, AT_NODES)]
-            return sum(p for p, is_in in zip(shares, np.asarray(members), strict=True) if is_in)
-
-        slope = (mass(1e-5) - mass(-1e-5)) / 2e-5
-        assert float(speed(outcomes, members, result.mean)) == pytest.approx(slope, abs=1e-9)
 
 
 SEEDS = 20_000

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 from contract import CHECKS
 
 import simlab
-from simlab import Rollouts, chain
+from simlab import chain
 from simlab.errors import InputError
 from simlab.estimators import Estimator, center, stateless
 from simlab.estimators.likelihood import LOGP
@@ -68,17 +68,6 @@ def test_the_links_of_the_readme_learn_the_same_on_dense_and_lumped():
     error = np.sqrt((dense.var(ddof=1) + lumped.var(ddof=1)) / 16)
     assert error < 0.002
     assert abs(dense.mean() - lumped.mean()) < 4.5 * error
-
-
-@pytest.mark.slow
-def test_a_link_that_reads_the_order_learns_the_same_from_large_groups_on_dense_and_sharded():
-    """Of 4096 rollouts of 2000 actions 32 count: dense listed those correct first, which taught nothing."""
-    large = {"group_size": 4096, "seeds": 2, "steps": 10, "record_every": 10}
-    dense, sharded = (
-        simulate(anchored(2000, 100), method_of(own(first(32))), **large, storage=storage)
-        for storage in ("dense", "sharded")
-    )
-    np.testing.assert_allclose(dense.q_pos, sharded.q_pos, rtol=1e-4)
 
 
 # What a storage may do with whom.
@@ -185,20 +174,6 @@ def test_absent_tokens_are_refused_to_a_plain_link_of_tokens():
     after_tokens = chain(simlab.estimator("cw_grpo"), lambda advantages, rollouts: advantages - advantages.mean())
     refused(lambda: simlab.advantages(after_tokens, REWARDS, **given), "token_mask leaves out tokens")
     simlab.advantages(own(only_hard), REWARDS, **given)  # which reads no tokens
-
-
-def test_absent_rollouts_and_tokens_are_refused_to_a_plain_surrogate():
-    mine = Surrogate(lambda ratio, advantages, rollouts: ratio * advantages)
-    ragged = TOKENS.copy()
-    ragged[0, 0, 1] = False
-    for rollouts, message in (
-        (Rollouts(REWARDS, token_mask=ragged), "token_mask leaves out tokens"),
-        (Rollouts(REWARDS, mask=HALF), "mask leaves out rollouts"),
-    ):
-        for moves in (mine, simlab.surrogates.add(ppo_clip(), mine)):
-            method = Method(simlab.estimator("grpo"), moves)
-            refused(lambda: method.from_advantages(np.ones((2, 3, 2)), REWARDS, rollouts), message)  # noqa: B023
-    Method(simlab.estimator("grpo"), mine).from_advantages(np.ones((2, 3, 2)), REWARDS, Rollouts(REWARDS))
 
 
 def test_a_link_sees_the_token_fields_that_it_needs_and_no_others():

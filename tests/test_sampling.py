@@ -136,8 +136,7 @@ def test_an_action_of_weight_0_is_never_drawn(group_size):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "extremes"),
-    [("float32", np.array([0, 2**32 - 1], np.uint32)), ("float64", np.array([0, 1 - 2.0**-52]))],
+    ("dtype", "extremes"), [("float32", np.array([0, 2**32 - 1], np.uint32)), ("float64", np.array([0, 1 - 2.0**-52]))]
 )
 @pytest.mark.parametrize("group_size", [2, 64])
 def test_the_least_and_the_largest_random_number_draw_no_action_of_weight_0(group_size, dtype, extremes, monkeypatch):

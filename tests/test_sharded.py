@@ -14,7 +14,6 @@ from simlab.problems import linear_softmax, prompt_bank
 from simlab.simulator.settings import Settings
 
 RECORDED = (1, 2, 3, 8)
-ANY_NUMBER = (DENSE, *range(1, DEVICES + 1))
 FEW = (DENSE, 1, DEVICES)
 # 8 blocks, of which 3 devices hold 3, 3 and 2; the last block has 124 actions.
 LOGITS = tuple(np.random.default_rng(0).normal(scale=1.5, size=1020).round(2).tolist())
@@ -107,15 +106,6 @@ def test_zero_sum_weights_draw_and_learn_what_dense_storage_does_to_the_last_bit
         own_groups, own_logits = found["drawn_and_learnt"][shards]
         np.testing.assert_array_equal(own_groups, groups, err_msg=f"on {shards}")
         np.testing.assert_array_equal(own_logits, logits, err_msg=f"on {shards}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "dtype"), [*((name, "float32") for name in SETTINGS), ("few blocks", "float64")])
-def test_every_setting_on_every_number_of_devices(name, dtype):
-    (found,) = called("sharded_runs", ("all_records", setting(name), dtype, RECORDED, ANY_NUMBER))
-    assert_equal_on_any_number_of_devices(found)
-    one_action = 1 / len(setting(name).correct) if dtype == "float32" else 0.0
-    assert_those_of_dense_storage(found, 1e-12 if dtype == "float64" else 2e-5, one_action)
 
 
 # Banks and heads

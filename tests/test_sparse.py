@@ -223,13 +223,6 @@ def test_records_agree_in_the_mean(learning_rate, references):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "learning_rate"), [("grpo", 5.0), ("dr_grpo", 1000.0)])
-def test_at_128000_actions_records_agree_in_the_mean(name, learning_rate, references):
-    agree(moving(learning_rate, name, group_size=32), anchored(target=500), [3, 40, 80], seeds=24)
-    assert references
-
-
-@pytest.mark.slow
 def test_a_run_is_the_same_alone_and_among_others_however_often_it_is_recorded(references):
     """Also where runs compute their weights again at different steps, and places grow in between."""
     runs = [

@@ -79,11 +79,7 @@ def test_regularisers_have_the_gradient_of_their_definition(objective, temperatu
     logits, temperature = policy_arguments(temperature)
     initial = jax.nn.softmax(jnp.linspace(-1.0, 1.0, 7) / temperature)
     autodiff = jax.grad(lambda z: objective(jax.nn.softmax(z / temperature), initial))(logits)
-    policy, group, weights = (
-        softmax(logits, temperature),
-        Listed(jnp.asarray(ACTIONS)),
-        jnp.ones((7, 1)) / 7,
-    )
+    policy, group, weights = (softmax(logits, temperature), Listed(jnp.asarray(ACTIONS)), jnp.ones((7, 1)) / 7)
     gradients = {
         entropy: lambda: policy.entropy_gradient(group, weights),
         kl_to_initial: lambda: policy.kl_gradient(jnp.log(initial), group, weights),

@@ -20,18 +20,26 @@ def check(problem: Problem, settings: Settings) -> None:
     """Raise ``InputError`` if a problem cannot be learned with these settings."""
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
-    method = settings.build()
-    rewards = judged_rewards(problem, settings)
+    method, rewards = settings.build(), judged_rewards(problem, settings)
     check_accepted(float(rewards[0, 0]), settings.verifier_correction, settings.false_positive, settings.false_negative)
     check_domain(method.estimator, rewards)
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
-    check_minibatches(problem, settings)
-    check_allocation(problem, settings)
+    if (prompts := problem.prompts_a_step(settings)) % settings.minibatches:
+        allowed = "allowed: whole numbers that divide it"
+        raise InputError(f"minibatches = {settings.minibatches} of {prompts} prompts a step; {allowed}")
+    _check_allocation(problem, settings, prompts)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
-    check_storage(problem, settings.storage)
-    check_sampler(settings)
-    check_supervised(problem, settings)
+    cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
+    if settings.storage in cannot:
+        allowed = ", ".join(name for name in STORAGES if name not in cannot)
+        why = f"of a {type(problem).__name__}, none of whose parameters is that of one action alone"
+        raise InputError(f"storage = {settings.storage!r} {why}; allowed: {allowed}")
+    if settings.truncates and settings.storage in ("lumped", "sharded"):
+        raise InputError(f"sampler = {settings.sampler!r} in {settings.storage} storage; allowed: auto, dense")
+    if settings.supervised and not draws_single_actions(problem):
+        why = f"of a {type(problem).__name__}, whose policy is not one softmax over all answers"
+        raise InputError(f"supervised = {settings.supervised} {why}; allowed: 0")
     problem.check(settings)
     largest = float(np.finfo(settings.dtype).max) if settings.storage == "dense" else abs(EMPTY) / 10
     for value in (problem.parameters.min(), problem.parameters.max()):
@@ -48,67 +56,35 @@ def judged_rewards(problem: Problem, settings: Settings) -> Float[np.ndarray, "1
     return rewards
 
 
-def check_minibatches(problem: Problem, settings: Settings) -> None:
-    """Raise ``InputError`` unless the prompts of a step can be split into minibatches of one size."""
-    if (prompts := problem.prompts_a_step(settings)) % settings.minibatches:
-        raise InputError(
-            f"minibatches = {settings.minibatches} of {prompts} prompts a step; allowed: whole numbers that divide it"
-        )
+def draws_single_actions(problem: Problem) -> bool:
+    """Return True if each rollout is one draw from one softmax."""
+    return problem.tokens == 1 and type(problem).policy is Problem.policy
 
 
-def check_allocation(problem: Problem, settings: Settings) -> None:
-    """Raise ``InputError`` for an allocation of rollouts that does not fit a problem, or the other settings."""
-    rule, static, prompts = settings.allocation, settings.static, problem.prompts_a_step(settings)
-    setting = f"allocation = {rule!r}"
-    if rule == "even":
+def _check_allocation(problem: Problem, settings: Settings, prompts: int) -> None:
+    """Refuse an allocation of rollouts that does not fit a problem, or the other settings."""
+    static, setting = settings.static, f"allocation = {settings.allocation!r}"
+    if settings.allocation == "even":
         return
     if settings.storage not in ("auto", "dense"):
         raise InputError(f"storage = {settings.storage!r} with {setting}; allowed: dense")
-    if rule == "dynamic" and (static.gradient_steps > 1 or settings.lag):
+    if settings.allocation == "dynamic" and (static.gradient_steps > 1 or settings.lag):
         allowed = "1 epoch, 1 minibatch, lag 0 and isolation 0"
         raise InputError(f"{setting} beside epochs, minibatches, lag or isolation; allowed: {allowed}")
-    if rule == "learnable" and prompts == problem.prompts:
-        raise InputError(
-            f"{setting} with all {prompts} prompts in each step; allowed: prompts_per_step below {prompts}"
-        )
-    if static.is_ragged:
-        check_ragged(problem, settings)
-
-
-def check_ragged(problem: Problem, settings: Settings) -> None:
-    """Raise ``InputError`` unless the groups of a step may differ in size."""
-    static, setting = settings.static, f"allocation = {settings.allocation!r}"
-    if problem.prompts_a_step(settings) == 1:
+    if settings.allocation == "learnable" and prompts == problem.prompts:
+        allowed = f"prompts_per_step below {prompts}"
+        raise InputError(f"{setting} with all {prompts} prompts in each step; allowed: {allowed}")
+    if not static.is_ragged:
+        return
+    if prompts == 1:
         raise InputError(f"{setting} of 1 prompt a step; allowed: 2 prompts or more")
-    if problem.tokens > 1 or type(problem).policy is not Problem.policy:
+    if not draws_single_actions(problem):
         raise InputError(f"{setting} of a {type(problem).__name__}, whose rollouts are not one action; allowed: even")
     if not static.exchangeable:
         raise InputError(f"{setting} with {settings.name}, which tells the rollouts of a group apart; allowed: even")
     if not settings.smallest_group <= settings.group_size <= static.room:
         span = f"smallest_group = {settings.smallest_group} and largest_group = {static.room}"
         raise InputError(f"{span} with group_size = {settings.group_size}; allowed: a group size between the two")
-
-
-def check_storage(problem: Problem, storage: str) -> None:
-    """Raise ``InputError`` for a storage that cannot hold a problem."""
-    cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
-    if storage in cannot:
-        allowed = ", ".join(name for name in STORAGES if name not in cannot)
-        why = f"of a {type(problem).__name__}, none of whose parameters is that of one action alone"
-        raise InputError(f"storage = {storage!r} {why}; allowed: {allowed}")
-
-
-def check_sampler(settings: Settings) -> None:
-    """Raise ``InputError`` for a sampler that puts actions in their order where a storage does not list them."""
-    if settings.truncates and settings.storage in ("lumped", "sharded"):
-        raise InputError(f"sampler = {settings.sampler!r} in {settings.storage} storage; allowed: auto, dense")
-
-
-def check_supervised(problem: Problem, settings: Settings) -> None:
-    """Raise ``InputError`` for demonstrations to a problem whose rollouts are not each one draw from one softmax."""
-    if settings.supervised and (problem.tokens > 1 or type(problem).policy is not Problem.policy):
-        why = f"of a {type(problem).__name__}, whose policy is not one softmax over all answers"
-        raise InputError(f"supervised = {settings.supervised} {why}; allowed: 0")
 
 
 def check_shards(problem: Problem, settings: Settings, shards: int) -> None:

@@ -259,12 +259,7 @@ ROUNDINGS = 16  # epsilons by which all masses are taken to be larger than they 
 
 def correct_masses(learner: Any, policies: Any, slots: Any) -> Float[Array, " M"]:
     """Return Q_pos of all prompts under some policies."""
-
-    def of_prompt(slots: Any, policy: Any, correct: Array) -> Array:
-        mass: Array = correct_mass(policy.shares, learner.storage.at_slots(correct, slots), policy.sum)
-        return mass
-
-    masses: Array = learner.map_prompts(of_prompt)(slots, policies, learner.correct)
+    masses: Array = learner.map_prompts(learner.solve_rate)(slots, policies, learner.correct)
     return masses
 
 

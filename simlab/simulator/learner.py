@@ -1,7 +1,15 @@
 """Learn: a step draws samples, weighs them, and ascends; one learner for all problems and storages.
 
 A learner is one seed with one set of traced settings. ``simlab.simulator.trajectory`` repeats the steps of many, and
-records them.
+records them. A step on one prompt with four equally likely actions, of which action 0 is correct, with Dr. GRPO, G = 4
+and SGD at a rate of 0.1::
+
+    draw      actions        0      2      0      3
+    weigh     rewards        1      0      1      0      their mean is 0.5
+              advantages     0.5   -0.5    0.5   -0.5
+    ascend    coefficients   0.125 -0.125  0.125 -0.125  advantages / G, which sum to exactly 0:
+              gradient       0.25   0     -0.125 -0.125  of the logits of actions 0 to 3; action 1 was not drawn
+              logits move by 0.025  0     -0.0125 -0.0125
 """
 
 from typing import Any
