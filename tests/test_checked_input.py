@@ -51,7 +51,6 @@ SETTINGS = [
     ({"temperature": jnp.float32(-1.0)}, "temperature = -1.0 is outside its range (0, inf)"),
     ({"temperature": 1e-42}, f"temperature = 1e-42; {TOO_SMALL}"),
     ({"kl": jnp.float32(-0.5)}, "kl = -0.5 is outside its range [0, inf)"),
-    ({"entropy_bonus": math.inf}, "entropy_bonus = inf is outside its range"),
     ({"update_norm": -1.0}, "update_norm = -1.0 is outside its range [0, inf)"),
     ({"optimizer_parameters": {"learning_rate": -1.0}}, "learning_rate = -1.0 is outside its range [0, inf)"),
     (
@@ -65,9 +64,7 @@ SETTINGS = [
     ({"method": "grpo+ppo_clip(eps_low=2.0)"}, "eps_low = 2 is outside its range [0, 1]"),
     ({"method": 3}, "method is a int; allowed: text, an Arm or a Method"),
     ({"group_size": 2.5}, "group_size = 2.5 is not a whole number; allowed: whole numbers from 1 up to 16777216"),
-    ({"group_size": True}, "group_size = True is not a number"),
     ({"minibatches": 0}, "minibatches = 0 is outside its range [1, 2147483647]"),
-    ({"top_n": 2.0}, "top_n = 2.0 is not a whole number"),
     ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is not a whole number"),
     ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown (did you mean 'adam'?); allowed: adam, adamw, sgd"),
     ({"storage": "thick"}, "storage = 'thick' is unknown; allowed: auto, dense, lumped, sharded"),
@@ -116,11 +113,9 @@ def test_lengths_of_a_run_that_are_no_lengths(name, value):
     [
         ([], 0, "allowed: one or more whole numbers, increasing"),
         ([0, 2], 0, "steps = [0, 2]; allowed: whole numbers from 1 up, increasing"),
-        ([3, 2], 0, "steps = [3, 2]; allowed"),
         ([2], None, "there is no seed to run"),
         ([2], -1, "seed = -1 is outside its range [0, 4294967295]"),
         ([2], 2**32, "seed = 4294967296 is outside its range [0, 4294967295]"),  # which JAX would read as 0
-        ([2], 1.5, "seed = 1.5 is not a whole number"),
     ],
 )
 def test_steps_and_seeds_that_no_run_has(steps, seed, message):
@@ -135,14 +130,12 @@ def test_steps_and_seeds_that_no_run_has(steps, seed, message):
             lambda: anchored(100.5, 10.5),
             "actions = 100.5 is not a whole number; allowed: whole numbers from 1 up to 10",
         ),
-        (lambda: anchored(100, 10, target=1.5), "target = 1.5 is not a whole number"),
         (lambda: anchored(100, 10, anchor_logit="high"), "anchor_logit = 'high' is not a number"),
         (lambda: custom([0.0, math.inf], [0]), "logit 1 is inf; allowed: finite numbers"),
         (lambda: custom([0.0, 1.0], [0.5]), "correct action 0.5 is outside the action set"),
         (lambda: prompt_bank(prompts=2.5), "prompts = 2.5 is not a whole number"),
         (lambda: linear_softmax(prompts=16.5), "prompts = 16.5 is not a whole number"),
         (lambda: tree(depth=2.5), "depth = 2.5 is not a whole number"),
-        (lambda: tree(anchor_logit=math.nan), "anchor_logit = nan is outside its range"),
     ],
 )
 def test_problems_that_are_none(call, message):

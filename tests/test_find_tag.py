@@ -169,17 +169,10 @@ def tags_in(*kinds):
     return set(known_tags({kind: folder for kind, folder in roots().items() if kind in kinds}))
 
 
-def test_every_tag_of_the_code_the_figures_and_the_benchmarks_is_claimed():
-    of_judged = {tag for tag in tags_in("code", "figure", "benchmark") if not tag.startswith("arxiv:")}
-    assert of_judged - set(load()) == set()
-
-
-def test_every_claim_is_found_where_it_is_checked():
-    assert set(load()) - tags_in("check") == set()
-
-
-def test_every_tag_written_in_the_checks_is_claimed():
-    assert tags_in("check") - set(load()) == set()
+def test_every_tag_is_claimed_and_every_claim_is_found_where_it_is_checked():
+    judged = {tag for tag in tags_in("code", "figure", "benchmark") if not tag.startswith("arxiv:")}
+    assert judged - set(load()) == set()
+    assert set(load()) == tags_in("check")
 
 
 def test_every_tag_of_the_index_is_found():
