@@ -153,7 +153,9 @@ class _Walk:
             self.add(type(value).__name__, str(len(value)))
             self.visit_all(value)
         elif isinstance(value, types.ModuleType):
-            self.add("module", value.__name__, owner(value.__name__) or "")
+            package = owner(value.__name__)
+            self.has_own_code |= package is None
+            self.add("module", value.__name__, package or _module_text(value.__name__, vars(value)))
         elif public := _public_name(value):
             self.add("public", *public)
         elif isinstance(value, types.FunctionType):

@@ -62,6 +62,11 @@ def by_import(x):
 def by_module(x):
     return sibling.flip(x)
 
+def closed_over_module(module):
+    return lambda x: module.flip(x)
+
+by_closure = closed_over_module(sibling)
+
 def by_local_import(x):
     from sibling import flip
     return flip(x)
@@ -158,7 +163,7 @@ def test_what_changes_a_number_changes_the_fingerprint(loaded, name, old, new):
     assert own_source(getattr(loaded(changed(MODULE, old, new)), name)) != before
 
 
-@pytest.mark.parametrize("name", ["by_import", "by_module", "by_local_import"])
+@pytest.mark.parametrize("name", ["by_import", "by_module", "by_local_import", "by_closure"])
 @pytest.mark.parametrize(("old", "new"), [("SIGN = 1", "SIGN = -1"), ("SIGN * x", "-SIGN * x")])
 def test_so_does_a_module_beside_it(loaded, name, old, new):
     before = own_source(getattr(loaded(), name))
