@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
-from simlab.explore.interference_map import MAP
+from simlab.explore.in_advance import MAP
 from simlab.plotting import STYLE
 from simlab.problems.interference import overlap_edge
 
@@ -160,7 +160,7 @@ def two_digits(number: float) -> str:
 
 
 def of_explorer(data: dict[str, Any]) -> dict[str, Any]:
-    """What the explorer shows of the condensed numbers, see ``simlab.explore.interference_map``."""
+    """What the explorer shows of the condensed numbers, see ``simlab.explore.in_advance.interference_map``."""
     kept = ("values", "mean", "error", "crossing", "threshold")
     return {
         **{name: data[name] for name in ("level", "k", "overlap")},

@@ -9,8 +9,8 @@ name, or a file and a name in it, with parameters in brackets if need be. A list
     value  a number in decimal, or a word: letters, digits and _ . + - / :
 
 Spaces may stand between these, and mean nothing. Python's own parser would not do: a path is no expression, and words
-need no quotes. ``simlab.arms`` builds what the terms name; the explorer's page reads the same language by
-``simlab/explore/page/grammar.js``.
+need no quotes. ``simlab.arms`` builds what the terms name; the
+explorer's page reads estimators by ``simlab/explore/page/settings.js``.
 """
 
 import re

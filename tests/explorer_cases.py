@@ -2,50 +2,32 @@
 
 import contextlib
 import json
-import logging
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# A process that answers as the simulating one does, after some seconds. Settings of 1234 steps end it, of 1235 stop it,
-# of 1236 make it hang though it lives, and of 1237 make it say what is no event.
+# A process that answers as the simulating one does, after some seconds; settings of 1234 steps end it, and of 1236 make
+# it hang.
 WORKER = """
-import json, os, signal, sys, threading, time
+import json, os, sys, time
 
-def put(line):
-    os.write(1, line.encode() + b"\\n")
+def say(event, **more):
+    os.write(1, json.dumps(dict(event=event, **more)).encode() + b"\\n")
 
-def say(number, event, **more):
-    put(json.dumps(dict(id=number, event=event, **more)))
-
-def live():
-    while True:
-        say(None, "alive")
-        time.sleep(0.1)
-
-threading.Thread(target=live, daemon=True).start()
 for line in sys.stdin:
-    job = json.loads(line)
-    steps, number = job["settings"]["steps"], job["id"]
+    steps = json.loads(line)["settings"]["steps"]
     if steps == 1234:
         os._exit(1)
-    if steps == 1235:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    say(number, "simulating")
-    if steps == 1236:
-        time.sleep(1000)
-    if steps == 1237:
-        put({garbage})
-    time.sleep({seconds})
-    say(number, "result", result=steps)
+    say("simulating")
+    time.sleep(1000 if steps == 1236 else {seconds})
+    say("result", result=steps)
 """
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 WAIT = 180_000  # milliseconds for anything of a page, on a machine that is busy with other tests
@@ -115,56 +97,9 @@ def explorer(*arguments: str) -> Iterator[Explorer]:
             process.communicate(timeout=30)
 
 
-def acting(seconds: float, garbage: str = "'no event'") -> tuple[str, ...]:
-    """The command of a process that acts as the simulating one; ``garbage``, in Python, is what it says instead."""
-    return sys.executable, "-c", WORKER.replace("{seconds}", repr(seconds)).replace("{garbage}", garbage)
-
-
-class Failures(logging.Handler):
-    """What a server logs of its own failures: whatever comes with a traceback."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info or record.levelno >= logging.ERROR:
-            self.lines.append(record.getMessage())
-
-
-@dataclass
-class Serving:
-    """A server in a thread of this process."""
-
-    port: int
-    laboratory: object
-    log: Failures
-
-    def failures(self) -> list[str]:
-        return self.log.lines
-
-
-@contextlib.contextmanager
-def serving(worker: tuple[str, ...]) -> Iterator[Serving]:
-    """A server in a thread, whose simulating process is another command."""
-    from simlab.explore.laboratory import Laboratory  # noqa: PLC0415  # an extra that the default tests do without
-    from simlab.explore.server import Server, listening  # noqa: PLC0415
-
-    found, log = listening(0), Failures()
-    port, laboratory = found.getsockname()[1], Laboratory(worker)
-    server = Server(port, laboratory)
-    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
-    for logger in loggers:
-        logger.addHandler(log)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [found]})
-    thread.start()
-    try:
-        yield Serving(port, laboratory, log)
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        for logger in loggers:
-            logger.removeHandler(log)
+def acting(seconds: float) -> tuple[str, ...]:
+    """The command of a process that acts as the simulating one."""
+    return sys.executable, "-c", WORKER.replace("{seconds}", repr(seconds))
 
 
 @dataclass

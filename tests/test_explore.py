@@ -1,26 +1,32 @@
 """What the explorer knows without its page: settings held to their ranges, estimators as text, presets, the drift."""
 
 import itertools
+import json
 import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import simlab
-from simlab.cli import main
 from simlab.errors import InputError
-from simlab.estimators import REGISTRY, chain, estimator
+from simlab.estimators import REGISTRY
 from simlab.estimators.registry import forget
-from simlab.explore import parameter_help
-from simlab.explore.controls import BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, PANELS, SIMULATED
-from simlab.explore.description import as_html, description, palette
+from simlab.explore.answers import (
+    LINKED_SIZES,
+    LINKED_TABLES,
+    answer,
+    table_in_advance,
+    tables_in_advance,
+)
+from simlab.explore.controls import BY_NAME, CONTROLS, PANELS, SIMULATED
 from simlab.explore.drift import adam_steps, expected_path, plain_steps
 from simlab.explore.formula import TAG
-from simlab.explore.linked_tables import SIZES, computed_tables, linked_tables
-from simlab.explore.mass_table import computed_masses, group_masses, has_table
+from simlab.explore.masses import group_masses, has_table, push_of
+from simlab.explore.page import as_html, description, palette
+from simlab.explore.panel_settings import hold, hold_panel
 from simlab.explore.presets import PRESETS, WARM, preset
-from simlab.explore.settings import hold, hold_panel
-from simlab.explore.weights import hold_weight, parameters_of, read_weight, write_weight
+from simlab.explore.weights import _PARAMETERS, hold_weight, parameters_of, read_weight, write_weight
 from simlab.plotting import LABELS
 from simlab.problems import anchored
 from simlab.theory import CLOSED_FORMS
@@ -50,16 +56,9 @@ def test_every_control_has_a_panel_a_label_and_a_default_that_it_would_keep():
         ("miss.correct_mass", -math.inf, 1e-6, "correct mass μ = -inf is outside [1e-06, 1]; held at 1e-06"),
         ("miss.group_size", 0, 1, "group size G = 0 is outside [1, 131072]; held at 1"),
         ("masses.weight", "pkpo(k=2.6)", "pkpo(k=3)", "pkpo: k = 2.6 is outside [1, 64]; held at 3"),
-        ("masses.pinned", ";".join(["grpo"] * 13), ";".join(["grpo"] * 12), "13 estimators are pinned; held at 12"),
         ("miss.group_size", 7.6, 8, "group size G = 7.6 is not whole; held at 8"),
         ("miss.group_size", 7.0, 7, ""),
         ("masses.weight", "grpo", "grpo", ""),
-        ("run.pinned", "", "", ""),
-        ("run.pinned", "weight=grpo&group_size=64;steps=99", "weight=grpo&group_size=64;steps=99", ""),
-        ("run.pinned", "steps=1e4", "steps=2000", "steps = 10000 is outside [50, 2000]; held at 2000"),
-        ("run.pinned", ";" * MOST_RUNS, ";" * (MOST_RUNS - 1), "13 runs are pinned; held at 12"),
-        ("map.cell", "16,0.50", "16,0.5", ""),
-        ("map.pinned", ";".join(["1,2"] * 13), ";".join(["1,2"] * MOST_CELLS), "13 cells are pinned; held at 12"),
         ("run.weight", "= (r - p)/s", "=(r - p)/s", ""),
         ("run.weight", "=p^g@g=0.50", "=p^g@g=0.5", ""),
         ("masses.weight", "t2t(alpha=9)", "t2t(alpha=1)", "t2t: alpha = 9 is outside [0, 1]; held at 1"),
@@ -83,15 +82,8 @@ def test_a_value_outside_its_range_is_held_at_the_bound_and_says_so(name, asked,
         ("masses.weight", "grpo(gamma=1)", "allowed: ddof"),
         ("masses.weight", "grpo(ddof=2)", "allowed: 0, 1"),
         ("masses.weight", "asym_grpo(delta=x)", "'x' is not a number"),
-        ("run.pinned", "pinned=x", "run.pinned has a run with 'pinned'; allowed: settings of the panel run"),
-        ("run.pinned", "nothing=1", "run.pinned has a run with 'nothing'"),
-        ("run.pinned", "group_size=many", "'many' is not a number"),
-        ("map.cell", "16", "allowed: pairs of numbers such as 16,0.5"),
-        ("map.cell", "16,nan", "allowed: pairs of numbers"),
-        ("run.weight", "=p +", "formula 'p \\+' cannot be read at its end"),
+        ("run.weight", "=p +", "formula 'p \\+' cannot be read"),
         ("run.weight", "=p^g@g=99", "g = '99' is not allowed; allowed: \\[0, 8\\]"),
-        ("step.sampled_correct", "102", "0 or 1 for each action"),
-        ("step.sampled_correct", "1" * 9, "0 or 1 for each action"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_refused(name, asked, reason):
@@ -128,7 +120,7 @@ def test_every_estimator_is_written_read_and_built_at_its_defaults_and_its_bound
             assert 10 < len(parameter.help) < 90, (name, key)
             for value in parameter.choices or (parameter.low, parameter.high):
                 REGISTRY[name].build(**{key: value})
-    assert parameter_help._HELP.keys() <= used
+    assert _PARAMETERS.keys() <= used
     of_buttons = ("step.sampled_correct", "step.sampled_incorrect")  # which say what they do
     assert [control.name for control in CONTROLS if not control.help and control.name not in of_buttons] == []
 
@@ -241,64 +233,110 @@ def test_without_a_step_or_a_mass_nothing_drifts():
         np.testing.assert_allclose(found["retained_mass"], 1)
 
 
-# Masses of estimators without a closed form
+# Masses
 
 
-@pytest.mark.parametrize("size", [2, 5])
-@pytest.mark.parametrize("name", ["grpo", "maxrl", "asym_grpo", "pkpo"])
-def test_masses_that_an_estimator_computes_itself_are_those_of_its_closed_form(name, size):
-    own = REGISTRY[name].parameters
-    np.testing.assert_allclose(
-        computed_masses(name, estimator(name, **own), size), group_masses(name, size, own), atol=1e-9
-    )
+def naive_masses(name, size, **parameters):
+    """Sums of the advantages of s successes and of the failures beside them, over G, for s = 0 to G."""
+    sides = []
+    for successes in range(size + 1):
+        weights = simlab.advantages(name, [1.0] * successes + [0.0] * (size - successes), **parameters)
+        sides.append([sum(weights[:successes]) / size, -sum(weights[successes:]) / size])
+    return np.array(sides).T
 
 
-def test_masses_of_linked_choices_are_sums_over_the_group():
-    found = group_masses("linked", 4, {"scale": "mean", "sign": "divide_failures"})
-    for correct in range(5):
-        weights = np.asarray(simlab.advantages("linked", [1.0] * correct + [0.0] * (4 - correct), scale="mean",
-                                               sign="divide_failures"))  # fmt: skip
-        assert found[0][correct] == pytest.approx(sum(weights[:correct]) / 4)
-        assert found[1][correct] == pytest.approx(-sum(weights[correct:]) / 4)
+def test_masses_are_sums_over_the_group_and_meet_their_limit():
+    for weight, parameters, limit in (
+        ("grpo", {}, True),
+        ("asym_grpo(delta=0.5)", {"delta": 0.5}, True),
+        ("pass_at_k_tang", {}, False),  # its k is the group size
+        ("linked(scale=mean,sign=divide_failures)", {"scale": "mean", "sign": "divide_failures"}, False),
+    ):
+        curves = answer("masses", {"weight": weight, "group_size": 8})
+        sides = np.array([curves["success"], curves["failure"]])
+        np.testing.assert_allclose(sides, naive_masses(weight.partition("(")[0], 8, **parameters), atol=1e-9)
+        assert (curves["limit"] is not None) == limit
+        if limit:
+            rates = np.array(curves["limit"]["rates"])
+            success, failure = (np.interp(0.25, rates, curves["limit"][side]) for side in ("success", "failure"))
+            assert (success, failure) == pytest.approx(sides[:, 2], abs=1e-5)
+    assert answer("masses", {"weight": "softmax"})["limit"] is None  # its masses vanish as groups grow
 
 
-def test_an_exported_page_holds_the_masses_of_all_linked_choices():
-    assert computed_tables((4,)) == {"4": linked_tables()["4"]}
-    for size in SIZES:
-        rates = np.arange(size + 1) / size
-        success, failure = linked_tables()[str(size)]["mean mean none relu"]
-        np.testing.assert_allclose(success, np.where(rates > 0, 1 - rates, 0), rtol=5e-4)  # p (1 - p) / p
-        assert failure == [0] * (size + 1)
-    assert not any("history" in choices for choices in linked_tables()["8"])  # it reads the batches before
-    told = {server: description(server=server)["estimators"]["linked"] for server in (False, True)}
-    assert told[False]["tables"] == linked_tables()
-    assert "tables" not in told[True]  # the server computes any
+def test_a_jump_of_a_mass_is_a_gap():
+    limit = answer("masses", {"weight": "maxrl"})["limit"]
+    gap = limit["success"].index(None)
+    assert limit["success"][:gap] == [0, 0]
+    assert limit["success"][gap + 1] == pytest.approx(1)
+    assert limit["rates"][gap + 1] < 1e-9
+    for name in ("grpo", "pass_at_k_chen", "easy_power", "=(1 - p)^g * (r - p)/s"):
+        assert None not in answer("masses", {"weight": name})["limit"]["success"]
 
 
-def test_what_reads_more_than_rewards_or_their_order_has_no_table():
+def test_half_of_what_a_weight_pushes_lies_below_a_solve_rate():
+    rates = np.linspace(0, 1, 201)
+    for success, failure in ((rates * 0 + 1, rates * 0), (rates * (1 - rates) ** 3, -rates), (rates**2, 1 - rates)):
+        push = np.abs(success) + np.abs(failure)
+        below = np.concatenate([[0], np.cumsum((push[1:] + push[:-1]) / 2 * np.diff(rates))])
+        result = push_of(rates, success, failure)
+        assert result["half"] == pytest.approx(np.interp(below[-1] / 2, below, rates), abs=1e-4)
+        assert result["peak"] == rates[push.argmax()]
+    assert push_of(np.array([0.0, 1.0]), np.zeros(2), np.zeros(2)) is None
+
+
+def test_a_formula_has_the_masses_of_the_estimator_that_it_is():
+    formula, named = (answer("masses", {"weight": weight, "group_size": 6})
+                      for weight in ("=(1 - p)^g * (r - p)/s@g=0.5", "f_grpo(gamma=0.5,base=grpo)"))  # fmt: skip
+    for side in ("success", "failure"):
+        np.testing.assert_allclose(formula[side], named[side], atol=1e-5)  # grpo adds eps to s
+        np.testing.assert_allclose(formula["limit"][side], named["limit"][side], atol=1e-5)
+
+
+def test_what_reads_more_than_rewards_has_no_table():
     assert has_table("linked")
     assert not any(has_table(name) for name in CLOSED_FORMS)
-    first = chain(lambda advantages, rollouts: advantages * np.arange(advantages.shape[1]))
-    with pytest.raises(InputError, match="reads the order of the rollouts"):
-        computed_masses("first", first, 3)
-    for name in ("running_mean", "ds_grpo"):
-        with pytest.raises(InputError, match="reads more than the rewards of one step"):
-            computed_masses(name, estimator(name), 3)
+    for name in ("unlikeliness", "ds_grpo"):
+        with pytest.raises(InputError, match=name):
+            group_masses(name, 3, {})
 
 
-# The command
+def test_a_bank_has_the_quantiles_of_its_betas():
+    settings = {"prompts": 40, "beta_a": 0.3, "beta_b": 4.0, "second_share": 0.25, "second_a": 6.0, "second_b": 2.0,
+                "modes": 5, "rare_modes": 2, "rare_ratio": 0.05}  # fmt: skip
+    bank = answer("bank", settings)
+    first, second = (scipy.stats.beta(*ab).ppf((np.arange(n) + 0.5) / n) for ab, n in (((0.3, 4), 30), ((6, 2), 10)))
+    rates = np.clip(np.concatenate([first, second]), 1e-6, 1 - 1e-6)
+    share = 2 * 0.05 / (3 + 2 * 0.05)
+    for k in (1, 16, 2**20):
+        place = bank["k"].index(k)
+        assert bank["any"][place] == pytest.approx(np.mean(1 - (1 - rates) ** k), rel=1e-8)
+        assert bank["rare"][place] == pytest.approx(np.mean(1 - (1 - share * rates) ** k), rel=1e-8)
+    np.testing.assert_allclose(bank["shares"], np.histogram(rates, 20, (0, 1))[0] / 40)
+    assert answer("bank", {"modes": 3, "rare_modes": 9})["rare_modes"] == 2
+
+
+def test_answers_in_advance_are_the_answers_to_a_few_digits():
+    stored = list(json.loads(LINKED_TABLES.read_text()))
+    table = next(table for table in stored if table["parameters"]["scale"] == "mean")
+    assert table == table_in_advance("linked", table["parameters"], LINKED_SIZES)
+    assert not any(table["parameters"]["difficulty"] == "history" for table in stored)  # it reads the batches before
+    tables = {tuple(own["parameters"].values()): own for own in tables_in_advance("f_grpo")}
+    assert (8.0, "grpo") in tables
+    for table in (tables[0.5, "grpo"], tables[1.0, "maxrl"]):
+        curves = answer("masses", {"weight": write_weight("f_grpo", table["parameters"]), "group_size": 16})
+        np.testing.assert_allclose(table["groups"]["16"]["success"], curves["success"], rtol=1e-3)
+        limit = table["limit"]["success"]
+        np.testing.assert_allclose(np.array(limit, float), np.array(curves["limit"]["success"], float), rtol=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"),
+    ("path", "body"),
     [
-        (["--port", "70000"], "port = 70000 is outside its range [0, 65535]"),
-        (["--port", "x"], "'x' cannot be read; allowed: a whole number"),
+        ("masses", []), ("masses", {"weight": "ds_grpo"}), ("masses", {"weight": 3}), ("masses", {"group_size": 0}),
+        ("masses", {"size": 3}), ("formula", {"weight": "grpo"}), ("formula", {"weight": "=p +"}), ("bank", {"k": 3}),
     ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(arguments, reason, capsys):
-    assert main(["explore", *arguments]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert reason in printed.err
-    assert printed.err.count("\n") == 1
+)  # fmt: skip
+def test_a_question_that_cannot_be_read_is_refused_in_one_line(path, body):
+    with pytest.raises(InputError) as caught:
+        answer(path, body)
+    assert "\n" not in str(caught.value)

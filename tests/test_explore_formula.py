@@ -7,10 +7,21 @@ import numpy as np
 import pytest
 
 import simlab
+from simlab.constructors import estimator_constructor
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.estimators.registry import forget
-from simlab.explore.formula import FUNCTIONS, MOST_KEPT, NAMES, TAG, names_in, read, registered, value
+from simlab.explore.formula import (
+    FUNCTIONS,
+    MOST_REGISTERED,
+    NAMES,
+    TAG,
+    evaluate,
+    has_g,
+    python_lines,
+    read,
+    register_formula,
+)
 from simlab.explore.weights import arm_text, hold_weight, read_weight
 
 
@@ -43,7 +54,7 @@ GROUPS = [[1.0, 0.0], [1.0, 0.0, 0.0, 0.0, 1.0], [1.0] * 3 + [0.0] * 13]
 @pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("g", [0.0, 0.5, 2.0])
 def test_a_formula_weighs_every_rollout_as_by_hand(formula, g):
-    weight = f"={formula}@g={g}" if "g" in names_in(read(formula)) else f"={formula}"
+    weight = f"={formula}@g={g}" if has_g(read(formula)) else f"={formula}"
     name, parameters = read_weight(weight)
     for group in GROUPS:
         expected = [FORMULAS[formula](r, sum(group), len(group), g) for r in group]
@@ -67,18 +78,20 @@ def test_the_focal_weight_as_a_formula_is_f_grpo():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "formula '' cannot be read at its end; allowed: p, q, r, s, G, g, numbers, "),
-        ("p +", "cannot be read at its end"),
-        ("p p", "cannot be read at character 3"),
+        ("", "formula '' cannot be read; allowed: p, q, r, s, G, g, numbers, "),
+        ("p +", "formula 'p +' cannot be read"),
+        ("p p", "cannot be read"),
         ("__import__('os').system('true')", "cannot be read at character 1"),
         ("p.__class__", "cannot be read at character 2"),
-        ("sqrt(p, q)", "cannot be read at character 7"),
-        ("min(p)", "cannot be read at character 6"),
-        ("(p", "cannot be read at its end"),
-        ("1e999", "is too large"),
+        ("sqrt(p, q)", "cannot be read"),
+        ("min(p)", "cannot be read"),
+        ("min", "cannot be read"),
+        ("p(q)", "cannot be read"),
+        ("p//q", "cannot be read"),
+        ("p, q", "cannot be read"),
+        ("(p", "cannot be read"),
+        ("1e999", "cannot be read"),
         ("p" + "+p" * 200, "is too long; allowed: up to 200 characters"),
-        ("(" * 60 + "p" + ")" * 60, "is nested too deeply; allowed: 24 brackets"),
-        ("2^" * 60 + "2", "is nested too deeply; allowed: 24 brackets"),
     ],
 )
 def test_what_is_no_formula_is_refused_in_one_line(text, reason):
@@ -103,17 +116,17 @@ def test_any_text_is_a_formula_or_is_refused_in_one_line():
     assert not any("\n" in line for line in refusals)
     for tree in trees:
         with np.errstate(all="ignore"):
-            assert np.isfinite(value(tree, dict.fromkeys(NAMES, np.array([0.5])))).all()
+            assert np.isfinite(evaluate(tree, dict.fromkeys(NAMES, np.array([0.5])))).all()
 
 
 def test_few_formulas_are_registered_at_a_time_and_one_that_was_forgotten_comes_back():
-    first, _ = registered("=p * 0.125")
-    for number in range(MOST_KEPT):
-        registered(f"=p + {number}")
+    first, _ = register_formula("=p * 0.125")
+    for number in range(MOST_REGISTERED):
+        register_formula(f"=p + {number}")
     kept = [name for name, entry in REGISTRY.items() if entry.tag == TAG]
-    assert len(kept) == MOST_KEPT
+    assert len(kept) == MOST_REGISTERED
     assert first not in REGISTRY
-    assert registered("=p * 0.125")[0] == first
+    assert register_formula("=p * 0.125")[0] == first
     assert first in REGISTRY
 
 
@@ -124,3 +137,15 @@ def test_the_text_of_a_formula_is_kept_and_its_number_held_to_what_is_allowed():
     assert arm_text("=p^g@g=1.5").endswith("(g=1.5)")
     with pytest.raises(InputError, match=r"g = '-1' is not allowed; allowed: \[0, 8\]"):
         hold_weight("=p^g@g=-1", closed=True)
+
+
+@pytest.mark.parametrize(
+    "formula", ["(1 - p)^g * (r - p)/s", "min(G, 3) + max(p, q)", "sqrt(abs(r - p)) * exp(-p) + log(G)"]
+)
+def test_the_python_lines_of_a_formula_make_the_estimator_that_it_is(formula, tmp_path):
+    weight = f"={formula}@g=0.5" if has_g(read(formula)) else f"={formula}"
+    (tmp_path / "mine.py").write_text(python_lines(weight))
+    own = estimator_constructor(f"{tmp_path}/mine.py:weight")()
+    for group in GROUPS:
+        expected = [FORMULAS[formula](r, sum(group), len(group), 0.5) for r in group]
+        np.testing.assert_allclose(simlab.advantages(own, np.array(group)), expected, rtol=1e-12)

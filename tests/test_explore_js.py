@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from explorer_cases import browsing, explorer, watched
 
+import simlab
 from simlab.errors import InputError
-from simlab.explore.axes import AXES
-from simlab.explore.controls import BY_NAME, names_of_runs
-from simlab.explore.description import description
+from simlab.explore.answers import answer
+from simlab.explore.controls import AXES, BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, run_settings
 from simlab.explore.in_advance import in_advance
-from simlab.explore.settings import hold
-from simlab.explore.weights import hold_weight
+from simlab.explore.page import description
+from simlab.explore.panel_settings import hold
+from simlab.explore.weights import hold_weight, read_weight
 from simlab.grammar import read
 from simlab.problems.tree import tree
 from simlab.theory import (
@@ -33,7 +34,10 @@ GENERATOR = np.random.default_rng(3)
 
 @pytest.fixture(scope="module")
 def evaluated():
-    """Calls an exported function of a module with each of many lists of arguments; a refusal is {refused: message}."""
+    """Calls an exported function of a module with each of many lists of arguments; a refusal is {refused: message}.
+
+    The arguments "@description" and "@estimators" stand for the page's own.
+    """
     with browsing() as browser, explorer("--port", "0") as server, watched(browser, server.address) as seen:
         seen.open(f"{server.address}#panel=miss")
 
@@ -41,8 +45,11 @@ def evaluated():
             return seen.page.evaluate(
                 """async ([address, name, shared, all]) => {
                     const module = await import(address);
+                    const description = JSON.parse(document.getElementById("description").textContent);
+                    const known = {"@description": description, "@estimators": description.estimators};
+                    const filled = (values) => values.map((value) => known[value] ?? value);
                     return all.map((own) => {
-                        try { return module[name](...shared, ...own); }
+                        try { return module[name](...filled(shared), ...filled(own)); }
                         catch (error) { return {refused: error.message}; }
                     });
                 }""",
@@ -75,12 +82,9 @@ def test_tail_miss_and_its_parts(evaluated):
     sizes, shares = [1, 2, 3, 17, 1024, 2**17], [0.0, 1e-9, 0.5, 1.0]
     points = [[size, mu, mu * share] for size, mu, share in itertools.product(sizes, masses, shares)]
     size, mu, tau = np.array(points).T
-    close(evaluated("tail_miss", "tailMiss", points), tail_miss(size, mu, tau), rtol=1e-11)
-    close(evaluated("tail_miss", "active", [point[:2] for point in points]), active(size, mu), rtol=1e-11)
-    close(evaluated("tail_miss", "conditionalTailMiss", points), conditional_tail_miss(size, mu, tau), rtol=1e-11)
-    points = [[size, mu, mu * 0.1] for size in (2, 5, 40) for mu in (0.1, 0.5, 0.9)]
-    terms = np.array(evaluated("tail_miss", "lemmaTerms", points))
-    close(terms[:, 0] - terms[:, 1] - terms[:, 2], tail_miss(*np.array(points).T), rtol=1e-9)
+    close(evaluated("closed_forms", "tailMiss", points), tail_miss(size, mu, tau), rtol=1e-11)
+    close(evaluated("closed_forms", "active", [point[:2] for point in points]), active(size, mu), rtol=1e-11)
+    close(evaluated("closed_forms", "conditionalTailMiss", points), conditional_tail_miss(size, mu, tau), rtol=1e-11)
 
 
 @pytest.mark.parametrize(("mu", "tau"), [(0.5, 0.02), (0.5, 0.5), (0.3, 1e-6), (1.0, 0.1)])
@@ -125,25 +129,47 @@ def test_redistribution_term_by_term(evaluated, called):
         gained = correct_mass_change(policy, correct, sampled, **options)
         lost = unsampled_correct_mass_change(policy, correct, sampled, **options)
         expected.append((update, first_order_change(policy, update), gained, lost))
-    updates = evaluated("redistribution", "logitUpdate", arguments)
+    updates = evaluated("closed_forms", "logitUpdate", arguments)
     moved = [[step["policy"], update] for (step,), update in zip(arguments, updates, strict=True)]
-    changes = evaluated("redistribution", "firstOrderChange", moved)
-    gains = evaluated("redistribution", "correctMassTerms", arguments)
-    losses = evaluated("redistribution", "unsampledCorrectTerms", arguments)
+    changes = evaluated("closed_forms", "firstOrderChange", moved)
+    gains = evaluated("closed_forms", "correctMassTerms", arguments)
+    losses = evaluated("closed_forms", "unsampledCorrectTerms", arguments)
     for number, (update, change, gained, lost) in enumerate(expected):
         close(updates[number], update, rtol=1e-9, atol=1e-14)
         close(changes[number], change, rtol=1e-9, atol=1e-14)
         close(sum(gains[number]), gained, rtol=1e-9, atol=1e-14)
         close(sum(losses[number]), lost, rtol=1e-9, atol=1e-14)
-    close(called("redistribution", "geometric", 4, 0.6, 0.5), 0.6 * np.array([8, 4, 2, 1]) / 15)
+    close(called("closed_forms", "geometric", 4, 0.6, 0.5), 0.6 * np.array([8, 4, 2, 1]) / 15)
 
 
 def test_probabilities_and_words_of_a_tree(evaluated):
     policies = np.random.default_rng(4).dirichlet(np.ones(4), size=(3, 21))
-    for policy, leaves in zip(policies, evaluated("tree", "leaves", [[own] for own in policies.tolist()]), strict=True):
+    for policy, leaves in zip(
+        policies, evaluated("closed_forms", "leaves", [[own] for own in policies.tolist()]), strict=True
+    ):
         close(leaves, np.exp(tree(logits=np.log(policy).reshape(-1)).leaf_logp), rtol=1e-6)
-    words = evaluated("tree", "word", [[leaf, 3, 4] for leaf in range(64)])
+    words = evaluated("closed_forms", "word", [[leaf, 3, 4] for leaf in range(64)])
     assert [words[leaf] for leaf in tree().modes] == tree().mode_words
+
+
+def step_settings(**changes):
+    defaults = {control.name.partition(".")[2]: control.default for control in CONTROLS if control.name[:5] == "step."}
+    return defaults | changes
+
+
+def test_the_rewards_of_one_step_are_those_of_the_sliders_or_the_estimators_advantages(called):
+    rewards = called("panel_step", "rewardedStep", step_settings(correct_reward=2.5), None)
+    assert (rewards["rewardCorrect"], rewards["rewardIncorrect"]) == (2.5, -1.0)
+    for weight, (mass, size) in itertools.product(("grpo", "maxrl", "=r - p"), ((0.3, 8), (0.001, 4), (0.999, 4))):
+        settings = step_settings(rewards="the estimator", weight=weight, correct_mass=mass, group_size=size)
+        answers = [answer("masses", {"weight": weight, "group_size": size})]
+        rewards = called("panel_step", "rewardedStep", settings, answers)
+        right = round(mass * size)
+        group = (np.arange(size) < right).astype(float)
+        name, parameters = read_weight(weight)
+        expected = simlab.advantages(name, group, **parameters)
+        assert rewards["rewardCorrect"] == pytest.approx(expected[group > 0].mean() if right else 0, abs=1e-5)
+        assert rewards["rewardIncorrect"] == pytest.approx(expected[group == 0].mean() if right < size else 0, abs=1e-5)
 
 
 # Runs seed by seed
@@ -248,13 +274,13 @@ def test_blocks_of_seeds_are_joined_to_what_all_seeds_give(called, counts):
     values = GENERATOR.normal(3.0, 0.1, size=(sum(counts), 3))
     blocks = [{"step": [0, 5, 9], "seeds": len(part), "metrics": {"q_pos": moments_of(part)}}
               for part in np.split(values, [counts[0]])]  # fmt: skip
-    joined = called("simulate", "joined", *blocks)
+    joined = called("compare", "joined", *blocks)
     assert (joined["seeds"], joined["step"]) == (sum(counts), [0, 5, 9])
     for name, expected in moments_of(values).items():
         close(joined["metrics"]["q_pos"][name], expected, rtol=1e-9)
-    close(called("simulate", "halfWidth", moments_of(values), sum(counts)), [half_width(row) for row in values.T])
+    close(called("compare", "halfWidth", moments_of(values), sum(counts)), [half_width(row) for row in values.T])
     empty = {"step": [0], "seeds": 4, "metrics": {"rate": {"values": [[None]] * 4, "mean": [None], "m2": [None]}}}
-    assert called("simulate", "joined", empty, empty)["metrics"]["rate"]["m2"] == [None]
+    assert called("compare", "joined", empty, empty)["metrics"]["rate"]["m2"] == [None]
 
 
 # Interference
@@ -266,11 +292,11 @@ def test_pass_at_k_is_read_where_pass_at_1_reaches_a_level(called):
     result = {"step": step, "k": list(curves),
               "metrics": {f"pass_at_{k}": {"mean": curve} for k, curve in curves.items()}}  # fmt: skip
     for level in (0.1, 0.15, 0.35, 0.5):
-        reached = called("crossing", "atLevel", result, level)
+        reached = called("closed_forms", "atLevel", result, level)
         assert reached["step"] == pytest.approx(np.interp(level, curves[1], step), rel=1e-12)
         close(reached["curve"], [np.interp(level, curves[1], curve) for curve in curves.values()])
-    assert called("crossing", "atLevel", result, 0.05) == {"step": 0, "curve": [0.1, 0.7, 1.0]}
-    assert called("crossing", "atLevel", result, 0.51) is None
+    assert called("closed_forms", "atLevel", result, 0.05) == {"step": 0, "curve": [0.1, 0.7, 1.0]}
+    assert called("closed_forms", "atLevel", result, 0.51) is None
 
 
 def naive_crossing(ks, gains):
@@ -284,17 +310,35 @@ def naive_crossing(ks, gains):
 def test_from_which_k_on_there_is_less(evaluated):
     ks = [2**power for power in range(13)]
     rows = [*GENERATOR.normal(size=(20, 13)).tolist(), [0.1] * 13]
-    for gains, crossing in zip(rows, evaluated("crossing", "crossing", [[gains] for gains in rows], ks), strict=True):
+    for gains, crossing in zip(
+        rows, evaluated("closed_forms", "crossing", [[gains] for gains in rows], ks), strict=True
+    ):
         assert crossing == pytest.approx(naive_crossing(ks, gains))
 
 
 # Settings
 
 
-PINS = [
-    "weight=grpo&group_size=64;weight=f_grpo(gamma=1,base=maxrl)", "", "steps=1e4", "group_size=2.4", ";;", "x=1",
-    "steps=many", "pinned=a",
-]  # fmt: skip
+# A text of a control, and what it becomes; None for one that is refused.
+TEXTS = [
+    ("run.pinned", "weight=grpo&group_size=64;steps=99", "weight=grpo&group_size=64;steps=99", ""),
+    ("run.pinned", "", "", ""),
+    ("run.pinned", "steps=1e4", "steps=2000", "held at 2000"),
+    ("run.pinned", ";" * MOST_RUNS, ";" * (MOST_RUNS - 1), "held at 12"),
+    ("run.pinned", "x=1", None, "'x'"),
+    ("run.pinned", "steps=many", None, "'many'"),
+    ("run.pinned", "pinned=a", None, "'pinned'"),
+    ("masses.pinned", ";".join(["grpo"] * 13), ";".join(["grpo"] * 12), "held at 12"),
+    ("masses.pinned", "grpo;ds_grpo", None, "'ds_grpo'"),
+    ("map.cell", "16,0.50", "16,0.5", ""),
+    ("map.cell", "16,nan", None, "16,nan"),
+    ("map.pinned", ";".join(["1,2"] * 13), ";".join(["1,2"] * MOST_CELLS), "held at 12"),
+    ("step.sampled_correct", "101", "101", ""),
+    ("step.sampled_correct", "102", None, "'102'"),
+    ("miss.group_size", "7.6", 8, "held at 8"),
+    ("miss.correct_mass", "half", None, "'half'"),
+    ("masses.show", "everything", None, "'everything'"),
+]
 WEIGHTS = [
     "grpo", "asym_grpo(delta=99)", "asym_grpo(delta=1e-3)", "asym_grpo(delta=x)", "asym_grpo(delta=nan)", "pkpo(k=2.6)",
     "pkpo(k=-0)", "grpo(ddof=1)", "grpo(ddof=2)", "grpo(gamma=1)", "mc_grpo(scale=none)", "mc_grpo(scale=mad)", "grop",
@@ -303,16 +347,17 @@ WEIGHTS = [
 ]  # fmt: skip
 
 
-def test_pinned_runs_and_weights_are_held_as_by_the_server(called, evaluated, told):
-    control = next(control for control in told["controls"] if control["name"] == "run.pinned")
-    for text in PINS:
-        held = called("hold", "hold", control, text, told)
-        try:
-            assert held == list(hold(BY_NAME["run.pinned"], text))
-        except InputError:
-            assert set(held) == {"refused"}, text
-    arguments = [[text, told["estimators"], False] for text in WEIGHTS]
-    for text, held in zip(WEIGHTS, evaluated("weight_text", "holdWeight", arguments), strict=True):
+def test_texts_are_held_and_weights_as_by_the_server(called, evaluated, told):
+    controls = {control["name"]: control for control in told["controls"]}
+    for name, text, expected, note in TEXTS:
+        held = called("settings", "hold", controls[name], text, "@description")
+        if expected is None:
+            assert note in held["refused"], (name, text)
+        else:
+            assert held[0] == expected, (name, text)
+            assert note in held[1] if note else held[1] == "", (name, text)
+    arguments = [[text, "@estimators", False] for text in WEIGHTS]
+    for text, held in zip(WEIGHTS, evaluated("settings", "holdWeight", arguments), strict=True):
         try:
             weight, said = hold_weight(text, closed=False)
         except InputError:
@@ -325,8 +370,8 @@ def test_pinned_runs_and_weights_are_held_as_by_the_server(called, evaluated, to
 # The map
 
 
-def test_the_coarse_map_comes_first_and_the_cells_nearest_the_pointer(called, told):
-    cells = called("map", "cellsOf", {"across": "group size", "down": "gamma"}, told)
+def test_the_coarse_map_comes_first_and_the_cells_nearest_the_pointer(called):
+    cells = called("map", "cellsOf", {"across": "group size", "down": "gamma"}, "@description")
     assert len(cells) == len(AXES["group size"].values) * len(AXES["gamma"].values)
     counts, pointed, order = [0] * len(cells), {"column": 6, "row": 1}, []
     while (place := called("map", "nextCell", cells, counts, 8, pointed)) >= 0:
@@ -339,20 +384,20 @@ def test_the_coarse_map_comes_first_and_the_cells_nearest_the_pointer(called, to
         assert distances == sorted(distances)
 
 
-def test_a_cell_is_the_run_that_its_axes_say(called, evaluated, told):
+def test_a_cell_is_the_run_that_its_axes_say(called, evaluated):
     values = {control.name[4:]: control.default for control in BY_NAME.values() if control.name.startswith("map.")}
-    run = called("map", "cellRun", values, [64, 0.5], told)
+    run = called("map", "cellRun", values, [64, 0.5], "@description")
     assert (run["panel"], run["settings"]["group_size"]) == ("run", 64)
     assert run["settings"]["weight"] == "f_grpo(gamma=0.5,base=grpo)"
     assert all(hold(BY_NAME[f"run.{name}"], value) == (value, "") for name, value in run["settings"].items())
     other = {"problem": "interfering prompts", "across": "overlap", "down": "learning rate"}
-    assert called("map", "cellRun", values | other, [0.3, 1], told)["settings"]["overlap"] == 0.3
+    assert called("map", "cellRun", values | other, [0.3, 1], "@description")["settings"]["overlap"] == 0.3
     weights = {
         "grpo": "f_grpo(gamma=0.5,base=grpo)",
         "f_grpo(gamma=3,base=maxrl)": "f_grpo(gamma=0.5,base=maxrl)",
         "power_norm": "power_norm(gamma=0.5)",
     }
-    arguments = [[text, 0.5, told["estimators"]] for text in [*weights, "asym_grpo(delta=2)"]]
+    arguments = [[text, 0.5, "@estimators"] for text in [*weights, "asym_grpo(delta=2)"]]
     *answers, refused = evaluated("map", "withGamma", arguments)
     assert answers == [*weights.values()]
     assert set(refused) == {"refused"}
@@ -362,7 +407,7 @@ def test_a_cell_is_the_run_that_its_axes_say(called, evaluated, told):
 
 
 def all_settings(panel, settings):
-    return {name: settings.get(name, BY_NAME[f"{panel}.{name}"].default) for name in names_of_runs(panel)}
+    return {name: settings.get(name, BY_NAME[f"{panel}.{name}"].default) for name in run_settings(panel)}
 
 
 def gamma_of(weight):
@@ -376,7 +421,7 @@ def naive_distance(one, other):
     return distance + abs(gamma_of(one.get("weight", "")) - gamma_of(other.get("weight", "")))
 
 
-def test_without_a_server_the_nearest_run_is_shown(called, told):
+def test_without_a_server_the_nearest_run_is_shown(called):
     for panel, settings in [
         ("run", {}),
         ("run", {"group_size": 500, "weight": "f_grpo(gamma=0.6,base=grpo)"}),
@@ -386,7 +431,7 @@ def test_without_a_server_the_nearest_run_is_shown(called, told):
     ]:
         full = all_settings(panel, settings)
         runs = [all_settings(panel, run["settings"]) for run in in_advance() if run["panel"] == panel]
-        nearest = called("in_advance", "nearestInAdvance", {"panel": panel, "settings": full}, told)
+        nearest = called("simulations", "nearestInAdvance", {"panel": panel, "settings": full}, "@description")
         assert nearest["settings"] in runs
         least = min(naive_distance(full, run) for run in runs)
         assert naive_distance(full, nearest["settings"]) == pytest.approx(least, abs=1e-12)

@@ -14,9 +14,8 @@ from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.estimate import as_json
 from simlab.errors import InputError
 from simlab.explore import results as module
-from simlab.explore.opened import open_dataset
-from simlab.explore.results import Results
-from simlab.explore.results_controls import NONE, controls_of
+from simlab.explore.result_files import open_dataset
+from simlab.explore.results import NONE, Results, result_controls
 
 VALUES = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
 VALUES[0, 0, 1:, 2] = np.nan  # one seed is left
@@ -59,7 +58,7 @@ def naive_summary(rows):
 
 
 def test_a_result_says_its_dimensions_and_its_variables_of_numbers(results):
-    (described,) = results.described()
+    (described,) = results.describe()
     assert described["name"] == "mine.nc"
     assert described["dimensions"]["arm"] == ["grpo", "maxrl"]
     assert described["dimensions"]["group_size"] == [2.0, 8.0, 32.0]
@@ -99,7 +98,7 @@ def test_a_slice_without_lines_is_one_row_and_seeds_may_be_lines(results):
         ({"file": 1}, "'1'"),
         ({"file": "mine.nc"}, "'mine.nc'"),
         ({"variable": "words"}, "allowed: q_pos, rate"),
-        ({"variable": []}, "variable is a list"),
+        ({"variable": []}, "variable = "),
         ({"variable": "q_pos", "across": "k"}, "across = 'k'"),
         ({"variable": "q_pos", "across": "step", "lines": "step"}, "lines = 'step'"),
         ({"variable": "rate", "across": "group_size", "at": []}, "at is no object"),
@@ -126,7 +125,7 @@ def test_of_a_long_dimension_places_evenly_apart_are_shown(tmp_path):
     variables = {"q_pos": (("seed", "step"), values), "own": ("place", steps / 1.0)}
     xr.Dataset(variables, coords={"step": 10 * steps}).to_netcdf(path, engine="h5netcdf")
     results = Results((path,))
-    (described,) = results.described()
+    (described,) = results.describe()
     assert described["every"] == {"step": 3, "place": 3}
     assert described["dimensions"]["step"] == (10.0 * steps[::3]).tolist()
     assert results.answer({"variable": "own", "across": "place"})["mean"] == [described["dimensions"]["place"]]
@@ -146,13 +145,13 @@ def test_only_what_is_asked_for_is_read(tmp_path):
 
 
 def test_dimensions_are_sliders_and_the_first_view_is_correct_mass_over_steps(results):
-    controls = {control.name: control for control in controls_of(results.described())}
+    controls = {control.name: control for control in result_controls(results.describe())}
     usual = {name: controls[f"results.{name}"].default for name in ("variable", "across", "lines", "view", "second")}
     assert usual == {"variable": "q_pos", "across": "step", "lines": "arm", "view": "curves", "second": NONE}
     assert controls["results.group_size"].high == 2
     assert controls["results.group_size"].choices == ("2", "8", "32")
     assert all(control.help for control in controls.values())
-    assert controls_of([]) == []
+    assert result_controls([]) == []
 
 
 @pytest.mark.parametrize(("name", "content"), [("gone.nc", None), ("text.nc", b"no numbers"), ("list.json", b"[1")])
@@ -211,7 +210,7 @@ def test_evaluations_of_a_run_begin_with_the_start_that_its_arms_share(run):
     assert passed.sel(seed=1, k=3).values.tolist() == pytest.approx(expected)
     # Pass@8 of 8 samples says whether any is correct.
     assert passed.sel(seed=1, k=8).values.tolist() == [0.5, 0.5]
-    controls = {control.name: control.default for control in controls_of(Results((run,)).described())}
+    controls = {control.name: control.default for control in result_controls(Results((run,)).describe())}
     shown = [controls[f"results.{name}"] for name in ("variable", "across", "lines")]
     assert shown == ["pass_at_k", "evaluation", "arm"]
 

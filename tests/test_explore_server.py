@@ -13,7 +13,6 @@ import xarray as xr
 from explorer_cases import acting, explorer
 
 from simlab.cli import main
-from simlab.explore import process
 from simlab.explore.controls import LARGEST_SEED
 
 pytestmark = pytest.mark.browser
@@ -116,7 +115,7 @@ def test_a_malformed_request_is_400(client, body, reason):
     assert reason in refused(client.post("/simulate", content=body, headers=JSON), 400)
 
 
-@pytest.mark.parametrize("path", ["result", "masses"])
+@pytest.mark.parametrize("path", ["result", "masses", "formula", "bank"])
 def test_a_malformed_question_is_400(client, path):
     for body in ("[]", '{"weight": 3}', '{"file": "x"}', "{"):
         refused(client.post(f"/{path}", content=body, headers=JSON), 400)
@@ -169,7 +168,7 @@ def last_event(client, steps):
 
 @pytest.mark.parametrize("steps", [1234, 1236])
 def test_a_process_that_dies_or_hangs_is_said_and_started_anew(client, steps, monkeypatch):
-    monkeypatch.setattr(process, "JOB_SECONDS", 2.0)
+    monkeypatch.setattr(laboratory_module, "JOB_SECONDS", 2.0)
     event = last_event(client, steps)
     assert event["event"] == "error"
     assert "\n" not in event["error"]
@@ -281,16 +280,16 @@ def test_the_usual_port_is_always_the_same_and_another_one_is_said_where_it_is_t
     from simlab.explore import server  # noqa: PLC0415  # an extra that the default tests do without
 
     assert server.USUAL_PORT == 8737  # links hold it
-    with contextlib.closing(server.listening(0)) as taken:
+    with contextlib.closing(server.listen(0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(server, "USUAL_PORT", port)
-        other, said = server.listening_as_usual()
+        other, said = server.listen_as_usual()
         with contextlib.closing(other):
             assert other.getsockname()[1] != port
             assert str(port) in said
         assert main(["explore", "--no-browser", "--port", str(port)]) == 2
         assert f"port = {port}" in capsys.readouterr().err
-    usual, said = server.listening_as_usual()
+    usual, said = server.listen_as_usual()
     with contextlib.closing(usual):
         assert (usual.getsockname(), said) == (("127.0.0.1", port), "")
 

@@ -7,17 +7,28 @@ import pytest
 
 from figures.interference_map import DATA, LABELS, crossing, of_explorer
 from simlab.estimators import estimator
-from simlab.explore.axes import AXES
-from simlab.explore.controls import BY_NAME, MAPS, SIMULATED
-from simlab.explore.in_advance import RUNS, computed, differing, focal, in_advance, wanted
-from simlab.explore.in_advance import SEEDS as SEEDS_IN_ADVANCE
-from simlab.explore.interference import KS, edge, simulate_interference
-from simlab.explore.interference_map import MAP, interference_map
-from simlab.explore.moments import record_steps
+from simlab.explore.block import ACTIONS, BLOCK_SEEDS, GROUP_SIZES, fill_up, record_steps
+from simlab.explore.controls import AXES, BY_NAME, MAPS, SIMULATED
+from simlab.explore.in_advance import (
+    MAP,
+    RUN_SEEDS,
+    RUNS,
+    changed_settings,
+    compute_run,
+    focal,
+    in_advance,
+    interference_map,
+    runs_to_compute,
+)
+from simlab.explore.panel_runs import (
+    INTERFERENCE_KS,
+    edge,
+    simulate_interference,
+    simulate_policy,
+    simulate_tree,
+)
+from simlab.explore.panel_settings import hold, hold_panel
 from simlab.explore.presets import PRESETS
-from simlab.explore.settings import hold, hold_panel
-from simlab.explore.shapes import ACTIONS, GROUPS, SEEDS, filled_to
-from simlab.explore.simulation import simulate_policy, simulate_tree
 from simlab.problems import anchored, interference, tree
 from simlab.problems.interference import overlap_edge
 from simlab.simulator.runner import simulate
@@ -47,7 +58,7 @@ def means(result, name):
 
 
 def test_sizes_are_filled_up_to_the_next_one_and_records_are_evenly_spread():
-    assert [filled_to(size, GROUPS) for size in (2, 32, 33, 512)] == [32, 32, 128, 512]
+    assert [fill_up(size, GROUP_SIZES) for size in (2, 32, 33, 512)] == [32, 32, 128, 512]
     assert record_steps(50, 50).tolist() == list(range(1, 51))
     assert record_steps(333, 20)[-1] == 333
     assert (np.diff(record_steps(333, 20)) >= 16).all()
@@ -60,7 +71,7 @@ def test_sizes_are_filled_up_to_the_next_one_and_records_are_evenly_spread():
 )
 def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others):
     """Where nothing is filled up, the same seeds give the same numbers as ``simulate``."""
-    actions, size = ACTIONS[0], GROUPS[0]
+    actions, size = ACTIONS[0], GROUP_SIZES[0]
     changes = {"group_size": size, "actions": actions, "correct": 0.25, "weight": "dr_grpo", "seed": 0}
     block = simulate_policy(policy(**changes, surrogate=surrogate, **others), 0, ignored)
     runs = simulate(
@@ -69,7 +80,7 @@ def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others
         group_size=size,
         optimizer_parameters={"learning_rate": 0.05},
         storage="dense",
-        seeds=SEEDS,
+        seeds=BLOCK_SEEDS,
         steps=50,
         record_every=1,
         **others,
@@ -85,7 +96,7 @@ def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others
 def test_a_group_that_is_filled_up_learns_as_one_of_its_own_size():
     """Group sizes 3 in 32 places and 8 actions in 256: the mean over 64 seeds of each, within four standard errors."""
     settings = policy(group_size=3, actions=8, correct=0.5, anchor_logit=1, correct_logit=0, weight="dr_grpo")
-    blocks = [simulate_policy(settings, SEEDS * block, ignored) for block in range(16)]
+    blocks = [simulate_policy(settings, BLOCK_SEEDS * block, ignored) for block in range(16)]
     filled = np.mean([means(block, "q_pos")[-1] for block in blocks])
     runs = simulate(
         anchored(8, 4, anchor_logit=1.0, correct_logit=0.0),
@@ -139,7 +150,7 @@ def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
         group_size=32,
         optimizer="sgd",
         optimizer_parameters={"learning_rate": 1.0},
-        seeds=SEEDS,
+        seeds=BLOCK_SEEDS,
         steps=60,
         record_every=3,
     )
@@ -153,7 +164,7 @@ def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
 @compiles
 def test_a_block_of_interfering_prompts_is_the_simulators_own_run():
     """Groups have a compiled size, for one that is filled up draws other rollouts."""
-    size, problem = GROUPS[0], {"conflict": 0.5, "hard_rate": 0.02}
+    size, problem = GROUP_SIZES[0], {"conflict": 0.5, "hard_rate": 0.02}
     settings = interfering(group_size=size, overlap=-0.2, temperature=0.8, learning_rate=0.5, steps=40, **problem)
     block = simulate_interference(settings, 0, ignored)
     runs = simulate(
@@ -163,16 +174,16 @@ def test_a_block_of_interfering_prompts_is_the_simulators_own_run():
         optimizer="sgd",
         optimizer_parameters={"learning_rate": 0.5},
         temperature=0.8,
-        pass_at_k=KS,
+        pass_at_k=INTERFERENCE_KS,
         storage="dense",
-        seeds=SEEDS,
+        seeds=BLOCK_SEEDS,
         steps=40,
         record_every=1,
     ).pass_at_k
-    assert (block["step"], block["seeds"], block["k"]) == (list(range(41)), SEEDS, KS)
-    for k in KS:
+    assert (block["step"], block["seeds"], block["k"]) == (list(range(41)), BLOCK_SEEDS, INTERFERENCE_KS)
+    for k in INTERFERENCE_KS:
         np.testing.assert_allclose(means(block, f"pass_at_{k}"), runs.sel(k=k).mean("seed"), rtol=5e-5)
-        scatter = runs.sel(k=k).var("seed") * SEEDS
+        scatter = runs.sel(k=k).var("seed") * BLOCK_SEEDS
         np.testing.assert_allclose(block["metrics"][f"pass_at_{k}"]["m2"], scatter, rtol=0.02, atol=1e-9)
 
 
@@ -190,12 +201,12 @@ def test_the_usual_settings_show_the_phenomenon_as_the_map_has_it_and_no_overlap
     reached = means(fallen, "pass_at_1")
     after = int(np.argmax(reached >= all_maps["level"]))
     around = slice(after - 1, after + 1)
-    curves = {k: means(fallen, f"pass_at_{k}") for k in KS}
+    curves = {k: means(fallen, f"pass_at_{k}") for k in INTERFERENCE_KS}
     gains = np.array(
         [np.interp(all_maps["level"], reached[around], curve[around]) - curve[0] for curve in curves.values()]
     )
-    assert gains[KS.index(256)] == pytest.approx(cells["mean"][row][column], abs=0.01)
-    assert crossing(np.array(KS), gains) == pytest.approx(cells["crossing"][row][column], rel=0.03)
+    assert gains[INTERFERENCE_KS.index(256)] == pytest.approx(cells["mean"][row][column], abs=0.01)
+    assert crossing(np.array(INTERFERENCE_KS), gains) == pytest.approx(cells["crossing"][row][column], rel=0.03)
 
 
 def hard_changes(overlap, weight, group_size, **parameters):
@@ -254,20 +265,20 @@ def test_the_map_is_that_of_the_figure_and_the_sliders_reach_every_cell():
 
 def test_the_file_holds_every_run_that_the_page_opens_with_and_no_other():
     runs = [(run["panel"], run["settings"]) for run in in_advance()]
-    assert runs == list(wanted())
+    assert runs == list(runs_to_compute())
     assert RUNS.stat().st_size < LARGEST
     for gamma in AXES["gamma"].values:
         for size in AXES["group size"].values:
-            assert ("run", differing("run", {"weight": focal(gamma), "group_size": size})) in runs
+            assert ("run", changed_settings("run", {"weight": focal(gamma), "group_size": size})) in runs
     for view in PRESETS.values():
         if view.panel in SIMULATED:
-            assert (view.panel, differing(view.panel, dict(view.settings))) in runs
+            assert (view.panel, changed_settings(view.panel, dict(view.settings))) in runs
 
 
 def test_every_run_in_advance_is_one_that_its_panel_would_take_with_all_its_seeds():
     for run in in_advance():
         assert hold_panel(run["panel"], run["settings"])[1] == []
-        assert run["result"]["seeds"] == SEEDS_IN_ADVANCE[run["panel"]]
+        assert run["result"]["seeds"] == RUN_SEEDS[run["panel"]]
         methods = run["result"]["methods"].values() if run["panel"] == "tree" else [run["result"]]
         for method in methods:
             for metric in method["metrics"].values():
@@ -280,7 +291,7 @@ def test_every_run_in_advance_is_one_that_its_panel_would_take_with_all_its_seed
 @pytest.mark.parametrize("place", [3, 40])
 def test_a_run_computed_anew_has_the_same_numbers(place):
     run = in_advance()[place]
-    anew = computed(run["panel"], run["settings"])
+    anew = compute_run(run["panel"], run["settings"])
     for name, metric in run["result"]["metrics"].items():
         ours, theirs = (np.array(side["mean"], dtype=float) for side in (anew["metrics"][name], metric))
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-3, err_msg=name)

@@ -45,7 +45,7 @@ class ExploreCommand(Command):
         if self.port is not None:
             check_range("port", self.port, 0, 65535)
         with missing_extra("explore", "explore", {"starlette", "uvicorn"}):
-            from simlab.explore.html import export
+            from simlab.explore.page import export
             from simlab.explore.presets import preset
             from simlab.explore.server import serve
         if self.preset is not None:
@@ -61,7 +61,7 @@ class ExploreCommand(Command):
             return
         view = f"preset={self.preset}" if self.preset else "panel=results" if self.results else ""
         estimators = split(self.estimator) if self.estimator is not None else ()
-        serve(self.port, browser=not self.no_browser, view=view, own=estimators, files=self.results)
+        serve(self.port, browser=not self.no_browser, view=view, estimators=estimators, files=self.results)
 
 
 class NotebooksCommand(Command):

@@ -1,8 +1,8 @@
 """The explorer, ``simlab explore``: a page of panels, and the small server that simulates for them.
 
-The controls and their allowed values are described once, in ``settings``: the page builds its controls from that, and
-the server checks requests against it. The other panels show closed forms that the page computes by itself; a test
-compares these with the functions of ``simlab.theory``. Runs that are seen at once, and all that an exported page has,
-are files: ``in_advance.json`` and ``interference_map.json``. ``results`` reads slices of the user's own results.
-The server imports no JAX: simulations run in a process of their own (``worker``), which the server can stop.
+``controls`` describes the settings once: the page builds its controls from it, and the server checks requests against
+it (``panel_settings``). ``answers`` computes masses, banks and formulas for the page, one question at a time, or many
+in advance for an exported page. ``laboratory`` runs simulations in a process of their own (``worker``, ``panel_runs``),
+which the server can stop. ``results`` reads slices of the user's own results. The page's own closed forms, tail miss
+and one step, are in ``page/closed_forms.js``; a test compares them with ``simlab.theory``.
 """

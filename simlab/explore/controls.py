@@ -6,17 +6,41 @@ The page gets this list as JSON and builds its controls from it; the server appl
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from simlab.explore.axes import AXES
+
+class MapAxis(NamedTuple):
+    """An axis of the map.
+
+    Attributes:
+        setting: the setting of the panel whose runs the cells are; ``weight`` stands for its gamma.
+        values: of its columns or rows, increasing; every second one is in the coarse map.
+        scale: ``log`` if curves are drawn against the logarithm.
+    """
+
+    setting: str
+    values: tuple[float, ...]
+    scale: str = "linear"
+
+
+AXES = {
+    "group size": MapAxis("group_size", (2, 4, 8, 16, 32, 64, 128, 256, 512), "log"),
+    "gamma": MapAxis("weight", (0, 0.25, 0.5, 1, 2)),
+    "learning rate": MapAxis("learning_rate", (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1), "log"),
+    "actions": MapAxis("actions", (64, 128, 256, 512, 1024, 1536, 2048), "log"),
+    "correct share": MapAxis("correct", (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64), "log"),
+    "lag": MapAxis("lag", (0, 1, 2, 4, 8, 16, 32)),
+    "false positives": MapAxis("false_positive", (0, 0.02, 0.05, 0.1, 0.2)),
+    "epochs": MapAxis("epochs", (1, 2, 4, 6, 8)),
+    "overlap": MapAxis("overlap", (-0.3, -0.1, 0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)),
+    "conflict": MapAxis("conflict", (0, 0.25, 0.5, 0.75, 1)),
+    "hard rate": MapAxis("hard_rate", (0.001, 0.003, 0.01, 0.03, 0.1), "log"),
+}
 
 LARGEST_SEED = 2**31 - 1
 SURROGATES = ("reinforce", "unclipped", "ppo_clip", "clip_higher", "dual_clip", "cispo")  # of rewards and ratios
 QUANTITIES = ("correct mass", "retained mass", "entropy", "tail misses", "pass@16", "pass@256")
-MAPPED = {
-    "one policy": "run",
-    "interfering prompts": "interference",
-}  # what a map trains, and whose panel's runs these are
+MAPPED = {"one policy": "run", "interfering prompts": "interference"}  # the panel whose runs a map shows
 MOST_CELLS = 12
 COMPARISONS = ("runs", "difference", "at equal correct mass", "difference at equal correct mass")
 READINGS = ("runs", "at equal correct mass")
@@ -31,15 +55,15 @@ class Control:
     Attributes:
         name: panel and setting, such as ``"miss.group_size"``; also its name in the address.
         kind: ``number``, ``whole``, ``choice``, ``weight`` (an estimator with parameters), ``weights`` (several,
-            pinned), ``runs`` (settings of the same panel, pinned), ``cells`` (pairs of
-            numbers), or ``bits`` (a 0 or 1 for each action).
-        label: what stands beside it.
+            pinned), ``runs`` (settings of the same panel, pinned), ``cells`` (pairs of numbers), or ``bits`` (a 0 or
+            1 for each action).
+        label: the words beside it.
         default: its value at first.
         low, high: the bounds of a number, or of the length of bits.
         scale: ``log`` for a slider that moves by factors.
-        choices: what a choice may be.
+        choices: the allowed values of a choice.
         help: a sentence for whoever points at it.
-        closed: whether a weight must have masses.
+        closed: True if a weight must have masses.
     """
 
     name: str
@@ -247,16 +271,16 @@ CONTROLS: tuple[Control, ...] = (
 )  # fmt: skip
 BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
 PANELS = ("map", "miss", "masses", "step", "run", "bank", "interference", "tree")
-SIMULATED = ("run", "interference", "tree", "bank")  # those that ask the server
-OF_THE_PICTURE = ("seeds", "compare", "pinned", "level", "map", "at", "k")  # settings that change no run
+SIMULATED = ("run", "interference", "tree", "bank")  # panels whose runs are simulated
+PICTURE_SETTINGS = ("seeds", "compare", "pinned", "level", "map", "at", "k")  # they change no run
 
 
-def names_of_runs(panel: str) -> list[str]:
-    """The settings of a panel that its runs depend on."""
-    return [name for name in settings_of(panel) if name not in OF_THE_PICTURE]
+def controls_of_panel(panel: str) -> dict[str, Control]:
+    """Return the controls of a panel by their names without it."""
+    names = (name.partition(".") for name in BY_NAME)
+    return {setting: BY_NAME[f"{panel}.{setting}"] for owner, _, setting in names if owner == panel}
 
 
-def settings_of(panel: str) -> list[str]:
-    """All settings of a panel."""
-    own = (name.partition(".") for name in BY_NAME)
-    return [name for owner, _, name in own if owner == panel]
+def run_settings(panel: str) -> list[str]:
+    """Return the names of the settings that the runs of a panel depend on."""
+    return [name for name in controls_of_panel(panel) if name not in PICTURE_SETTINGS]

@@ -1,6 +1,6 @@
 """Weights written as formulas, such as ``=(1 - p)^g * (r - p)/s``: read into a tree and walked, never run as code.
 
-A formula says what a rollout weighs, for rewards 0 and 1::
+A formula gives the weight of a rollout, for rewards 0 and 1::
 
     text     = formula [@g=number]
     formula  sum of products of powers, with + - * / ^, brackets, numbers, the names below and FUNCTIONS
@@ -8,16 +8,20 @@ A formula says what a rollout weighs, for rewards 0 and 1::
     G        the group size                      s      the standard deviation of the group's rewards, sqrt(p q)
     g        a number of one's own, the slider gamma
 
-A value that is not finite counts as 0, as in groups whose rewards are all alike where it is divided by s. The page
-reads the same language by ``page/formula.js``.
+A value that is not finite counts as 0, as in groups whose rewards are all alike where it is divided by s. Python's
+parser reads the text (``ast``), with ^ for its **; only the nodes of ``_OPERATIONS`` are walked.
 """
 
+import ast
 import hashlib
+import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from simlab.errors import InputError
 from simlab.estimators.base import Estimator, chain, stateless
@@ -26,179 +30,125 @@ from simlab.rollouts import Array, Rollouts, Scalar, group_count, is_correct, re
 from simlab.text import NUMBER, read_number, shortened
 
 SIGN = "="  # a weight that begins with it is a formula
-GIVEN = "@g="
+G_SIGN = "@g="
 TAG = "formula"
 LARGEST_G = 8.0
 LONGEST = 200  # characters
-DEEPEST = 24  # brackets within brackets
-MOST_KEPT = 64  # formulas that are registered at a time
+MOST_REGISTERED = 64  # formulas at a time
 NAMES = ("p", "q", "r", "s", "G", "g")
-FUNCTIONS: Mapping[str, int] = {"sqrt": 1, "exp": 1, "log": 1, "abs": 1, "min": 2, "max": 2}  # and their arguments
+FUNCTIONS: Mapping[str, int] = {"sqrt": 1, "exp": 1, "log": 1, "abs": 1, "min": 2, "max": 2}  # numbers of arguments
 ALLOWED = f"allowed: {', '.join(NAMES)}, numbers, + - * / ^ ( ), {', '.join(FUNCTIONS)}"
-_TOKEN = re.compile(rf" *({NUMBER.pattern.removeprefix('[+-]?')}|[A-Za-z]+|[-+*/^(),])")
+_TOKENS = re.compile(
+    rf"(?: |{NUMBER.pattern.removeprefix('[+-]?')}|\b(?:{'|'.join([*NAMES, *FUNCTIONS])})\b|[-+*/^(),])*"
+)
 
-Tree = tuple[Any, ...]
+_OPERATIONS: Mapping[type, Callable[..., Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.Pow: lambda a, b: a**b,
+    ast.USub: lambda value: -value,
+    ast.UAdd: lambda value: value,
+}
 
 
 def is_formula(weight: str) -> bool:
-    """Whether a weight is written as a formula."""
+    """Return True if a weight is written as a formula."""
     return weight.startswith(SIGN)
 
 
-def read(text: str) -> Tree:
-    """The tree of a formula: ``("number", 2.0)``, ``("name", "p")``, or an operation with its arguments.
+def read(text: str) -> ast.expr:
+    """Return the tree of a formula.
 
     Raises:
         InputError: for a text that is no formula; the line says where, and what is allowed.
 
-    >>> read("1 - p")
-    ('-', ('number', 1.0), ('name', 'p'))
+    >>> ast.unparse(read("1 - p^2"))
+    '1 - p ** 2'
     """
     if len(text) > LONGEST:
         raise InputError(f"formula {shortened(text)} is too long; allowed: up to {LONGEST} characters")
-    reader = _Reader(text)
-    tree = reader.sum(0)
-    if reader.token:
-        reader.refuse()
+    known = _TOKENS.match(text)
+    end = known.end() if known else 0
+    if end < len(text):
+        raise InputError(f"formula {shortened(text)} cannot be read at character {end + 1}; {ALLOWED}")
+    try:
+        tree = ast.parse(text.strip(" ").replace("^", "**"), mode="eval").body
+        _check(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the latter two: brackets within brackets
+        raise InputError(f"formula {shortened(text)} cannot be read; {ALLOWED}") from None
     return tree
 
 
-class _Reader:
-    """Reads a formula from left to right; ``token`` is what comes next, empty at the end."""
-
-    def __init__(self, text: str):
-        self.text, self.place, self.token = text, 0, ""
-        self.advance()
-
-    def advance(self) -> str:
-        """Go on to the next token; returns the one before."""
-        before = self.token
-        found = _TOKEN.match(self.text, self.place)
-        if found is None and self.text[self.place :].strip(" "):
-            self.token, self.place = "?", self.place + 1
-            self.refuse()
-        self.token = found[1] if found else ""
-        self.place = found.end() if found else len(self.text)
-        return before
-
-    def takes(self, sign: str) -> bool:
-        """Whether this sign comes next; then it is read."""
-        if self.token != sign:
-            return False
-        self.advance()
-        return True
-
-    def refuse(self) -> NoReturn:
-        """Raise what is wrong here."""
-        where = f"character {self.place - len(self.token) + 1}" if self.token else "its end"
-        raise InputError(f"formula {shortened(self.text)} cannot be read at {where}; {ALLOWED}")
-
-    def sum(self, depth: int) -> Tree:
-        """Products, added and subtracted."""
-        if depth > DEEPEST:
-            raise InputError(f"formula {shortened(self.text)} is nested too deeply; allowed: {DEEPEST} brackets")
-        found = self.product(depth)
-        while self.token in ("+", "-"):
-            found = (self.advance(), found, self.product(depth))
-        return found
-
-    def product(self, depth: int) -> Tree:
-        """Signed powers, multiplied and divided."""
-        found = self.signed(depth)
-        while self.token in ("*", "/"):
-            found = (self.advance(), found, self.signed(depth))
-        return found
-
-    def signed(self, depth: int) -> Tree:
-        """A power, perhaps behind signs."""
-        negative = False
-        while self.token in ("+", "-"):
-            negative ^= self.advance() == "-"
-        found = self.power(depth)
-        return ("negative", found) if negative else found
-
-    def power(self, depth: int) -> Tree:
-        """An atom, perhaps to a power; 2^3^2 is 2^(3^2)."""
-        base = self.atom(depth)
-        if not self.takes("^"):
-            return base
-        if depth > DEEPEST:
-            raise InputError(f"formula {shortened(self.text)} is nested too deeply; allowed: {DEEPEST} brackets")
-        return ("^", base, self.signed(depth + 1))
-
-    def atom(self, depth: int) -> Tree:
-        """A number, a name, a function with its arguments, or brackets."""
-        if self.takes("("):
-            found = self.sum(depth + 1)
-        elif self.token in FUNCTIONS:
-            return self.function(depth)
-        elif self.token in NAMES:
-            return ("name", self.advance())
-        elif NUMBER.fullmatch(self.token):
-            return ("number", float(read_number(self.advance())))
-        else:
-            self.refuse()
-        if not self.takes(")"):
-            self.refuse()
-        return found
-
-    def function(self, depth: int) -> Tree:
-        """A function and its arguments."""
-        name = self.advance()
-        arguments = []
-        for place in range(FUNCTIONS[name]):
-            if not self.takes("," if place else "("):
-                self.refuse()
-            arguments.append(self.sum(depth + 1))
-        if not self.takes(")"):
-            self.refuse()
-        return (name, *arguments)
+def _check(node: ast.expr) -> None:
+    """Raise ``ValueError`` for a node that no formula has."""
+    match node:
+        case ast.Constant(value=int() | float() as number) if math.isfinite(number):
+            pass
+        case ast.Name(id=name) if name in NAMES:
+            pass
+        case ast.BinOp(op=operation) if type(operation) in _OPERATIONS:
+            _check(node.left)
+            _check(node.right)
+        case ast.UnaryOp(op=operation, operand=operand) if type(operation) in _OPERATIONS:
+            _check(operand)
+        case ast.Call(func=ast.Name(id=name), args=arguments) if FUNCTIONS.get(name) == len(arguments):
+            for argument in arguments:
+                _check(argument)
+        case _:
+            raise ValueError(node)
 
 
-_OPERATIONS: Mapping[str, Callable[..., Any]] = {
-    "+": lambda xp, one, other: one + other,
-    "-": lambda xp, one, other: one - other,
-    "*": lambda xp, one, other: one * other,
-    "/": lambda xp, one, other: one / other,
-    "^": lambda xp, one, other: one**other,
-    "negative": lambda xp, one: -one,
-    "sqrt": lambda xp, one: xp.sqrt(one),
-    "exp": lambda xp, one: xp.exp(one),
-    "log": lambda xp, one: xp.log(one),
-    "abs": lambda xp, one: xp.abs(one),
-    "min": lambda xp, one, other: xp.where(one < other, one, other),
-    "max": lambda xp, one, other: xp.where(one > other, one, other),
-}
+def evaluate(tree: ast.expr, values: Mapping[str, Array]) -> Array:
+    """Return a formula at ``values`` of its names, arrays of one shape; 0 where it is not finite."""
+    xp = array_namespace(values["r"])
+    result = _walk(tree, values) + 0 * values["r"]
+    return xp.where(xp.isfinite(result), result, xp.zeros_like(result))
 
 
-def value(tree: Tree, given: Mapping[str, Array]) -> Array:
-    """The value of a formula where its names have these values, arrays of one shape; 0 where it is not finite."""
-    xp = array_namespace(given["r"])
-    found = _value(tree, given)
-    return xp.where(xp.isfinite(found), found, xp.zeros_like(found))
+def _walk(node: ast.expr, values: Mapping[str, Array]) -> Array:
+    match node:
+        case ast.Constant(value=number):
+            return float(number) + 0 * values["r"]
+        case ast.Name(id=name):
+            return values[name]
+        case ast.BinOp(op=operation):
+            return _OPERATIONS[type(operation)](_walk(node.left, values), _walk(node.right, values))
+        case ast.UnaryOp(op=operation, operand=operand):
+            return _OPERATIONS[type(operation)](_walk(operand, values))
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return _apply(name, [_walk(argument, values) for argument in arguments])
+    raise AssertionError(node)
 
 
-def _value(tree: Tree, given: Mapping[str, Array]) -> Array:
-    kind, *rest = tree
-    if kind == "number":
-        return given["r"] * 0 + rest[0]
-    if kind == "name":
-        return given[rest[0]]
-    xp = array_namespace(given["r"])
-    return _OPERATIONS[kind](xp, *(_value(one, given) for one in rest))
+def _apply(name: str, arguments: list[Array]) -> Array:
+    xp = array_namespace(arguments[0])
+    if name in ("min", "max"):
+        a, b = arguments
+        return xp.where(a < b if name == "min" else a > b, a, b)
+    return getattr(xp, name)(*arguments)
 
 
-def names_in(tree: Tree) -> set[str]:
-    """The names that a formula reads."""
-    kind, *rest = tree
-    if kind == "name":
-        return {rest[0]}
-    return set().union(*(names_in(one) for one in rest)) if kind != "number" else set()
+def has_g(tree: ast.expr) -> bool:
+    """Return True if a formula reads g."""
+    return any(isinstance(node, ast.Name) and node.id == "g" for node in ast.walk(tree))
 
 
-def weighing(formula: str, g: Scalar) -> Estimator:
-    """The estimator of a formula."""
-    tree = read(formula)
+def formula_masses(
+    text: str, g: float, rates: Float[np.ndarray, " N"], group_size: float
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Return m_S = p W(1) and m_F = -(1 - p) W(0) of a formula W at solve rates; the group size may be infinite."""
+    p = np.asarray(rates, float)
+    values = {"p": p, "q": 1 - p, "s": np.sqrt(p * (1 - p)), "G": np.full_like(p, group_size), "g": np.full_like(p, g)}
+    with np.errstate(all="ignore"):
+        success, failure = (evaluate(read(text), values | {"r": np.full_like(p, reward)}) for reward in (1.0, 0.0))
+    return p * success + 0.0, -(1 - p) * failure + 0.0
+
+
+def formula_estimator(text: str, g: Scalar) -> Estimator:
+    """Return the estimator of a formula."""
+    tree = read(text)
 
     def weight(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
@@ -206,56 +156,76 @@ def weighing(formula: str, g: Scalar) -> Estimator:
         q = remainder(p)
         size = group_count(rollouts) + 0 * advantages
         r = xp.where(is_correct(rollouts), xp.ones_like(advantages), xp.zeros_like(advantages))
-        return value(tree, {"p": p, "q": q, "r": r, "s": xp.sqrt(p * q), "G": size, "g": 0 * advantages + g})
+        return evaluate(tree, {"p": p, "q": q, "r": r, "s": xp.sqrt(p * q), "G": size, "g": 0 * advantages + g})
 
     return chain(stateless(weight, domain="binary", exchangeable=True))
 
 
 def split(weight: str) -> tuple[str, float | None]:
-    """The formula and the g of a weight, such as ``=(1 - p)^g@g=0.5``; None where no g is given.
+    """Return the formula and the g of a weight, such as ``=(1 - p)^g@g=0.5``; None if it names no g.
 
     Raises:
         InputError: for a g that is no number from 0 to ``LARGEST_G``.
     """
-    formula, found, number = weight.removeprefix(SIGN).partition(GIVEN)
-    if not found:
-        return formula.strip(" "), None
+    text, sign, number = weight.removeprefix(SIGN).partition(G_SIGN)
+    if not sign:
+        return text.strip(" "), None
     if not NUMBER.fullmatch(number) or not 0 <= (g := float(read_number(number))) <= LARGEST_G:
         raise InputError(f"g = {shortened(number)} is not allowed; allowed: [0, {LARGEST_G:g}]")
-    return formula.strip(" "), g
+    return text.strip(" "), g
 
 
-def registered(weight: str) -> tuple[str, dict[str, Any]]:
-    """The name under which a formula's estimator is registered from now on, and its parameters: ``g``, if it reads it.
+def register_formula(weight: str) -> tuple[str, dict[str, Any]]:
+    """Register a formula's estimator; return its name and its parameters: ``g``, if it reads it.
 
     Raises:
         InputError: for a text that is no formula.
     """
-    formula, g = split(weight)
-    has_g = "g" in names_in(read(formula))
-    name = f"formula_{hashlib.sha256(formula.encode()).hexdigest()[:16]}"
+    text, g = split(weight)
+    reads_g = has_g(read(text))
+    name = f"formula_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     if name not in REGISTRY:
-        _make_room()
-        _register(name, formula, has_g)
-    return name, {"g": 1.0 if g is None else g} if has_g else {}
+        registered = [other for other, entry in REGISTRY.items() if entry.tag == TAG]
+        if len(registered) >= MOST_REGISTERED:
+            forget(registered[0])
+
+        def with_g(g: Scalar = 1.0) -> Estimator:
+            """A weight of one's own."""
+            return formula_estimator(text, g)
+
+        def without_g() -> Estimator:
+            """A weight of one's own."""
+            return formula_estimator(text, 0.0)
+
+        build = with_g if reads_g else without_g
+        build.__name__ = name
+        register(TAG, text)(build)
+    return name, {"g": 1.0 if g is None else g} if reads_g else {}
 
 
-def _register(name: str, formula: str, has_g: bool) -> None:
-    def with_g(g: Scalar = 1.0) -> Estimator:
-        """A weight of one's own."""
-        return weighing(formula, g)
-
-    def without_g() -> Estimator:
-        """A weight of one's own."""
-        return weighing(formula, 0.0)
-
-    build = with_g if has_g else without_g
-    build.__name__ = name
-    register(TAG, formula)(build)
+PYTHON_FILE = """from array_api_compat import array_namespace
+from simlab.rollouts import group_count, is_correct, solve_rate
 
 
-def _make_room() -> None:
-    """Forget the formula that was registered first, if there are many."""
-    kept = [name for name, entry in REGISTRY.items() if entry.tag == TAG]
-    if len(kept) >= MOST_KEPT:
-        forget(kept[0])
+def weight(advantages, rollouts):
+    xp = array_namespace(advantages)
+    r = xp.astype(is_correct(rollouts), advantages.dtype)
+    p = solve_rate(rollouts) + 0 * r
+    q = 1 - p
+    s = xp.sqrt(p * q)
+    G = group_count(rollouts) + 0 * r
+{g_line}    weighed = {formula} + 0 * r
+    return xp.where(xp.isfinite(weighed), weighed, xp.zeros_like(r))
+"""
+
+
+def python_lines(weight: str) -> str:
+    """Return a Python file that makes the estimator of a formula, for ``--arms "mine.py:weight"``."""
+    text, g = split(weight)
+    tree = read(text)
+    spelled = {"min": "minimum", "max": "maximum"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            node.func.id = f"xp.{spelled.get(node.func.id, node.func.id)}"
+    g_line = f"    g = {1.0 if g is None else g:.12g}\n" if has_g(tree) else ""
+    return PYTHON_FILE.format(formula=ast.unparse(tree), g_line=g_line)

@@ -10,12 +10,12 @@ from simlab.explore.controls import SIMULATED
 
 @dataclass(frozen=True)
 class Preset:
-    """A panel with settings, named by their names without the panel.
+    """A panel with settings, by their names without the panel.
 
     Attributes:
-        panel: where it opens.
-        question: what it answers; the page lists presets by it.
-        title: what is to be seen there.
+        panel: the panel that it opens.
+        question: the question that it answers; the page lists presets by it.
+        title: the finding that is seen there.
         settings: those that differ from the defaults.
     """
 
@@ -166,7 +166,7 @@ PRESETS: Mapping[str, Preset] = {
         },
     ),
 }
-# What is compiled at start, the likeliest first.
+# Compiled at start, the likeliest first.
 WARM: tuple[tuple[str, Mapping[str, Any]], ...] = (
     *((panel, {}) for panel in SIMULATED),
     *((preset.panel, preset.settings) for preset in PRESETS.values() if preset.panel in SIMULATED),
@@ -174,7 +174,7 @@ WARM: tuple[tuple[str, Mapping[str, Any]], ...] = (
 
 
 def preset(name: str) -> Preset:
-    """The preset of a name.
+    """Return the preset of a name.
 
     Raises:
         InputError: for an unknown one; it names the nearest, and lists all.

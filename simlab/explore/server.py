@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import sys
@@ -16,44 +18,68 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from simlab.errors import InputError
-from simlab.explore.assets import page_file, plotly_script
-from simlab.explore.dropped import Dropped
-from simlab.explore.html import POLICY, served_page
-from simlab.explore.laboratory import Laboratory
-from simlab.explore.limits import Guard, body_of, refusal
-from simlab.explore.line import Job
-from simlab.explore.mass_request import answered
-from simlab.explore.own import register_files
-from simlab.explore.process import WORKER
-from simlab.explore.reading import asked_of, json_of
-from simlab.explore.refused import Refused
-from simlab.explore.results import Results
+from simlab.errors import InputError, check_choice, check_whole
+from simlab.explore.answers import QUESTIONS, answer
+from simlab.explore.block import ACTIONS, BLOCK_SEEDS, fill_up
+from simlab.explore.controls import SIMULATED
+from simlab.explore.laboratory import WORKER, Laboratory, SimulationJob
+from simlab.explore.page import POLICY, page_file, plotly_script, served_page
+from simlab.explore.panel_settings import check_plain, hold_panel
+from simlab.explore.results import Results, result_controls
+from simlab.explore.weights import register_files
+from simlab.llm.training.folder import RUN
+from simlab.text import read_number, shortened
 
 HOST = "127.0.0.1"
 USUAL_PORT = 8737  # always the same, so that a link to the page outlives a restart
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Frame-Options": "DENY",
-    "Cache-Control": "no-cache",
-}
+HEADERS = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
+JOB_ENTRIES = ("panel", "settings", "first", "page")
+LARGEST_WORK = 2**27  # actions x seeds x steps of one block
+BANK_ACTIONS = 32  # of each prompt
+SEEDS_AHEAD = 2**16  # of a block, from the first seed
+RESULT_NAME = re.compile(r"\w[\w .()+-]{0,99}\.(nc|json)")
 
 
-def application(port: int, laboratory: Laboratory, results: Results | None = None) -> Guard:
-    """What the page's server answers, at a port.
+class SamePage:
+    """Passes on requests of the page itself alone, and adds ``HEADERS`` to the answers.
 
-    Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``, and ``POST /simulate`` with a job,
-    which answers with events, a line of JSON each (see ``worker``), ``POST /result`` with a slice of a result,
-    ``POST /masses`` with an estimator that has no closed form, and ``POST /open?name=NAME`` with a file that is opened
-    as a result.
+    A page of another origin sends its own Origin, and a name that was made to point here (DNS rebinding) its own Host.
+    """
+
+    def __init__(self, app: ASGIApp, port: int):
+        self.app = app
+        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on."""
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+            await send(message)
+
+        app = self.app
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            host, origin = headers.get("host", ""), headers.get("origin", "")
+            if host not in self.hosts or (origin and origin.removeprefix("http://") not in self.hosts):
+                app = _refusal(403, "the request comes from another page; allowed: this server's own page")
+        await app(scope, receive, send_with_headers)
+
+
+def application(port: int, laboratory: Laboratory, results: Results | None = None) -> SamePage:
+    """Return the page's server at a port.
+
+    Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``; ``POST /simulate`` with a job, whose
+    answer is a stream of events (see ``worker``); ``POST`` of a question to ``/masses``, ``/formula`` and ``/bank``
+    (see ``answers``) and to ``/result``; and ``POST /open?name=NAME`` with a file that is opened as a result.
     """
     opened = results or Results()
 
@@ -61,42 +87,40 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await laboratory.start()
         with tempfile.TemporaryDirectory(prefix="simlab-explore-", ignore_cleanup_errors=True) as folder:
-            app.state.dropped = Dropped(opened, Path(folder))
+            app.state.folder = Path(folder)
             yield
         await laboratory.stop()
 
     async def page(_: Request) -> Response:
-        return Response(served_page(opened.described()), media_type="text/html")
+        return Response(served_page(opened.describe()), media_type="text/html")
 
     async def file(request: Request) -> Response:
-        found = page_file(request.path_params["name"])
-        if found is None:
+        content = page_file(request.path_params["name"])
+        if content is None:
             raise HTTPException(404)
-        content, kind = found
-        return Response(content, media_type=kind)
+        return Response(content[0], media_type=content[1])
 
     async def plotly(_: Request) -> Response:
-        return Response(plotly_script(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+        return Response(plotly_script(), media_type="text/javascript")
 
     async def status(_: Request) -> Response:
-        line, left = laboratory.line, laboratory.process.to_compile
-        return JSONResponse({"to_compile": left, "running": line.running is not None, "waiting": len(line.waiting)})
+        running, waiting = laboratory.running is not None, len(laboratory.waiting)
+        return JSONResponse({"to_compile": laboratory.to_compile, "running": running, "waiting": waiting})
 
     async def simulate(request: Request) -> Response:
-        asked = asked_of(json_of(await body_of(request)))
-        job = laboratory.submit(asked.job, asked.page)
-        return StreamingResponse(_lines(laboratory, job, asked.held), media_type="application/x-ndjson")
+        job, notes, page = read_job(await _json(request))
+        events = _lines(laboratory, laboratory.submit(job, page), notes)
+        return StreamingResponse(events, media_type="application/x-ndjson")
+
+    async def question(request: Request) -> Response:
+        path = request.url.path.removeprefix("/")
+        return JSONResponse(await run_in_threadpool(answer, path, await _json(request)))
 
     async def result(request: Request) -> Response:
-        asked = json_of(await body_of(request))
-        return JSONResponse(await run_in_threadpool(opened.answer, asked))
-
-    async def masses(request: Request) -> Response:
-        asked = json_of(await body_of(request))
-        return JSONResponse(await run_in_threadpool(answered, asked))
+        return JSONResponse(await run_in_threadpool(opened.answer, await _json(request)))
 
     async def open_file(request: Request) -> Response:
-        return JSONResponse(await request.app.state.dropped.take(request))
+        return JSONResponse({"settings": await _open_dropped(request, opened)})
 
     routes = [
         Route("/", page),
@@ -104,64 +128,111 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         Route("/plotly.js", plotly),
         Route("/status", status),
         Route("/simulate", simulate, methods=["POST"]),
+        *(Route(f"/{path}", question, methods=["POST"]) for path in QUESTIONS),
         Route("/result", result, methods=["POST"]),
-        Route("/masses", masses, methods=["POST"]),
         Route("/open", open_file, methods=["POST"]),
     ]
-    handlers: Any = {Refused: _refused, InputError: _bad_input, HTTPException: _unknown, Exception: _failed}
+    handlers: Any = {
+        InputError: lambda _, error: _refusal(400, str(error)),
+        HTTPException: lambda request, error: _refusal(error.status_code, f"{request.url.path}: {error.detail}"),
+        Exception: lambda _, error: _refusal(500, f"the server failed: {type(error).__name__}"),
+    }
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-    app.router.redirect_slashes = False  # a path that is nearly one of these is nothing
-    return Guard(app, port, HEADERS)
+    app.router.redirect_slashes = False  # a path that is nearly one of these is none
+    return SamePage(app, port)
 
 
-async def _lines(laboratory: Laboratory, job: Job, said: list[str]) -> AsyncIterator[bytes]:
-    yield _line({"event": "accepted", "held": said})
+def _refusal(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": message}, status)
+
+
+async def _json(request: Request) -> Any:
+    """Return the JSON of a body, its numbers finite and of bounded length."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    try:
+        body = await request.body()
+        return json.loads(body, parse_int=read_number, parse_float=read_number, parse_constant=refuse)
+    except InputError:
+        raise
+    except (ValueError, RecursionError, ClientDisconnect):
+        raise InputError("the request is no JSON") from None
+
+
+def read_job(body: Any) -> tuple[dict[str, Any], list[str], str]:
+    """Read a request to simulate; its settings are held to their ranges and to ``LARGEST_WORK``.
+
+    Returns:
+        The job for the simulating process (panel, settings, first seed), notes on settings that were held, and the
+        name that the page has given itself, "" for none.
+
+    Raises:
+        InputError: for a request of another form, an unknown setting, or a value that cannot be read.
+    """
+    if not isinstance(body, dict) or "panel" not in body:
+        raise InputError(f"the request is no object with a panel; allowed: {', '.join(JOB_ENTRIES)}")
+    for name in body:
+        check_choice("entry", name, JOB_ENTRIES)
+    panel, page = body["panel"], body.get("page", "")
+    check_plain("panel", panel)
+    check_choice("panel", panel, SIMULATED)
+    check_plain("page", page)
+    settings, notes = hold_panel(panel, body.get("settings", {}))
+    first = body.get("first", settings["seed"])
+    check_whole("first", first, settings["seed"], settings["seed"] + SEEDS_AHEAD)
+    actions = {
+        "run": lambda: fill_up(settings["actions"], ACTIONS),
+        "bank": lambda: settings["prompts"] * max(BANK_ACTIONS, settings["group_size"]),
+    }.get(panel, lambda: 1)()
+    most = LARGEST_WORK // (BLOCK_SEEDS * actions)
+    if settings["steps"] > most:
+        notes.append(f"steps = {settings['steps']} are too many for {actions} actions; held at {most}")
+        settings["steps"] = most
+    return {"panel": panel, "settings": settings, "first": first}, notes, str(page)
+
+
+async def _lines(laboratory: Laboratory, job: SimulationJob, notes: list[str]) -> AsyncIterator[bytes]:
+    yield json.dumps({"event": "accepted", "held": notes}).encode() + b"\n"
     async with contextlib.aclosing(laboratory.events(job)) as events:
         async for event in events:
-            yield _line(event)
+            yield json.dumps(event).encode() + b"\n"
 
 
-def _line(event: dict[str, Any]) -> bytes:
-    return json.dumps(event).encode() + b"\n"
-
-
-async def _refused(_: Request, error: Refused) -> Response:
-    return refusal(error.status, str(error))
-
-
-async def _bad_input(_: Request, error: InputError) -> Response:
-    return refusal(400, str(error))
-
-
-async def _unknown(request: Request, error: HTTPException) -> Response:
-    if error.status_code == 404:
-        return refusal(
-            404,
-            f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate, /result, "
-            "/masses, /open",
+async def _open_dropped(request: Request, results: Results) -> dict[str, Any]:
+    """Open the file of a request as a result; return the settings of the panel of results that show it."""
+    name = request.query_params.get("name", "")
+    if name == RUN or not RESULT_NAME.fullmatch(name):
+        raise InputError(
+            f"name = {shortened(name)} is no result's; allowed: up to 100 letters, digits, spaces and ._()+-, "
+            "ending in .nc or .json; a run opens by its folder: simlab explore FOLDER"
         )
-    return refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+    folder = Path(tempfile.mkdtemp(dir=request.app.state.folder))
+    try:
+        with (folder / name).open("xb") as file:
+            async for chunk in request.stream():
+                file.write(chunk)
+        number = await run_in_threadpool(results.add, folder / name)
+    except (InputError, ClientDisconnect) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(str(error).replace(str(folder / name), name) or f"{name} broke off") from None
+    described = results.describe()
+    defaults = {control.name: control.default for control in result_controls([described[number]])}
+    return defaults | {"results.file": f"{number + 1}: {described[number]['name']}"}
 
 
-async def _failed(_: Request, error: Exception) -> Response:
-    return refusal(500, f"the server failed: {type(error).__name__}")
+# Starting and stopping
 
 
-class Server(uvicorn.Server):
+class ExplorerServer(uvicorn.Server):
     """The page's server at a port; it ends its simulations first, so that nobody waits for them when it stops."""
 
     def __init__(self, port: int, laboratory: Laboratory, results: Results | None = None):
         self.laboratory = laboratory
-        super().__init__(
-            uvicorn.Config(
-                application(port, laboratory, results),
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,  # nobody stands before this server, so such headers are forged
-                timeout_graceful_shutdown=1,
-            )
-        )
+        app = application(port, laboratory, results)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+        super().__init__(config)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop, also amid simulations."""
@@ -169,71 +240,70 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def listening(port: int) -> socket.socket:
-    """A socket on the loopback interface.
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on the loopback interface.
 
     Raises:
         InputError: for a port that is taken or not allowed.
     """
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((HOST, port))
-        # Two servers may share an address that is only bound; one that listens has it to itself.
-        found.listen(128)
+        listener.bind((HOST, port))
+        listener.listen(128)  # now: two servers may share an address that is only bound
     except OSError as error:
-        found.close()
+        listener.close()
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"port = {port} cannot be used: {reason}; allowed: a free one, or 0 for any") from None
-    return found
+    return listener
 
 
-def listening_as_usual() -> tuple[socket.socket, str]:
-    """A socket at ``USUAL_PORT``, or at any free port if that one is taken, and what is to be said of it."""
+def listen_as_usual() -> tuple[socket.socket, str]:
+    """Listen at ``USUAL_PORT``, or at any free port if that one is taken, which a note says."""
     try:
-        return listening(USUAL_PORT), ""
+        return listen(USUAL_PORT), ""
     except InputError:
-        return listening(0), f"port {USUAL_PORT} is taken; "
+        return listen(0), f"port {USUAL_PORT} is taken; "
 
 
 def serve(
-    port: int | None, *, browser: bool, view: str = "", own: tuple[str, ...] = (), files: tuple[Path, ...] = ()
+    port: int | None, *, browser: bool, view: str = "", estimators: tuple[str, ...] = (), files: tuple[Path, ...] = ()
 ) -> None:
     """Serve the page until Ctrl-C or SIGTERM, and print its address.
 
     Args:
         port: the port of the loopback interface; 0 takes a free one, None ``USUAL_PORT`` or else a free one.
-        browser: whether to open a browser, where there is a display.
-        view: what follows the # of the address.
-        own: estimators of the user's own files, ``FILE.py:NAME``.
-        files: results of sweeps that the page shows.
+        browser: True to open a browser, where there is a display.
+        view: the part of the address after its #.
+        estimators: estimators of the user's own files, ``FILE.py:NAME``.
+        files: results that the page shows.
 
     Raises:
         InputError: for a port that is taken, and for what is no such estimator or result.
     """
-    register_files(own)
+    register_files(estimators)
     results = Results(files)
-    found, said = listening_as_usual() if port is None else (listening(port), "")
-    port = found.getsockname()[1]
+    listener, note = listen_as_usual() if port is None else (listen(port), "")
+    port = listener.getsockname()[1]
     address = f"http://{HOST}:{port}/" + (f"#{view}" if view else "")
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, _stop)
-    server = Server(port, Laboratory((*WORKER, *own)), results)
-    print(f"explorer  {address}  ({said}Ctrl-C stops it)", flush=True)
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    server = ExplorerServer(port, Laboratory((*WORKER, *estimators)), results)
+    print(f"explorer  {address}  ({note}Ctrl-C stops it)", flush=True)
     if browser and has_display():
         webbrowser.open(address)
     # uvicorn stops at a signal, and then hands the signal on.
     with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets=[found])
+        server.run(sockets=[listener])
     print("stopped")
 
 
-def _stop(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
 def has_display() -> bool:
-    """Whether a browser would have somewhere to open."""
+    """Return True if a browser would have somewhere to open."""
     if sys.platform in ("darwin", "win32"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

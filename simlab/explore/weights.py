@@ -1,21 +1,23 @@
 """Estimators as the page and the address write them, ``asym_grpo(delta=0.5)``, and the bounds of their parameters."""
 
+import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simlab import grammar
+from simlab.arms import parse
+from simlab.constructors import estimator_constructor
 from simlab.errors import InputError, check_choice
-from simlab.estimators import REGISTRY, estimator
+from simlab.estimators import REGISTRY, Estimator, estimator, register
 from simlab.estimators.biased import MC_SCALES
 from simlab.estimators.likelihood import RANKINGS
 from simlab.estimators.links import BASELINES, EASY_TERMS
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import SCOPES
 from simlab.explore import formula
-from simlab.explore.mass_table import has_table
-from simlab.explore.parameter_help import help_of
+from simlab.explore.masses import has_masses
 from simlab.text import shortened
 from simlab.theory import CLOSED_FORMS
 
@@ -24,93 +26,115 @@ SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter of an estimator on the page: a number from ``low`` to ``high`` or a choice, and what it does."""
+class WeightParameter:
+    """A parameter of an estimator on the page: a slider from ``low`` to ``high`` or a choice, with a line of help."""
 
-    default: Any
     low: float = 0.0
     high: float = 1.0
-    whole: bool = False
+    help: str = ""
     scale: str = "linear"
     choices: tuple[Any, ...] = ()
-    help: str = ""
+    whole: bool = False
+    default: Any = None
 
 
-# Bounds by parameter, or by estimator and parameter where they differ. The page shows neither eps, which only guards
-# against rounding, nor FADE's target_entropy, which an entropy of 0 does not reach.
-_BOUNDS: Mapping[str, tuple[float, float, str]] = {
-    "gamma": (0, 8, "linear"),
-    "power_norm.gamma": (0, 1, "linear"),
-    "alpha": (1, 8, "linear"),
-    "t2t.alpha": (0, 1, "linear"),
-    "a_grae.alpha": (0.05, 4, "linear"),
-    "entropy_advantage.alpha": (0, 2, "linear"),
-    "advantage_reweighting.alpha": (0, 1, "linear"),
-    "strength": (0, 4, "linear"),
-    "least_spread": (0.01, 1, "log"),
-    "alpha_success": (1, 8, "linear"),
-    "alpha_failure": (1, 8, "linear"),
-    "alpha_max": (1, 8, "linear"),
-    "delta": (0.05, 20, "log"),
-    "asym_rl.delta": (-1, 1, "linear"),
-    "delta_min": (0.01, 1, "linear"),
-    "tau": (0, 1, "linear"),
-    "threshold": (0, 1, "linear"),
-    "factor": (0.1, 100, "log"),
-    "success": (0, 2, "linear"),
-    "failure": (0, 2, "linear"),
-    "k": (1, 64, "log"),
-    "beta": (0.01, 50, "log"),
-    "fade.beta": (0, 1, "linear"),
-    "fade_entropy.beta": (0, 1, "linear"),
-    "last": (1, 20_000, "log"),
-    "unlikeliness.beta": (0, 1, "linear"),
-    "kappa": (0.1, 20, "log"),
-    "scale": (0, 4, "linear"),
-    "decay": (0, 1, "linear"),
-    "initial": (0, 1, "linear"),
-    "most": (1, 1e6, "log"),
-    "grpo_lead.alpha": (0, 1, "linear"),
-    "penalty": (0, 4, "linear"),
-    "low": (0, 2, "linear"),
-    "high": (0, 4, "linear"),
-    "midpoint": (0, 1, "linear"),
-    "steepness": (0, 40, "linear"),
+def _slider(low: float, high: float, help_text: str, scale: str = "linear") -> WeightParameter:
+    return WeightParameter(low, high, help_text, scale)
+
+
+def _choice(choices: Iterable[Any], help_text: str) -> WeightParameter:
+    return WeightParameter(help=help_text, choices=tuple(choices))
+
+
+_BASES = sorted(name for name in CLOSED_FORMS if "base" not in REGISTRY[name].parameters)
+# By parameter, or by estimator and parameter where they differ. The page shows neither eps, which only guards against
+# rounding, nor FADE's target_entropy, which an entropy of 0 does not reach.
+_PARAMETERS: Mapping[str, WeightParameter] = {
+    "gamma": _slider(0, 8, "exponent of the focal weight (1 − p)^γ; 0 leaves the base as it is"),
+    "power_norm.gamma": _slider(0, 1, "exponent of the variance that divides; 0.5 is GRPO, 0 is Dr. GRPO"),
+    "alpha": _slider(1, 8, "α − 1 is the exponent of the difficulty weight; 1 favours no difficulty"),
+    "t2t.alpha": _slider(0, 1, "how much length counts in the reward; 0 is GRPO"),
+    "a_grae.alpha": _slider(0.05, 4, "mean reward of the batch below which successes are attenuated"),
+    "entropy_advantage.alpha": _slider(0, 2, "what a token gains for each nat of its entropy; 0 is the base"),
+    "advantage_reweighting.alpha": _slider(0, 1, "how much less unlikely tokens weigh; 0 is the base"),
+    "strength": _slider(0, 4, "how much less rollouts of high entropy weigh; 0 is the base"),
+    "least_spread": _slider(0.01, 1, "entropies of a group that differ by less change nothing", "log"),
+    "alpha_success": _slider(1, 8, "α − 1 is the exponent of 1 − p on successes"),
+    "alpha_failure": _slider(1, 8, "α − 1 is the exponent of p on failures"),
+    "alpha_max": _slider(1, 8, "the largest exponent that the schedule takes"),
+    "delta": _slider(0.05, 20, "negative advantages are divided by it: below 1, failures weigh more", "log"),
+    "asym_rl.delta": _slider(-1, 1, "shift of the baseline; above 0, successes weigh less and failures more"),
+    "delta_min": _slider(0.01, 1, "the smallest divisor of failures that the schedule takes"),
+    "tau": _slider(0, 1, "share of the group whose rewards lie below the baseline"),
+    "threshold": _slider(0, 1, "solve rate above which a group is left out"),
+    "factor": _slider(0.1, 100, "how many times one sign weighs as much as the other", "log"),
+    "success": _slider(0, 2, "what a success weighs, beside 1 for a failure"),
+    "k": _slider(1, 64, "of the pass@k whose weight this is; 1 is pass@1", "log"),
+    "beta": _slider(0.01, 50, "inverse temperature of exp(β r): large values favour rare successes", "log"),
+    "fade.beta": _slider(0, 1, "share of the past in the running average of the solve rate"),
+    "fade_entropy.beta": _slider(0, 1, "share of the past in the running average of the entropy"),
+    "last": _slider(1, 20_000, "step at which the schedule has come to its end", "log"),
+    "unlikeliness.beta": _slider(0, 1, "how much the likeliest rollout's reward is discounted; 0 is GRPO"),
+    "scale": _slider(0, 4, "factor of all advantages"),
+    "decay": _slider(0, 1, "share of the past in the running mean"),
+    "initial": _slider(0, 1, "the running mean before the first batch"),
+    "most": _slider(1, 1e6, "the largest factor 1 / f that a group may get", "log"),
+    "grpo_lead.alpha": _slider(0, 1, "how much a success loses with its length; 0 lets no length count"),
+    "penalty": _slider(0, 4, "what a failure costs"),
+    "low": _slider(0, 2, "the least weight, that of easy prompts on success"),
+    "high": _slider(0, 4, "the greatest weight, that of hard prompts on success"),
+    "midpoint": _slider(0, 1, "solve rate at which the weight lies midway"),
+    "steepness": _slider(0, 40, "how fast the weight falls there"),
+    "hard_focused.gamma": _slider(0, 8, "factor of γ / sqrt(p), which favours prompts that are seldom solved"),
+    "easy_focused.gamma": _slider(0, 8, "factor of γ / sqrt(1 − p), which favours prompts that are often solved"),
+    "linked.gamma": _slider(0, 8, "exponent of the difficulty focal, easy or asymmetric"),
+    "kappa": _slider(0.1, 20, "a token gains at most a share 1 / κ of its advantage", "log"),
+    "ds_grpo.success": _slider(0, 2, "how much less likely successes weigh, for each nat"),
+    "failure": _slider(0, 2, "how much more likely failures weigh, for each nat"),
+    "linked.k": _slider(1, 64, "of the pass@k whose standard deviation divides, by the scale pass_at_k", "log"),
+    "ddof": _choice((0, 1), "0: the standard deviation of the rewards themselves; 1: the unbiased one"),
+    "base": _choice(_BASES, "the estimator whose advantages are weighed; 0 where that gives 0"),
+    "scope": _choice(SCOPES, "whether means run over the tokens of a group, or of the batch"),
+    "easy_term": _choice(EASY_TERMS, "the weight of easy prompts: as the paper prints it, or as its code has it"),
+    "ranking": _choice(RANKINGS, "how likeliness is ranked: as the paper writes it, or as its code does"),
+    "mc_grpo.scale": _choice(
+        MC_SCALES, "what divides: nothing, or the median absolute deviation as in the published code"
+    ),
+    "pkpo.baseline": _choice(
+        SUBSET_BASELINES, "what each subset's maximum is compared with: nothing, or the subset without the rollout"
+    ),
+    "fade.baseline": _choice(
+        ("mean", "batch_mean"), "what is subtracted from rewards: the group's mean, or the whole batch's"
+    ),
+    "linked.baseline": _choice(BASELINES, "what is subtracted from the rewards"),
+    "linked.scale": _choice(("none", "std", "mean", "times_std", "pass_at_k"), "what divides or multiplies afterwards"),
+    "linked.difficulty": _choice(
+        ("none", "focal", "easy", "asymmetric", "sqrt_hard", "sqrt_easy", "shift", "history"),
+        "which prompts weigh more",
+    ),
+    "linked.sign": _choice(("none", "divide_failures", "relu", "attenuate"), "how successes and failures differ"),
 }
-_CHOICES: Mapping[str, tuple[Any, ...]] = {
-    "ddof": (0, 1),
-    "base": tuple(sorted(name for name in CLOSED_FORMS if "base" not in REGISTRY[name].parameters)),
-    "scope": SCOPES,
-    "easy_term": EASY_TERMS,
-    "ranking": RANKINGS,
-    "mc_grpo.scale": MC_SCALES,
-    "pkpo.baseline": SUBSET_BASELINES,
-    "fade.baseline": ("mean", "batch_mean"),
-    "linked.baseline": BASELINES,
-    "linked.scale": ("none", "std", "mean", "times_std", "pass_at_k"),
-    "linked.difficulty": ("none", "focal", "easy", "asymmetric", "sqrt_hard", "sqrt_easy", "shift", "history"),
-    "linked.sign": ("none", "divide_failures", "relu", "attenuate"),
-}
+_OWN_HELP = "a parameter of your own estimator"
 
 
-def parameters_of(name: str) -> dict[str, Parameter]:
-    """The parameters of an estimator that the page shows, in the estimator's order: those with bounds."""
-    found = {key: _parameter(name, key, default) for key, default in REGISTRY[name].parameters.items()}
-    return {key: parameter for key, parameter in found.items() if parameter is not None}
+def parameters_of(name: str) -> dict[str, WeightParameter]:
+    """Return the parameters of an estimator that the page shows, in the estimator's order.
 
-
-def _parameter(name: str, key: str, default: Any) -> Parameter | None:
-    for place in (f"{name}.{key}", key):
-        if place in _CHOICES:
-            return Parameter(default, choices=_CHOICES[place], help=help_of(name, key))
-        if place in _BOUNDS:
-            low, high, scale = _BOUNDS[place]
-            return Parameter(default, low, high, isinstance(default, int), scale, help=help_of(name, key))
-    return None
+    >>> parameters_of("reject_easy")["threshold"].help
+    'solve rate above which a group is left out'
+    """
+    shown = {}
+    for key, default in REGISTRY[name].parameters.items():
+        parameter = _PARAMETERS.get(f"{name}.{key}", _PARAMETERS.get(key))
+        if parameter is not None:
+            help_text = _OWN_HELP if ":" in name else parameter.help
+            whole = isinstance(default, int) and not parameter.choices
+            shown[key] = replace(parameter, default=default, help=help_text, whole=whole)
+    return shown
 
 
 def read_weight(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and parameters of an estimator written as text: in the language of ``simlab.grammar``, or as a formula.
+    """Return name and parameters of an estimator written as text, in ``simlab.grammar`` or as a formula.
 
     Raises:
         InputError: for a text that cannot be read, and for one of more than an estimator.
@@ -119,20 +143,15 @@ def read_weight(text: str) -> tuple[str, dict[str, Any]]:
     ('asym_grpo', {'delta': 0.5})
     """
     if formula.is_formula(text):
-        return formula.registered(text)
-    written = grammar.read(text)
-    if written.added or written.aggregation is not None:
+        return formula.register_formula(text)
+    arm = grammar.read(text)
+    if arm.added or arm.aggregation is not None:
         raise InputError(f"{shortened(text)} is more than an estimator; allowed: such as grpo, asym_grpo(delta=0.5)")
-    return written.base.name, dict(written.base.parameters)
-
-
-def has_masses(name: str) -> bool:
-    """Whether an estimator has masses: in closed form, or because it weighs a group by its rewards alone."""
-    return name in CLOSED_FORMS or has_table(name)
+    return arm.base.name, dict(arm.base.parameters)
 
 
 def write_weight(name: str, parameters: Mapping[str, Any]) -> str:
-    """The text of an estimator, its numbers of up to 12 digits; ``read_weight`` reads it.
+    """Return the text of an estimator, its numbers of up to 12 digits; ``read_weight`` reads it.
 
     >>> write_weight("asym_grpo", {"delta": 0.5})
     'asym_grpo(delta=0.5)'
@@ -141,55 +160,81 @@ def write_weight(name: str, parameters: Mapping[str, Any]) -> str:
     return grammar.write(grammar.Term(name, tuple(pairs)))
 
 
+def arm_text(weight: str) -> str:
+    """Return a weight as ``simlab.arms`` reads it; a formula gets the name under which it is registered."""
+    return write_weight(*read_weight(weight)) if formula.is_formula(weight) else weight
+
+
 def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
-    """An estimator whose parameters are held to the page's bounds, and what is to be said if one had to be.
+    """Hold the parameters of an estimator to the page's bounds; return its text, and a note if one was changed.
 
     Raises:
         InputError: for an unknown name, parameter or choice, a parameter that is no number, or, if it must be
             ``closed``, an estimator without masses.
     """
+    name, parameters = read_weight(text)
     if formula.is_formula(text):
-        return _hold_formula(text), ""
-    name, given = read_weight(text)
+        g = "".join(f"{formula.G_SIGN}{value:.12g}" for value in parameters.values())
+        return f"{formula.SIGN}{formula.split(text)[0]}{g}", ""
     check_choice("estimator", name, sorted(filter(has_masses, REGISTRY) if closed else REGISTRY))
-    known, held, said = parameters_of(name), {}, []
-    for key, value in given.items():
+    known, bounded, notes = parameters_of(name), {}, []
+    for key, value in parameters.items():
         check_choice(f"parameter of {name}", key, known)
-        held[key], note = _hold_parameter(key, known[key], value)
-        said += [f"{name}: {note}"] if note else []
-    estimator(name, **held)
-    return write_weight(name, held), "; ".join(said)
+        bounded[key], note = _hold_parameter(key, known[key], value)
+        notes += [f"{name}: {note}"] if note else []
+    estimator(name, **bounded)
+    return write_weight(name, bounded), "; ".join(notes)
 
 
-def _hold_formula(text: str) -> str:
-    _, parameters = formula.registered(text)
-    own = formula.SIGN + formula.split(text)[0]
-    return own + "".join(f"{formula.GIVEN}{value:.12g}" for value in parameters.values())
-
-
-def _hold_parameter(key: str, known: Parameter, value: Any) -> tuple[Any, str]:
-    if known.choices:
-        check_choice(key, value, known.choices)
+def _hold_parameter(key: str, parameter: WeightParameter, value: Any) -> tuple[Any, str]:
+    if parameter.choices:
+        check_choice(key, value, parameter.choices)
         return value, ""
+    low, high = parameter.low, parameter.high
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-        raise InputError(f"{key} = {value!r} is not a number; allowed: [{known.low:g}, {known.high:g}]")
-    held = min(max(value, known.low), known.high)
-    if known.whole:
-        held = round(held)
-    note = f"{key} = {value:g} is outside [{known.low:g}, {known.high:g}]; held at {held:g}" if held != value else ""
-    return (held if known.whole else float(held)), note
+        raise InputError(f"{key} = {value!r} is not a number; allowed: [{low:g}, {high:g}]")
+    bounded = min(max(value, low), high)
+    if parameter.whole:
+        bounded = round(bounded)
+    note = f"{key} = {value:g} is outside [{low:g}, {high:g}]; held at {bounded:g}" if bounded != value else ""
+    return (bounded if parameter.whole else float(bounded)), note
 
 
-def arm_text(weight: str) -> str:
-    """A weight as ``simlab.arms`` reads it; a formula is named by the name under which it is registered."""
-    return write_weight(*read_weight(weight)) if formula.is_formula(weight) else weight
+# Estimators of the user's own files
 
 
-def hold_weights(text: str) -> tuple[str, str]:
-    """Several estimators, separated by semicolons, each as ``hold_weight`` has it; at most ``MOST_PINNED``."""
-    listed = [item for item in text.split(SEPARATOR) if item]
-    held = [hold_weight(item, closed=True) for item in listed[:MOST_PINNED]]
-    said = [note for _, note in held if note]
-    if len(listed) > MOST_PINNED:
-        said.append(f"{len(listed)} estimators are pinned; held at {MOST_PINNED}")
-    return SEPARATOR.join(weight for weight, _ in held), "; ".join(said)
+def register_files(references: Iterable[str]) -> None:
+    """Register estimators of the user's files under their texts, ``FILE.py:NAME``; only the command line names them.
+
+    A text from a page or a request is only looked up among the registered names: it opens no file.
+
+    Raises:
+        InputError: for a text of another form, and for what is no estimator.
+    """
+    for text in references:
+        arm = parse(text)
+        if arm.files != (str(arm),):
+            raise InputError(f"--estimator {text!r} is no estimator of a file; allowed: FILE.py:NAME")
+        if arm.estimator_name not in REGISTRY:
+            _register_file(arm.estimator_name)
+
+
+def _register_file(name: str) -> None:
+    constructor = estimator_constructor(name)
+    plain = {
+        key: default
+        for key, default in constructor.defaults.items()
+        if isinstance(default, bool | int | float | str | None)
+    }  # what JSON can hold
+    constructor(**plain)  # raises now if something is wrong with it
+
+    def build(**parameters: Any) -> Estimator:
+        """An estimator of the user's own."""
+        own_estimator: Estimator = constructor(**parameters)
+        return own_estimator
+
+    build.__name__ = name
+    build.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default) for key, default in plain.items()]
+    )
+    register("own", name)(build)

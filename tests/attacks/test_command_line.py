@@ -63,7 +63,7 @@ def here(tmp_path, monkeypatch):
     for place in (
         "simlab.sweeps.run.run", "simlab.llm.training.run.train", "paper_checks.run.judge_all",
         "figures.shared.images.write", "simlab.notebooks.open_in_marimo", "simlab.explore.server.serve",
-        "simlab.explore.html.export", "simlab.sweeps.cluster.connected",
+        "simlab.explore.page.export", "simlab.sweeps.cluster.connected",
     ):  # fmt: skip
         with suppress(ImportError):  # of an extra that is not installed: the command says so, in one line
             monkeypatch.setattr(place, stop, raising=False)

@@ -1,44 +1,66 @@
-// Runs compared seed by seed: their differences, and both where each seed first reaches a correct mass.
-// Runs hold values (seeds, records) of each metric; a mean comes with the half-width of its 95 % band.
-
-import { halfWidth } from "./simulate.js";
+// Runs of several seeds: blocks of seeds joined, bands, and runs compared seed by seed, at equal steps or where each seed
+// first reaches a correct mass. Runs hold values (seeds, records) of each metric.
 
 export const EQUAL_MASS = "at equal correct mass";
 export const DIFFERENCE = "difference";
 const LEVELS = Array.from({ length: 51 }, (_, i) => i / 50); // of correct mass, at which runs are read
 
+// Two blocks of seeds as one.
+export function joined(old, fresh) {
+  const seeds = old.seeds + fresh.seeds;
+  return { ...fresh, seeds, metrics: joinedMetrics(old.metrics, fresh.metrics, old.seeds, fresh.seeds) };
+}
+
+// Means and sums of squares of each metric, of n seeds and of m, as those of both.
+export function joinedMetrics(old, fresh, n, m) {
+  const metrics = {};
+  for (const [name, { mean, m2, values }] of Object.entries(fresh)) {
+    const before = old[name];
+    metrics[name] = {
+      values: [...before.values, ...values],
+      mean: mean.map((value, i) => (value === null ? null : before.mean[i] + ((value - before.mean[i]) * m) / (n + m))),
+      m2: m2.map((value, i) =>
+        value === null ? null : before.m2[i] + value + ((mean[i] - before.mean[i]) ** 2 * n * m) / (n + m)),
+    };
+  }
+  return metrics;
+}
+
+// The half-width of the 95 % band of a mean over seeds: 1.96 standard errors.
+export const halfWidth = ({ m2 }, seeds) => m2.map((value) => (value === null ? null : 1.96 * Math.sqrt(value / (seeds - 1) / seeds)));
+
 // {mean, half} over seeds of values (seeds, records); null where fewer than two seeds have one.
 export function summary(values) {
-  const columns = values.length ? values[0].map((_, i) => values.map((row) => row[i]).filter((one) => one !== null)) : [];
-  const means = columns.map((column) => (column.length > 1 ? column.reduce((sum, one) => sum + one, 0) / column.length : null));
+  const columns = values.length ? values[0].map((_, i) => values.map((row) => row[i]).filter((value) => value !== null)) : [];
+  const mean = columns.map((column) => (column.length > 1 ? column.reduce((sum, value) => sum + value, 0) / column.length : null));
   const half = columns.map((column, i) => {
-    if (means[i] === null) return null;
-    const scatter = column.reduce((sum, one) => sum + (one - means[i]) ** 2, 0);
+    if (mean[i] === null) return null;
+    const scatter = column.reduce((sum, value) => sum + (value - mean[i]) ** 2, 0);
     return 1.96 * Math.sqrt(scatter / (column.length - 1) / column.length);
   });
-  return { mean: means, half };
+  return { mean, half };
 }
 
 // Values less those of another run, for the seeds that both have.
 export function differences(values, others) {
   const seeds = Math.min(values.length, others.length);
   return values.slice(0, seeds).map((row, seed) =>
-    row.map((one, i) => (one === null || others[seed][i] === null ? null : one - others[seed][i])));
+    row.map((value, i) => (value === null || others[seed][i] === null ? null : value - others[seed][i])));
 }
 
-// (seeds, levels) what values (seeds, records) are where masses first reach each level, linear between the records in
-// which the mass is higher than ever before; null where a seed starts above a level or does not reach it.
+// (seeds, levels) values (seeds, records) where masses first reach each level, linear between the records in which the
+// mass is higher than ever before; null where a seed starts above a level or does not reach it.
 export function atEqualMass(masses, values, levels) {
   return masses.map((mass, seed) => {
     const [higher, own] = [[], []];
-    mass.forEach((one, i) => {
-      if (one !== null && (!higher.length || one > higher.at(-1))) {
-        higher.push(one);
+    mass.forEach((value, i) => {
+      if (value !== null && (!higher.length || value > higher.at(-1))) {
+        higher.push(value);
         own.push(values[seed][i]);
       }
     });
     return levels.map((level) => {
-      const after = higher.findIndex((one) => one >= level);
+      const after = higher.findIndex((value) => value >= level);
       if (after < 0 || level < higher[0]) return null;
       if (after === 0) return own[0];
       const share = (level - higher[after - 1]) / (higher[after] - higher[after - 1]);
@@ -47,17 +69,17 @@ export function atEqualMass(masses, values, levels) {
   });
 }
 
-// Those of values (seeds, records) at a step, linear between records; null beyond the last one.
-export function atSteps(step, values, wanted) {
-  return values.map((row) => wanted.map((at) => {
-    const after = step.findIndex((one) => one >= at);
+// Values (seeds, records) at some steps, linear between records; null beyond the last one.
+export function atSteps(step, values, steps) {
+  return values.map((row) => steps.map((at) => {
+    const after = step.findIndex((record) => record >= at);
     if (after < 0) return null;
     if (after === 0 || row[after] === null || row[after - 1] === null) return row[after];
     return row[after - 1] + ((at - step[after - 1]) / (step[after] - step[after - 1])) * (row[after] - row[after - 1]);
   }));
 }
 
-// What is drawn of a metric of a run, {x, mean, half}, by a way of comparing; `first` is what differences are to, `mass` the metric
+// A metric of a run, {x, mean, half}, by a way of comparing; `first` is the run that differences are to, `mass` the metric
 // of correct mass. The metric "step" is the step itself.
 export function compared(way, metric, result, first, mass = "q_pos") {
   const massOf = (run) => run.metrics[mass].values ?? [];
@@ -68,18 +90,17 @@ export function compared(way, metric, result, first, mass = "q_pos") {
   return { x: LEVELS, ...summary(way === EQUAL_MASS ? own : differences(own, other)) };
 }
 
-// Whether runs hold the values of their seeds, of one set of metrics or of each method's; most of those that were computed in
-// advance do not.
+const metricsOf = ({ metrics, methods }) =>
+  (methods ? Object.values(methods).map((method) => method.metrics) : [metrics]).flatMap(Object.values);
+
+// True if runs hold the values of their seeds; most that were computed in advance do not.
 export const pairable = (runs) => runs.every((run) => run && metricsOf(run).every(({ values }) => values));
 
-const metricsOf = ({ metrics, methods }) => (methods ? Object.values(methods).map((own) => own.metrics) : [metrics]).flatMap(Object.values);
-
-// A metric of a run at a record, {mean, half}; at a level of correct mass, where one is given, each seed where it first reaches it.
+// A metric of a run at a record, {mean, half}; at a level of correct mass, if one is given, where each seed first has it.
 export function readAt(result, metric, place, level, mass) {
   const { values, mean } = result.metrics[metric];
   if (level === null || !values) return { mean: mean[place], half: halfWidth(result.metrics[metric], result.seeds)[place] };
-  const found = summary(atEqualMass(result.metrics[mass].values, values, [level]));
-  return { mean: found.mean[0] ?? null, half: found.half[0] ?? null };
+  return first(summary(atEqualMass(result.metrics[mass].values, values, [level])));
 }
 
 // The difference of two runs in a metric, {mean, half}, paired by seed, at a record or at a level as `readAt`.
@@ -87,6 +108,14 @@ export function gainAt(result, other, metric, place, level, mass) {
   const read = (run) => (level === null
     ? run.metrics[metric].values.map((row) => [row[Math.min(place, row.length - 1)]])
     : atEqualMass(run.metrics[mass].values, run.metrics[metric].values, [level]));
-  const found = summary(differences(read(result), read(other)));
-  return { mean: found.mean[0] ?? null, half: found.half[0] ?? null };
+  return first(summary(differences(read(result), read(other))));
 }
+
+const first = ({ mean, half }) => ({ mean: mean[0] ?? null, half: half[0] ?? null });
+
+// A metric of a result by theory, a value for each record; null where theory says nothing of it.
+export const theoryOf = (result, metric) =>
+  (metric === "tail_miss_rate" ? result.metrics.tail_miss_expected?.mean : result.theory?.[metric]) ?? null;
+
+// How the expected steps of an optimiser are called.
+export const theoryName = (optimizer) => (optimizer === "sgd" ? "theory" : "theory without noise");

@@ -1,11 +1,9 @@
 // A labelled control for each setting: a slider with a number box, a choice, or an estimator with its parameters.
 
-import { isFormula, pythonLines, SIGN } from "./formula.js";
-import { highest, lowest } from "./hold.js";
-import { entry } from "./names.js";
-import { helpOf } from "./symbols.js";
+import { inks, paletteOn } from "./look.js";
+import { namesOf, pinOf, readPins, runsOf, writePins } from "./pins.js";
+import { entry, highest, isFormula, linkedLines, lowest, readWeight, SIGN, writeWeight } from "./settings.js";
 import { element, short } from "./text.js";
-import { hasMasses, linkedLines, readWeight, writeWeight } from "./weight_text.js";
 
 const STOPS = 300;
 const OWN = "your own formula";
@@ -27,11 +25,7 @@ export function stopsOf({ low, high, scale, kind, whole }) {
 }
 
 function nearest(stops, value) {
-  let found = 0;
-  stops.forEach((stop, index) => {
-    if (Math.abs(stop - value) < Math.abs(stops[found] - value)) found = index;
-  });
-  return found;
+  return stops.reduce((best, stop, i) => (Math.abs(stop - value) < Math.abs(stops[best] - value) ? i : best), 0);
 }
 
 // A slider with a number box: {node, show}. `onChange(text)` hears of every move.
@@ -126,7 +120,7 @@ function formulaField(id, onFormula, estimators) {
   const label = element("label", { for: `${id}-formula`, text: "A =" });
   const node = element("div", { class: "control" }, label, field, details);
   let present = null;
-  const write = () => { lines.textContent = isFormula(present.name) ? pythonLines(present) : linkedLines(present, estimators); };
+  const write = () => { lines.textContent = isFormula(present.name) ? withNumber(estimators[present.name].python, present) : linkedLines(present, estimators); };
   details.addEventListener("toggle", () => { if (details.open) write(); });
   function show(weight) {
     present = weight;
@@ -139,6 +133,9 @@ function formulaField(id, onFormula, estimators) {
   return { node, show };
 }
 
+// The Python lines of a formula with the present value of its g.
+const withNumber = (lines, { parameters: { g } }) => lines.replace(/^( {4}g = ).*$/m, (_, start) => start + g);
+
 // The control of a setting: {node, show}, or null where a panel has its own. `onAll(weight)` hears of an estimator that is to be
 // used in all panels.
 export function controlOf(control, description, onChange, onAll) {
@@ -150,8 +147,92 @@ export function controlOf(control, description, onChange, onAll) {
   if (control.kind === "choice") return choiceControl({ ...shared, choices: control.choices });
   if (control.kind === "weight") {
     const all = Object.keys(description.estimators);
-    const names = all.filter((name) => !control.closed || hasMasses(description.estimators[name]));
+    const names = all.filter((name) => !isFormula(name) && (!control.closed || description.estimators[name].has_masses));
     return weightControl({ ...shared, names, estimators: description.estimators, onAll });
   }
   return null;
+}
+
+// Pinned runs
+
+const STROKES = ["solid", "dashed", "dotted"]; // by how many times the colours were all taken before
+
+// A sample of a pinned line, in its colour.
+function swatchOf(colour, { palette }) {
+  const swatch = element("span", { class: "swatch" });
+  const colours = paletteOn(palette, inks());
+  swatch.style.borderTop = `4px ${STROKES[Math.floor(colour / colours.length)]} ${colours[colour % colours.length]}`;
+  return swatch;
+}
+
+// What is pinned, each with a swatch and a button that takes it away, and a button that pins the present one: {node, show}.
+// `show(names, isPinned)` hears of all names and whether the present one is among them; `colourOf(place)` is the colour of a swatch.
+export function pinList({ label, plural, most, onPin, onRemove, colourOf, buttons = [] }, description) {
+  const list = element("ul", { class: "pins", "aria-label": `pinned ${plural}` });
+  const pin = element("button", { type: "button", text: label, onclick: onPin });
+  const full = element("p", { class: "full" });
+  const nodes = [pin, ...buttons, full, list];
+  function show(names, isPinned) {
+    pin.disabled = names.length >= most || isPinned;
+    full.textContent = names.length < most ? "" : `${names.length} ${plural} are pinned, as many as are compared: remove one to pin another.`;
+    list.replaceChildren(...names.map((text, place) => element("li", {},
+      colourOf ? swatchOf(colourOf(place + 1), description) : element("span"), element("span", { text }),
+      element("button", { type: "button", class: "remove", "aria-label": `remove ${text}`, text: "×", onclick: () => onRemove(place) }))));
+  }
+  return { nodes, show };
+}
+
+// The pinned runs of a panel.
+export function pinsControl({ id, pinned: { colourOf } }, { state, change, description }) {
+  const pins = () => readPins(state.of(id).pinned);
+  const list = pinList({
+    label: "Pin this run to compare", plural: "runs", most: description.most_runs, colourOf,
+    onPin: () => change(`${id}.pinned`, writePins([...pins(), pinOf(id, state.of(id), description)])),
+    onRemove: (place) => change(`${id}.pinned`, writePins(pins().filter((_, other) => other !== place))),
+  }, description);
+  function show(values) {
+    const present = writePins([pinOf(id, values, description)]);
+    const names = namesOf(id, runsOf(id, values, description), description).slice(1);
+    list.show(names, readPins(values.pinned).some((pairs) => writePins([pairs]) === present));
+  }
+  return { node: element("div", { class: "control" }, ...list.nodes), show };
+}
+
+// Symbols and help: each is a button whose meaning is seen while it is pointed at or has the focus
+
+const SYMBOLS = {
+  "Q<sub>pos</sub>": "correct mass: the probability that the policy answers correctly",
+  "M<sub>ret</sub>": "retained mass: the share of the first correct probability that the correct actions still have, each at most what it had",
+  "m<sub>S</sub>": "mass of successes: how much an update pushes towards the correct rollouts of a group",
+  "m<sub>F</sub>": "mass of failures: how much an update pushes away from its incorrect rollouts",
+  "Q<sub>upos</sub>": "missed correct mass: the probability of the correct actions that the group did not hold",
+  "dp": "change of an action's probability in one step, to first order",
+  k: "how many samples are drawn; one correct one is enough",
+  q: "1 − p, the share of a prompt's rollouts that are incorrect",
+  "R<sub>c</sub>": "reward of a sampled correct action",
+  "R<sub>w</sub>": "reward of a sampled incorrect action",
+  "S<sub>R</sub>": "expected reward, where unsampled actions get 0",
+  "pass@k": "the probability that k samples hold a correct one",
+  G: "group size: how many rollouts are drawn for one prompt",
+  γ: "gamma: the exponent of the focal weight (1 − p)^γ, which turns training to prompts that are seldom solved",
+  μ: "correct mass: the probability that a rollout is correct",
+  τ: "target mass: the probability of a rare part of the correct answers",
+  p: "solve rate: the share of a prompt's rollouts that are correct",
+  η: "learning rate",
+};
+
+// A row of the symbols that a panel uses.
+export function symbolsOf(names) {
+  return names.map((name, place) => {
+    const tip = element("span", { class: "tip", role: "tooltip", id: `symbol-${place}`, text: SYMBOLS[name] });
+    const button = element("button", { type: "button", class: "symbol", "aria-describedby": `symbol-${place}`, html: name });
+    return element("span", { class: "help" }, button, tip);
+  });
+}
+
+// A button with the help of a control.
+export function helpOf(id, label, help) {
+  const tip = element("span", { class: "tip", role: "tooltip", id: `${id}-help`, text: help });
+  return element("span", { class: "help" },
+    element("button", { type: "button", class: "symbol", "aria-label": `help: ${label}`, "aria-describedby": `${id}-help`, text: "?" }), tip);
 }

@@ -1,4 +1,4 @@
-// How charts look: colours and dashes of the project, axes, and where several panels of one chart stand.
+// The looks of charts: colours and dashes of the project, axes, and the layout of several panels.
 
 const NARROW = 760; // pixels of a chart below which its panels stand one above the other
 const LETTER = 7; // pixels of a letter of a title, about
@@ -30,7 +30,7 @@ function luminance(colour) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-export function contrast(one, other) {
+function contrast(one, other) {
   const [low, high] = [luminance(one), luminance(other)].sort((left, right) => left - right);
   return (high + 0.05) / (low + 0.05);
 }
@@ -41,8 +41,8 @@ function legible(colour, { text, card }) {
   const [from, to] = [channels(colour), channels(text)];
   for (let share = 0; ; share += 0.05) {
     const mixed = from.map((part, i) => Math.round(part + (to[i] - part) * share));
-    const found = `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
-    if (share >= 1 || contrast(found, card) >= LEAST_CONTRAST) return found;
+    const result = `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+    if (share >= 1 || contrast(result, card) >= LEAST_CONTRAST) return result;
   }
 }
 
@@ -98,6 +98,12 @@ export class Look {
       { ...shared, x, y: low, ...axes(panel), meta: "band" },
       { ...shared, x, y: high, ...axes(panel), meta: "band", fill: "tonexty", fillcolor: transparent(colour, 0.22) },
     ];
+  }
+
+  // The band around a mean of some half-widths; none where the half-width is null.
+  meanBand(x, mean, half, colour, panel) {
+    const shifted = (sign) => mean.map((value, i) => (value === null || half[i] === null ? value : value + sign * half[i]));
+    return this.band(x, shifted(-1), shifted(1), colour, panel);
   }
 
   // A layout of panels side by side, or one above the other where it is narrow. Each panel says {title, x, y}: the

@@ -1,28 +1,24 @@
 // The page: tabs, controls and chart of the panel that is seen, and an address that holds every setting.
 
 import { clear, show } from "./chart.js";
-import { controlOf } from "./controls.js";
-import { saveCsv, saveSvg, tableOf } from "./download.js";
-import { Reader } from "./fetch_result.js";
+import { controlOf, pinsControl, symbolsOf } from "./controls.js";
 import { fitLegend, inks, Look } from "./look.js";
-import { listenForFiles } from "./open_file.js";
-import map from "./panel_map.js";
 import bank from "./panel_bank.js";
 import interference from "./panel_interference.js";
+import map from "./panel_map.js";
 import masses from "./panel_masses.js";
 import miss from "./panel_miss.js";
 import ownResults from "./panel_results.js";
 import run from "./panel_run.js";
 import step from "./panel_step.js";
 import tree from "./panel_tree.js";
+import { Reader } from "./reader.js";
+import { describeFormulas, missingFormulas } from "./settings.js";
 import { Simulations } from "./simulations.js";
-import { State } from "./state.js";
-import { pinsControl } from "./pins_control.js";
-import { symbolsOf } from "./symbols.js";
+import { State, Undo } from "./state.js";
 import { element } from "./text.js";
-import { applyTheme, buildPresets, buildTheme, copy } from "./toolbar.js";
-import { TourBox } from "./tour_box.js";
-import { Undo } from "./undo.js";
+import { applyTheme, buildPresets, buildTheme, listenForFiles, saveCsv, saveSvg, tableOf } from "./tools.js";
+import { TourBox } from "./tour.js";
 
 const ALL_PANELS = [map, miss, masses, step, run, bank, interference, tree];
 const BESIDE_TAB = 48; // pixels of the tabs before the chosen one that are seen, where not all have room
@@ -38,21 +34,19 @@ let parts = []; // the controls that are seen: {name, show}
 let drawn = null; // what was drawn last
 let waiting = false; // for the next frame
 let moved = 0; // when the change was made that is to be drawn
-let slices = null; // of results, as they were asked for
-let unread = ""; // what was wrong with slices; other errors stay said when slices come
-const reader = new Reader((found) => {
-  slices = Object.assign(found, { asked: reader.asked });
-  if (byId("error").textContent === unread) say("error", []);
-  refresh();
+let unanswered = ""; // the error of a question; other errors stay when answers come
+const reader = new Reader(description, () => {
+  if (byId("error").textContent === unanswered) say("error", []);
+  drawChart(panelSeen());
 }, (message) => {
-  unread = message;
+  unanswered = message;
   say("error", [message]);
 });
 
 const panelSeen = () => PANELS.find((panel) => panel.id === state.panel);
 const simulations = new Simulations(description, {
   isSeen: (panel) => panelSeen() === panel,
-  draw: (panel) => drawChart(panel, state.of(panel.id)),
+  draw: (panel) => drawChart(panel),
   say,
 });
 
@@ -61,7 +55,7 @@ function say(id, lines) {
   if (byId(id).textContent !== text) byId(id).textContent = text;
 }
 
-// Choose a question of the list, or none; what is to be seen there is said while its settings stand.
+// Choose a question of the list, or none; its finding is said while its settings stand.
 function showPreset(name) {
   state.preset = name;
   byId("preset").value = name;
@@ -74,8 +68,13 @@ function remember() {
   byId("undo").disabled = undo.isEmpty;
 }
 
-// Change a setting, and draw at the next frame.
+// Change a setting, and draw at the next frame; the server reads a new formula first.
 function change(name, text) {
+  const missing = missingFormulas([text], description);
+  if (missing.length) {
+    describeFormulas(missing, description).then(() => change(name, text));
+    return;
+  }
   moved = performance.now();
   remember();
   try {
@@ -102,8 +101,8 @@ function goBack() {
 // Take an estimator to all panels; one of them may need masses that it has not.
 function useEverywhere(weight) {
   remember();
-  const left = state.holdWeightEverywhere(weight);
-  const titles = PANELS.filter(({ id }) => left.includes(id)).map(({ title }) => title);
+  const refused = state.holdWeightEverywhere(weight);
+  const titles = PANELS.filter(({ id }) => refused.includes(id)).map(({ title }) => title);
   say("said", [`${weight} is in all panels now${titles.length ? ` but ${titles.join(" and ")}, which need its masses` : ""}`]);
   say("error", []);
   if (state.preset) showPreset("");
@@ -136,27 +135,30 @@ function draw() {
     if (panel.isIdle) part.node.hidden = panel.isIdle(part.name, values, description);
   });
   simulations.ask(panel, values);
-  if (panel.questions) reader.ask(panel.questions.path, panel.questions.of(values, description));
-  drawChart(panel, values);
+  drawChart(panel);
   window.history.replaceState(null, "", state.address());
 }
 
-function drawChart(panel, values) {
+// Draw the chart of a panel. While answers to its questions have not come, the chart before stays.
+function drawChart(panel) {
   const chart = byId("chart");
+  const results = simulations.of(panel);
+  const values = simulations.valuesShown(panel, state.of(panel.id));
+  const answers = panel.questions ? reader.ask(panel.questions.path, panel.questions.of(values, description)) : null;
+  if (panel.questions && !answers && drawn?.panel === panel) return;
   const look = new Look(description, chart.clientWidth);
-  const found = simulations.of(panel);
-  drawn = panel.compute({ values: simulations.valuesShown(panel, values), description, look, result: found[0], results: found, slices });
+  drawn = { panel, ...panel.compute({ values, description, look, result: results[0], results, answers }) };
   drawn.layout.width = chart.clientWidth;
   fitLegend(drawn.traces, drawn.layout, chart.clientWidth);
   const began = moved;
   moved = 0;
   show(chart, drawn.traces, drawn.layout).then(() => {
-    // How long it took from the change to the picture: seen by the benchmark.
+    // From the change to the picture: the benchmark reads this.
     if (began) performance.measure("redraw", { start: began, end: performance.now() });
   });
   byId("readout").innerHTML = drawn.readout;
   byId("command").textContent = drawn.command;
-  if (drawn.said.length) say("said", drawn.said);
+  if (drawn.notes.length) say("said", drawn.notes);
 }
 
 // Panels and what surrounds them
@@ -176,6 +178,7 @@ function showPanel() {
   byId("symbols").replaceChildren(...symbolsOf(panel.symbols));
   say("status", []);
   simulations.stop();
+  drawn = null;
   buildControls(panel);
   clear(byId("chart"));
   draw();
@@ -259,9 +262,9 @@ const tour = new TourBox({ visit, change, place: () => state.tour, onEnd: () => 
   draw();
 } });
 
-async function copied(text, what) {
-  await copy(text);
-  say("said", [`${what} copied`]);
+async function copied(text, label) {
+  await navigator.clipboard.writeText(text);
+  say("said", [`${label} copied`]);
 }
 
 function buildActions() {
@@ -291,13 +294,15 @@ function listenToKeys() {
   });
 }
 
-function readAddress() {
-  const { said, wrong } = state.read(window.location);
+async function readAddress() {
+  const texts = [...new URLSearchParams(`${window.location.search.slice(1)}&${window.location.hash.slice(1)}`).values()];
+  await describeFormulas(missingFormulas(texts, description), description);
+  const { notes, errors } = state.read(window.location);
   showPreset(state.preset);
   byId("theme").value = state.theme;
   applyTheme(state.theme);
-  say("said", said);
-  say("error", wrong);
+  say("said", notes);
+  say("error", errors);
   tour.show(state.tour);
   showPanel();
 }
@@ -308,7 +313,7 @@ buildTheme(byId("theme"), chooseTheme);
 buildActions();
 listenToKeys();
 listenForFiles({ server: description.server, say: (text) => say("said", [text]), fail: (text) => say("error", [text]) });
-readAddress();
+await readAddress();
 window.addEventListener("hashchange", readAddress);
 new ResizeObserver(() => {
   if (drawn && byId("chart").clientWidth !== drawn.layout.width) refresh();

@@ -1,13 +1,13 @@
-// The cells of a map: what run each cell is, and which cell's turn it is.
+// The cells of a map: what run each cell is, which cell's turn it is, and the sweep that computes the same map.
 
 import { controlsOf } from "./pins.js";
-import { readWeight, writeWeight } from "./weight_text.js";
+import { commandWeight, readWeight, writeWeight } from "./settings.js";
 
 // The weight with a gamma: its own parameter, or the focal weight on it; throws where neither can be.
 export function withGamma(text, gamma, estimators) {
   const { name, parameters } = readWeight(text, estimators);
-  if (Object.hasOwn(estimators[name].parameters, "g")) return writeWeight({ name, parameters: { g: gamma } });
-  if (Object.hasOwn(estimators[name].parameters, "gamma")) return writeWeight({ name, parameters: { ...parameters, gamma } });
+  const own = ["g", "gamma"].find((key) => Object.hasOwn(estimators[name].parameters, key));
+  if (own) return writeWeight({ name, parameters: { ...parameters, [own]: gamma } });
   const bases = estimators.f_grpo.parameters.base.choices;
   if (!bases.includes(name) || Object.keys(parameters).length) {
     throw new Error(`the focal weight goes on no ${text}; allowed with gamma on an axis: ${bases.join(", ")}, or an estimator ` +
@@ -20,11 +20,12 @@ export function withGamma(text, gamma, estimators) {
 export function wrongAxes({ problem, across, down }, description) {
   if (across === down) return `across and down are both ${across}; allowed: two axes that differ`;
   const own = controlsOf(description.mapped[problem], description.controls);
-  const missing = [across, down].find((axis) => !own.has(description.axes[axis].setting));
-  return missing ? `${problem} have no ${missing}; allowed: ${Object.keys(description.axes).filter((axis) => own.has(description.axes[axis].setting)).join(", ")}` : "";
+  const isKnown = (axis) => own.has(description.axes[axis].setting);
+  const missing = [across, down].find((axis) => !isKnown(axis));
+  return missing ? `${problem} have no ${missing}; allowed: ${Object.keys(description.axes).filter(isKnown).join(", ")}` : "";
 }
 
-// The run of a cell: {panel, settings}. What the map has no control for is as the panel of the runs has it at first.
+// The run of a cell: {panel, settings}. Settings that the map has no control for are at the defaults of the run's panel.
 export function cellRun(values, [x, y], description) {
   const panel = description.mapped[values.problem];
   const own = controlsOf(panel, description.controls);
@@ -56,16 +57,34 @@ export function nextCell(cells, counts, seeds, { column, row }) {
   return best;
 }
 
-// Of each cell the nearest one that has something to show, itself first; null where none has.
-export function nearestKnown(cells, known) {
-  const having = cells.filter((_, i) => known[i]);
-  return cells.map((cell, i) => {
-    if (known[i]) return i;
-    let [found, least] = [null, Infinity];
-    for (const other of having) {
-      const distance = Math.hypot(cell.column - other.column, cell.row - other.row);
-      if (distance < least) [found, least] = [cells.indexOf(other), distance];
-    }
-    return found;
+// Of each cell the nearest one with a result, itself first; null where none has.
+export function nearestKnown(cells, results) {
+  const known = cells.map((cell, i) => ({ ...cell, i })).filter((_, i) => results[i]);
+  return cells.map((cell) => {
+    const far = known.map((other) => Math.hypot(cell.column - other.column, cell.row - other.row));
+    return known.length ? known[far.indexOf(Math.min(...far))].i : null;
   });
+}
+
+// The sweep whose cells are those of a map; `cell` is one of them.
+export function mapCommand(values, cell, description) {
+  const { panel, settings } = cellRun(values, cell, description);
+  const lists = Object.fromEntries([values.across, values.down].map((axis) => [axis, description.axes[axis].values.join(",")]));
+  const { name, parameters } = commandWeight(settings.weight, description.estimators);
+  const own = Object.entries(parameters).filter(([key]) => !(key === "gamma" && lists.gamma)).map(([key, value]) => `--param ${key}=${value}`);
+  const list = (axis) => lists[axis] ?? settings[description.axes[axis].setting];
+  const axes = panel === "run" ? ["actions", "lag", "false positives", "epochs"] : ["overlap", "conflict", "hard rate"];
+  const ofProblem = axes.map((axis) => `--param ${description.axes[axis].setting}=${list(axis)}`);
+  if (panel === "run") ofProblem.push(`--param correct=${correctCounts(settings, lists, description)}`);
+  return [`simlab sweep --problem ${panel === "run" ? "anchored" : "interference"} --estimator ${name} --surrogate reinforce`,
+    `--optimizer ${settings.optimizer} --group-size ${list("group size")} --steps ${settings.steps}`,
+    `--record-every ${Math.max(Math.round(settings.steps / 50), 1)} --seeds ${settings.seed + values.seeds}`,
+    `--param learning_rate=${list("learning rate")}`,
+    ...(lists.gamma ? [`--param gamma=${lists.gamma}`] : []), ...own, ...ofProblem].join(" ");
+}
+
+// The numbers of correct actions; a sweep lists counts, and not shares.
+function correctCounts(settings, lists, description) {
+  const shares = lists["correct share"] ? description.axes["correct share"].values : [settings.correct];
+  return shares.map((share) => Math.min(Math.max(Math.round(share * settings.actions), 2), settings.actions - 1)).join(",");
 }

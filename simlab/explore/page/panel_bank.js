@@ -1,43 +1,24 @@
-// Panel 5: pass@k of a bank of prompts of mixed difficulty.
+// The panel of pass@k: a bank of prompts of mixed difficulty.
 
-import { bankPassAtK, MARGIN, rareShare, solveRates } from "./bank.js";
-import { compared, DIFFERENCE, EQUAL_MASS, gainAt, pairable, readAt } from "./compare.js";
+import { interpolate, placeOn } from "./closed_forms.js";
+import { compared, DIFFERENCE, EQUAL_MASS, gainAt, joined, pairable, readAt } from "./compare.js";
 import { axes, rangeOf } from "./look.js";
-import { controlsOf, namesOf, runsOf } from "./pins.js";
-import { joined } from "./simulate.js";
-import { escaped, exact, short } from "./text.js";
-import { commandWeight } from "./weight_text.js";
+import { namesOf, runsOf } from "./pins.js";
+import { sweepCommand } from "./settings.js";
+import { escaped, short, signed } from "./text.js";
 
-const KS = Array.from({ length: 61 }, (_, i) => Math.round(2 ** (i / 3)));
-const BINS = 20;
 const MASS = "pass_at_1"; // the mean correct mass of all prompts
-
-const OF_RATES = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "second_b"];
-const SIMULATED = [...OF_RATES, "modes", "rare_modes", "rare_ratio", "weight", "group_size", "learning_rate", "optimizer", "steps", "seed"];
-const MOST_KEPT = 32;
+const OF_RATES = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "second_b", "modes", "rare_ratio", "rare_modes"];
 
 const colourOf = (place) => (place ? place + 2 : 0); // the first three are taken by the lines of the sliders' bank
 const SYMBOLS = ["circle", "square", "diamond"]; // of pinned banks, by the turn of their colour
 const DASHES = [1, 3, 2]; // over the training, likewise
 
-const ask = (values) => Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
+const questions = (values) => [Object.fromEntries(OF_RATES.map((name) => [name, values[name]]))];
 
-const kept = new Map(); // solve rates by their settings
-
-// The solve rates, computed anew only when the bank is another one.
-function ratesOf(values) {
-  const key = OF_RATES.map((name) => values[name]).join(" ");
-  if (!kept.has(key)) kept.set(key, solveRates(values));
-  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
-  return kept.get(key);
-}
-
-// pass@k of any correct answer and of a rare mode, as functions of k.
-function curvesOf(values) {
-  const rates = ratesOf(values);
-  const share = rareShare({ ...values, rare_modes: Math.min(values.rare_modes, values.modes - 1) });
-  const rare = rates.map((rate) => rate * share);
-  return [rates, rare].map((list) => (k) => bankPassAtK(list, k));
+// A curve of the base model at any k, linear in log k between those of the answer.
+function atK({ k: ks }, curve, k) {
+  return interpolate(curve, placeOn(ks.map(Math.log), Math.min(Math.log(k), Math.log(ks.at(-1)))));
 }
 
 // Where runs are read: at the chosen record, or where each seed first has the correct mass of the sliders' bank there.
@@ -58,7 +39,7 @@ function trainedTraces({ record, level }, results, names, look) {
       const read = result.k.map((k) => readAt(result, `${which}_at_${k}`, Math.min(record, result.step.length - 1), level, MASS));
       const [mean, half] = [read.map((one) => one.mean), read.map((one) => one.half)];
       return [
-        ...look.band(result.k, shift(mean, half, -1), shift(mean, half, 1), look.colour(place ? colour : i), 0),
+        ...look.meanBand(result.k, mean, half, look.colour(place ? colour : i), 0),
         look.line(`${i ? "a rare mode" : "any answer"}, trained: ${place ? names[place] : "the sliders' bank"}`, result.k, mean,
           { colour: place ? colour : i, dash: 2 * look.turn(colour) + (place && i ? 1 : 0), width: 2.6, mode: "lines+markers",
             marker: { size: 6, symbol: SYMBOLS[look.turn(colour)] }, hovertemplate: "%{y:.4f}" }),
@@ -82,14 +63,12 @@ function courseTraces(way, results, names, look) {
     .flatMap(([name, metric, own]) => {
       const { x, mean, half } = compared(way, metric, result, first.result, MASS);
       const colour = place ? colourOf(place) : own;
-      return [...look.band(x, shift(mean, half, -1), shift(mean, half, 1), look.colour(colour), 2),
+      return [...look.meanBand(x, mean, half, look.colour(colour), 2),
         look.line(place ? `${name}: ${names[place]}` : name, x, mean, { panel: 2, colour, dash: place ? DASHES[look.turn(colour)] : own, width: 2.2, hovertemplate: "%{y:.4f}" })];
     }));
 }
 
-const shift = (mean, half, sign) => mean.map((one, i) => (one === null || half[i] === null ? one : one + sign * half[i]));
-
-// What the sliders' bank has more or less of than each pinned one, at the same record or the same pass@1, paired by seed.
+// The gain of the sliders' bank over each pinned one, at the same record or the same pass@1, paired by seed.
 function pinnedInWords({ record, level }, results, names) {
   const [present, ...others] = results;
   return others.map((other, index) => {
@@ -97,49 +76,41 @@ function pinnedInWords({ record, level }, results, names) {
     const { mean, half } = gainAt(present, other, "rare_at_256", record, level, MASS);
     if (mean === null) return ` ${escaped(names[index + 1])} does not come to this pass@1.`;
     return ` Against ${escaped(names[index + 1])}${level === null ? "" : ` at pass@1 of ${short(level, 3)}`}: a rare mode in 256 samples ` +
-      `<b>${mean < 0 ? "−" : "+"}${short(Math.abs(mean), 2)}</b> ± ${short(half, 1)}.`;
+      `<b>${signed(mean, 2)}</b> ± ${short(half, 1)}.`;
   }).join("");
 }
 
-function histogram(rates) {
-  const shares = Array(BINS).fill(0);
-  for (const rate of rates) shares[Math.min(Math.floor(rate * BINS), BINS - 1)] += 1 / rates.length;
-  return shares;
-}
-
 // The solve rates as a histogram: the base model's, and those after training.
-function histograms(rates, result, at, look) {
-  const base = histogram(rates);
+function histograms({ shares }, result, at, look) {
   const place = result ? Math.round(at * (result.step.length - 1)) : 0;
-  const now = result ? base.map((_, bin) => result.metrics[`share_${bin}`].mean[place]) : null;
-  const bars = (name, y, colour) => ({ type: "bar", name, x: y.map((_, i) => (i + 0.5) / BINS), y, ...axes(1), showlegend: false,
+  const trained = result ? shares.map((_, bin) => result.metrics[`share_${bin}`].mean[place]) : null;
+  const bars = (name, y, colour) => ({ type: "bar", name, x: y.map((_, i) => (i + 0.5) / y.length), y, ...axes(1), showlegend: false,
     marker: { color: colour }, hovertemplate: "%{y:.3f}" });
-  return [bars("base model", base, look.ink.faint), ...(now ? [bars("trained", now, look.colour(0))] : [])];
+  return [bars("base model", shares, look.ink.faint), ...(trained ? [bars("trained", trained, look.colour(0))] : [])];
 }
 
-function compute({ values, description, look, results }) {
-  const rareModes = Math.min(values.rare_modes, values.modes - 1);
-  const said = rareModes < values.rare_modes ? [`rare modes are fewer than the ${values.modes} modes; held at ${rareModes}`] : [];
-  const rates = ratesOf(values);
-  const [any, tail] = curvesOf(values);
-  const ks = [...new Set(KS)];
-  const line = (name, of, options) => look.line(name, ks, ks.map(of), { hovertemplate: "%{y:.4f}", ...options });
-  const own = controlsOf("bank", description.controls);
-  const names = namesOf([values, ...runsOf(values, SIMULATED, own)], SIMULATED, own);
+const NONE = { k: [1, 2 ** 20], any: [null, null], rare: [null, null], shares: [0] }; // before the server has answered
+
+function compute({ values, description, look, results, answers }) {
+  const base = answers?.[0] ?? NONE;
+  const notes = base.rare_modes < values.rare_modes ? [`rare modes are fewer than the ${values.modes} modes; held at ${base.rare_modes}`] : [];
+  const [any, tail] = [base.any, base.rare].map((curve) => (k) => atK(base, curve, k));
+  const line = (name, curve, options) => look.line(name, base.k, curve, { hovertemplate: "%{y:.4f}", ...options });
+  const names = namesOf("bank", runsOf("bank", values, description), description);
   const [result] = results;
   const place = placeOf(values, results);
   const traces = [
-    line("any answer, base model", any, { colour: 0, width: 1.8, dash: 2 }),
-    line("a rare mode, base model", tail, { colour: 1, dash: 2, width: 1.8 }),
+    line("any answer, base model", base.any, { colour: 0, width: 1.8, dash: 2 }),
+    line("a rare mode, base model", base.rare, { colour: 1, dash: 2, width: 1.8 }),
     ...trainedTraces(place, results, names, look),
     look.marker([values.k], [any(values.k)], { colour: 0 }),
     look.marker([values.k], [tail(values.k)], { colour: 1 }),
-    ...histograms(rates, result, values.at, look),
+    ...histograms(base, result, values.at, look),
     ...courseTraces(values.compare, results, names, look),
   ];
   const bars = traces.filter(({ type }) => type === "bar").map(({ y }) => y);
   const layout = look.layout([
-    { title: "pass@k", x: { title: "samples k", type: "log", range: [0, Math.log10(KS.at(-1))],
+    { title: "pass@k", x: { title: "samples k", type: "log", range: [0, Math.log10(base.k.at(-1))],
       tickvals: [1, 16, 256, 4096, 65536, 2 ** 20],
       ticktext: ["1", "16", "256", "4096", "65 536", "2<sup>20</sup>"] },
       y: { title: "", range: [-0.02, 1.03] } },
@@ -150,7 +121,8 @@ function compute({ values, description, look, results }) {
   if (!look.narrow) layout.xaxis3.domain = [0, 1];
   layout.bargap = 0.08;
   layout.shapes = [look.hair(values.k, 0)];
-  return { traces, layout, readout: readout(values, any, tail, result) + pinnedInWords(place, results, names), command: commands(values, description), said };
+  return { traces, layout, readout: answers ? readout(values, any, tail, result) + pinnedInWords(place, results, names) : "",
+    command: commands(values, description), notes };
 }
 
 function courseAxes({ compare: way, steps }) {
@@ -175,19 +147,13 @@ function readout(values, any, tail, result) {
 
 // A sweep for each bank that is seen.
 const commands = (values, description) =>
-  [values, ...runsOf(values, SIMULATED, controlsOf("bank", description.controls))].map((run) => command(run, description)).join(" && ");
+  runsOf("bank", values, description).map((run) => command(run, description)).join(" && ");
 
 function command(values, description) {
-  const rareModes = Math.min(values.rare_modes, values.modes - 1);
-  const { name: estimator, parameters } = commandWeight(values.weight, description.estimators);
-  const own = Object.entries(parameters).map(([key, value]) => `--param estimator.${key}=${value} `).join("");
-  const names = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "second_b", "modes"];
-  const given = names.map((name) => `--param ${name}=${exact(values[name])}`);
   const ks = [...new Set([1, 4, 16, 64, 256, 1024, values.k])].sort((left, right) => left - right);
-  return `simlab sweep --problem prompt_bank --estimator ${estimator} --surrogate reinforce --optimizer ${values.optimizer} ` +
-    `--group-size ${values.group_size} --steps ${values.steps} --record-every ${Math.max(Math.round(values.steps / 20), 1)} --seeds ${values.seed + values.seeds} ${own}--pass-at-k ${ks.join(",")} ` +
-    `${given.join(" ")} --param rare_modes=${rareModes} --param rare_ratio=${exact(values.rare_ratio)} ` +
-    `--param margin=${MARGIN} --param learning_rate=${exact(values.learning_rate)}`;
+  const settings = Object.fromEntries(OF_RATES.map((name) => [`problem.${name}`, values[name]]));
+  const parameters = { ...settings, "problem.rare_modes": Math.min(values.rare_modes, values.modes - 1), "problem.margin": "1e-6" };
+  return sweepCommand("prompt_bank", values, description, { records: 20, options: [`--pass-at-k ${ks.join(",")}`], parameters });
 }
 
 export default {
@@ -199,7 +165,8 @@ export default {
     "modes when they have less than a tenth of what they had.",
   symbols: ["pass@k", "k", "p", "G"],
   compute,
-  pinned: { names: SIMULATED, colourOf },
+  pinned: { colourOf },
   locked: (setting) => !["at", "k"].includes(setting),
-  simulated: { ask, names: SIMULATED, join: joined, seeds: (values) => values.seeds },
+  questions: { path: "bank", of: questions },
+  simulated: { join: joined, seeds: (values) => values.seeds },
 };

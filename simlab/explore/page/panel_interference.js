@@ -1,23 +1,20 @@
 // The panel of interference: pass@1 and pass@k while prompts that share features are trained, and the map of many runs.
 
-import { atLevel, crossing, placeOn, twoDigits } from "./crossing.js";
-import { tableOf } from "./download.js";
+import { atLevel, crossing, placeOn } from "./closed_forms.js";
+import { halfWidth, joined } from "./compare.js";
 import { axes } from "./look.js";
-import { halfWidth, joined } from "./simulate.js";
-import { element, exact, short } from "./text.js";
-import { commandWeight } from "./weight_text.js";
+import { sweepCommand } from "./settings.js";
+import { element, short, signed } from "./text.js";
+import { tableOf } from "./tools.js";
 
-const SIMULATED = ["weight", "overlap", "conflict", "group_size", "hard_rate", "temperature", "learning_rate", "optimizer",
-  "steps", "seed"];
 const OF_A_CELL = ["weight", "overlap", "conflict", "group_size", "hard_rate", "temperature", "learning_rate", "optimizer"];
 const SHOWN = [1, 256]; // the k that are followed over steps
 const ERRORS = 2; // by which pass@k is below the base model's where a cell of the map says so
 const LOW = "#b2182b"; // of cells where pass@k falls
 const HIGH = "#2166ac";
 
-function ask(values) {
-  return Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
-}
+// A number to two significant digits, without an exponent.
+const twoDigits = (number) => (number === null ? "" : String(Number(number.toPrecision(2))));
 
 const passed = (result, place) => result.k.map((k) => result.metrics[`pass_at_${k}`].mean[place]);
 
@@ -25,10 +22,9 @@ const passed = (result, place) => result.k.map((k) => result.metrics[`pass_at_${
 function overSteps(result, k, panel, look) {
   const metric = result.metrics[`pass_at_${k}`];
   const half = halfWidth(metric, result.seeds);
-  const at = (sign) => metric.mean.map((mean, i) => mean + sign * half[i]);
   const ends = [0, result.step.at(-1)];
   return [
-    ...look.band(result.step, at(-1), at(1), look.colour(0), panel),
+    ...look.meanBand(result.step, metric.mean, half, look.colour(0), panel),
     look.line("trained, at the end", result.step, metric.mean, { panel, width: 2.4, showlegend: panel === 0,
       hovertemplate: "%{y:.4f}", csv: `pass@${k}, mean of ${result.seeds} seeds` }),
     { ...look.line("", result.step, half, { panel }), visible: false, csv: `pass@${k}, half-width of the 95 % band` },
@@ -89,7 +85,7 @@ function cellInWords(all, one, row, column) {
   const mean = one.mean[row][column];
   if (mean === null) return `${where}:<br>not all runs reach pass@1 = ${all.level}`;
   const from = one.crossing[row][column];
-  return `${where}:<br>pass@${all.k} ${mean < 0 ? "−" : "+"}${short(Math.abs(mean), 3)}` +
+  return `${where}:<br>pass@${all.k} ${signed(mean, 3)}` +
     `${mean < 0 && from !== null ? `<br>below the base model's from k = ${twoDigits(from)} on` : ""}`;
 }
 
@@ -122,18 +118,16 @@ function compute({ values, description, look, result }) {
     ? [...SHOWN.flatMap((k, place) => overSteps(result, k, place, look)), ...overK(result, values.level, look)]
     : simulated.map((_, place) => look.line("", [1, values.steps], [null, null], { panel: place, showlegend: false }));
   const layout = look.layout([...simulated, mapPanel(all, one, look.narrow)],
-    { columns: simulated.length ? 2 : 1, height: 460, legend: simulated.length > 0 });
-  const suffix = panel ? String(panel + 1) : "";
-  if (simulated.length) {
-    for (const name of ["xaxis", "xaxis2"]) layout[name].range = [0, values.steps];
-  }
+    { columns: 2, height: 460 });
+  const suffix = String(panel + 1);
+  for (const name of ["xaxis", "xaxis2"]) layout[name].range = [0, values.steps];
   layout.hovermode = "closest";
   // Cells that hold nothing show this ground.
   layout.shapes = [{ type: "rect", xref: `x${suffix} domain`, yref: `y${suffix} domain`, x0: 0, x1: 1, y0: 0, y1: 1,
     fillcolor: look.ink.grid, line: { width: 0 }, layer: "below" }];
   const traces = [...lines, ...mapTraces(all, one, values, look, panel)];
   makeRoom(traces, layout, suffix, look.narrow ? 0 : 0.06);
-  return { traces, layout, readout: readout(values, description, result), command: command(values, description), said: [],
+  return { traces, layout, readout: readout(values, description, result), command: command(values, description), notes: [],
     table: tableWithMap(lines, all, one) };
 }
 
@@ -185,21 +179,10 @@ function edgeInWords(edge) {
 }
 
 function command(values, description) {
-  const { name, parameters } = commandWeight(values.weight, description.estimators);
-  const given = {
-    ...Object.fromEntries(Object.entries(parameters).map(([key, value]) => [`estimator.${key}`, value])),
-    "optimizer.learning_rate": exact(values.learning_rate),
-    "problem.overlap": exact(values.overlap),
-    "problem.conflict": exact(values.conflict),
-    "problem.hard_rate": exact(values.hard_rate),
-    "run.temperature": exact(values.temperature),
-  };
-  return [
-    `simlab sweep --problem interference --estimator ${name} --surrogate reinforce --optimizer ${values.optimizer}`,
-    `--group-size ${values.group_size} --steps ${values.steps} --record-every ${Math.max(Math.round(values.steps / 40), 1)}`,
-    `--seeds ${values.seed + values.seeds} --pass-at-k ${Array.from({ length: 13 }, (_, power) => 2 ** power).join(",")}`,
-    ...Object.entries(given).map(([key, value]) => `--param ${key}=${value}`),
-  ].join(" ");
+  const parameters = Object.fromEntries(["overlap", "conflict", "hard_rate"].map((name) => [`problem.${name}`, values[name]]));
+  const options = [`--pass-at-k ${Array.from({ length: 13 }, (_, power) => 2 ** power).join(",")}`];
+  return sweepCommand("interference", values, description,
+    { records: 40, options, parameters: { ...parameters, "run.temperature": values.temperature } });
 }
 
 // Set every slider that the runs of a cell of the map depend on.
@@ -250,5 +233,5 @@ export default {
   extra,
   click: ({ data, x, y }, tools) => { if (data.type === "heatmap") setTo(tools, y, x); },
   locked: (setting) => !["level", "map"].includes(setting),
-  simulated: { ask, names: SIMULATED, join: joined, seeds: (values) => values.seeds },
+  simulated: { join: joined, seeds: (values) => values.seeds },
 };

@@ -1,12 +1,10 @@
-// The first panel: what training ends in over two settings, as a map, as curves, and as the training of single cells.
+// The panel of the map: the ends of training over two settings, as a map, as curves, and the training of single cells.
 
+import { halfWidth, joined, theoryName, theoryOf } from "./compare.js";
+import { pinList } from "./controls.js";
 import { axes } from "./look.js";
-import { cellRun, cellsOf, nearestKnown, nextCell, wrongAxes } from "./map.js";
-import { mapCommand } from "./map_command.js";
-import { halfWidth, joined } from "./simulate.js";
-import { fullInWords, swatchOf } from "./pins_control.js";
+import { cellRun, cellsOf, mapCommand, nearestKnown, nextCell, wrongAxes } from "./map.js";
 import { element, short } from "./text.js";
-import { theoryName, theoryOf } from "./theory.js";
 
 const METRICS = {
   run: { "correct mass": "q_pos", "retained mass": "retained_mass", entropy: "entropy", "tail misses": "tail_miss_rate",
@@ -76,7 +74,7 @@ function mapTraces(values, metric, results, look, description, title) {
   }));
   const known = z.flat().filter((one) => one !== null);
   const [least, most] = [Math.min(...known), Math.max(...known)];
-  const said = cells.map((cell, i) => {
+  const texts = cells.map((cell, i) => {
     const where = `${values.across} ${short(cell.x)}, ${values.down} ${short(cell.y)}`;
     return results[i] ? `${where}: ${short(meanAt(results[i], metric, values.at), 3)} ± ${short(halfAt(results[i], metric, values.at), 1)}, ` +
       `${results[i].seeds} seeds` : `${where}: not yet simulated`;
@@ -85,7 +83,7 @@ function mapTraces(values, metric, results, look, description, title) {
     { type: "heatmap", name: title, x: xs.map((_, i) => i), y: ys.map((_, i) => i), z, ...axes(0), showlegend: false, xgap: 1, ygap: 1,
       colorscale: look.scale, hovertemplate: "%{customdata}<extra></extra>",
       ...(least === most ? { zmin: Math.min(least, 0), zmax: Math.max(most, 1) } : {}), // one colour, and a scale that holds it
-      customdata: ys.map((_, row) => said.slice(row * xs.length, (row + 1) * xs.length)),
+      customdata: ys.map((_, row) => texts.slice(row * xs.length, (row + 1) * xs.length)),
       text: z.map((row, r) => row.map((value, c) => (value !== null && results[r * xs.length + c] ? short(value, 2) : ""))),
       texttemplate: "%{text}", textfont: { size: look.narrow ? 9.5 : 10.5 },
       colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0, x: 0.452, xanchor: "left" } },
@@ -113,9 +111,8 @@ function curveTraces(values, metric, results, look, description) {
     const x = known.map(([value]) => value);
     const mean = known.map(([, result]) => meanAt(result, metric, values.at));
     const half = known.map(([, result]) => halfAt(result, metric, values.at));
-    const shift = (sign) => mean.map((one, i) => (one === null ? null : one + sign * half[i]));
     return [
-      ...look.band(x, shift(-1), shift(1), look.colour(row), 1),
+      ...look.meanBand(x, mean, half, look.colour(row), 1),
       look.line(`${values.down} ${short(y)}`, x, mean, { panel: 1, colour: row, dash: row, mode: "lines+markers", marker: { size: 5 },
         hovertemplate: "%{y:.4f}", csv: `${values.quantity}, ${values.down} = ${y}` }),
       { ...look.line("", x, half, { panel: 1 }), visible: false, csv: `half-width of the 95 % band, ${values.down} = ${y}` },
@@ -126,21 +123,20 @@ function curveTraces(values, metric, results, look, description) {
 // The training of the pointed cell and of the pinned ones, beside what theory says of the pointed one.
 function trainingTraces(values, metric, results, look, description) {
   const single = singleCells(values);
-  const found = results.slice(cellsOf(values, description).length);
-  if (!found.some(Boolean)) return [look.line("", [0], [null], { panel: 2, showlegend: false })];
+  const trained = results.slice(cellsOf(values, description).length);
+  if (!trained.some(Boolean)) return [look.line("", [0], [null], { panel: 2, showlegend: false })];
   const lines = single.flatMap((pair, i) => {
-    const result = found[i];
+    const result = trained[i];
     if (!result) return [];
     const { mean } = result.metrics[metric];
     const half = halfWidth(result.metrics[metric], result.seeds);
-    const shift = (sign) => mean.map((one, j) => (one === null ? null : one + sign * half[j]));
     const name = `${values.across} ${short(pair[0])}, ${values.down} ${short(pair[1])}`;
-    return [...look.band(result.step, shift(-1), shift(1), look.colour(i), 2),
+    return [...look.meanBand(result.step, mean, half, look.colour(i), 2),
       look.line(name, result.step, mean, { panel: 2, colour: i, width: 2.4, hovertemplate: "%{y:.4f}", csv: `${values.quantity} of ${name}` })];
   });
-  const theory = found[0] && theoryOf(found[0], metric);
+  const theory = trained[0] && theoryOf(trained[0], metric);
   if (theory) {
-    lines.push(look.line(`${metric === "tail_miss_rate" ? "theory" : theoryName(values.optimizer)} of the pointed cell`, found[0].step, theory,
+    lines.push(look.line(`${metric === "tail_miss_rate" ? "theory" : theoryName(values.optimizer)} of the pointed cell`, trained[0].step, theory,
       { panel: 2, colour: look.ink.text, dash: 1, width: 1.8, hovertemplate: "%{y:.4f}", csv: "theory" }));
   }
   return lines;
@@ -171,7 +167,7 @@ function compute({ values, description, look, results }) {
     : [...mapTraces(values, metric, known, look, description, title), ...curveTraces(values, metric, known, look, description), ...trainingTraces(values, metric, known, look, description)];
   placeColours(traces, layout);
   if (!wrong) layout.shapes = frames(values, look, description);
-  return { traces, layout, readout: wrong || readout(values, metric, known, description), command: wrong ? "" : mapCommand(values, chosenCell(values, description), description), said: note ? [note] : [],
+  return { traces, layout, readout: wrong || readout(values, metric, known, description), command: wrong ? "" : mapCommand(values, chosenCell(values, description), description), notes: note ? [note] : [],
     table: table(values, metric, known, description) };
 }
 
@@ -205,8 +201,8 @@ function readout(values, metric, results, description) {
   const better = metric === "tail_miss_rate" ? -1 : 1;
   const best = (row) => {
     const own = xs.map((_, column) => meanAt(results[row * xs.length + column], metric, values.at));
-    const place = own.reduce((found, one, i) => (one !== null && (found < 0 || better * one > better * own[found]) ? i : found), -1);
-    const worst = own.reduce((found, one, i) => (one !== null && (found < 0 || better * one < better * own[found]) ? i : found), -1);
+    const known = own.filter((value) => value !== null).map((value) => better * value);
+    const [place, worst] = [Math.max(...known), Math.min(...known)].map((value) => own.indexOf(better * value));
     if (place < 0) return "";
     if (own[place] === own[worst]) return `With ${values.down} ${short(ys[row])} it is <b>${short(own[place], 3)}</b> at every ${values.across}. `;
     return `With ${values.down} ${short(ys[row])} it is best at ${values.across} <b>${short(xs[place])}</b> ` +
@@ -225,9 +221,11 @@ function point({ state, look, description }, column, row) {
 
 function pin({ state, change }) {
   const { cell, pinned } = state.of("map");
-  const all = pinned ? pinned.split(";") : [];
+  const all = cellTexts(pinned);
   if (cell && !all.includes(cell)) change("map.pinned", [...all, cell].join(";"));
 }
+
+const cellTexts = (pinned) => (pinned ? pinned.split(";") : []);
 
 // Choices of a cell for whoever has no mouse, the pinned cells, and a button that plays the training.
 function extra(tools) {
@@ -235,13 +233,15 @@ function extra(tools) {
   const selects = ["across", "down"].map((axis) => element("select", { id: `map-cell-${axis}` }));
   const labels = ["across", "down"].map((axis) => element("label", { for: `map-cell-${axis}` }));
   selects.forEach((select) => select.addEventListener("change", () => point(tools, Number(selects[0].value), Number(selects[1].value))));
-  const pinButton = element("button", { type: "button", text: "Pin this cell", onclick: () => pin(tools) });
   const open = element("button", { type: "button", text: "Open this cell's run", onclick: () => openCell(tools) });
   const play = element("button", { type: "button", text: "Play the training", onclick: () => playTime(tools) });
-  const list = element("ul", { class: "pins", "aria-label": "pinned cells" });
-  const full = element("p", { class: "full" });
+  const list = pinList({
+    label: "Pin this cell", plural: "cells", most: description.most_cells, colourOf: (place) => place, buttons: [open],
+    onPin: () => pin(tools),
+    onRemove: (place) => change("map.pinned", cellTexts(state.of("map").pinned).filter((_, other) => other !== place).join(";")),
+  }, description);
   const rows = selects.map((select, i) => element("div", { class: "heading" }, labels[i], select));
-  const node = element("div", { class: "control choice cell" }, play, ...rows, pinButton, open, full, list);
+  const node = element("div", { class: "control choice cell" }, play, ...rows, ...list.nodes);
   let shown = "";
   function show(values) {
     const key = `${values.across} ${values.down}`;
@@ -254,12 +254,8 @@ function extra(tools) {
     }
     const { column, row } = placeOf(values, chosenCell(values, description), description);
     [selects[0].value, selects[1].value] = [column, row];
-    const cells = values.pinned ? values.pinned.split(";") : [];
-    pinButton.disabled = cells.includes(values.cell) || cells.length >= description.most_cells;
-    full.textContent = fullInWords(cells.length, description.most_cells, "cells");
-    list.replaceChildren(...cells.map((cell, place) => element("li", {}, swatchOf(place + 1, description), element("span", { text: cell.replace(",", ", ") }),
-      element("button", { type: "button", class: "remove", "aria-label": `remove ${cell}`, text: "×",
-        onclick: () => change("map.pinned", cells.filter((other) => other !== cell).join(";")) }))));
+    const cells = cellTexts(values.pinned);
+    list.show(cells.map((cell) => cell.replace(",", ", ")), cells.includes(values.cell));
   }
   return { node, show };
 }

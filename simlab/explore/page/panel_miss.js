@@ -1,6 +1,6 @@
-// Panel 1: how often a group teaches without having drawn a rare correct target.
+// The panel of tail misses: how often a group teaches without having drawn a rare correct target.
 
-import { active, conditionalTailMiss, lemmaTerms, missed, tailMiss } from "./tail_miss.js";
+import { active, conditionalTailMiss, missed, tailMiss } from "./closed_forms.js";
 import { exact, short } from "./text.js";
 
 const LARGEST_GROUP = 2 ** 17;
@@ -11,8 +11,8 @@ const LINES = [
   ["taught (active)", (g, mu) => active(g, mu)],
   ["target missed, (1 − τ)<sup>G</sup>", (g, mu, tau) => missed(g, tau)],
   ["target missed, if taught", (g, mu, tau) => conditionalTailMiss(g, mu, tau)],
-  ["all correct, target missed, (μ − τ)<sup>G</sup>", (g, mu, tau) => lemmaTerms(g, mu, tau)[1]],
-  ["all incorrect, (1 − μ)<sup>G</sup>", (g, mu, tau) => lemmaTerms(g, mu, tau)[2]],
+  ["all correct, target missed, (μ − τ)<sup>G</sup>", (g, mu, tau) => (mu - tau) ** g],
+  ["all incorrect, (1 − μ)<sup>G</sup>", (g, mu) => (1 - mu) ** g],
 ];
 
 function geometric(low, high, count) {
@@ -59,7 +59,7 @@ function goodInWords(mu, tau) {
 function compute({ values, look }) {
   const { group_size: size, correct_mass: mu } = values;
   const tau = Math.min(values.target_mass, mu);
-  const said = tau < values.target_mass ? [`target mass τ is at most μ; held at ${short(tau)}`] : [];
+  const notes = tau < values.target_mass ? [`target mass τ is at most μ; held at ${short(tau)}`] : [];
   const sweeps = [
     { xs: SIZES, at: size, of: (line, x) => line(x, mu, tau) },
     { xs: MASSES.filter((x) => x >= tau), at: mu, of: (line, x) => line(size, x, tau) },
@@ -93,7 +93,7 @@ function compute({ values, look }) {
     `<b>${worst}</b> (${short(highest, 3)}). ${goodInWords(mu, tau)}`;
   const numbers = [size, exact(mu), exact(tau)].join(", ");
   const command = `python -c "from simlab.theory import tail_miss; print(tail_miss(${numbers}))"`;
-  return { traces, layout, readout, command, said };
+  return { traces, layout, readout, command, notes };
 }
 
 export default {

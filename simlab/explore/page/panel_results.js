@@ -98,18 +98,18 @@ function thinnedInWords(all) {
   return all.flatMap(({ name, every }) => Object.entries(every).map(([dimension, step]) => `${name}: one of ${step} places of ${dimension} is shown`));
 }
 
-function compute({ values, description, look, slices }) {
+function compute({ values, description, look, answers: slices }) {
   const all = shown(values, description);
   const reason = all.map((result) => wrong(values, result)).find(Boolean);
   const panels = reason ? [{ title: "", x: { title: "" }, y: { title: "" } }] : all.map((result) => panelOf(values, result));
   const layout = look.layout(panels, { height: 480, legend: values.view === "curves" });
-  const isReady = !reason && slices?.asked === JSON.stringify(questions(values, description));
+  const isReady = !reason && Boolean(slices);
   const numbers = isReady ? slices.flatMap(({ mean }) => mean.flat()).filter((one) => one !== null) : [];
   const range = [Math.min(...numbers), Math.max(...numbers)];
   const drawn = isReady ? all.flatMap((result, panel) => (values.view === "map"
     ? map(values, result, slices[panel], panel, look, range) : curves(values, result, slices[panel], panel, look))) : [];
   layout.hovermode = values.view === "map" ? "closest" : "x unified";
-  return { traces: drawn.length ? drawn : [look.line("", [0], [null], { showlegend: false })], layout, said: thinnedInWords(all),
+  return { traces: drawn.length ? drawn : [look.line("", [0], [null], { showlegend: false })], layout, notes: thinnedInWords(all),
     readout: reason ? escaped(reason) : isReady ? readout(values, all, slices) : "", command: command(values, all[0]) };
 }
 

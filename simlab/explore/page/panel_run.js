@@ -1,14 +1,9 @@
-// Panel 4: a policy trained over many seeds, with what theory says drawn over it.
+// The panel of the simulation: a policy trained over many seeds, with theory drawn over it.
 
-import { compared, DIFFERENCE, pairable } from "./compare.js";
-import { controlsOf, namesOf, runsOf } from "./pins.js";
-import { halfWidth, joined } from "./simulate.js";
-import { escaped, exact, short } from "./text.js";
-import { theoryName, theoryOf } from "./theory.js";
-import { commandWeight } from "./weight_text.js";
-
-const SIMULATED = ["weight", "group_size", "learning_rate", "optimizer", "surrogate", "epochs", "lag", "false_positive",
-  "actions", "correct", "anchor_logit", "correct_logit", "steps", "seed"];
+import { compared, DIFFERENCE, halfWidth, joined, pairable, theoryName, theoryOf } from "./compare.js";
+import { namesOf, runsOf } from "./pins.js";
+import { sweepCommand } from "./settings.js";
+import { escaped, short, signed } from "./text.js";
 
 const METRICS = [
   ["q_pos", "correct mass Q<sub>pos</sub>", { range: [-0.02, 1.03] }],
@@ -17,27 +12,19 @@ const METRICS = [
   ["tail_miss_rate", "groups that taught and missed the target", { range: [-0.02, 1.03] }],
 ];
 
-function ask(values) {
-  return Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
-}
-
-// Every run with what it is called, {name, result}: the pinned ones, and the sliders' last; colours are those of the pins.
+// Every run with its name, {name, result, colour}: the pinned ones, and the sliders' last; colours are those of the pins.
 function named(values, description, results) {
-  const own = controlsOf("run", description.controls);
-  const runs = [values, ...runsOf(values, SIMULATED, own)];
-  const names = namesOf(runs, SIMULATED, own);
-  const all = runs.map((_, place) => ({ name: names[place], result: results[place], colour: place }));
+  const names = namesOf("run", runsOf("run", values, description), description);
+  const all = names.map((name, place) => ({ name, result: results[place], colour: place }));
   return [...all.slice(1), all[0]].filter(({ result }) => result);
 }
-
-const shift = (mean, half, sign) => mean.map((one, i) => (one === null ? null : one + sign * half[i]));
 
 function linesOf(way, metric, panel, run, first, look) {
   const { x, mean, half } = compared(way, metric, run.result, first.result);
   const colour = look.colour(run.colour);
   const seeds = `${run.result.seeds} seeds`;
   return [
-    ...look.band(x, shift(mean, half, -1), shift(mean, half, 1), colour, panel),
+    ...look.meanBand(x, mean, half, colour, panel),
     look.line(run.name, x, mean, {
       panel, colour: run.colour, width: 2.2, showlegend: panel === 0, hovertemplate: "%{y:.4f}", legendgroup: run.name,
       csv: `${metric}, ${way}: ${run.name}, mean of ${seeds}`,
@@ -46,7 +33,7 @@ function linesOf(way, metric, panel, run, first, look) {
   ];
 }
 
-// What theory says of the sliders' run.
+// The sliders' run by theory.
 function theory(values, result, look) {
   const known = METRICS.map(([metric], panel) => [metric, panel, theoryOf(result, metric)]).filter(([, , line]) => line);
   return known.map(([metric, panel, line], place) => look.line(`${theoryName(values.optimizer)} of the sliders' run`, result.step, line,
@@ -81,23 +68,22 @@ function compute({ values, description, look, results }) {
     ? [...lines, ...(way === "runs" && results[0] ? theory(values, results[0], look) : [])]
     : panels.map((_, panel) => look.line("", [0, values.steps], [null, null], { panel, showlegend: false }));
   const layout = look.layout(panels.map((panel) => panel.layout), { columns: 2 });
-  const said = notesOf(way, runs);
-  return { traces, layout, readout: readout(values, description, runs, results[0]), command: commands(values, description), said };
+    return { traces, layout, readout: readout(values, description, runs, results[0]), command: commands(values, description), notes: notesOf(way, runs) };
 }
 
-// What keeps a way of comparing from showing anything.
+// Notes on a way of comparing that shows nothing.
 function notesOf(way, runs) {
   if (way === "runs" || !runs.length) return [];
   if (!pairable(runs.map(({ result }) => result))) return ["these runs were computed in advance without their seeds, by which runs are compared: simlab explore"];
   return way.startsWith(DIFFERENCE) && runs.length === 1 ? ["pin a run to compare with"] : [];
 }
 
-// What differs between the first run and each other at the end, in words.
+// The differences between the first run and each other at the end, in words.
 function differencesInWords([first, ...others]) {
   return others.filter((run) => pairable([run.result, first.result])).map((run) => {
     const gain = (metric) => {
       const { mean, half } = compared(DIFFERENCE, metric, run.result, first.result);
-      return mean.at(-1) === null ? "" : `${mean.at(-1) < 0 ? "−" : "+"}${short(Math.abs(mean.at(-1)), 2)} ± ${short(half.at(-1), 2)}`;
+      return mean.at(-1) === null ? "" : `${signed(mean.at(-1), 2)} ± ${short(half.at(-1), 2)}`;
     };
     return `<b>${escaped(run.name)}</b> against ${escaped(first.name)}: Q<sub>pos</sub> ${gain("q_pos")}, M<sub>ret</sub> ${gain("retained_mass")}.`;
   }).join(" ");
@@ -121,29 +107,19 @@ function readout(values, description, runs, result) {
 
 // A sweep for each run that is seen.
 const commands = (values, description) =>
-  [values, ...runsOf(values, SIMULATED, controlsOf("run", description.controls))].map((run) => command(run, description)).join(" && ");
+  runsOf("run", values, description).map((run) => command(run, description)).join(" && ");
 
-// The sweep's seeds are counted from 0, so that it holds those of the page.
 function command(values, description) {
-  const { name, parameters } = commandWeight(values.weight, description.estimators);
-  const correct = Math.min(Math.max(Math.round(values.correct * values.actions), 2), values.actions - 1);
-  const given = {
-    ...Object.fromEntries(Object.entries(parameters).map(([key, value]) => [`estimator.${key}`, value])),
-    "optimizer.learning_rate": exact(values.learning_rate),
+  const parameters = {
     "problem.actions": values.actions,
-    "problem.correct": correct,
-    "problem.anchor_logit": exact(values.anchor_logit),
-    "problem.correct_logit": exact(values.correct_logit),
+    "problem.correct": Math.min(Math.max(Math.round(values.correct * values.actions), 2), values.actions - 1),
+    "problem.anchor_logit": values.anchor_logit,
+    "problem.correct_logit": values.correct_logit,
   };
   for (const [setting, usual] of Object.entries({ epochs: 1, lag: 0, false_positive: 0 })) {
-    if (values[setting] !== usual) given[setting] = exact(values[setting]);
+    if (values[setting] !== usual) parameters[setting] = values[setting];
   }
-  return [
-    `simlab sweep --problem anchored --estimator ${name} --surrogate ${values.surrogate} --optimizer ${values.optimizer}`,
-    `--group-size ${values.group_size} --steps ${values.steps} --record-every ${Math.max(Math.round(values.steps / 50), 1)}`,
-    `--seeds ${values.seed + values.seeds}`,
-    ...Object.entries(given).map(([key, value]) => `--param ${key}=${value}`),
-  ].join(" ");
+  return sweepCommand("anchored", values, description, { records: 50, parameters });
 }
 
 export default {
@@ -153,7 +129,7 @@ export default {
   note: "One softmax policy: an anchor that is likely and correct, rare correct actions, and incorrect ones (F-GRPO App. J).",
   symbols: ["Q<sub>pos</sub>", "M<sub>ret</sub>", "p", "G", "γ"],
   compute,
-  simulated: { ask, join: joined, names: SIMULATED, seeds: (values) => values.seeds },
-  pinned: { names: SIMULATED, colourOf: (place) => place },
+  simulated: { join: joined, seeds: (values) => values.seeds },
+  pinned: { colourOf: (place) => place },
   locked: (setting) => !["weight", "group_size", "compare"].includes(setting),
 };

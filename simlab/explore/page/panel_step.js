@@ -1,11 +1,9 @@
-// Panel 3: where one step moves probability, term by term.
+// The panel of one step: where it moves probability, term by term.
 
-import { baseline, correctMassTerms, firstOrderChange, geometric, logitUpdate, unsampledCorrectTerms } from "./redistribution.js";
-import { isTabled, missingTables, tableOf, tableQuestions } from "./mass_tables.js";
-import { masses } from "./masses.js";
+import { baseline, correctMassTerms, firstOrderChange, geometric, logitUpdate, unsampledCorrectTerms } from "./closed_forms.js";
 import { axes, rangeOf, transparent } from "./look.js";
+import { massQuestions, otherMasses } from "./panel_masses.js";
 import { element, exact, short } from "./text.js";
-import { readWeight } from "./weight_text.js";
 
 const inside = (bits, count) => Array.from({ length: count }, (_, i) => bits[i] === "1");
 
@@ -46,39 +44,26 @@ function termBars(look, names, terms, panel, name) {
   return bars(look, [...names, "sum"], all, colours, panel, name, colours);
 }
 
-// [m_S, m_F] of a weight; 0 while the server has not brought those that it computes.
-function massesAt(weight, p, size, { estimators }, slices) {
-  if (isTabled(weight, estimators)) {
-    const table = tableOf(weight, size, slices, estimators);
-    return table ? [table.success, table.failure].map((side) => side[Math.round(p * size)]) : [0, 0];
-  }
-  const defaults = Object.fromEntries(Object.entries(estimators).map(([known, own]) => [known, own.defaults]));
-  return masses(defaults, weight.name, weight.parameters, p, size);
-}
-
-// What is asked of the server: the masses of an estimator without a closed form, where it gives the rewards.
-function questions(values, { estimators }) {
-  if (values.rewards === "the sliders") return [];
-  return tableQuestions([readWeight(values.weight, estimators)], stepOf(values).groupSize, estimators);
-}
+// The masses of the estimator, where it gives the rewards.
+const questions = (values) =>
+  (values.rewards === "the sliders" ? [] : massQuestions([values.weight], stepOf(values).groupSize));
 
 // The step with the rewards of the sliders, or those that an estimator gives in a group with the policy's solve rate.
-export function rewardedStep(values, description, slices) {
+export function rewardedStep(values, answers) {
   const step = stepOf(values);
   if (values.rewards === "the sliders") return step;
-  const weight = readWeight(values.weight, description.estimators);
-  const p = Math.round(values.correct_mass * step.groupSize) / step.groupSize;
-  const [success, failure] = massesAt(weight, p, step.groupSize, description, slices);
-  return { ...step, rewardCorrect: p > 0 ? success / p : 0, rewardIncorrect: p < 1 ? -failure / (1 - p) : 0 };
+  const { success = [0, 0], failure = [0, 0] } = answers?.[0] ?? {}; // none while the server has not answered
+  const size = success.length - 1;
+  const right = Math.round(values.correct_mass * size);
+  const share = (mass, count) => (count > 0 ? (mass * size) / count : 0);
+  return { ...step, rewardCorrect: share(success[right], right), rewardIncorrect: -share(failure[right], size - right) + 0 };
 }
 
-function compute({ values, description, look, slices }) {
-  const step = rewardedStep(values, description, slices);
-  const said = step.groupSize > values.group_size
+function compute({ values, look, answers }) {
+  const step = rewardedStep(values, answers);
+  const notes = step.groupSize > values.group_size
     ? [`a group of ${values.group_size} cannot hold ${step.distinct} actions; held at ${step.groupSize}`] : [];
-  if (values.rewards !== "the sliders") {
-    said.push(...missingTables([readWeight(values.weight, description.estimators)], step.groupSize, description.estimators));
-  }
+  notes.push(...otherMasses(questions(values), answers));
   const names = step.policy.map((_, index) => nameOf(values, index));
   const own = step.correct.map((right) => look.colour(right ? 0 : 1));
   const fill = own.map((colour, i) => (step.sampled[i] ? colour : transparent(colour, 0.15)));
@@ -108,7 +93,7 @@ function compute({ values, description, look, slices }) {
   const readout =
     `Rewards <b>${short(step.rewardCorrect, 3)}</b> and <b>${short(step.rewardIncorrect, 3)}</b>, expected reward S<sub>R</sub> = <b>${short(baseline(step), 3)}</b>. The correct mass changes by ` +
     `<b>${short(total(gained), 3)}</b>, the correct actions that the group missed by <b>${short(total(lost), 3)}</b>.`;
-  return { traces, layout, readout, command: command(step), said, table: tableOfActions(names, step, change) };
+  return { traces, layout, readout, command: command(step), notes, table: tableOfActions(names, step, change) };
 }
 
 function tableOfActions(names, step, change) {
@@ -145,14 +130,14 @@ function randoms(seed) {
 export function drawnGroup(values) {
   const { policy } = stepOf(values);
   const next = randoms(values.seed);
-  const held = policy.map(() => "0");
+  const bits = policy.map(() => "0");
   for (let rollout = 0; rollout < values.group_size; rollout += 1) {
-    let left = next();
-    const action = policy.findIndex((p) => (left -= p) < 0);
-    held[action < 0 ? policy.length - 1 : action] = "1";
+    let remaining = next();
+    const action = policy.findIndex((p) => (remaining -= p) < 0);
+    bits[action < 0 ? policy.length - 1 : action] = "1";
   }
   const right = values.correct_modes;
-  return [held.slice(0, right).join(""), held.slice(right).join("")];
+  return [bits.slice(0, right).join(""), bits.slice(right).join("")];
 }
 
 // A switch for each action, and a button that draws a group.

@@ -1,23 +1,16 @@
-// Panel 6: a tree of decisions with its probabilities on the branches, before and after training.
+// The panel of the tree: decisions with their probabilities on the branches, before and after training.
 
+import { leaves, reach, uniform, word } from "./closed_forms.js";
+import { EQUAL_MASS, gainAt, joinedMetrics, pairable, readAt } from "./compare.js";
 import { axes } from "./look.js";
-import { joinedMetrics } from "./simulate.js";
-import { EQUAL_MASS, gainAt, pairable, readAt } from "./compare.js";
-import { controlsOf, namesOf, runsOf } from "./pins.js";
-import { escaped, exact, short } from "./text.js";
-import { leaves, reach, uniform, word } from "./tree.js";
+import { namesOf, runsOf } from "./pins.js";
+import { escaped, exact, short, signed } from "./text.js";
 
-const SIMULATED = ["group_size", "learning_rate", "steps", "entropy_bonus", "alpha", "top_penalty", "candidates",
-  "quantile", "seed"];
 const SEEDS = 32;
 const WIDTHS = [[0.002, 0.5], [0.01, 1], [0.05, 1.8], [0.15, 3.2], [0.4, 5], [Infinity, 7.5]]; // up to a reach: a width
 const LABELLED = 0.05; // reach from which a branch says its probability
 const NAMED = 0.04; // probability from which a leaf that pays nothing is named
 const ROUNDING = 1e-9; // a half-width of no more is that of rounding
-
-function ask(values) {
-  return Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
-}
 
 // Joins the blocks of every method; the policies stay those of the first seed.
 function join(old, fresh) {
@@ -30,23 +23,21 @@ function join(old, fresh) {
   return { ...old, seeds: n + m, methods };
 }
 
-// Where nodes and leaves stand: x by level, y by the leaves below.
-function standing({ depth, branching }) {
-  const count = (branching ** (depth + 1) - 1) / (branching - 1);
-  const found = [];
-  for (let level = 0, node = 0; level <= depth; level += 1) {
+// The places of nodes and leaves: x by level, y by the leaves below.
+function placeNodes({ depth, branching }) {
+  const nodes = [];
+  for (let level = 0; level <= depth; level += 1) {
     const wide = branching ** (depth - level);
-    for (let place = 0; place < branching ** level; place += 1, node += 1) {
-      found.push({ x: level, y: -(place * wide + (wide - 1) / 2), level, place });
+    for (let place = 0; place < branching ** level; place += 1) {
+      nodes.push({ x: level, y: -(place * wide + (wide - 1) / 2), level, place });
     }
   }
-  console.assert(found.length === count);
-  return found;
+  return nodes;
 }
 
-// Whether a reward can be had below each node or leaf.
-function paying(found, { depth, branching, rewarded }) {
-  return found.map(({ level, place }) => {
+// True for each node or leaf with a reward below it.
+function paying(nodes, { depth, branching, rewarded }) {
+  return nodes.map(({ level, place }) => {
     const wide = branching ** (depth - level);
     for (let leaf = place * wide; leaf < (place + 1) * wide; leaf += 1) {
       if (rewarded.includes(word(leaf, depth, branching))) return true;
@@ -55,16 +46,16 @@ function paying(found, { depth, branching, rewarded }) {
   });
 }
 
-function branches(look, found, pays, policies, panel) {
+function branches(look, nodes, pays, policies, panel) {
   const reached = reach(policies);
   const groups = new Map();
-  for (let child = 1; child < found.length; child += 1) {
+  for (let child = 1; child < nodes.length; child += 1) {
     const width = WIDTHS.find(([most]) => reached[child] < most)[1];
     const key = `${pays[child]} ${width}`;
     if (!groups.has(key)) groups.set(key, { pays: pays[child], width, x: [], y: [] });
-    const parent = found[Math.floor((child - 1) / policies[0].length)];
-    groups.get(key).x.push(parent.x, found[child].x, null);
-    groups.get(key).y.push(parent.y, found[child].y, null);
+    const parent = nodes[Math.floor((child - 1) / policies[0].length)];
+    groups.get(key).x.push(parent.x, nodes[child].x, null);
+    groups.get(key).y.push(parent.y, nodes[child].y, null);
   }
   return [...groups.values()].sort((left, right) => left.pays - right.pays).map((group) => ({
     type: "scatter", mode: "lines", x: group.x, y: group.y, ...axes(panel), hoverinfo: "skip", showlegend: false,
@@ -72,18 +63,18 @@ function branches(look, found, pays, policies, panel) {
   }));
 }
 
-function texts(look, tree, found, pays, policies, panel) {
+function texts(look, tree, nodes, pays, policies, panel) {
   const reached = reach(policies);
   const branching = policies[0].length;
   const on = [];
   const ends = [];
-  for (let child = 1; child < found.length; child += 1) {
+  for (let child = 1; child < nodes.length; child += 1) {
     const parent = Math.floor((child - 1) / branching);
-    const { x, y, level, place } = found[child];
+    const { x, y, level, place } = nodes[child];
     const p = policies[parent][(child - 1) % branching];
     if (level < tree.depth + 1 && reached[child] >= LABELLED && (level < tree.depth || p < 0.995)) {
       const share = level === 1 ? 0.62 : 0.68;
-      on.push({ x: found[parent].x + share * (x - found[parent].x), y: found[parent].y + share * (y - found[parent].y), p });
+      on.push({ x: nodes[parent].x + share * (x - nodes[parent].x), y: nodes[parent].y + share * (y - nodes[parent].y), p });
     }
     if (level === tree.depth && (pays[child] || reached[child] >= NAMED)) {
       const name = word(place, tree.depth, branching);
@@ -101,11 +92,11 @@ function texts(look, tree, found, pays, policies, panel) {
 
 const percent = (p) => (p > 0 && p < 0.01 ? "<1 %" : `${Math.round(100 * p)} %`);
 
-function points(tree, found, policies, panel) {
+function points(tree, nodes, policies, panel) {
   const reached = reach(policies);
   const branching = policies[0].length;
   const name = ({ level, place }) => word(place * branching ** (tree.depth - level), tree.depth, branching).slice(0, level);
-  const shown = found.slice(1);
+  const shown = nodes.slice(1);
   return {
     type: "scatter", mode: "markers", x: shown.map((at) => at.x), y: shown.map((at) => at.y), ...axes(panel),
     showlegend: false, name: "probability", marker: { size: 9, color: "rgba(0,0,0,0)" },
@@ -136,15 +127,14 @@ function placesOf(values, result) {
 
 // How much more or less than each pinned run the sliders' run holds, at the same record or accuracy, paired by seed.
 function pinnedInWords(values, description, [present, ...others], { record, level }) {
-  const own = controlsOf("tree", description.controls);
-  const names = namesOf([values, ...runsOf(values, SIMULATED, own)], SIMULATED, own);
+  const names = namesOf("tree", runsOf("tree", values, description), description);
   return others.map((run, index) => {
     if (!pairable([run, present])) return "";
     const gains = Object.keys(run.methods).map((method) => {
       const [here, there] = [present, run].map(({ methods, seeds }) => ({ metrics: methods[method].metrics, seeds }));
       const { mean, half } = gainAt(here, there, "modes_held", record, level, "q_pos");
       return mean === null ? `${method} does not come to this accuracy`
-        : `${method} ${mean < 0 ? "−" : "+"}${short(Math.abs(mean), 2)} ± ${short(half, 1)}`;
+        : `${method} ${signed(mean, 2)} ± ${short(half, 1)}`;
     });
     const where = level === null ? "" : ` at an accuracy of ${short(level, 3)}`;
     return ` Modes held${where} more than with ${escaped(names[index + 1])}: ${gains.join(", ")}.`;
@@ -153,8 +143,8 @@ function pinnedInWords(values, description, [present, ...others], { record, leve
 
 function compute({ values, description, look, result, results }) {
   const { tree } = description;
-  const found = standing(tree);
-  const pays = paying(found, tree);
+  const nodes = placeNodes(tree);
+  const pays = paying(nodes, tree);
   const start = uniform(tree.depth, tree.branching);
   const places = result ? placesOf(values, result) : null;
   const shown = result
@@ -162,9 +152,9 @@ function compute({ values, description, look, result, results }) {
       `<b>${name}</b><br><span style="font-size:12px">${outcome(method, result.seeds, places.of[name], places.level)}</span>`, method.policies[places.of[name]], name])
     : [["<b>start</b><br>every action equally likely", start, "start"]];
   const traces = shown.flatMap(([, policies], panel) => [
-    ...branches(look, found, pays, policies, panel),
-    ...texts(look, tree, found, pays, policies, panel),
-    points(tree, found, policies, panel),
+    ...branches(look, nodes, pays, policies, panel),
+    ...texts(look, tree, nodes, pays, policies, panel),
+    points(tree, nodes, policies, panel),
   ]);
   const hidden = { showgrid: false, showticklabels: false, ticks: "", showline: false, fixedrange: true };
   const layout = look.layout(
@@ -180,8 +170,8 @@ function compute({ values, description, look, result, results }) {
     traces,
     layout,
     readout: readout(description, values, result, places) + (result ? pinnedInWords(values, description, results, places) : ""),
-    command: [values, ...runsOf(values, SIMULATED, controlsOf("tree", description.controls))].map(command).join(" && "),
-    said: [],
+    command: runsOf("tree", values, description).map(command).join(" && "),
+    notes: [],
     table: tableOf(tree, shown),
   };
 }
@@ -200,13 +190,13 @@ function findingInWords(result, { of, level }) {
 function readout(description, values, result, places) {
   const words = `Blue branches lead to one of the rewarded words ${description.tree.rewarded.join(", ")}. `;
   if (!result) return words;
-  const found = findingInWords(result, places);
+  const finding = findingInWords(result, places);
   if (places.level !== null) {
     const steps = Object.entries(places.of).map(([name, record]) => `${name} ${result.step[record]}`);
-    return `${found}${words}The numbers are those where each of ${result.seeds} seeds first has an accuracy of ${short(places.level, 3)}, linear between ` +
+    return `${finding}${words}The numbers are those where each of ${result.seeds} seeds first has an accuracy of ${short(places.level, 3)}, linear between ` +
       `records; the trees are those of seed ${values.seed} at the next record (steps: ${steps.join(", ")}). `;
   }
-  return `${found}${words}Step ${result.step[places.record]} of ${values.steps}: the trees are those of seed ${values.seed}, the numbers above ` +
+  return `${finding}${words}Step ${result.step[places.record]} of ${values.steps}: the trees are those of seed ${values.seed}, the numbers above ` +
     `them means over ${result.seeds} seeds.`;
 }
 
@@ -238,7 +228,7 @@ export default {
     "or coefficients; over these the outcome differs.",
   symbols: ["G"],
   compute,
-  simulated: { ask, names: SIMULATED, join, seeds: () => SEEDS },
-  pinned: { names: SIMULATED },
+  simulated: { join, seeds: () => SEEDS },
+  pinned: {},
   locked: (setting) => !["at", "compare"].includes(setting),
 };

@@ -1,22 +1,20 @@
 // The settings of the page, which all live in its address: #panel=miss&miss.group_size=16&...
 
-import { hold } from "./hold.js";
-import { entry, cited } from "./names.js";
-import { unknown } from "./nearest.js";
-import { exact } from "./text.js";
+import { entry, hold, unknown } from "./settings.js";
+import { cited, exact } from "./text.js";
 import { TOUR } from "./tour.js";
 
 export const THEMES = ["auto", "light", "dark"];
-const MOST_READ = 200; // settings of an address, of which there are fewer
 const STEPS = TOUR.map((_, place) => String(place + 1));
-const MOST_SAID = 5; // messages about them
+const MOST_SAID = 5; // messages about the settings of an address
+const DRAG = 600; // milliseconds within which changes are one to undo
+const MOST_UNDONE = 100;
 
 export class State {
   constructor(description, panels) {
     this.description = description;
     this.panels = panels;
     this.controls = new Map(description.controls.map((control) => [control.name, control]));
-    this.listeners = [];
     this.reset();
   }
 
@@ -36,37 +34,36 @@ export class State {
     return Object.fromEntries(own.map(([name, value]) => [name.slice(start.length), value]));
   }
 
-  // Take the address as it is; returns what had to be held, and what could not be read.
+  // Take the address as it is; returns notes on values that were held, and errors of those that could not be read.
   read(address) {
     this.reset();
-    const said = [];
-    const wrong = [];
-    const query = [address.search.slice(1), address.hash.slice(1)].filter(Boolean).join("&");
-    const all = [...new URLSearchParams(query)];
-    const given = new URLSearchParams(all.slice(0, MOST_READ));
-    if (all.length > MOST_READ) said.push(`${all.length} settings are given; the first ${MOST_READ} are read`);
-    const attempt = (take) => {
-      try {
-        take();
-      } catch (error) {
-        wrong.push(error.message);
-      }
+    const [notes, errors] = [[], []];
+    const settings = new URLSearchParams([address.search.slice(1), address.hash.slice(1)].filter(Boolean).join("&"));
+    const takes = {
+      preset: (name) => this.usePreset(name),
+      panel: (name) => this.choose("panel", name, this.panels),
+      tour: (step) => this.chooseTour(step),
+      theme: (name) => this.choose("theme", name, THEMES),
     };
-    if (given.has("preset")) attempt(() => this.usePreset(given.get("preset")));
-    if (given.has("panel")) attempt(() => this.choose("panel", given.get("panel"), this.panels));
-    if (given.has("tour")) attempt(() => this.chooseTour(given.get("tour")));
-    if (given.has("theme")) attempt(() => this.choose("theme", given.get("theme"), THEMES));
-    for (const [name, text] of given) {
-      if (["preset", "panel", "theme", "tour"].includes(name)) continue;
+    for (const [name, take] of Object.entries(takes)) {
+      if (!settings.has(name)) continue;
       try {
-        const note = this.hold(name, text);
-        if (note) said.push(note);
+        take(settings.get(name));
       } catch (error) {
-        const known = this.values[name];
-        wrong.push(known === undefined || known === "" ? error.message : `${error.message}. Shown instead: ${known}`);
+        errors.push(error.message);
       }
     }
-    return { said: few(said), wrong: few(wrong) };
+    for (const [name, text] of settings) {
+      if (name in takes) continue;
+      try {
+        const note = this.hold(name, text);
+        if (note) notes.push(note);
+      } catch (error) {
+        const shown = this.values[name];
+        errors.push(shown === undefined || shown === "" ? error.message : `${error.message}. Shown instead: ${shown}`);
+      }
+    }
+    return { notes: few(notes), errors: few(errors) };
   }
 
   chooseTour(text) {
@@ -91,7 +88,7 @@ export class State {
     }
   }
 
-  // Set a control, held to its range; returns what is to be said of that.
+  // Set a control, held to its range; returns a note if the value is another one.
   hold(name, text) {
     const control = this.controls.get(name);
     if (!control) throw new Error(`setting ${cited(name)} is unknown; allowed: ${this.settingsLike(name).join(", ")}`);
@@ -102,17 +99,17 @@ export class State {
 
   // Set the estimator of every panel that takes it; returns the panels that do not.
   holdWeightEverywhere(text) {
-    const left = [];
+    const refused = [];
     for (const { name, kind } of this.controls.values()) {
       if (kind !== "weight") continue;
       try {
         this.hold(name, text);
       } catch {
-        left.push(name.split(".")[0]);
+        refused.push(name.split(".")[0]);
       }
     }
-    if (!left.includes("step")) this.hold("step.rewards", "the estimator");
-    return left;
+    if (!refused.includes("step")) this.hold("step.rewards", "the estimator");
+    return refused;
   }
 
   // The settings of the panel that a name names; of a name without one, the panels.
@@ -142,4 +139,30 @@ export class State {
 function few(messages) {
   const more = messages.length - MOST_SAID;
   return more > 0 ? [...messages.slice(0, MOST_SAID), `and ${more} more`] : messages;
+}
+
+// The addresses that the page had, one for each change or drag.
+export class Undo {
+  constructor() {
+    this.addresses = [];
+    this.last = -Infinity;
+  }
+
+  // Remember the address before a change.
+  keep(address) {
+    const now = performance.now();
+    if (now - this.last > DRAG && this.addresses.at(-1) !== address) this.addresses.push(address);
+    if (this.addresses.length > MOST_UNDONE) this.addresses.shift();
+    this.last = now;
+  }
+
+  // The address to go back to; undefined if there is none.
+  back() {
+    this.last = -Infinity;
+    return this.addresses.pop();
+  }
+
+  get isEmpty() {
+    return this.addresses.length === 0;
+  }
 }

@@ -1,5 +1,7 @@
 // Numbers and words as the page writes them.
 
+const LONGEST_CITED = 60; // characters of a text in a message
+
 // A number with a few digits, as a person would write it.
 export function short(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "undefined";
@@ -10,25 +12,31 @@ export function short(value, digits = 4) {
 }
 
 // A number that reads back as it is.
-export function exact(value) {
-  return String(Number(value.toPrecision(12)));
+export const exact = (value) => String(Number(value.toPrecision(12)));
+
+// A difference with its sign.
+export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${short(Math.abs(value), digits)}`;
+
+// A text as a message names it: only its beginning, if it is long.
+export function cited(value) {
+  const text = String(value);
+  return text.length <= LONGEST_CITED ? `'${text}'` : `'${text.slice(0, LONGEST_CITED)}…' (${text.length} characters)`;
 }
 
 // A text that stands in HTML as it is.
-export function escaped(text) {
-  return text.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
-}
+export const escaped = (text) =>
+  text.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
 
 // An element with attributes and children; `text` is its text.
 export function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "text") made.textContent = value;
-    else if (name === "html") made.innerHTML = value;
-    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value === true) made.setAttribute(name, "");
-    else if (value !== false && value !== undefined) made.setAttribute(name, value);
+    if (name === "text") node.textContent = value;
+    else if (name === "html") node.innerHTML = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== undefined) node.setAttribute(name, value);
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 }

@@ -1,4 +1,4 @@
-// The guided tour: six views, each with what is to be seen there, and one control that moves by itself.
+// The guided tour: six views, each with its finding and one control that moves by itself.
 
 export const TOUR = [
   { title: "Three regimes", view: "panel=map&map.quantity=retained mass&map.pinned=4,0;512,0&map.cell=32,0", moves: ["map.at", [0, 0.25, 0.5, 0.75, 1]],
@@ -20,7 +20,7 @@ export const TOUR = [
 const SECONDS = 0.9; // between two moves
 
 // Moves the control of a step of the tour through its values; returns a function that ends this.
-export function play({ moves: [name, values] }, change) {
+function play({ moves: [name, values] }, change) {
   if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) {
     change(name, values.at(-1));
     return () => {};
@@ -32,4 +32,42 @@ export function play({ moves: [name, values] }, change) {
     if (place === values.length) window.clearInterval(timer);
   }, 1000 * SECONDS);
   return () => window.clearInterval(timer);
+}
+
+const byId = (id) => document.getElementById(id);
+
+export class TourBox {
+  // `visit(view)` opens a view, `change(name, value)` moves a control, `place()` is the step of the page, 0 for none.
+  constructor({ visit, change, place, onEnd }) {
+    Object.assign(this, { visit, change });
+    this.stop = () => {};
+    byId("tour-start").addEventListener("click", () => this.go(1));
+    byId("tour-back").addEventListener("click", () => this.go(place() - 1));
+    byId("tour-next").addEventListener("click", () => this.go(place() + 1));
+    byId("tour-end").addEventListener("click", () => {
+      this.show(0);
+      onEnd();
+    });
+    // Whoever takes a control moves it from then on.
+    for (const touch of ["pointerdown", "keydown"]) byId("controls").addEventListener(touch, () => this.stop());
+  }
+
+  // Show the text of a step; nothing at 0.
+  show(place) {
+    this.stop();
+    const step = TOUR[place - 1];
+    byId("tour").hidden = !step;
+    if (!step) return;
+    byId("tour-title").textContent = `${place} of ${TOUR.length}: ${step.title}.`;
+    byId("tour-text").textContent = step.text;
+    byId("tour-back").disabled = place === 1;
+    byId("tour-next").disabled = place === TOUR.length;
+  }
+
+  // Go to a step, whose control then moves.
+  go(place) {
+    this.visit(`${TOUR[place - 1].view}&tour=${place}`);
+    this.stop = play(TOUR[place - 1], this.change);
+    byId("tour-title").scrollIntoView({ block: "nearest" });
+  }
 }

@@ -1,0 +1,196 @@
+"""Write the page's HTML: with links to the server's files, or as one file that works without a server.
+
+Both hold a description as JSON: controls, presets and estimators, the project's colours and labels, and runs that were
+computed in advance. The file also holds answers in advance, for it has no server to ask.
+"""
+
+import base64
+import dataclasses
+import functools
+import hashlib
+import importlib.util
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from simlab.errors import InputError
+from simlab.estimators.registry import REGISTRY
+from simlab.explore.answers import answers_in_advance
+from simlab.explore.controls import AXES, CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIMULATED, run_settings
+from simlab.explore.formula import LARGEST_G, TAG
+from simlab.explore.in_advance import in_advance, interference_map
+from simlab.explore.masses import has_table
+from simlab.explore.presets import PRESETS
+from simlab.explore.results import result_controls
+from simlab.explore.weights import MOST_PINNED, parameters_of
+from simlab.files import check_replaceable, make_folder, write_output
+from simlab.plotting import LABELS, STYLE
+from simlab.problems.tree import CASP_TOY
+from simlab.theory.closed_forms import CLOSED_FORMS
+
+PAGE = Path(__file__).with_name("page")
+KINDS = {".js": "text/javascript", ".css": "text/css"}
+# The page loads nothing but its own files; plotly sets styles on the elements that it makes.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+IMPORT = re.compile(r'from "\./([a-z_0-9]+\.js)"')
+DASHES = ("solid", "dash", "dot", "dashdot")  # plotly's names
+GREEK = {"gamma": "γ", "alpha": "α", "delta": "δ", "mu": "μ", "tau": "τ"}
+
+
+# Files
+
+
+def page_file(name: str) -> tuple[str, str] | None:
+    """Return the text and media type of a file of the page; None where there is none of this name."""
+    path = PAGE / name
+    if path.parent != PAGE or path.suffix not in KINDS or not path.is_file():
+        return None
+    return path.read_text(encoding="utf-8"), KINDS[path.suffix]
+
+
+@functools.cache
+def plotly_script() -> str:
+    """Return plotly's JavaScript, from the installed Python package.
+
+    Raises:
+        InputError: where the package is not installed.
+    """
+    spec = importlib.util.find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise InputError('explore needs plotly; install it with: pip install "simlab[explore]"')
+    return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+# The page
+
+
+def served_page(results: Sequence[dict[str, Any]] = ()) -> str:
+    """Return the page that asks the server for its files, its simulations, and slices of open results."""
+    return _fill(
+        style='<link rel="stylesheet" href="page/style.css">',
+        scripts='<script src="plotly.js"></script>\n<script type="module" src="page/main.js"></script>',
+        data=description(server=True, results=results),
+    )
+
+
+def exported_page() -> str:
+    """Return the page with everything in it and no simulations; it may load nothing."""
+    style = (PAGE / "style.css").read_text(encoding="utf-8")
+    modules = {f"page/{path.name}": _data_address(path.read_text(encoding="utf-8")) for path in PAGE.glob("*.js")}
+    imports = json.dumps({"imports": modules})
+    plotly = plotly_script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    start = 'import "page/main.js";'
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (plotly, imports, start))
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    policy = (
+        f"default-src 'none'; script-src {allowed} data:; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return _fill(
+        style=f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>\n{style}</style>',
+        scripts=f'<script type="importmap">{imports}</script>\n<script>{plotly}</script>\n'
+        f'<script type="module">{start}</script>',
+        data=description(server=False) | {"answers": answers_in_advance()},
+    )
+
+
+def export(path: Path) -> None:
+    """Write the page to a file that works without a server.
+
+    Raises:
+        InputError: for a path that is no .html file or cannot be written.
+    """
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"--export {path} has the suffix {path.suffix!r}; allowed: .html, .htm")
+    check_replaceable(path)
+    make_folder(path.parent)
+    write_output(path, exported_page().encode(), "nothing was written")
+
+
+def _fill(*, style: str, scripts: str, data: dict[str, Any]) -> str:
+    plain = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    scripts = f'<script type="application/json" id="description">{plain}</script>\n{scripts}'
+    page = (PAGE / "index.html").read_text(encoding="utf-8")
+    before, middle, after = re.split("<!-- style -->|<!-- scripts -->", page)
+    return before + style + middle + scripts + after
+
+
+def _data_address(module: str) -> str:
+    """Return an address that holds a module; the import map resolves its imports."""
+    text = IMPORT.sub(r'from "page/\1"', module)
+    return "data:text/javascript;base64," + base64.b64encode(text.encode()).decode()
+
+
+# Its description
+
+
+@functools.cache
+def _shared_description() -> dict[str, Any]:
+    return {
+        "presets": {name: dataclasses.asdict(preset) for name, preset in PRESETS.items()},
+        "most_pinned": MOST_PINNED,
+        "most_runs": MOST_RUNS,
+        "most_cells": MOST_CELLS,
+        "largest_g": LARGEST_G,
+        "mapped": MAPPED,
+        "axes": {name: axis._asdict() for name, axis in AXES.items()},
+        "in_advance": in_advance(),
+        "simulated": {panel: run_settings(panel) for panel in SIMULATED},
+        "palette": palette(),
+        "dashes": DASHES,
+        "labels": {name: as_html(text) for name, text in LABELS.items()},
+        "interference": interference_map(),
+        "tree": {"depth": 3, "branching": 4, "rewarded": CASP_TOY},
+    }
+
+
+def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return all that the page reads at its start: whether it has a ``server``, and the ``results`` that are open."""
+    controls = [*CONTROLS, *result_controls([*results])]
+    estimators = {name: _estimator(name) for name, entry in sorted(REGISTRY.items()) if entry.tag != TAG}
+    return _shared_description() | {
+        "server": server,
+        "results": [*results],
+        "controls": [_plain(dataclasses.asdict(control)) for control in controls],
+        "estimators": estimators,
+    }
+
+
+@functools.cache
+def _estimator(name: str) -> dict[str, Any]:
+    entry, form = REGISTRY[name], CLOSED_FORMS.get(name)
+    return {
+        "formula": entry.formula,
+        "parameters": {key: _plain(dataclasses.asdict(own)) for key, own in parameters_of(name).items()},
+        "defaults": entry.parameters,
+        "success": form.success if form else None,
+        "failure": form.failure if form else None,
+        "has_masses": form is not None or has_table(name),
+    }
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields as JSON can hold them: infinite bounds are left out."""
+    return {key: value for key, value in fields.items() if not (isinstance(value, float) and math.isinf(value))}
+
+
+def palette() -> list[str]:
+    """Return the colours of the project's style, in its order."""
+    line = next(line for line in STYLE.read_text(encoding="utf-8").splitlines() if line.startswith("axes.prop_cycle"))
+    return [f"#{colour}" for colour in re.findall(r"'([0-9A-F]{6})'", line)]
+
+
+def as_html(label: str) -> str:
+    r"""Return a label of a figure as the page writes it.
+
+    >>> as_html("correct mass $Q_{pos}$"), as_html(r"$\gamma$")
+    ('correct mass Q<sub>pos</sub>', 'γ')
+    """
+    text = re.sub(r"\\([a-z]+)", lambda match: GREEK[match[1]], label.replace("$", ""))
+    return re.sub(r"_\{([^}]*)\}", r"<sub>\1</sub>", text)
