@@ -12,6 +12,7 @@ from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.explore import formula
 from simlab.theory import CLOSED_FORMS, closed_form
+from simlab.theory.closed_forms import Group
 
 GroupMasses = tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]
 RATES = np.linspace(0, 1, 161)  # of a curve in the limit of large groups
@@ -80,21 +81,31 @@ def mass_curves(name: str, parameters: dict[str, Any], group_size: int, formula_
 
 
 def limit_curve(name: str, parameters: dict[str, Any], formula_text: str = "") -> tuple[np.ndarray, ...] | None:
-    """Return rates, m_S and m_F in the limit of large groups, with NaN within a jump; None where there is no limit.
+    """Return rates, m_S and m_F in the limit of large groups, with NaN within a jump; None where there is no limit."""
+    return _cached_limit_curve(name, tuple(parameters.items()), formula_text)
+
+
+@functools.lru_cache(64)  # while the group size is dragged, limits stay
+def _cached_limit_curve(
+    name: str, parameter_pairs: tuple[tuple[str, Any], ...], formula_text: str
+) -> tuple[np.ndarray, ...] | None:
+    """Compute ``limit_curve``.
 
     A jump lies between two neighbouring rates of ``RATES``. The interval is halved, each time keeping the half with
     the larger difference, until that difference is below ``JUMP`` (no jump) or the interval has no width:
 
         maxrl at p = 0 and 1/160: masses 0 and 0.994 -> rates 0, 1e-14, with a gap between them
     """
+    parameters = dict(parameter_pairs)
+    if not formula_text and name not in CLOSED_FORMS:
+        return None
 
     def masses_at(rates: np.ndarray) -> np.ndarray:
         if formula_text:
             return np.stack(formula.formula_masses(formula_text, parameters.get("g", 1.0), rates, math.inf))
-        return np.stack(closed_form(name, rates, **parameters))
+        group = Group(rates, math.inf)
+        return np.stack(CLOSED_FORMS[name].masses(group, **(REGISTRY[name].parameters | parameters))) + 0.0
 
-    if not formula_text and name not in CLOSED_FORMS:
-        return None
     try:
         values = masses_at(RATES)
     except InputError:  # such as pass_at_k_tang, whose k is the group size

@@ -6,20 +6,20 @@ const AT_ONCE = { mode: "immediate", frame: { redraw: false, duration: 0 }, tran
 
 let seen = { looks: "", frame: {} };
 
-// Whether no axis follows from the data.
+// Return true if every axis has a range of its own, so that none follows from the data.
 function isFixed(layout) {
   const axes = Object.entries(layout).filter(([name]) => /^[xy]axis/.test(name));
   return axes.every(([, axis]) => axis.range || axis.type === "category");
 }
 
-// What of a chart moving its lines cannot change. Names that no legend shows may change, categories may not.
+// The looks of a chart as a text: all that moving its lines cannot change. Categories are among them, names without a legend are not.
 function looksOf(traces, { shapes, ...layout }) {
   const own = traces.map(({ x, y, csv, name, ...look }) =>
     [look, look.showlegend === false ? "" : name, typeof x[0] === "string" ? x : ""]);
   return JSON.stringify([own, layout, shapes.length], (key, value) => (key === "range" ? 0 : value));
 }
 
-// What stands around the lines and can be changed by itself: the axes' ranges and the hairlines, as texts by name.
+// The axes' ranges and the hairlines, which can be changed by themselves, as texts by name.
 function frameOf({ shapes, ...layout }) {
   const ranged = Object.entries(layout).filter(([, part]) => part?.range);
   return { ...Object.fromEntries(ranged.map(([name, { range }]) => [`${name}.range`, JSON.stringify(range)])),

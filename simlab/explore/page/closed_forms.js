@@ -109,7 +109,7 @@ export function atLevel({ step, k, metrics }, level) {
   return { step: interpolate(step, place), curve: k.map((one) => interpolate(metrics[`pass_at_${one}`].mean, place)) };
 }
 
-// Where a value first lies among others, counted from 0; null beyond their ends.
+// The place of the first crossing of a value by a list, counted from 0; null beyond its ends.
 export function placeOn(values, value) {
   const after = values.findIndex((other) => other >= value);
   if (after < 0 || value < values[0]) return null;

@@ -117,5 +117,5 @@ const first = ({ mean, half }) => ({ mean: mean[0] ?? null, half: half[0] ?? nul
 export const theoryOf = (result, metric) =>
   (metric === "tail_miss_rate" ? result.metrics.tail_miss_expected?.mean : result.theory?.[metric]) ?? null;
 
-// How the expected steps of an optimiser are called.
+// The name of the expected steps of an optimiser.
 export const theoryName = (optimizer) => (optimizer === "sgd" ? "theory" : "theory without noise");

@@ -165,7 +165,7 @@ function swatchOf(colour, { palette }) {
   return swatch;
 }
 
-// What is pinned, each with a swatch and a button that takes it away, and a button that pins the present one: {node, show}.
+// A list of pins, each with a swatch and a button that removes it, and a button that pins the present one: {nodes, show}.
 // `show(names, isPinned)` hears of all names and whether the present one is among them; `colourOf(place)` is the colour of a swatch.
 export function pinList({ label, plural, most, onPin, onRemove, colourOf, buttons = [] }, description) {
   const list = element("ul", { class: "pins", "aria-label": `pinned ${plural}` });

@@ -65,7 +65,7 @@ export class Look {
     return this.dashes[index % this.dashes.length];
   }
 
-  // How many times the colours were all taken before one of them: lines of one colour have other dashes, or other marks.
+  // The number of times that all colours were taken before this one: lines of one colour have other dashes, or other marks.
   turn(colour) {
     return typeof colour === "number" ? Math.floor(colour / this.palette.length) : 0;
   }

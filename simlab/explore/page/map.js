@@ -16,7 +16,7 @@ export function withGamma(text, gamma, estimators) {
   return writeWeight({ name: "f_grpo", parameters: { gamma, base: name } });
 }
 
-// What is wrong with the axes of a map; "" if nothing is.
+// The error of the axes of a map; "" if there is none.
 export function wrongAxes({ problem, across, down }, description) {
   if (across === down) return `across and down are both ${across}; allowed: two axes that differ`;
   const own = controlsOf(description.mapped[problem], description.controls);
@@ -57,7 +57,7 @@ export function nextCell(cells, counts, seeds, { column, row }) {
   return best;
 }
 
-// Of each cell the nearest one with a result, itself first; null where none has.
+// For each cell the index of the nearest one with a result, itself first; null where none has.
 export function nearestKnown(cells, results) {
   const known = cells.map((cell, i) => ({ ...cell, i })).filter((_, i) => results[i]);
   return cells.map((cell) => {

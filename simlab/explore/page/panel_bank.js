@@ -21,7 +21,7 @@ function atK({ k: ks }, curve, k) {
   return interpolate(curve, placeOn(ks.map(Math.log), Math.min(Math.log(k), Math.log(ks.at(-1)))));
 }
 
-// Where runs are read: at the chosen record, or where each seed first has the correct mass of the sliders' bank there.
+// The record at which runs are read, and the level of correct mass, if each seed is read where it first has that of the sliders' bank.
 function placeOf(values, results) {
   const [result] = results;
   if (!result) return { record: 0, level: null };
@@ -30,7 +30,7 @@ function placeOf(values, results) {
   return { record, level: byMass ? result.metrics[MASS].mean[record] : null };
 }
 
-// What training makes of the pass@k of the sliders' bank, with bands, and of the pinned ones.
+// pass@k after training, with bands: of the sliders' bank, and of the pinned ones.
 function trainedTraces({ record, level }, results, names, look) {
   return results.flatMap((result, place) => {
     if (!result) return [];

@@ -173,9 +173,9 @@ function readout(values, description, result) {
 
 function edgeInWords(edge) {
   if (edge === null) return "First-order theory has no edge for this optimiser or estimator.";
-  const found = edge.filter((place) => place !== null && Math.abs(place) <= 1).map((place) => `<b>${short(place, 3)}</b>`);
-  if (!found.length) return "By first-order theory the first step harms no hard prompt at any overlap.";
-  return `By first-order theory the first step harms hard prompts beyond an overlap of ${found.join(" and ")}.`;
+  const overlaps = edge.filter((place) => place !== null && Math.abs(place) <= 1).map((place) => `<b>${short(place, 3)}</b>`);
+  if (!overlaps.length) return "By first-order theory the first step harms no hard prompt at any overlap.";
+  return `By first-order theory the first step harms hard prompts beyond an overlap of ${overlaps.join(" and ")}.`;
 }
 
 function command(values, description) {

@@ -42,7 +42,7 @@ function runs(values, description) {
 
 const singleCells = (values) => [...pairsOf(values.cell).slice(0, 1), ...pairsOf(values.pinned)];
 
-// Where a pair of values stands on the map, in columns and rows.
+// The column and row of a pair of values.
 function placeOf({ across, down }, [x, y], description) {
   const nearest = (list, value) => list.reduce((best, one, i) => (Math.abs(one - value) < Math.abs(list[best] - value) ? i : best), 0);
   return { column: nearest(description.axes[across].values, x), row: nearest(description.axes[down].values, y) };
@@ -193,7 +193,7 @@ function table(values, metric, results, description) {
   return { columns: [values.across, values.down, "seeds", values.quantity, "half-width of the 95 % band"], rows };
 }
 
-// Which column is best in each of the outer rows, in words.
+// The best and the worst column of each of the outer rows, in words.
 function readout(values, metric, results, description) {
   const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
   const known = results.filter((result, i) => result && i < xs.length * ys.length).length;

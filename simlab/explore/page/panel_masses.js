@@ -100,7 +100,7 @@ function pushInWords(curve) {
     `p below <b>${short(push.half, 2)}</b>, most at p = <b>${short(push.peak, 2)}</b>. `;
 }
 
-// Which of several weights turns training most to prompts that are seldom solved, and which to those that often are; "" for one.
+// The weights that turn training most to prompts that are seldom and that are often solved; "" for a single weight.
 function extremesInWords(curves) {
   const halves = curves.filter(({ push }) => push).map(({ name, push }) => ({ name: escaped(name), half: push.half }))
     .sort((left, right) => left.half - right.half);

@@ -15,7 +15,7 @@ function shown(values, { results }) {
   return chosen.map((file) => ({ file, ...results[file] }));
 }
 
-// What is wrong with the choices for a result; "" if nothing is.
+// The error of the choices for a result; "" if there is none.
 function wrong(values, { name, variables }) {
   const known = variables[values.variable];
   if (!known) return `${name} has no ${values.variable}; allowed: ${Object.keys(variables).join(", ")}`;
@@ -93,7 +93,7 @@ function panelOf(values, result) {
     y: { title: y, ...(isLog("up") ? { type: "log" } : {}) } };
 }
 
-// What is left out of long dimensions.
+// A note on each dimension of which places are left out.
 function thinnedInWords(all) {
   return all.flatMap(({ name, every }) => Object.entries(every).map(([dimension, step]) => `${name}: one of ${step} places of ${dimension} is shown`));
 }
@@ -113,7 +113,7 @@ function compute({ values, description, look, answers: slices }) {
     readout: reason ? escaped(reason) : isReady ? readout(values, all, slices) : "", command: command(values, all[0]) };
 }
 
-// Where the last mean of each result stands, and in which place of the other dimensions.
+// The last mean of each result, and the place in the other dimensions.
 function readout(values, all, slices) {
   return all.map((result, i) => {
     const { mean, low, high, seeds } = slices[i];

@@ -116,7 +116,7 @@ function outcome({ metrics }, seeds, record, level) {
   return `accuracy ${of("q_pos")}<br>${of("modes_held")} of 6 modes`;
 }
 
-// Where each method is read: at the chosen record, or at its first with the accuracy of the least accurate method there.
+// The record at which each method is read: the chosen one, or its first with the accuracy of the least accurate method there.
 function placesOf(values, result) {
   const record = Math.round(values.at * (result.step.length - 1));
   const accuracies = Object.entries(result.methods).map(([name, { metrics }]) => [name, metrics.q_pos.mean]);
@@ -125,7 +125,7 @@ function placesOf(values, result) {
   return { level, record, of: Object.fromEntries(accuracies.map(([name, mean]) => [name, mean.findIndex((one) => one >= level)])) };
 }
 
-// How much more or less than each pinned run the sliders' run holds, at the same record or accuracy, paired by seed.
+// The gain of the sliders' run over each pinned one, at the same record or accuracy, paired by seed.
 function pinnedInWords(values, description, [present, ...others], { record, level }) {
   const names = namesOf("tree", runsOf("tree", values, description), description);
   return others.map((run, index) => {
@@ -176,7 +176,7 @@ function compute({ values, description, look, result, results }) {
   };
 }
 
-// Which method keeps most of the right answers, and which fewest.
+// The methods that keep most and fewest of the right answers.
 function findingInWords(result, { of, level }) {
   const read = Object.entries(result.methods).map(([name, { metrics }]) => {
     const [held, accuracy] = ["modes_held", "q_pos"].map((metric) => readAt({ metrics, seeds: result.seeds }, metric, of[name], level, "q_pos").mean);

@@ -51,7 +51,7 @@ export function runsOf(panel, values, { controls, simulated }) {
 export const runOf = (panel, values, { simulated }) =>
   ({ panel, settings: Object.fromEntries(simulated[panel].map((name) => [name, values[name]])) });
 
-// How each run is called: the settings in which the runs differ.
+// The name of each run: the settings in which the runs differ.
 export function namesOf(panel, runs, { controls, simulated }) {
   const own = controlsOf(panel, controls);
   const differing = simulated[panel].filter((name) => runs.some((run) => run[name] !== runs[0][name]));

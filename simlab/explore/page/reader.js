@@ -67,7 +67,7 @@ const IN_ADVANCE = {
   },
 };
 
-// How far two values of a parameter are apart: as a share of its slider, and far for choices.
+// The distance of two values of a parameter: a share of its slider, and far for choices.
 function apart({ choices, low, high, scale }, value, other) {
   if (value === other) return 0;
   if (choices.length) return 10;

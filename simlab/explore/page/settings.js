@@ -31,7 +31,7 @@ function nearest(text, allowed) {
   return close.sort((left, right) => left.edits - right.edits)[0]?.name;
 }
 
-// How many letters are put in, left out, changed, or exchanged with their neighbour: "grop" to "grpo" is one.
+// The number of letters that are put in, left out, changed, or exchanged with their neighbour: "grop" to "grpo" is one.
 function countEdits(from, to) {
   const rows = [Array.from({ length: to.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= from.length; i += 1) {

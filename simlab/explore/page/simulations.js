@@ -16,7 +16,7 @@ export function inAdvance(description) {
 
 const gammaOf = ({ weight = "" }) => Number(/gamma=([0-9.]+)/.exec(weight)?.[1] ?? 0);
 
-// How far the settings of a run are from others: those that differ, then the group size, then gamma.
+// The distance of the settings of two runs: those that differ, then the group size, then gamma.
 function distance(settings, other) {
   const differing = Object.keys(settings).filter((name) => settings[name] !== other[name] && !["weight", "group_size"].includes(name));
   const size = Math.abs(Math.log2((settings.group_size ?? 1) / (other.group_size ?? 1)));
@@ -80,7 +80,7 @@ export class Simulations {
     this.say("status", runs.length ? [this.describe(panel, runs, results)] : []);
   }
 
-  // Which runs were computed in advance, and which were not.
+  // The status line: runs that were computed in advance, and those that were not.
   describe(panel, runs, results) {
     if (panel.simulated.runs) {
       const any = results.find(Boolean);
