@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -114,23 +114,6 @@ def estimate_unseen(
     return UnseenSolutions(masses, change, *(estimate_tail_misses(kind, group_sizes) for kind in kinds))
 
 
-@runtime_checkable
-class Kind(Protocol):
-    """Quantities of a kind of solution, read off sums over prompts."""
-
-    def mass(self, sums: Sums) -> Range:
-        """Return its mean probability."""
-
-    def solve_rate(self, sums: Sums) -> Range:
-        """Return the mean solve rate of its prompts."""
-
-    def missed(self, sums: Sums, size: int) -> Range:
-        """Return the probability that a group teaches without it."""
-
-    def against(self, sums: Sums, size: int) -> Range:
-        """Return the same, of the groups that teach."""
-
-
 class SolutionKind(NamedTuple):
     """A kind of solution in a log, with resampled sums.
 
@@ -146,7 +129,7 @@ class SolutionKind(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: "Typical | Rarest"
     rows: Float[np.ndarray, "P C"]
     sums: Sums
     events: Draws
@@ -211,7 +194,7 @@ def _drop_short_prompts(counts: SolutionCounts) -> SolutionCounts:
     return counts.drop_short(int(np.quantile(counts.trials, FEW, method="lower")))
 
 
-def _resample(name: str, kind: Kind, columns: Columns, level: float, seed: int) -> SolutionKind:
+def _resample(name: str, kind: "Typical | Rarest", columns: Columns, level: float, seed: int) -> SolutionKind:
     rows = np.stack(list(columns.values()), axis=1)
     sums = resample_sums(rows, seed)
     events = np.random.default_rng((seed, 1)).standard_exponential(len(sums) - 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simlab.diagnose.log import Log
-from simlab.diagnose.reading.columns import RowReader, Unreadable, choose_columns
+from simlab.diagnose.reading.columns import RowReader, Unreadable
 from simlab.diagnose.reading.files import Refusals, find_files, read_rows
 from simlab.diagnose.reading.gather import ROWS_AT_ONCE, Gatherer
 from simlab.diagnose.reading.layouts import NAMES, expand_line, recognise_format
@@ -75,8 +75,10 @@ def read_log(
         for number, row in _rollout_rows(path, refusals):
             try:
                 if reader is None:
-                    layout = choose_columns(recognise_format(row, form), row, columns, reward)
-                    reader = RowReader(layout, threshold, answer)
+                    recognised = recognise_format(row, form)
+                    reader = RowReader(
+                        recognised, row, columns=columns, reward=reward, threshold=threshold, function=answer
+                    )
                 gatherer.add(reader.read(row))
             except Unreadable as why:
                 refusals.add(path, number, str(why))
@@ -99,21 +101,21 @@ def _rollout_rows(path: Path, refusals: Refusals) -> Iterator[tuple[int, Mapping
 
 
 def _describe(reader: RowReader, gatherer: Gatherer, refusals: Refusals, files: int) -> Reading:
-    layout, has_answers = reader.layout, reader.answer_column is not None
-    log, mean_reward, repeated = gatherer.log(layout.format.name, answers=has_answers)
-    notes = [layout.format.note] if layout.format.note else []
+    has_answers = reader.answer_column is not None
+    log, mean_reward, repeated = gatherer.log(reader.format.name, answers=has_answers)
+    notes = [reader.format.note] if reader.format.note else []
     if repeated:
         notes.append(f"steps that repeat the rollouts of the step before, and are left out: {repeated}")
     if log.answers is not None and (unanswered := log.correct.sum() - log.answers.count.sum()):
         notes.append(f"correct rollouts without an answer, which are no solutions: {unanswered}")
-    if "step" not in layout.columns:
+    if "step" not in reader.columns:
         notes.append("no column tells the step: all rows of a prompt are one group")
     least = "1 is correct" if reader.threshold is None else f"{reader.threshold:g} or more is correct"
     return Reading(
         dataclasses.replace(log, refused=refusals.result()),
         files,
         mean_reward,
-        f"{' + '.join(layout.rewards)}, of which {least}",
+        f"{' + '.join(reader.rewards)}, of which {least}",
         f"{reader.answer_rule}, in column {reader.answer_column}" if has_answers else NO_ANSWERS,
         tuple(notes),
     )

@@ -1,7 +1,6 @@
 """Read the columns of a row by their roles: the prompt, the reward, and what else a log has."""
 
 import dataclasses
-import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +118,7 @@ def shown(value: Any) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 # Columns by role
@@ -146,89 +145,6 @@ class Format:
     note: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """The columns of one log, which all of its rows have.
-
-    Attributes:
-        format: the format that they belong to.
-        columns: by role, without the reward.
-        rewards: the reward is the sum of these columns.
-    """
-
-    format: Format
-    columns: Mapping[str, str]
-    rewards: tuple[str, ...]
-
-    def reward(self, row: Mapping[str, Any]) -> float:
-        """Sum the row's rewards; among several those that are null or NaN do not count, as in TRL.
-
-        Raises:
-            Unreadable: for a reward that is no finite number.
-        """
-        if len(self.rewards) == 1:
-            return read_number(row[self.rewards[0]], self.rewards[0])
-        values = [read_number(row[name], name) for name in self.rewards if not _is_missing(row[name])]
-        if not values:
-            raise Unreadable(f"no reward function judged it: {', '.join(self.rewards)} are all null")
-        return sum(values)
-
-    def check(self, row: Mapping[str, Any]) -> None:
-        """Raise ``Unreadable`` for a row that lacks a column, or has one that the first row lacked."""
-        if not self.required.keys() <= row.keys():
-            name = next(name for name in self.required if name not in row)
-            raise Unreadable(
-                f"no column {name!r} for the {self.required[name]} (--columns); its columns: {_list_columns(row)}"
-            )
-        if self.unexpected.keys() & row.keys():
-            name = next(name for name in self.unexpected if name in row)
-            raise Unreadable(f"the first row has no column {name!r}; allowed: --columns {self.unexpected[name]}={name}")
-
-    @functools.cached_property
-    def required(self) -> Mapping[str, str]:
-        """Roles by the columns that every row has."""
-        columns = {name: role for role, name in self.columns.items() if role not in MAY_BE_ABSENT}
-        return columns | dict.fromkeys(self.rewards, "reward")
-
-    @functools.cached_property
-    def unexpected(self) -> Mapping[str, str]:
-        """Roles by the columns that the format has and this log has not."""
-        usual = self.format.columns
-        return {name: role for role, name in usual.items() if role not in self.columns and role != "reward"}
-
-
-def choose_columns(
-    form: Format, row: Mapping[str, Any], columns: Mapping[str, str] | None = None, reward: str | None = None
-) -> Layout:
-    """Choose the columns of a log by its first row.
-
-    Args:
-        form: its format.
-        row: the first row; all rows have its columns.
-        columns: columns that the user names, by role; the others are the format's, optional ones where the row has
-            them.
-        reward: the reward column that the user names.
-
-    Raises:
-        InputError: for an unknown role, and two columns for the reward.
-        Unreadable: for a row that lacks a column.
-    """
-    named = dict(columns or {})
-    for role in named:
-        if role not in ROLES:
-            raise InputError(f"--columns names {role!r}; allowed: {', '.join(ROLES)}, such as prompt=question")
-    if reward is not None and named.setdefault("reward", reward) != reward:
-        raise InputError(f"--reward {reward} and --columns reward={named['reward']} differ; allowed: one of them")
-    usual = {role: name for role, name in form.columns.items() if role not in OPTIONAL or name in row}
-    chosen = {**usual, **named}
-    single = chosen.pop("reward", None)
-    layout = Layout(form, chosen, (single,) if single is not None else tuple(form.rewards(row)) if form.rewards else ())
-    layout.check(row)
-    if not layout.rewards:
-        raise Unreadable(f"there is no reward column; its columns: {_list_columns(row)}")
-    return layout
-
-
 def named_columns(text: str | None) -> dict[str, str]:
     """Parse the columns by role that a user names.
 
@@ -253,29 +169,60 @@ def _list_columns(row: Mapping[str, Any]) -> str:
 
 
 class RowReader:
-    """Make a ``RolloutRow`` of each row of a log.
+    """Make a ``RolloutRow`` of each row of a log, whose columns are chosen by its first row.
 
     Args:
-        layout: the columns of the log.
+        form: its format.
+        row: the first row; all rows have its columns.
+        columns: columns that the user names, by role; the others are the format's, optional ones where the row has
+            them.
+        reward: the reward column that the user names; by default the sum of the format's.
         threshold: the least reward of a correct rollout; None where all rewards are 0 or 1.
         function: ``FILE.py:NAME`` of a function that gives the canonical form of a completion, or None.
 
     Raises:
-        InputError: for a function that there is not, or that has no completions to read.
+        InputError: for an unknown role, two columns for the reward, and a function that there is not, or that has no
+            completions to read.
+        Unreadable: for a row that lacks a column.
     """
 
-    def __init__(self, layout: Layout, threshold: float | None, function: str | None):
-        self.layout, self.threshold = layout, threshold
-        self.absent = {name for role, name in layout.columns.items() if role in MAY_BE_ABSENT}  # from all rows so far
-        self.rows = 0
-        self._rewards: set[float] = set()  # the different ones, up to NAMED and one more
-        completion, answer = layout.columns.get("completion"), layout.columns.get("answer")
+    def __init__(
+        self,
+        form: Format,
+        row: Mapping[str, Any],
+        *,
+        columns: Mapping[str, str] | None = None,
+        reward: str | None = None,
+        threshold: float | None = None,
+        function: str | None = None,
+    ):
+        named = dict(columns or {})
+        for role in named:
+            if role not in ROLES:
+                raise InputError(f"--columns names {role!r}; allowed: {', '.join(ROLES)}, such as prompt=question")
+        if reward is not None and named.setdefault("reward", reward) != reward:
+            raise InputError(f"--reward {reward} and --columns reward={named['reward']} differ; allowed: one of them")
+        usual = {role: name for role, name in form.columns.items() if role not in OPTIONAL or name in row}
+        self.format, self.columns, self.threshold = form, {**usual, **named}, threshold
+        single = self.columns.pop("reward", None)
+        self.rewards = [single] if single is not None else list(form.rewards(row)) if form.rewards else []
+        required = {name: role for role, name in self.columns.items() if role not in MAY_BE_ABSENT}
+        self._required = required | dict.fromkeys(self.rewards, "reward")
+        usual = form.columns.items()
+        self._unexpected = {name: role for role, name in usual if role not in self.columns and role != "reward"}
+        self._check_columns(row)
+        if not self.rewards:
+            raise Unreadable(f"there is no reward column; its columns: {_list_columns(row)}")
+        completion, answer = self.columns.get("completion"), self.columns.get("answer")
         if function is not None and completion is None:
             raise InputError(f"--answer {function} needs completions; name their column: --columns completion=NAME")
-        self.answer_column = answer if function is None and answer is not None else completion
         self._is_answer = function is None and answer is not None
+        self.answer_column = answer if self._is_answer else completion
         self._canonical = from_completion if function is None else load_function(function)
         self.answer_rule = "as it stands" if self._is_answer else function or FROM_COMPLETIONS
+        self.absent = {name for role, name in self.columns.items() if role in MAY_BE_ABSENT}  # from all rows so far
+        self.rows = 0
+        self._different: set[float] = set()  # rewards, up to NAMED and one more
 
     def read(self, row: Mapping[str, Any]) -> RolloutRow:
         """Return one rollout.
@@ -284,17 +231,19 @@ class RowReader:
             Unreadable: for a row that lacks a column, or holds a value that its column does not allow.
             InputError: for graded rewards without a threshold, and an error of the user's function.
         """
-        self.layout.check(row)
+        self._check_columns(row)
         self.absent -= row.keys()
         value = self._cell(row, "prompt")
         prompt = prompt_text(value, "prompt")
         title = prompt if value is prompt else message_text(value, "prompt")
-        step = read_whole(self._cell(row, "step"), "step") if "step" in self.layout.columns else 0
-        reward = self.layout.reward(row)
+        step = read_whole(self._cell(row, "step"), "step") if "step" in self.columns else 0
+        reward = self._sum_rewards(row)
         log_probability, length = self._log_probability(row), self._cell(row, "length")
         tokens = 0 if length is None or length == "" else read_whole(length, "length")
         text = self._answer_text(row)
-        content = self._content(row) if self.layout.format.repeats else ""
+        content = ""
+        if self.format.repeats:  # a later step may repeat all of a row but the step
+            content = json_text({name: cell for name, cell in row.items() if name != self.columns["step"]}, "the row")
         self._count_reward(reward)
         correct = reward >= (1 if self.threshold is None else self.threshold)
         answer = None
@@ -304,25 +253,47 @@ class RowReader:
 
     def check_rewards(self) -> None:
         """Raise ``InputError`` where a threshold is needed: for any reward other than 0 and 1."""
-        if self.threshold is not None or self._rewards <= {0, 1}:
+        if self.threshold is not None or self._different <= {0, 1}:
             return
-        values = sorted(self._rewards)
+        values = sorted(self._different)
         named = ", ".join(f"{value:g}" for value in values[:NAMED]) + (", ..." if len(values) > NAMED else "")
-        columns = " + ".join(self.layout.rewards)
-        others = ", or --reward NAME for one of them alone" if len(self.layout.rewards) > 1 else ""
+        others = ", or --reward NAME for one of them alone" if len(self.rewards) > 1 else ""
         raise InputError(
-            f"rewards ({columns}) are {named}; needed: --threshold X, the least reward of a correct rollout{others}"
+            f"rewards ({' + '.join(self.rewards)}) are {named}; needed: --threshold X, the least reward of a correct "
+            f"rollout{others}"
         )
+
+    def _check_columns(self, row: Mapping[str, Any]) -> None:
+        """Raise ``Unreadable`` for a row that lacks a column, or has one that the first row lacked."""
+        if not self._required.keys() <= row.keys():
+            name = next(name for name in self._required if name not in row)
+            raise Unreadable(
+                f"no column {name!r} for the {self._required[name]} (--columns); its columns: {_list_columns(row)}"
+            )
+        if self._unexpected.keys() & row.keys():
+            name = next(name for name in self._unexpected if name in row)
+            raise Unreadable(
+                f"the first row has no column {name!r}; allowed: --columns {self._unexpected[name]}={name}"
+            )
+
+    def _sum_rewards(self, row: Mapping[str, Any]) -> float:
+        """Sum the row's rewards; among several those that are null or NaN do not count, as in TRL."""
+        if len(self.rewards) == 1:
+            return read_number(row[self.rewards[0]], self.rewards[0])
+        values = [read_number(row[name], name) for name in self.rewards if not _is_missing(row[name])]
+        if not values:
+            raise Unreadable(f"no reward function judged it: {', '.join(self.rewards)} are all null")
+        return sum(values)
 
     def _count_reward(self, reward: float) -> None:
         self.rows += 1
-        if self.threshold is None and len(self._rewards) <= NAMED:
-            self._rewards.add(reward)
+        if self.threshold is None and len(self._different) <= NAMED:
+            self._different.add(reward)
         if self.rows >= LOOKED_AT:
             self.check_rewards()
 
     def _cell(self, row: Mapping[str, Any], role: str) -> Any:
-        return row.get(self.layout.columns[role]) if role in self.layout.columns else None
+        return row.get(self.columns[role]) if role in self.columns else None
 
     def _log_probability(self, row: Mapping[str, Any]) -> float | None:
         value = self._cell(row, "log_probability")
@@ -340,8 +311,3 @@ class RowReader:
         if not self._is_answer:
             return message_text(value, self.answer_column)
         return value if value is None or isinstance(value, str) else json_text(value, self.answer_column)
-
-    def _content(self, row: Mapping[str, Any]) -> str:
-        """Return all of a row but the step: a later step may repeat it."""
-        step = self.layout.columns["step"]
-        return json_text({name: value for name, value in row.items() if name != step}, "the row")
