@@ -280,7 +280,7 @@ def test_of_a_run_that_kept_none_the_evaluations_are_read(tmp_path):
     assert list(reading.log.prompt) == [0, 1, 2, 0, 1, 2]
     assert set(reading.log.group_size) == {8}
     assert reading.log.answers is None
-    assert "the run kept no rollouts" in reading.notes[0]
+    assert "the run recorded no rollouts" in reading.notes[0]
 
 
 # Samples

@@ -1,1 +1,1 @@
-"""Answers about the logs of a training run: what they tell of its prompts, groups and solutions, and what to try."""
+"""Diagnose the logs of a training run: estimates of its prompts, groups and solutions, and advice."""

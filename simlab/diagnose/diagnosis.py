@@ -155,7 +155,7 @@ def check_options(
 
 
 def _list_gaps(log: Log, last: Log) -> list[str]:
-    """Return what this log cannot tell, and what the estimates assume."""
+    """List the questions that this log leaves open, and the assumptions of the estimates."""
     largest = int(count_by_prompt(last).trials.max())
     gaps = [
         f"solve rates below about 1 / {largest} are not told from 0, nor those above 1 - 1 / {largest} from 1",

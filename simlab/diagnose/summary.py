@@ -18,7 +18,7 @@ COMMON_SIZES = 4  # sizes of groups that are named
 
 
 def contents_json(reading: Reading) -> dict[str, Any]:
-    """Return what a log holds, for JSON.
+    """Return the contents of a log, for JSON.
 
     Shares are of groups; ``mean_reward`` is of rows, before the threshold. ``distinct_answers`` counts the correct
     answers of each prompt once, and is null without answers.
@@ -47,7 +47,7 @@ def contents_json(reading: Reading) -> dict[str, Any]:
 
 
 def contents_lines(reading: Reading) -> list[str]:
-    """Return what a log holds, a line each."""
+    """Return the contents of a log, a line each."""
     entries = contents_json(reading)
     steps, refused, answers = entries["steps"], entries["refused"], entries["distinct_answers"]
     solutions = "not told: " if answers is None else f"{answers:,} distinct correct answers ("

@@ -343,9 +343,9 @@ def _agreeing(counts: SolutionCounts) -> SolutionCounts:
 class Rarest:
     """Quantities of a solution that was drawn once, from the sums of ``_rarest_columns``, of prompts with N rollouts.
 
-    The other rollouts of its prompt are as those of a group that misses it, and tell how likely such a group teaches.
-    How likely a group misses it follows from its mean mass m alone within bounds, for masses differ: (1 - m)^G is the
-    least (Jensen), 1 - m the most, and the value is (1 + G / N)^(-m N), the power law of the same slope.
+    The other rollouts of its prompt are like a group that misses it, so they show how likely such a group teaches. The
+    mean mass m alone bounds how likely a group misses it, for masses differ: (1 - m)^G is the least (Jensen), 1 - m the
+    most, and the value is (1 + G / N)^(-m N), the power law of the same slope.
     """
 
     def __init__(self, trials: int) -> None:

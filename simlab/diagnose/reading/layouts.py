@@ -66,7 +66,7 @@ SIMLAB_EVALUATIONS = Format(
     "simlab",
     {"prompt": "prompt", "reward": "reward", "step": "step"},
     frozenset({"step", "prompt", "reward", "rollout"}),
-    note="the run kept no rollouts (record.rollouts): read are its evaluations, not what it learned from",
+    note="the run recorded no rollouts (record.rollouts): these are its evaluations, not what it learned from",
 )
 TABLE = Format("table", {role: role for role in ROLES}, frozenset())
 FORMATS = (TRL, VERL, SIMLAB, SIMLAB_EVALUATIONS, TABLE)

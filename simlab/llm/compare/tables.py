@@ -111,7 +111,7 @@ def _interval(low: float, high: float, digits: int, sign: str = "") -> str:
 
 
 def _describe_errors(arms: Iterable[ShownArm]) -> str:
-    """Say what the brackets behind the numbers of these arms are."""
+    """Explain the brackets behind the numbers of these arms."""
     several = {len(arm.evaluations) > 1 for arm in arms}
     return "; ".join([OVER_SEEDS] * (True in several) + [OVER_PROBLEMS] * (False in several))
 
