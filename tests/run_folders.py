@@ -1,6 +1,7 @@
 """Folders such as ``simlab train`` writes, of lines that a test writes down."""
 
-import json
+from simlab.llm.training.lines import as_lines, name_of
+from simlab.seals import sealed_json
 
 
 def evaluation(step, correct, distinct=None, samples=8):
@@ -34,7 +35,7 @@ def write_run(folder, arms, starts=None, **settings):
         "commit": "c",
         "versions": {},
     }
-    (folder / "run.json").write_text(json.dumps(entries | {"platform": "cpu"}))
+    (folder / "run.json").write_bytes(sealed_json(entries | {"platform": "cpu"}, "run.json"))
     for seed, line in (starts or {}).items():
         write_lines(folder / "start" / f"seed-{seed}", [{"step": 1, "loss": 2.5}], [line])
     for name, own in arms.items():
@@ -44,7 +45,7 @@ def write_run(folder, arms, starts=None, **settings):
 
 
 def write_lines(folder, trained, evaluated):
-    """The two files of a seed."""
+    """The two files of a seed, each line with its checksum."""
     folder.mkdir(parents=True)
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in trained))
-    (folder / "evaluation.jsonl").write_text("".join(json.dumps(line) + "\n" for line in evaluated))
+    for name, lines in (("metrics.jsonl", trained), ("evaluation.jsonl", evaluated)):
+        (folder / name).write_bytes(as_lines(lines, name_of(folder / name))[0])

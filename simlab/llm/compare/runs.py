@@ -1,28 +1,26 @@
 """Read the folder of a training run: ``run.json``, and lines of JSON with metrics and evaluations.
 
 A run may still be going, or have been killed: arms and seeds that have not begun are left out, and so is a last line
-that is cut off. A run that resumes from a checkpoint may write a step twice; the later line counts.
+that is cut off. A run that resumes from a checkpoint may write a step twice; the later line counts. Checksums show that
+every line is as ``simlab train`` wrote it, so that its content is not checked again.
 """
 
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
-from simlab.llm.instruments.batch_metrics import ENTROPIES, PROBABILITIES
+from simlab.llm.instruments.batch_metrics import PROBABILITIES
 from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN, arm_folder
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.origin import changes
 from simlab.reading import read_json
-from simlab.seals import CHECKSUM, Damaged, verified
-
-NUMBERS = {int, float, type(None)}  # types of a number in JSON; null where there is none
+from simlab.seals import Damaged, verified
 
 
 @dataclass(frozen=True)
@@ -92,23 +90,13 @@ def read_run(folder: str | os.PathLike) -> Run:
     path = folder / RUN
     if not path.is_file():
         raise InputError(f"{folder} is not a training run: it has no {RUN}; allowed: a folder that simlab train wrote")
-    entries = read_json(path)
-    sealed = CHECKSUM in entries  # as all lines are then; earlier versions wrote no checksums
-    if sealed:
-        try:
-            entries = verified(entries, RUN)
-        except Damaged as reason:
-            _raise_damaged(str(path), str(reason))
-    settings, arms, seeds = (entries.get(name) for name in ("settings", "arms", "seeds"))
-    if not isinstance(settings, dict):
-        raise InputError(f"{path} is damaged: it has no settings")
-    if not isinstance(arms, list) or not arms or not all(isinstance(arm, str) for arm in arms):
-        raise InputError(f"{path} is damaged: arms is no list of names")
-    if not isinstance(seeds, list) or not seeds or not all(_is_whole(seed) for seed in seeds):
-        raise InputError(f"{path} is damaged: seeds is no list of whole numbers")
-    trainings = {arm: _read_trainings(arm_folder(folder, arm), seeds, sealed) for arm in arms}
-    starts = _read_trainings(folder / "start", seeds, sealed)
-    return Run(folder, settings, trainings, starts, tuple(changes(entries)) if sealed else ())
+    try:
+        entries = verified(read_json(path), RUN)
+    except Damaged as reason:
+        raise InputError(f"{path} is damaged: {reason}") from None
+    trainings = {arm: _read_trainings(arm_folder(folder, arm), entries["seeds"]) for arm in entries["arms"]}
+    starts = _read_trainings(folder / "start", entries["seeds"])
+    return Run(folder, entries["settings"], trainings, starts, tuple(changes(entries)))
 
 
 def set_names(run: Run) -> list[str]:
@@ -133,130 +121,57 @@ def select_set(run: Run, name: str) -> Run:
     def select(training: Training) -> Training:
         for evaluation in training.evaluations:
             if name not in evaluation.sets:
-                _raise_damaged(f"the evaluation of {run.folder} at step {evaluation.step}", f"it lacks the set {name}")
+                raise InputError(f"the evaluation of {run.folder} at step {evaluation.step} lacks the set {name}")
         return replace(training, evaluations=tuple(evaluation.sets[name] for evaluation in training.evaluations))
 
     arms = {arm: {seed: select(training) for seed, training in seeds.items()} for arm, seeds in run.arms.items()}
     return replace(run, arms=arms, starts={seed: select(training) for seed, training in run.starts.items()})
 
 
-def _read_trainings(folder: Path, seeds: list[int], sealed: bool) -> dict[int, Training]:
+def _read_trainings(folder: Path, seeds: list[int]) -> dict[int, Training]:
     """Read the seeds that have begun."""
     paths = {seed: folder / f"seed-{seed}" for seed in seeds}
-    return {seed: _read_training(path, sealed) for seed, path in paths.items() if path.is_dir()}
+    return {seed: _read_training(path) for seed, path in paths.items() if path.is_dir()}
 
 
-def _read_training(folder: Path, sealed: bool) -> Training:
-    evaluations = [_parse_evaluation(line, where) for line, where in _lines_by_step(folder / EVALUATIONS, sealed)]
-    metrics = [line for line, _ in _lines_by_step(folder / METRICS, sealed)]
-    return Training(_columns(metrics, folder / METRICS), tuple(evaluations))
+def _read_training(folder: Path) -> Training:
+    evaluations = tuple(_make_evaluation(line) for line in _lines_by_step(folder / EVALUATIONS))
+    metrics = _lines_by_step(folder / METRICS)
+    names = dict.fromkeys(["step", *(name for line in metrics for name in line)])
+    return Training({name: _column([line.get(name) for line in metrics], name) for name in names}, evaluations)
 
 
-def _lines_by_step(path: Path, sealed: bool) -> list[tuple[dict[str, Any], str]]:
-    """Return the last line of each step with its number in words, in the order of the steps."""
-    by_step = {}
-    for line, where in _sealed_lines(path) if sealed else _bare_lines(path):
-        if not _is_whole(line.get("step")) or line["step"] < 0:
-            _raise_damaged(where, f"step is {line.get('step')!r}; allowed: whole numbers from 0 up")
-        by_step[line["step"]] = line, where
-    return [by_step[step] for step in sorted(by_step)]
-
-
-def _sealed_lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the verified lines of a file and where they stand; a missing file has none."""
+def _lines_by_step(path: Path) -> list[dict[str, Any]]:
+    """Return the last line of each step, in the order of the steps; a missing file has none."""
     try:
         content = read_lines(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     if content.damage:
         raise InputError(content.damage)
-    for number, line in enumerate(content.lines, 1):
-        yield line, f"{path} line {number}"
+    by_step = {line["step"]: line for line in content.lines}
+    return [by_step[step] for step in sorted(by_step)]
 
 
-def _bare_lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the objects of a file without checksums and where they stand; a missing file has none."""
-    try:
-        lines = path.read_bytes().splitlines() if path.exists() else []
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    for number, line in enumerate(lines, 1):
-        try:
-            entries = json.loads(line)
-        except ValueError:
-            if number == len(lines):
-                return
-            _raise_damaged(f"{path} line {number}", "it is no JSON")
-        if not isinstance(entries, dict):
-            _raise_damaged(f"{path} line {number}", "it is no JSON object")
-        if CHECKSUM in entries:
-            _raise_damaged(f"the {RUN} of {path}", "it has no checksum, but the lines have")
-        yield entries, f"{path} line {number}"
-
-
-def _columns(lines: list[dict[str, Any]], path: Path) -> dict[str, np.ndarray]:
-    names = dict.fromkeys(["step", *(name for line in lines for name in line)])
-    return {name: _column([line.get(name) for line in lines], name, path) for name in names}
-
-
-def _column(values: list[Any], name: str, path: Path) -> np.ndarray:
+def _column(values: list[Any], name: str) -> np.ndarray:
     """Return (S,) of numbers, (S, N) of lists; NaN for null, and where a list is shorter than another."""
-    if name == "step":
-        return np.array(values, dtype=int)
-    lists = [value for value in values if isinstance(value, list)]
-    types = (set(map(type, values)) - {list}).union(*(map(type, items) for items in lists))
-    if not types <= NUMBERS:
-        _raise_damaged(str(path), f"{name} has other things than numbers and lists of numbers")
-    if not lists:
-        return np.array(values, dtype=float)
-    width = max(1, *map(len, lists))  # a number among lists is a list of one
-    rows = [value if isinstance(value, list) else [value] for value in values]
+    if not any(isinstance(value, list) for value in values):
+        return np.array(values, dtype=int if name == "step" else float)
+    rows = [value if isinstance(value, list) else [value] for value in values]  # a number among lists is a list of one
+    width = max(1, *map(len, rows))
     return np.array([row + [None] * (width - len(row)) for row in rows], dtype=float)
 
 
-def _parse_evaluation(line: dict[str, Any], where: str) -> Evaluation:
-    samples, correct, distinct = (line.get(name) for name in ("samples", "correct", "distinct"))
-    if samples is None or not _is_whole(samples) or samples < 1:
-        _raise_damaged(where, f"samples is {samples!r}; allowed: whole numbers from 1 up")
-    if not isinstance(correct, list) or not correct or not all(_is_whole(c) and 0 <= c <= samples for c in correct):
-        _raise_damaged(where, f"correct is no list of whole numbers from 0 to {samples}")
-    if not isinstance(distinct, list) or not set(map(type, distinct)) <= NUMBERS:
-        _raise_damaged(where, "distinct is no list of numbers")
-    if len(distinct) != len(correct):
-        _raise_damaged(where, f"distinct has {len(distinct)} problems, correct {len(correct)}")
-    entropies, candidates = line.get("entropy_histogram", []), line.get("candidate_histogram", [])
-    if not _are_counts(entropies, (0, ENTROPIES)):
-        _raise_damaged(where, f"entropy_histogram is no list of {ENTROPIES} counts")
-    if not isinstance(candidates, list) or not all(_are_counts(counts, (PROBABILITIES,)) for counts in candidates):
-        _raise_damaged(where, f"candidate_histogram is no list of lists of {PROBABILITIES} counts")
+def _make_evaluation(line: dict[str, Any]) -> Evaluation:
     evaluation = Evaluation(
         line["step"],
-        samples,
-        np.array(correct),
-        np.array(distinct, dtype=float),
-        np.array(entropies, dtype=int),
-        np.array(candidates, dtype=int).reshape(-1, PROBABILITIES),
+        line["samples"],
+        np.array(line["correct"]),
+        np.array(line["distinct"], dtype=float),
+        np.array(line.get("entropy_histogram", []), dtype=int),
+        np.array(line.get("candidate_histogram", []), dtype=int).reshape(-1, PROBABILITIES),
     )
-    first, others = line.get("set"), line.get("sets", {})
-    if first is None and not others:
+    if "set" not in line:
         return evaluation
-    if (
-        not isinstance(first, str)
-        or not isinstance(others, dict)
-        or not all(isinstance(other, dict) for other in others.values())
-    ):
-        _raise_damaged(where, "sets is no mapping from names to evaluations, or set no name")
-    sets = {name: _parse_evaluation({**other, "step": line["step"]}, where) for name, other in others.items()}
-    return replace(evaluation, sets={first: evaluation, **sets})
-
-
-def _are_counts(value: Any, sizes: tuple[int, ...]) -> bool:
-    return isinstance(value, list) and len(value) in sizes and all(_is_whole(count) and count >= 0 for count in value)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _raise_damaged(where: str, reason: str) -> NoReturn:
-    raise InputError(f"{where} is damaged: {reason}")
+    others = {name: _make_evaluation({**other, "step": line["step"]}) for name, other in line.get("sets", {}).items()}
+    return replace(evaluation, sets={line["set"]: evaluation, **others})
