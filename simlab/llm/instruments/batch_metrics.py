@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import check_choice
 from simlab.estimators.tokens import SCOPES, covariance_terms, of_tokens
 from simlab.rollouts import Rollouts, sequence_mean
 from simlab.theory.covariance import covariance_thresholds
@@ -35,11 +35,7 @@ def group_metrics(
         advantages: (P, G), or (P, G, T) for methods of tokens, of which a rollout counts with their mean.
         mask: (P, G, T) true where there is a token; None where all are. Advantages of rollouts do without it.
         solutions: P lists of G canonical solutions, None for a wrong answer; without them they are not counted.
-
-    Raises:
-        InputError: for arrays or solutions that do not fit together.
     """
-    _check_groups(rewards, advantages, mask, solutions)
     correct = rewards > 0
     counts = correct.sum(axis=1)
     active = (counts > 0) & (counts < rewards.shape[1])
@@ -113,22 +109,6 @@ def bins(group_size: int) -> Int[np.ndarray, " counts"]:
     return np.where(counts == group_size, MOST_BINS - 1, shared)
 
 
-def _check_groups(
-    rewards: Num[np.ndarray, "P G"],
-    advantages: Num[np.ndarray, "..."],
-    mask: Bool[np.ndarray, "..."] | None,
-    solutions: Solutions | None,
-) -> None:
-    if 0 in rewards.shape:
-        raise InputError(f"rewards have shape {rewards.shape}; allowed: one group or more, of one rollout or more")
-    if advantages.ndim not in (2, 3) or advantages.shape[:2] != rewards.shape:
-        raise InputError(f"advantages have shape {advantages.shape}; allowed: {rewards.shape}, and tokens behind it")
-    if advantages.ndim == 3 and mask is not None and mask.shape != advantages.shape:
-        raise InputError(f"mask has shape {mask.shape}; allowed: {advantages.shape}, as the advantages have")
-    if solutions is not None and [len(group) for group in solutions] != [rewards.shape[1]] * len(rewards):
-        raise InputError(f"solutions are not those of {rewards.shape[0]} groups of {rewards.shape[1]} rollouts")
-
-
 # Tokens, under the policy that sampled them
 
 
@@ -162,12 +142,9 @@ def token_metrics(
         scope: group or batch.
 
     Raises:
-        InputError: for arrays that do not fit together, no token at all, or an unknown scope.
+        InputError: for an unknown scope.
     """
     check_choice("scope", scope, SCOPES)
-    check_advantages(advantages, logp.shape)
-    if not mask.any():
-        raise InputError("mask holds no token; allowed: one or more")
     exact = np.where(mask, logp, 0).astype(float)
     terms = covariance_terms(advantages.astype(float), exact, mask.astype(float), scope)[mask]
     positive, negative = covariance_thresholds(terms)
@@ -183,12 +160,6 @@ def token_metrics(
         by_rank = np.moveaxis(topn_logp.astype(float), -1, 0)
         metrics["rank_logp"] = [mean_over_rollouts(ranked, mask) for ranked in by_rank]
     return metrics
-
-
-def check_advantages(advantages: Num[np.ndarray, "..."], shape: tuple[int, ...]) -> None:
-    """Raise ``InputError`` unless there is an advantage for each rollout, or each token, of (P, G, T)."""
-    if advantages.shape not in (shape, shape[:2]):
-        raise InputError(f"advantages have shape {advantages.shape}; allowed: {shape[:2]} or {shape}")
 
 
 def mean_over_rollouts(values: Float[np.ndarray, "P G T"], mask: Bool[np.ndarray, "P G T"]) -> float:

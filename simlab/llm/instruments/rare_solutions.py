@@ -49,14 +49,12 @@ def rarest_trajectories(trajectories: Trajectories, nll: Float[np.ndarray, " n"]
         share: in (0, 1].
 
     Raises:
-        InputError: for no trajectory, another number of NLLs or one that is not finite, or a share outside its range.
+        InputError: for no trajectory, or a share outside its range.
     """
     check_range("share", share, 0, 1, open_low=True)
     count = len(trajectories.completions)
     if not count:
         raise InputError("there is no correct trajectory to choose rare ones from; allowed: one or more")
-    if len(nll) != count or not np.isfinite(nll).all():
-        raise InputError(f"nll is not {count} finite numbers, one for each trajectory")
     order = np.argsort(-nll, kind="stable")[: max(1, math.floor(share * count + SLACK))]
     return Trajectories(
         [trajectories.prompts[index] for index in order], [trajectories.completions[index] for index in order]
@@ -76,12 +74,7 @@ def length_normalised_nll(
         trajectories: n of them.
         at_once: trajectories that are evaluated together.
 
-    Raises:
-        InputError: for a prompt or completion that is empty, holds a token outside the vocabulary, or is too long for
-            the model, or another number of completions than of prompts.
     """
-    check_whole("at_once", at_once, 1)
-    _check_trajectories(trajectories, config)
     count = len(trajectories.prompts)
     rows = min(at_once, rounded_up(max(count, 1)))
     (prompts, lengths), (tokens, sizes) = (
@@ -102,23 +95,6 @@ def _nll(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Arr
     logp = target_logp(parameters, config, batch, jnp.asarray(batch.tokens)[..., None])[..., 0]
     present = jnp.asarray(batch.mask)
     return -jnp.sum(jnp.where(present, logp, 0), axis=(1, 2)) / jnp.sum(present, axis=(1, 2))
-
-
-def _check_trajectories(trajectories: Trajectories, config: ModelConfig) -> None:
-    prompts, completions = trajectories
-    if len(prompts) != len(completions):
-        raise InputError(f"there are {len(completions)} completions; allowed: {len(prompts)}, one for each prompt")
-    for index, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
-        if not prompt or not completion:
-            raise InputError(f"trajectory {index} has an empty part; allowed: one token or more in each")
-        outside = [token for token in (*prompt, *completion) if not 0 <= token < config.vocab_size]
-        if outside:
-            raise InputError(f"trajectory {index} has token {outside[0]}; allowed: 0 to {config.vocab_size - 1}")
-        if len(prompt) + len(completion) > config.max_positions:
-            raise InputError(
-                f"trajectory {index} has {len(prompt) + len(completion)} tokens; "
-                f"allowed: {config.max_positions}, the model's context"
-            )
 
 
 # Tracked solutions: how often a group updates the policy without a rare solution in it. Solutions are in canonical
@@ -151,14 +127,9 @@ def choose_tracked(solutions: Solutions) -> Tracked:
     what they are; so compare later masses with those in new samples of the starting policy, not with ``solution_mass``.
     Of equally rare ones the first found is taken. A problem without such a solution is left out, and so is one whose
     correct samples are all one solution: a group with a correct rollout cannot miss it.
-
-    Raises:
-        InputError: for a problem without samples.
     """
     tracked = Tracked([], [], [], [])
     for problem, samples in enumerate(solutions):
-        if not len(samples):
-            raise InputError(f"problem {problem} has no sample; allowed: one or more")
         counts = Counter(solution for solution in samples if solution is not None)
         often = {solution: count for solution, count in counts.items() if count >= TWICE}
         if len(counts) < 2 or not often:
@@ -207,13 +178,11 @@ def tracked_tail_miss(tracked: Tracked, solutions: Solutions, group_size: int) -
         group_size: G, up to n.
 
     Raises:
-        InputError: for a tracked problem that has no samples, or fewer than G.
+        InputError: for a tracked problem of fewer samples than G.
     """
     check_whole("group_size", group_size, 1)
     rows = []
     for problem, solution in zip(tracked.problems, tracked.solutions, strict=True):
-        if problem >= len(solutions):
-            raise InputError(f"solutions are of {len(solutions)} problems; problem {problem} is tracked too")
         samples = solutions[problem]
         if len(samples) < group_size:
             raise InputError(

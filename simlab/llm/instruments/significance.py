@@ -41,7 +41,6 @@ def subsampling_test(
     seed: int,
     *,
     subsample: int | None = None,
-    rescale: bool = True,
     iterations: int = ITERATIONS,
 ) -> PassAtKDifference:
     """Run the paired m-out-of-n subsampling test ``[f-grpo:app-q-mean]``.
@@ -56,12 +55,10 @@ def subsampling_test(
     "significantly" as soon as n is large. It compares two checkpoints, not two methods.
 
     The paper does not mention that without a rescaling the width depends on m, which the experimenter chooses
-    ``[f-grpo:app-q-spread]``. The differences vary as 1/m - 1/n, the estimate from n samples as 1/n. So here the
-    deviations from the estimate are multiplied by sqrt(m / (n - m)), and the interval is that of the estimate from all
-    n samples. For pass@1 its variance is then right in expectation, whatever m is; for k above 1 it is too large, never
-    too small, and the test too careful, the more so the nearer k is to m. At m = n / 2, the default, the factor is 1
-    and this is the paper's test. Without it a smaller m hides differences, and a larger one finds them where there are
-    none.
+    ``[f-grpo:app-q-spread]``: the differences vary as 1/m - 1/n, the estimate from n samples as 1/n. So here the
+    deviations from the estimate are multiplied by sqrt(m / (n - m)). For pass@1 the variance is then right in
+    expectation, whatever m is; for k above 1 it is too large, never too small, the more so the nearer k is to m. At
+    m = n / 2, the default, the factor is 1 and this is the paper's test.
 
     Args:
         first_correct: the correct samples of the first model, for each problem.
@@ -70,7 +67,6 @@ def subsampling_test(
         k: from 1 to m.
         seed: the seed of the subsamples.
         subsample: m, from 1 to n - 1; n / 2 by default, or k if that is more.
-        rescale: multiply deviations by sqrt(m / (n - m)); the paper does not.
         iterations: from 1000 up.
 
     Raises:
@@ -84,8 +80,7 @@ def subsampling_test(
     for correct, sign in ((second_correct, 1.0), (first_correct, -1.0)):
         difference += sign * float(np.mean(unbiased_pass_at_k(correct, samples, k)))
         draws += sign * _subsample_means(correct, samples, by_count, random, iterations)
-    factor = math.sqrt(m / (samples - m)) if rescale else 1.0
-    return _judge(difference, difference + factor * (draws - difference))
+    return _judge(difference, difference + math.sqrt(m / (samples - m)) * (draws - difference))
 
 
 def _check_test(
