@@ -237,6 +237,14 @@ def test_bounds_beyond_the_data_hold_exact_moments(trials):
     assert width[0] < width[1]
 
 
+def test_the_least_beyond_the_data_is_that_of_moments_of_one_point():
+    """A measure at .3 alone has the moments .3^(G - 2), which log-convexity allows and nothing less."""
+    sums = Sums((("missed", 2), ("missed", 3)), np.array([[2.0, 6 * 0.3]]))
+    found = subsets.extrapolate(sums, "missed", 8)
+    assert found.low[0] == pytest.approx(8 * 7 * 0.3**6)
+    assert found.high[0] == pytest.approx(8 * 7 * 0.3)
+
+
 def test_a_solution_drawn_once_is_missed_within_its_bounds():
     """A hundred solutions of .008 each: a group of 16 misses one in 88 %, and others are right in 80 %."""
     own = Bank(np.full(500, 0.8), [np.full(100, 0.01)] * 500)

@@ -208,8 +208,8 @@ class RowReader:
         self.rewards = [single] if single is not None else list(form.rewards(row)) if form.rewards else []
         required = {name: role for role, name in self.columns.items() if role not in MAY_BE_ABSENT}
         self._required = required | dict.fromkeys(self.rewards, "reward")
-        usual = form.columns.items()
-        self._unexpected = {name: role for role, name in usual if role not in self.columns and role != "reward"}
+        others = form.columns.keys() - self.columns.keys() - {"reward"}
+        self._unexpected = {form.columns[role]: role for role in others}
         self._check_columns(row)
         if not self.rewards:
             raise Unreadable(f"there is no reward column; its columns: {_list_columns(row)}")
