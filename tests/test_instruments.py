@@ -141,6 +141,17 @@ def test_equal_models_do_not_differ_and_opposite_ones_do():
     assert same == (0.0, 0.0, 0.0, 1.0, False)
 
 
+def test_a_difference_is_significant_where_p_is_below_5_percent():
+    random = np.random.default_rng(5)
+    outcomes = set()
+    for seed in range(60):
+        first, second = random.binomial(16, 0.5, size=(2, 8))
+        found = subsampling_test(first, second, 16, 1, seed, iterations=1000)
+        assert found.significant == (found.p < 0.05) == (not found.low <= 0 <= found.high)
+        outcomes.add(found.significant)
+    assert outcomes == {True, False}
+
+
 # Groups
 
 
