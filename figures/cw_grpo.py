@@ -24,7 +24,7 @@ from figures.shared.advantage_sums import measured
 from figures.shared.condensed import at_equal_mass, each_cell, keep, mean_and_error, provenance, results
 from simlab.plotting import STYLE
 from simlab.problems import tree
-from simlab.sweeps.presets.cw_grpo import BRANCHING, DEPTH, LOGITS, REWARDED
+from simlab.sweeps.presets.papers import BRANCHING, DEPTH, LOGITS, REWARDED
 
 DATA = Path(__file__).parent / "data" / "cw_grpo.json"
 MESSAGE = "At equal accuracy CW-GRPO keeps a little more entropy and a third more modes, at a third of GRPO's pace"

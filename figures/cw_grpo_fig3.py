@@ -25,7 +25,7 @@ from figures.shared.token_covariances import SHARES, spreads, tokens_of_model, t
 from simlab.identity import commit, versions
 from simlab.plotting import STYLE
 from simlab.problems import tree
-from simlab.sweeps.presets.cw_grpo import BRANCHING, DEPTH, LOGITS, REWARDED
+from simlab.sweeps.presets.papers import BRANCHING, DEPTH, LOGITS, REWARDED
 from simlab.theory.covariance import TOP_PERCENT
 
 DATA = Path(__file__).parent / "data" / "cw_grpo_fig3.json"

@@ -28,7 +28,7 @@ from figures.shared.condensed import at_equal_mass, keep, provenance, results, r
 from figures.shared.end_labels import end_labels
 from figures.shared.method_colours import METHOD_COLOURS
 from simlab.plotting import STYLE
-from simlab.sweeps.presets.interference_papers import BANKS, GROUPS, RATE
+from simlab.sweeps.presets.interference import BANKS, GROUPS, RATE
 
 DATA = Path(__file__).parent / "data" / "interference_papers.json"
 MESSAGE = "At one rate 14 of 29 claims about pass@k hold; at equal pass@1, three of twelve"

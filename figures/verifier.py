@@ -28,7 +28,7 @@ from figures.shared.method_colours import METHOD_COLOURS
 from simlab.errors import InputError
 from simlab.plotting import STYLE
 from simlab.problems import prompt_bank
-from simlab.sweeps.presets.verifier import BANK
+from simlab.sweeps.presets.base import BANK
 from simlab.theory import judged_masses
 
 DATA = Path(__file__).parent / "data" / "verifier.json"

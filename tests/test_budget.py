@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 from sweep_cases import asked, parts_of, refusal
 
-from simlab import cli
-from simlab.plotting import final_states
 from simlab.simulator.runner import run as simulate
 from simlab.sweeps import Budget, Plan, Sweep, run
 from simlab.sweeps.table import final_table
@@ -79,10 +77,10 @@ def test_a_greedy_answer_is_one_rollout_more_of_each_prompt():
 # Records
 
 
-@pytest.mark.slow
 def test_what_is_spent_is_the_cost_less_a_part_of_a_step(spent):
     _, result = spent
     assert result.cost.values.tolist() == [0, 60, 120, 180, 240, 300]
+    assert "mean over 3 seeds at cost 300;" in final_table(result)
     for size in (2, 4, 16):
         for prompts in (2, 8):
             cell, step = result.sel(group_size=size, prompts_per_step=prompts, arm="grpo"), size * prompts + 4
@@ -92,26 +90,17 @@ def test_what_is_spent_is_the_cost_less_a_part_of_a_step(spent):
             assert (cell.cost.values < cell.spent.values + step).all()
 
 
-@pytest.mark.slow
 def test_a_record_at_a_cost_is_that_of_a_run_of_the_steps_that_it_pays_for(spent):
     plan, result = spent
-    for index, cell in plan.cells.items():
-        for record, steps in enumerate(result.steps_taken.values[index]):
-            if steps == 0:
-                continue
-            alone = simulate(cell.problem, [cell.settings] * 3, range(3), np.array([steps]))
-            for name in ("q_pos", "entropy", "d_q_pos"):  # of policies and of the last update
-                np.testing.assert_array_equal(result[name].values[index][:, record], alone[name][:, -1])
-
-
-@pytest.mark.slow
-def test_before_the_first_step_is_paid_for_the_record_is_that_of_the_start(spent):
-    _, result = spent
-    dearest = result.sel(group_size=16, prompts_per_step=8, arm="grpo")
-    assert dearest.steps_taken.values.tolist() == [0, 0, 0, 1, 1, 2]
-    np.testing.assert_array_equal(dearest.q_pos.values[:, 1], dearest.q_pos.values[:, 0])
-    assert np.isnan(dearest.d_q_pos.values[:, 1]).all()
-    np.testing.assert_array_equal(dearest.q_pos.values[:, 4], dearest.q_pos.values[:, 3])
+    index = (0, 2, 1)  # 16 rollouts of 8 prompts, the dearest step
+    cell, steps_taken = plan.cells[index], result.steps_taken.values[index]
+    assert steps_taken.tolist() == [0, 0, 0, 1, 1, 2]
+    np.testing.assert_array_equal(result.q_pos.values[index][:, 1], result.q_pos.values[index][:, 0])
+    assert np.isnan(result.d_q_pos.values[index][:, 1]).all()
+    for record in (3, 4, 5):
+        alone = simulate(cell.problem, [cell.settings] * 3, range(3), steps_taken[[record]])
+        for name in ("q_pos", "entropy", "d_q_pos"):  # of policies and of the last update
+            np.testing.assert_array_equal(result[name].values[index][:, record], alone[name][:, -1])
 
 
 def test_a_budget_that_pays_for_whole_steps_records_what_the_same_sweep_by_steps_does(tmp_path):
@@ -123,15 +112,6 @@ def test_a_budget_that_pays_for_whole_steps_records_what_the_same_sweep_by_steps
         np.testing.assert_array_equal(by_cost[name].values, values.values)
     # The units are the same ones.
     assert parts_of(tmp_path / "cost.nc") == parts_of(tmp_path / "step.nc")
-
-
-@pytest.mark.slow
-def test_table_and_figure_say_the_cost(spent):
-    _, result = spent
-    assert "mean over 3 seeds at cost 300;" in final_table(result)
-    assert "cost 300, 3 seeds" in [axes.get_title(loc="left") for axes in final_states({"": result}).axes]
-    alone = result.isel(group_size=[0], prompts_per_step=[0])
-    assert {axes.get_xlabel() for axes in final_states({"": alone}).axes} == {"cost"}
 
 
 # Identity
@@ -151,25 +131,10 @@ def test_a_unit_is_named_by_the_steps_that_its_budget_pays_for():
     assert names("--budget", "640", "--records", "4", "--update-cost", "32") != usual
 
 
-@pytest.mark.slow
-def test_what_is_finished_is_not_computed_again(tmp_path, capsys):
-    out = tmp_path / "again.nc"
-    first = run(asked(*SPENDING), out)
-    kept = parts_of(out)
-    (out.parent / f"{out.name}.parts" / next(iter(kept))).unlink()
-    again = run(asked(*SPENDING), out)
-    assert f"{len(kept) - 1} of {len(kept)} units are finished already" in capsys.readouterr().err
-    assert parts_of(out) == kept
-    assert first.identical(again)
-
-
 def test_a_sweep_is_rebuilt_from_its_configuration():
     sweep = asked(*SPENDING)
     assert Sweep.from_configuration(json.loads(json.dumps(sweep.configuration()))) == sweep
     assert sweep.configuration()["budget"] == {"total": 300, "rollout_cost": 1, "update_cost": 4, "records": 5}
-
-
-def test_a_sweep_without_a_budget_does_not_speak_of_one():
     assert "budget" not in Sweep().configuration()
 
 
@@ -188,32 +153,21 @@ def test_a_budget_takes_the_place_of_a_presets_steps_and_steps_that_of_a_budget(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--budget", "20"], "budget = 20, but a step of grpo at group size 4 costs 32; allowed: 32 or more"),
+        (["--budget", "20"], "budget = 20, but a step of grpo at group size 4 costs 32"),
         (["--budget", "0"], "budget = 0"),
-        (["--budget", "inf"], "budget = inf"),
         (["--budget", "nan"], "budget = nan"),
-        (["--budget", "many"], "'many' cannot be read; allowed: a number"),
-        (["--budget", "1e12"], "steps of grpo at group size 4; allowed: steps up to 2147483647"),
+        (["--budget", "1e12"], "budget = 1e+12"),
         (["--budget", "100", "--rollout-cost", "0"], "rollout_cost = 0"),
         (["--budget", "100", "--update-cost", "-1"], "update_cost = -1"),
         (["--budget", "100", "--records", "0"], "records = 0"),
-        (["--budget", "100", "--steps", "5"], "--steps beside a budget, which sets the steps; allowed: one of the two"),
-        (["--budget", "100", "--record-every", "5"], "--record-every beside a budget"),
-        (["--update-cost", "2"], "--update-cost without --budget; allowed: beside one, such as --budget 1e6"),
-        (["--records", "2"], "--records without --budget"),
+        (["--budget", "100", "--steps", "5"], "--steps"),
+        (["--budget", "100", "--record-every", "5"], "--record-every"),
+        (["--update-cost", "2"], "--update-cost"),
     ],
 )
-def test_a_budget_that_cannot_be_is_refused_in_one_line(arguments, message, tmp_path, capsys):
-    given_ = [*BANK, "--group-size", "4", *arguments, "--out", str(tmp_path / "x.nc")]
-    try:
-        code = cli.main(["sweep", *given_])
-    except SystemExit as ended:
-        code = ended.code
-    complaint = capsys.readouterr().err
-    assert code == 2
-    assert message in complaint
-    assert len(complaint.strip().splitlines()) == 1
+def test_a_budget_that_cannot_be_is_refused_in_one_line(arguments, message):
+    assert message in refusal(lambda: Plan(asked(*BANK, "--group-size", "4", *arguments)))
 
 
 def test_steps_beside_a_budget_are_refused_of_python_too():
-    assert "steps = 5 beside a budget" in refusal(Sweep, steps=5, budget=Budget(100))
+    assert "steps = 5" in refusal(Sweep, steps=5, budget=Budget(100))

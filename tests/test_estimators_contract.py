@@ -116,7 +116,7 @@ def test_uniform_groups_get_what_the_formula_says(name):
 # Bad parameters
 
 # A value that is outside, and the range that the message names: by the name of a parameter, and where names differ.
-USUAL = {
+USUAL_METRICS = {
     "base": ("ppo", "dr_grpo"),
     "ddof": (2, "0 (population), 1 (sample)"),
     "eps": (-1e-9, "[0, inf)"),
@@ -189,7 +189,7 @@ def refusal(call: Callable[..., Any], *arguments: Any, **parameters: Any) -> str
 @pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.parameters])
 def test_a_parameter_outside_its_range_is_refused(name):
     for parameter, default in REGISTRY[name].parameters.items():
-        value, allowed = OUTSIDE.get(name, {}).get(parameter) or USUAL[parameter]
+        value, allowed = OUTSIDE.get(name, {}).get(parameter) or USUAL_METRICS[parameter]
         message = refusal(simlab.estimator, name, **{parameter: value})
         assert {True} == {text in message for text in (parameter, str(value), allowed)}, message
         if isinstance(default, float):

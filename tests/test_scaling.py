@@ -5,11 +5,16 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from refusals import refusal
+from run_folders import evaluation, metrics, write_run
 
+from simlab.cli import main
+from simlab.llm.compare import fit_tables, read_run
 from simlab.scaling import Curves, Fit, Refusal, Sigmoid, against, estimates, fit, fit_curves, scaling_tables
+from simlab.sweeps.curves import curves as curves_of
+from simlab.sweeps.result import read
 
 COMPUTE = np.arange(1, 41) * 100.0
 FEW = COMPUTE[::3]
@@ -59,10 +64,9 @@ def one_seed(values, base=0.2, compute=COMPUTE):
 
 
 def reason_of(curves):
-    found = fit_curves(curves)
-    assert isinstance(found, Refusal)
-    assert "\n" not in found.reason
-    return found.reason
+    refused = fit_curves(curves)
+    assert isinstance(refused, Refusal)
+    return refused.reason
 
 
 @pytest.fixture(autouse=True)
@@ -74,54 +78,37 @@ def few_resamples(monkeypatch):
 # The curve and its fit
 
 
-def test_the_curve_is_scale_rls_formula():
-    for compute in (1.0, 500.0, 1e4):
-        assert RISING.at(np.array([compute]))[0] == pytest.approx(naive_value(compute, *RISING), rel=1e-14)
-    np.testing.assert_allclose(RISING.at(np.array([0.0, 500.0, 1e12])), [0.2, 0.4, 0.6], atol=1e-9)
-
-
-@pytest.mark.parametrize("curve", [RISING, FALLING, Sigmoid(0.1, 1.0, 0.8, 900.0), Sigmoid(0.4, 0.0, 3.0, 1500.0)])
-def test_an_exact_curve_is_found_again(curve):
-    found = fit(COMPUTE, curve.at(COMPUTE), curve.base)
-    np.testing.assert_allclose(found, curve, rtol=1e-6, atol=1e-6)
-
-
 @given(
     base=st.floats(0, 1),
     asymptote=st.floats(0, 1),
     exponent=st.floats(0.5, 5),
     midpoint=st.floats(200, 2000),
 )
-def test_any_exact_curve_that_bends_within_the_data_is_found_again(base, asymptote, exponent, midpoint):
-    if abs(asymptote - base) < 1e-3:
-        return  # flat: nobody can tell its exponent
+def test_an_exact_curve_that_bends_within_the_data_is_found_again(base, asymptote, exponent, midpoint):
+    assume(abs(asymptote - base) >= 1e-3)  # of a flat one nobody can tell the exponent
     curve = Sigmoid(base, asymptote, exponent, midpoint)
+    values = [naive_value(compute, *curve) for compute in COMPUTE]
+    np.testing.assert_allclose(curve.at(COMPUTE), values, rtol=1e-12)
     # The search stays inside its bounds: an asymptote of 0 or 1 is approached, and the other parameters with it.
     rtol = 1e-4 if asymptote in (0, 1) else 1e-5
-    np.testing.assert_allclose(fit(COMPUTE, curve.at(COMPUTE), base), curve, rtol=rtol, atol=1e-6)
+    np.testing.assert_allclose(fit(COMPUTE, np.array(values), base), curve, rtol=rtol, atol=1e-6)
 
 
-@pytest.mark.parametrize(("curve", "seed"), [(RISING, 0), (RISING, 1), (FALLING, 2)])
+@pytest.mark.parametrize(("curve", "seed"), [(RISING, 0), (FALLING, 2)])
 def test_a_noisy_curve_has_the_fit_of_a_search_by_hand(curve, seed):
     compute = COMPUTE[::4]
     values = curve.at(compute) + np.random.default_rng(seed).normal(scale=0.02, size=len(compute))
-    found, naive = fit(compute, values, curve.base), naive_fit(compute, values, curve.base)
-    assert naive_squares(compute, values, found) <= naive_squares(compute, values, naive) * (1 + 1e-9)
-    np.testing.assert_allclose(found, naive, rtol=2e-3)
+    fitted, naive = fit(compute, values, curve.base), naive_fit(compute, values, curve.base)
+    assert naive_squares(compute, values, fitted) <= naive_squares(compute, values, naive) * (1 + 1e-9)
+    np.testing.assert_allclose(fitted, naive, rtol=2e-3)
 
 
-def test_the_unit_of_compute_moves_the_midpoint_alone():
+def test_a_unit_of_compute_moves_the_midpoint_alone_and_a_mirror_the_asymptote():
     values = RISING.at(COMPUTE) + np.random.default_rng(0).normal(scale=0.02, size=len(COMPUTE))
-    found, other = fit(COMPUTE, values, 0.2), fit(COMPUTE / 1000, values, 0.2)
-    np.testing.assert_allclose(other, found._replace(midpoint=found.midpoint / 1000), rtol=1e-6)
-
-
-def test_a_falling_curve_is_a_rising_one_in_the_mirror():
-    values = RISING.at(COMPUTE) + np.random.default_rng(0).normal(scale=0.02, size=len(COMPUTE))
-    found, mirrored = fit(COMPUTE, values, 0.2), fit(COMPUTE, 1 - values, 0.8)
-    expected = found._replace(base=0.8, asymptote=1 - found.asymptote)
-    np.testing.assert_allclose(mirrored, expected, rtol=1e-6)
-    assert mirrored.asymptote < mirrored.base
+    fitted, other = fit(COMPUTE, values, 0.2), fit(COMPUTE / 1000, values, 0.2)
+    np.testing.assert_allclose(other, fitted._replace(midpoint=fitted.midpoint / 1000), rtol=1e-6)
+    mirrored = fitted._replace(base=0.8, asymptote=1 - fitted.asymptote)
+    np.testing.assert_allclose(fit(COMPUTE, 1 - values, 0.8), mirrored, rtol=1e-6)
 
 
 # Intervals
@@ -132,12 +119,12 @@ def fits_of_sets(count):
     return [fit_curves(seeds_of(RISING, 6, noise=0.01, spread=0.01, seed=seed, compute=FEW)) for seed in range(count)]
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.slow)])
 def test_intervals_cover_the_truth_as_often_as_they_say(count):
-    """95 % of them, with a standard error of 3.4 % (1.1 %)."""
-    found = fits_of_sets(count)
+    """95 % of them, with a standard error of 4.9 % (1.1 %)."""
+    fits = fits_of_sets(count)
     for name, truth in (("asymptote", 0.6), ("exponent", 1.7), ("midpoint", 500.0)):
-        intervals = [getattr(own, name) for own in found]
+        intervals = [getattr(own, name) for own in fits]
         covered = np.mean([own.low <= truth <= own.high for own in intervals])
         assert abs(covered - 0.95) < 3 * np.sqrt(0.05 * 0.95 / count), name
 
@@ -145,52 +132,38 @@ def test_intervals_cover_the_truth_as_often_as_they_say(count):
 @pytest.mark.slow
 def test_an_interval_is_as_wide_as_the_estimates_spread():
     """Half of it is t(5) = 2.571 standard errors; the spread of 400 estimates is known to 3.5 %."""
-    found = [own.asymptote for own in fits_of_sets(400)]
-    spread = np.std([own.mean for own in found])
-    errors = np.array([(own.high - own.low) / 2 / 2.571 for own in found])
+    asymptotes = [own.asymptote for own in fits_of_sets(400)]
+    spread = np.std([own.mean for own in asymptotes])
+    errors = np.array([(own.high - own.low) / 2 / 2.571 for own in asymptotes])
     assert np.sqrt((errors**2).mean()) == pytest.approx(spread, rel=3 * 0.035)
 
 
-def test_two_calls_give_the_same():
-    curves = seeds_of(RISING)
-    first, second = fit_curves(curves), fit_curves(curves)
-    assert first.curve == second.curve
-    np.testing.assert_array_equal(first.draws, second.draws)
-
-
 def test_one_seed_has_a_fit_and_no_interval():
-    found = fit_curves(one_seed(RISING.at(COMPUTE)))
-    np.testing.assert_allclose(found.curve, RISING, rtol=1e-6)
-    for number in (found.asymptote, found.exponent, found.midpoint):
+    fitted = fit_curves(one_seed(RISING.at(COMPUTE)))
+    np.testing.assert_allclose(fitted.curve, RISING, rtol=1e-6)
+    for number in (fitted.asymptote, fitted.exponent, fitted.midpoint):
         assert np.isfinite(number.mean)
         assert np.isnan([number.low, number.high]).all()
-    assert found.r_squared == pytest.approx(1)
+    assert fitted.r_squared == pytest.approx(1)
 
 
 def test_an_interval_of_the_asymptote_ends_where_a_share_ends():
     """Two seeds, at 0.95 and 0.97: t(1) = 12.7 standard errors of 0.01 reach beyond 1."""
     values = np.array([Sigmoid(0.2, asymptote, 2.0, 300.0).at(COMPUTE) for asymptote in (0.95, 0.97)])
-    found = fit_curves(Curves(np.arange(2), COMPUTE, values, np.full(2, 0.2))).asymptote
-    assert found.low < 0.9
-    assert found.high == 1
+    asymptote = fit_curves(Curves(np.arange(2), COMPUTE, values, np.full(2, 0.2))).asymptote
+    assert asymptote.low < 0.9
+    assert asymptote.high == 1
 
 
 # What is refused
 
 
-def test_a_flat_curve_is_refused():
-    assert reason_of(one_seed(np.full(40, 0.2))).startswith("flat: the mean change, +0.0000 [")
-    random = np.random.default_rng(0)
-    values = 0.2 + 0.01 * random.normal(size=(5, 40))
-    noisy = Curves(np.arange(5), COMPUTE, values, np.full(5, 0.2))
-    mean = values.mean() - 0.2
-    assert reason_of(noisy).startswith(f"flat: the mean change, {mean:+.4f} [")
-
-
-def test_a_falling_curve_is_fitted_downwards():
-    found = fit_curves(seeds_of(FALLING))
-    assert found.asymptote.low < 0.5 < found.asymptote.high
-    assert found.asymptote.high < found.curve.base == pytest.approx(0.9)
+def test_a_flat_curve_is_refused_and_a_falling_one_fitted():
+    assert reason_of(one_seed(np.full(40, 0.2))).startswith("flat: ")
+    noise = 0.2 + 0.01 * np.random.default_rng(0).normal(size=(5, 40))
+    assert reason_of(Curves(np.arange(5), COMPUTE, noise, np.full(5, 0.2))).startswith("flat: ")
+    falling = fit_curves(seeds_of(FALLING))
+    assert falling.asymptote.low < 0.5 < falling.asymptote.high < falling.curve.base == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(
@@ -200,61 +173,50 @@ def test_a_falling_curve_is_fitted_downwards():
 )
 def test_a_curve_that_does_not_bend_yet_is_refused(values):
     base = 0.9 if values[-1] < values[0] else 0.2
-    assert reason_of(one_seed(values, base)).startswith("not bending yet, so that A is open: C_mid is ")
+    assert reason_of(one_seed(values, base)).startswith("not bending yet")
 
 
-def test_an_asymptote_that_a_bound_alone_holds_is_refused():
-    """Ever less steep, but far from 1 at the end, where the best sigmoid goes; what ends near 1 may go there."""
-    slow = 0.2 + 0.5 * np.sqrt(COMPUTE / COMPUTE[-1])
-    assert fit(COMPUTE, slow, 0.2).asymptote == pytest.approx(1, abs=1e-9)
-    assert reason_of(one_seed(slow)).endswith("the curve ends at 0.700, and nothing but the bound holds A")
-    near = Sigmoid(0.2, 1.0, 1.5, 300.0)
-    assert fit_curves(one_seed(near.at(COMPUTE))).curve.asymptote == pytest.approx(1, abs=1e-6)
-
-
-def test_a_midpoint_that_may_lie_beyond_the_data_is_refused_too():
-    """The estimate is 3200 of 4000, and the noise leaves it open by more than that."""
+def test_a_midpoint_that_may_lie_beyond_the_data_or_an_asymptote_that_a_bound_holds_is_refused():
+    """The estimate is 3200 of 4000, and the noise leaves it open by more; a square root goes to 1, far from 0.7."""
     curve = Sigmoid(0.2, 0.6, 1.5, 3300.0)
     curves = seeds_of(curve, 4, noise=0.02, seed=2)
     assert fit(COMPUTE, curves.values.mean(axis=0), 0.2).midpoint < 4000
     assert reason_of(curves).startswith("not bending yet")
     assert isinstance(fit_curves(seeds_of(curve, 4, noise=0.0001)), Fit)
+    slow = 0.2 + 0.5 * np.sqrt(COMPUTE / COMPUTE[-1])
+    assert fit(COMPUTE, slow, 0.2).asymptote == pytest.approx(1, abs=1e-9)
+    assert "bound" in reason_of(one_seed(slow))
+    near = Sigmoid(0.2, 1.0, 1.5, 300.0)
+    assert fit_curves(one_seed(near.at(COMPUTE))).curve.asymptote == pytest.approx(1, abs=1e-6)
 
 
 def test_a_curve_that_turns_or_has_two_steps_is_refused():
     there = Sigmoid(0.2, 0.6, 4.0, 400.0).at(COMPUTE)
     back = 0.4 * np.clip((COMPUTE - 2000) / 2000, 0, 1)
-    away_and_back = 0.2 + 0.1 * np.sin(
-        2 * np.pi * COMPUTE / COMPUTE[-1]
-    )  # not flat, though its mean is that of the start
+    away_and_back = 0.2 + 0.1 * np.sin(2 * np.pi * COMPUTE / COMPUTE[-1])  # not flat, though its mean is the start's
     for values in (there - back, there + back, away_and_back):
         assert reason_of(one_seed(values)).startswith("no sigmoid: at compute ")
     assert isinstance(fit_curves(one_seed(there - back / 20)), Fit)
-
-
-def test_too_few_points_are_refused():
-    few = Curves(np.array([0]), COMPUTE[:4], RISING.at(COMPUTE[:4])[None], np.array([0.2]))
-    assert reason_of(few) == "too few points: 4 behind the base model; a fit takes 5 or more"
-    none = Curves(np.array([0]), np.array([]), np.zeros((1, 0)), np.array([0.2]))
-    assert reason_of(none).startswith("too few points: 0 ")
 
 
 @pytest.mark.parametrize("value", [np.nan, 1.5, -0.1, np.inf])
 def test_what_is_no_share_is_refused(value):
     values = RISING.at(COMPUTE)
     values[7] = value
-    assert reason_of(one_seed(values)) == f"the value at compute 800 is {value:.3g}; a fit takes numbers from 0 to 1"
-    assert reason_of(one_seed(RISING.at(COMPUTE), value)).startswith("the base model's value is ")
+    assert f"compute 800 is {value:.3g}" in reason_of(one_seed(values))
+    assert "base model" in reason_of(one_seed(RISING.at(COMPUTE), value))
 
 
 def test_curves_say_what_is_wrong_with_them():
     values, base = np.zeros((1, 2)), np.zeros(1)
     assert "increasing, above 0" in refusal(Curves, np.array([0]), np.array([0.0, 1.0]), values, base)
     assert "increasing, above 0" in refusal(Curves, np.array([0]), np.array([2.0, 1.0]), values, base)
-    assert "each once" in refusal(Curves, np.array([3, 3]), np.array([1.0, 2.0]), np.zeros((2, 2)), np.zeros(2))
+    assert "[3, 3]" in refusal(Curves, np.array([3, 3]), np.array([1.0, 2.0]), np.zeros((2, 2)), np.zeros(2))
     none = np.array([], dtype=int)
     assert "one or more" in refusal(Curves, none, np.array([1.0, 2.0]), np.zeros((0, 2)), np.zeros(0))
     assert "from = -1" in refusal(seeds_of(RISING).between, -1.0)
+    few = Curves(np.array([0]), COMPUTE[:4], RISING.at(COMPUTE[:4])[None], np.array([0.2]))
+    assert reason_of(few).startswith("too few points: 4 ")
 
 
 def test_early_points_can_be_left_out():
@@ -269,15 +231,10 @@ def test_early_points_can_be_left_out():
 # Arms against a baseline
 
 
-def compared(arm, baseline=RISING, noise=0.002, **options):
-    found = [fit_curves(seeds_of(curve, noise=noise)) for curve in (baseline, arm)]
-    return against(*found, **options)
-
-
 @pytest.mark.parametrize(
     ("arm", "verdict"),
     [
-        (RISING._replace(asymptote=0.7), "higher asymptote"),
+        (HIGHER, "higher asymptote"),
         (RISING._replace(asymptote=0.5), "lower asymptote"),
         (RISING._replace(midpoint=250.0), "same asymptote, faster"),
         (RISING._replace(midpoint=900.0), "same asymptote, slower"),
@@ -286,10 +243,10 @@ def compared(arm, baseline=RISING, noise=0.002, **options):
     ],
 )
 def test_a_verdict_tells_the_asymptote_from_the_pace(arm, verdict):
-    found = compared(arm)
-    assert found.verdict == verdict
-    assert found.asymptote.low <= arm.asymptote - 0.6 <= found.asymptote.high
-    assert found.midpoint.low <= arm.midpoint / 500 <= found.midpoint.high
+    difference = against(*(fit_curves(seeds_of(curve, noise=0.002)) for curve in (RISING, arm)))
+    assert difference.verdict == verdict
+    assert difference.asymptote.low <= arm.asymptote - 0.6 <= difference.asymptote.high
+    assert difference.midpoint.low <= arm.midpoint / 500 <= difference.midpoint.high
 
 
 def test_the_pace_is_open_where_its_interval_holds_1_and_more():
@@ -299,25 +256,24 @@ def test_the_pace_is_open_where_its_interval_holds_1_and_more():
 
 def test_what_two_arms_share_by_seed_does_not_count():
     """The same seeds have the same noise: the difference is surer than either asymptote."""
-    first, second = (
-        fit_curves(seeds_of(curve, spread=0.05, noise=0.001)) for curve in (RISING, RISING._replace(asymptote=0.65))
-    )
-    found = against(first, second)
-    width = found.asymptote.high - found.asymptote.low
+    arms = (RISING, RISING._replace(asymptote=0.65))
+    first, second = (fit_curves(seeds_of(curve, spread=0.05, noise=0.001)) for curve in arms)
+    difference = against(first, second)
+    width = difference.asymptote.high - difference.asymptote.low
     assert width < 0.1 * (first.asymptote.high - first.asymptote.low)
-    assert found.verdict == "higher asymptote"
+    assert difference.verdict == "higher asymptote"
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.slow)])
-def test_intervals_of_differences_cover_the_truth_as_often_as_they_say(count):
-    """Pairs of 6 seeds with common asymptotes: 95 % hold 0.1, with a standard error of 4.9 % (1.1 %)."""
+@pytest.mark.slow
+def test_intervals_of_differences_cover_the_truth_as_often_as_they_say():
+    """400 pairs of 6 seeds with common asymptotes: 95 % hold 0.1, with a standard error of 1.1 %."""
     covered = []
-    for seed in range(count):
+    for seed in range(400):
         pair = [seeds_of(curve, 6, noise=0.01, spread=0.03, seed=seed, compute=FEW) for curve in (RISING, HIGHER)]
         pair[1].values[...] += np.random.default_rng([seed, 1]).normal(scale=0.01, size=pair[1].values.shape)
-        found = against(*map(fit_curves, pair)).asymptote
-        covered.append(found.low <= 0.1 <= found.high)
-    assert abs(np.mean(covered) - 0.95) < 3 * np.sqrt(0.05 * 0.95 / count)
+        asymptote = against(*map(fit_curves, pair)).asymptote
+        covered.append(asymptote.low <= 0.1 <= asymptote.high)
+    assert abs(np.mean(covered) - 0.95) < 3 * np.sqrt(0.05 * 0.95 / 400)
 
 
 def test_a_difference_that_moves_with_the_compute_is_undecided():
@@ -325,25 +281,20 @@ def test_a_difference_that_moves_with_the_compute_is_undecided():
     slow = 0.2 + 0.27 * np.log1p(COMPUTE / 30) / np.log1p(COMPUTE[-1] / 30)
     noise = 0.0005 * np.random.default_rng(0).normal(size=(8, 40))
     arm = fit_curves(Curves(np.arange(8), COMPUTE, slow + noise, np.full(8, 0.2)))
-    baseline = fit_curves(seeds_of(RISING, noise=0.0005))
-    found = against(baseline, arm)
-    assert -0.02 < found.asymptote.low < found.asymptote.high < 0.02
-    assert found.drift > 0.03
-    assert found.verdict == "undecided"
+    difference = against(fit_curves(seeds_of(RISING, noise=0.0005)), arm)
+    assert -0.02 < difference.asymptote.low < difference.asymptote.high < 0.02
+    assert difference.drift > 0.03
+    assert difference.verdict == "undecided"
 
 
-def test_one_seed_decides_nothing():
+def test_one_seed_decides_nothing_and_other_seeds_are_not_paired():
     first, second = (fit_curves(one_seed(curve.at(COMPUTE))) for curve in (RISING, RISING._replace(asymptote=0.9)))
-    found = against(first, second)
-    assert found.asymptote.mean == pytest.approx(0.3)
-    assert np.isnan(found.asymptote.low)
-    assert found.verdict == "undecided"
-
-
-def test_fits_of_other_seeds_are_not_paired():
-    first, second = seeds_of(RISING), seeds_of(RISING, 6)
-    assert "allowed: the same" in refusal(against, fit_curves(first), fit_curves(second))
-    assert "margin = 2" in refusal(against, fit_curves(first), fit_curves(first), 2)
+    difference = against(first, second)
+    assert difference.asymptote.mean == pytest.approx(0.3)
+    assert np.isnan(difference.asymptote.low)
+    assert difference.verdict == "undecided"
+    assert "[0, 1]" in refusal(against, first, fit_curves(seeds_of(RISING, 2)))
+    assert "margin = 2" in refusal(against, first, first, 2)
 
 
 # The table
@@ -356,21 +307,23 @@ def test_the_table_has_a_row_for_each_fit_and_a_line_for_each_refusal():
         "line": one_seed(0.2 + COMPUTE / 10_000),
     }
     lines = scaling_tables("pass@1", "rollouts", arms, "grpo")
-    assert lines[0].startswith("pass@1 = R0 + (A - R0) / (1 + (C_mid / C)^B), C in rollouts; ")
     assert [line.split()[0] for line in lines[1:4]] == ["arm", "grpo", "slow"]
     assert lines[4].startswith("line: not bending yet")
-    assert lines[6] == "against grpo, paired by seed; asymptotes within 0.02 are the same (ScaleRL's margin: 0.02)"
+    assert lines[6].startswith("against grpo, paired by seed; asymptotes within 0.02 are the same")
     assert lines[8].startswith("slow ")
     assert lines[8].endswith("same asymptote, slower")
     assert lines[9].startswith("line: not bending yet")
     assert len(lines) == 10
+    assert scaling_tables("pass@1", "rollouts", arms, "grpo") == lines
+    assert scaling_tables("pass@1", "rollouts", arms, "line")[-1].startswith("line has no fit")
+    assert "'fgrpo'" in refusal(scaling_tables, "pass@1", "rollouts", arms, "fgrpo")
 
 
 def test_arms_are_compared_by_the_seeds_that_both_have():
     whole = seeds_of(RISING, 8, spread=0.05, noise=0.001)
-    better = seeds_of(RISING._replace(asymptote=0.7), 8, spread=0.05, noise=0.001)
-    part = better.of_seeds(np.array([6, 1, 3, 4]))
-    row = scaling_tables("pass@1", "rollouts", {"grpo": whole, "arm": part}, "grpo")[-1]
+    better = seeds_of(HIGHER, 8, spread=0.05, noise=0.001)
+    arms = {"grpo": whole, "arm": better.of_seeds(np.array([6, 1, 3, 4]))}
+    row = scaling_tables("pass@1", "rollouts", arms, "grpo")[-1]
     common = np.array([1, 3, 4, 6])
     expected = against(fit_curves(whole.of_seeds(common)), fit_curves(better.of_seeds(common)))
     assert f"{expected.asymptote.mean:+.3f} [{expected.asymptote.low:+.3f}, {expected.asymptote.high:+.3f}]" in row
@@ -379,12 +332,114 @@ def test_arms_are_compared_by_the_seeds_that_both_have():
     assert lines[-1] == "arm: no seed in common with the baseline"
 
 
-def test_a_baseline_without_a_fit_compares_nothing():
-    arms = {"flat": one_seed(np.full(40, 0.2)), "grpo": one_seed(RISING.at(COMPUTE))}
-    assert (
-        scaling_tables("pass@1", "rollouts", arms, "flat")[-1] == "flat has no fit, so that nothing is compared with it"
+# Results of sweeps: ``simlab fit``
+
+BANK = (
+    "--problem", "prompt_bank", "--estimator", "grpo,nsr", "--group-size", "2,4", "--seeds", "3", "--steps", "12",
+    "--record-every", "2", "--param", "prompts=4", "--param", "actions=8", "--param", "prompts_per_step=3",
+    "--pass-at-k", "1,8",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory):
+    """Two estimators at two group sizes on 3 of 4 prompts a step, recorded six times."""
+    out = tmp_path_factory.mktemp("bank") / "bank.nc"
+    assert main(["sweep", "--out", str(out), *BANK]) == 0
+    return out
+
+
+def test_a_cell_is_fitted_against_the_rollouts_of_its_steps(bank):
+    """Steps times 3 prompts times G; the record at step 0 is the base model."""
+    dataset = read(bank)
+    by_cell = curves_of(dataset, "pass@8")
+    assert list(by_cell) == [f"{name}, group_size = {size}" for name in ("grpo", "nsr") for size in (2, 4)]
+    for size in (2, 4):
+        cell = by_cell[f"nsr, group_size = {size}"]
+        np.testing.assert_array_equal(cell.compute, np.array([2, 4, 6, 8, 10, 12]) * 3 * size)
+        expected = dataset.pass_at_k.sel(k=8, estimator="nsr", group_size=size).values
+        np.testing.assert_allclose(np.concatenate([cell.base[:, None], cell.values], axis=1), expected)
+        np.testing.assert_array_equal(cell.seeds, [0, 1, 2])
+
+
+def test_fit_prints_the_tables_of_each_metric(bank, capsys):
+    assert main(["fit", str(bank), "--metric", "pass@1,pass@8", "--baseline", "grpo, group_size = 4"]) == 0
+    printed, dataset = capsys.readouterr().out.splitlines(), read(bank)
+    first, second = (
+        scaling_tables(metric, "rollouts", curves_of(dataset, metric), "grpo, group_size = 4")
+        for metric in ("pass@1", "pass@8")
     )
-    assert (
-        refusal(scaling_tables, "pass@1", "rollouts", arms, "fgrpo")
-        == "baseline = 'fgrpo' is unknown (did you mean 'grpo'?); allowed: flat, grpo"
-    )
+    assert printed == [*first, "", *second]
+    assert main(["fit", str(bank), "--from", "30"]) == 0
+    assert "grpo, group_size = 2: too few points: 4 " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--metric", "pass@3"), "metric = 'pass@3'"),
+        (("--metric", "pass_at_k"), "metric = 'pass_at_k'"),
+        (("--baseline", "rloo"), "baseline = 'rloo'"),
+        (("--from", "-1"), "from = -1.0"),
+    ],
+)
+def test_a_wrong_option_of_fit_is_refused_in_one_line(bank, capsys, arguments, reason):
+    assert main(["fit", str(bank), *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert reason in line
+
+
+# Training runs: ``simlab compare --fit``
+
+PROBLEMS, SAMPLES = 4, 64
+
+
+def rising(seed, half):
+    """Evaluations of 4 problems, 64 samples each, whose pass@1 has done half of its way after ``half`` steps."""
+    random = np.random.default_rng(seed)
+    lines = [evaluation(0, [8, 8, 8, 8], samples=SAMPLES)]
+    for step in range(10, 210, 10):
+        solved = 8 + 40 / (1 + (half / step) ** 2) + random.normal(scale=0.5, size=PROBLEMS)
+        lines.append(evaluation(step, solved.round().astype(int).tolist(), samples=SAMPLES))
+    return metrics([0.5]), lines
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Two arms that go to the same pass@1, one at half the pace, of 6 seeds; 8 prompts and 4 rollouts each a step."""
+    arms = {name: {seed: rising(seed, half) for seed in range(6)} for name, half in (("grpo", 40), ("f_grpo", 80))}
+    return write_run(tmp_path / "run", arms, rl={"prompts": 8, "group_size": 4})
+
+
+def test_an_arm_is_fitted_to_its_evaluations_from_the_start_on(run, tmp_path, capsys):
+    """The table is that of curves read from the files by hand."""
+    table = fit_tables([read_run(run)], pass_at_k=[1], baseline="f_grpo")
+    by_hand = {}
+    for name, half in (("grpo", 40), ("f_grpo", 80)):
+        rates = np.array(
+            [[sum(line["correct"]) / SAMPLES / PROBLEMS for line in rising(seed, half)[1]] for seed in range(6)]
+        )
+        rollouts = np.arange(10.0, 210.0, 10.0) * 8 * 4
+        by_hand[name] = Curves(np.arange(6), rollouts, rates[:, 1:], rates[:, 0])
+    assert table == scaling_tables("pass@1", "rollouts", by_hand, "f_grpo")
+    assert table[-1].endswith("same asymptote, faster")
+    command = ["compare", str(run), "--figure", str(tmp_path / "compare.png"), "--fit", "320", "--baseline", "grpo"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    tables = fit_tables([read_run(run)], 320.0, baseline="grpo")
+    assert "\n".join(tables) in printed
+    assert [line.split(" = ")[0] for line in tables if " = R0" in line] == ["pass@1", "pass@64"]
+
+
+def test_runs_that_do_not_say_enough_are_refused(run, tmp_path):
+    bare = write_run(tmp_path / "bare", {"grpo": {0: rising(0, 40)}})
+    assert "prompts and group_size" in refusal(fit_tables, [read_run(bare)])
+    lines = rising(0, 40)
+    late = write_run(tmp_path / "late", {"grpo": {0: (lines[0], lines[1][1:])}}, rl={"prompts": 8, "group_size": 4})
+    assert "grpo" in refusal(fit_tables, [read_run(late)])
+    assert "pass@65" in refusal(fit_tables, [read_run(run)], pass_at_k=[65])
+    assert "'nsr'" in refusal(fit_tables, [read_run(run)], baseline="nsr")
+    seeds = {seed: rising(seed, 40) for seed in range(6)}
+    seeds[5] = (seeds[5][0], seeds[5][1][:4])  # one has come less far: too few for a fit of all
+    short = write_run(tmp_path / "short", {"grpo": seeds}, rl={"prompts": 8, "group_size": 4})
+    assert "grpo: too few points: 3 " in "\n".join(fit_tables([read_run(short)]))

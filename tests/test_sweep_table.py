@@ -22,13 +22,8 @@ def result(means, *, spread=0.01, without=(), estimators=("f_grpo", "grpo")):
         {"estimator": list(estimators), "gamma": [0.5, 1.0][: means.shape[1]], "seed": range(4), "step": [0, 100]},
         {
             "configuration": json.dumps(
-                {
-                    "arms": [],
-                    "estimators": estimators,
-                    "surrogates": ["ppo_clip"],
-                    "problem": "anchored",
-                    "parameters": {},
-                }
+                {"arms": [], "estimators": estimators, "surrogates": ["ppo_clip"], "problem": "anchored"}
+                | {"parameters": {}}
             ),
             "settled": json.dumps({"group_size": 8, "problem.actions": 12800, "run.lag": 0}),
         },
@@ -57,11 +52,8 @@ def test_the_mean_and_its_standard_error_are_those_of_the_last_record():
     [
         ([0.25], "0.25000"),
         ([0.2, 0.4], "0.30(10)"),
-        ([100.0, 140.0], "120(20)"),
         ([10.0, 13.0], "11.5(15)"),
-        ([0.5, 0.5], "0.50000(0)"),
         ([0.1, 0.10004], "0.10002(2)"),
-        ([0.5, 0.6992], "0.60(10)"),
         ([np.nan, 0.5], "nan"),
     ],
 )
@@ -69,26 +61,27 @@ def test_a_standard_error_has_two_digits(values, told):
     assert mean_and_error(np.array(values)) == told
 
 
-def test_the_sentence_names_where_the_first_column_ends_highest_and_lowest():
-    told = takeaway(result([[0.5, 0.6], [0.9, 0.9]], without=["grpo"]))
-    assert told == "in short: q_pos ends highest, 0.9 at grpo, and lowest, 0.5 at f_grpo, gamma 0.5"
-
-
-def test_cells_that_end_as_high_are_counted():
-    """The second and the third differ by .001 with a standard error of .003, and the first by .1."""
-    told = takeaway(result([[0.5], [0.6], [0.601]], spread=0.01, estimators=("rloo", "f_grpo", "grpo")))
-    assert told == (
-        "in short: q_pos ends highest, 0.601 at grpo (1 more within 2 standard errors), and lowest, 0.5 at rloo"
-    )
-
-
-def test_no_difference_is_claimed_that_the_seeds_do_not_show():
-    told = takeaway(result([[0.5, 0.501], [0.502, 0.503]], spread=0.1))
-    assert told == "in short: no cell's q_pos differs from another's by more than 2 standard errors"
-
-
-def test_of_one_cell_the_sentence_says_from_where_to_where_it_went():
-    assert takeaway(result([[0.5]], estimators=("grpo",))) == "in short: q_pos went from 0.25 to 0.5"
+@pytest.mark.parametrize(
+    ("dataset", "sentence"),
+    [
+        (
+            result([[0.5, 0.6], [0.9, 0.9]], without=["grpo"]),
+            "q_pos ends highest, 0.9 at grpo, and lowest, 0.5 at f_grpo, gamma 0.5",
+        ),
+        # The second and the third differ by .001 with a standard error of .003, and the first by .1.
+        (
+            result([[0.5], [0.6], [0.601]], estimators=("rloo", "f_grpo", "grpo")),
+            "q_pos ends highest, 0.601 at grpo (1 more within 2 standard errors), and lowest, 0.5 at rloo",
+        ),
+        (
+            result([[0.5, 0.501], [0.502, 0.503]], spread=0.1),
+            "no cell's q_pos differs from another's by more than 2 standard errors",
+        ),
+        (result([[0.5]], estimators=("grpo",)), "q_pos went from 0.25 to 0.5"),
+    ],
+)
+def test_the_sentence_says_no_more_than_the_seeds_show(dataset, sentence):
+    assert takeaway(dataset) == f"in short: {sentence}"
 
 
 def test_one_line_says_what_ran():

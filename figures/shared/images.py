@@ -1,7 +1,14 @@
-"""The files of a figure: SVG, PDF and PNG, and a JSON of what was drawn and what it came from."""
+"""Write the files of a figure: SVG, PDF and PNG, and a JSON of what was drawn and what it came from."""
 
+import hashlib
+import io
 import json
 from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 import figures
 from figures.shared.headline import headline
@@ -15,13 +22,17 @@ from simlab.plotting import save_everywhere
 
 FIGURES = Path(figures.__file__).parent
 LIBRARIES = ("simlab", "jax", "numpy", "scipy", "matplotlib")
+RESOLUTION = 150  # dots an inch: 1080 across a page, where pages of the site show 800
+COLOURS = 128  # of a PNG
+ORIGIN = "simlab"  # the text in a PNG that says where it is from
 
 
 def write(script: Script, folder: Path) -> None:
     """Draw a figure into ``folder``: NAME.svg, .pdf, .png and .json.
 
     Two runs give the same bytes. The JSON has the configuration, the commit of the script, the versions, the
-    figure's look, and the plotted numbers as read from it.
+    figure's look, and the plotted numbers as read from it. The PNG, which alone is committed, carries the commit, the
+    versions, the look, and the checksum of the numbers.
 
     Raises:
         InputError: for a folder that cannot be written.
@@ -29,20 +40,47 @@ def write(script: Script, folder: Path) -> None:
     figure = script.draw()
     headline(figure, script.message)
     stem = folder / script.name
-    content = {
-        "figure": script.name,
-        "title": script.title,
+    origin = {
         "message": script.message,
-        "tags": script.tags,
-        "differs": script.differs,
-        "configuration": script.configuration,
         "commit": commit(Path(str(script.module.__file__)), *(FIGURES / name for name in ("shared", "data"))),
         "versions": versions(LIBRARIES),
         "look": look(figure),
+    }
+    content = {
+        "figure": script.name,
+        "title": script.title,
+        "tags": script.tags,
+        "differs": script.differs,
+        "configuration": script.configuration,
+        **origin,
         "panels": plotted(figure),
     }
     try:
-        save_everywhere(figure, stem)
+        with mpl.rc_context({"savefig.dpi": RESOLUTION}):
+            save_everywhere(figure, stem)
+        origin["panels"] = checksum(content["panels"])
+        write_whole(stem.with_suffix(".png"), reduced(stem.with_suffix(".png").read_bytes(), origin))
         write_whole(stem.with_suffix(".json"), (json.dumps(content, separators=(",", ":")) + "\n").encode())
     except OSError as error:
         raise InputError(f"cannot write {stem}: {error.strerror}; figures already drawn are kept") from None
+
+
+def checksum(panels: Any) -> str:
+    """Return the SHA-256 of plotted numbers."""
+    return hashlib.sha256(json.dumps(panels, separators=(",", ":")).encode()).hexdigest()
+
+
+def reduced(png: bytes, origin: dict[str, Any]) -> bytes:
+    """Return a PNG with a palette of ``COLOURS``, which takes a third of the bytes, and with a text on its origin."""
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    palette = image.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    text, written = PngInfo(), io.BytesIO()
+    text.add_text(ORIGIN, json.dumps(origin))
+    palette.save(written, "PNG", optimize=True, pnginfo=text)
+    return written.getvalue()
+
+
+def read_origin(path: Path) -> dict[str, Any]:
+    """Return what a PNG that ``write`` drew says of itself."""
+    with Image.open(path) as image:
+        return dict(json.loads(image.info[ORIGIN]))

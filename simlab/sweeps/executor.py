@@ -5,11 +5,10 @@ import json
 import math
 import queue
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -27,7 +26,7 @@ PROCESSOR = "processor"  # among the records: what computed each run, as JSON
 Rows = dict[str, np.ndarray]
 
 
-class Budget:
+class MemoryBudget:
     """The bytes that running simulations may use together; a simulation waits until it fits.
 
     ``memory`` is that of the whole process, of which ``RESERVED`` bytes are set aside.
@@ -64,7 +63,7 @@ def check_memory(memory: int, amount: int) -> None:
         raise InputError(f"--memory {given} is too small for a sweep of this size; allowed: {need}MB or more")
 
 
-def simulated(work: Work, budget: Budget, devices: Devices | None = None) -> Rows:
+def simulate_work(work: Work, budget: MemoryBudget, devices: Devices | None = None) -> Rows:
     """The records of some runs, once there is room for them.
 
     ``devices`` are those of ``runner.run``. With the records, as ``PROCESSOR``, goes what computed each run: on a
@@ -80,29 +79,14 @@ def simulated(work: Work, budget: Budget, devices: Devices | None = None) -> Row
     return rows | {PROCESSOR: np.full(len(seeds), kind)}
 
 
-class Workers(ABC):
-    """Other processes that simulate."""
+class Workers(Protocol):
+    """Other processes that simulate: ``simlab.sweeps.cluster.Cluster``, whose methods say more."""
 
-    @abstractmethod
     def maker(self) -> dict[str, Any]:
-        """What ``plan.maker`` says there.
+        """Return ``plan.maker()`` of the workers."""
 
-        Raises:
-            InputError: if it cannot be asked, or the code there is not that of this process.
-        """
-
-    @abstractmethod
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
-        """The number of each work and what ``simulated`` returns for it, in the order in which they end.
-
-        Args:
-            works: what to simulate; read as there is room for it.
-            made_by: who must do so, as ``plan.maker`` has it.
-            memory: bytes that each process may take.
-
-        Raises:
-            InputError: if a work cannot be done, or all contact is lost.
-        """
+        """Yield the number of each work and its records, in the order in which they end."""
 
 
 Save = Callable[[Sequence[Unit], Rows], None]
@@ -122,7 +106,7 @@ def execute_here(plan: Plan, missing: Sequence[Unit], save: Save, memory: int, s
         shards = shard_actions or shards_needed(one.problem, one.settings, one.steps)
         by_shards.setdefault(shards, []).append(batch)
     for shards, some in by_shards.items():
-        _Stations(plan, stations(shards), Budget(memory), save).run(some)
+        _Stations(plan, stations(shards), MemoryBudget(memory), save).run(some)
 
 
 def execute_there(
@@ -141,7 +125,7 @@ def execute_there(
 class _Stations:
     """Devices on which batches are simulated side by side, each on those that are free next."""
 
-    def __init__(self, plan: Plan, devices: Sequence[Devices], budget: Budget, save: Save):
+    def __init__(self, plan: Plan, devices: Sequence[Devices], budget: MemoryBudget, save: Save):
         self.plan, self.budget, self.save = plan, budget, save
         self.count, self.stopped = len(devices), threading.Event()
         self.free = queue.SimpleQueue[Devices]()
@@ -175,7 +159,7 @@ class _Stations:
         try:
             if self.stopped.is_set():
                 return
-            rows = simulated(self.plan.work(units), self.budget, devices)
+            rows = simulate_work(self.plan.work(units), self.budget, devices)
         finally:
             self.free.put(devices)
         self.save(units, rows)

@@ -10,7 +10,7 @@ from simlab.arms import parse_list
 from simlab.errors import InputError, check_choice
 from simlab.sweeps.budget import Budget
 from simlab.sweeps.grid import Sweep, parse_values
-from simlab.sweeps.presets import PRESETS, Settings
+from simlab.sweeps.presets import PRESETS, SweepSettings
 
 LONGEST = 10**5  # items that "..." fills in
 MOST_K = 1000  # values of k of pass@k, each of which is recorded in every step
@@ -47,7 +47,7 @@ def build_sweeps(options: Any) -> dict[str, Sweep]:
     return {name: _overridden(settings, given, options.param) for name, settings in PRESETS[preset].items()}
 
 
-def _overridden(settings: Settings, given: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
+def _overridden(settings: SweepSettings, given: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
     """A sweep of some settings, and of options that override them."""
     settings = _with_methods(settings, given) | {name: given[name] for name in _PLAIN if name in given}
     settings = _with_budget(settings, given)
@@ -68,8 +68,8 @@ def _overridden(settings: Settings, given: Mapping[str, Any], pairs: Sequence[st
     return sweep
 
 
-def _with_methods(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    """Settings with the methods that are asked for; arms take the place of a preset's estimators and surrogates."""
+def _with_methods(settings: SweepSettings, given: Mapping[str, Any]) -> SweepSettings:
+    """Return settings with the methods of the options; arms take the place of a preset's estimators and surrogates."""
     pair = {f"{name}s": tuple(expand(given[name])) for name in ("estimator", "surrogate") if name in given}
     if "arms" not in given:
         return {**settings, **pair}
@@ -79,8 +79,8 @@ def _with_methods(settings: Settings, given: Mapping[str, Any]) -> Settings:
     return kept | {"arms": tuple(map(str, parse_list(given["arms"])))}
 
 
-def _with_budget(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    """Settings with the budget that is asked for, in place of a preset's steps, or steps in place of its budget."""
+def _with_budget(settings: SweepSettings, given: Mapping[str, Any]) -> SweepSettings:
+    """Return settings with the budget of the options, in place of a preset's steps, or steps in place of its budget."""
     asked = {_OF_BUDGET[name]: given[name] for name in _OF_BUDGET if name in given}
     lengths = [name for name in _LENGTHS if name in given]
     if not asked:

@@ -1,0 +1,208 @@
+"""Simulate on the workers of a Dask cluster: an existing one, or processes started here for one sweep.
+
+This process alone knows the sweep and writes its parts. A worker is sent runs, problem and all, and answers with their
+records; Dask begins the work of a worker that dies or falls silent again on another. Workers are trusted: Dask unpacks
+what they send by pickle, which can run code here.
+
+Needs the extra ``dask`` (``pip install 'simlab[dask]'``).
+"""
+
+import functools
+import itertools
+import logging
+import pickle
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from multiprocessing import resource_tracker
+from typing import Any, no_type_check
+
+import dask
+from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
+from distributed.utils import silence_logging_cmgr
+from tqdm import tqdm
+
+from simlab.errors import InputError
+from simlab.sweeps.executor import MemoryBudget, Rows, simulate_work
+from simlab.sweeps.options import parse_scheduler
+from simlab.sweeps.plan import Work, digest, maker, own_code
+
+RETRIES = 3  # of a unit that a worker refuses, as one of other code does that has joined later
+CONFIGURATION = {
+    "distributed.scheduler.worker-ttl": "1 minute",  # a process that is silent for so long is started anew
+    "distributed.scheduler.http.routes": [],  # no pages
+    "distributed.worker.http.routes": [],
+}
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator["Cluster"]:
+    """Connect to the workers of a Dask scheduler.
+
+    Args:
+        scheduler: ``tcp://HOST:PORT`` or ``tls://HOST:PORT``, or ``local:N`` for N processes of this machine, which end
+            when the context does.
+
+    Raises:
+        InputError: for anything else, or if no scheduler answers there.
+    """
+    address = parse_scheduler(scheduler)
+    with ExitStack() as stack:
+        stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # errors are raised as ``InputError``
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "Sending large graph")  # a problem of millions of logits
+        try:
+            if isinstance(address, int):
+                stack.enter_context(dask.config.set(CONFIGURATION))
+                address = stack.enter_context(_start_processes(address))
+            client = stack.enter_context(Client(address, set_as_default=False))
+        except (OSError, RuntimeError, TypeError) as error:  # a TypeError where tls:// has no certificates
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise InputError(f"no Dask scheduler answers at {scheduler} ({reason})") from None
+        yield Cluster(client, scheduler)
+
+
+def _start_processes(number: int) -> LocalCluster:
+    """Start a scheduler in this process and workers in others, to which nobody else can speak."""
+    # Threads and processes that start meanwhile do not receive Ctrl-C: it is for this process.
+    resource_tracker.ensure_running()  # it would unblock the signal
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return LocalCluster(
+            n_workers=number,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # without it one at port 8787
+            scheduler_kwargs={"dashboard": False},
+            death_timeout=60,  # seconds for a process to begin
+            memory_limit=0,  # simulations keep to a budget of their own
+            security=True,  # with certificates made for it
+            silence_logs=logging.CRITICAL,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+class Cluster:
+    """The workers of a scheduler, as a sweep sees them."""
+
+    def __init__(self, client: Client, scheduler: str):
+        self.client, self.scheduler = client, scheduler
+
+    def maker(self) -> dict[str, Any]:
+        """Return ``plan.maker()`` of the workers, of which there must be one or more.
+
+        Raises:
+            InputError: if one of them lacks simlab, or its code is not that of this process.
+        """
+        if not self.client.nthreads():
+            tqdm.write(f"no worker at {self.scheduler}: waiting for one", file=sys.stderr)
+            self.client.wait_for_workers(1)
+        here = maker()
+        for worker, there in self.client.run(_remote(), "maker", on_error="return").items():
+            if isinstance(there, BaseException):
+                raise InputError(f"worker {worker} cannot take part: {there}; allowed: the same simlab as here")
+            if there["code"] != here["code"]:
+                reason = f"its code is {there['code']}, that of this process {here['code']}"
+                raise InputError(
+                    f"worker {worker} cannot take part: {reason}; allowed: the same simlab, jax and Python"
+                )
+        return dict(there)
+
+    def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
+        """Yield the number of each work and its records, in the order in which they end.
+
+        Args:
+            works: what to simulate, read as workers become free.
+            made_by: code and platform that a worker must have, see ``plan.maker``.
+            memory: bytes that each process may take.
+
+        Raises:
+            InputError: if a work cannot be done, kills worker after worker, or the scheduler is gone.
+        """
+        waiting, running = enumerate(works), dict[Any, tuple[int, str]]()
+
+        def submit() -> Iterator[Future]:
+            room = max(1, 2 * sum(self.client.nthreads().values())) - len(running)
+            for number, work in itertools.islice(waiting, max(0, room)):
+                request = (made_by["code"], made_by["platform"], memory, work.files, _packed(work))
+                future = self.client.submit(_remote(), "records", *request, pure=False, retries=RETRIES)
+                running[future.key] = number, work.name
+                yield future
+
+        try:
+            futures = as_completed(list(submit()))
+            for future in futures:
+                number, name = running.pop(future.key)
+                rows = _result(future, name)
+                futures.update(list(submit()))
+                yield number, rows
+        except (CancelledError, OSError):
+            complaint = f"the scheduler at {self.scheduler} is gone"
+            raise InputError(f"{complaint}; finished parts are kept, the same command goes on from them") from None
+
+
+def _result(future: Future, name: str) -> Rows:
+    """Return the records of a work, or raise the ``InputError`` that it ended with."""
+    try:
+        result: Rows | InputError = future.result()
+    except KilledWorker as error:
+        deaths = error.allowed_failures + 1
+        reason = "perhaps for want of memory; allowed: workers that have the memory of --memory"
+        message = f"{deaths} workers died while computing {name}, {reason}; finished parts are kept"
+        raise InputError(message) from None
+    if isinstance(result, InputError):
+        raise result
+    return result
+
+
+@no_type_check  # it travels as it stands here, without what checks types in the tests
+def _remote() -> Callable[..., Any]:
+    """Return a function that calls one of this module on a worker.
+
+    Made within another, it is sent itself, not its name: Dask's scheduler needs no simlab, and a worker without it can
+    say so.
+    """
+
+    def call(name: str, *arguments: Any) -> Any:
+        import importlib  # noqa: PLC0415  # no globals travel with it
+
+        return getattr(importlib.import_module("simlab.sweeps.cluster"), name)(*arguments)
+
+    return call
+
+
+def _packed(work: Work) -> bytes:
+    """Return pickled work, without what its problem has computed of itself."""
+    return pickle.dumps(work._replace(problem=replace(work.problem)))
+
+
+def records(code: str, platform: str, memory: int, files: Mapping[str, str], packed_work: bytes) -> Rows | InputError:
+    """Simulate packed work on this worker; return its records, or the error of a work that cannot be done.
+
+    Raises:
+        InputError: if code, platform or a file of the user's is not that of the sweep: another worker may have it.
+    """
+    here = maker()
+    if (here["code"], here["platform"]) != (code, platform):
+        raise InputError(f"a worker has code {here['code']} on {here['platform']}, the sweep {code} on {platform}")
+    for name, sha256 in files.items():
+        if digest(name) != sha256:  # runs the file, in which the type of a problem may be
+            raise InputError(f"{name} of a worker is not that of the sweep")
+    work: Work = pickle.loads(packed_work)  # only now: other code might read something else in it
+    if own_code(work.name, work.problem, work.settings[0]) != work.own:
+        raise InputError(f"a worker's code of {work.name} is not that of the sweep")
+    try:
+        return simulate_work(work, _budget(memory))
+    except InputError as error:
+        return error
+
+
+@functools.cache
+def _budget(memory: int) -> MemoryBudget:
+    """Return the one budget of all threads of this process."""
+    return MemoryBudget(memory)

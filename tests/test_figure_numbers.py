@@ -1,0 +1,450 @@
+"""How figures compute what they show from runs: comparisons by seed, at equal mass and at equal pass@1, verdicts."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from figures import remax, verifier
+from figures.countdown_conflict import KEPT, at_the_end, judged, outcome
+from figures.shared import condensed, decomposition, league_numbers, rivals
+from figures.shared.best_size import at_own_rates, best_sizes
+from figures.shared.decomposition import PAIRS, Curves, parts
+from figures.shared.families import COLOURS, family
+from figures.shared.fitted import averaged
+from figures.shared.paper_runs import MEASURES, condense, gained, table, windows
+from simlab import estimator, scaling
+from simlab.estimators import REGISTRY
+from simlab.llm.training.folder import EVALUATIONS, METRICS
+from simlab.llm.training.lines import as_lines, name_of
+from simlab.problems import prompt_bank
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.presets import PRESETS
+from simlab.sweeps.presets.base import response_level
+from simlab.theory import CLOSED_FORMS, alike, closed_form
+
+GROUP_SIZE = 8
+
+
+# Families of weights: by what they need, the signs of their masses, and where these peak
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pkpo", "pass@k"),
+        ("maxrl", "looks at hard prompts"),  # m = q
+        ("dr_grpo", "looks at the middle"),  # m = p q
+        ("easy_power", "looks at easy prompts"),  # m = p^2 q
+        ("psr", "more on successes"),  # m_F = 0
+        ("nsr", "more on failures"),  # m_S = 0
+        ("ha_dw", "looks at the middle"),  # its two sides peak apart, symmetrically
+        ("cw_grpo", "reads more than rewards"),
+    ],
+)
+def test_a_family_follows_from_the_masses(name, expected):
+    assert family(name) == expected
+
+
+def test_every_estimator_has_a_family_with_a_colour_of_its_own():
+    assert {family(name) for name in REGISTRY} == set(COLOURS)
+    assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+# Runs compared where each has the same Q_pos
+
+
+def test_two_runs_of_one_curve_at_different_speeds_are_equal_at_equal_mass():
+    """Retained mass 1 - Q^2 / 2 whatever the speed, read off a fine and a coarse run."""
+    slow, fast = (np.linspace(0.2, 0.9, points) for points in (1401, 701))
+    levels = np.array([0.3, 0.55, 0.9])
+    reached = [condensed.at_equal_mass(q[None], 1 - q[None] ** 2 / 2, levels)[:, 0] for q in (slow, fast)]
+    np.testing.assert_allclose(reached, [1 - levels**2 / 2] * 2, atol=1e-6)
+
+
+def test_a_level_counts_where_it_is_reached_first_and_has_no_value_where_it_is_not():
+    q_pos, other = np.array([[0.2, 0.6, 0.3, 0.8]]), np.array([[0.0, 1.0, 2.0, 3.0]])
+    levels = np.array([0.4, 0.6])
+    np.testing.assert_allclose(condensed.at_equal_mass(q_pos, other, levels), [[0.5], [1.0]], atol=1e-12)
+    q_pos = np.array([[0.2, 0.8], [0.2, 0.5]])
+    reached = condensed.at_equal_mass(q_pos, q_pos, np.array([0.1, 0.4, 0.7]))
+    assert np.isnan(reached).tolist() == [[True, True], [False, False], [False, True]]
+    assert [value is None for value in condensed.mean_and_error(reached)["mean"]] == [True, False, True]
+    assert condensed.mean_and_error(np.array([[1.0, 2.0, 3.0, 6.0]])) == {"mean": [3.0], "error": [1.08012]}
+
+
+# The best group size
+
+
+def noisy(means, spread, seeds=40, seed=0):
+    """(sizes, seeds, costs) around means (sizes, costs)."""
+    random = np.random.default_rng(seed)
+    means = np.asarray(means, float)
+    return means[:, None] + spread * random.standard_normal((means.shape[0], seeds, means.shape[1]))
+
+
+def test_each_half_of_the_seeds_is_shown_at_the_rate_that_the_other_half_chooses():
+    """Even seeds do well at the first rate and odd ones at the second: each is shown at the wrong one."""
+    values = np.zeros((1, 2, 6, 1))
+    values[0, 0, ::2], values[0, 1, 1::2] = 1, 1
+    assert at_own_rates(values).ravel().tolist() == [0] * 6
+    # Chosen by the seeds that are shown, the best of 50 rates of mean 0 would be at 2.2 standard errors.
+    noise = np.random.default_rng(2).standard_normal((200, 50, 16, 1))
+    shown = at_own_rates(noise).mean(axis=1)
+    assert abs(shown.mean()) <= 4 * shown.std(ddof=1) / np.sqrt(200)
+    assert noise.mean(axis=2).max(axis=1).mean() > 0.4
+
+
+def test_a_rate_that_is_best_for_all_is_shown_of_all_size_by_size_and_cost_by_cost():
+    random = np.random.default_rng(1)
+    values = random.uniform(0, 0.1, (3, 2, 8, 4))
+    best = random.integers(0, 2, (3, 4))
+    for size, cost in itertools.product(range(3), range(4)):
+        values[size, best[size, cost], :, cost] += 1
+    assert (at_own_rates(values) >= 1).all()
+
+
+def test_the_best_size_has_the_largest_mean_and_those_that_seeds_cannot_tell_from_it_are_as_good():
+    clear = best_sizes(noisy([[0.1, 0.9], [0.5, 0.5], [0.3, 0.3]], 0.05))
+    assert clear.place.tolist() == [1, 0]
+    assert clear.as_good.tolist() == [[False, True], [True, False], [False, False]]
+    assert best_sizes(noisy([[0.50], [0.52], [0.1]], 0.5)).as_good.ravel().tolist() == [True, True, False]
+    # A hundredth less is as good, however sure.
+    assert best_sizes(noisy([[0.995], [1.0], [0.98]], 0.0)).as_good.ravel().tolist() == [True, True, False]
+    # Every seed is .05 better with the second size, however far apart seeds are.
+    base = np.random.default_rng(3).uniform(0, 0.9, 40)
+    assert best_sizes(np.stack([base, base + 0.05])[:, :, None]).as_good.ravel().tolist() == [False, True]
+
+
+# The league: who beats whom
+
+
+def test_every_estimator_that_gives_a_rollout_one_advantage_takes_part():
+    tokens = {"cw_grpo", "entropy_advantage", "advantage_reweighting"}
+    assert set(response_level()) == set(REGISTRY) - tokens - {"linked"}
+    league = PRESETS["league"]
+    assert league["named"]["estimators"] == response_level()
+    first = [Plan(Sweep(**settings)).distinct[0] for settings in league.values()]
+    assert len({cell.problem.fingerprint for cell in first}) == 1
+    assert [cell.settings.update_norm > 0 for cell in first] == [True, True, False]
+
+
+def rival(*means, seeds=16, spread=0.1, seed=0):
+    """Results (settings, seeds, metrics) around some means, one a setting, the same noise in every metric."""
+    noise = np.random.default_rng(seed).normal(scale=spread, size=seeds)
+    return np.array(means, dtype=float)[:, None, :] + (noise - noise.mean())[None, :, None]
+
+
+def test_a_lead_is_in_standard_errors_of_the_difference_by_seed():
+    """Differences 1 and 3: mean 2, standard deviation sqrt(2), standard error 1."""
+    winner, loser = np.array([[1.0], [3.0]]), np.zeros((2, 1))
+    shared = np.random.default_rng(0).normal(scale=100, size=(2, 1))
+    assert rivals.margins(winner + shared, loser + shared) == pytest.approx([2.0])
+    assert not rivals.margins(winner, winner).any()
+
+
+def test_who_is_beaten_is_beaten_at_every_setting_by_one_and_the_same():
+    results = {
+        "strong": rival([0.9, 0.9], [0.8, 0.8], seed=1),
+        "weak": rival([0.5, 0.5], [0.85, 0.85], seed=2),
+        "mixed": rival([0.1, 0.1], [0.99, 0.99], seed=3),  # its second setting is beaten by nobody
+        "split": rival([0.1, 0.95], [0.2, 0.2], seed=4),  # its first setting is better in one metric than anyone
+    }
+    results["mixed"][1] += 0.2
+    results["split"][0, :, 1] += 1
+    beaten = rivals.beaters(results)
+    assert set(beaten) == {"strong", "weak"}
+    assert beaten["weak"][0] == "mixed"
+    assert beaten["weak"][1] == [1, 1]
+
+
+def test_rivals_are_judged_on_seeds_that_did_not_choose():
+    """The first half says that B is beaten; in the second half it leads."""
+    a, b = rival([0.9], seeds=32, seed=1), rival([0.5], seeds=32, seed=2)
+    b[:, 16:] += 1
+    verdict = rivals.judge({"a": a, "b": b})
+    assert verdict["b"]["by"] == "a"
+    assert verdict["b"]["lead"] < -2
+    values = rival([0.5, 0.0], [0.4, 9.0], spread=0.01)
+    values[1, 8:, 0] += 1
+    assert rivals.best_settings({"a": values}, scored=1) == {"a": 0}
+    assert rivals.best_settings({"a": values}, scored=2) == {"a": 1}
+    front = rivals.front({"a": rival([1.0, 0.0], [0.6, 0.6]), "b": rival([0.5, 0.5], [0.0, 1.0], seed=5)})
+    assert front == [("a", 0), ("a", 1), ("b", 1)], "whom nobody beats in both"
+
+
+def test_the_metrics_at_a_level_of_the_first_lie_between_two_settings_of_each_seed():
+    values = np.array([[[0.2, 1.0], [0.4, 3.0]], [[0.6, 2.0], [0.8, 7.0]]])  # settings, seeds, metrics
+    np.testing.assert_allclose(league_numbers.at_level(values, 0.5), [[[0.5, 1.75], [0.5, 4.0]]])
+    assert league_numbers.at_level(values, 0.7) is None  # the first seed ends below
+    assert league_numbers.at_level(values, 0.3) is None  # the second starts above
+    falling = np.array([[[0.2, 1.0]], [[0.6, 2.0]], [[0.1, 9.0]]])
+    np.testing.assert_allclose(league_numbers.at_level(falling, 0.4), [[[0.4, 1.5]]])
+    assert league_numbers.at_level(falling, 0.7) is None
+
+
+def test_chains_that_somebody_wrote_down_and_estimators_that_are_one_up_to_a_factor_are_found():
+    papers = league_numbers.written_down(["dr_grpo", "grpo", "maxrl", "f_grpo"])
+    for links, equal in (("mean alone", "dr_grpo"), ("std focal", "f_grpo"), ("mean focal", "f_grpo(base=maxrl)")):
+        chosen = estimator("linked", **league_numbers.choices(links))
+        assert equal in [call for call, other in papers.items() if alike(chosen, other, 4)]
+    assert league_numbers.kin(["dr_grpo", "grpo", "rloo", "t2t"], 4) == [["dr_grpo", "rloo"], ["grpo", "t2t"]]
+
+
+def test_the_norm_of_the_first_steps_is_that_of_the_gradient():
+    """One prompt of two actions, a group of two: A = 1/2 on success, -1/2 on failure, in half of the groups.
+
+    The gradient is then (1/2) (1/2, -1/2); of its norm sqrt(1/8), the mean over 64 batches has a standard error of
+    sqrt(1/8) / 16, and is half of it.
+    """
+    bank = prompt_bank(actions=2, modes=1, rare_modes=1, solve_rates=[0.5])
+    norm = league_numbers.first_norm("dr_grpo", bank, group_size=2, prompts=1)
+    assert abs(norm - np.sqrt(1 / 8) / 2) < 4 * np.sqrt(1 / 8) / 16
+
+
+# The league of interference: a slower clock, and the remainder
+
+STEPS = np.arange(0, 110, 10)
+PASS_AT_1 = np.tile(0.2 + 0.005 * STEPS, (3, 1)) + np.array([[0.0], [0.001], [-0.001]])
+
+
+def on_the_path(mass, seeds=0.0):
+    """Pass@256 that falls as pass@1 rises, by a line that depends on nothing else but the seed."""
+    return 1.0 - (mass - 0.2) + seeds
+
+
+REFERENCE = Curves(PASS_AT_1, on_the_path(PASS_AT_1), STEPS)
+
+
+def test_a_slower_clock_on_the_same_path_leaves_no_rest_and_another_path_is_all_rest():
+    slower = 0.5 * (PASS_AT_1 + 0.2)
+    clock = parts(REFERENCE, Curves(slower, on_the_path(slower), STEPS), 0.45)
+    assert clock["step"]["mean"] == pytest.approx(50, abs=0.1)
+    assert clock["total"]["mean"] == pytest.approx(0.125, abs=1e-3)
+    assert clock["clock"]["mean"] == pytest.approx(clock["total"]["mean"])
+    assert clock["rest"]["mean"] == pytest.approx(0, abs=1e-9)
+    path = parts(REFERENCE, Curves(PASS_AT_1, on_the_path(PASS_AT_1) + 0.03, STEPS), 0.45)
+    assert path["clock"]["mean"] == pytest.approx(0, abs=1e-9)
+    assert path["rest"]["mean"] == pytest.approx(0.03)
+    assert parts(REFERENCE, Curves(PASS_AT_1 + 0.4, on_the_path(PASS_AT_1), STEPS), 0.45) is None
+    assert parts(REFERENCE, REFERENCE, 0.9) is None
+
+
+def test_both_parts_make_the_whole_and_errors_are_of_differences_by_seed():
+    """What the seeds of both have in common makes no error."""
+    common = np.array([[0.0], [0.2], [-0.2]])
+    reference = Curves(PASS_AT_1, on_the_path(PASS_AT_1, common), STEPS)
+    slower = 0.2 + 0.8 * (PASS_AT_1 - 0.2)
+    offsets = np.array([[0.01], [0.02], [0.03]])
+    split = parts(reference, Curves(slower, on_the_path(slower, common + offsets), STEPS), 0.45)
+    assert split["total"]["mean"] == pytest.approx(split["clock"]["mean"] + split["rest"]["mean"], abs=1e-6)
+    assert split["rest"]["mean"] == pytest.approx(0.02)
+    assert split["rest"]["error"] == pytest.approx(0.01 / np.sqrt(3), rel=1e-4)
+
+
+def both_masses(name):
+    """m_S and m_F at each number of successes."""
+    return np.array(closed_form(name, np.arange(GROUP_SIZE + 1) / GROUP_SIZE, GROUP_SIZE))
+
+
+def same_speeds(first, second):
+    """Whether w_S(s + 1) + w_F(s) at s of the G - 1 others [simlab:interference-speed] are one up to a factor."""
+    speeds = []
+    for success, failure in map(both_masses, (first, second)):
+        others = np.arange(GROUP_SIZE)
+        speeds.append(GROUP_SIZE * (success[1:] / (others + 1) + failure[:-1] / (GROUP_SIZE - others)))
+    return np.allclose(speeds[0] * speeds[1][0], speeds[1] * speeds[0][0], rtol=1e-9, atol=1e-12)
+
+
+def test_pairs_differ_in_what_they_are_named_after():
+    for first, second in PAIRS["difficulty"]:
+        for name in (first, second):
+            np.testing.assert_allclose(*both_masses(name), rtol=1e-12)
+        assert not same_speeds(first, second)
+    for first, second in PAIRS["sign"]:
+        assert same_speeds(first, second)
+        masses = (both_masses(name)[:, 1:-1] for name in (first, second))
+        shares = [success / (success + failure) for success, failure in masses]
+        assert np.abs(shares[0] - shares[1]).min() > 0.05
+    for first, second in PAIRS["rollouts"]:
+        if second in CLOSED_FORMS:
+            np.testing.assert_array_equal(both_masses(first), both_masses(second))
+
+
+def test_the_clock_explains_what_no_rest_is_left_of():
+    def weight(total, rest):
+        return {"total": {"mean": total}, "rest": {"mean": rest}}
+
+    assert decomposition.share_of_clock({"weights": {"one": weight(0.1, 0.0), "none": None}}) == 1
+    shares = {"weights": {"one": weight(0.3, 0.0), "two": weight(-0.4, -0.4)}}
+    assert decomposition.share_of_clock(shares) == pytest.approx(1 - 0.16 / 0.25)
+
+
+# ReMax, fits, and verifiers that err
+
+
+def test_a_level_that_a_seed_does_not_reach_has_no_number():
+    """Seed 0 comes to .6 halfway between two records, seed 1 never does."""
+    runs = {
+        "pass_at_1": np.array([[0.2, 0.5, 0.7], [0.2, 0.3, 0.4]]),
+        "read": np.array([[1.0, 0.8, 0.4], [1, 0.9, 0.8]]),
+    }
+    weight = remax.of_weight(runs, np.array([0.3]), 0.6)
+    assert weight["at_level"] == {"mean": None, "error": None}
+    assert weight["read"]["mean"] == [pytest.approx((1 - 0.2 / 3 + 0.9) / 2)]
+    alone = {name: values[[0, 0]] for name, values in runs.items()}
+    assert remax.of_weight(alone, np.array([0.3]), 0.6)["at_level"] == {"mean": pytest.approx(0.6), "error": 0.0}
+    # 8 prompts of 8 rollouts, or of 9 answers: of 19200 rollouts, 300 steps and 266.
+    cells = Plan(Sweep(**PRESETS["remax"]["bank"])).distinct
+    taken = {cell.settings.arm.estimator_name: int(cell.taken[-1]) for cell in cells}
+    assert taken == {"remax": 266} | dict.fromkeys(("reinforce", "dr_grpo", "mc_grpo", "nsr"), 300)
+
+
+def test_what_is_kept_of_a_curve_is_its_mean_with_its_error():
+    values = np.array([[0.2, 0.4], [0.4, 0.4]])
+    curves = scaling.Curves(np.array([0, 1]), np.array([1.0, 2.0]), values, np.array([0.1, 0.1]))
+    assert averaged(curves) == {"mean": [0.1, 0.3, 0.4], "error": [0.0, 0.1, 0.0]}
+
+
+def test_a_loss_is_the_share_of_the_gain_of_the_same_seeds_without_errors():
+    """From .2: seed 0 gains .4 and keeps .3 of it, a loss of 1/4; seed 1 gains .2 and keeps .1, a loss of 1/2."""
+    values = np.zeros((2, 1, 2, 2))
+    values[0, 0] = [[0.6, 0.4], [0.5, 0.3]]
+    names = ("k", "errors_of", "false_positive", "seed")
+    final = xr.DataArray(
+        values, dims=names, coords={"k": [1, 16], "errors_of": ["rollout"], "false_positive": [0.0, 0.1]}
+    )
+    honest, erring = verifier.rows(final, np.array([0.2, 0.5]), "errors_of", "false_positive")
+    assert honest["lost"] == {"mean": 0.0, "error": 0.0}
+    assert erring["lost"]["mean"] == pytest.approx(0.375)
+    assert erring["lost"]["error"] == pytest.approx(0.125)
+    assert erring["mean"] == [pytest.approx(0.4), 0.0]
+    assert verifier.share_at_the_start("nsr", 8, 0.1) == 0  # a weight of failures alone
+    shares = [verifier.share_at_the_start("f_grpo", 8, 0.1, gamma=gamma) for gamma in (0.0, 1.0, 4.0)]
+    assert shares == sorted(shares)
+    balanced, positive = (verifier.share_at_the_start(name, 8, 0.1) for name in ("dr_grpo", "relu"))
+    assert positive == pytest.approx(2 * balanced)
+    assert not math.isnan(balanced)
+
+
+# Countdown: shares of GRPO's fall at equal pass@1, hits and misses
+
+SEED_NOISE = np.array([0.004, -0.003, 0.001, -0.004, 0.002])  # one that all arms of a seed share
+RISE = np.array([0.1, 0.2, 0.3, 0.4])
+
+
+def curves(pass_at_1, pass_at_64):
+    of_seeds = {"pass@1": pass_at_1 + 0 * SEED_NOISE[:, None], "pass@64": pass_at_64 + SEED_NOISE[:, None]}
+    return {"step": [0, 10, 20, 30]} | {name: of_seeds.get(name, of_seeds["pass@64"]).tolist() for name in KEPT}
+
+
+CONFLICT = {
+    "arms": {
+        "grpo": curves(RISE, np.array([0.9, 0.8, 0.7, 0.6])),
+        "half the fall": curves(RISE, np.array([0.9, 0.85, 0.8, 0.75])),
+        "half the pace": curves(0.1 + (RISE - 0.1) / 2, np.array([0.9, 0.85, 0.8, 0.75])),
+        "twice the fall": curves(RISE, np.array([0.9, 0.7, 0.5, 0.3])),
+        "no gain": curves(np.full(4, 0.1), np.array([0.9, 0.8, 0.7, 0.6])),
+    }
+}
+
+
+def test_the_share_is_of_the_fall_at_equal_pass_at_1_whatever_the_pace():
+    verdicts = judged(CONFLICT, 0.1)
+    for arm, share, step in [("half the fall", 0.5, 10), ("half the pace", 0, 20), ("twice the fall", -1, 10)]:
+        assert verdicts[arm]["mean"] == pytest.approx(share, abs=1e-9)
+        assert verdicts[arm]["step"][0] == pytest.approx(step)
+        assert verdicts[arm]["low"] <= verdicts[arm]["mean"] <= verdicts[arm]["high"]
+    assert verdicts["no gain"]["reached"] == 0
+    assert "mean" not in verdicts["no gain"]
+    row = next(line for line in at_the_end(CONFLICT).splitlines() if line.startswith("| `half the fall`"))
+    assert row.endswith("| 0.150(0.000) |"), "the noise that arms share is no error of their difference"
+
+
+@pytest.mark.parametrize(
+    ("predicted", "seen", "said"),
+    [
+        ("keeps more", "keeps more", "hit"),
+        ("keeps more", "keeps less", "miss"),
+        ("keeps more", "cannot be told from GRPO", "not seen"),
+        ("cannot be told from GRPO", "keeps less", "nothing predicted"),
+        ("cannot be told from GRPO", "cannot be told from GRPO", "nothing predicted, nothing seen"),
+        ("keeps less", "does not gain so much", "miss"),
+    ],
+)
+def test_hits_and_misses(predicted, seen, said):
+    assert outcome({"verdict": predicted}, {"verdict": seen}, {"low": 0.0}) == said
+    baseline = judged(CONFLICT, 0.301)["grpo"]  # GRPO does not fall so much in every seed
+    assert outcome({"verdict": predicted}, {"verdict": seen}, baseline).startswith("not tested")
+
+
+# Arms of a run compared with one of them
+
+NOISE = np.array([0.01, -0.02, 0.03])  # of a seed: one that all its arms share
+
+
+def made_up(pass_at_1, pass_at_32):
+    one, many = (np.array(values) + NOISE[:, None] for values in (pass_at_1, pass_at_32))
+    return {name: (one if name == "pass@1" else many).tolist() for name in MEASURES}
+
+
+def test_differences_are_paired_by_seed_with_students_interval():
+    training = {"entropy": [[0.4, 0.1], [0.4, 0.2], [0.4, 0.3]], "clipped_share": [[0, 0.02]] * 3}
+    arms = {
+        "grpo": made_up([0.1, 0.2, 0.3], [0.9, 0.8, 0.7]),
+        "keeps more": made_up([0.1, 0.2, 0.4], [0.9, 0.85, 0.8]),
+    }
+    data = {"arms": arms, "training": dict.fromkeys(arms, training)}
+    for measure in ("pass@1", "pass@32"):
+        difference = gained(data, "keeps more", "grpo", measure)
+        assert (difference.mean, difference.low, difference.high) == pytest.approx((0.1, 0.1, 0.1), abs=1e-9)
+    lines = table(data, "grpo").splitlines()
+    assert lines[2].startswith("| (start) | 0.107(0.015) |")
+    assert lines[3].endswith("| 0.200(0.058) | 0.010(0.000) |  |")
+    assert lines[4].endswith("| +0.100 [+0.100, +0.100] |")
+    arms["keeps more"]["pass@32"] = np.add(arms["grpo"]["pass@32"], [[0.0], [0.1], [0.2]]).tolist()
+    difference = gained(data, "keeps more", "grpo", "pass@32")
+    assert difference.high - difference.mean == pytest.approx(4.302653 * 0.1 / np.sqrt(3), rel=1e-6)
+    np.testing.assert_allclose(windows(np.arange(40.0).reshape(20, 2), 10), [[9, 10], [29, 30]])
+
+
+def put(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(as_lines(lines, name_of(path))[0])
+
+
+def evaluation(step, solved, tokens):
+    at_k = {str(k): {"mean": solved * k / 32} for k in (1, 4, 32)}
+    histograms = {"entropy_histogram": [tokens, 1], "candidate_histogram": [[0, tokens], [tokens, 0]]}
+    return {"step": step, "pass_at_k": at_k, "distinct": [1, 2], "rare_nll": 0.5, **histograms}
+
+
+def test_a_run_folder_is_condensed_with_the_start_first(tmp_path):
+    run = {"settings": {"rl": {"steps": 40}}, "arms": ["grpo", "casp"], "seeds": [0, 1], "commit": "abc"}
+    (tmp_path / "run.json").write_text(json.dumps(run | {"checksum": "of the whole"}))
+    for seed in (0, 1):
+        put(tmp_path / f"start/seed-{seed}" / EVALUATIONS, [evaluation(0, 0.5, 1 + seed)])
+        for tokens, arm in ((10, "grpo"), (20, "casp")):
+            folder = tmp_path / f"arms/{arm}/seed-{seed}"
+            put(folder / EVALUATIONS, [evaluation(10, 0, 1000), evaluation(20, 0.25 * seed, tokens + seed)])
+            ranks = [[-step, -tokens] for step in range(1, 41)]
+            steps = [
+                {"step": step, "entropy": step, "clipped_share": 0, "rank_logp": rank}
+                for step, rank in enumerate(ranks, 1)
+            ]
+            put(folder / METRICS, steps)
+    numbers = condense(tmp_path)
+    assert numbers["step"] == [0, 10, 20]
+    assert numbers["arms"]["grpo"]["pass@32"] == [[0.5, 0, 0], [0.5, 0, 0.25]]
+    assert numbers["arms"]["grpo"]["distinct"] == [[1.5, 1.5, 1.5]] * 2
+    assert numbers["training"]["grpo"]["entropy"] == [np.arange(1.5, 40, 2).tolist()] * 2
+    assert numbers["provenance"] == run
+    assert np.array(numbers["training"]["casp"]["rank_logp"])[:, -1].tolist() == [[-39.5, -20]] * 2
+    assert numbers["histograms"] == {
+        "(start)": {"entropy_histogram": [3, 2], "candidate_histogram": [[0, 3], [3, 0]]},
+        "grpo": {"entropy_histogram": [21, 2], "candidate_histogram": [[0, 21], [21, 0]]},
+        "casp": {"entropy_histogram": [41, 2], "candidate_histogram": [[0, 41], [41, 0]]},
+    }
