@@ -46,7 +46,7 @@ def test_a_run_pays_for_one_step_after_the_other_until_the_next_costs_too_much(t
         assert f"allowed: {step} or more" in refusal(budget.taken, Fraction(step), "grpo")
         return
     levels = [Fraction(total * record, records) for record in range(1, records + 1)]
-    assert budget.taken(Fraction(step), "grpo").tolist() == step_by_step(levels, step)
+    assert budget.steps_taken(Fraction(step), "grpo").tolist() == step_by_step(levels, step)
     np.testing.assert_allclose(budget.costs[1:], [float(level) for level in levels], rtol=1e-15)
 
 

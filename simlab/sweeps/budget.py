@@ -24,7 +24,7 @@ AXIS = "cost"  # takes the place of the dimension "step" in a result
 
 @dataclass(frozen=True)
 class Budget:
-    """What every run may spend, in the unit of its costs: rollouts, unless a rollout's cost is not 1.
+    """The cost that every run may spend, in rollouts, unless a rollout's cost is not 1.
 
     Attributes:
         total: what a run may spend; it ends with the last step that this pays for.
@@ -49,7 +49,7 @@ class Budget:
         check_whole("records", self.records, 1, MOST_RECORDS)
 
     def step_cost(self, problem: Problem, settings: Settings) -> Fraction:
-        """What one step costs, exactly.
+        """Return the exact cost of one step.
 
         Raises:
             InputError: for a price of updates where what is drawn decides how many there are.
@@ -60,8 +60,8 @@ class Budget:
         updates = settings.static.gradient_steps
         return rollouts * _exact(self.rollout_cost) + updates * _exact(self.update_cost)
 
-    def taken(self, step_cost: Fraction, name: str) -> Int[np.ndarray, " R"]:
-        """How many steps of a run the costs of the records pay for: as many as fit, and 0 where none does.
+    def steps_taken(self, step_cost: Fraction, name: str) -> Int[np.ndarray, " R"]:
+        """Return the number of steps that the cost of each record pays for, 0 where it pays for none.
 
         Raises:
             InputError: for the run ``name``, if the whole budget does not pay for one step, or pays for 2^31 or more.
@@ -69,11 +69,11 @@ class Budget:
         if step_cost > _exact(self.total):
             cost = float(step_cost)
             raise InputError(f"budget = {self.total:g}, but a step of {name} costs {cost:g}; allowed: {cost:g} or more")
-        taken = [_exact(self.total) * record // (self.records * step_cost) for record in range(1, self.records + 1)]
-        if taken[-1] > LARGEST_INT:
+        steps = [_exact(self.total) * record // (self.records * step_cost) for record in range(1, self.records + 1)]
+        if steps[-1] > LARGEST_INT:
             allowed = f"allowed: steps up to {LARGEST_INT}"
-            raise InputError(f"budget = {self.total:g} pays for {taken[-1]} steps of {name}; {allowed}")
-        return np.array(taken, dtype=np.int64)
+            raise InputError(f"budget = {self.total:g} pays for {steps[-1]} steps of {name}; {allowed}")
+        return np.array(steps, dtype=np.int64)
 
     @property
     def costs(self) -> Float[np.ndarray, " records"]:
@@ -85,23 +85,23 @@ def at_costs(
     records: xr.Dataset,
     budget: Budget,
     cells: Sequence[str],
-    taken: Int[np.ndarray, "*cells records"],
+    steps_taken: Int[np.ndarray, "*cells records"],
     step_costs: Float[np.ndarray, "*cells"],
 ) -> xr.Dataset:
-    """Records along steps as records along cost, of the cells along some dimensions.
+    """Turn records along steps into records along cost; ``cells`` are the dimensions of the grid.
 
-    Beside the cost stand ``steps_taken``, the steps of each cell until then, and ``spent``, what these have cost: less
-    than the cost by a part of a step.
+    The result has the coordinates ``steps_taken``, the steps of each cell until then, and ``spent``, what these have
+    cost: less than the cost by a part of a step.
     """
     unit = {"units": "rollouts" if budget.rollout_cost == 1 else "1"}
     along = records.rename(step=AXIS).assign_coords({AXIS: (AXIS, budget.costs, {"long_name": "cost", **unit})})
-    spent = taken * step_costs[..., None]
+    spent = steps_taken * step_costs[..., None]
     return along.assign_coords(
-        steps_taken=((*cells, AXIS), taken, {"long_name": "steps that the cost has paid for", "units": "1"}),
+        steps_taken=((*cells, AXIS), steps_taken, {"long_name": "steps that the cost has paid for", "units": "1"}),
         spent=((*cells, AXIS), spent, {"long_name": "what these steps have cost", **unit}),
     )
 
 
 def _exact(number: float) -> Fraction:
-    """A number as it is written, so that 0.3 pays for three steps of 0.1."""
+    """Return a number as it is written, so that 0.3 pays for three steps of 0.1."""
     return Fraction(str(number))

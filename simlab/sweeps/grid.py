@@ -1,32 +1,40 @@
-"""Lay out the grid of a sweep: parameters by name, dimensions, and the cells that they make."""
+"""Lay out the grid of a sweep: methods and parameters by name, dimensions, and the cells that they make.
+
+A sweep lists whole arms, or estimators and surrogates, of which each pair makes an arm. Parameters that an arm fixes in
+brackets stay as they are; the others can be swept.
+"""
 
 import functools
 import inspect
 import itertools
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from simlab.arms import Arm, parse
+from simlab.constructors import added_constructor, base_constructor, estimator_constructor, is_file
 from simlab.errors import InputError, check_choice, did_you_mean
+from simlab.estimators import REGISTRY
+from simlab.grammar import Term
 from simlab.problems.registry import problem_constructor
 from simlab.simulator.dataset import check_seeds, recorded_steps
 from simlab.simulator.optimizers import OPTIMIZERS
 from simlab.simulator.settings import DTYPES, STORAGES, Settings
+from simlab.surrogates import SURROGATES
 from simlab.sweeps.budget import Budget
-from simlab.sweeps.methods import WRITTEN, check_pair, fixes, open_parameters, owners_of, pair, with_values
 
 AGGREGATION = "aggregation"  # of a pair of estimator and surrogate; an arm has its own, or says one after @
+WRITTEN = str | int | float | None  # types of a parameter's default with which it can be swept and written in an arm
 # Settings of a run that a sweep has options of their own for; the others are parameters by name.
 OPTIONS = ("method", "group_size", "optimizer", "optimizer_parameters", "pass_at_k", "top_n", "dtype", "storage")
-RUN_PARAMETERS = {one.name: one.default for one in fields(Settings) if one.name not in OPTIONS}
+RUN_PARAMETERS = {setting.name: setting.default for setting in fields(Settings) if setting.name not in OPTIONS}
 RUN_PARAMETERS[AGGREGATION] = "token_mean"
 USUAL_LENGTH = {"steps": 1000, "record_every": 50}
 USUAL_PAIR = ("f_grpo",), ("ppo_clip",)
-ARGUMENTS = ("indexers", "method", "tolerance", "drop")  # of xarray's sel
-TAKEN = ("seed", "step", "cost", "steps_taken", "spent", *ARGUMENTS)
+SEL_ARGUMENTS = ("indexers", "method", "tolerance", "drop")  # of xarray's sel
+RESERVED_LABELS = ("seed", "step", "cost", "steps_taken", "spent", *SEL_ARGUMENTS)
 Sections = dict[str, dict[str, Any]]
 
 
@@ -89,20 +97,29 @@ class Sweep:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        self._settle_methods()
-        self._settle_length()
+        self._complete_methods()
+        self._complete_length()
         problem_constructor(self.problem)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)
         check_seeds(self.seeds)
-        _check_lists({**self._methods, "group_size": self.group_sizes, **self.parameters}, self.pass_at_k)
+        lists = {**self.methods, "group_size": self.group_sizes, **self.parameters}
+        for name, values in lists.items():
+            if not values:
+                raise InputError(f"{name} lists nothing; allowed: one or more values")
+        for name, values in {**lists, "pass_at_k": self.pass_at_k}.items():
+            if len(set(values)) < len(values):
+                raise InputError(f"{name} lists {list(values)}; allowed: different values")
+        largest = float(np.finfo(self.dtype).max)
         for name, values in self.parameters.items():
             if self.resolve(name) != name:
                 raise InputError(f"{name} is not a qualified parameter name; allowed: {self.resolve(name)}")
-            self._check_finite(name, values)
+            for value in values:
+                if isinstance(value, float) and not abs(value) <= largest:
+                    raise InputError(f"{name} = {value}; allowed: finite numbers, in {self.dtype} up to {largest:g}")
 
-    def _settle_methods(self) -> None:
+    def _complete_methods(self) -> None:
         """Fill in the usual pair where nothing is given, and write arms in the one way that equal ones have."""
         if self.arms:
             if self.estimators is not None or self.surrogates is not None:
@@ -112,35 +129,39 @@ class Sweep:
         for name, usual in zip(("estimators", "surrogates"), USUAL_PAIR, strict=True):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, usual)
-        for estimator, surrogate in itertools.product(*self._methods.values()):
-            check_pair(estimator, surrogate)
+        for estimator, surrogate in itertools.product(*self.methods.values()):
+            if is_file(estimator):
+                estimator_constructor(estimator)
+            else:
+                check_choice("estimator", estimator, sorted(REGISTRY))
+            if is_file(surrogate):
+                added_constructor(surrogate)
+            else:
+                check_choice("surrogate", surrogate, sorted(SURROGATES))
 
-    def _settle_length(self) -> None:
+    def _complete_length(self) -> None:
         """Fill in the usual numbers of steps, which stand beside no budget."""
         for name, usual in USUAL_LENGTH.items():
-            given = getattr(self, name)
-            if self.budget is None and given is None:
+            value = getattr(self, name)
+            if self.budget is None and value is None:
                 object.__setattr__(self, name, usual)
-            if self.budget is not None and given is not None:
-                raise InputError(f"{name} = {given} beside a budget, which sets the steps; allowed: one of the two")
+            if self.budget is not None and value is not None:
+                raise InputError(f"{name} = {value} beside a budget, which sets the steps; allowed: one of the two")
         self.recorded_steps()
 
-    def _check_finite(self, name: str, values: tuple[Any, ...]) -> None:
-        largest = float(np.finfo(self.dtype).max)
-        for value in values:
-            if isinstance(value, float) and not abs(value) <= largest:
-                raise InputError(f"{name} = {value}; allowed: finite numbers, in {self.dtype} up to {largest:g}")
-
     @property
-    def _methods(self) -> dict[str, tuple[str, ...]]:
+    def methods(self) -> dict[str, tuple[str, ...]]:
         """The names of methods, by dimension."""
         if self.arms:
             return {"arm": self.arms}  # not "method", which is an argument of xarray's sel
         return {"estimator": self.estimators or (), "surrogate": self.surrogates or ()}
 
     def _arm(self, *names: str) -> Arm:
-        """The arm of these names, one of each dimension of methods, without swept parameters."""
-        return parse(*names) if self.arms else pair(*names)
+        """Return the arm with these names, one of each dimension of methods, without swept parameters."""
+        if self.arms:
+            return parse(*names)
+        estimator, surrogate = names
+        return Arm(f"{estimator}+{surrogate}", Term(estimator), (Term(surrogate),))
 
     @functools.cached_property
     def sections(self) -> dict[str, Sections]:
@@ -151,22 +172,22 @@ class Sweep:
         """
         run = {name: value for name, value in RUN_PARAMETERS.items() if not (self.arms and name == AGGREGATION)}
         problem = problem_constructor(self.problem).defaults
+        optimizer = inspect.signature(OPTIMIZERS[self.optimizer]).parameters
         shared = {
             "problem": {name: value for name, value in problem.items() if isinstance(value, WRITTEN | tuple)},
-            "optimizer": _defaults(OPTIMIZERS[self.optimizer]),
+            "optimizer": {name: parameter.default for name, parameter in optimizer.items()},
             "run": run,
         }
-        found = {}
-        for names in itertools.product(*self._methods.values()):
+        sections = {}
+        for names in itertools.product(*self.methods.values()):
             arm = self._arm(*names)
-            own = open_parameters(arm, is_pair=not self.arms)
-            found[arm.text] = {
-                name: {**own, **shared}[name] for name in ("estimator", "problem", "surrogate", "optimizer", "run")
-            }
-        return found
+            by_section = _open_parameters(arm, is_pair=not self.arms) | shared
+            order = ("estimator", "problem", "surrogate", "optimizer", "run")
+            sections[arm.text] = {section: by_section[section] for section in order}
+        return sections
 
     def known_parameters(self) -> dict[str, Any]:
-        """Default value of every qualified parameter of this sweep."""
+        """Return the default value of every qualified parameter of this sweep."""
         return {
             f"{section}.{name}": default
             for sections in self.sections.values()
@@ -174,89 +195,106 @@ class Sweep:
             for name, default in parameters.items()
         }
 
+    def fixed_parameters(self) -> dict[str, Any]:
+        """Return what the sweep does not vary by name: the group size, if there is one, and parameters.
+
+        Parameters of a method are left out where there are several, whose defaults may differ.
+        """
+        parameters = self.known_parameters()
+        if len(self.sections) > 1:
+            parameters = {
+                name: value for name, value in parameters.items() if not name.startswith(("estimator.", "surrogate."))
+            }
+        parameters |= {name: values[0] for name, values in self.parameters.items()}
+        fixed = {name: value for name, value in parameters.items() if len(self.parameters.get(name, (0,))) == 1}
+        return fixed | ({"group_size": self.group_sizes[0]} if len(self.group_sizes) == 1 else {})
+
     def resolve(self, name: str) -> str:
-        """The qualified name of a parameter given with or without its section.
+        """Return the qualified name of a parameter that is named with or without its section.
 
         Raises:
             InputError: for a name that no section or more than one section has.
         """
-        known = self.known_parameters()
-        matches = [name] if name in known else [full for full in known if full.partition(".")[2] == name]
+        qualified = self.known_parameters()
+        matches = [name] if name in qualified else [full for full in qualified if full.partition(".")[2] == name]
         if len(matches) == 1:
             return matches[0]
         if matches:
             raise InputError(f"parameter {name!r} is ambiguous; write one of: {', '.join(matches)}")
-        bare = sorted({full.partition(".")[2] for full in known})
-        if fixing := [arm for arm in self.arms if fixes(parse(arm), name.rpartition(".")[2])]:
+        bare, names = name.rpartition(".")[2], sorted({full.partition(".")[2] for full in qualified})
+        if fixing := [arm for arm in self.arms if any(bare in dict(part.parameters) for _, part in _parts(parse(arm)))]:
             raise InputError(f"{' and '.join(fixing)} fixes {name}; allowed: arms without it, to sweep it by --param")
-        if owners := owners_of(name.rpartition(".")[2]):
-            here = " and ".join(next(iter(self._methods.values())))
-            raise InputError(f"{here} has no {name}; {owners} has; allowed here: {', '.join(bare)}")
-        raise InputError(f"unknown parameter {name!r}{did_you_mean(name, bare)}; allowed: {', '.join(bare)}")
+        owners = [estimator for estimator, entry in REGISTRY.items() if bare in entry.parameters]
+        owners = owners or [surrogate for surrogate in SURROGATES if bare in added_constructor(surrogate).defaults]
+        if owners:
+            here = " and ".join(next(iter(self.methods.values())))
+            owned = f"{here} has no {name}; {' or '.join(sorted(owners))} has"
+            raise InputError(f"{owned}; allowed here: {', '.join(names)}")
+        raise InputError(f"unknown parameter {name!r}{did_you_mean(name, names)}; allowed: {', '.join(names)}")
 
     def dimensions(self) -> dict[str, tuple[Any, ...]]:
-        """Labelled dimensions of the grid, without seed and step; of surrogates only if there are several."""
-        methods = {name: values for name, values in self._methods.items() if name != "surrogate" or len(values) > 1}
+        """Return the labelled dimensions of the grid, without seed and step; surrogates only if there are several."""
+        methods = {name: values for name, values in self.methods.items() if name != "surrogate" or len(values) > 1}
         swept = {name: values for name, values in self.parameters.items() if len(values) > 1}
         return {**methods, "group_size": self.group_sizes, **swept}
 
-    def without(self, name: str) -> list[str]:
-        """The methods that lack a swept parameter, by the names they have along their own dimension."""
+    def methods_without(self, name: str) -> list[str]:
+        """Return the methods that lack a swept parameter, by their names along their dimension."""
         section, _, parameter = name.partition(".")
         dimension = "arm" if self.arms else section
         if not parameter or section not in ("estimator", "surrogate"):
             return []
-        place = list(self._methods).index(dimension)
+        axis = list(self.methods).index(dimension)
         having = {
-            names[place]
-            for names in itertools.product(*self._methods.values())
+            names[axis]
+            for names in itertools.product(*self.methods.values())
             if parameter in self.sections[self._arm(*names).text][section]
         }
-        return [method for method in self._methods[dimension] if method not in having]
+        return [method for method in self.methods[dimension] if method not in having]
 
     def labels(self, others: Collection[str] = ()) -> dict[str, str]:
-        """A label for each dimension: the parameter's own name, with its section where that would be ambiguous.
+        """Return the names of the dimensions in the result: the bare parameter name where that is unambiguous.
 
-        ``others`` are the dimensions that metrics have beside these, seed and step.
+        ``others`` are names of other dimensions of the result, which are taken.
         """
-        dimensions = self.dimensions()
-        bare = [name.rpartition(".")[2] for name in dimensions] + [*TAKEN, *others]
+        dimensions = list(self.dimensions())
+        bare = [*RESERVED_LABELS, *others, *(name.rpartition(".")[2] for name in dimensions)]
         return {
-            name: own if bare.count(own := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
+            name: short if bare.count(short := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
             for name in dimensions
         }
 
     def cells(self) -> Iterator[tuple[tuple[int, ...], Cell]]:
-        """Each cell with its index along ``dimensions()``."""
+        """Yield each cell with its index along ``dimensions()``."""
         dimensions = self.dimensions()
         fixed = {name: values[0] for name, values in self.parameters.items() if len(values) == 1}
         for index in itertools.product(*(range(len(values)) for values in dimensions.values())):
             point = {name: values[i] for i, (name, values) in zip(index, dimensions.items(), strict=True)}
-            names = [point.pop(name, values[0]) for name, values in self._methods.items()]
+            names = [point.pop(name, values[0]) for name, values in self.methods.items()]
             yield index, self._cell(self._arm(*names), point.pop("group_size"), fixed | point)
 
     def _cell(self, arm: Arm, group_size: int, values: Mapping[str, Any]) -> Cell:
         defaults = self.sections[arm.text]
-        given: Sections = {section: {} for section in defaults}
+        by_section: Sections = {section: {} for section in defaults}
         for name, value in values.items():
             section, _, parameter = name.partition(".")
             # A method without the parameter is the same cell all along that dimension, and is run once.
             if parameter in defaults[section]:
-                given[section][parameter] = value
-        full = {section: defaults[section] | given[section] for section in ("problem", "optimizer", "run")}
+                by_section[section][parameter] = value
+        full = {section: defaults[section] | by_section[section] for section in ("problem", "optimizer", "run")}
         aggregation = full["run"].pop(AGGREGATION, arm.aggregation)
-        return Cell(arm.text, with_values(arm, given, aggregation), group_size, full)
+        return Cell(arm.text, _with_values(arm, by_section, aggregation), group_size, full)
 
     def recorded_steps(self) -> np.ndarray | None:
-        """The steps that are recorded, without step 0; None where a budget decides them cell by cell."""
+        """Return the steps that are recorded, without step 0; None where a budget decides them cell by cell."""
         if self.steps is None or self.record_every is None:
             return None
         return recorded_steps(self.steps, self.record_every)
 
     def configuration(self) -> dict[str, Any]:
-        """The sweep as plain data, from which ``from_configuration`` builds it again.
+        """Return the sweep as plain data, from which ``from_configuration`` builds it again.
 
-        It says of a budget only where there is one, as results did that were written before budgets.
+        The budget is named only where there is one, as in results that were written before budgets.
         """
         plain = asdict(self)
         return plain if self.budget else {name: value for name, value in plain.items() if name != "budget"}
@@ -267,66 +305,64 @@ class Sweep:
 
         Results that were written before storage had its name call it ``engine``.
         """
-        plain = {"storage" if name == "engine" else name: _frozen(value) for name, value in data.items()}
-        plain["parameters"] = {name: _frozen(values) for name, values in data["parameters"].items()}
+        plain = {"storage" if name == "engine" else name: _as_tuples(value) for name, value in data.items()}
+        plain["parameters"] = {name: _as_tuples(values) for name, values in data["parameters"].items()}
         if "budget" in plain:
             plain["budget"] = Budget(**plain["budget"])
         return cls(**plain)
 
 
-def _check_lists(lists: Mapping[str, tuple[Any, ...]], pass_at_k: tuple[int, ...]) -> None:
-    for name, values in lists.items():
-        if not values:
-            raise InputError(f"{name} lists nothing; allowed: one or more values")
-    for name, values in {**lists, "pass_at_k": pass_at_k}.items():
-        if len(set(values)) < len(values):
-            raise InputError(f"{name} lists {list(values)}; allowed: different values")
+def _as_tuples(value: Any) -> Any:
+    return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def _defaults(build: Any) -> dict[str, Any]:
-    return {name: parameter.default for name, parameter in inspect.signature(build).parameters.items()}
+def _parts(arm: Arm) -> Iterator[tuple[str, Term]]:
+    """Yield the parts of an arm with the sections of their parameters."""
+    yield "estimator", arm.base
+    for part in arm.added:
+        yield "surrogate", part
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+def _open_parameters(arm: Arm, *, is_pair: bool) -> Sections:
+    """Return the defaults of the parameters that an arm does not fix, by section: ``estimator`` and ``surrogate``.
 
-
-def parse_values(name: str, text: str, default: Any) -> tuple[Any, ...]:
-    """Values of a parameter from a comma-separated text, typed like its default.
-
-    A parameter whose default is a list (``logits``, ``correct`` of the custom problem) takes the whole text as one
-    value: a list of numbers, or of words where the default is one (``rewarded`` of a tree), or a path.
+    The base of a pair is an estimator alone, without the parameters of the method that may have the same name.
 
     Raises:
-        InputError: for a value that does not read as the default's type.
+        InputError: for an unknown name, and as ``simlab.own_files.load``.
     """
-    if isinstance(default, tuple):
-        return (_words(text) if default and isinstance(default[0], str) else _list_or_path(text),)
-    return tuple(_parse(name, item.strip(), default) for item in text.split(","))
+    defaults: Sections = {"estimator": {}, "surrogate": {}}
+    for section, part in _parts(arm):
+        defaults[section] |= _open_defaults(section, part, is_pair)
+    return defaults
 
 
-def _words(text: str) -> tuple[str, ...] | str:
-    words = tuple(item.strip() for item in text.split(","))
-    return words if len(words) > 1 else text
+def _open_defaults(section: str, part: Term, is_pair: bool) -> dict[str, Any]:
+    """Return the defaults of the parameters that a part does not fix, and that can be written in an arm."""
+    if section == "surrogate":
+        defaults = added_constructor(part.name).defaults
+    elif not is_pair:
+        defaults = base_constructor(part.name).defaults
+    elif is_file(part.name):
+        defaults = estimator_constructor(part.name).defaults
+    else:
+        defaults = REGISTRY[part.name].parameters
+    fixed = dict(part.parameters)
+    return {name: default for name, default in defaults.items() if name not in fixed and isinstance(default, WRITTEN)}
 
 
-def _list_or_path(text: str) -> tuple[float, ...] | str:
-    try:
-        return tuple(float(item) for item in text.split(","))
-    except ValueError:
-        return text
-
-
-def _parse(name: str, text: str, default: Any) -> Any:
-    if isinstance(default, str):
-        return text
-    if default is None and text.lower() == "none":
-        return None
-    if isinstance(default, bool):
-        check_choice(name, text.lower(), ("true", "false"))
-        return text.lower() == "true"
-    try:
-        return int(text) if isinstance(default, int) else float(text)
-    except ValueError:
-        kind = "whole numbers" if isinstance(default, int) else "numbers"
-        raise InputError(f"{name} = {text!r} cannot be read; allowed: {kind}, separated by commas") from None
+def _with_values(arm: Arm, values: Sections, aggregation: str | None) -> Arm:
+    """Return the arm with values, by section, for parameters that it leaves open, and with an aggregation."""
+    parts = []
+    for section, part in _parts(arm):
+        unset = _open_defaults(section, part, is_pair=False)
+        # None and truth values are words in an arm.
+        written = {
+            name: str(value).lower() if value is None or isinstance(value, bool) else value
+            for name, value in values[section].items()
+            if name in unset
+        }
+        parts.append(Term(part.name, tuple(sorted([*part.parameters, *written.items()]))))
+    base, *added = parts
+    filled = replace(arm, base=base, added=tuple(added), aggregation=aggregation)
+    return replace(filled, text=str(filled))

@@ -9,119 +9,152 @@ from typing import Any
 from simlab.arms import parse_list
 from simlab.errors import InputError, check_choice
 from simlab.sweeps.budget import Budget
-from simlab.sweeps.grid import Sweep, parse_values
+from simlab.sweeps.grid import Sweep
 from simlab.sweeps.presets import PRESETS, SweepSettings
 
 LONGEST = 10**5  # items that "..." fills in
 MOST_K = 1000  # values of k of pass@k, each of which is recorded in every step
 MOST_CELLS = 10**5  # of one sweep: each is checked before the first is run
-
-_GRID_OPTIONS = (
-    "preset", "arms", "estimator", "surrogate", "group_size", "gamma", "learning_rate", "seeds", "problem", "optimizer",
-    "steps", "record_every", "budget", "rollout_cost", "update_cost", "records", "pass_at_k", "top_n", "dtype",
-    "storage",
-)  # fmt: skip
 DEFAULT = "three-regimes"  # of a command that names no method, problem or parameter
-CHANGES_OF_DEFAULT = {"group_size", "seeds", "steps", "record_every", "pass_at_k", "top_n"}
-_LENGTHS = ("steps", "record_every")
-# The options of a budget, and the names that they have there.
-_OF_BUDGET = {"budget": "total"} | {name: name for name in ("rollout_cost", "update_cost", "records")}
-_PLAIN = ("seeds", "steps", "record_every", "top_n", "problem", "optimizer", "dtype", "storage")
+SIZES = ("group_size", "seeds", "steps", "record_every", "pass_at_k", "top_n")  # options that change the default sweep
+LENGTHS = ("steps", "record_every")
+BUDGET_OPTIONS = {"budget": "total", "rollout_cost": "rollout_cost", "update_cost": "update_cost", "records": "records"}
+FIELDS = ("seeds", "steps", "record_every", "top_n", "problem", "optimizer", "dtype", "storage")  # of ``Sweep``
+LISTS = {"group_size": "group_sizes", "pass_at_k": "pass_at_k"}
+SHORT_FOR_PARAM = ("gamma", "learning_rate")
+GRID_OPTIONS = ("arms", "estimator", "surrogate", *SHORT_FOR_PARAM, *FIELDS, *LISTS, *BUDGET_OPTIONS)
 
 
 def build_sweeps(options: Any) -> dict[str, Sweep]:
-    """The sweeps that the options ask for, by the names that they have in a preset; one alone has the name ``""``.
+    """Return the sweeps that the options ask for, by their names in a preset; one alone has the name ``""``.
 
     Raises:
         InputError: for an unknown name, or a value outside its range.
     """
-    given = {name: getattr(options, name) for name in _GRID_OPTIONS if getattr(options, name) is not None}
-    preset = given.pop("preset", None)
-    if preset is None and given.keys() <= CHANGES_OF_DEFAULT and not options.param:
+    values = {name: value for name in GRID_OPTIONS if (value := getattr(options, name)) is not None}
+    preset = options.preset
+    if preset is None and values.keys() <= set(SIZES) and not options.param:
         preset = DEFAULT
     if options.shard_actions is not None:
-        given.setdefault("storage", "sharded")
+        values.setdefault("storage", "sharded")
     if preset is None:
-        return {"": _overridden({}, given, options.param)}
+        return {"": _build_sweep({}, values, options.param)}
     check_choice("preset", preset, sorted(PRESETS))
-    return {name: _overridden(settings, given, options.param) for name, settings in PRESETS[preset].items()}
+    return {name: _build_sweep(settings, values, options.param) for name, settings in PRESETS[preset].items()}
 
 
-def _overridden(settings: SweepSettings, given: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
-    """A sweep of some settings, and of options that override them."""
-    settings = _with_methods(settings, given) | {name: given[name] for name in _PLAIN if name in given}
-    settings = _with_budget(settings, given)
+def _build_sweep(settings: SweepSettings, values: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
+    """Return a sweep with some settings, and with options that override them."""
+    settings = _with_methods(settings, values) | {name: values[name] for name in FIELDS if name in values}
+    settings = _with_budget(settings, values)
     inherited = settings.pop("parameters", {})
-    for option, name in (("group_size", "group_sizes"), ("pass_at_k", "pass_at_k")):
-        if option in given:
-            settings[name] = tuple(_whole(option, item) for item in expand(given[option]))
+    for option, name in LISTS.items():
+        if option in values:
+            settings[name] = tuple(_read_whole(option, item) for item in expand(values[option]))
     if len(settings.get("pass_at_k", ())) > MOST_K:
         raise InputError(f"--pass-at-k lists {len(settings['pass_at_k'])} values; allowed: up to {MOST_K}")
     bare = Sweep(**settings)
-    known = bare.known_parameters()
+    defaults = bare.known_parameters()
     # A preset's parameters that an overriding method, problem or optimizer does not have fall away with it.
-    parameters = {name: values for name, values in inherited.items() if name in known}
-    sweep = Sweep(**settings, parameters=parameters | _parameters(bare, _named_lists(given, pairs)))
-    cells = math.prod(len(values) for values in sweep.dimensions().values())
+    parameters = {name: chosen for name, chosen in inherited.items() if name in defaults}
+    sweep = Sweep(**settings, parameters=parameters | _read_parameters(bare, defaults, values, pairs))
+    cells = math.prod(len(labels) for labels in sweep.dimensions().values())
     if cells > MOST_CELLS:
         raise InputError(f"the lists make a grid of {cells} cells; allowed: up to {MOST_CELLS}")
     return sweep
 
 
-def _with_methods(settings: SweepSettings, given: Mapping[str, Any]) -> SweepSettings:
-    """Return settings with the methods of the options; arms take the place of a preset's estimators and surrogates."""
-    pair = {f"{name}s": tuple(expand(given[name])) for name in ("estimator", "surrogate") if name in given}
-    if "arms" not in given:
+def _with_methods(settings: SweepSettings, values: Mapping[str, Any]) -> SweepSettings:
+    """Return settings with the methods of the options; arms take the place of estimators and surrogates."""
+    pair = {f"{name}s": tuple(expand(values[name])) for name in ("estimator", "surrogate") if name in values}
+    if "arms" not in values:
         return {**settings, **pair}
     if pair:
         raise InputError(f"--arms and --{next(iter(pair))[:-1]} both name methods; allowed: one of them")
-    kept = {name: value for name, value in settings.items() if name not in ("estimators", "surrogates")}
-    return kept | {"arms": tuple(map(str, parse_list(given["arms"])))}
+    others = {name: value for name, value in settings.items() if name not in ("estimators", "surrogates")}
+    return others | {"arms": tuple(map(str, parse_list(values["arms"])))}
 
 
-def _with_budget(settings: SweepSettings, given: Mapping[str, Any]) -> SweepSettings:
-    """Return settings with the budget of the options, in place of a preset's steps, or steps in place of its budget."""
-    asked = {_OF_BUDGET[name]: given[name] for name in _OF_BUDGET if name in given}
-    lengths = [name for name in _LENGTHS if name in given]
-    if not asked:
+def _with_budget(settings: SweepSettings, values: Mapping[str, Any]) -> SweepSettings:
+    """Return settings with the budget of the options in place of steps, or their steps in place of a budget."""
+    changes = {name: values[option] for option, name in BUDGET_OPTIONS.items() if option in values}
+    lengths = [name for name in LENGTHS if name in values]
+    if not changes:
         return {name: value for name, value in settings.items() if name != "budget" or not lengths}
     if lengths:
         raise InputError(f"{_flag(lengths[0])} beside a budget, which sets the steps; allowed: one of the two")
-    if "total" not in asked and "budget" not in settings:
-        first = next(name for name in _OF_BUDGET if name in given)
+    if "total" not in changes and "budget" not in settings:
+        first = next(option for option in BUDGET_OPTIONS if option in values)
         raise InputError(f"{_flag(first)} without --budget; allowed: beside one, such as --budget 1e6")
-    budget = replace(settings["budget"], **asked) if "budget" in settings else Budget(**asked)
-    return {name: value for name, value in settings.items() if name not in _LENGTHS} | {"budget": budget}
+    budget = replace(settings["budget"], **changes) if "budget" in settings else Budget(**changes)
+    return {name: value for name, value in settings.items() if name not in LENGTHS} | {"budget": budget}
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _parameters(sweep: Sweep, lists: Sequence[tuple[str, str]]) -> dict[str, tuple[Any, ...]]:
-    """The values of parameters by their qualified names."""
-    known, parameters = sweep.known_parameters(), dict[str, tuple[Any, ...]]()
-    for name, text in lists:
-        full = sweep.resolve(name)
-        if full in parameters:
-            raise InputError(f"parameter {name!r} is given twice; allowed: one list, such as {name}=0,1")
-        expanded = text if isinstance(known[full], tuple) else ",".join(expand(text))
-        parameters[full] = parse_values(name, expanded, known[full])
-    return parameters
-
-
-def _named_lists(given: Mapping[str, Any], pairs: Sequence[str]) -> list[tuple[str, str]]:
-    named: list[tuple[str, str]] = [(name, given[name]) for name in ("gamma", "learning_rate") if name in given]
+def _read_parameters(
+    sweep: Sweep, defaults: Mapping[str, Any], values: Mapping[str, Any], pairs: Sequence[str]
+) -> dict[str, tuple[Any, ...]]:
+    """Return the values of ``--param`` and its short forms, by the qualified names of parameters."""
+    lists = [(name, values[name]) for name in SHORT_FOR_PARAM if name in values]
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name or not text:
             raise InputError(f"--param {pair!r} is not a list; allowed: NAME=LIST, such as gamma=0,1")
-        named.append((name, text))
-    return named
+        lists.append((name, text))
+    parameters: dict[str, tuple[Any, ...]] = {}
+    for name, text in lists:
+        full = sweep.resolve(name)
+        if full in parameters:
+            raise InputError(f"parameter {name!r} is given twice; allowed: one list, such as {name}=0,1")
+        parameters[full] = _read_values(name, text, defaults[full])
+    return parameters
+
+
+def _read_values(name: str, text: str, default: Any) -> tuple[Any, ...]:
+    """Return the values in a list, typed like the parameter's default.
+
+    A parameter whose default is a list (``logits``, ``correct`` of the custom problem) takes the whole text as one
+    value: a list of numbers, or of words where the default is one (``rewarded`` of a tree), or a path.
+    """
+    if not isinstance(default, tuple):
+        return tuple(_read_value(name, item, default) for item in expand(text))
+    items = tuple(item.strip() for item in text.split(","))
+    if default and isinstance(default[0], str):
+        return (items if len(items) > 1 else text,)
+    try:
+        return (tuple(map(float, items)),)
+    except ValueError:
+        return (text,)
+
+
+def _read_value(name: str, text: str, default: Any) -> Any:
+    if isinstance(default, str):
+        return text
+    if default is None and text.lower() == "none":
+        return None
+    if isinstance(default, bool):
+        check_choice(name, text.lower(), ("true", "false"))
+        return text.lower() == "true"
+    try:
+        return int(text) if isinstance(default, int) else float(text)
+    except ValueError:
+        kind = "whole numbers" if isinstance(default, int) else "numbers"
+        raise InputError(f"{name} = {text!r} cannot be read; allowed: {kind}, separated by commas") from None
+
+
+def _read_whole(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        allowed = "allowed: whole numbers, separated by commas"
+        raise InputError(f"{_flag(option)} {text!r} cannot be read; {allowed}") from None
 
 
 def expand(text: str) -> list[str]:
-    """Items of a comma-separated list; ``2,4,...,1024`` is filled in, geometrically where that fits.
+    """Return the items of a comma-separated list; ``2,4,...,1024`` is filled in, geometrically where that fits.
 
     Raises:
         InputError: for an empty item, or a "..." that no progression fits.
@@ -136,15 +169,14 @@ def expand(text: str) -> list[str]:
         if "" in items:
             raise InputError(f"list {text!r} has an empty item; allowed: values separated by commas")
         return items
-    place = items.index("...")
+    dots = items.index("...")
     try:
-        if place < 2 or place != len(items) - 2:
+        if dots < 2 or dots != len(items) - 2:
             raise ValueError
-        first, second, last = float(items[place - 2]), float(items[place - 1]), float(items[-1])
-        filled = _progression(first, second, last)
+        values = _progression(float(items[dots - 2]), float(items[dots - 1]), float(items[-1]))
     except (ValueError, ArithmeticError):
         raise InputError(f"list {text!r} does not fit; allowed: first,second,...,last, such as 2,4,...,64") from None
-    return items[: place - 2] + [f"{value:.12g}" for value in filled]
+    return items[: dots - 2] + [f"{value:.12g}" for value in values]
 
 
 def _progression(first: float, second: float, last: float) -> list[float]:
@@ -158,16 +190,8 @@ def _progression(first: float, second: float, last: float) -> list[float]:
     return [first + (second - first) * index for index in range(round(steps) + 1)]
 
 
-def _whole(option: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        option = option.replace("_", "-")
-        raise InputError(f"--{option} {text!r} cannot be read; allowed: whole numbers, separated by commas") from None
-
-
 def parse_size(text: str) -> int:
-    """Bytes of a size such as ``2GB``, ``512MiB`` or ``1e9``; K, M and G count in powers of 1024.
+    """Return the bytes of a size such as ``2GB``, ``512MiB`` or ``1e9``; K, M and G count in powers of 1024.
 
     Raises:
         InputError: for anything else, or a size that is not above 0.
@@ -183,7 +207,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """(i, n) of a shard written ``i/n``.
+    """Return (i, n) of a shard written ``i/n``.
 
     Raises:
         InputError: unless 1 <= i <= n.
@@ -196,7 +220,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def parse_scheduler(text: str) -> int | str:
-    """N of ``local:N``, or the address of a Dask scheduler.
+    """Return N of ``local:N``, or the address of a Dask scheduler.
 
     Raises:
         InputError: for anything else.

@@ -186,7 +186,7 @@ class Plan:
             return recorded, None
         assert budget
         cost = budget.step_cost(problem, settings)
-        return budget.taken(cost, f"{cell.name} at group size {cell.group_size}"), float(cost)
+        return budget.steps_taken(cost, f"{cell.name} at group size {cell.group_size}"), float(cost)
 
     def _files(self, cell: Cell) -> dict[str, str]:
         named = [*cell.arm.files, *([self.sweep.problem] if is_file(self.sweep.problem) else [])]

@@ -18,7 +18,6 @@ from simlab.sweeps.budget import at_costs
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.parameter_words import WORDS
 from simlab.sweeps.plan import Plan, Unit
-from simlab.sweeps.settled import settled
 
 NAME = "the result of a sweep"
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -48,7 +47,7 @@ def assemble(
     cells = list(leading)
     leading["seed"] = list(range(sweep.seeds))
     taken = plan.distinct[0].taken  # by all cells, unless there is a budget
-    attributes = {**attributes, "settled": json.dumps(settled(sweep))}
+    attributes = {**attributes, "settled": json.dumps(sweep.fixed_parameters())}
     found = labelled(plan.metrics, plan.labels, filled, leading, taken, attributes=attributes)
     for name, label in names.items():
         found[label].attrs |= _of_parameter(sweep, name)
