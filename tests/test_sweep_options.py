@@ -155,7 +155,6 @@ def test_short_options_are_parameters_by_their_names():
     for name in ("gamma", "learning_rate"):
         assert asked(f"--{name.replace('_', '-')}", "0,0.5") == asked("--param", f"{name}=0,0.5")
     assert "gamma" in refusal(asked, "--gamma", "0", "--param", "estimator.gamma=1")
-    assert asked("--engine", "dense") == asked("--storage", "dense")
 
 
 def test_a_dimension_is_labelled_by_the_bare_name_where_that_is_unambiguous():

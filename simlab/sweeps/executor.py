@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -79,6 +79,7 @@ def simulate_work(work: Work, budget: MemoryBudget, devices: Devices | None = No
     return rows | {PROCESSOR: np.full(len(seeds), kind)}
 
 
+@runtime_checkable
 class Workers(Protocol):
     """Other processes that simulate: ``simlab.sweeps.cluster.Cluster``, whose methods say more."""
 
