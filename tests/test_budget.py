@@ -43,7 +43,7 @@ def step_by_step(levels, step_cost):
 def test_a_run_pays_for_one_step_after_the_other_until_the_next_costs_too_much(total, step, records):
     budget = Budget(total, records=records)
     if step > total:
-        assert f"allowed: {step} or more" in refusal(budget.taken, Fraction(step), "grpo")
+        assert f"allowed: {step} or more" in refusal(budget.steps_taken, Fraction(step), "grpo")
         return
     levels = [Fraction(total * record, records) for record in range(1, records + 1)]
     assert budget.steps_taken(Fraction(step), "grpo").tolist() == step_by_step(levels, step)

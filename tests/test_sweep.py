@@ -20,8 +20,8 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refu
 
 from simlab.files import file_lock
 from simlab.identity import code_fingerprint, commit
-from simlab.simulator.resources import needed_bytes
 from simlab.simulator.metrics import POLICY, USUAL_METRICS
+from simlab.simulator.resources import needed_bytes
 from simlab.simulator.runner import run as simulate
 from simlab.sweeps import Plan
 from simlab.sweeps.executor import RESERVED, MemoryBudget

@@ -62,7 +62,7 @@ def assemble(
 def _of_parameter(sweep: Sweep, name: str) -> dict[str, str]:
     """The attributes of a dimension: what it is, and which methods it says nothing of."""
     words = WORDS.get(name.rpartition(".")[2])
-    lacking = sweep.without(name)
+    lacking = sweep.methods_without(name)
     return ({"long_name": words} if words else {}) | ({"methods_without_it": json.dumps(lacking)} if lacking else {})
 
 
