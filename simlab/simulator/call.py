@@ -247,8 +247,8 @@ def raise_faults(settings: Sequence[Settings], seeds: Sequence[int], fault: Faul
         kind, steps, correct, prompt = (int(value) for value in values)
         if kind:
             where = f"seed {seed}, step {steps}" + (f", prompt {prompt}" if prompt != UNKNOWN else "")
-            right, wrong = float(problem.reward_correct), float(problem.reward_incorrect)
-            counted = rewards_in_words({right: correct, wrong: run.group_size - correct})
-            rewards = counted if correct != UNKNOWN else f"rewards are {right:g} and {wrong:g}"
+            high, low = float(problem.reward_correct), float(problem.reward_incorrect)
+            counted = rewards_in_words({high: correct, low: run.group_size - correct})
+            rewards = counted if correct != UNKNOWN else f"rewards are {high:g} and {low:g}"
             what = f"{FAULTS[kind]} is not finite in {run.dtype}, where {rewards}"
             raise Diverged(f"{run.name}, {where}: {what}; allowed: finite numbers")

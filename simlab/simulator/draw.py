@@ -194,8 +194,8 @@ def assign_slots(
             context.map_prompts(lambda _, row: moves(row))(None, values)
             for values in (policies.scores, policies.weights)
         )
-        left = slots.remaining(scores.dtype)
-        counts = jnp.broadcast_to(left, (len(scores), *left.shape))
+        remaining = slots.remaining(scores.dtype)
+        counts = jnp.broadcast_to(remaining, (len(scores), *remaining.shape))
     policies = policies._replace(scores=scores, weights=weights, counts=counts, rows=None, chunks=None)
     return replace_moving(state, slots, arrays), policies, assigned
 
@@ -211,6 +211,6 @@ def replace_moving(state: LearnerState, slots: SlotTable, arrays: tuple[list[Arr
     fields = {}
     for name, moved in zip(MOVING, arrays, strict=True):
         leaves, structure = jax.tree.flatten(getattr(state, name))
-        remaining = iter(moved)
-        fields[name] = jax.tree.unflatten(structure, [next(remaining) if leaf.ndim else leaf for leaf in leaves])
+        values = iter(moved)
+        fields[name] = jax.tree.unflatten(structure, [next(values) if leaf.ndim else leaf for leaf in leaves])
     return state._replace(slots=slots, **fields)

@@ -70,7 +70,7 @@ class Listed(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """How often a group holds each action, and which actions are correct; methods as of ``Listed``."""
+    """The number of times a group holds each action, and which actions are correct; methods as of ``Listed``."""
 
     counts: Int[Array, " N"]
     correct: Bool[Array, " N"]

@@ -41,8 +41,8 @@ class Learner(StepContext):
         settings = self.settings
         zero = jnp.zeros((), settings.dtype)
         moments = self.optimizer.init(self.initial_parameters)
-        parts = self.method.estimator, self.method.surrogate
-        memory, schedule = (jax.tree.map(lambda value: zero + value, part.init()) for part in parts)
+        stages = self.method.estimator, self.method.surrogate
+        memory, schedule = (jax.tree.map(lambda value: zero + value, stage.init()) for stage in stages)
         unknown: Any = None
         older = (self.initial_parameters,) * settings.lag
         slots, fault = self.slots_at_start(), Fault.none()
@@ -106,8 +106,8 @@ class Learner(StepContext):
     def check_all(self, state: LearnerState) -> LearnerState:
         """Note a fault in any parameter or moment, where something is recorded."""
         fault = state.fault
-        for kind, part in ((LOGIT, state.parameters), (MOMENT, state.moments)):
-            leaves = [leaf for leaf in jax.tree.leaves(part) if leaf.ndim]
+        for kind, tree in ((LOGIT, state.parameters), (MOMENT, state.moments)):
+            leaves = [leaf for leaf in jax.tree.leaves(tree) if leaf.ndim]
             if leaves:
                 check = self.map_slots(self.storage.is_finite)
                 finite = all_true(jnp.stack([all_true(check(leaf, state.slots)) for leaf in leaves]))

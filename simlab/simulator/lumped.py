@@ -61,8 +61,8 @@ class SlotTable(NamedTuple):
     def occupied(self) -> Bool[Array, " S"]:
         """True for slots that hold an action."""
         slot, classes = jnp.arange(self.class_of.shape[-1]), self.classes
-        left = self.counts.subtract(self.departed)
-        filled_classes = jnp.pad((left.high > 0) | (left.low > 0), (0, len(slot) - classes))
+        members = self.counts.subtract(self.departed)
+        filled_classes = jnp.pad((members.high > 0) | (members.low > 0), (0, len(slot) - classes))
         return filled_classes | (slot >= classes) & (slot < classes + self.touched)
 
 
@@ -123,8 +123,8 @@ class Lumped(Dense):
 
     def multiplicity(self, slots: SlotTable, dtype: Any) -> Float[Array, " S"]:
         """Return how many actions each slot stands for."""
-        left = slots.remaining(dtype)
-        return slots.occupied.astype(dtype).at[: len(left)].set(left)
+        members = slots.remaining(dtype)
+        return slots.occupied.astype(dtype).at[: len(members)].set(members)
 
     def sum(self, values: Shaped[Array, " S"]) -> Shaped[Array, ""]:
         """Return the sum over all slots, the same bits whatever the number of free ones at the end."""
@@ -158,8 +158,8 @@ class Lumped(Dense):
 
     def fits(self, slots: SlotTable, new: Any) -> Bool[Array, ""]:
         """Return True if there is a slot for each of so many new actions, or for all that are left in classes."""
-        classes, left = slots.classes, slots.counts.subtract(slots.departed)
-        few = jnp.sum(jnp.where(left.high > 0, 2**30 // classes, jnp.minimum(left.low, 2**30 // classes)), -1)
+        classes, members = slots.classes, slots.counts.subtract(slots.departed)
+        few = jnp.sum(jnp.where(members.high > 0, 2**30 // classes, jnp.minimum(members.low, 2**30 // classes)), -1)
         fits = slots.touched + jnp.minimum(new, few) <= self.size - classes
         return jnp.all(fits)
 

@@ -65,7 +65,7 @@ class SoftmaxPolicy(NamedTuple):
 
     @property
     def members(self) -> Float[Array, " S"] | float:
-        """How many actions each slot stands for."""
+        """The number of actions that each slot stands for."""
         if self.counts is None:
             return 1.0
         return self._multiply((self.scores > EMPTY / 2).astype(self.scores.dtype))

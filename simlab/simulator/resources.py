@@ -222,10 +222,10 @@ def shards_needed(problem: Problem, settings: Settings, steps: Int[np.ndarray, "
     if settings.storage != "sharded" or room is None:
         return 1
     most = min(jax.local_device_count(), problem.actions)
-    whole = device_bytes(problem, settings, int(steps[-1]), devices_by(1)[0])
-    shards = max(1, math.ceil(whole / room))
+    total = device_bytes(problem, settings, int(steps[-1]), devices_by(1)[0])
+    shards = max(1, math.ceil(total / room))
     if shards > most:
-        raise InputError(f"{_too_large(problem, whole / most, room)} with {most} of them; allowed: more devices")
+        raise InputError(f"{_too_large(problem, total / most, room)} with {most} of them; allowed: more devices")
     return shards
 
 

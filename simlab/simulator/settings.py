@@ -120,7 +120,7 @@ class StaticSettings:
 
     @property
     def gradient_steps(self) -> int:
-        """How many gradient steps each batch gets; all but the first are off-policy."""
+        """The number of gradient steps of each batch; all but the first are off-policy."""
         return self.epochs * self.minibatches * (2 if self.isolates else 1)
 
     @property

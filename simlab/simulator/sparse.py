@@ -89,8 +89,8 @@ class SparseLearner(Learner):
         def policy(slots: SlotTable, logits: Float[Array, " S"]) -> SoftmaxPolicy:
             cache, scores = slots.cache, relative_scores(logits, self.numbers.temperature, slots.cache.reference)
             scores = self.storage.fill_empty(scores, EMPTY, slots)
-            left, total = slots.remaining(logits.dtype), tree_sum(cache.chunks)
-            return SoftmaxPolicy(scores, cache.weights, total, left, cache.rows, cache.chunks, self.storage)
+            counts, total = slots.remaining(logits.dtype), tree_sum(cache.chunks)
+            return SoftmaxPolicy(scores, cache.weights, total, counts, cache.rows, cache.chunks, self.storage)
 
         policies: SoftmaxPolicy = self.map_prompts(policy)(
             state.slots, self.problem.logits_of(state.parameters, prompts)

@@ -1,4 +1,4 @@
-"""What passes from stage to stage of a step, and from step to step: samples, batch, state, and the first fault.
+"""Define what passes from stage to stage and from step to step: samples, batch, state, and the first fault.
 
 A step draws ``Samples``, weighs them to a ``WeighedBatch``, and ascends to the next ``LearnerState``. Every array of
 samples and of a batch has a first axis of prompts, of length 1 where a problem has one prompt.
@@ -19,7 +19,7 @@ UNKNOWN = -1
 
 
 class Samples(NamedTuple):
-    """What a step drew, for each prompt of its batch: the policy, the group, and the likeliest actions.
+    """The draws of a step, for each prompt of its batch: the policy, the group, and the likeliest actions.
 
     ``top_logp`` and ``candidates`` are (P, C), or (P, G, T, C) where they differ from token to token.
     """
@@ -31,7 +31,7 @@ class Samples(NamedTuple):
 
 
 class WeighedBatch(NamedTuple):
-    """What a step learns from: the prompts, their samples, and the advantages.
+    """The batch that a step learns from: the prompts, their samples, and the advantages.
 
     Attributes:
         prompts: (P,) numbers of the prompts.
@@ -70,7 +70,7 @@ class WeighedBatch(NamedTuple):
 
     @property
     def _size(self) -> Float[Array, " P"] | int:
-        """How many rollouts of each group are no padding."""
+        """The number of rollouts of each group without padding."""
         present = self.rollouts.mask
         return self.correct.shape[1] if present is None else count_true(present).astype(self.dtype)
 
@@ -88,7 +88,7 @@ class WeighedBatch(NamedTuple):
 
 
 class LastBatch(NamedTuple):
-    """What the records need of the last batch: the advantages of its ``distinct_rollouts``."""
+    """The parts of the last batch that records need: the advantages of its ``distinct_rollouts``."""
 
     prompts: Int[Array, " P"]
     groups: Group
@@ -150,7 +150,7 @@ class Fault(NamedTuple):
 
 
 class LearnerState(NamedTuple):
-    """What a learner carries from step to step.
+    """The state of a learner between steps.
 
     Attributes:
         parameters: what the optimiser moves.
