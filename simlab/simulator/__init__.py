@@ -1,1 +1,1 @@
-"""Simulate runs of one problem; ``simlab.simulate`` is ``api.simulate``. Importing the simulator imports JAX."""
+"""Simulate runs of one problem; ``simlab.simulate`` is ``runner.simulate``. Importing the simulator imports JAX."""
