@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 import simlab
 from simlab.plotting import STYLE
-from simlab.simulator.groups import Listed
-from simlab.simulator.policy import softmax
+from simlab.simulator.policy import Listed, softmax
 from simlab.theory import closed_form, masses
 
 CONFIGURATION = {

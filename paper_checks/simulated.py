@@ -10,8 +10,8 @@ from jaxtyping import Array, Float64, Int, PRNGKeyArray
 
 from paper_checks.evidence import Estimate
 from simlab.problems import LinearSoftmax, Problem, custom
-from simlab.simulator.groups import Listed
 from simlab.simulator.learner import Learner
+from simlab.simulator.policy import Listed
 from simlab.simulator.sampling import draw
 from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
 from simlab.simulator.storage import DENSE, StoredProblem

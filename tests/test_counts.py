@@ -21,9 +21,9 @@ from simlab.methods import method
 from simlab.problems import anchored, custom, prompt_bank
 from simlab.simulator import multinomial as module
 from simlab.simulator.draw import EQUAL_ROLLOUT_NEEDS, counts_suffice
-from simlab.simulator.groups import Counted, Listed, distinct_rollouts
 from simlab.simulator.learner import Learner
 from simlab.simulator.multinomial import LARGEST_MEAN, last_count, multinomial, poisson_pairs, split_means
+from simlab.simulator.policy import Counted, Listed, distinct_rollouts
 from simlab.simulator.primitives import threefry
 from simlab.simulator.settings import Settings
 from simlab.simulator.state import Samples

@@ -14,9 +14,9 @@ from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
 from simlab.simulator.call import Call
 from simlab.simulator.draw import moving_arrays, replace_moving
-from simlab.simulator.groups import Listed
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import Lumped
+from simlab.simulator.policy import Listed
 from simlab.simulator.runner import records, run
 from simlab.simulator.settings import Settings
 from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse

@@ -9,9 +9,8 @@ import pytest
 
 from simlab import Rollouts, estimator
 from simlab.problems import custom
-from simlab.simulator.groups import UPDATE_RULES, Listed
 from simlab.simulator.optimizers import scale_to_norm
-from simlab.simulator.policy import softmax
+from simlab.simulator.policy import UPDATE_RULES, Listed, softmax
 from simlab.simulator.runner import simulate
 from simlab.simulator.storage import DENSE
 from simlab.simulator.sums import exact_sum

@@ -27,8 +27,8 @@ from simlab.errors import InputError
 from simlab.methods import Method
 from simlab.problems.base import Problem
 from simlab.rollouts import Rollouts
-from simlab.simulator.groups import Listed
 from simlab.simulator.mismatch import importance_weights
+from simlab.simulator.policy import Listed
 from simlab.simulator.storage import DENSE, EMPTY
 
 LARGEST_GROUP = 128  # so that float32 holds all binomial coefficients

@@ -19,8 +19,8 @@ from jaxtyping import Array, Bool, Float, Int
 from simlab.errors import InputError, check_range
 
 if TYPE_CHECKING:
-    from simlab.simulator.groups import LookUp
     from simlab.simulator.metrics import Metric
+    from simlab.simulator.policy import LookUp
     from simlab.simulator.settings import Settings, StaticSettings
 
 AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device

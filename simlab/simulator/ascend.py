@@ -15,10 +15,10 @@ from jaxtyping import Array, Bool, Float, Int
 from simlab.rollouts import Rollouts
 from simlab.simulator.allocation import first_active
 from simlab.simulator.context import StepContext
-from simlab.simulator.groups import distinct_rollouts
 from simlab.simulator.metrics import EVERY_ASCENT, EVERY_STEP, AscentView, Metric
 from simlab.simulator.mismatch import takes_part
 from simlab.simulator.optimizers import scale_to_norm
+from simlab.simulator.policy import distinct_rollouts
 from simlab.simulator.state import (
     ADVANTAGE,
     COEFFICIENT,

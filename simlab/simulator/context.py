@@ -13,10 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from simlab.problems.exact import correct_mass
-from simlab.simulator.groups import Group
 from simlab.simulator.metrics import Metric
 from simlab.simulator.mismatch import sampler_logits
 from simlab.simulator.optimizers import optimizer
+from simlab.simulator.policy import Group
 from simlab.simulator.settings import StaticSettings, TracedSettings
 from simlab.simulator.state import LearnerState
 from simlab.simulator.storage import Slots, StoredProblem

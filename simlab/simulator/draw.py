@@ -9,15 +9,14 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 from simlab.methods import Method
 from simlab.simulator.allocation import SIZED, group_sizes, most_learnable
 from simlab.simulator.context import StepContext
-from simlab.simulator.groups import Group, Listed
 from simlab.simulator.lumped import Lumped, SlotMoves, SlotTable, draw_members, rank_within_label
-from simlab.simulator.policy import SoftmaxPolicy
+from simlab.simulator.policy import Group, Listed, SoftmaxPolicy
 from simlab.simulator.primitives import threefry
 from simlab.simulator.sampling import random_words
 from simlab.simulator.settings import StaticSettings
 from simlab.simulator.state import LearnerState, Samples
 from simlab.simulator.storage import MOVING
-from simlab.simulator.sum_tree import descend
+from simlab.simulator.sums import descend
 
 CHOOSING, GROUPS = 0, 1  # the first word of the counters of a step's key: which prompts, and the key of each
 EQUAL_ROLLOUT_NEEDS = frozenset({"rewards", "entropy", "greedy_reward"})

@@ -21,8 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
 from simlab.simulator.primitives import Count, uniform_below
 from simlab.simulator.storage import EMPTY, MOVING, Dense, to_device
-from simlab.simulator.sum_tree import CHUNK, row_sums
-from simlab.simulator.sums import tree_sum
+from simlab.simulator.sums import CHUNK, row_sums, tree_sum
 from simlab.truths import all_true
 
 FEWEST_SLOTS = 2 * CHUNK

@@ -17,8 +17,8 @@ from simlab.fingerprint import Unhashable, own_source
 from simlab.methods import Method
 from simlab.simulator import mismatch
 from simlab.simulator.allocation import ALLOCATIONS, INFORMED, RAGGED, RATE_SOURCES, USUAL_ROOM
-from simlab.simulator.groups import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
+from simlab.simulator.policy import UPDATE_RULES
 from simlab.simulator.verifier import ERRORS_OF, check_errors
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise", "greedy_reward"})
@@ -170,7 +170,7 @@ class Settings:
         minibatches: into how many parts of equal size the prompts of a batch are split. Each takes a gradient step of
             its own, in an order that is the same in all epochs; all steps but the first are off-policy.
         prompts_per_step: how many prompts a step draws, without replacement; 0 for all of them.
-        update_rule: see ``simlab.simulator.groups.rule_factor``.
+        update_rule: see ``simlab.simulator.policy.rule_factor``.
         false_positive: probability that the verifier accepts a wrong rollout.
         false_negative: probability that it rejects a correct one.
         errors_of: the unit of an error: a "rollout", an "answer" (always the same), or a "prompt" (all its wrong, or

@@ -22,15 +22,13 @@ from jaxtyping import Array, Bool, Float, Int
 from simlab.estimators.tokens import of_tokens
 from simlab.simulator.ascend import CurrentPolicies, Number, ascend_batch, record_gradient_step, token_coefficients
 from simlab.simulator.context import StepContext
-from simlab.simulator.groups import Listed
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import Lumped, SlotTable, relative_scores
-from simlab.simulator.policy import SoftmaxPolicy
+from simlab.simulator.policy import Listed, SoftmaxPolicy
 from simlab.simulator.settings import StaticSettings
 from simlab.simulator.state import LearnerState, Samples, WeighedBatch
 from simlab.simulator.storage import EMPTY
-from simlab.simulator.sum_tree import CHUNK, ROW, row_masses
-from simlab.simulator.sums import exact_sum, tree_sum
+from simlab.simulator.sums import CHUNK, ROW, exact_sum, row_masses, tree_sum
 from simlab.simulator.weigh import to_rollouts
 
 LARGEST_GROUP = 4096  # what deciding costs grows with its square

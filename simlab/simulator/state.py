@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.rollouts import Rollouts
-from simlab.simulator.groups import Group, distinct_rollouts
+from simlab.simulator.policy import Group, distinct_rollouts
 from simlab.simulator.storage import Slots
 
 Records = dict[str, Array]  # values by metric

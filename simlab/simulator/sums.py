@@ -1,9 +1,26 @@
-"""Sums whose result does not depend on free slots or devices, or is exactly 0 where only rounding is left."""
+"""Sums that no free slot changes, sums that are exactly 0 where only rounding is left, and draws from a tree of sums.
+
+A draw from a tree chooses first 1024 slots, then 32 of these, then one, each by its sum of weights.
+
+A draw does not depend on how many free slots follow the ones in use: free ones weigh 0, sums over all slots are taken
+by halves (``tree_sum``), and below them everything is counted in whole grains. Where runs are batched a gather of one
+number costs as much as one of 32 in a row, so a level is a row of 32, searched by comparing with all of it. Of 2048
+slots, 3, 70 and 1030 have the weights 1, 2 and 5, and the others 0; the random numbers are 0.25, 0.5 and 0.9::
+
+    chunks of 1024    3 and 5                        0.25 x 8 = 2 is first exceeded by 3: chunk 0
+    rows of 32        1, 0, 2, 0, 0, ...             0.5 x 3 = 1.5 is first exceeded by 1 + 0 + 2: row 2
+    slots 64 to 95    0, but for a 2 at slot 70      0.9 x 2 = 1.8 is first exceeded there: slot 70
+"""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped, UInt32
+
+from simlab.simulator.sampling import fraction, to_grains
+
+ROW = 32
+CHUNK = ROW * ROW
 
 
 def tree_sum(values: Shaped[Array, "n ..."]) -> Shaped[Array, "..."]:
@@ -60,3 +77,61 @@ def _fold(values: Float[Array, " n"]) -> Float[Array, " m"]:
     even = jnp.pad(values, (0, values.shape[0] % 2))
     half = even.shape[0] // 2
     return even[:half] + even[half:]
+
+
+# Trees of sums
+
+
+def row_sums(values: Float[Array, " n"]) -> Float[Array, " n/32"]:
+    """Return the sums of 32 values in a row each."""
+    return jnp.sum(values.reshape(-1, ROW), axis=1)
+
+
+def descend(
+    words: UInt32[Array, "3 G"],
+    weights: Float[Array, " S"],
+    counts: Float[Array, " C"],
+    rows: Float[Array, " S/32"],
+    chunks: Float[Array, " S/1024"],
+) -> Int[Array, " G"]:
+    """Draw slots in proportion to their masses: count times weight for the first C, weight for the others.
+
+    At each level a share is off by up to 2^-31.
+
+    Args:
+        words: random words, for each draw one a level.
+        rows: the sums of the masses of 32 slots each.
+        chunks: the sums of 32 rows each.
+    """
+    chunk = _draw_chunk(chunks, words[0])
+    row = ROW * chunk + _draw_in_row(rows.reshape(-1, ROW)[chunk], words[1])
+    return ROW * row + _draw_in_row(row_masses(row, weights, counts), words[2])
+
+
+def row_masses(row: Int[Array, " G"], weights: Float[Array, " S"], counts: Float[Array, " C"]) -> Float[Array, "G 32"]:
+    """Return the masses of the slots of some rows."""
+    several = jnp.pad(counts, (0, -len(counts) % ROW), constant_values=1).reshape(-1, ROW)
+    multiplicity = jnp.where((row < len(several))[:, None], several[jnp.minimum(row, len(several) - 1)], 1)
+    return weights.reshape(-1, ROW)[row] * multiplicity
+
+
+def _draw_chunk(masses: Float[Array, " K"], words: UInt32[Array, " G"]) -> Int[Array, " G"]:
+    """Draw an index of ``masses`` for each random word, in proportion to them."""
+    sums, shift = to_grains(masses[:, None], tree_sum(masses)[None])[:, 0], 1
+    while shift < len(sums):
+        sums, shift = sums + jnp.pad(sums[:-shift], (shift, 0)), 2 * shift
+    threshold = fraction(sums[-1], words)
+    return jnp.sum((sums <= threshold[:, None])[:, :-1], axis=1, dtype=jnp.int32)
+
+
+def _draw_in_row(masses: Float[Array, "G 32"], words: UInt32[Array, " G"]) -> Int[Array, " G"]:
+    """Draw an index of each row of masses by its random word, in proportion to them."""
+    columns = to_grains(masses.T, jnp.sum(masses, axis=1))
+    sums = [columns[0]]
+    for column in columns[1:]:
+        sums.append(sums[-1] + column)
+    threshold = fraction(sums[-1], words)
+    index = jnp.zeros(len(masses), jnp.int32)
+    for reached in sums[:-1]:
+        index += reached <= threshold
+    return index

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from simlab.problems.tree_paths import path_sums, paths, prefix_sums
-from simlab.simulator.groups import Listed
-from simlab.simulator.policy import SoftmaxPolicy, softmax
+from simlab.simulator.policy import Listed, SoftmaxPolicy, softmax
 from simlab.simulator.sampling import draw, draw_columns
 from simlab.simulator.storage import Slots
 from simlab.simulator.sums import exact_segment_sums

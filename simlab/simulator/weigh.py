@@ -10,8 +10,8 @@ from simlab.estimators.tokens import of_tokens
 from simlab.rollouts import Rollouts
 from simlab.simulator.allocation import sizes_by_rounds
 from simlab.simulator.context import StepContext
-from simlab.simulator.groups import Group, Listed
 from simlab.simulator.mismatch import importance_weights
+from simlab.simulator.policy import Group, Listed
 from simlab.simulator.state import LearnerState, Samples, WeighedBatch, count_true
 from simlab.simulator.storage import Slots
 from simlab.simulator.verifier import VERIFIER_STREAM, correct_rewards, shared_chances, verdicts
