@@ -65,7 +65,8 @@ def skewed(actions):
     return weights
 
 
-@pytest.mark.parametrize("dtype", MOST)
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_counts_have_the_moments_of_the_multinomial(dtype):
     """Means and variances of each count, and of sums with random signs, which hold every covariance."""
     size = 3000
@@ -175,8 +176,8 @@ def test_a_group_known_by_its_counts_says_of_its_rollouts_what_a_list_of_them_sa
     size, share = len(actions), np.where(correct[actions], 0.25, -1.5)[:, None].astype(np.float32)
     counted = Counted(jnp.array(counts, jnp.int32), jnp.asarray(correct))
     for values in (correct, target):
-        marks = counted.marks(jnp.asarray(values), DENSE, None, size)
-        assert counted.number(marks, jnp.asarray(values)) == values[actions].sum()
+        marks = counted.label(jnp.asarray(values), DENSE, None, size)
+        assert counted.count(marks, jnp.asarray(values)) == values[actions].sum()
         assert jnp.sum(marks) == values[actions].sum()
     assert counted.total(jnp.asarray(share)) == share.sum()
     first_and_last = distinct_rollouts(Counted(counted.counts[None], counted.correct[None]), jnp.asarray(share)[None])
