@@ -1,11 +1,10 @@
 """Estimators: from a batch of rollouts to the advantage of each.
 
 They are written against the Python array API: NumPy, JAX (under ``jit`` and ``vmap``), torch and array-api-strict run
-this one source, and importing it imports neither JAX nor torch. Links stand in a file for each role (``baseline``,
-``scale``, ``difficulty``, ``sign``), the named methods made of them in ``balanced`` and ``biased``; methods with a link
-of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``lead``,
-``batch``, ``beta``, ``tokens``, ``uncertainty``, ``schedule`` and ``schedule_ablations``. ``linked`` joins any of the
-links, one a role.
+this one source, and importing it imports neither JAX nor torch. ``links`` has the links of each role, ``balanced`` and
+``biased`` the named methods made of them; methods with a link of their own stand beside it: ``pass_at_k``,
+``exponential``, ``history``, ``likelihood``, ``length``, ``batch``, ``tokens`` and ``schedule``. ``linked`` joins any of
+the links, one a role.
 """
 
 from simlab.estimators.balanced import (

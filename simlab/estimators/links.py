@@ -1,4 +1,7 @@
-"""Links that subtract a baseline, scale a group, weigh its difficulty, or tell correct from wrong rollouts."""
+"""Links that subtract a baseline, scale a group, weigh its difficulty, or tell correct from wrong rollouts.
+
+No baseline is no link: REINFORCE is the empty chain. Nor has an estimator without a scale a link for it.
+"""
 
 from typing import NamedTuple
 
@@ -21,6 +24,8 @@ from simlab.rollouts import (
     remainder,
     solve_rate,
 )
+
+# Baselines
 
 BASELINES = ("mean", "leave_one_out", "batch_mean", "median")
 
@@ -123,6 +128,9 @@ def center_running(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Link:
     return Link(subtract, lambda: RunningMean(initial), exchangeable=True)
 
 
+# Scales: one number a group
+
+
 def divide_or_nothing(advantages: Array, scale: Array) -> Array:
     """``advantages / scale``, and exactly 0 where the scale is 0."""
     xp = array_namespace(advantages)
@@ -211,6 +219,9 @@ def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
         return divide_or_nothing(advantages, xp.where(positive, power, xp.zeros_like(power)))
 
     return stateless(divide, domain="unit", exchangeable=True)
+
+
+# Difficulty: a weight of the group by its solve rate or mean reward
 
 
 def focal(gamma: Scalar = 1.0) -> Link:
@@ -343,6 +354,9 @@ def shift_difficulty(easy_term: str = "paper") -> Link:
         return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
 
     return stateless(rescale, domain="unit", exchangeable=True)
+
+
+# Signs: correct and wrong rollouts apart
 
 
 def divide_negative(advantages: Array, delta: Scalar) -> Array:

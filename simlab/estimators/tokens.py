@@ -164,6 +164,9 @@ def entropy_advantage(alpha: Scalar = 0.4, kappa: Scalar = 2.0, base: str | Esti
     return chain(base_estimator(base), add_entropy(alpha, kappa))
 
 
+# Certainty of the policy
+
+
 def weigh_by_probability(alpha: Scalar = 0.2) -> Link:
     """Multiply by alpha pi + 1 - alpha, pi the probability of the token when it was sampled ``[arxiv:2505.12929]``.
 

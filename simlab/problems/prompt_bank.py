@@ -22,6 +22,9 @@ LARGEST_BANK = 2**24  # prompts, and classes of actions of all prompts
 USUAL_PROMPTS = 64
 
 
+# Solve rates
+
+
 def choose_rates(
     prompts: int, solve_rates: Sequence[float] | str, default: Callable[[], Rates], margin: float
 ) -> Rates:
@@ -89,6 +92,9 @@ def listed_rates(rates: Float[np.ndarray, " L"], prompts: int) -> Rates:
     indices = np.ceil(midpoints(prompts) * len(rates) - 1e-9).astype(int) - 1
     quantiles: Rates = np.sort(rates)[indices]
     return quantiles
+
+
+# The bank
 
 
 @dataclass(frozen=True, eq=False)

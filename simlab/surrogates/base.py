@@ -1,4 +1,8 @@
-"""Define a surrogate: a map from importance ratio and advantage to the coefficient of grad log pi."""
+"""Define a surrogate: a map from importance ratio and advantage to the coefficient of grad log pi.
+
+A surrogate objective J(ratio, A) is ascended along coefficient * grad log pi, with coefficient = ratio * dJ/d(ratio),
+everything under a stop-gradient held fixed. The aggregation weighs the tokens of a batch.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,8 +15,6 @@ from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, needed, select_fields
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
-
-
 State = Any
 
 
@@ -164,6 +166,8 @@ def current_logp(ratio: Array, rollouts: Rollouts) -> Array:
     """log pi of each sampled token under the policy being updated, (P, G, T)."""
     return needed(rollouts, "old_logp") + log_ratio(ratio)
 
+
+# Aggregation
 
 AGGREGATIONS = ("token_mean", "sequence_mean", "constant")
 

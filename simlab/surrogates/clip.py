@@ -121,6 +121,9 @@ def sequence_clip(eps_low: Scalar = 3e-4, eps_high: Scalar = 4e-4) -> Surrogate:
     return Surrogate(coefficient, exchangeable=True)
 
 
+# Soft bounds
+
+
 def sapo(tau_pos: Scalar = 1.0, tau_neg: Scalar = 1.05) -> Surrogate:
     """SAPO: J = (4 / tau) sigmoid(tau (ratio - 1)) A, tau being another for A > 0 than otherwise (arXiv 2511.20347).
 
@@ -202,6 +205,9 @@ def aspo(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) -> Su
         return product(xp.where(clipped, xp.zeros_like(ratio), weight), advantages)
 
     return Surrogate(coefficient, exchangeable=True)
+
+
+# Tokens of high entropy alone
 
 
 def is_forking(rollouts: Rollouts, share: Scalar) -> Array:

@@ -76,6 +76,9 @@ def alike(first: Estimator, second: Estimator, group_size: int) -> bool:
     return float(np.linalg.norm(gap)) <= ALIKE
 
 
+# The same estimator at the pace of another clock
+
+
 class Clock(NamedTuple):
     """The factor per group that turns one estimator into another.
 

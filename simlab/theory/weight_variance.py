@@ -1,4 +1,7 @@
-"""The variance of a weight of an estimated solve rate, and the learning rate of a fair control of a focal weight."""
+"""The variance of a weight of an estimated solve rate, and the learning rate of a fair control of a focal weight.
+
+It is imported by its full name, ``simlab.theory.weight_variance``, since it loads SciPy.
+"""
 
 import numpy as np
 from jaxtyping import Float
