@@ -3,8 +3,8 @@
 They are written against the Python array API: NumPy, JAX (under ``jit`` and ``vmap``), torch and array-api-strict run
 this one source, and importing it imports neither JAX nor torch. ``links`` has the links of each role, ``balanced`` and
 ``biased`` the named methods made of them; methods with a link of their own stand beside it: ``pass_at_k``,
-``exponential``, ``history``, ``likelihood``, ``length``, ``batch``, ``tokens`` and ``schedule``. ``linked`` joins any of
-the links, one a role.
+``exponential``, ``history``, ``likelihood``, ``length``, ``batch``, ``tokens`` and ``schedule``. ``linked`` joins any
+of the links, one a role.
 """
 
 from simlab.estimators.balanced import (
