@@ -129,8 +129,8 @@ def known_tags(roots: Mapping[str, Path]) -> list[str]:
 def describe(lines: list[TaggedLine]) -> str:
     """Write a line of text for each, in columns: kind, path and number, name.
 
-    >>> print(describe([TaggedLine("f-grpo:eq-12", "code", "simlab/estimators/difficulty.py", 11, "focal")]))
-    code  simlab/estimators/difficulty.py:11  focal
+    >>> print(describe([TaggedLine("f-grpo:eq-12", "code", "simlab/estimators/links.py", 11, "focal")]))
+    code  simlab/estimators/links.py:11  focal
     """
     rows = [(tagged.kind, f"{tagged.path}:{tagged.line}", tagged.name) for tagged in lines]
     kind_width = max((len(kind) for kind, _, _ in rows), default=0)

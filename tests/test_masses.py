@@ -119,32 +119,6 @@ def test_the_printed_masses_of_log_mean_exp_are_not_its_own() -> None:
     np.testing.assert_allclose(nearly_none.failure, rloo.failure / 8, rtol=1e-5)
 
 
-def test_the_printed_masses_of_softmax_are_sums_over_the_group() -> None:
-    """FADE: (e^beta - 1) p q / (1 + p (e^beta - 1)), [fade:softmax], without the 1 / G of its other masses."""
-    p = np.arange(9) / 8
-    printed = (math.e - 1) * p * (1 - p) / (1 + p * (math.e - 1))
-    np.testing.assert_allclose(masses("softmax", 8, beta=1.0).success * 8, printed, rtol=1e-12)
-
-
-def test_the_printed_quantile_is_the_one_of_the_other_tail() -> None:
-    """FADE: p 1[p <= tau], [fade:quantile]; the quarter quantile of a group that is half right is a failure."""
-    assert masses("quantile", 4, tau=0.25).success[2] == 0.5
-    printed = np.where(np.arange(5) / 4 <= 0.25, np.arange(5) / 4, 0)
-    np.testing.assert_array_equal(masses("quantile", 4, tau=0.75).success, printed)
-
-
-def test_the_printed_masses_of_binary_contrastive_part_in_solved_groups() -> None:
-    """FADE: m_S = m_F = p, [fade:binary-contrastive]; at p = 1 there is no failure."""
-    assert closed_form("binary_contrastive", 1.0) == (1.0, 0.0)
-
-
-def test_ha_dw_weighs_failures_too() -> None:
-    """FADE: m_F = q p for a Dr. GRPO base, [fade:ha-dw]; by its own definition failures get exp(p - C) q p."""
-    failure = masses("ha_dw", 4, base="dr_grpo").failure[1]
-    assert failure == pytest.approx(0.1460, abs=1e-4)
-    assert masses("dr_grpo", 4).failure[1] == 0.1875
-
-
 # What the estimator is shown
 
 

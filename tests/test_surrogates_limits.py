@@ -72,14 +72,6 @@ ALIKE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(set(SURROGATES) - {"kl_cov", "mirror_descent"}))
-def test_an_advantage_of_0_moves_nothing(name: str) -> None:
-    """KL-Cov and mirror descent alone pull back towards the sampler, also in groups of equal rewards."""
-    batch = ragged()
-    batch = batch._replace(advantages=0 * batch.advantages)
-    np.testing.assert_array_equal(surrogate(name).coefficient(*batch)[PRESENT], 0)
-
-
 # The ends of parameters
 
 
