@@ -1,38 +1,46 @@
-"""Verifiers by name: what they hold for the answer, against rules written down differently, and hostile completions."""
-# ruff: noqa: E501  # hostile texts
+"""Verifiers: which answers are right, by rules written down differently; hostile answers; other packages' judgement."""
 
+import os
+import random
+import subprocess
 import sys
+import threading
 import time
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal
 
+from simlab.llm.tasks import boxed_answers, from_callable, task
+from simlab.llm.tasks.boxed import boxed
+from simlab.llm.tasks.gym import ALLOWED, LEFT_OUT, MOST_ADDED
 from simlab.llm.tasks.verifiers import VERIFIERS, verifier
 
-HOSTILE = [
-    "", " ", "\n" * 10**5, "9" * 10**6, "9," * 10**5, "-" * 10**6, "1." * 10**5, ".5" * 10**5, "1e" * 10**5, "e9" * 10**5,
-    "1" + "0" * 5000, "1e999999999", "1e-999999999", "-1e9999", "٣", "x²", "nan", "inf", "1_000", "0x10", "\x00", "\ud800",
-    "\\boxed{" * 10**5, "\\boxed{" + "{" * 10**6, "(" * 10**6, "\\boxed{__import__('os').system('true')}", "\U0001d7d9", "1\u2028",
-    "a" * 10**6 + "b",
-]  # fmt: skip
+SUMS = str(Path(__file__).parent / "data" / "sums.jsonl")
+OF_PACKAGES = {"regex": "re2", "math-verify": "math_verify"}
+
+
+def verifier_or_skip(name):
+    for prefix, package in OF_PACKAGES.items():
+        if name.startswith(prefix):
+            pytest.importorskip(package)
+    return verifier(name)
+
+
+# Which answers are right
 
 
 @pytest.mark.parametrize(
-    ("name", "right", "given_answer", "correct"),
+    ("name", "right", "completion", "correct"),
     [
-        ("exact", "Paris", " Paris\n", True),
-        ("exact", " Paris ", "Paris", True),
+        ("exact", " Paris ", "Paris\n", True),
         ("exact", "Paris", "paris", False),
-        ("exact", "Paris", "It is Paris", False),
         ("exact", "1", "1.0", False),
-        ("number", "42", "so it is 42.", True),
-        ("number", "42", "42.0", True),
-        ("number", "42", "$42", True),
+        ("number", "42", "so it is $42.0.", True),
         ("number", "42", "42 apples and 43 pears", False),
-        ("number", "1200", "1,200", True),
         ("number", "1,200", "1200.00", True),
         ("number", "200", "1,200", False),
         ("number", "200", "1, 200", True),
@@ -42,97 +50,28 @@ HOSTILE = [
         ("number", "-3", "(5)-3", False),
         ("number", "0.1", "1e-1", True),
         ("number", "0.1", "0.10000000000000001", False),
-        ("number", "72", "48/2 = 24 in May, 48 + 24 = 72", True),
         ("number", "48 / 2 = 24\n#### 72", "72", True),
         ("number", "0", "-0.0", True),
         ("number", "42", "forty-two", False),
-        ("boxed", "42", r"\boxed{42}", True),
         ("boxed", r"thus \boxed{\frac{1}{2}}", r"\boxed{ \frac {1}{2} }", True),
         ("boxed", "42", r"\boxed{42.0}", False),
         ("boxed", "42", "42", False),
         ("boxed", "42", r"\boxed{42} or \boxed{43}", False),
         ("boxed", "42", r"\boxed{42", False),
+        (r"regex:#### (-?[0-9]+)", "48/2=24\n#### 24", "first #### 23, no, #### 24 it is", True),
+        (r"regex:#### (-?[0-9]+)", "24", "#### 24 no #### 25", False),
+        (r"regex:#### (-?[0-9]+)", "24", "24", False),
+        (r"regex:[A-D]", "C", "A, B, or C", True),
+        (r"regex:a(x)?b", "y", "ab", False),
+        ("math-verify", r"so \boxed{\frac{1}{2}}", r"\boxed{0.5}", True),
+        ("math-verify", r"\frac{1}{2}", r"\boxed{0.51}", False),
+        ("math-verify", r"\frac{1}{2}", "0.5", False),
     ],
 )
-def test_what_is_right(name, right, given_answer, correct):
-    here = verifier(name)
+def test_what_is_right(name, right, completion, correct):
+    here = verifier_or_skip(name)
     form = here.right_answer(right)
-    assert here.solution(form, given_answer) == (form if correct else None)
-
-
-@pytest.mark.parametrize(("pattern", "right", "completion", "correct"), [
-    (r"#### (-?[0-9]+)", "48/2=24\n#### 24", "first #### 23, no, #### 24 it is", True),
-    (r"#### (-?[0-9]+)", "24", "#### 24", True),
-    (r"#### (-?[0-9]+)", "24", "#### 24 no #### 25", False),
-    (r"#### (-?[0-9]+)", "24", "24", False),
-    (r"<answer>(.*?)</answer>", "B", "<think>A</think><answer> B </answer>", True),
-    (r"[A-D]", "C", "A, B, or C", True),
-    (r"a(x)?b", "y", "ab", False),
-])  # fmt: skip
-def test_a_pattern_finds_its_answer_in_the_last_place(pattern, right, completion, correct):
-    pytest.importorskip("re2")
-    here = verifier(f"regex:{pattern}")
-    form = here.right_answer(right)
-    assert (here.solution(form, completion) is not None) == correct
-
-
-def test_what_re2_does_not_follow_is_refused_in_one_line(monkeypatch):
-    pytest.importorskip("re2")
-    for pattern in (r"(a)\1", "(?=a)", "(", "a{1001}", "[", "((a{1000}){1000}){1000}"):
-        assert "is no pattern of RE2: " in refusal(verifier, f"regex:{pattern}")
-    assert "of 0 characters; allowed: 1 to 1000" in refusal(verifier, "regex:")
-    assert "of 1001 characters" in refusal(verifier, "regex:" + "a" * 1001)
-
-
-@pytest.mark.parametrize(("name", "package", "extra"), [
-    ("regex:a", "re2", "regex"), ("math-verify", "math_verify", "math-verify"),
-])  # fmt: skip
-def test_a_missing_package_is_named_with_its_extra(monkeypatch, name, package, extra):
-    monkeypatch.setitem(sys.modules, package, None)
-    assert f"pip install 'simlab[{extra}]'" in refusal(verifier, name)
-
-
-def test_verifiers_without_extras_import_none(monkeypatch):
-    for package in ("re2", "math_verify", "sympy", "pyarrow"):
-        monkeypatch.setitem(sys.modules, package, None)
-    for name in ("exact", "number", "boxed"):
-        assert verifier(name).right_answer("42") == "42"
-
-
-def test_an_unknown_name_is_refused():
-    assert "verifier = 'contains' is unknown; allowed: exact, number, boxed, math-verify, regex:PATTERN" in refusal(
-        verifier, "contains"
-    )
-
-
-@pytest.mark.parametrize(
-    "name", ["exact", "number", "boxed", "regex:(a+)+b?$", "regex:(.*)(.*)(.*)(.*)x", "regex:.*z|a", "math-verify"]
-)
-@pytest.mark.parametrize("completion", HOSTILE, ids=lambda text: ascii(text[:12]))
-def test_no_completion_is_slow_or_raises(name, completion):
-    """The patterns take exponential and polynomial time where an engine goes back."""
-    for prefix, package in (("regex", "re2"), ("math-verify", "math_verify")):
-        if name.startswith(prefix):
-            pytest.importorskip(package)
-    here = verifier(name)
-    began = time.thread_time()
-    found = here.solution("42", completion)
-    assert time.thread_time() - began < 3
-    assert found is None
-
-
-def test_a_number_is_looked_for_at_the_end_of_a_long_completion():
-    here = verifier("number")
-    assert here.answer("1" + " " * 2**12 + "2" + " " * 2**12) == "2"
-    assert here.answer("12" + " " * (2**13 - 2)) == "12"
-    assert here.answer("12" + " " * (2**13 - 1)) is None, "half of a number is none"
-
-
-def test_a_pattern_reads_the_end_of_a_long_completion():
-    pytest.importorskip("re2")
-    here = verifier("regex:#([0-9])")
-    assert here.answer("#1" + " " * 2**13 + "#2") == "2"
-    assert here.answer("#1" + " " * 2**13) is None
+    assert here.solution(form, completion) == (form if correct else None)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=3), st.text())
@@ -144,21 +83,287 @@ def test_a_number_behind_any_text_is_found_and_equal_to_itself_alone(number, bef
     assert here.solution(right, f"{before} = {other}") is None
 
 
+def test_only_the_end_of_a_long_completion_is_read():
+    here = verifier("number")
+    assert here.answer("1" + " " * 2**12 + "2" + " " * 2**12) == "2"
+    assert here.answer("12" + " " * (2**13 - 2)) == "12"
+    assert here.answer("12" + " " * (2**13 - 1)) is None, "half of a number is none"
+    here = verifier_or_skip("regex:#([0-9])")
+    assert here.answer("#1" + " " * 2**13 + "#2") == "2"
+    assert here.answer("#1" + " " * 2**13) is None
+
+
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_a_demonstration_is_right(name):
-    if name == "math-verify":
-        pytest.importorskip("math_verify")
-    here = verifier(name)
+    here = verifier_or_skip(name)
     for text in ("42", "7", r"\frac{1}{2}" if name != "number" else "0.5"):
         assert here.solution(here.right_answer(text), here.demonstration(text)) is not None
 
 
-def test_math_verify_compares_what_the_boxes_say():
+@pytest.mark.parametrize(
+    ("completion", "answer"),
+    [
+        (r"first \boxed{1}, then \boxed{\frac{1}{2}} it is", r"\frac{1}{2}"),
+        (r"\boxed{}", ""),
+        ("1", None),
+        (r"\boxed{1} \boxed{2", None),
+        (r"\boxed 1", None),
+        (r"\boxed{" + "((((" * 5 + "}", None),
+        (r"\boxed{" + "1" * 201 + "}", None),
+    ],
+)
+def test_the_last_box_is_the_answer(completion, answer):
+    assert boxed(completion) == answer
+
+
+# Hostile answers
+
+LONG = 10**6
+HOSTILE = [
+    "", " ", "\n" * LONG, "9" * LONG, "9," * LONG, "-" * LONG, "1." * LONG, "1e" * LONG, "e9" * LONG, "1" + "0" * 5000,
+    "1e999999999", "1e-999999999", "٣", "x²", "\uff19", "nan", "inf", "1_000", "0x10", "\x00" * LONG, "\ud800" * LONG,
+    "\\boxed{" * 10**5, "\\boxed{" + "{" * LONG, "(" * LONG + ")" * LONG, "\\boxed{__import__('os').system('true')}",
+    "9**9**9", "1/0", "1+" * LONG + "1", "UP DOWN " * 10**5 + "DONE", "DONE " * LONG, "a" * LONG + "b", "\u3000" * LONG,
+    "\x1b[2J", "1\u2028", "None", "True",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["exact", "number", "boxed", "regex:(a+)+b?$", "regex:(.*)(.*)(.*)(.*)x", "regex:.*z|a", "math-verify"]
+)
+def test_no_completion_is_slow_or_raises(name):
+    """The patterns take exponential and polynomial time where an engine goes back."""
+    here = verifier_or_skip(name)
+    for completion in HOSTILE:
+        began = time.thread_time()
+        assert here.solution("42", completion) is None
+        assert time.thread_time() - began < 3
+
+
+TASKS = {
+    "addition": lambda: task("addition", evaluation_size=4),
+    "countdown": lambda: task("countdown", evaluation_size=4),
+    "few shots": lambda: task("fewshot", evaluation_size=4),
+    "maze": lambda: task("maze", size=7, evaluation_size=4),
+    "strict maze": lambda: task("maze", size=7, accept="strict", evaluation_size=4),
+    "rows": lambda: task("data", train=SUMS, verifier="number"),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_judges_hostile_answers_soon_and_takes_none(name):
+    here = TASKS[name]()
+    problem, began = here.training(0), time.thread_time()
+    for answer in HOSTILE:
+        assert here.reward(problem, answer) == 0
+        assert here.solution(problem, answer) is None
+    assert time.thread_time() - began < 3
+
+
+@pytest.mark.parametrize("name", ["addition", "countdown", "strict maze"])
+def test_a_right_answer_with_something_added_is_wrong(name):
+    here, draw = TASKS[name](), random.Random(3)
+    for index in range(50):
+        problem = here.training(index)
+        right = here.demonstration(problem)
+        position, added = draw.randrange(len(right) + 1), draw.choice("\0\ufeff\u200b\u00a0٣\uff19\u202e\r,.;_'\"`eE+")
+        assert here.reward(problem, right) == 1
+        assert here.reward(problem, right[:position] + added + right[position:]) == 0
+
+
+def test_a_maze_reads_as_many_words_as_an_answer_has_tokens():
+    """A token is a word or less: DONE beyond so many words cannot have been sampled."""
+    here = task("maze", size=7, max_new_tokens=40, evaluation_size=4)
+    problem = here.training(0)
+    first = problem.path[0]
+    back = {"UP": "DOWN", "DOWN": "UP", "LEFT": "RIGHT", "RIGHT": "LEFT"}[first]
+    for detours in range(30):
+        answer = [first, back] * detours + [*problem.path, "DONE"]
+        assert here.reward(problem, " ".join(answer)) == (len(answer) <= here.max_new_tokens)
+    assert here.reward(problem, " ".join((*problem.path, "DONE", *["anything"] * 10**6))) == 1
+
+
+# What is refused
+
+
+def test_what_is_no_verifier_is_refused():
+    assert "verifier = 'contains' is unknown" in refusal(verifier, "contains")
+    pytest.importorskip("re2")
+    for pattern in (r"(a)\1", "(?=a)", "(", "a{1001}"):
+        assert "is no pattern of RE2: " in refusal(verifier, f"regex:{pattern}")
+    for pattern in ("", "a" * 1001):
+        assert "allowed: 1 to 1000" in refusal(verifier, f"regex:{pattern}")
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "build"),
+    [
+        ("re2", "regex", lambda: verifier("regex:a")),
+        ("math_verify", "math-verify", lambda: verifier("math-verify")),
+        ("reasoning_gym", "reasoning-gym", lambda: task("reasoning_gym", dataset="gcd")),
+    ],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, package, extra, build):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert f"pip install 'simlab[{extra}]'" in refusal(build)
+
+
+# math-verify
+
+TRAINING = [("A half?", r"\frac{1}{2}"), ("The roots of 4?", r"\{-2, 2\}")]
+
+
+@pytest.fixture(scope="module")
+def latex():
     pytest.importorskip("math_verify")
-    here = verifier("math-verify")
-    right = here.right_answer(r"so \boxed{\frac{1}{2}}")
-    assert right == r"\frac{1}{2}"
-    assert here.solution(right, r"\boxed{0.5}") == right
-    assert here.solution(right, r"\boxed{0.51}") is None
-    assert here.solution(right, "0.5") is None
-    assert here.right_answer("") is None
+    return boxed_answers(TRAINING, [("Two?", "2")], max_new_tokens=20, timeout=1)
+
+
+@pytest.mark.parametrize(
+    ("index", "completion", "right"),
+    [
+        (0, r"It is \boxed{\frac12}.", True),
+        (0, r"\boxed{2/4}", True),
+        (0, r"\boxed{1/2} or \boxed{1}", False),
+        (0, "$1/2$", False),
+        (0, r"\boxed{}", False),
+        (0, r"\boxed{1/2, 3}", False),
+        (0, r"\boxed{__import__('os')}", False),
+        (1, r"\boxed{\{2, -2\}}", True),
+        (1, r"\boxed{2}", False),
+    ],
+)
+def test_equal_answers_win_in_any_form(latex, index, completion, right):
+    problem = latex.training(index)
+    assert latex.reward(problem, completion) == right
+    assert latex.solution(problem, completion) == (TRAINING[index][1] if right else None)
+    assert latex.reward(problem, latex.demonstration(problem)) == 1
+
+
+@pytest.mark.parametrize("answer", ["9^{9^{9^{9}}}", "99999999!", "9^" * 90 + "9", r"\prod_{n=1}^{10^9} n"])
+def test_answers_that_take_forever_are_wrong_in_seconds(latex, answer):
+    start = time.perf_counter()
+    assert latex.reward(latex.training(0), rf"\boxed{{{answer}}}") == 0
+    assert time.perf_counter() - start < 20
+
+
+def test_fuzzed_latex_raises_nothing_and_wins_nothing(latex):
+    pieces = [*"13456789+-=,()[]^_ x\x00٣", r"\frac", r"\sqrt", "{", "}", r"\text", "$", r"\left"]
+    draw = random.Random(0)
+    for _ in range(100):
+        answer = "".join(draw.choices(pieces, k=draw.randrange(1, 6)))
+        assert latex.reward(latex.training(1), rf"\boxed{{{answer}}}") == 0
+
+
+def test_bad_answers_and_other_threads_are_refused(latex):
+    assert "has two answers" in refusal(boxed_answers, [("a", "1")], [("a", "2")], max_new_tokens=9)
+    assert "'1}'" in refusal(boxed_answers, [("a", "1}")], [("b", "2")], 9)
+    lines = []
+    thread = threading.Thread(target=lambda: lines.append(refusal(latex.reward, latex.training(0), r"\boxed{2}")))
+    thread.start()
+    thread.join()
+    assert "main thread" in lines[0]
+
+
+DECIMALS = {
+    r"\frac{1}{2}": (["0.500", ".5", r"50\%", r"\frac{1.0}{2.0}", r"\sqrt{0.25}"], ["0.50000000001", "0.49999999"]),
+    r"\frac{1}{3}": (["2/6"], ["0.333333", "0.3333333333333333", r"33.3333\%"]),
+    r"\sqrt{2}": (["2^{1/2}"], ["1.41421356", "1.4142135623730951"]),
+    r"\{0.5, 2\}": ([r"\{2, 1/2\}"], [r"\{2, 0.50000000001\}"]),
+}
+
+
+@pytest.mark.parametrize("answer", DECIMALS)
+def test_a_decimal_is_the_fraction_that_it_writes(answer):
+    pytest.importorskip("math_verify")
+    here = boxed_answers([("a", answer)], [("b", "7")], max_new_tokens=20)
+    equal, near = DECIMALS[answer]
+    assert [here.reward(here.training(0), rf"\boxed{{{other}}}") for other in equal] == [1] * len(equal)
+    assert [here.reward(here.training(0), rf"\boxed{{{other}}}") for other in near] == [0] * len(near)
+
+
+# reasoning-gym
+
+
+def test_a_data_set_that_is_left_out_is_refused_with_the_reason():
+    for reason, names in LEFT_OUT.items():
+        for name in names:
+            assert name not in ALLOWED
+            assert f"dataset = {name!r} is left out ({reason})" in refusal(task, "reasoning_gym", dataset=name)
+    assert "dataset = 'chess' is unknown" in refusal(task, "reasoning_gym", dataset="chess")
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_the_answers_of_reasoning_gym_win_and_no_others(name):
+    pytest.importorskip("reasoning_gym")
+    here, draw = task("reasoning_gym", dataset=name, evaluation_size=3), random.Random(0)
+    problems = [here.training(index) for index in range(20)]
+    assert problems == [task("reasoning_gym", dataset=name).training(index) for index in range(20)]
+    for problem in problems:
+        right = here.demonstration(problem)
+        assert here.reward(problem, right) == here.reward(problem, f"\n {right} ") == 1
+        changed = [right + "1", right + " x", "x " + right, right[:-1], right.replace("1", "\u0661")]
+        junk = ["".join(draw.choices("0123456789 .-+()[]{}aTF\x00٣é", k=draw.randrange(30))) for _ in range(20)]
+        for answer in (*changed, *junk, "9" * 10**4, "(" * 10**4, "nan", "None", "True", "No"):
+            if answer.strip().lower() != right.lower():
+                assert here.reward(problem, answer) == 0
+    began = time.thread_time()
+    for piece in ("(", "9", "a ", "\n", "[[", "{", "<", "\\", right):
+        for length in (len(right) + MOST_ADDED, 10**6):
+            assert here.reward(problem, (piece * (length // len(piece) + 1))[:length] + "x") == 0
+    assert time.thread_time() - began < 4
+
+
+def test_the_problems_of_reasoning_gym_are_the_same_in_every_process():
+    """Some data sets draw from Python sets, in whose order strings stand differently in each process."""
+    pytest.importorskip("reasoning_gym")
+    program = (
+        "from simlab.llm.tasks import task; from simlab.llm.tasks.gym import ALLOWED;"
+        "print([task('reasoning_gym', dataset=name).training(i).prompt for name in ALLOWED for i in range(10)])"
+    )
+    command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {program}"]
+    outputs = {
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in "12"
+    }
+    assert len(outputs) == 1
+
+
+def test_options_go_to_the_data_set_and_questions_are_kept_apart():
+    pytest.importorskip("reasoning_gym")
+    here = task("reasoning_gym", dataset="gcd", options={"max_value": 50}, evaluation_size=50)
+    words = here.training(0).prompt.replace(",", " ").replace(".", " ").split()
+    assert max(int(word) for word in words if word.isdigit()) <= 50
+    evaluated = {problem.prompt for problem in here.evaluation}
+    assert len(evaluated) == 50
+    assert evaluated.isdisjoint(here.training(index).prompt for index in range(300))
+    assert "colour" in refusal(task, "reasoning_gym", options={"colour": 1})
+
+
+# Functions of the user's own
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (lambda *_: 10**400, "raised OverflowError"),
+        (lambda *_: float("nan"), "returned 'nan'"),
+        (lambda *_: None, "returned 'None'"),
+        (lambda *_: "1", "returned '1'"),
+        (lambda *_: 1j, "returned '1j'"),
+        (lambda *_: [1, 2], "returned '[1, 2]'"),
+        (lambda *_: 1 / 0, "raised ZeroDivisionError"),
+        (lambda *_: {}["first\nsecond"], "raised KeyError"),
+    ],
+)
+def test_a_reward_that_is_no_finite_number_names_the_problem(function, line):
+    here = from_callable(function, ["two\nlines"], ["b"], 4)
+    assert f"the reward function of the problem 'two\\nlines' {line}" in refusal(here.reward, here.training(0), "a")
+
+
+@pytest.mark.parametrize("kind", ["solution", "demonstration"])
+def test_a_function_of_texts_that_fails_names_the_problem(kind):
+    for function in (lambda *_: {}["a"], lambda *_: None):
+        here = from_callable(lambda prompt, answer: 1.0, ["a"], ["b"], 4, **{kind: function})
+        arguments = (here.training(0), "x") if kind == "solution" else (here.training(0),)
+        assert f"the {kind} function of the problem 'a' r" in refusal(getattr(here, kind), *arguments)

@@ -27,7 +27,7 @@ class TrainCommand(Command):
     examples = (
         "simlab train --arms grpo,maxrl --seeds 4",
         "simlab train --preset maze --out maze",
-        "simlab train --data mine.jsonl --model glassllm --verifier number",
+        "simlab train --data mine.jsonl --model smollm2 --verifier number",
     )
     headings = (("preset", "what"), ("data", "data of your own (docs/train.md)"), ("engine", "work"))
 
@@ -40,7 +40,7 @@ class TrainCommand(Command):
     arms: str | None = option("methods to compare, see above", "ARMS")
     seeds: int | None = option("number of seeds", "N")
     task: str | None = option("addition, countdown, maze, fewshot, reasoning_gym or data", "NAME")
-    model: str | None = option("scratch, smollm2, glassllm, a .gguf file, or a folder", "SOURCE")
+    model: str | None = option("scratch, smollm2, a .gguf file, or a folder", "SOURCE")
     steps: int | None = option("policy-gradient steps", "N")
     prompts: int | None = option("prompts of a step, P", "N")
     group_size: int | None = option("rollouts of a group, G", "N")

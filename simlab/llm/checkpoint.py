@@ -1,8 +1,9 @@
-"""Directories of ``config.json`` and safetensors files, as ``transformers`` reads and writes them.
+"""Folders of ``config.json`` and safetensors files, as ``transformers`` reads and writes them.
 
 Safetensors hold numbers and nothing else, so a checkpoint cannot run code. Other formats of weights are refused.
 """
 
+import hashlib
 import itertools
 import json
 import math
@@ -18,21 +19,22 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice
 from simlab.files import write_whole
-from simlab.llm.checksums import check_files, write_checksums
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
 from simlab.llm.device_memory import check_fits
 from simlab.llm.extra import package
 from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, named, shapes
 from simlab.reading import open_regular, read_json, reason
+from simlab.seals import Damaged, sealed_json, unsealed_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 SHARDS = "model-*-of-*.safetensors"
 SHARD_BYTES = 5 * 10**9  # of the tensors of a file
 GENERATION = "generation_config.json"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+CHECKSUMS = "checksums.json"
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
 FEED_FORWARD = ("gate_proj", "up_proj", "down_proj")
-FLOATS = ("F64", "F32", "F16", "BF16")  # what weights may be stored as; narrower ones need scales beside them
+FLOATS = ("F64", "F32", "F16", "BF16")  # narrower ones need scales beside them
 OUTSIDE = {"embed_tokens": "model.embed_tokens.weight", "norm": "model.norm.weight", "lm_head": "lm_head.weight"}
 
 
@@ -44,101 +46,97 @@ class Model(NamedTuple):
 
 
 def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
-    """The model of a folder, its weights turned into ``dtype``.
+    """Read the model of a folder, its weights turned into ``dtype``.
 
     Raises:
-        Damaged: for a file that is not as ``write_checkpoint`` wrote it.
+        Damaged: for a file that differs from what ``write_checkpoint`` wrote.
         InputError: for a file that is missing or broken, a config that is not supported (``from_hugging_face``), more
-            than fits into memory, and for a tensor that is missing, left over, of another shape, or holds what is no
-            finite number; it names the tensor.
+            than fits into memory, and for a tensor that is missing, left over, of another shape, or not finite; it
+            names the tensor.
     """
     check_choice("dtype", dtype, DTYPES)
     folder = Path(folder)
     check_files(folder)
     config = from_hugging_face(read_json(folder / "config.json"))
-    return Model(config, from_tensors(_tensors(folder), config, dtype))
+    return Model(config, from_tensors(_read_tensors(folder), config, dtype))
 
 
 def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str) -> Parameters:
-    """The parameters of Hugging Face's tensors, among which the head of a tied model may stand or not.
+    """Return the parameters of Hugging Face's tensors; the head of a tied model may be among them.
 
     Raises:
         InputError: for a tensor that is missing, left over, of another shape, or not finite in this dtype.
     """
-    if config.num_layers > len(tensors):  # said before all of their names are listed
+    if config.num_layers > len(tensors):  # before the names of so many layers are listed
         raise InputError(f"num_layers = {config.num_layers}, but there are only {len(tensors)} tensors")
     if config.tie_embeddings:
         tensors = _without_tied_head(tensors)
     numbers = sum(math.prod(values.shape) for values in tensors.values())
     check_fits("this model", 2 * numbers * np.dtype(dtype).itemsize)  # in this dtype, and stacked
-    wanted = {tensor for name, _ in named(shapes(config)) for tensor in tensor_names(name, config)}
-    for tensor in sorted(wanted ^ tensors.keys()):
-        raise InputError(f"tensor {tensor} is {'missing' if tensor in wanted else 'none of this model'}")
+    expected = {tensor for name, _ in named(shapes(config)) for tensor in tensor_names(name, config)}
+    for tensor in sorted(expected ^ tensors.keys()):
+        raise InputError(f"tensor {tensor} is {'missing' if tensor in expected else 'none of this model'}")
     return as_tree({name: _stacked(name, shape, tensors, config, dtype) for name, shape in named(shapes(config))})
 
 
 def _stacked(
     name: str, shape: tuple[int, ...], tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str
 ) -> Any:
-    places = tensor_names(name, config)
-    one = shape[1:] if name.startswith("layers.") else shape
-    for tensor in places:
-        stored = one[::-1] if is_transposed(name) else one
-        if tensors[tensor].shape != stored:
-            raise InputError(f"tensor {tensor} has shape {tensors[tensor].shape}; allowed: {stored}")
-    with np.errstate(over="ignore"):  # what does not fit into the dtype becomes infinite, and is refused
-        parts = [np.asarray(tensors[tensor]).astype(dtype, copy=False) for tensor in places]
-    for tensor, part in zip(places, parts, strict=True):
-        if not np.isfinite(part).all():
+    """Return one parameter, the tensors of its layers along the first axis."""
+    layers = []
+    for tensor in tensor_names(name, config):
+        expected = shape[1:] if name.startswith("layers.") else shape
+        expected = expected[::-1] if is_transposed(name) else expected
+        if tensors[tensor].shape != expected:
+            raise InputError(f"tensor {tensor} has shape {tensors[tensor].shape}; allowed: {expected}")
+        with np.errstate(over="ignore"):  # a number beyond the dtype becomes infinite, and is refused
+            values = np.asarray(tensors[tensor]).astype(dtype, copy=False)
+        if not np.isfinite(values).all():
             raise InputError(f"tensor {tensor} holds what is no finite number in {dtype}")
-    parts = [part.T if is_transposed(name) else part for part in parts]
-    return jnp.asarray(np.stack(parts) if name.startswith("layers.") else parts[0])
+        layers.append(values.T if is_transposed(name) else values)
+    return jnp.asarray(np.stack(layers) if name.startswith("layers.") else layers[0])
 
 
 def tensor_names(name: str, config: ModelConfig) -> list[str]:
-    """Hugging Face's names of the tensors that one parameter holds: one, or one a layer."""
+    """Return Hugging Face's names of the tensors that one parameter holds: one, or one a layer."""
     if name in OUTSIDE:
         return [OUTSIDE[name]]
     inner = name.removeprefix("layers.")
     if inner.endswith("_bias"):
         tensor = f"self_attn.{inner.removesuffix('_bias')}_proj.bias"
     else:
-        place = "self_attn." if inner in ATTENTION else "mlp." if inner in FEED_FORWARD else ""
-        tensor = f"{place}{inner}.weight"
+        module = "self_attn." if inner in ATTENTION else "mlp." if inner in FEED_FORWARD else ""
+        tensor = f"{module}{inner}.weight"
     return [f"model.layers.{layer}.{tensor}" for layer in range(config.num_layers)]
 
 
 def is_transposed(name: str) -> bool:
-    """Whether Hugging Face stores a parameter the other way round."""
+    """Return True if Hugging Face stores a parameter the other way round."""
     return name.endswith("_proj")
 
 
-def _tensors(folder: Path) -> dict[str, np.ndarray]:
-    """All tensors of one safetensors file, or of those that an index names."""
-    if not os.path.lexists(folder / INDEX):
-        if not os.path.lexists(folder / WEIGHTS):
+def _read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    """Read all tensors of one safetensors file, or of the files that an index names."""
+    if not (folder / INDEX).exists():
+        if not (folder / WEIGHTS).exists():
             raise InputError(f"{folder} has no {WEIGHTS} and no {INDEX}; other formats are not read")
         return dict(_read_safetensors(folder / WEIGHTS))
-    places = read_json(folder / INDEX).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+    files = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
         raise InputError(f"{folder / INDEX} has no weight_map of tensors and files")
     tensors: dict[str, np.ndarray] = {}
-    for file in sorted(set(places.values())):
+    for file in sorted(set(files.values())):
         if Path(file).name != file:
             raise InputError(f"{folder / INDEX} names the file {file!r}; allowed: files of its own folder")
-        for tensor, values in _read_safetensors(folder / file):
-            if places.get(tensor) != file:
-                raise InputError(f"tensor {tensor} is in {file}, but not by {INDEX}")
-            tensors[tensor] = values
-    for tensor in sorted(places.keys() - tensors.keys()):
-        raise InputError(f"tensor {tensor} is missing from {places[tensor]}, where {INDEX} has it")
+        tensors.update(_read_safetensors(folder / file))
+    for tensor in sorted(files.keys() ^ tensors.keys()):
+        raise InputError(f"tensor {tensor} is {'missing' if tensor in files else 'there'}, unlike {INDEX} has it")
     return tensors
 
 
 def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """The tensors of a file. Its header cannot ask for more than there is: the package holds it to the file's size."""
     safetensors = package("safetensors")
-    with open_regular(path) as file:  # the package would wait for a pipe
+    with open_regular(path) as file:
         check_fits(str(path), os.fstat(file.fileno()).st_size)
     try:
         with safetensors.safe_open(path, framework="np") as file:
@@ -150,12 +148,11 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _without_tied_head(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """Some checkpoints hold the head of a tied model too; it has to be the embedding."""
-    others = {name: values for name, values in tensors.items() if name != OUTSIDE["lm_head"]}
+    """Drop the head of a tied model, which some checkpoints hold too; it has to be the embedding."""
     head = tensors.get(OUTSIDE["lm_head"])
     if head is not None and not np.array_equal(head, tensors.get(OUTSIDE["embed_tokens"], ())):
         raise InputError("tensor lm_head.weight is not model.embed_tokens.weight, but tie_word_embeddings is true")
-    return others
+    return {name: values for name, values in tensors.items() if name != OUTSIDE["lm_head"]}
 
 
 def write_checkpoint(
@@ -167,16 +164,16 @@ def write_checkpoint(
 ) -> None:
     """Write a folder that ``transformers`` and ``read_checkpoint`` open; the weights keep their dtype.
 
+    Each file appears whole or not at all. The checksums of all files, those of a tokenizer included, come last: they
+    mark the folder as complete. A former checkpoint in the folder is replaced.
+
     Args:
         folder: to write to.
         model: to be written.
-        generation: how ``transformers`` and vLLM are to sample from it unless they are told otherwise, which becomes
+        generation: how ``transformers`` and vLLM are to sample from it by default, which becomes
             ``generation_config.json``; None for no such file.
-        shard_bytes: weights that are larger are written as several files, each of at most so many bytes of tensors, or
-            of one larger tensor, and an index says which file has which.
-
-    Each file appears whole or not at all, and last the checksums of all, those of a tokenizer that is there included.
-    A folder that has a checkpoint already gets the new one.
+        shard_bytes: larger weights are written as several files, each of at most so many bytes of tensors, or of one
+            larger tensor, and an index says which file has which.
 
     Raises:
         InputError: for parameters that are not the config's, and for a folder that cannot be written.
@@ -192,24 +189,26 @@ def write_checkpoint(
         (folder / GENERATION).unlink(missing_ok=True)
         if generation is not None:
             write_whole(folder / GENERATION, (json.dumps(dict(generation), indent=2) + "\n").encode())
-        write_checksums(folder, [*files, "config.json", GENERATION, *TOKENIZER])
+        files = [name for name in (*files, "config.json", GENERATION, *TOKENIZER) if (folder / name).exists()]
+        checksums = {name: _checksum(folder / name) for name in files}
+        write_whole(folder / CHECKSUMS, sealed_json(checksums, CHECKSUMS))
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
 
 
 def _write_weights(folder: Path, model: Model, shard_bytes: int) -> list[str]:
-    """Write one file, or several with an index, and remove those of a former checkpoint; the names of what is there."""
+    """Write one file, or several with an index, remove those of a former checkpoint, and return the names."""
     numpy_format = package("safetensors.numpy")
     sizes = dict(_tensor_sizes(model))
     shards = shards_of(sizes, shard_bytes)
-    names = [shard_name(place, len(shards)) for place in range(len(shards))]
+    names = [shard_name(index, len(shards)) for index in range(len(shards))]
     tensors = _as_tensors(model)
     for name, shard in zip(names, shards, strict=True):
-        own = dict(itertools.islice(tensors, len(shard)))
-        write_whole(folder / name, numpy_format.save(own, metadata={"format": "pt"}))
+        shard_tensors = dict(itertools.islice(tensors, len(shard)))
+        write_whole(folder / name, numpy_format.save(shard_tensors, metadata={"format": "pt"}))
     if len(shards) > 1:
-        places = {tensor: name for name, shard in zip(names, shards, strict=True) for tensor in shard}
-        index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": places}
+        files = {tensor: name for name, shard in zip(names, shards, strict=True) for tensor in shard}
+        index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": files}
         write_whole(folder / INDEX, (json.dumps(index, indent=2) + "\n").encode())
         names.append(INDEX)
     for former in {folder / INDEX, folder / WEIGHTS, *folder.glob(SHARDS)}:
@@ -219,7 +218,7 @@ def _write_weights(folder: Path, model: Model, shard_bytes: int) -> list[str]:
 
 
 def shards_of(sizes: Mapping[str, int], shard_bytes: int) -> list[list[str]]:
-    """The names of tensors in their order, cut into shards of at most so many bytes; a larger tensor is alone.
+    """Cut the names of tensors, in their order, into shards of at most so many bytes; a larger tensor is alone.
 
     >>> shards_of({"a": 3, "b": 4, "c": 9, "d": 1, "e": 2}, 7)
     [['a', 'b'], ['c'], ['d', 'e']]
@@ -235,24 +234,51 @@ def shards_of(sizes: Mapping[str, int], shard_bytes: int) -> list[list[str]]:
     return shards
 
 
-def shard_name(place: int, count: int) -> str:
-    """The name of a file as ``transformers`` gives it.
+def shard_name(index: int, count: int) -> str:
+    """Return the name that ``transformers`` gives to a file of weights.
 
     >>> shard_name(0, 1), shard_name(1, 12)
     ('model.safetensors', 'model-00002-of-00012.safetensors')
     """
-    return WEIGHTS if count == 1 else f"model-{place + 1:05}-of-{count:05}.safetensors"
+    return WEIGHTS if count == 1 else f"model-{index + 1:05}-of-{count:05}.safetensors"
 
 
 def _tensor_sizes(model: Model) -> Iterator[tuple[str, int]]:
-    """The bytes of each tensor, in the order of ``_as_tensors``."""
+    """Yield the name and the bytes of each tensor, in the order of ``_as_tensors``."""
     for name, values in named(model.parameters):
         tensors = tensor_names(name, model.config)
         yield from ((tensor, values.nbytes // len(tensors)) for tensor in tensors)
 
 
 def _as_tensors(model: Model) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield Hugging Face's tensors with their names."""
     for name, values in named(model.parameters):
-        parts = np.asarray(values) if name.startswith("layers.") else [np.asarray(values)]
-        for tensor, part in zip(tensor_names(name, model.config), parts, strict=True):
-            yield tensor, np.ascontiguousarray(part.T if is_transposed(name) else part)
+        layers = np.asarray(values) if name.startswith("layers.") else [np.asarray(values)]
+        for tensor, layer in zip(tensor_names(name, model.config), layers, strict=True):
+            yield tensor, np.ascontiguousarray(layer.T if is_transposed(name) else layer)
+
+
+def check_files(folder: Path) -> None:
+    """Compare a folder's files with its checksums; a folder that other programs wrote has none, and passes.
+
+    Raises:
+        Damaged: for a file that is missing or changed.
+        OSError: if one cannot be read.
+    """
+    path = folder / CHECKSUMS
+    if not path.exists():
+        return
+    try:
+        checksums = unsealed_json(path.read_bytes(), CHECKSUMS)
+    except Damaged as error:
+        raise Damaged(f"{path} is damaged ({error})") from None
+    for name, checksum in checksums.items():
+        if not (folder / name).is_file():
+            raise Damaged(f"{folder / name} is missing, but {CHECKSUMS} has it")
+        if _checksum(folder / name) != checksum:
+            raise Damaged(f"{folder / name} is damaged (not as {CHECKSUMS} has it, to be deleted if the file is right)")
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,6 @@
 """Tokenizers of pretrained models: of a checkpoint's ``tokenizer.json``, and byte-pair encodings of a GGUF file.
 
-Both are rules that the ``tokenizers`` package follows; neither can run code. A vocabulary of a task is written as such
+Both are rules that the package ``tokenizers`` follows; neither can run code. A task's vocabulary is written as such
 rules too, so that a model trained on it from scratch has its tokenizer beside it.
 """
 
@@ -15,11 +15,10 @@ from simlab.errors import InputError, check_choice
 from simlab.files import write_whole
 from simlab.llm.chat import ChatTemplate
 from simlab.llm.extra import package
-from simlab.llm.tokenizer_rules import check_rules
 from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words
-from simlab.reading import LARGEST_JSON, json_object, read_bytes, read_json, reason
+from simlab.reading import LARGEST_JSON, read_bytes, read_json, reason
 
-# How a text is cut into pieces before pairs are merged, by the name that llama.cpp gives it.
+# How a text is cut into pieces before pairs are merged.
 LLAMA3_PIECES = "|".join(
     (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
@@ -61,17 +60,17 @@ class Tokenizer:
                 raise InputError(f"the tokenizer's {name} token = {token}; allowed: 0 to {self.size - 1}")
 
     def encode(self, text: str) -> list[int]:
-        """The ids of this text, with nothing added; a special token that is written in it becomes that token.
+        """Return the ids of a text, with nothing added; a special token that is written in it becomes that token.
 
         Raises:
             InputError: for a text that the rules have no tokens for.
         """
-        with one_line("the tokenizer cannot encode this text"):
+        with _in_one_line("the tokenizer cannot encode this text"):
             ids: list[int] = self.rules.encode(text, add_special_tokens=False).ids
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of these ids; special tokens stay visible.
+        """Return the text of these ids; special tokens stay visible.
 
         Raises:
             InputError: for an id outside the vocabulary, and for ids that the rules cannot put together.
@@ -79,14 +78,14 @@ class Tokenizer:
         for token in ids:
             if not 0 <= token < self.size:
                 raise InputError(f"token id {token} is outside the vocabulary; allowed: 0 to {self.size - 1}")
-        with one_line("the tokenizer cannot decode these tokens"):
+        with _in_one_line("the tokenizer cannot decode these tokens"):
             text: str = self.rules.decode(list(map(int, ids)), skip_special_tokens=False)
         return text
 
 
 @contextmanager
-def one_line(complaint: str) -> Iterator[None]:
-    """Turn what the ``tokenizers`` package raises, its panics too, into one line that begins with this complaint."""
+def _in_one_line(complaint: str) -> Iterator[None]:
+    """Turn what the package ``tokenizers`` raises, its panics too, into one line that begins with this complaint."""
     try:
         yield
     except BaseException as error:  # the package raises nothing narrower; a panic is no Exception
@@ -96,48 +95,46 @@ def one_line(complaint: str) -> Iterator[None]:
 
 
 def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
-    """The tokenizer of a checkpoint's folder: ``tokenizer.json``, and ``tokenizer_config.json`` for its special tokens.
+    """Read ``tokenizer.json`` of a checkpoint's folder, and ``tokenizer_config.json`` for its special tokens.
 
     Raises:
-        InputError: for a file that is missing or broken, for rules that are not safe to follow (``check_rules``), and
-            for a tokenizer that lacks a token that ends a text.
+        InputError: for a file that is missing or broken, and for a tokenizer without a token that ends a text.
     """
     folder = Path(folder)
     path = folder / "tokenizer.json"
     content = read_bytes(path, LARGEST_JSON)
-    check_rules(json_object(content, str(path)))
-    with one_line(f"{path} cannot be read"):
+    with _in_one_line(f"{path} cannot be read"):
         rules = package("tokenizers").Tokenizer.from_buffer(content)
-    rules.no_truncation()  # what the file says of cutting off and filling up, transformers does on request alone
+    rules.no_truncation()  # transformers does what the file says of truncation and padding on request alone
     rules.no_padding()
-    special = read_json(folder / "tokenizer_config.json")
-    eos, bos, pad = (_special(rules, special.get(f"{name}_token"), name) for name in ("eos", "bos", "pad"))
+    config = read_json(folder / "tokenizer_config.json")
+    eos, bos, pad = (_special_token(rules, config.get(f"{name}_token"), name) for name in ("eos", "bos", "pad"))
     if eos is None:
         raise InputError(f"{folder / 'tokenizer_config.json'} has no eos_token, which ends a completion")
-    return Tokenizer(rules, eos, bos, pad, _chat_template(folder, special))
+    return Tokenizer(rules, eos, bos, pad, _chat_template(folder, config))
 
 
 def _chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
-    """The template of a file of its own, else that of ``tokenizer_config.json``; of several the one named default."""
+    """Return the template of a file of its own, else that of the config; of several the one named default."""
     path, source = folder / "chat_template.jinja", config.get("chat_template")
-    if os.path.lexists(path):
+    if path.exists():
         try:
             source = read_bytes(path, LARGEST_JSON).decode()
         except UnicodeDecodeError:
             raise InputError(f"{path} is no UTF-8") from None
     if isinstance(source, list):
-        named = {own.get("name"): own.get("template") for own in source if isinstance(own, dict)}
-        source = named.get("default")
+        templates = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
+        source = templates.get("default")
     if source is None:
         return None
     if not isinstance(source, str):
         raise InputError(f"{folder / 'tokenizer_config.json'} has a chat_template that is no text")
-    texts = {name: own.get("content") if isinstance(own, dict) else own for name, own in config.items()}
+    texts = {name: entry.get("content") if isinstance(entry, dict) else entry for name, entry in config.items()}
     special = {name: text for name, text in texts.items() if name.endswith("_token") and isinstance(text, str)}
     return ChatTemplate(source, special)
 
 
-def _special(rules: Any, entry: Any, name: str) -> int | None:
+def _special_token(rules: Any, entry: Any, name: str) -> int | None:
     text = entry.get("content") if isinstance(entry, dict) else entry
     if text is None:
         return None
@@ -153,9 +150,9 @@ def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words | C
     Raises:
         InputError: for a folder that cannot be written.
     """
-    rules = vocabulary.rules if isinstance(vocabulary, Tokenizer) else _listed(vocabulary)
-    names = {"eos": vocabulary.eos, "bos": vocabulary.bos, "pad": vocabulary.pad}
-    special = {f"{name}_token": rules.id_to_token(token) for name, token in names.items() if token is not None}
+    rules = vocabulary.rules if isinstance(vocabulary, Tokenizer) else _task_rules(vocabulary)
+    ids = {"eos": vocabulary.eos, "bos": vocabulary.bos, "pad": vocabulary.pad}
+    special = {f"{name}_token": rules.id_to_token(token) for name, token in ids.items() if token is not None}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False} | special
     if isinstance(vocabulary, Tokenizer) and vocabulary.chat_template is not None:
         config["chat_template"] = vocabulary.chat_template.source
@@ -168,19 +165,23 @@ def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words | C
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
 
 
-def _listed(vocabulary: Words | Characters) -> Any:
-    """The rules that cut a text as a task's vocabulary does."""
+def _task_rules(vocabulary: Words | Characters) -> Any:
+    """Return the rules that cut a text as a task's vocabulary does."""
     tokenizers = package("tokenizers")
     rules = tokenizers.Tokenizer(tokenizers.models.WordLevel({token: i for i, token in enumerate(vocabulary.tokens)}))
-    cuts = tokenizers.pre_tokenizers
     if isinstance(vocabulary, Words):
-        rules.pre_tokenizer = cuts.WhitespaceSplit()
+        rules.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     else:
-        rules.pre_tokenizer = cuts.Split(tokenizers.Regex(r"[\s\S]"), behavior="isolated")
+        pattern = tokenizers.Regex(r"[\s\S]")
+        rules.pre_tokenizer = tokenizers.pre_tokenizers.Split(pattern, behavior="isolated")
         rules.decoder = tokenizers.decoders.Fuse()
-    special = [tokenizers.AddedToken(token, special=True, normalized=False) for token in (PAD, BOS, EOS)]
-    rules.add_special_tokens(special)
+    rules.add_special_tokens(_special_tokens((PAD, BOS, EOS)))
     return rules
+
+
+def _special_tokens(texts: Iterable[str]) -> list[Any]:
+    added_token = package("tokenizers").AddedToken
+    return [added_token(text, special=True, normalized=False) for text in texts]
 
 
 def byte_pairs(
@@ -194,13 +195,13 @@ def byte_pairs(
     pad: int | None = None,
     chat_template: str | None = None,
 ) -> Tokenizer:
-    """A byte-level byte-pair encoding.
+    """Build a byte-level byte-pair encoding.
 
     Args:
         tokens: the text of every id.
-        merges: the pairs that are merged, ``left right``, the first first.
+        merges: the pairs that are merged, ``left right``, in the order of their ranks.
         special: the tokens that are never made of pieces.
-        cut: how a text is cut before that: a name of ``CUTS``.
+        cut: how a text is cut before that: a name of ``CUTS``, which are llama.cpp's names.
         eos: id that ends a completion.
         bos: id that begins a text.
         pad: id that fills up shorter sequences.
@@ -211,26 +212,18 @@ def byte_pairs(
     """
     check_choice("the tokenizer's pre-tokenizer", cut, CUTS)
     tokenizers = package("tokenizers")
-    ids = {token: place for place, token in enumerate(tokens)}
-    pairs = [_pair(merge, ids) for merge in merges]
-    with one_line("the tokenizer's byte pairs cannot be used"):
+    with _in_one_line("the tokenizer's byte pairs cannot be used"):
+        ids = {token: index for index, token in enumerate(tokens)}
+        pairs = [tuple(merge.split(" ")) for merge in merges]
         rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs, ignore_merges=cut == "llama-bpe"))
     rules.pre_tokenizer = CUTS[cut](tokenizers.pre_tokenizers)
     if cut == "qwen2":
         rules.normalizer = tokenizers.normalizers.NFC()
     rules.decoder = tokenizers.decoders.ByteLevel()
-    rules.add_special_tokens([tokenizers.AddedToken(token, special=True, normalized=False) for token in special])
-    named = {"eos_token": eos, "bos_token": bos, "pad_token": pad}
-    texts = {name: tokens[token] for name, token in named.items() if token is not None and 0 <= token < len(tokens)}
+    rules.add_special_tokens(_special_tokens(special))
+    named_ids = {"eos_token": eos, "bos_token": bos, "pad_token": pad}
+    texts = {name: tokens[token] for name, token in named_ids.items() if token is not None and 0 <= token < len(tokens)}
     return Tokenizer(rules, eos, bos, pad, None if chat_template is None else ChatTemplate(chat_template, texts))
-
-
-def _pair(merge: str, ids: Mapping[str, int]) -> tuple[str, str]:
-    """The two tokens of a merge; the package ends in a panic where one of the three tokens is none."""
-    left, _, right = merge.partition(" ")
-    if not {left, right, left + right} <= ids.keys():
-        raise InputError(f"the tokenizer merges {merge!r}; allowed: two tokens, separated by a space, into a third")
-    return left, right
 
 
 def _by_pattern(pattern: str) -> Callable[[Any], Any]:
@@ -248,7 +241,7 @@ def _gpt2(pre_tokenizers: Any) -> Any:
 
 
 def _smollm(pre_tokenizers: Any) -> Any:
-    """Each digit is a piece; for the rest GPT-2's pieces."""
+    """Cut each digit off; for the rest GPT-2's pieces."""
     return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _gpt2(pre_tokenizers)])
 
 

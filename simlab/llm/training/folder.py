@@ -13,8 +13,7 @@ import numpy as np
 
 from simlab.errors import InputError
 from simlab.files import set_aside, write_whole
-from simlab.llm.checkpoint import Model, write_checkpoint
-from simlab.llm.checksums import CHECKSUMS, check_files
+from simlab.llm.checkpoint import CHECKSUMS, Model, check_files, write_checkpoint
 from simlab.llm.tokenizer import Tokenizer, write_tokenizer
 from simlab.llm.training.lines import as_line, as_lines, name_of, read_lines
 from simlab.llm.training.origin import Origin, first_difference

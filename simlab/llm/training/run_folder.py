@@ -9,7 +9,7 @@ from typing import Any
 
 from simlab.errors import InputError
 from simlab.files import write_whole
-from simlab.llm.checksums import CHECKSUMS
+from simlab.llm.checkpoint import CHECKSUMS
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.folder import CHECKPOINT, MODEL, RUN, ArmFolder, arm_folder, complain
 from simlab.llm.training.origin import CONTINUED, Origin, difference, first_difference, makers
