@@ -275,11 +275,11 @@ def test_a_template_that_fails_for_a_row_leaves_that_row_out_and_for_all_ends_th
     evaluate = {"e": lines(tmp_path / "e.jsonl", sums([(5, 5)]))}
     here = task("data", train=path, evaluate=evaluate, verifier="number", max_new_tokens=8)
     shown = here.put_to(read_tokenizer(pretrained(tmp_path / "strict", strict)), 64, False)
-    assert shown.train.left_out.lines == {"the chat template is refused: it says: 'never 2+2'": [2]}
+    assert shown.train.left_out.lines == {"the chat template is refused: never 2+2": [2]}
     broken = read_tokenizer(pretrained(tmp_path / "broken", "{% if %}"))
     assert refusal(here.put_to, broken, 64, False).startswith("the chat template cannot be read: ")
     hostile = read_tokenizer(pretrained(tmp_path / "hostile", "{{ ''.__class__.__mro__ }}"))
-    assert "(the chat template is refused: it looks for '__mro__'" in refusal(here.put_to, hostile, 64, False)
+    assert "(the chat template is refused: " in refusal(here.put_to, hostile, 64, False)
     chat = task("data", train=path, evaluate=evaluate, verifier="number", template="chat")
     assert "task.template = 'chat' of a model without a chat template" in refusal(chat.put_to, ANY, 1024, False)
 
