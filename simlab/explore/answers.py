@@ -18,7 +18,7 @@ import numpy as np
 from simlab.errors import InputError, check_choice, check_whole
 from simlab.estimators import REGISTRY
 from simlab.explore import formula
-from simlab.explore.controls import controls_of_panel
+from simlab.explore.controls import controls_of_panel, rounded
 from simlab.explore.in_advance import in_advance
 from simlab.explore.masses import RATES, group_masses, has_masses, limit_curve, mass_curves, push_of
 from simlab.explore.panel_settings import check_plain, hold_panel
@@ -123,17 +123,6 @@ QUESTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any]], Ans
     "formula": (("weight",), answer_formula),
     "bank": ((*BANK_SETTINGS, "rare_modes"), answer_bank),
 }
-
-
-def rounded(value: Any, digits: int) -> Any:
-    """Return numbers as JSON can hold them: to a few digits, None for one that is not finite."""
-    if isinstance(value, dict):
-        return {key: rounded(item, digits) for key, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [rounded(item, digits) for item in value]
-    if isinstance(value, (float, np.floating)):
-        return float(f"{value:.{digits}g}") if np.isfinite(value) else None
-    return value
 
 
 # In advance, for a page without a server

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from simlab.explore.controls import rounded
 from simlab.problems import Problem
 from simlab.simulator.call import make_learners
 from simlab.simulator.compiled import cached, is_cached
@@ -53,11 +54,7 @@ def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[Any]]:
     """
     values = values.astype(np.float64)
     mean = values.mean(axis=0)
-    return {"mean": _listed(mean), "m2": _listed(((values - mean) ** 2).sum(axis=0)), "values": [*map(_listed, values)]}
-
-
-def _listed(values: Float[np.ndarray, " R"]) -> list[float | None]:
-    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]
+    return dict(rounded({"mean": mean, "m2": ((values - mean) ** 2).sum(axis=0), "values": values}))
 
 
 @dataclass(frozen=True, eq=False)

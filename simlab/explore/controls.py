@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 
 class MapAxis(NamedTuple):
     """An axis of the map.
@@ -284,3 +286,14 @@ def controls_of_panel(panel: str) -> dict[str, Control]:
 def run_settings(panel: str) -> list[str]:
     """Return the names of the settings that the runs of a panel depend on."""
     return [name for name in controls_of_panel(panel) if name not in PICTURE_SETTINGS]
+
+
+def rounded(value: Any, digits: int = 6) -> Any:
+    """Return numbers as JSON can hold them: to a few digits, None for one that is not finite."""
+    if isinstance(value, dict):
+        return {key: rounded(item, digits) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [rounded(item, digits) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(f"{value:.{digits}g}") if np.isfinite(value) else None
+    return value

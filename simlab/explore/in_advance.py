@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from simlab.explore.controls import AXES, MAPPED, PICTURE_SETTINGS, controls_of_panel, run_settings
+from simlab.explore.controls import AXES, MAPPED, PICTURE_SETTINGS, controls_of_panel, rounded, run_settings
 from simlab.explore.drift import with_pass_at_k
 from simlab.explore.presets import PRESETS, WARM
 from simlab.files import write_whole
@@ -130,7 +130,7 @@ def compute_run(panel: str, settings: RunSettings) -> RunSettings:
         opening = [changed_settings("run", run) for run in ({}, *pinned_runs("run", {}))]
         with_seeds = panel == "run" and changed_settings(panel, settings) in opening
         result["metrics"] = _joined([block["metrics"] for block in blocks], with_seeds=with_seeds)
-    return dict(_rounded(_thinned(result, RUN_RECORDS[panel]) if panel in RUN_RECORDS else result))
+    return dict(rounded(_thinned(result, RUN_RECORDS[panel]) if panel in RUN_RECORDS else result, DIGITS))
 
 
 def _joined(blocks: list[RunSettings], *, with_seeds: bool) -> RunSettings:
@@ -153,14 +153,6 @@ def _thinned(result: RunSettings, records: int) -> RunSettings:
     }
     theory = {name: values[::every] for name, values in (result.get("theory") or {}).items()}
     return result | {"step": result["step"][::every], "metrics": metrics} | ({"theory": theory} if theory else {})
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ Each ``simulate_...`` takes the settings of its panel by name, and the first of 
 ``step`` (R + 1,), the number of ``seeds``, and ``metrics``: of each metric its ``moments`` over the seeds, (R + 1,).
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from simlab.estimators import Estimator, advantages, estimator
 from simlab.estimators.registry import REGISTRY
 from simlab.explore.answers import BINS, bank_of
 from simlab.explore.block import ACTIONS, BLOCK_SEEDS, Block, Say, fill_up, moments, record_steps
+from simlab.explore.controls import rounded
 from simlab.explore.drift import MOVES, POLICY_KS, expected_path, with_pass_at_k
 from simlab.explore.masses import group_masses, has_table, is_of_rewards
 from simlab.explore.panel_settings import hold_panel
@@ -125,8 +125,7 @@ def drift(settings: PanelSettings) -> dict[str, list[float]] | None:
     steps = record_steps(settings["steps"], POLICY_RECORDS)
     move = MOVES[settings["optimizer"]](settings["learning_rate"])
     path = expected_path(panel_policy(settings), masses, move, steps)
-    rounded = {metric: [float(f"{value:.6g}") for value in values] for metric, values in path.items()}
-    return with_pass_at_k(rounded)
+    return with_pass_at_k(rounded(path))
 
 
 # A tree
@@ -244,8 +243,7 @@ def edge(settings: PanelSettings) -> list[float | None] | None:
     if settings["optimizer"] != "sgd" or not _reads_its_group_alone(weight, settings["group_size"]):
         return None
     shared = {name: settings[name] for name in ("group_size", "temperature", "conflict", "hard_rate")}
-    overlaps = [sign * overlap_edge(sign, weight, **shared) for sign in (-1, 1)]
-    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in overlaps]
+    return list(rounded([sign * float(overlap_edge(sign, weight, **shared)) for sign in (-1, 1)]))
 
 
 def _reads_its_group_alone(weight: Estimator, group_size: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError, check_choice
-from simlab.explore.controls import Control
+from simlab.explore.controls import Control, rounded
 from simlab.explore.result_files import BOUND, open_dataset
 from simlab.text import shortened
 
@@ -96,7 +96,7 @@ class Result:
         values = selected.values.astype(np.float64).reshape(-1 if lines else 1, array.sizes[across], depth)
         if averaged == [BOUND]:
             mean, low, high = np.moveaxis(values, -1, 0)
-            return {"mean": _listed(mean), "low": _listed(low), "high": _listed(high), "seeds": 0}
+            return rounded({"mean": mean, "low": low, "high": high, "seeds": 0})
         return _summary(values)
 
     def _place(self, name: str, at: dict[str, Any]) -> int:
@@ -115,11 +115,7 @@ def _summary(values: np.ndarray) -> dict[str, Any]:
     scatter = np.where(finite, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
     variance = np.divide(scatter, count * (count - 1.0), out=np.full(count.shape, np.nan), where=count > 1)
     half = 1.96 * np.sqrt(variance)
-    return {"mean": _listed(mean), "low": _listed(mean - half), "high": _listed(mean + half), "seeds": values.shape[-1]}
-
-
-def _listed(values: np.ndarray) -> list[list[float | None]]:
-    return [[float(f"{value:.6g}") if np.isfinite(value) else None for value in row] for row in values]
+    return rounded({"mean": mean, "low": mean - half, "high": mean + half, "seeds": values.shape[-1]})
 
 
 class Results:
