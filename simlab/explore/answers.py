@@ -97,11 +97,10 @@ def answer_bank(body: Mapping[str, Any]) -> Answer:
     rates = bank.solve_rates
     likely = np.exp(bank.logits)
     rare = (likely * bank.target).sum(axis=1) / likely.sum(axis=1)
-    ks = np.array(BANK_KS)[:, None]
     return {
         "k": BANK_KS,
-        "any": pass_at_k(rates, ks).mean(axis=1),
-        "rare": pass_at_k(rare, ks).mean(axis=1),
+        "any": [float(pass_at_k(rates, k).mean()) for k in BANK_KS],
+        "rare": [float(pass_at_k(rare, k).mean()) for k in BANK_KS],
         "shares": np.bincount(np.minimum((rates * BINS).astype(int), BINS - 1), minlength=BINS) / len(rates),
         "rare_modes": rare_modes(settings),
     }
