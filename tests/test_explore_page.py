@@ -373,6 +373,7 @@ def test_a_formula_is_drawn_simulated_and_refused_where_it_is_none(seen, server)
     seen.page.fill("#masses-weight-formula", "p +")
     seen.page.keyboard.press("Enter")
     until(seen, lambda: "formula 'p +' cannot be read" in seen.text("#error"))
+    assert seen.complaints.pop().endswith("400 (Bad Request)")  # Chromium's own line about the refused formula
     pin = "weight%3Df_grpo(gamma%3D0.5,base%3Dgrpo)%26actions%3D32%26steps%3D50"
     seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned={pin}&run.weight={FORMULA}")
     until(seen, lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
