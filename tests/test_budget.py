@@ -54,7 +54,7 @@ def test_costs_are_those_that_are_written_and_not_their_nearest_binary_numbers()
     """0.3 / 0.1 is 2.9999999999999996 in floats."""
     plan = Plan(asked(*BANK, "--group-size", 1, "--param", "prompts_per_step=1", "--budget", "0.3",
                       "--rollout-cost", "0.1", "--records", "3"))  # fmt: skip
-    assert plan.distinct[0].taken.tolist() == [1, 2, 3]
+    assert plan.distinct[0].steps_taken.tolist() == [1, 2, 3]
 
 
 def test_a_step_costs_its_rollouts_and_its_gradient_steps():
@@ -63,7 +63,7 @@ def test_a_step_costs_its_rollouts_and_its_gradient_steps():
                       "--param", "minibatches=2", "--budget", "1000", "--rollout-cost", "2", "--update-cost", "5",
                       "--records", "1"))  # fmt: skip
     assert plan.distinct[0].step_cost == 94
-    assert plan.distinct[0].taken.tolist() == [1000 // 94]
+    assert plan.distinct[0].steps_taken.tolist() == [1000 // 94]
 
 
 def test_a_greedy_answer_is_one_rollout_more_of_each_prompt():

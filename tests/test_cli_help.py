@@ -10,7 +10,8 @@ from simlab.cli import build_parser, main
 from simlab.cli.pages import SHELLS
 from simlab.simulator.settings import Settings
 from simlab.sweeps.grid import RUN_PARAMETERS, Sweep
-from simlab.sweeps.parameter_words import WORDS, parameter_table
+from simlab.sweeps.parameter_words import WORDS
+from simlab.sweeps.words import parameter_table
 
 PARSER, COMMANDS = build_parser()
 TWO_SCREENS = 72  # lines

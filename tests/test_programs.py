@@ -15,7 +15,7 @@ from simlab.simulator import compiled
 from simlab.simulator.resources import SHARDED_FROM, resolved, step_costs, touched
 from simlab.simulator.settings import Settings
 from simlab.sweeps import Plan
-from simlab.sweeps.storages import storages_in_words
+from simlab.sweeps.words import describe_storages
 
 
 @pytest.mark.parametrize(("actions", "group_size", "steps"), [(50, 3, 40), (10, 64, 5)])
@@ -61,7 +61,7 @@ def test_auto_shards_what_is_large_and_not_lumped(actions, storage):
 
 def test_a_sweep_says_which_storage_runs_what_and_what_the_model_expects():
     sweep = asked("--group-size", "4,65536", "--param", "actions=128000", "--param", "correct=10000")
-    lines = storages_in_words(Plan(sweep))
+    lines = describe_storages(Plan(sweep))
     assert [line.split(":")[0] for line in lines] == ["storage dense for G = 65536", "storage lumped for G = 4"]
     assert all("us of a core a step by the cost model" in line for line in lines)
 

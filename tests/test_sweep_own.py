@@ -351,7 +351,7 @@ def test_an_edited_problem_is_another_unit(files, tmp_path):
     for number, text in enumerate((PROBLEM, PROBLEM, PROBLEM.replace("one.policy.p.max()", "2 * one.policy.p.max()"))):
         (tmp_path / f"own{number}.py").write_text(text)
         (unit,) = Plan(asked("--problem", f"own{number}.py:peaked")).units("", "cpu")
-        names.add(json.dumps([unit.resolved.own, *unit.resolved.files.values()]))
+        names.add(json.dumps([unit.resolved.user_code, *unit.resolved.files.values()]))
     assert len(names) == 2
 
 

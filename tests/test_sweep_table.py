@@ -8,7 +8,7 @@ import xarray as xr
 
 from simlab.sweeps.compare import compared
 from simlab.sweeps.table import final_table, mean_and_error, takeaway
-from simlab.sweeps.words import in_words
+from simlab.sweeps.words import describe_sweep
 
 
 def result(means, *, spread=0.01, without=(), estimators=("f_grpo", "grpo")):
@@ -85,7 +85,7 @@ def test_the_sentence_says_no_more_than_the_seeds_show(dataset, sentence):
 
 
 def test_one_line_says_what_ran():
-    assert in_words(result([[0.5, 0.6], [0.7, 0.7]])) == (
+    assert describe_sweep(result([[0.5, 0.6], [0.7, 0.7]])) == (
         "f_grpo, grpo with ppo_clip on anchored: gamma = 0.5, 1; G = 8, actions = 12,800; 4 seeds, 100 steps"
     )
 

@@ -88,7 +88,7 @@ class SweepCommand(Command):
         """Run the sweeps that the options ask for, each into files of its own."""
         from simlab.files import make_folder
         from simlab.sweeps.options import build_sweeps, parse_shard, parse_size
-        from simlab.sweeps.parameter_words import parameter_table
+        from simlab.sweeps.words import parameter_table
 
         parse_shard(self.shard)
         parse_size(self.memory)
@@ -134,9 +134,8 @@ class SweepCommand(Command):
         from simlab.sweeps.options import parse_shard, parse_size
         from simlab.sweeps.plan import Plan
         from simlab.sweeps.run import run
-        from simlab.sweeps.storages import storages_in_words
         from simlab.sweeps.table import final_table
-        from simlab.sweeps.words import in_words
+        from simlab.sweeps.words import describe_storages, describe_sweep
 
         plan = Plan(sweep)
         dataset = run(
@@ -151,8 +150,8 @@ class SweepCommand(Command):
         if dataset is None:
             print(f"shard {self.shard} is finished; when all are: simlab merge {out}")
             return
-        ran = in_words(dataset)
-        print(ran, *storages_in_words(plan), "", final_table(dataset), sep="\n")
+        ran = describe_sweep(dataset)
+        print(ran, *describe_storages(plan), "", final_table(dataset), sep="\n")
         save_final_states({"": dataset}, figure, ran)
         print(f"\nresult  {out}\nfigure  {figure}")
 
@@ -191,11 +190,11 @@ class MergeCommand(Command):
         from simlab.files import check_replaceable
         from simlab.sweeps.run import merge, parts_folder
         from simlab.sweeps.table import final_table
-        from simlab.sweeps.words import in_words
+        from simlab.sweeps.words import describe_sweep
 
         check_replaceable(self.out)
         dataset = merge(self.out, [*self.folders] or [parts_folder(self.out)], overwrite=self.overwrite)
-        print(in_words(dataset), "", final_table(dataset), f"\nresult  {self.out}", sep="\n")
+        print(describe_sweep(dataset), "", final_table(dataset), f"\nresult  {self.out}", sep="\n")
 
 
 class FitCommand(Command):

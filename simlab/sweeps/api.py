@@ -44,7 +44,7 @@ def sweep(
         seeds, steps, record_every, budget, optimizer, pass_at_k, top_n, dtype, storage: see ``Sweep``.
         out: the result file. Finished units are kept beside it; after a kill, make the same call to resume. By default
             nothing is left on the disk.
-        overwrite: whether to replace the result of another sweep at ``out``.
+        overwrite: replace the result of another sweep at ``out``.
         memory: the bytes that this process may use.
         parameters: of methods, problem, optimizer or run, by name; a list of values is a dimension of the result. Where
             two sections have the name, the section goes before it: ``**{"optimizer.eps": 1e-6}``.
@@ -60,9 +60,9 @@ def sweep(
     >>> dict(result.q_pos.sizes)
     {'arm': 2, 'group_size': 1, 'learning_rate': 2, 'seed': 2, 'step': 2}
     """
-    named: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "arms": tuple(map(str, parse_list(arms) if isinstance(arms, str) else arms)),
-        "group_sizes": _several(group_size),
+        "group_sizes": _as_tuple(group_size),
         "seeds": seeds,
         "steps": steps,
         "record_every": record_every,
@@ -74,34 +74,35 @@ def sweep(
         "dtype": dtype,
         "storage": storage,
     }
-    if not named["arms"]:
+    if not settings["arms"]:
         raise InputError("arms lists nothing; allowed: one or more methods")
-    bare = Sweep(**named)
-    known = bare.known_parameters()
-    values = {bare.resolve(name): given for name, given in parameters.items()}
+    bare = Sweep(**settings)
+    defaults = bare.known_parameters()
+    lists = {bare.resolve(name): values for name, values in parameters.items()}
     typed = {
-        name: tuple(_like(one, known[name]) for one in _listed(given, known[name])) for name, given in values.items()
+        name: tuple(_typed_like(value, defaults[name]) for value in _as_list(values, defaults[name]))
+        for name, values in lists.items()
     }
-    asked = Sweep(**named, parameters=typed)
+    grid = Sweep(**settings, parameters=typed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sweep.nc" if out is None else Path(out)
-        result = run(asked, path, overwrite=overwrite, memory=memory)
+        result = run(grid, path, overwrite=overwrite, memory=memory)
     assert result is not None  # that is for shards
     return result
 
 
-def _several(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list | tuple | range) else (value,)
 
 
-def _listed(given: Any, default: Any) -> tuple[Any, ...]:
-    """The values of a parameter; one whose default is a tuple takes tuples, of which a list has several."""
+def _as_list(values: Any, default: Any) -> tuple[Any, ...]:
+    """Return the values of a parameter; one whose default is a tuple takes tuples, or a list of tuples."""
     if not isinstance(default, tuple):
-        return _several(given)
-    return tuple(given) if isinstance(given, list) else (given,)
+        return _as_tuple(values)
+    return tuple(values) if isinstance(values, list) else (values,)
 
 
-def _like(value: Any, default: Any) -> Any:
-    """A whole number as a float where the default is one: the command line reads it so too."""
+def _typed_like(value: Any, default: Any) -> Any:
+    """Turn a whole number into a float where the default is one, as the command line does."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return float(value) if is_whole and isinstance(default, float) else value

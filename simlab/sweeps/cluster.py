@@ -29,7 +29,7 @@ from tqdm import tqdm
 from simlab.errors import InputError
 from simlab.sweeps.executor import MemoryBudget, Rows, simulate_work
 from simlab.sweeps.options import parse_scheduler
-from simlab.sweeps.plan import Work, digest, maker, own_code
+from simlab.sweeps.plan import Work, digest, hash_user_code, maker
 
 RETRIES = 3  # of a unit that a worker refuses, as one of other code does that has joined later
 CONFIGURATION = {
@@ -194,7 +194,7 @@ def records(code: str, platform: str, memory: int, files: Mapping[str, str], pac
         if digest(name) != sha256:  # runs the file, in which the type of a problem may be
             raise InputError(f"{name} of a worker is not that of the sweep")
     work: Work = pickle.loads(packed_work)  # only now: other code might read something else in it
-    if own_code(work.name, work.problem, work.settings[0]) != work.own:
+    if hash_user_code(work.name, work.problem, work.settings[0]) != work.user_code:
         raise InputError(f"a worker's code of {work.name} is not that of the sweep")
     try:
         return simulate_work(work, _budget(memory))

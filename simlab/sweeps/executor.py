@@ -1,4 +1,4 @@
-"""Simulate batches of runs: on the devices of this process, within a budget of memory, or by other processes."""
+"""Simulate batches of runs on the devices of this process, within a budget of memory, or by other processes."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ from simlab.sweeps.plan import Plan, Unit, Work, batches
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations. benchmarks/memory.py measures
 # that sweeps stay within their budgets.
 RESERVED = 640 * 2**20
-PROCESSOR = "processor"  # among the records: what computed each run, as JSON
+PROCESSOR = "processor"  # among the records: the processor of each run, as JSON
 Rows = dict[str, np.ndarray]
 
 
@@ -59,15 +59,14 @@ def check_memory(memory: int, amount: int) -> None:
     """Raise ``InputError`` if ``amount`` bytes do not fit into ``memory`` beside what is set aside."""
     if amount + RESERVED > memory:
         need = math.ceil((amount + RESERVED) / 2**20)
-        given = f"{memory / 2**20:.0f}MB" if memory >= 2**20 else f"{memory / 2**10:.3g}KB"
-        raise InputError(f"--memory {given} is too small for a sweep of this size; allowed: {need}MB or more")
+        size = f"{memory / 2**20:.0f}MB" if memory >= 2**20 else f"{memory / 2**10:.3g}KB"
+        raise InputError(f"--memory {size} is too small for a sweep of this size; allowed: {need}MB or more")
 
 
 def simulate_work(work: Work, budget: MemoryBudget, devices: Devices | None = None) -> Rows:
-    """The records of some runs, once there is room for them.
+    """Simulate runs once there is room for them; return their records and, as ``PROCESSOR``, the processor of each.
 
-    ``devices`` are those of ``runner.run``. With the records, as ``PROCESSOR``, goes what computed each run: on a
-    cluster it is not the same for all.
+    ``devices`` are those of ``runner.run``.
 
     Raises:
         InputError: if the work cannot be done, or needs more memory than there is.
@@ -103,11 +102,11 @@ def execute_here(plan: Plan, missing: Sequence[Unit], save: Save, memory: int, s
     """
     by_shards: dict[int, list[list[Unit]]] = {}
     for batch in batches(missing, jax.default_backend()):
-        one = batch[0].resolved
-        shards = shard_actions or shards_needed(one.problem, one.settings, one.steps)
+        cell = batch[0].resolved
+        shards = shard_actions or shards_needed(cell.problem, cell.settings, cell.steps)
         by_shards.setdefault(shards, []).append(batch)
-    for shards, some in by_shards.items():
-        _Stations(plan, stations(shards), MemoryBudget(memory), save).run(some)
+    for shards, shard_batches in by_shards.items():
+        _Stations(plan, stations(shards), MemoryBudget(memory), save).run(shard_batches)
 
 
 def execute_there(
@@ -118,9 +117,9 @@ def execute_there(
     Raises:
         InputError: as ``Workers.simulate``.
     """
-    listed = list(batches(missing, made_by["platform"]))
-    for number, rows in workers.simulate((plan.work(batch) for batch in listed), made_by, memory):
-        save(listed[number], rows)
+    all_batches = list(batches(missing, made_by["platform"]))
+    for number, rows in workers.simulate((plan.work(batch) for batch in all_batches), made_by, memory):
+        save(all_batches[number], rows)
 
 
 class _Stations:
@@ -130,13 +129,13 @@ class _Stations:
         self.plan, self.budget, self.save = plan, budget, save
         self.count, self.stopped = len(devices), threading.Event()
         self.free = queue.SimpleQueue[Devices]()
-        for some in devices:
-            self.free.put(some)
+        for station in devices:
+            self.free.put(station)
 
-    def run(self, listed: Sequence[Sequence[Unit]]) -> None:
+    def run(self, unit_batches: Sequence[Sequence[Unit]]) -> None:
         """Simulate batches; the first that fails ends it, once those that have begun are through."""
         pool = ThreadPoolExecutor(self.count)
-        futures = [pool.submit(self._batch, batch) for batch in listed]
+        futures = [pool.submit(self._batch, batch) for batch in unit_batches]
         try:
             for future in as_completed(futures):
                 future.result()

@@ -1,6 +1,4 @@
-"""What the parameters of a sweep mean, in a few words: for ``simlab sweep --parameters``, tables and results."""
-
-from simlab.sweeps.grid import Sweep
+"""Explain the parameters of a sweep in a few words, for tables, results and ``simlab sweep --parameters``."""
 
 WORDS = {
     "group_size": "rollouts of a group, G",
@@ -55,17 +53,3 @@ WORDS = {
     "largest_group": "largest group of an allocation; 0: 4 G",
     "aggregation": "average over a rollout's tokens: token_mean, sequence_mean or constant",
 }
-
-
-def parameter_table(sweep: Sweep) -> str:
-    """Every parameter of a sweep with its default and a few words, a section at a time."""
-    known, lines, last = sweep.known_parameters(), list[str](), ""
-    wide = max(len(name) for name in known)
-    for name, default in known.items():
-        section, _, own = name.partition(".")
-        if section != last:
-            lines += [""] if lines else ["--param NAME=LIST sets one, by its name with or without the section:", ""]
-        last = section
-        shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
-        lines.append(f"{name:{wide}}  {shown or 'none':10}  {WORDS.get(own, '')}".rstrip())
-    return "\n".join(lines)

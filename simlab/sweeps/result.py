@@ -1,4 +1,4 @@
-"""The result: one labelled dataset from many parts, and its NetCDF file."""
+"""Join the units of a sweep into one labelled dataset, and keep it as a NetCDF file."""
 
 import json
 import math
@@ -22,7 +22,7 @@ from simlab.sweeps.plan import Plan, Unit
 NAME = "the result of a sweep"
 HDF5 = b"\x89HDF\r\n\x1a\n"
 ENDS = {0: 40, 1: 44, 2: 28, 3: 28}  # by the version of the superblock, where it says how long the file is
-# What h5py and xarray raise for a damaged file.
+# Raised by h5py and xarray for a damaged file.
 FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 
 
@@ -46,28 +46,28 @@ def assemble(
     leading = {names[name]: _coordinate(values) for name, values in dimensions.items()}
     cells = list(leading)
     leading["seed"] = list(range(sweep.seeds))
-    taken = plan.distinct[0].taken  # by all cells, unless there is a budget
+    recorded = plan.distinct[0].steps_taken  # the same for all cells, unless there is a budget
     attributes = {**attributes, "settled": json.dumps(sweep.fixed_parameters())}
-    found = labelled(plan.metrics, plan.labels, filled, leading, taken, attributes=attributes)
+    dataset = labelled(plan.metrics, plan.labels, filled, leading, recorded, attributes=attributes)
     for name, label in names.items():
-        found[label].attrs |= _of_parameter(sweep, name)
+        dataset[label].attrs |= _parameter_attributes(sweep, name)
     if sweep.budget is None:
-        return found
+        return dataset
     steps, costs = np.zeros((*shape, plan.records), int), np.zeros(shape)
-    for index, one in plan.cells.items():
-        steps[index], costs[index] = np.append(0, one.taken), one.step_cost
-    return at_costs(found, sweep.budget, cells, steps, costs)
+    for index, cell in plan.cells.items():
+        steps[index], costs[index] = np.append(0, cell.steps_taken), cell.step_cost
+    return at_costs(dataset, sweep.budget, cells, steps, costs)
 
 
-def _of_parameter(sweep: Sweep, name: str) -> dict[str, str]:
-    """The attributes of a dimension: what it is, and which methods it says nothing of."""
+def _parameter_attributes(sweep: Sweep, name: str) -> dict[str, str]:
+    """Return the attributes of a dimension: its meaning, and the methods that lack the parameter."""
     words = WORDS.get(name.rpartition(".")[2])
     lacking = sweep.methods_without(name)
     return ({"long_name": words} if words else {}) | ({"methods_without_it": json.dumps(lacking)} if lacking else {})
 
 
 def joining_bytes(plan: Plan) -> int:
-    """Memory that joining a sweep's records takes: the records, and as much again for writing them."""
+    """Return the memory that joining takes: the records, and as much again for writing them."""
     sweep = plan.sweep
     runs = math.prod(len(values) for values in sweep.dimensions().values()) * sweep.seeds
     values = sum(math.prod(len(plan.labels[name]) for name in metric.dimensions) for metric in plan.metrics)
@@ -104,7 +104,7 @@ def read(path: Path) -> xr.Dataset:
 
 
 def configuration(path: Path) -> dict[str, Any]:
-    """The configuration of the sweep whose result stands at ``path``.
+    """Read the configuration of the sweep whose result is at ``path``.
 
     Raises:
         InputError: if no result of a sweep stands there, or a damaged one.
@@ -124,11 +124,11 @@ def configuration(path: Path) -> dict[str, Any]:
 
 
 def _is_bare(data: bytes) -> bool:
-    """Whether a file ends where its HDF5 ends, and was written by others than ``write``, as xarray does; or is none."""
+    """Return True if no checksum can follow: the file is no HDF5, or ends where its HDF5 ends, as xarray writes it."""
     if not data.startswith(HDF5) or len(data) < max(ENDS.values()) + 8:
         return True
-    place = ENDS.get(data[len(HDF5)])
-    return place is None or int.from_bytes(data[place : place + 8], "little") == len(data)
+    offset = ENDS.get(data[len(HDF5)])
+    return offset is None or int.from_bytes(data[offset : offset + 8], "little") == len(data)
 
 
 def _reason(error: Exception) -> str:

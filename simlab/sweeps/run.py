@@ -1,4 +1,4 @@
-"""Run a sweep: what is finished is kept, what is missing is simulated, and all of it becomes one result."""
+"""Run a sweep: reuse finished units, simulate missing ones, and join all of them into one result."""
 
 import itertools
 import json
@@ -22,16 +22,16 @@ from simlab.sweeps.plan import Plan, Unit, maker
 from simlab.sweeps.result import assemble, configuration, joining_bytes, write
 from simlab.sweeps.store import Store, load_manifest
 
-COMPARED = ("configuration", "code", "own", "files", "platform")  # what parts of one result have in common
+COMPARED = ("configuration", "code", "own", "files", "platform")  # entries that parts of one result share
 
 
 def parts_folder(out: Path) -> Path:
-    """Where the finished units of a result lie: beside it."""
+    """Return the folder of the finished units of a result, beside it."""
     return out.with_name(out.name + ".parts")
 
 
 def free_path(out: Path, sweep: Sweep) -> Path:
-    """The first of ``out``, ``out-2``, ``out-3``, ... where the result of this sweep stands, or nothing.
+    """Return the first of ``out``, ``out-2``, ``out-3``, ... that is free or holds the result of this sweep.
 
     >>> free_path(Path("nothing/there.nc"), Sweep()).name
     'there.nc'
@@ -62,7 +62,7 @@ def run(
         shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
         workers: the workers that simulate instead of this process, see ``simlab.sweeps.cluster.connected``; this
             process writes the parts.
-        overwrite: whether to replace the result of another sweep at ``out``.
+        overwrite: replace the result of another sweep at ``out``.
         shard_actions: the number of devices of this process over which sharded storage spreads each run; by default as
             few as hold it.
 
@@ -82,22 +82,23 @@ def run(
     store = Store(parts_folder(out))
     lock = ".lock" if count == 1 else f".lock-{number}-of-{count}"
     with file_lock(store.folder, lock, allowed="another --out, or the same command when that one has ended"):
-        described = plan.manifest(workers.maker() if workers else maker())
-        everything = plan.units(described["code"], described["platform"])
-        store.save_manifest(described)
-        missing = _missing(everything[number - 1 :: count], store, store.strangers(everything))
-        with _progress(missing, everything[number - 1 :: count]) as bar:
+        manifest = plan.manifest(workers.maker() if workers else maker())
+        units = plan.units(manifest["code"], manifest["platform"])
+        store.save_manifest(manifest)
+        shard_units = units[number - 1 :: count]
+        missing = _missing(shard_units, store, store.count_foreign_parts(units))
+        with _progress(missing, shard_units) as bar:
 
-            def save(units: Sequence[Unit], rows: Mapping[str, np.ndarray]) -> None:
-                seeds = store.save_together(units, rows)
+            def save(batch: Sequence[Unit], rows: Mapping[str, np.ndarray]) -> None:
+                seeds = store.save_together(batch, rows)
                 with tqdm.get_lock():  # batches end in threads of their own
-                    bar.update(seeds * int(units[0].resolved.steps[-1]))
+                    bar.update(seeds * int(batch[0].resolved.steps[-1]))
 
             if workers is None:
                 execute_here(plan, missing, save, memory, shard_actions)
             elif missing:
-                execute_there(plan, missing, save, workers, made_by=described, memory=memory)
-        return _join(plan, everything, [store], described, out) if count == 1 else None
+                execute_there(plan, missing, save, workers, made_by=manifest, memory=memory)
+        return _join(plan, units, [store], manifest, out) if count == 1 else None
 
 
 def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Dataset:
@@ -108,30 +109,30 @@ def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Data
             be written.
     """
     manifests = [load_manifest(folder) for folder in folders]
-    differing = [name for name in COMPARED if len({json.dumps(one[name], sort_keys=True) for one in manifests}) > 1]
+    differing = [name for name in COMPARED if len({json.dumps(other[name], sort_keys=True) for other in manifests}) > 1]
     if differing:
         raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
-    described = manifests[0]
-    plan = Plan(Sweep.from_configuration(described["configuration"]))
-    _check_own(plan.own(), described)
+    manifest = manifests[0]
+    plan = Plan(Sweep.from_configuration(manifest["configuration"]))
+    _check_user_code(plan.user_code(), manifest)
     _prepare(out, plan.sweep, overwrite)
-    everything = plan.units(described["code"], described["platform"])
-    return _join(plan, everything, [Store(folder) for folder in folders], described, out)
+    units = plan.units(manifest["code"], manifest["platform"])
+    return _join(plan, units, [Store(folder) for folder in folders], manifest, out)
 
 
 def _check_room(plan: Plan, memory: int, shard_actions: int | None) -> None:
     """Raise ``InputError`` if a problem does not fit into the memory, or cannot be spread as asked."""
-    for one in plan.distinct:
-        check_memory(memory, host_bytes(one.problem, one.settings))
+    for cell in plan.distinct:
+        check_memory(memory, host_bytes(cell.problem, cell.settings))
         if shard_actions is not None:
-            check_shards(one.problem, one.settings, shard_actions)
+            check_shards(cell.problem, cell.settings, shard_actions)
 
 
-def _check_own(here: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+def _check_user_code(here: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
     """Raise ``InputError`` unless the user's own code is what it was when units were made."""
     for kind in ("own", "files"):
-        for name in sorted({*here[kind], *made[kind]}):
-            if here[kind].get(name) != made[kind].get(name):
+        for name in sorted({*here[kind], *manifest[kind]}):
+            if here[kind].get(name) != manifest[kind].get(name):
                 raise InputError(
                     f"the parts are of other code of your own than there is here (in {name}); allowed: the same code"
                 )
@@ -157,8 +158,8 @@ def _is_of(out: Path, sweep: Sweep) -> bool:
     return bool(configuration(out) == json.loads(json.dumps(sweep.configuration())))
 
 
-def _missing(todo: Sequence[Unit], store: Store, strangers: int) -> list[Unit]:
-    """The units that are not finished, or damaged, which are set aside; says how many are finished."""
+def _missing(todo: Sequence[Unit], store: Store, foreign: int) -> list[Unit]:
+    """Return the units that are not finished; set damaged ones aside, and print how many are finished."""
     # A method without a swept parameter is the same unit at each of its values: it runs once.
     distinct = {unit.name: unit for unit in todo}
     for unit in filter(store.has, distinct.values()):
@@ -166,43 +167,43 @@ def _missing(todo: Sequence[Unit], store: Store, strangers: int) -> list[Unit]:
             print(f"{damage}, and it is set aside", file=sys.stderr)
     missing = [unit for unit in distinct.values() if not store.has(unit)]
     if len(missing) < len(distinct):
-        print(f"{_of_units(len(distinct) - len(missing), len(distinct))} finished already", file=sys.stderr)
-    if strangers:
-        are = f"1 part in {store.folder} is" if strangers == 1 else f"{strangers} parts in {store.folder} are"
+        print(f"{_count_units(len(distinct) - len(missing), len(distinct))} finished already", file=sys.stderr)
+    if foreign:
+        are = f"1 part in {store.folder} is" if foreign == 1 else f"{foreign} parts in {store.folder} are"
         print(f"{are} of other sweeps or code versions: left alone", file=sys.stderr)
     return missing
 
 
-def _of_units(number: int, total: int) -> str:
+def _count_units(number: int, total: int) -> str:
     return f"{number} of {total} units {'is' if number == 1 else 'are'}"
 
 
 def _progress(missing: Sequence[Unit], todo: Sequence[Unit]) -> Any:
-    """A bar of all that is to do, which begins where an earlier run of the sweep has ended."""
-    total, left = (
-        sum(len(unit.seeds) * int(unit.resolved.steps[-1]) for unit in {one.name: one for one in units}.values())
+    """Return a progress bar that begins where an earlier run of the sweep ended."""
+    total, remaining = (
+        sum(len(unit.seeds) * int(unit.resolved.steps[-1]) for unit in {unit.name: unit for unit in units}.values())
         for units in (todo, missing)
     )
     # disable=None: a bar on a terminal, nothing in a log.
     disable = None if missing else True
     unit = " seed-steps"
-    return tqdm(total=total, initial=total - left, unit=unit, unit_scale=True, disable=disable, desc="simulating")
+    return tqdm(total=total, initial=total - remaining, unit=unit, unit_scale=True, disable=disable, desc="simulating")
 
 
 def _join(
-    plan: Plan, everything: Sequence[Unit], stores: Sequence[Store], described: Mapping[str, Any], out: Path
+    plan: Plan, units: Sequence[Unit], stores: Sequence[Store], manifest: Mapping[str, Any], out: Path
 ) -> xr.Dataset:
-    holders = [next((store for store in stores if store.has(unit)), None) for unit in everything]
+    holders = [next((store for store in stores if store.has(unit)), None) for unit in units]
     if absent := holders.count(None):
-        lacking = _of_units(absent, len(everything))
-        raise InputError(f"{lacking} missing; run the shards that hold what is missing, then merge")
+        count = _count_units(absent, len(units))
+        raise InputError(f"{count} missing; run the shards that hold what is missing, then merge")
     processors = Counter[str]()
     records = (
         (unit, _without_processor(store.load(unit), processors))
-        for unit, store in zip(everything, holders, strict=True)
+        for unit, store in zip(units, holders, strict=True)
         if store
     )
-    dataset = assemble(plan, records, _attributes(plan, described))
+    dataset = assemble(plan, records, _attributes(plan, manifest))
     kinds = [json.loads(kind) | {"runs": runs} for kind, runs in sorted(processors.items())]
     dataset.attrs["processors"] = json.dumps(kinds)
     if len(kinds) > 1:
@@ -214,14 +215,14 @@ def _join(
     return dataset
 
 
-def _attributes(plan: Plan, described: Mapping[str, Any]) -> dict[str, str]:
-    """Where a result is from; of files of the user's own only if there are any."""
-    data = ["configuration", "versions", "own", *(("files", "texts") if described["files"] else ())]
-    plain = {name: described[name] for name in ("commit", "code", "platform")}
-    return {name: json.dumps(described[name], sort_keys=True) for name in data} | plain | {"dtype": plan.sweep.dtype}
+def _attributes(plan: Plan, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the provenance of a result, with the user's files if there are any."""
+    data = ["configuration", "versions", "own", *(("files", "texts") if manifest["files"] else ())]
+    plain = {name: manifest[name] for name in ("commit", "code", "platform")}
+    return {name: json.dumps(manifest[name], sort_keys=True) for name in data} | plain | {"dtype": plan.sweep.dtype}
 
 
 def _without_processor(rows: dict[str, np.ndarray], processors: Counter[str]) -> dict[str, np.ndarray]:
-    """The records without what computed them, which is counted."""
+    """Return records without the processors that computed them, and count these."""
     processors.update(rows[PROCESSOR].tolist())
     return {name: values for name, values in rows.items() if name != PROCESSOR}

@@ -28,16 +28,16 @@ class Store:
         make_folder(folder)
 
     def path(self, unit: Unit) -> Path:
-        """Where a unit lies, or would."""
+        """Return the path of a unit's file."""
         return self.folder / f"{unit.name}.npz"
 
     def has(self, unit: Unit) -> bool:
-        """Whether a unit is finished."""
+        """Return True if a unit is finished."""
         return self.path(unit).exists()
 
-    def strangers(self, known: Iterable[Unit]) -> int:
-        """How many files belong to none of the given units: another configuration or another code version."""
-        names = {unit.name for unit in known}
+    def count_foreign_parts(self, units: Iterable[Unit]) -> int:
+        """Count the files of other units: of another configuration or another version of the code."""
+        names = {unit.name for unit in units}
         return sum(path.stem not in names for path in self.folder.glob("*.npz"))
 
     def save(self, unit: Unit, rows: Mapping[str, np.ndarray]) -> None:
@@ -64,14 +64,14 @@ class Store:
             Damaged: for a file that is not what was written for the unit.
             InputError: if it cannot be read.
         """
-        with np.load(io.BytesIO(self._content(unit)), allow_pickle=False) as part:
-            rows = {name: part[name] for name in part.files}
+        with np.load(io.BytesIO(self._content(unit)), allow_pickle=False) as arrays:
+            rows = {name: arrays[name] for name in arrays.files}
         if any(len(values) != len(unit.seeds) for values in rows.values()):
             raise self._damaged(unit, f"it should hold {len(unit.seeds)} seeds")
         return rows
 
     def set_aside_if_damaged(self, unit: Unit) -> Damaged | None:
-        """Rename the file of a finished unit unless it is what was written for it; returns what is wrong with it."""
+        """Rename the file of a finished unit if it is damaged; return the damage, or None."""
         try:
             self._content(unit)
         except Damaged as error:
@@ -92,7 +92,7 @@ class Store:
         return Damaged(f"part {self.path(unit)} is damaged ({reason}); its sweep, run again, computes it anew")
 
     def save_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write what the folder's latest sweep is, for ``simlab merge``."""
+        """Write the manifest of the folder's latest sweep, for ``simlab merge``."""
         write_output(self.folder / MANIFEST, sealed_json(manifest, MANIFEST))
 
 
