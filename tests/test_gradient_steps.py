@@ -37,6 +37,7 @@ def test_each_token_takes_part_in_one_turn():
             assert not takes_part(own, isolation, True)
 
 
+@pytest.mark.slow
 def test_where_all_tokens_are_on_one_side_it_is_a_step_of_all_and_one_of_none():
     """Of equal logits each has a tenth: below .5, and not below .05. With SGD a step of none moves nothing."""
     bank = custom([0.0] * 10, [0, 1, 2], [2])
@@ -157,6 +158,7 @@ def test_a_clip_of_no_width_acts_on_all_that_a_first_step_has_moved_the_way_it_w
     np.testing.assert_allclose(found.clipped_share[:, 1:], 0.75 * found.accepted_rate[:, 1:], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_drift_of_a_sampler_that_lags_is_that_of_the_ratio_which_the_surrogate_sees():
     """Against the sampler it drifts before the only gradient step; against the policy that learns it does not."""
     settings = QUICK_STEPS | {"lag": 2}

@@ -74,7 +74,7 @@ CASES = {
 class Outcomes:
     """Every path of a storage, with its exact probability; subclasses say what a group is.
 
-    A group is told by its chance and, draw by draw, the place and two words that choose a member of a class.
+    A group is told by its chance and, draw by draw, the slot and two words that choose a member of a class.
     """
 
     def __init__(self, storage, row, kind):
@@ -86,7 +86,7 @@ class Outcomes:
         return self.bench.learner(*self.arrays, key_of(0))
 
     def probabilities(self, state, prompts):
-        """(P, S) of each action of a place."""
+        """(P, S) of each action of a slot."""
         learner = self.learner()
         return learner.map_prompts(lambda _, own: own.p)(None, learner.policies(state, prompts))
 
@@ -101,26 +101,26 @@ class Outcomes:
         bench, paths, batches = self.bench, [(1.0, self.learner().start())], self.batches()
         for _ in range(steps):
             paths = [
-                (probability * chance / len(batches), self.learn(state, batch, places, words))
+                (probability * chance / len(batches), self.learn(state, batch, slots, words))
                 for probability, state in paths
                 for batch in batches
-                for chance, places, words in self.groups(state, batch)
+                for chance, slots, words in self.groups(state, batch)
             ]
         found = defaultdict(float)
         for probability, state in paths:
-            parameters, places = jax.tree.map(np.asarray, (state.parameters, state.slots))
-            listed = bench.listed(parameters, bench.actions_of(places), places)
+            parameters, slots = jax.tree.map(np.asarray, (state.parameters, state.slots))
+            listed = bench.listed(parameters, bench.actions_of(slots), slots)
             found[bench.alike(listed, decimals=9)] += probability
         return found
 
-    def learnt(self, state, prompts, places, words):
+    def learnt(self, state, prompts, slots, words):
         learner = self.learner()
         policies = learner.policies(state, prompts)
-        state, policies, places = self.placed(learner, state, prompts, policies, (places, words))
-        present = None if learner.present is None else jnp.broadcast_to(learner.present, places.shape)
+        state, policies, slots = self.placed(learner, state, prompts, policies, (slots, words))
+        present = None if learner.present is None else jnp.broadcast_to(learner.present, slots.shape)
         top = learner.map_prompts(lambda _, own: own.top(0))(None, policies)
         keys = jax.random.split(key_of(0), len(prompts))
-        batch, memory = learner.weigh(keys, prompts, Samples(policies, Listed(places, present), *top), state)
+        batch, memory = learner.weigh(keys, prompts, Samples(policies, Listed(slots, present), *top), state)
         return learner.ascend(batch, state._replace(memory=memory))
 
 
@@ -132,8 +132,8 @@ class Dense(Outcomes):
             yield np.prod([own[list(group)] for own, group in zip(p, groups, strict=True)]), np.array(groups), None
 
     def placed(self, learner, state, prompts, policies, drawn):
-        places, _ = drawn
-        return state, policies, places
+        slots, _ = drawn
+        return state, policies, slots
 
 
 class ByClasses(Outcomes):
@@ -169,14 +169,14 @@ class ByClasses(Outcomes):
     def told(self, draws, drawn, prompts):
         """Places (P, G) and words (P, 2, G), of which absent rollouts have 0."""
         size = self.learner().group_size
-        places, words = np.zeros((prompts, size), int), np.zeros((prompts, 2, size), np.uint32)
-        for (prompt, draw), (place, word) in zip(draws, drawn, strict=True):
-            places[prompt, draw], words[prompt, :, draw] = place, (word >> 32, word % 2**32)
-        return places, words
+        slots, words = np.zeros((prompts, size), int), np.zeros((prompts, 2, size), np.uint32)
+        for (prompt, draw), (slot, word) in zip(draws, drawn, strict=True):
+            slots[prompt, draw], words[prompt, :, draw] = slot, (word >> 32, word % 2**32)
+        return slots, words
 
     def placed(self, learner, state, prompts, policies, drawn):
-        places, words = drawn
-        return assign_slots(learner, prompts, state, policies, places, words=words)
+        slots, words = drawn
+        return assign_slots(learner, prompts, state, policies, slots, words=words)
 
 
 def word_of(member, count):
@@ -227,9 +227,9 @@ def test_counts_lose_members_exactly():
 def test_members_of_a_class_repeat_as_often_as_in_a_uniform_draw(members):
     """Patterns of repeats in groups of 4 from one class, against members^-4 a sequence; within 5 standard errors."""
     runs, size = 40_000, 4
-    places = Lumped(1024).initial_slots(custom([0.0] * members, range(members), range(members)).by_classes())
+    slots = Lumped(1024).initial_slots(custom([0.0] * members, range(members), range(members)).by_classes())
     drawn = jnp.zeros(size, jnp.int32)
-    ordinals = jax.jit(jax.vmap(lambda words: draw_members(words, places, drawn, drawn == 0)))(
+    ordinals = jax.jit(jax.vmap(lambda words: draw_members(words, slots, drawn, drawn == 0)))(
         jax.random.bits(jax.random.key(3), (runs, 2, size))
     )
     expected = defaultdict(float)
@@ -251,8 +251,8 @@ def test_a_class_of_10_to_the_18_is_counted_exactly():
     settings, storage = Settings("grpo", 32, storage="lumped"), Lumped(1024)
     problem = anchored(10**18, 10**17, correct_logit=0.0, anchor_logit=40.0)
     traced = jax.tree.map(lambda value: jnp.asarray(value, "float32"), settings.traced)
-    laid, places = storage.load(problem, "float32"), storage.initial_slots(problem)
-    learner = Learner(settings.static, StoredProblem(laid, storage, places), key_of(0), traced)
+    laid, slots = storage.load(problem, "float32"), storage.initial_slots(problem)
+    learner = Learner(settings.static, StoredProblem(laid, storage, slots), key_of(0), traced)
     state = jax.jit(lambda state: jax.lax.fori_loop(0, 25, learner.step, state))(learner.start())
     left = state.slots.counts.subtract(state.slots.departed)
     together = [int(high) << 32 | int(low) for high, low in zip(left.high, left.low, strict=True)]
@@ -263,11 +263,11 @@ def test_a_class_of_10_to_the_18_is_counted_exactly():
 
 
 @pytest.mark.slow
-def test_a_run_is_the_same_whatever_runs_beside_it_in_any_number_of_places(monkeypatch):
-    """All records are the same bit for bit: a neighbour that needs more places makes no difference."""
+def test_a_run_is_the_same_whatever_runs_beside_it_in_any_number_of_slots(monkeypatch):
+    """All records are the same bit for bit: a neighbour that needs more slots makes no difference."""
     settings = Settings("psr", 20, storage="lumped", entropy_bonus=0.01, top_n=2)
     steps, problem = np.array([2, 120]), anchored(100_000, 200)
-    grown = run(problem, [settings] * 3, range(3), steps)  # from 2048 places
+    grown = run(problem, [settings] * 3, range(3), steps)  # from 2048 slots
     monkeypatch.setattr(lumped, "FEWEST_SLOTS", 8192)
     roomy = run(problem, [settings] * 4, (2, 7, 0, 1), steps)
     for metric, values in grown.items():
@@ -284,8 +284,8 @@ def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(
 
 
 @pytest.mark.parametrize("kind", [Lumped, Sparse])
-def test_storage_grows_by_places_whatever_else_is_as_long(kind):
-    """As many classes as places: what is known of classes stays as it is."""
+def test_storage_grows_by_slots_whatever_else_is_as_long(kind):
+    """As many classes as slots: what is known of classes stays as it is."""
     storage, problem = kind(1024), custom(np.linspace(0, 1, 1024).tolist(), [0]).by_classes()
     settings = Settings("dr_grpo", 2, optimizer="sgd" if kind is Sparse else "adam", storage="lumped")
     traced = jax.tree.map(jnp.asarray, settings.traced)

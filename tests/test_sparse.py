@@ -23,12 +23,12 @@ from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse
 from simlab.simulator.state import Samples
 from simlab.simulator.storage import EMPTY, StoredProblem
 
-PLACES = 1024
+SLOTS = 1024
 PROBLEM = custom([0.5, -0.2, 0.5, -0.2, 0.5], [1, 3], [1, 3]).by_classes()
 SETTINGS = Settings(parse("dr_grpo"), group_size=4, optimizer="sgd", storage="lumped", dtype="float64", temperature=1.3)
 KEY = jax.random.key(0, impl="threefry2x32")
-# Two classes, of three and two actions, then places of their own from 2 on, in the order in which they are drawn.
-GROUPS = [  # the places drawn, and which member of a class each draw is
+# Two classes, of three and two actions, then slots of their own from 2 on, in the order in which they are drawn.
+GROUPS = [  # the slots drawn, and which member of a class each draw is
     ([0, 0, 1, 1], [0, 1, 0, 0]),  # two new ones, and one twice
     ([2, 2, 0, 4], [0, 0, 0, 0]),  # a touched one twice, the last of its class, and another touched one
     ([3, 1, 5, 3], [0, 0, 0, 0]),  # the last of the other class
@@ -38,7 +38,7 @@ GROUPS = [  # the places drawn, and which member of a class each draw is
 
 
 def learner_of(kind, numbers):
-    storage = (Sparse if kind is SparseLearner else Lumped)(PLACES)
+    storage = (Sparse if kind is SparseLearner else Lumped)(SLOTS)
     laid, present = storage.load(PROBLEM, "float64"), jnp.ones(4, bool)
     return kind(SETTINGS.static, StoredProblem(laid, storage, storage.initial_slots(PROBLEM)), KEY, numbers, present)
 
@@ -161,10 +161,10 @@ def test_sparse_and_ordinary_runs_of_one_call_are_those_that_they_are_alone():
     problem, steps = anchored(200, 20), np.array([2, 20])
     settings = [moving(5.0, f"asym_grpo(delta={delta})", storage="lumped") for delta in (1.0, 2.0, 1.0, 3.0)]
     together = run(problem, settings, [4, 5, 6, 7], steps)
-    for place, (own, seed) in enumerate(zip(settings, [4, 5, 6, 7], strict=True)):
+    for index, (own, seed) in enumerate(zip(settings, [4, 5, 6, 7], strict=True)):
         alone = run(problem, [own], [seed], steps)
         for metric, values in together.items():
-            np.testing.assert_array_equal(values[place], alone[metric][0], err_msg=metric)
+            np.testing.assert_array_equal(values[index], alone[metric][0], err_msg=metric)
     assert np.ptp(together["q_pos"][:, -1]) > 0
 
 
@@ -224,7 +224,7 @@ def test_records_agree_in_the_mean(learning_rate, references):
 
 @pytest.mark.slow
 def test_a_run_is_the_same_alone_and_among_others_however_often_it_is_recorded(references):
-    """Also where runs compute their weights again at different steps, and places grow in between."""
+    """Also where runs compute their weights again at different steps, and slots grow in between."""
     runs = [
         (seed, moving(learning_rate, group_size=20, storage="lumped", top_n=2, pass_at_k=()))
         for seed, learning_rate in [(0, 1.0), (1, 5000.0), (2, 1000.0)]
@@ -232,18 +232,18 @@ def test_a_run_is_the_same_alone_and_among_others_however_often_it_is_recorded(r
     problem = anchored(100_000, 200)
     seeds, settings = ([chosen[part] for chosen in runs] for part in (0, 1))
     together = records(Call(problem, settings, seeds, np.array([2, 50, 120]), None))
-    assert len(references) == 3  # the start, and a call before the places grew and after it
+    assert len(references) == 3  # the start, and a call before the slots grew and after it
     assert (np.ptp(references, axis=0) > 0).tolist() == [False, True, True]
     last = references[-1]
-    for place, (seed, own) in enumerate(runs):
+    for index, (seed, own) in enumerate(runs):
         alone = records(Call(problem, [own], [seed], np.array([2, 120]), None))
-        assert references[-1] == last[place]  # computed anew at the same step
+        assert references[-1] == last[index]  # computed anew at the same step
         for metric, values in together.items():
             if metric not in ("accepted_rate", "active_rate", "tail_miss_rate"):
                 # An entropy of 11.4 has steps of 1e-6, and its sums may round another way: four of these.
                 rounding = 2**-21 if metric == "entropy" else 0
                 np.testing.assert_allclose(
-                    values[place, [0, 1, 3]], alone[metric][0], rtol=rounding, atol=1e-6, err_msg=metric
+                    values[index, [0, 1, 3]], alone[metric][0], rtol=rounding, atol=1e-6, err_msg=metric
                 )
             if metric in ("distinct_correct", "top_logp"):
-                np.testing.assert_array_equal(values[place, [0, 1, 3]], alone[metric][0], err_msg=metric)
+                np.testing.assert_array_equal(values[index, [0, 1, 3]], alone[metric][0], err_msg=metric)
