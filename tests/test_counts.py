@@ -177,7 +177,7 @@ def test_a_group_known_by_its_counts_says_of_its_rollouts_what_a_list_of_them_sa
     counted = Counted(jnp.array(counts, jnp.int32), jnp.asarray(correct))
     for values in (correct, target):
         marks = counted.label(jnp.asarray(values), DENSE, None, size)
-        assert counted.count(marks, jnp.asarray(values)) == values[actions].sum()
+        assert counted.count_labels(marks, jnp.asarray(values)) == values[actions].sum()
         assert jnp.sum(marks) == values[actions].sum()
     assert counted.total(jnp.asarray(share)) == share.sum()
     first_and_last = distinct_rollouts(Counted(counted.counts[None], counted.correct[None]), jnp.asarray(share)[None])

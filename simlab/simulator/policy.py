@@ -35,7 +35,7 @@ class Listed(NamedTuple):
         """Look up, for each rollout, the value of the problem's entry that its action belongs to."""
         return storage.at_draws(values, self.slots, slots)
 
-    def count(self, labels: Bool[Array, " G"], values: Bool[Array, " C"]) -> Int[Array, ""]:
+    def count_labels(self, labels: Bool[Array, " G"], values: Bool[Array, " C"]) -> Int[Array, ""]:
         """Count the rollouts that ``label`` has marked by ``values``."""
         return jnp.sum(labels, dtype=jnp.int32)
 
@@ -86,7 +86,7 @@ class Counted(NamedTuple):
         """Mark as many rollouts, from the first on, as have an action of ``values``."""
         return jnp.arange(size, dtype=jnp.int32) < self._count(values)
 
-    def count(self, labels: Bool[Array, " G"], values: Bool[Array, " N"]) -> Int[Array, ""]:
+    def count_labels(self, labels: Bool[Array, " G"], values: Bool[Array, " N"]) -> Int[Array, ""]:
         """Count the rollouts that have an action of ``values``."""
         return self._count(values)
 

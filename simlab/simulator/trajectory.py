@@ -172,8 +172,8 @@ def policy_records(learner: Learner, state: LearnerState, is_start: Bool[Array, 
 
     def view(slots: Slots, policy: Any, initial: Any, correct: Array, target: Array) -> PolicyView:
         first = initial.outcomes().at_slots(slots)
-        members = (storage.at_slots(values, slots) for values in (correct, target))
-        return PolicyView(policy.outcomes(), first, *members, policy, settings.pass_at_k, settings.top_n)
+        correct, target = (storage.at_slots(values, slots) for values in (correct, target))
+        return PolicyView(policy.outcomes(), first, correct, target, policy, settings.pass_at_k, settings.top_n)
 
     each = policies, learner.initial_policies, learner.correct, learner.target
     return _measure(learner, POLICY, view, (state.slots, *each), JointView(learner, state, {}, None))

@@ -146,13 +146,15 @@ class TreePolicy(NamedTuple):
         How often a node is passed is held fixed, as the usual trainers do. That is not the gradient of the entropy of
         the sequence, which also turns towards nodes of large entropy.
         """
-        return self._passes(group, weights) * jax.vmap(lambda node: node.entropy_gradient(None, None))(self.nodes)
+        gradients: Array = jax.vmap(lambda node: node.entropy_gradient(None, None))(self.nodes)
+        return self._passes(group, weights) * gradients
 
     def kl_gradient(
         self, initial_logp: Float[Array, "nodes B"], group: Listed, weights: Float[Array, "G T"]
     ) -> Float[Array, "nodes B"]:
         """Return the gradient of the divergences from the initial policies at the nodes passed, likewise."""
-        gradients = jax.vmap(lambda node, initial: node.kl_gradient(initial, None, None))(self.nodes, initial_logp)
+        gradient = jax.vmap(lambda node, initial: node.kl_gradient(initial, None, None))
+        gradients: Array = gradient(self.nodes, initial_logp)
         return self._passes(group, weights) * gradients
 
     def logp_at_slots(self, slots: Slots) -> Float[Array, "nodes B"]:

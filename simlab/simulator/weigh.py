@@ -52,7 +52,7 @@ def weigh_samples(
     if rollouts.mask is not None:
         correct, target = correct & rollouts.mask, target & rollouts.mask
         size = count_true(rollouts.mask)
-    count = context.map_prompts(lambda _, group, labels, values: group.count(labels, values))
+    count = context.map_prompts(lambda _, group, labels, values: group.count_labels(labels, values))
     number = count(None, samples.groups, correct, correct_entries)
     holds_target = count(None, samples.groups, target, target_entries) > 0
     outcomes = (number > 0) & (number < size), holds_target, solve_rates
