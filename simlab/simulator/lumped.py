@@ -265,4 +265,5 @@ def initial_size(problem: Any, settings: Any, steps: int) -> int:
 
 def slot_axis(problem: Any, *, batched: bool) -> int:
     """Return the axis of slots in a state; ``batched`` states have a first axis of runs."""
-    return int(batched) + (1 if problem.has_own_parameters else 0)
+    axis: int = int(batched) + int(problem.has_own_parameters)
+    return axis

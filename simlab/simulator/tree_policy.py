@@ -4,7 +4,7 @@ A group is known by the leaves that it reached; coefficients, candidates, entrop
 at its node, in the order of ``simlab.problems.tree_paths``.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -153,7 +153,7 @@ class TreePolicy(NamedTuple):
         self, initial_logp: Float[Array, "nodes B"], group: Listed, weights: Float[Array, "G T"]
     ) -> Float[Array, "nodes B"]:
         """Return the gradient of the divergences from the initial policies at the nodes passed, likewise."""
-        gradient = jax.vmap(lambda node, initial: node.kl_gradient(initial, None, None))
+        gradient: Any = jax.vmap(lambda node, initial: node.kl_gradient(initial, None, None))
         gradients: Array = gradient(self.nodes, initial_logp)
         return self._passes(group, weights) * gradients
 
