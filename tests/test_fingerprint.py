@@ -244,7 +244,8 @@ def test_functions_that_jax_has_compiled_are_looked_into():
     ("one", "other"),
     [
         (np.arange(3.0), np.arange(1, 4.0)),
-        (np.arange(3, dtype=np.int32), np.arange(3, dtype=np.int64)),
+        (np.zeros(4, np.float32), np.zeros(4, np.int32)),
+        (np.zeros(4), np.zeros((2, 2))),
         (jax.numpy.arange(3.0), jax.numpy.arange(1, 4.0)),
         (0.0, -0.0),
         ("1", b"1"),
