@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from arm_texts import INVALID, VALID
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sweep_cases import refusal
 
@@ -77,13 +77,14 @@ names = st.from_regex(r"[a-z0-9_]{1,12}|[a-zA-Z_/.-]{0,9}\.py:[A-Za-z_]\w{0,9}",
 numbers = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 words = st.from_regex(r"[\w.+/:-]{1,9}", fullmatch=True).map(str).filter(lambda word: isinstance(read_value(word), str))
 keys = st.from_regex(r"[^\W\d]\w{0,9}", fullmatch=True)
-parts = st.builds(
+terms = st.builds(
     Term, names, st.dictionaries(keys, numbers | words, max_size=4).map(lambda found: tuple(found.items()))
 )
 aggregations = st.none() | st.sampled_from(AGGREGATIONS)
 
 
-@given(parts, st.lists(parts, max_size=3), aggregations)
+@settings(max_examples=20)
+@given(terms, st.lists(terms, max_size=3), aggregations)
 def test_what_is_written_reads_back(base, added, aggregation):
     text = write(base, added, aggregation)
     assert read(text) == (base, tuple(added), aggregation)

@@ -42,12 +42,11 @@ QUICK = {
     ("anchored", "remembers entropies, regularised", "lumped"),
     ("prompt_bank", "reads the batch", "dense"),
     ("interference", "focal, clipped", "dense"),
-    ("interference", "supervised", "dense"),
+    ("anchored", "supervised", "dense"),
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
-    ("tree", "geometric mean", "dense"),
-    ("prompt_bank", "truncated sampler, masked", "dense"),
-    ("prompt_bank", "bound by entropy", "lumped"),
+    ("anchored", "truncated sampler, masked", "dense"),
+    ("anchored", "bound by entropy", "lumped"),
     ("prompt_bank", "reads greedy answers of an older sampler", "lumped"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")

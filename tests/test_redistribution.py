@@ -21,7 +21,6 @@ POLICIES = [
     [Fraction(5, 8), Fraction(3, 8)],
     [Fraction(1, 2), Fraction(5, 16), Fraction(3, 16)],
     [Fraction(7, 16), Fraction(1, 4), Fraction(3, 16), Fraction(1, 8)],
-    [Fraction(13, 32), Fraction(1, 4), Fraction(5, 32), Fraction(1, 8), Fraction(1, 16)],
 ]
 REWARDS = [(1, -1), (1, 0), (Fraction(1, 4), -2)]
 LEARNING_RATE = Fraction(1, 8)
