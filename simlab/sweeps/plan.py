@@ -127,8 +127,8 @@ class Plan:
         distinct: the cells, each once.
 
     Raises:
-        InputError: for a cell that cannot run, user code that cannot be hashed, and cells whose records do not fit into one
-            result.
+        InputError: for a cell that cannot run, user code that cannot be hashed, and cells whose records differ in
+            shape.
     """
 
     def __init__(self, sweep: Sweep):

@@ -48,11 +48,10 @@ def takeaway(dataset: xr.Dataset) -> str:
     if not abs(gap.mean()) > CLEAR * standard_error(gap):
         return f"in short: no cell's {metric} differs from another's by more than {CLEAR:g} standard errors"
     varied = [index for index, name in enumerate(names) if dataset.sizes[name] > 1]
-    ends = [
-        f"{values.mean():.4g} at {', '.join(_with_name(names[at], labels[at]) for at in varied if labels[at] != ABSENT)}"
-        + _ties(values, [other for _, other in cells])
-        for labels, values in (high, low)
-    ]
+    ends = []
+    for labels, values in (high, low):
+        where = ", ".join(_with_name(names[index], labels[index]) for index in varied if labels[index] != ABSENT)
+        ends.append(f"{values.mean():.4g} at {where}" + _ties(values, [other for _, other in cells]))
     return f"in short: {metric} ends highest, {ends[0]}, and lowest, {ends[1]}"
 
 
