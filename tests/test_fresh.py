@@ -25,7 +25,7 @@ COUNTDOWN = (
 )
 # Lines that are not run as they are written: what is run in their place, and why.
 SHORTENED = {
-    SUITE: ('pip install -e ".[test]"', "the suite takes half an hour, and .ci/run runs this line in an environment"),
+    SUITE: ('pip install -e ".[test]"', "the suite takes minutes, and .ci/run runs this line in an environment"),
     COUNTDOWN: (
         f"{COUNTDOWN} --seeds 2 --param warm_start.steps=2 --param rl.steps=2",
         "ten arms of 60 steps take half an hour",
