@@ -23,8 +23,7 @@ from benchmarks.cell import ACTIONS, TIMED_GAMMA, Cell, step_bytes
 from benchmarks.language_cases import MAZE_MODEL
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.program_memory import estimate
-from benchmarks.training_programs import gradient_program, sampling_programs
-from simlab.llm.training.computed import Computed
+from benchmarks.training_programs import Computed, gradient_program, sampling_programs
 from simlab.problems import linear_softmax, prompt_bank, tree
 from simlab.problems.base import Problem
 from simlab.simulator.call import Call, computing, make_learners, pads_groups

@@ -7,7 +7,7 @@ from benchmarks.language_cases import LEARNING_RATE, MAX_GRAD_NORM, Case
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.completions import Batch
 from simlab.llm.sampling import sample
-from simlab.llm.training.gradient import Policy
+from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.optimizer import OptimizerSettings, ascend
 from simlab.methods import method
 from simlab.rollouts import Rollouts
@@ -20,7 +20,7 @@ class Program:
         self.case = case
         self.config, self.parameters = read_checkpoint(case.folder)
         # The whole batch in one program, as the other programs have it.
-        self.policy = Policy(self.config, "float32", 1.0, len(case.prompts) * case.group_size)
+        self.policy = DecoderPolicy(self.config, "float32", 1.0, len(case.prompts) * case.group_size)
         self.settings = OptimizerSettings(learning_rate=LEARNING_RATE, weight_decay=0.0, max_norm=MAX_GRAD_NORM)
         self.state = self.settings.init(self.parameters)
         lengths = np.array([len(prompt) for prompt in case.prompts], np.int32)

@@ -6,7 +6,7 @@
 Each run is a process of its own, of one step, one evaluation of the start and one of each arm; its peak is what the
 system reports when it ends. A verifier that errs makes groups of unequal rewards, so that there is a gradient although
 the model has learnt nothing. No program is compiled before: with those of a former run a process takes less than the
-statement says. ``benchmarks.training_memory`` compares program by program, and needs no run.
+statement says.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LONG: dict[str, object] = {
     "task.max_new_tokens": 700, "model.max_positions": 1024, "rl.prompts": 2, "rl.group_size": 4, "rl.microbatch": 4,
     "task.evaluation_size": 2, "evaluation.samples": 4,
 }  # fmt: skip
-# The constants of simlab.llm.training.process_memory were fitted to these. Of the others, the peaks of the groups, the
+# The constants of simlab.llm.training.memory were fitted to these. Of the others, the peaks of the groups, the
 # adapters and bfloat16 were known by then.
 FITTED: dict[str, tuple[str, list[str], dict[str, object]]] = {
     "addition": ("addition", ["grpo"], {}),

@@ -11,9 +11,32 @@ from simlab.llm.completions import Batch
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import apart, shapes
-from simlab.llm.training.computed import Computed
 from simlab.llm.training.gradient import Computation, Terms, _gradient
 from simlab.llm.truncation import Truncation
+
+
+class Computed(NamedTuple):
+    """The sizes of a gradient or of a sampler.
+
+    Attributes:
+        prompts: P; of a gradient, those of one turn.
+        members: rollouts of each, G.
+        before: tokens of a prompt.
+        own: tokens of a rollout.
+        dtype: of the model.
+        checkpointing: layers store only their inputs.
+        lora_rank: the rank of the adapters; 0 where all parameters are trained.
+        turns: of a program, one after the other, each of so many prompts.
+    """
+
+    prompts: int
+    members: int
+    before: int
+    own: int
+    dtype: str
+    checkpointing: bool = False
+    lora_rank: int = 0
+    turns: int = 1
 
 
 class Program(NamedTuple):

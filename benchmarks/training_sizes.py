@@ -7,11 +7,10 @@ the CPU, without running it and without any weights, and prints what XLA says it
 import argparse
 import dataclasses
 
-from benchmarks.training_memory import gradient_bytes
+from benchmarks.training_programs import Computed, gradient_program
 from simlab.llm.config import ModelConfig
 from simlab.llm.training import memory
-from simlab.llm.training.computed import Computed
-from simlab.llm.training.settings import Settings
+from simlab.llm.training.settings import TrainingSettings
 
 GB = 10**9
 ROOM = 80 * GB
@@ -52,7 +51,7 @@ MODELS = {
 
 def stated(config: ModelConfig, microbatch: int, lora_rank: int) -> int:
     """Bytes of a run on a GPU."""
-    settings = Settings.from_data(
+    settings = TrainingSettings.from_data(
         {
             "model": {"dtype": "bfloat16", "gradient_checkpointing": True, "lora_rank": lora_rank},
             "rl": {"prompts": PROMPTS, "group_size": GROUP_SIZE, "microbatch": microbatch},
@@ -75,7 +74,7 @@ def table() -> str:
     """The table in Markdown."""
     lines = [f"| Model | parameters | all parameters | adapters of rank {RANK} |", "|---|---|---|---|"]
     for name, config in MODELS.items():
-        size = memory.parameters_of(config) / GB
+        size = memory.count_parameters(config) / GB
         lines.append(f"| {name} | {size:.2f} billion | {fits(config, 0)} | {fits(config, RANK)} |")
     return "\n".join(lines)
 
@@ -87,7 +86,11 @@ def check() -> None:
         for rank in (0, RANK):
             case = Computed(2, GROUP_SIZE, PROMPT, COMPLETION, "bfloat16", True, rank)
             config = dataclasses.replace(MODELS[name], max_positions=PROMPT + COMPLETION)
-            exact, told = gradient_bytes(case, config), memory.gradient_bytes(config, case)
+            analysis = gradient_program(case, config).trace().lower().compile().memory_analysis()
+            exact = int(analysis.temp_size_in_bytes) + int(analysis.output_size_in_bytes)
+            trained = memory.FLOAT * (memory.count_trained(config, rank) + memory.count_parameters(config))
+            lengths = PROMPT, COMPLETION
+            told = trained + memory.activation_bytes(config, (2, GROUP_SIZE), lengths, memory.FLOAT, checkpointing=True)
             print(f"{name:16}{rank:5}{exact / GB:10.1f}GB{told / GB:10.1f}GB{told / exact:7.2f}", flush=True)
 
 

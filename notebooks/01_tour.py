@@ -22,7 +22,7 @@ with app.setup(hide_code=True):
     from simlab.bundled import make_importable
     from simlab.llm.compare import comparison_table, read_run
     from simlab.llm.training.run import train
-    from simlab.llm.training.settings import Settings
+    from simlab.llm.training.settings import TrainingSettings
     from simlab.plotting import LABELS, STYLE, draw_band
 
     make_importable()
@@ -195,7 +195,7 @@ def _():
 
 @app.cell
 def _():
-    settings = Settings.from_data(
+    settings = TrainingSettings.from_data(
         {
             "task": {"name": "addition", "digits": 1, "evaluation_size": 10},
             "model": {"hidden_size": 32, "intermediate_size": 64, "num_layers": 1, "num_heads": 2, "num_kv_heads": 1},

@@ -23,7 +23,7 @@ with app.setup(hide_code=True):
     from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
     from simlab.llm.instruments.significance import subsampling_test
     from simlab.llm.training.run import train
-    from simlab.llm.training.settings import Settings
+    from simlab.llm.training.settings import TrainingSettings
     from simlab.plotting import STYLE
 
     plt.style.use(STYLE)
@@ -58,7 +58,7 @@ def _():
 
 @app.cell
 def _():
-    settings = Settings.from_data(
+    settings = TrainingSettings.from_data(
         {
             "task": {"name": "addition", "digits": 1, "evaluation_size": 11},
             "model": {"hidden_size": 32, "intermediate_size": 64, "num_layers": 1, "num_heads": 2, "num_kv_heads": 1},

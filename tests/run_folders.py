@@ -1,6 +1,7 @@
 """Folders such as ``simlab train`` writes, of lines that a test writes down."""
 
-from simlab.llm.training.lines import as_lines, name_of
+import json
+
 from simlab.seals import sealed_json
 
 
@@ -45,7 +46,7 @@ def write_run(folder, arms, starts=None, **settings):
 
 
 def write_lines(folder, trained, evaluated):
-    """The two files of a seed, each line with its checksum."""
+    """The two files of a seed."""
     folder.mkdir(parents=True)
     for name, lines in (("metrics.jsonl", trained), ("evaluation.jsonl", evaluated)):
-        (folder / name).write_bytes(as_lines(lines, name_of(folder / name))[0])
+        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -31,7 +31,7 @@ from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, _as_tensors, read_checkpoint
 from simlab.llm.completions import Batch, completion_logits
-from simlab.llm.training.gradient import Policy
+from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.policy_gradient import minibatches
 from simlab.methods import method as named
 from simlab.rollouts import Rollouts
@@ -68,7 +68,7 @@ def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.nda
     weights, _ = model_and_tokenizer(folder)
     weights.save_pretrained(folder / "model")
     model = read_checkpoint(folder / "model")
-    policy = Policy(model.config, "float32", 1.0, 16)
+    policy = DecoderPolicy(model.config, "float32", 1.0, 16)
     numpy = {name: value.numpy() for name, value in batch.items() if isinstance(value, torch.Tensor)}
     prompts = by_group(numpy["prompt_ids"])[:, 0]  # all of one length, so that nothing is filled up
     completions, mask = (by_group(numpy[name]) for name in ("completion_ids", "completion_mask"))

@@ -19,7 +19,7 @@ from simlab.llm.tasks.data import data
 from simlab.llm.tasks.verifiers import VERIFIERS
 from simlab.llm.training.options import build_settings
 from simlab.llm.training.run import train
-from simlab.llm.training.settings import SECTIONS, Settings
+from simlab.llm.training.settings import SECTIONS, TrainingSettings
 
 pytestmark = pytest.mark.usefixtures("quickly", "library_alone")
 PAGE = (Path(__file__).parent.parent / "docs" / "train.md").read_text()
@@ -45,7 +45,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab train")])
 def test_each_command_describes_a_run_of_all_rows_of_the_files(folder, command):
     asked = build_settings(cli._parser().parse_args(shlex.split(command)[1:]))
-    assert asked == Settings.from_data(asked.as_data())
+    assert asked == TrainingSettings.from_data(asked.as_data())
     here = named_task(**asked.task)
     problems = sum(map(len, here.evaluation_sets.values())) + len(here.listed)
     assert problems == 3 + ("other.jsonl" in command)

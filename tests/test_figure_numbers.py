@@ -19,7 +19,6 @@ from figures.shared.paper_runs import MEASURES, condense, gained, table, windows
 from simlab import estimator, scaling
 from simlab.estimators import REGISTRY
 from simlab.llm.training.folder import EVALUATIONS, METRICS
-from simlab.llm.training.lines import as_lines, name_of
 from simlab.problems import prompt_bank
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import PRESETS
@@ -413,7 +412,7 @@ def test_differences_are_paired_by_seed_with_students_interval():
 
 def put(path, lines):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(as_lines(lines, name_of(path))[0])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def evaluation(step, solved, tokens):

@@ -17,7 +17,7 @@ from simlab.llm.instruments import model_changes
 from simlab.llm.instruments.model_changes import entropy_change, singular_values, weight_change_metrics, weight_changes
 from simlab.llm.instruments.rare_solutions import Trajectories, length_normalised_nll, rarest_trajectories
 from simlab.llm.model import forward, named, shapes
-from simlab.llm.training.evaluator import Evaluator
+from simlab.llm.training.evaluate import Evaluator
 from simlab.llm.training.setup import Setup
 
 CONFIG = ModelConfig(

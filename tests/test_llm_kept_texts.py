@@ -10,9 +10,8 @@ from training_cases import TwoSets, contents, settings, task
 
 from simlab.cli import main
 from simlab.diagnose.reading import read_log
-from simlab.llm.training.evaluator import Evaluator
-from simlab.llm.training.folder import ArmFolder
-from simlab.llm.training.lines import as_lines, name_of, read_lines
+from simlab.llm.training.evaluate import Evaluator
+from simlab.llm.training.folder import ArmFolder, read_lines
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 
@@ -66,7 +65,7 @@ def kept(tmp_path_factory):
 
 def test_whole_groups_are_kept_as_they_were_learnt_from(kept):
     out, steps, _ = kept
-    lines = read_lines(out / ROLLOUTS).lines
+    lines = read_lines(out / ROLLOUTS)
     assert [line["step"] for line in lines] == [1, 2, 3]
     vocabulary = task().vocabulary
     for line, (groups, advantages) in zip(lines, steps, strict=True):
@@ -85,7 +84,7 @@ def test_whole_groups_are_kept_as_they_were_learnt_from(kept):
 def test_the_first_samples_of_all_problems_are_kept_as_they_were_drawn(kept):
     """Six of the set near are two of the first and second of its four problems, and one of the others."""
     out, _, sets = kept
-    start, arm = (read_lines(path).lines for path in (out / "start/seed-0/completions.jsonl", out / COMPLETIONS))
+    start, arm = (read_lines(path) for path in (out / "start/seed-0/completions.jsonl", out / COMPLETIONS))
     assert [line["step"] for line in (*start, *arm)] == [0, 2, 3]
     samples = {"near": [2, 2, 1, 1], "far": [2, 2, 2]}
     for line in (*start, *arm):
@@ -246,12 +245,12 @@ def test_a_model_cannot_command_the_terminal_and_a_long_text_is_cut_in_a_row(kep
     out, text = tmp_path / "run", "\x1b[2J\x1b]0;owned\x07 \u202e\r\n" + "since " * 300
     shutil.copytree(kept[0], out)
     for name in (ROLLOUTS, COMPLETIONS):
-        lines = json.loads(json.dumps(read_lines(out / name).lines))
+        lines = read_lines(out / name)
         groups = lines[-1]["groups"] if name == ROLLOUTS else lines[-1]["sets"]["near"]
         group = groups[0]
         group["prompt"] = "why " * 50
         group["rollouts" if name == ROLLOUTS else "completions"][0]["text"] = text
-        (out / name).write_bytes(as_lines(lines, name_of(out / name))[0])
+        (out / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     alone = ["--prompt", "0", "--rollout", "0"], ["--evaluation", "near", "--prompt", "0"]
     for arguments, width in (
         (["--prompt", "0"], 450),
@@ -267,14 +266,13 @@ def test_a_model_cannot_command_the_terminal_and_a_long_text_is_cut_in_a_row(kep
         assert ("since " * 300 in shown) == (width == 4000)
 
 
-def test_a_damaged_file_of_texts_is_named_and_only_its_texts_are_lost(kept, tmp_path, capsys):
+def test_a_damaged_file_of_texts_is_named_and_made_again(kept, tmp_path, capsys):
     out = tmp_path / "run"
     shutil.copytree(kept[0], out)
     path = out / COMPLETIONS
-    path.write_bytes(path.read_bytes().replace(b'"reward"', b'"rewerd"', 1))
+    path.write_bytes(path.read_bytes()[1:])
     assert main(["rollouts", str(out), "--evaluation", "near"]) == 2
     assert f"{path} line 1 is damaged" in capsys.readouterr().err
     train(settings(ASKED), out, own_task=two_sets())
-    assert f"{path} line 1 is damaged" in capsys.readouterr().err
-    name = "arms/grpo/seed-0/evaluation.jsonl"
-    assert contents(out)[name] == contents(kept[0])[name]
+    assert f"{path} is damaged" in capsys.readouterr().err
+    assert contents(out) == contents(kept[0])

@@ -13,10 +13,10 @@ from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.completions import Batch, target_logp
 from simlab.llm.lora import adapters, merged
 from simlab.llm.model import forward, init, shapes
-from simlab.llm.training.gradient import Policy
+from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
-from simlab.llm.training.settings import Settings
+from simlab.llm.training.settings import TrainingSettings
 
 pytestmark = pytest.mark.usefixtures("quickly")
 RANK, SCALE = 3, 0.5
@@ -48,7 +48,7 @@ def naive_merged(base, own):
 
 
 def policy_with(base, config):
-    return Policy(config, "float32", 1.0, 8, lora_scale=SCALE, base=base)
+    return DecoderPolicy(config, "float32", 1.0, 8, lora_scale=SCALE, base=base)
 
 
 def test_merged_adapters_are_added_to_their_matrices_and_nothing_else_changes(case):
@@ -70,7 +70,7 @@ def test_new_adapters_change_nothing_and_are_others_for_another_key(case):
         assert not b.any()
         assert np.abs(a).min() > 0
         assert not np.isin(a, np.asarray(other["layers"][f"{name}_a"])).any()
-    plain = Policy(config, "float32", 1.0, 8)
+    plain = DecoderPolicy(config, "float32", 1.0, 8)
     np.testing.assert_array_equal(policy_with(base, config).logp(new, batch), plain.logp(base, batch))
 
 
@@ -149,7 +149,7 @@ def test_a_run_trains_adapters_alone_and_leaves_a_model_without_them(trained):
             assert sizes[RANK:].max() < 1e-5 * sizes[0] + 1e-7
         else:
             assert not change.any(), name
-    with safetensors.safe_open(arm(trained) / "state.safetensors", framework="np") as file:
+    with safetensors.safe_open(arm(trained) / "state.npz", framework="np") as file:
         kept = [file.get_tensor(name) for name in file.keys() if name.startswith("parameters.")]  # noqa: SIM118
     layers, wide = config.num_layers, config.hidden_size
     assert len(kept) == 2 * len(MATRICES)
@@ -241,4 +241,4 @@ def test_a_rank_above_that_of_a_matrix_is_refused_before_there_is_a_folder(tmp_p
     ],
 )
 def test_settings_that_cannot_be_met_are_refused(data, message):
-    assert refusal(Settings.from_data, data) == message
+    assert refusal(TrainingSettings.from_data, data) == message

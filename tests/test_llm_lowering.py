@@ -5,13 +5,12 @@ import jax.numpy as jnp
 import pytest
 from jax import export
 
-from benchmarks.training_programs import Program, gradient_program, of_shapes, sampling_programs, terms_of
+from benchmarks.training_programs import Computed, Program, gradient_program, of_shapes, sampling_programs, terms_of
 from simlab.llm import batch, lora
 from simlab.llm.config import ModelConfig
-from simlab.llm.instruments import entropy_change, rare
+from simlab.llm.instruments import model_changes, rare_solutions
 from simlab.llm.model import _init, shapes
 from simlab.llm.training import gradient, optimizer
-from simlab.llm.training.computed import Computed
 
 ACCELERATORS = ("cuda", "tpu")
 MODEL = ModelConfig(
@@ -53,14 +52,14 @@ PROGRAMS = {
     "rollouts in a smaller batch": halved,
     "rollouts with more room": grown,
     "an update": updated,
-    "a sum of gradients": lambda: Program(gradient._added, (WHOLE, WHOLE), {}),
+    "a sum of gradients": lambda: Program(gradient._add, (WHOLE, WHOLE), {}),
     "log-probabilities": lambda: Program(gradient._logp, (WHOLE, None, MODEL, terms_of(PLAIN), HOW), {}),
     "a new model": lambda: Program(_init, (MODEL, KEY, "float32"), {}),
     "new adapters": lambda: Program(lora.adapters, (MODEL, 2, KEY), {}),
     "a model with its adapters": lambda: Program(lora.merged, (WHOLE, ADAPTERS, 0.5), {}),
-    "entropies": lambda: Program(entropy_change._seen, (WHOLE, MODEL, BATCH, NUMBER), {}),
-    "entropies along a change": lambda: Program(entropy_change._along, (WHOLE, WHOLE, MODEL, BATCH, NUMBER), {}),
-    "trajectories of others": lambda: Program(rare._nll, (WHOLE, MODEL, BATCH), {}),
+    "entropies": lambda: Program(model_changes._entropy_and_logp, (WHOLE, MODEL, BATCH, NUMBER), {}),
+    "entropies along a change": lambda: Program(model_changes._derivative, (WHOLE, WHOLE, MODEL, BATCH, NUMBER), {}),
+    "trajectories of others": lambda: Program(rare_solutions._nll, (WHOLE, MODEL, BATCH), {}),
 }
 
 

@@ -10,8 +10,8 @@ from training_cases import contents, parameters_of, trainer_and_state
 
 from simlab.llm.completions import Batch
 from simlab.llm.training import gradient
-from simlab.llm.training.device_turns import on_each
-from simlab.llm.training.gradient import Policy
+from simlab.llm.training.gradient import DecoderPolicy
+from simlab.llm.training.microbatches import compute_on_devices
 
 # Four microbatches of a batch, and two of the last minibatch.
 LAYERS = (
@@ -65,10 +65,10 @@ def test_a_policy_has_its_microbatches_computed_on_all_devices_of_the_process(mo
     """Those of gradients and those of log-probabilities."""
     config, devices, asked = trainer_and_state("grpo")[0].policy.config, several(3), []
     monkeypatch.setattr(jax, "local_devices", lambda: devices)
-    monkeypatch.setattr(gradient, "on_each", lambda devices, *_: asked.append(devices) or iter(()))
+    monkeypatch.setattr(gradient, "compute_on_devices", lambda devices, *_: asked.append(devices) or iter(()))
     tokens = np.full((2, 2, 3), 5, np.int32)
     batch = Batch(tokens[:, 0], np.array([3, 3], np.int32), tokens, np.ones(tokens.shape, bool))
-    policy, parameters = Policy(config, "float32", 1.0, 2), parameters_of(config)
+    policy, parameters = DecoderPolicy(config, "float32", 1.0, 2), parameters_of(config)
     policy.logp(parameters, batch)
     policy.gradient(parameters, batch, np.ones(tokens.shape, np.float32))
     assert asked == [devices, devices]
@@ -82,7 +82,7 @@ def test_pieces_are_taken_in_turns_and_come_back_in_their_order(monkeypatch):
         return tuple((array, devices.index(device)) for array in arrays)
 
     monkeypatch.setattr(jax, "device_put", put)
-    found = list(on_each(devices, lambda piece, copy: (piece, copy), range(7), np.float32(5)))
+    found = list(compute_on_devices(devices, lambda piece, copy: (piece, copy), range(7), np.float32(5)))
     assert found == [(0, 5), (1, (5, 1)), (2, (5, 2)), (3, 5), (4, (5, 1)), (5, (5, 2)), (6, 5)]
     assert puts == [1, 2], "each further device gets one copy"
 
@@ -91,6 +91,6 @@ def test_a_device_without_a_piece_gets_no_copy(monkeypatch):
     puts = []
     monkeypatch.setattr(jax, "device_put", lambda arrays, device: puts.append(device) or arrays)
     devices = several(4)
-    assert list(on_each(devices, lambda piece, copy: piece, range(2), 0)) == [0, 1]
-    assert list(on_each(devices, lambda piece, copy: piece, [], 0)) == []
+    assert list(compute_on_devices(devices, lambda piece, copy: piece, range(2), 0)) == [0, 1]
+    assert list(compute_on_devices(devices, lambda piece, copy: piece, [], 0)) == []
     assert puts == [devices[1]]

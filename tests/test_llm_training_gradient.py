@@ -8,7 +8,7 @@ from training_cases import parameters_of, trainer_and_state
 
 from simlab.llm.completions import Batch
 from simlab.llm.config import ModelConfig
-from simlab.llm.training.gradient import Policy
+from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.microbatches import microbatches, turns
 
 TEMPERATURE = 0.7
@@ -40,7 +40,7 @@ def naive(case):
 
 def gradient_at(microbatch, case, compute="float32"):
     config, parameters, batch, coefficients = case
-    return Policy(config, compute, TEMPERATURE, microbatch).gradient(parameters, batch, coefficients)
+    return DecoderPolicy(config, compute, TEMPERATURE, microbatch).gradient(parameters, batch, coefficients)
 
 
 def test_the_gradient_is_the_sum_over_sequences_taken_one_by_one(case, naive):
@@ -53,7 +53,7 @@ def test_the_gradient_is_the_sum_over_sequences_taken_one_by_one(case, naive):
 def test_checkpointing_gives_the_same_gradient(case, naive):
     """Layers are computed twice, by a program that fuses otherwise: to 1e-5 of the largest (float32)."""
     config, parameters, batch, coefficients = case
-    policy = Policy(config, "float32", TEMPERATURE, 8, checkpointing=True)
+    policy = DecoderPolicy(config, "float32", TEMPERATURE, 8, checkpointing=True)
     gradient, objective = policy.gradient(parameters, batch, coefficients)
     assert_trees_agree(gradient, naive[0], rtol=1e-5)
     assert objective == pytest.approx(naive[1], rel=1e-5)
@@ -93,7 +93,7 @@ def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkp
     """A prompt has four rollouts with room for three tokens."""
     monkeypatch.setattr("simlab.llm.training.microbatches.CPU_TOKENS", tokens)
     config, parameters, batch, coefficients = case
-    policy = Policy(config, "float32", TEMPERATURE, 16, checkpointing=checkpointing)
+    policy = DecoderPolicy(config, "float32", TEMPERATURE, 16, checkpointing=checkpointing)
     found, objective = policy.gradient(parameters, batch, coefficients)
     assert_trees_agree(found, naive[0], rtol=1e-5)
     assert objective == pytest.approx(naive[1], rel=1e-5)
@@ -117,7 +117,7 @@ def test_microbatches_hold_every_token_once_and_no_more_rollouts_than_allowed(mi
 def test_what_has_coefficient_0_contributes_exactly_0(case):
     """Whatever its tokens are, also ones of probability 0 in float32; nothing at all gives nothing at all."""
     config, parameters, batch, coefficients = case
-    policy = Policy(config, "float32", TEMPERATURE, 8)
+    policy = DecoderPolicy(config, "float32", TEMPERATURE, 8)
     silent = coefficients.copy()
     silent[:, 2:] = 0
     other = batch._replace(tokens=batch.tokens.copy())
@@ -161,7 +161,9 @@ def test_coefficients_of_candidates_weigh_their_log_probabilities(case):
     random = np.random.default_rng(6)
     candidates = random.integers(0, config.vocab_size, size=(*batch.mask.shape, 5)).astype(np.int32)
     spread = (coefficients[..., None] * random.random(size=(*batch.mask.shape, 4))).astype(np.float32)
-    gradient, objective = Policy(config, "float32", TEMPERATURE, 8).gradient(parameters, batch, spread, candidates)
+    gradient, objective = DecoderPolicy(config, "float32", TEMPERATURE, 8).gradient(
+        parameters, batch, spread, candidates
+    )
     wanted = naive_gradient(parameters, config, batch, spread, candidates=candidates[..., :3], temperature=TEMPERATURE)
     assert_trees_agree(gradient, wanted[0], rtol=1e-5)
     assert objective == pytest.approx(wanted[1], rel=1e-5)
@@ -177,6 +179,6 @@ def test_bfloat16_computes_roughly_the_same_and_its_gradients_are_float32(case, 
 
 def test_log_probabilities_of_a_batch_are_those_of_whole_sequences_and_0_where_no_token_is(case):
     config, parameters, batch, _ = case
-    logp = Policy(config, "float32", TEMPERATURE, 8).logp(parameters, batch)
+    logp = DecoderPolicy(config, "float32", TEMPERATURE, 8).logp(parameters, batch)
     np.testing.assert_allclose(logp, naive_logp(parameters, config, batch, TEMPERATURE), atol=1e-5)
     assert not logp[~batch.mask].any()

@@ -11,9 +11,11 @@ from training_cases import contents, reward, settings, task
 
 from simlab import own_files
 from simlab.llm.compare import comparison_table, read_run
-from simlab.llm.training import origin, run
+from simlab.llm.training import run
+from simlab.llm.training.origin import current_origin
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
+from simlab.llm.training.state import saved_record
 
 pytestmark = pytest.mark.usefixtures("quickly")
 SHORT = {
@@ -60,23 +62,20 @@ def other_code(monkeypatch):
     """From now on this process has other code."""
 
     def change(name="code", value="0123456789abcdef"):
-        known = origin.maker
-        monkeypatch.setattr(run, "maker", lambda *of: {**known(*of), name: value})
+        current = run.current_origin
+        monkeypatch.setattr(run, "current_origin", lambda *of: {**current(*of), name: value})
 
     return change
 
 
 def test_run_json_and_each_checkpoint_say_who_made_them(out):
     train(settings(SHORT), out, own_task=task())
-    made = origin.maker(settings(SHORT), task())
+    made = current_origin(settings(SHORT), task())
     assert {name: said(out)[name] for name in made} == json.loads(json.dumps(made))
     assert set(made) == {"commit", "code", "own", "versions", "platform", "processor"}
     assert {"jax", "jaxlib", "numpy", "optax", "simlab", "python"} <= made["versions"].keys()
     assert made["processor"]["instructions"]
-    state = (out / "arms" / "maxrl" / "seed-0" / "state.safetensors").read_bytes()
-    found = json.loads(json.loads(state[8 : 8 + int.from_bytes(state[:8], "little")])["__metadata__"]["state"])[
-        "origin"
-    ]
+    found = saved_record(out / "arms" / "maxrl" / "seed-0" / "state.npz")["origin"]
     assert (found["arm"], found["seed"]) == ("maxrl", 0)
     assert {name: found[name] for name in ("code", "own", "versions", "platform", "processor")} == {
         name: json.loads(json.dumps(made[name])) for name in found.keys() & made.keys()
@@ -131,7 +130,7 @@ def test_going_on_all_the_same_is_recorded_and_shown(out, other_code):
 
 def test_a_checkpoint_of_code_that_run_json_does_not_know_is_refused(out, other_code):
     broken_off(out)
-    path = out / "arms" / "grpo" / "seed-0" / "state.safetensors"
+    path = out / "arms" / "grpo" / "seed-0" / "state.npz"
     old = path.read_bytes()
     other_code()
     train(settings(SHORT), out, own_task=task(), overwrite=True)
@@ -161,9 +160,10 @@ def test_the_checkpoint_of_another_arm_or_seed_or_run_is_refused(out, tmp_path):
         "seed: 1 there, 0 here": out / "arms" / "grpo" / "seed-1",
         "settings: ": tmp_path / "other" / "arms" / "grpo" / "seed-0",
     }
-    path = out / "arms" / "grpo" / "seed-0" / "state.safetensors"
+    path = out / "arms" / "grpo" / "seed-0" / "state.npz"
+    path.with_name("finished.json").unlink()
     for reason, folder in states.items():
-        path.write_bytes((folder / "state.safetensors").read_bytes())
+        path.write_bytes((folder / "state.npz").read_bytes())
         assert f"checkpoint {path} belongs to another run ({reason}" in refusal(train, both, out, own_task=task())
 
 
@@ -211,8 +211,8 @@ def test_the_text_and_hash_of_a_file_are_in_run_json_and_its_hash_in_each_checkp
     assert said(out)["texts"] == {"lab/mine.py": WEIGHT}
     assert said(out)["files"] == {"lab/mine.py": hashlib.sha256(WEIGHT.encode()).hexdigest()}
     assert said(out)["own"].keys() == {"arm lab/mine.py:weight", "task"}
-    state = (out / "arms" / "grpo" / "seed-0" / "state.safetensors").read_bytes()
-    assert said(out)["files"]["lab/mine.py"].encode() in state
+    state = saved_record(out / "arms" / "grpo" / "seed-0" / "state.npz")
+    assert said(out)["files"] == state["origin"]["files"]
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,7 @@ def test_a_run_does_not_go_on_with_an_edited_file_unless_it_is_told_to(out, weig
         rf"{out} was made by other code \(lab/mine.py: \w{{64}} there, \w{{64}} here\); {re.escape(OTHER)}", message
     )
     assert contents(out) == kept
-    for path in (out / "arms" / "lab%2Fmine.py:weight").rglob("model/*"):
-        path.unlink()  # so that something is left to do
+    (out / "arms" / "lab%2Fmine.py:weight" / "seed-0" / "finished.json").unlink()  # so that something is left to do
     train(settings(SHORT, OWN), out, own_task=task(), other_code=True)
     (entry,) = said(out)["continued"]
     assert entry["texts"] == {"lab/mine.py": WEIGHT.replace(before, after)}

@@ -8,10 +8,9 @@ import pytest
 from training_cases import contents, settings, task
 
 from simlab.cli import main
-from simlab.llm.training import arm_steps, warm_start
-from simlab.llm.training.interrupt import interrupts
-from simlab.llm.training.lines import read_lines
-from simlab.llm.training.progress import Progress
+from simlab.llm.training import arms, warm_start
+from simlab.llm.training.folder import read_lines
+from simlab.llm.training.progress import TrainingProgress, catch_interrupts
 from simlab.llm.training.run import train
 
 
@@ -28,7 +27,7 @@ class Clock:
 def test_in_a_log_a_line_now_and_then_says_how_far_it_is():
     """The first step, then one every half minute, and the last; rate and time left are those of this process."""
     log, clock = io.StringIO(), Clock()
-    with Progress("grpo, seed 0", 10, 2, log, clock) as progress:
+    with TrainingProgress("grpo, seed 0", 10, 2, log, clock) as progress:
         for step in range(3, 11):
             clock.now += 12
             progress.step(step, reward=step / 10, entropy=1.0)
@@ -47,7 +46,7 @@ def test_on_a_terminal_a_bar_shows_the_same():
         def isatty(self):
             return True
 
-    with Progress("grpo, seed 0", 4, 0, terminal := Terminal()) as progress:
+    with TrainingProgress("grpo, seed 0", 4, 0, terminal := Terminal()) as progress:
         progress.evaluated({"pass_at_k": {"1": {"mean": 0.25}, "8": {"mean": 0.5}}})
         progress.step(4, reward=0.5, entropy=1.0)
     for part in ("grpo, seed 0", "4/4", "reward=0.500", "pass@1=0.250", "pass@8=0.500"):
@@ -55,7 +54,7 @@ def test_on_a_terminal_a_bar_shows_the_same():
 
 
 def test_the_first_interrupt_is_remembered_and_the_second_stops_at_once(capsys):
-    with interrupts() as interrupted:
+    with catch_interrupts() as interrupted:
         assert not interrupted()
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupted()
@@ -71,7 +70,7 @@ def test_an_interrupted_run_keeps_its_step_and_ends_as_if_it_had_not_been(tmp_pa
     """Interrupted in step 2 of the arm, or of the warm start; no checkpoint was due."""
     asked = settings({"rl": {"steps": 4}, "warm_start": {"steps": warm}, "evaluation": {"every": 2}})
     train(asked, tmp_path / "whole", own_task=task())
-    module, name = (warm_start, "supervised_step") if warm else (arm_steps, "key_of")  # each is called once a step
+    module, name = (warm_start, "supervised_step") if warm else (arms, "step_key")  # each is called once a step
     calls, former = [], getattr(module, name)
 
     def interrupted(*arguments):
@@ -86,8 +85,8 @@ def test_an_interrupted_run_keeps_its_step_and_ends_as_if_it_had_not_been(tmp_pa
         with pytest.raises(KeyboardInterrupt):
             train(asked, tmp_path / "cut", own_task=task())
     folder = tmp_path / "cut" / ("start" if warm else "arms/grpo") / "seed-0"
-    assert [line["step"] for line in read_lines(folder / "metrics.jsonl").lines] == [1, 2]
-    assert (folder / "state.safetensors").exists()
+    assert [line["step"] for line in read_lines(folder / "metrics.jsonl")] == [1, 2]
+    assert (folder / "state.npz").exists()
     train(asked, tmp_path / "cut", own_task=task())
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
@@ -116,5 +115,5 @@ def test_a_refused_run_leaves_no_folder(tmp_path, monkeypatch, capsys, arguments
 @pytest.mark.usefixtures("quickly")
 def test_weight_changes_are_left_out_where_they_are_not_asked_for(tmp_path):
     train(settings({"record": {"weight_changes": False}}), tmp_path / "run", own_task=task())
-    (line,) = read_lines(tmp_path / "run/arms/grpo/seed-0/evaluation.jsonl").lines
+    (line,) = read_lines(tmp_path / "run/arms/grpo/seed-0/evaluation.jsonl")
     assert not [name for name in line if name.startswith("weight_change")]

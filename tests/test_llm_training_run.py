@@ -12,12 +12,11 @@ from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.tasks import task as named_task
 from simlab.llm.tasks.from_callable import CallableTask
 from simlab.llm.tokenizer import read_tokenizer
-from simlab.llm.training.evaluate import evaluate
-from simlab.llm.training.evaluator import Evaluator
+from simlab.llm.training.evaluate import Evaluator, evaluate
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.setup import Setup
-from simlab.llm.training.state import State, load_state
+from simlab.llm.training.state import TrainerState, load_state
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -131,7 +130,7 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
     assert read_tokenizer(folder / "model").encode("12+") == task().vocabulary.encode("12+")
     setup = Setup(settings(TWO_SEEDS), task())
     assert model.config == setup.loaded.config
-    state = load_state(folder / "state.safetensors", fresh(setup))
+    state = load_state(folder / "state.npz", fresh(setup))
     assert (state.step, state.cursor) == (2, 8)
     for (name, one), (_, two) in zip(sorted(leaves(model.parameters)), sorted(leaves(state.parameters)), strict=True):
         np.testing.assert_array_equal(one, two, err_msg=name)
@@ -140,7 +139,7 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
 def fresh(setup):
     """A state of the shapes of a run's."""
     start = parameters_of(setup.loaded.config)
-    return State(start, setup.settings.rl.init(start), ())
+    return TrainerState(start, setup.settings.rl.init(start), ())
 
 
 def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_seeds):

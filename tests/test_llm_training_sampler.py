@@ -8,7 +8,6 @@ from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_
 from training_cases import parameters_of, trainer_and_state
 
 from simlab.errors import InputError
-from simlab.llm.training.origin import Origin
 from simlab.llm.training.state import load_state, save_state
 
 KEY = jax.random.key(7)
@@ -151,10 +150,9 @@ def test_no_lag_of_a_policy_that_does_not_move_changes_anything(correction):
 def test_the_state_of_a_run_that_lags_holds_its_older_parameters(tmp_path):
     trainer, state = trainer_and_state("grpo", {"lag": 2, "learning_rate": 0.1})
     *_, last = stepped(trainer, state, 3)
-    origin: Origin = {"arm": "grpo"}
-    save_state(tmp_path / "state", last, origin)
-    found = load_state(tmp_path / "state", state, [origin])
+    save_state(tmp_path / "state", last, {})
+    found, _ = load_state(tmp_path / "state", state)
     jax.tree.map(np.testing.assert_array_equal, found, last)
     longer = state._replace(older=(*state.older, state.parameters))
     with pytest.raises(InputError, match="belongs to another run"):
-        load_state(tmp_path / "state", longer, [origin])
+        load_state(tmp_path / "state", longer)

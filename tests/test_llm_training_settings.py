@@ -1,4 +1,4 @@
-"""Settings, arms and presets as plain data: what they build, and how what cannot be built is refused."""
+"""TrainingSettings, arms and presets as plain data: what they build, and how what cannot be built is refused."""
 
 import dataclasses
 import json
@@ -14,26 +14,24 @@ from training_cases import TINY, contents, settings, task
 
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.compare import comparison_table, read_run
-from simlab.llm.training.arm_text import read_arm
-from simlab.llm.training.lines import read_lines
-from simlab.llm.training.paper_presets import PAPER_PRESETS
-from simlab.llm.training.presets import PRESETS, preset
+from simlab.llm.training.folder import read_lines
+from simlab.llm.training.presets import PAPER_PRESETS, PRESETS, preset
 from simlab.llm.training.run import train
-from simlab.llm.training.seeds import key_of
-from simlab.llm.training.settings import Settings, merged
+from simlab.llm.training.settings import TrainingSettings, merge_layers, read_arm
+from simlab.llm.training.setup import step_key
 
 OWN = "grpo@group_size=2@learning_rate=1e-3@steps=3"
 
 
 @pytest.mark.parametrize("name", [None, *PRESETS])
 def test_plain_data_and_settings_are_each_others_inverse(name):
-    found = Settings.from_data(preset(name, None)) if name else settings({"seeds": 3})
-    assert Settings.from_data(json.loads(json.dumps(found.as_data()))) == found
+    found = TrainingSettings.from_data(preset(name, None)) if name else settings({"seeds": 3})
+    assert TrainingSettings.from_data(json.loads(json.dumps(found.as_data()))) == found
 
 
 def test_later_layers_are_put_over_earlier_ones_and_change_none_of_them():
     before = json.dumps(TINY)
-    found = merged(TINY, {"rl": {"steps": 5}, "arms": ["maxrl"]}, {"rl": {"prompts": 3}})
+    found = merge_layers(TINY, {"rl": {"steps": 5}, "arms": ["maxrl"]}, {"rl": {"prompts": 3}})
     assert found["rl"] == TINY["rl"] | {"steps": 5, "prompts": 3}
     assert found["arms"] == ["maxrl"]
     assert json.dumps(TINY) == before
@@ -41,8 +39,8 @@ def test_later_layers_are_put_over_earlier_ones_and_change_none_of_them():
 
 def test_another_task_does_not_inherit_the_parameters_of_the_former():
     first = {"task": {"name": "addition", "digits": 3}}
-    assert merged(first, {"task": {"order": "reversed"}})["task"] == first["task"] | {"order": "reversed"}
-    assert merged(first, {"task": {"name": "countdown"}})["task"] == {"name": "countdown"}
+    assert merge_layers(first, {"task": {"order": "reversed"}})["task"] == first["task"] | {"order": "reversed"}
+    assert merge_layers(first, {"task": {"name": "countdown"}})["task"] == {"name": "countdown"}
 
 
 @pytest.mark.parametrize(
@@ -107,19 +105,21 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
     ],
 )  # fmt: skip
 def test_data_that_are_no_settings_are_refused(data, message):
-    assert message in refusal(Settings.from_data, data)
+    assert message in refusal(TrainingSettings.from_data, data)
 
 
 def test_every_setting_has_an_attribute_that_says_what_it_is():
     """Each name of a section stands in its docstring or that of what it inherits from, or is a size of the model."""
     for section in ("warm_start", "rl", "evaluation", "record"):
-        kind = type(getattr(Settings(), section))
+        kind = type(getattr(TrainingSettings(), section))
         said = " ".join(each.__doc__ or "" for each in kind.__mro__)
         assert not [field.name for field in dataclasses.fields(kind) if field.name not in said]
 
 
 def test_the_random_numbers_of_a_step_are_of_its_seed_and_its_number():
-    keys = [tuple(map(int, jax.random.key_data(key_of(seed, step)))) for seed in range(3) for step in (0, 1, 2, 2**31)]
+    keys = [
+        tuple(map(int, jax.random.key_data(step_key(seed, step)))) for seed in range(3) for step in (0, 1, 2, 2**31)
+    ]
     assert len(set(keys)) == len(keys)
 
 
@@ -157,7 +157,7 @@ def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_pa
     for (name, a), (_, b) in zip(*(sorted(leaves(model)) for model in models), strict=True):
         np.testing.assert_array_equal(a, b, err_msg=name)
     for file, count in (("metrics.jsonl", 3), ("evaluation.jsonl", 2)):
-        lines = [[{**line, "seconds": 0} for line in read_lines(folder / file).lines] for folder in (one, other)]
+        lines = [[{**line, "seconds": 0} for line in read_lines(folder / file)] for folder in (one, other)]
         assert lines[0] == lines[1]
         assert len(lines[0]) == count
     before = contents(tmp_path / "beside")
@@ -174,8 +174,8 @@ def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_pa
 
 @pytest.mark.parametrize("name", PAPER_PRESETS)
 def test_arms_of_a_papers_preset_pay_for_as_many_rollouts_from_one_start(name):
-    found = Settings.from_data(preset(name, None))
-    steps = [found.rl_of(arm) for arm in found.arms]
+    found = TrainingSettings.from_data(preset(name, None))
+    steps = [found.arm_rl(arm) for arm in found.arms]
     assert len({(rl.steps, rl.prompts * rl.group_size) for rl in steps}) == 1
     assert found.seeds >= 3
-    assert found.warm_start == Settings.from_data(preset("countdown-conflict", None)).warm_start
+    assert found.warm_start == TrainingSettings.from_data(preset("countdown-conflict", None)).warm_start

@@ -10,7 +10,7 @@ from jax.extend.random import threefry_2x32
 from training_cases import reward, task, trainer_and_state
 
 from simlab.errors import InputError
-from simlab.llm.training.seeds import VERIFIER_KEY, key_of
+from simlab.llm.training.setup import VERIFIER_KEY, step_key
 
 F, N = 0.3, 0.2
 RATES = {"false_positive": F, "false_negative": N}
@@ -60,7 +60,7 @@ def naive_verdict(judged, prompt, text, seed=1):
         int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:4], "big"),
         int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") if judged == "answer" else int(correct),
     ]
-    key = jax.random.key_data(key_of(seed, VERIFIER_KEY))
+    key = jax.random.key_data(step_key(seed, VERIFIER_KEY))
     chance = (int(threefry_2x32(key, np.array(words, np.uint32))[0]) >> 8) / 2**24
     return chance >= N if correct else chance < F
 

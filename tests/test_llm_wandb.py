@@ -8,9 +8,8 @@ from sweep_cases import refusal
 from training_cases import settings
 
 from simlab.cli import main
-from simlab.llm.training.folder import EVALUATIONS, METRICS, ArmFolder
+from simlab.llm.training.folder import EVALUATIONS, METRICS, ArmFolder, evaluation_scalars
 from simlab.llm.training.run_folder import RunFolder
-from simlab.llm.training.scalars import of_evaluation
 from simlab.llm.wandb_files import WandbFiles
 from simlab.seals import Damaged
 
@@ -40,7 +39,9 @@ def library(monkeypatch):
 
 def arm_of(out):
     """The folder of an arm of a run that writes for W&B."""
-    return RunFolder(out, settings(), wandb=True).arm("grpo", 0)
+    run = RunFolder(out, settings(), wandb=True)
+    run.origins = [{}]
+    return run.arm("grpo", 0)
 
 
 def test_an_arm_is_an_offline_run_with_the_settings_and_numbers(tmp_path, library):
@@ -60,10 +61,11 @@ def test_an_arm_that_goes_on_hands_over_its_former_steps_again_under_one_id(tmp_
     """Killed after step 3, it goes on from step 2: the lines of the steps up to it, each step's metrics first."""
     killed = arm_of(tmp_path)
     for step in (1, 2, 3):
+        files = killed.record()["files"]  # of the steps before
         killed.append(METRICS, {"step": step, "reward": step / 10})
         killed.append(EVALUATIONS, {"step": step, "samples": 4, "length": float(step)})
     with arm_of(tmp_path) as folder:
-        folder.keep(2, 2)
+        folder.cut_lines(files)
         folder.append(METRICS, {"step": 3, "reward": 0.9})
     first, second = library.runs
     assert second.logged == [
@@ -76,7 +78,7 @@ def test_an_arm_that_goes_on_hands_over_its_former_steps_again_under_one_id(tmp_
 
 def test_several_evaluation_sets_have_their_own_names():
     line = {"step": 2, "samples": 4, "entropy": 1.0, "set": "near", "sets": {"far": {"samples": 4, "entropy": 2.0}}}
-    assert of_evaluation(line) == {"evaluation/entropy": 1.0, "far/entropy": 2.0}
+    assert evaluation_scalars(line) == {"evaluation/entropy": 1.0, "far/entropy": 2.0}
 
 
 def test_what_fails_ends_the_run_as_failed(tmp_path, library):

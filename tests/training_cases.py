@@ -4,6 +4,7 @@ The prompt is a sum such as ``3+4=``, and a completion is right if it begins wit
 right about once in three times, so that most groups are mixed.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -15,13 +16,12 @@ from simlab.arms import parse
 from simlab.llm.model import shapes
 from simlab.llm.tasks.base import Problem
 from simlab.llm.tasks.from_callable import CallableTask, from_callable
-from simlab.llm.training.lines import read_lines
+from simlab.llm.training.folder import read_lines
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
-from simlab.llm.training.seeds import VERIFIER_KEY, key_of
-from simlab.llm.training.settings import Settings, merged
-from simlab.llm.training.setup import Setup
-from simlab.llm.training.state import State
+from simlab.llm.training.settings import TrainingSettings, merge_layers
+from simlab.llm.training.setup import VERIFIER_KEY, Setup, step_key
+from simlab.llm.training.state import TrainerState
 from simlab.llm.vocabulary import characters
 
 TINY = {
@@ -55,7 +55,7 @@ def task(rewards=reward, training=TRAINING, evaluation=EVALUATION, **others):
 
 def settings(*layers):
     """The settings of a tiny run, with others over them."""
-    return Settings.from_data(merged(TINY, *layers))
+    return TrainingSettings.from_data(merge_layers(TINY, *layers))
 
 
 def parameters_of(config, scale=0.4, seed=1):
@@ -73,24 +73,38 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
     asked = settings({"rl": rl or {}, "model": model or {}, "record": record or {}, "arms": [name]})
     setup = Setup(asked, task() if own_task is None else own_task)
     start, method = parameters_of(setup.loaded.config, seed=seed), parse(name).build()
-    verifier = key_of(seed, VERIFIER_KEY)
+    verifier = step_key(seed, VERIFIER_KEY)
     trainer = Trainer(setup.policy(), setup.reader, method, asked.rl, start, 0, asked.record.top_n, verifier)
-    remembered = (jax.tree.map(np.float32, part.init()) for part in (method.estimator, method.surrogate))
-    return trainer, State(start, asked.rl.init(start), *remembered)._replace(older=(start,) * asked.rl.lag)
+    states = (jax.tree.map(np.float32, part.init()) for part in (method.estimator, method.surrogate))
+    return trainer, TrainerState(start, asked.rl.init(start), *states)._replace(older=(start,) * asked.rl.lag)
 
 
 def contents(out):
-    """All that a run has left, by file; of the metrics all but the seconds that steps took, and so the checksums.
+    """All that a run has left, by file, without the seconds that steps took, and so without checksums of metrics.
 
-    TensorBoard's files hold the time of day, and are left out.
+    TensorBoard's files hold the time of day, and are left out, as are damaged files that were renamed.
     """
     found = {}
     for path in sorted(path for path in out.rglob("*") if path.is_file() and path.parent.name != "tensorboard"):
         content = path.read_bytes()
         if path.name == "metrics.jsonl":
-            content = [{**line, "seconds": 0} for line in read_lines(path).lines]
-        found[str(path.relative_to(out))] = content
+            content = [{**line, "seconds": 0} for line in read_lines(path)]
+        elif path.name == "finished.json":
+            content = without_metrics(json.loads(content))
+            content.pop("checksum")
+        elif path.name == "state.npz":
+            with np.load(path) as arrays:
+                content = {name: (str(arrays[name].dtype), arrays[name].tobytes()) for name in arrays.files}
+                content["record"] = without_metrics(json.loads(str(arrays["record"])))
+        if ".damaged" not in path.name:
+            found[str(path.relative_to(out))] = content
     return found
+
+
+def without_metrics(record):
+    """A record without the size and checksum of the metrics."""
+    record["files"].pop("metrics.jsonl", None)
+    return record
 
 
 LONG = {

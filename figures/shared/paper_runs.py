@@ -9,8 +9,7 @@ import numpy as np
 from figures.shared.condensed import rounded
 from figures.shared.rank_runs import run_file
 from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean
-from simlab.llm.training.folder import EVALUATIONS, METRICS, arm_folder
-from simlab.llm.training.lines import read_lines
+from simlab.llm.training.folder import EVALUATIONS, METRICS, arm_folder, read_lines
 from simlab.seals import CHECKSUM
 
 MEASURES = ("pass@1", "pass@4", "pass@32", "distinct", "rare_nll")
@@ -31,19 +30,19 @@ def condense(run: Path) -> Data:
     """
     file = {name: value for name, value in run_file(run).items() if name != CHECKSUM}
     seeds, arms = file["seeds"], file["arms"]
-    start = [read_lines(run / f"start/seed-{seed}" / EVALUATIONS).lines for seed in seeds]
+    start = [read_lines(run / f"start/seed-{seed}" / EVALUATIONS) for seed in seeds]
     window = max(1, file["settings"]["rl"]["steps"] // POINTS)
     found: Data = {"provenance": file, "window": window, "arms": {}, "training": {}, "histograms": {}}
     for arm in arms:
         folders = [arm_folder(run, arm) / f"seed-{seed}" for seed in seeds]
         evaluations = [
-            [*first, *read_lines(folder / EVALUATIONS).lines] for first, folder in zip(start, folders, strict=True)
+            [*first, *read_lines(folder / EVALUATIONS)] for first, folder in zip(start, folders, strict=True)
         ]
         found["step"] = [line["step"] for line in evaluations[0]]
         found["arms"][arm] = {
             name: rounded([[_number(line, name) for line in lines] for lines in evaluations], 4) for name in MEASURES
         }
-        metrics = [read_lines(folder / METRICS).lines for folder in folders]
+        metrics = [read_lines(folder / METRICS) for folder in folders]
         found["training"][arm] = {
             name: rounded(np.stack([windows([line[name] for line in lines], window) for lines in metrics]), 4)
             for name in TRAINING

@@ -15,7 +15,7 @@ from simlab.estimators.tokens import covariance_terms
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.tasks import task
 from simlab.llm.training.groups import Reader
-from simlab.llm.training.settings import Settings
+from simlab.llm.training.settings import TrainingSettings
 from simlab.problems import Tree
 from simlab.theory.covariance import covariance_thresholds
 
@@ -41,7 +41,7 @@ def tokens_of_tree(problem: Tree, accuracy: float, group_size: int, count: int, 
 
 def tokens_of_model(run: Path, model: str, count: int, seed: int) -> Tokens:
     """Groups drawn from a model of a run folder, on problems that the run has not seen."""
-    settings = Settings.from_data(json.loads((run / "run.json").read_text())["settings"])
+    settings = TrainingSettings.from_data(json.loads((run / "run.json").read_text())["settings"])
     own, found = task(**settings.task), read_checkpoint(run / model)
     vocabulary = own.vocabulary
     if vocabulary is None:

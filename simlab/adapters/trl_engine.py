@@ -6,7 +6,7 @@ evaluations are simlab's. It runs in one process; for several, use ``SimlabGRPOT
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,7 @@ from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import Problem
 from simlab.llm.training.folder import TRL_CHECKPOINTS, ArmFolder
 from simlab.llm.training.groups import Reader
-from simlab.llm.training.origin import Origin, first_difference
-from simlab.llm.training.settings import PolicyGradient, Settings
+from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
 from simlab.methods import Method
 from simlab.seals import Damaged
 
@@ -40,7 +39,7 @@ AfterStep = Callable[[int, Mapping[str, Any], Callable[[], Parameters]], Any]
 
 def train_arm(
     method: Method,
-    settings: Settings,
+    settings: TrainingSettings,
     reader: Reader,
     start: Path,
     folder: ArmFolder,
@@ -72,28 +71,21 @@ def train_arm(
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
     if settings.rl.isolation:
         raise InputError(f"rl.isolation = {settings.rl.isolation}; allowed: 0, as TRL goes through a batch as a whole")
-    if settings.rl.errs:
+    if settings.rl.verifier_errs:
         rates = f"rl.false_positive = {settings.rl.false_positive} and rl.false_negative = {settings.rl.false_negative}"
         raise InputError(f"{rates}; allowed: 0, as TRL has the task's own rewards")
-    if settings.rl.samples_otherwise:
+    if settings.rl.off_policy:
         values = f"rl.lag = {settings.rl.lag} and rl.sampler = {settings.rl.sampler!r}"
         raise InputError(f"{values}; allowed: 0 and 'exact', as TRL's sampler is its own")
     last = _last_checkpoint(folder.path / TRL_CHECKPOINTS)
-    if last:
-        _check_origin(last, folder.origins)
-    done = _updates(last) if last else 0
-    step, every = done // settings.rl.updates, settings.evaluation.every
-    try:
-        folder.keep(step, step // every + (step == settings.rl.steps and step % every > 0))
-    except Damaged as error:
-        raise InputError(f"{error}; allowed: to delete {folder.path}, and so to begin this arm anew") from None
-    if last and done == settings.rl.steps * settings.rl.updates:
+    _cut_lines(folder, last)
+    if last and _updates(last) == settings.rl.steps * settings.rl.updates:
         return read_checkpoint(last).parameters
     trainer = _make_trainer(
         reader,
         start,
         args=_config(method, settings, reader, folder.path / TRL_CHECKPOINTS, seed),
-        origin=folder.origins[-1],
+        folder=folder,
         problems=range(first, first + settings.rl.steps * settings.rl.prompts),
         rl=settings.rl,
         method=method,
@@ -109,9 +101,9 @@ def _make_trainer(
     start: Path,
     *,
     args: GRPOConfig,
-    origin: Origin,
+    folder: ArmFolder,
     problems: range,
-    rl: PolicyGradient,
+    rl: PolicyGradientSettings,
     method: Method,
 ) -> "ArmTrainer":
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
@@ -122,7 +114,7 @@ def _make_trainer(
     return ArmTrainer(
         reader,
         model,
-        origin,
+        folder,
         args=args,
         train_dataset=Dataset.from_dict({"prompt": prompts, "problem": list(problems)}),
         processing_class=_tokenizer(reader, start, reader.task.training(problems[0])),
@@ -132,7 +124,7 @@ def _make_trainer(
 
 
 class ArmTrainer(SimlabGRPOTrainer):
-    """A ``SimlabGRPOTrainer`` with ``options`` on the problems of a task; its checkpoints have the ``origin``.
+    """A ``SimlabGRPOTrainer`` with ``options`` on the problems of a task; checkpoints have the origin of ``folder``.
 
     TRL splits a batch into parts of rollouts in a random order, and then takes the parts in one order in all
     iterations. Here the parts are of prompts, in the order in which they came, as simlab's and verl's are.
@@ -140,15 +132,15 @@ class ArmTrainer(SimlabGRPOTrainer):
 
     _buffered_inputs: list[dict[str, Any]]
 
-    def __init__(self, reader: Reader, model: Any, origin: Origin, **options: Any):
-        self.reader, self.origin = reader, origin
+    def __init__(self, reader: Reader, model: Any, folder: ArmFolder, **options: Any):
+        self.reader, self.folder = reader, folder
         super().__init__(model, reward_funcs=self.reward, **options)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Save a checkpoint, its origin last: a checkpoint with an origin is complete."""
         super()._save_checkpoint(model, trial)
-        folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        write_whole(folder / ORIGIN, json.dumps(self.origin).encode())
+        checkpoint = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        write_whole(checkpoint / ORIGIN, json.dumps(self.folder.record()).encode())
 
     def _check_minibatches(self) -> None:
         """Allow several updates by one batch: ``_prepare_inputs`` makes them."""
@@ -219,7 +211,7 @@ class ArmTrainer(SimlabGRPOTrainer):
             group = divmod(row, size)
             tokens[group][: len(ids)], mask[group][: len(ids)] = ids, True
         problems = [self.reader.task.training(index) for index in problem[::size]]
-        rewards, self.solutions = self.reader.judged(problems, tokens, mask)
+        rewards, self.solutions = self.reader.judge(problems, tokens, mask)
         return [float(reward) for reward in rewards.ravel()]
 
     def batch_metrics(self) -> dict[str, Any]:
@@ -240,7 +232,7 @@ class ArmTrainer(SimlabGRPOTrainer):
 class _AfterStep(TrainerCallback):
     """Report a step when the last update by its batch is logged, before a checkpoint is written."""
 
-    def __init__(self, trainer: ArmTrainer, settings: PolicyGradient, after_step: AfterStep):
+    def __init__(self, trainer: ArmTrainer, settings: PolicyGradientSettings, after_step: AfterStep):
         self.trainer, self.settings, self.after_step = trainer, settings, after_step
         self.began, self.norms = time.perf_counter(), list[float]()
 
@@ -261,7 +253,7 @@ class _AfterStep(TrainerCallback):
         self.began = time.perf_counter()
 
 
-def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed: int) -> GRPOConfig:
+def _config(method: Method, settings: TrainingSettings, reader: Reader, out: Path, seed: int) -> GRPOConfig:
     rl = settings.rl
     rollouts = rl.prompts * rl.group_size // rl.minibatches  # of an update
     together = max(size for size in range(1, min(rollouts, rl.microbatch) + 1) if rollouts % size == 0)
@@ -291,7 +283,7 @@ def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed:
     )
 
 
-def _adamw(settings: PolicyGradient, model: torch.nn.Module) -> torch.optim.AdamW:
+def _adamw(settings: PolicyGradientSettings, model: torch.nn.Module) -> torch.optim.AdamW:
     """Return AdamW with the settings of ``OptimizerSettings``; ``_schedule`` multiplies its rate."""
     parameters = [value for value in model.parameters() if value.requires_grad]
     groups = [
@@ -301,7 +293,7 @@ def _adamw(settings: PolicyGradient, model: torch.nn.Module) -> torch.optim.Adam
     return torch.optim.AdamW(groups, lr=1.0, betas=(settings.b1, settings.b2), eps=settings.eps)
 
 
-def _schedule(settings: PolicyGradient) -> Callable[[int], float]:
+def _schedule(settings: PolicyGradientSettings) -> Callable[[int], float]:
     """Return the learning rate by the number of updates before, the same for all updates by one batch."""
     return lambda updates: settings.rate(updates // settings.updates + 1, settings.steps)
 
@@ -320,15 +312,25 @@ def _last_checkpoint(folder: Path) -> Path | None:
     return max(folders, key=_updates, default=None)
 
 
-def _check_origin(checkpoint: Path, origins: Sequence[Origin]) -> None:
-    """Raise ``InputError`` for a checkpoint of another arm, or one that other code made."""
+def _cut_lines(folder: ArmFolder, checkpoint: Path | None) -> None:
+    """Cut the lines of an arm to those of a checkpoint.
+
+    Raises:
+        InputError: for a damaged checkpoint, one of another arm, and one that other code made.
+    """
+    if checkpoint is None:
+        folder.cut_lines({})
+        return
     try:
-        origin = json.loads((checkpoint / ORIGIN).read_text())
-    except (OSError, ValueError) as error:
+        record = json.loads((checkpoint / ORIGIN).read_text())
+        origin, files = record["origin"], record["files"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"checkpoint {checkpoint} is damaged ({error}); {EARLIER}") from None
-    if origin not in origins:
-        reason = first_difference(origin, origins[-1])
-        raise InputError(f"checkpoint {checkpoint} belongs to another run ({reason}); {EARLIER}")
+    folder.check_origin(origin, f"checkpoint {checkpoint}")
+    try:
+        folder.cut_lines(files)
+    except Damaged as error:
+        raise InputError(f"{error}; allowed: to delete {folder.path}, and so to begin this arm anew") from None
 
 
 def steps_done(arm: Path, updates: int) -> int:

@@ -5,13 +5,12 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.compare.runs import Run
-from simlab.llm.rollouts_view import arm_of, check_kept, whole_lines
+from simlab.llm.rollouts_view import arm_of, check_kept
 from simlab.llm.shown_texts import cut, end_of, left_aligned, solution, visible
-from simlab.llm.training.folder import COMPLETIONS, arm_folder
-from simlab.llm.training.run_folder import START
+from simlab.llm.training.folder import COMPLETIONS, START, arm_folder, read_lines
 
 ASKED, ANSWERED, SOLUTION = 32, 80, 24  # characters of a prompt, a completion and a solution in a row
-Problems = list[dict[str, Any]]  # see ``simlab.llm.training.kept_completions``
+Problems = list[dict[str, Any]]  # see ``simlab.llm.training.groups.completion_records``
 
 
 def show_completions(
@@ -64,7 +63,7 @@ def kept_evaluations(
     """
     name = arm_of(run, arm)
     own = arm_folder(run.folder, name) / f"seed-{seed}" / COMPLETIONS
-    lines = [*whole_lines(run.folder / START / f"seed-{seed}" / COMPLETIONS), *whole_lines(own)]
+    lines = [*read_lines(run.folder / START / f"seed-{seed}" / COMPLETIONS), *read_lines(own)]
     if not lines:
         raise InputError(f"{own} has no completions; allowed: runs with record.completions above 0")
     check_choice("evaluation", evaluation, list(lines[0]["sets"]))

@@ -1,14 +1,12 @@
 """Show rollouts that a run has kept: a group with rewards, advantages and texts, or a rollout token by token."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.compare.runs import Run
 from simlab.llm.shown_texts import cut, left_aligned, solution, visible
-from simlab.llm.training.folder import ROLLOUTS, arm_folder
-from simlab.llm.training.lines import read_lines
+from simlab.llm.training.folder import ROLLOUTS, arm_folder, read_lines
 
 WIDTH, SOLUTION = 100, 24  # characters of a text and of a solution in a row
 
@@ -62,7 +60,7 @@ def kept_steps(run: Run, arm: str | None = None, seed: int = 0) -> tuple[str, di
     """
     name = arm_of(run, arm)
     path = arm_folder(run.folder, name) / f"seed-{seed}" / ROLLOUTS
-    lines = whole_lines(path)
+    lines = read_lines(path)
     if not lines:
         raise InputError(f"{path} has no rollouts; allowed: runs of --engine simlab with record.rollouts above 0")
     return name, {line["step"]: line["groups"] for line in lines}
@@ -73,14 +71,6 @@ def arm_of(run: Run, arm: str | None) -> str:
     name = next(iter(run.arms)) if arm is None else arm
     check_choice("arm", name, run.arms)
     return name
-
-
-def whole_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file, none where it is not there; raise ``InputError`` for a damaged one."""
-    found = read_lines(path)
-    if found.damage:
-        raise InputError(found.damage)
-    return found.lines
 
 
 def check_kept(name: str, value: int, known: Sequence[int]) -> int:

@@ -15,9 +15,9 @@ verl: with ``trainer.rollout_data_dir`` its trainers write a JSONL file a step, 
 besides (``_write_generations``, verl/trainer/ppo/ray_trainer.py and v1/trainer_base.py, verl 0.9). The score is the sum
 of the rewards of the tokens; ``--reward acc`` takes the reward function's own column.
 
-simlab: a line of ``rollouts.jsonl`` has the first groups of a step (``simlab.llm.training.kept_rollouts``), a line of
-``evaluation.jsonl`` how many samples of each problem are right. ``simlab compare`` checks that lines are as they were
-written; here they are only read.
+simlab: a line of ``rollouts.jsonl`` has the first groups of a step (``simlab.llm.training.groups.rollout_records``), a
+line of ``evaluation.jsonl`` how many samples of each problem are right. ``simlab compare`` checks that lines are as
+they were written; here they are only read.
 """
 
 from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from simlab import arms
 from simlab.errors import InputError
 from simlab.llm.compare.runs import Evaluation, Run, Training
-from simlab.llm.training.arm_text import read_arm
+from simlab.llm.training.settings import read_arm
 from simlab.text import read_number
 
 ALLOWED = "last, best, a step, rollouts=NUMBER or pass@1=NUMBER"
@@ -107,7 +107,7 @@ def _rollouts_of_step(run: Run, name: str) -> int | None:
     settings: Any = run.settings.get("rl")
     try:
         arm = read_arm(name)
-        settings = dict(settings) | arm.own
+        settings = dict(settings) | arm.overrides
         return int(settings["prompts"]) * (int(settings["group_size"]) + _samples_greedy(arm.method))
     except (InputError, KeyError, TypeError, ValueError):
         return None

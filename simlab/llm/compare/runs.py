@@ -16,9 +16,8 @@ from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
 from simlab.llm.instruments.batch_metrics import PROBABILITIES
-from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN, arm_folder
-from simlab.llm.training.lines import read_lines
-from simlab.llm.training.origin import changes
+from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN, arm_folder, check_finished, read_lines
+from simlab.llm.training.origin import describe_changes
 from simlab.reading import read_json
 from simlab.seals import Damaged, verified
 
@@ -96,7 +95,7 @@ def read_run(folder: str | os.PathLike) -> Run:
         raise InputError(f"{path} is damaged: {reason}") from None
     trainings = {arm: _read_trainings(arm_folder(folder, arm), entries["seeds"]) for arm in entries["arms"]}
     starts = _read_trainings(folder / "start", entries["seeds"])
-    return Run(folder, entries["settings"], trainings, starts, tuple(changes(entries)))
+    return Run(folder, entries["settings"], trainings, starts, tuple(describe_changes(entries)))
 
 
 def set_names(run: Run) -> list[str]:
@@ -135,6 +134,7 @@ def _read_trainings(folder: Path, seeds: list[int]) -> dict[int, Training]:
 
 
 def _read_training(folder: Path) -> Training:
+    check_finished(folder)
     evaluations = tuple(_make_evaluation(line) for line in _lines_by_step(folder / EVALUATIONS))
     metrics = _lines_by_step(folder / METRICS)
     names = dict.fromkeys(["step", *(name for line in metrics for name in line)])
@@ -143,13 +143,7 @@ def _read_training(folder: Path) -> Training:
 
 def _lines_by_step(path: Path) -> list[dict[str, Any]]:
     """Return the last line of each step, in the order of the steps; a missing file has none."""
-    try:
-        content = read_lines(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    if content.damage:
-        raise InputError(content.damage)
-    by_step = {line["step"]: line for line in content.lines}
+    by_step = {line["step"]: line for line in read_lines(path)}
     return [by_step[step] for step in sorted(by_step)]
 
 

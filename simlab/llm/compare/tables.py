@@ -25,7 +25,7 @@ from simlab.llm.compare.run_arms import (
 )
 from simlab.llm.compare.runs import Run
 from simlab.llm.instruments.significance import subsampling_test
-from simlab.llm.training.arm_text import read_arm
+from simlab.llm.training.settings import read_arm
 from simlab.scaling import Curves, scaling_tables
 from simlab.text import aligned
 
@@ -145,7 +145,9 @@ def _normal_spelling(name: str) -> str:
     for prefix in ("", f"{folder}/"):
         try:
             arm = read_arm(name.removeprefix(prefix))
-            return prefix + "@".join([str(arm.method), *(f"{key}={arm.own[key]}" for key in sorted(arm.own))])
+            return prefix + "@".join(
+                [str(arm.method), *(f"{key}={arm.overrides[key]}" for key in sorted(arm.overrides))]
+            )
         except InputError:
             continue
     return name

@@ -1,247 +1,321 @@
-"""The folder of one arm and seed: lines of metrics, evaluations, checkpoint and model."""
+"""The folder of an arm and seed: lines of metrics, evaluations and texts; a checkpoint; and at the end a model.
+
+Files of lines are only appended to. A checkpoint records the size and checksum of each. A resumed run cuts the files to
+these sizes and appends the same lines again::
+
+    step 1 2 3 | 4 5      a kill in step 6; the checkpoint of step 3 says "3 lines"
+    step 1 2 3            the resumed run cuts here, and computes steps 4 and 5 again
+"""
 
 import hashlib
+import json
 import math
-import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 from simlab.files import set_aside, write_whole
-from simlab.llm.checkpoint import CHECKSUMS, Model, check_files, write_checkpoint
+from simlab.llm.checkpoint import Model, write_checkpoint
 from simlab.llm.tokenizer import Tokenizer, write_tokenizer
-from simlab.llm.training.lines import as_line, as_lines, name_of, read_lines
 from simlab.llm.training.origin import Origin, first_difference
-from simlab.llm.training.scalars import Writer, of_evaluation, of_metrics
-from simlab.llm.training.state import State, load_state, save_state
-from simlab.llm.training.state_files import remove_leftovers, remove_state_files, set_aside_state_files
+from simlab.llm.training.state import TrainerState, load_state, save_state
 from simlab.llm.vocabulary import Characters, Vocabulary, Words
-from simlab.seals import Damaged, json_checksum, sealed_json, unsealed_json
+from simlab.seals import CHECKSUM, Damaged, sealed_json, unsealed_json
 
-RUN = "run.json"  # beside the folders of arms
-METRICS, EVALUATIONS = "metrics.jsonl", "evaluation.jsonl"
-TO_BE_READ = ROLLOUTS, COMPLETIONS = "rollouts.jsonl", "completions.jsonl"  # texts of steps and of evaluations
-FILES = (METRICS, EVALUATIONS, *TO_BE_READ)
-SCALARS = {METRICS: of_metrics, EVALUATIONS: of_evaluation}  # what writers get of a file's lines
-CHECKPOINT, MODEL = "state.safetensors", "model"  # the former of a large model is the head of several files
-TRL_CHECKPOINTS = "trl"  # a folder of those that TRL writes
-FINISHED = "finished.json"  # of an arm whose model is whole and whose checkpoints are gone
+RUN, START = "run.json", "start"  # START stands for an arm's name
+METRICS, EVALUATIONS, ROLLOUTS, COMPLETIONS = LINES = (
+    "metrics.jsonl",
+    "evaluation.jsonl",
+    "rollouts.jsonl",
+    "completions.jsonl",
+)
+CHECKPOINT, MODEL = "state.npz", "model"
+TRL_CHECKPOINTS = "trl"  # the folder that TRL writes its own to
+FINISHED = "finished.json"  # of an arm or a start whose model is complete
+EVALUATION = "evaluation"  # the name of a single evaluation set
+Checksums = Mapping[str, tuple[int, str]]  # bytes and SHA-256 of each file
 
 
 def arm_folder(run: Path, name: str) -> Path:
-    """The folder in a run that an arm's seeds are in: its name, which may hold a path of the user's, as one name."""
+    """Return the folder of an arm's seeds; its name may hold a path of the user's, whose slashes are escaped."""
     return run / "arms" / name.replace("/", "%2F")
 
 
-class ArmFolder:
-    """Lines are appended as they come; a checkpoint says which of them count when the run goes on.
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a file of JSON lines; a missing file has none, and a last line without an end is left out.
 
-    A context manager, which closes the ``writers``: what also gets the numbers, for TensorBoard and W&B.
+    Raises:
+        InputError: for a damaged line, which is named, and for a file that cannot be read.
+    """
+    try:
+        *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            raise Damaged(f"{path} line {number} is damaged (it is no JSON)") from None
+        if not isinstance(record, dict):
+            raise Damaged(f"{path} line {number} is damaged (it is no JSON object)")
+        record.pop(CHECKSUM, None)  # former versions wrote one a line
+        records.append(record)
+    return records
+
+
+def check_finished(folder: Path) -> None:
+    """Compare the lines of a finished arm or start with their checksums; an unfinished one passes.
+
+    Raises:
+        Damaged: for a file that is not as it was written.
+    """
+    record = _read_finished(folder)
+    if record is not None:
+        _check_files(folder, {name: entry for name, entry in record["files"].items() if name in LINES})
+
+
+def _read_finished(folder: Path) -> dict[str, Any] | None:
+    path = folder / FINISHED
+    if not path.exists():
+        return None
+    try:
+        return unsealed_json(path.read_bytes(), FINISHED)
+    except Damaged as reason:
+        raise Damaged(f"{path} is damaged ({reason})") from None
+
+
+def _check_files(folder: Path, files: Checksums) -> None:
+    """Raise ``Damaged`` unless each file begins with as many bytes of the same checksum."""
+    for name, (size, checksum) in files.items():
+        if _file_checksum(folder / name, size) != (size, checksum):
+            raise Damaged(f"{folder / name} is damaged (its checksum differs)")
+
+
+def _file_checksum(path: Path, size: int | None = None) -> tuple[int, str]:
+    content = path.read_bytes()[:size] if path.is_file() else b""
+    return len(content), hashlib.sha256(content).hexdigest()
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """Another place for the numbers of an arm, such as TensorBoard's files; a context manager.
+
+    Attributes:
+        begins_anew: True if a new process loses what a former one wrote, and so needs all steps again.
+    """
+
+    begins_anew: bool
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Write the numbers of a step; a step may come twice, with its metrics and with its evaluation."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+
+
+def metric_scalars(line: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a line of metrics; lists and undefined values are left out.
+
+    >>> metric_scalars({"step": 3, "reward": 0.5, "grad_norm": None, "group_share": [0.5, 0.5]})
+    {'reward': 0.5}
+    """
+    return {
+        name: float(value)
+        for name, value in line.items()
+        if name != "step" and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def evaluation_scalars(line: Mapping[str, Any], name: str = EVALUATION) -> dict[str, float]:
+    """Return the numbers of an evaluation and its pass@k, with the name of their evaluation set.
+
+    >>> line = {"step": 3, "samples": 8, "pass_at_k": {"1": {"mean": 0.25, "low": 0, "high": 1}}, "length": 2.5}
+    >>> evaluation_scalars(line)
+    {'evaluation/length': 2.5, 'evaluation/pass@1': 0.25}
+    """
+    scalars = {f"{name}/{metric}": value for metric, value in metric_scalars(line).items() if metric != "samples"}
+    scalars |= {f"{name}/pass@{k}": value["mean"] for k, value in line.get("pass_at_k", {}).items()}
+    for set_name, entries in line.get("sets", {}).items():
+        scalars |= evaluation_scalars(entries, set_name)
+    return scalars
+
+
+SCALARS = {METRICS: metric_scalars, EVALUATIONS: evaluation_scalars}
+
+
+class ArmFolder:
+    """The folder of an arm and seed, or of the start of a seed; a context manager, which closes the ``writers``.
 
     Args:
         path: the folder, which is made if need be.
-        origins: what its checkpoint may say of itself; a new one says the last of them.
-        writers: see above.
+        origins: the accepted origins of its checkpoints; a new checkpoint has the last of them.
+        writers: further places for its numbers.
     """
 
     def __init__(self, path: Path, origins: Sequence[Origin], writers: Sequence[Writer] = ()):
         self.path, self.origins, self.writers = path, origins, writers
-        self._ends: dict[str, str] = {}
         path.mkdir(parents=True, exist_ok=True)
+        self._sizes, self._digests = dict[str, int](), dict[str, Any]()
 
     def __enter__(self) -> "ArmFolder":
         return self
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *error: Any) -> None:
         for writer in self.writers:
-            writer.__exit__(*raised)
+            writer.__exit__(*error)
 
-    def begin(self, fresh: State, every: int | None = None) -> State:
-        """The state of the last checkpoint, or the fresh one; lines of steps after it are dropped.
+    def begin(self, fresh: TrainerState) -> TrainerState:
+        """Return the state of the checkpoint, or the fresh one at step 0, and cut all lines after it.
 
-        A damaged checkpoint is set aside, as is one of which lines are damaged or missing, and the arm begins anew.
-
-        Args:
-            fresh: the state at step 0.
-            every: after how many steps each the arm is evaluated; None if it is not.
+        A damaged checkpoint is renamed, as is one whose lines are damaged, and the arm begins anew.
 
         Raises:
-            InputError: for a checkpoint that is another's.
+            InputError: for the checkpoint of another arm or of other code.
         """
         checkpoint = self.path / CHECKPOINT
-        if not checkpoint.exists():
-            remove_leftovers(checkpoint)
-            self.keep(0)
-            return fresh
-        try:
-            state = load_state(checkpoint, fresh, self.origins)
-            remove_leftovers(checkpoint)
-            # That after its own step may be what an error left undone.
-            self.keep(state.step, max(0, state.step - 1) // every if every else 0)
-            return state
-        except Damaged as error:
-            complain(f"{error}: the checkpoint is set aside, and {self.path} begins anew")
-            set_aside_state_files(checkpoint)
-            self.keep(0)
-            return fresh
+        if checkpoint.exists():
+            try:
+                state, record = load_state(checkpoint, fresh)
+                self.check_origin(record["origin"], f"checkpoint {checkpoint}")
+                self.cut_lines(record["files"])
+                return state
+            except Damaged as error:
+                warn(f"{error}: the checkpoint is now {set_aside(checkpoint).name}, and {self.path} begins anew")
+        self.cut_lines({})
+        return fresh
 
-    def keep(self, step: int, evaluations: int = 0) -> None:
-        """Drop the lines of later steps; of damaged ones there a copy is set aside.
-
-        Args:
-            step: that of the checkpoint from which the run goes on: there is a line of metrics for each step up to it,
-                and some of them have a line of rollouts. Completions are kept of the evaluations that are.
-            evaluations: how many lines of evaluations there are at least.
-
-        Raises:
-            Damaged: if lines up to this step are damaged or missing.
-        """
-        found = {name: read_lines(self.path / name) for name in FILES}
-        kept = {name: [line for line in found[name].lines if line["step"] <= step] for name in found}
-        evaluated = {line["step"] for line in kept[EVALUATIONS]}
-        kept[COMPLETIONS] = [line for line in kept[COMPLETIONS] if line["step"] in evaluated]
-        for name, needed in ((METRICS, step), (EVALUATIONS, evaluations)):
-            if len(kept[name]) < needed:
-                lost = f"{self.path / name} has {len(kept[name])} lines up to step {step}, where {needed} were written"
-                raise Damaged(found[name].damage or lost)
-        for name, lines in kept.items():
-            if found[name].damage:
-                gone = f", but for texts up to step {step}" if name in TO_BE_READ else ""
-                complain(f"{found[name].damage}: the file is set aside, and what is lost is computed again{gone}")
-                set_aside(self.path / name)
-            if found[name].rest or lines != found[name].lines:
-                self.rewrite(name, lines)
-        written = [(line["step"], SCALARS[name](line)) for name in SCALARS for line in kept[name]]
-        for number, values in sorted(written, key=lambda each: each[0]):
-            for writer in (own for own in self.writers if own.begins_anew):
-                writer.write(number, values)
-
-    def rewrite(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Put these lines in place of all that there are."""
-        content, self._ends[name] = as_lines(map(_plain, lines), name_of(self.path / name))
-        write_whole(self.path / name, content)
-
-    def lines(self, name: str) -> list[dict[str, Any]]:
-        """The lines of a file but the last if a kill has cut it off.
-
-        Raises:
-            Damaged: if one is damaged.
-        """
-        found = read_lines(self.path / name)
-        if found.damage:
-            raise Damaged(found.damage)
-        return found.lines
+    def check_origin(self, origin: Origin, subject: str) -> None:
+        """Raise ``InputError`` for the origin of another arm, or of other code."""
+        if origin not in self.origins:
+            difference = first_difference(origin, self.origins[-1])
+            raise InputError(f"{subject} belongs to another run ({difference}); delete it to restart this arm")
 
     def append(self, name: str, line: Mapping[str, Any]) -> None:
-        """Write a line; numbers that are not finite become null."""
-        plain = _plain(line)
-        end = self._ends.get(name) or read_lines(self.path / name).end
+        """Append a line to a file; numbers that are not finite become null."""
+        plain = _as_plain(line)
+        content = (json.dumps(plain) + "\n").encode()
         with (self.path / name).open("ab") as file:
-            file.write(as_line(plain, end))
-        self._ends[name] = json_checksum(plain, end)
+            file.write(content)
+        self._sizes[name] = self._sizes.get(name, 0) + len(content)
+        self._digests.setdefault(name, hashlib.sha256()).update(content)
         if name in SCALARS:
             for writer in self.writers:
                 writer.write(line["step"], SCALARS[name](plain))
 
-    def sync(self) -> None:
-        """Have all lines on the disk, before a checkpoint counts on them."""
-        for name in FILES:
-            if (self.path / name).exists():
-                with (self.path / name).open("rb") as file:
-                    os.fsync(file.fileno())
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """Return the lines of a file."""
+        return read_lines(self.path / name)
 
-    def save(self, state: State) -> None:
-        """Write a checkpoint in place of the former one."""
-        self.sync()
-        save_state(self.path / CHECKPOINT, state, self.origins[-1])
+    def record(self) -> dict[str, Any]:
+        """Return what a checkpoint records: the origin, and the size and checksum of each file of lines."""
+        files = {name: (size, self._digests[name].hexdigest()) for name, size in self._sizes.items()}
+        return {"origin": self.origins[-1], "files": files}
 
-    def model_is_whole(self) -> bool:
-        """Whether there is a model; a damaged one is set aside, and then there is none."""
-        try:
-            check_files(self.path / MODEL)
-        except Damaged as error:
-            complain(f"{error}: {set_aside(self.path / MODEL)} has it now, and it is made anew")
-        return (self.path / MODEL / CHECKSUMS).exists()
-
-    def finish(self) -> None:
-        """Say that the arm is done, once its model is written, and remove the checkpoints."""
-        said = {"origin": self.origins[-1], "model": self._model_checksum()}
-        write_whole(self.path / FINISHED, sealed_json(said, name_of(self.path / FINISHED)))
-        self._remove_checkpoints()
-
-    def is_finished(self, steps: int, every: int) -> bool:
-        """Whether the arm is done; if anything of it is damaged or missing, that is said and it begins anew.
-
-        Args:
-            steps: the steps of the arm.
-            every: after how many steps each it is evaluated.
+    def cut_lines(self, files: Checksums) -> None:
+        """Cut each file of lines to its recorded size; a file that is not recorded is removed.
 
         Raises:
-            InputError: for an arm that is another's.
+            Damaged: for a file that is shorter, or has another checksum.
         """
-        path = self.path / FINISHED
-        if not path.exists():
-            return False
-        try:
-            said = self._finished()
-            self.keep(steps, steps // every + (steps % every > 0))
-        except Damaged as error:
-            complain(f"{error}: {self.path} begins anew")
-            set_aside(path)
-            return False
-        if said["origin"] not in self.origins:
-            difference = first_difference(said["origin"], self.origins[-1])
-            raise InputError(f"{path} belongs to another run ({difference}); delete it to restart this arm")
-        self._remove_checkpoints()  # which a kill may have left
-        return True
+        _check_files(self.path, files)
+        self._sizes, self._digests = {}, {}
+        for name in LINES:
+            path, (size, _) = self.path / name, files.get(name, (0, ""))
+            if size:
+                with path.open("r+b") as file:
+                    file.truncate(size)
+                self._sizes[name], self._digests[name] = size, hashlib.sha256(path.read_bytes())
+            else:
+                path.unlink(missing_ok=True)
+        anew = [writer for writer in self.writers if writer.begins_anew]
+        if anew:
+            scalars = [(line["step"], SCALARS[name](line)) for name in SCALARS for line in self.lines(name)]
+            for step, values in sorted(scalars, key=lambda entry: entry[0]):
+                for writer in anew:
+                    writer.write(step, values)
 
-    def _finished(self) -> dict[str, Any]:
-        """What is said of the arm that is done, if it is of the model that is there."""
-        path = self.path / FINISHED
-        try:
-            said = unsealed_json(path.read_bytes(), name_of(path))
-        except Damaged as reason:
-            raise Damaged(f"{path} is damaged ({reason})") from None
-        if not self.model_is_whole():
-            raise Damaged(f"{self.path / MODEL} is not whole")
-        if said["model"] != self._model_checksum():
-            raise Damaged(f"{set_aside(self.path / MODEL)} is not the model that {path} has")
-        return said
+    def save(self, state: TrainerState) -> None:
+        """Write a checkpoint in place of the former one."""
+        save_state(self.path / CHECKPOINT, state, self.record())
 
-    def _model_checksum(self) -> str:
-        return hashlib.sha256((self.path / MODEL / CHECKSUMS).read_bytes()).hexdigest()
+    def explain_stop(self, state: TrainerState, where: str, error: InputError) -> InputError:
+        """Return the error message of a step that failed, after saving the state before it.
 
-    def remove_state(self) -> None:
-        """Remove the checkpoint of simlab's own."""
-        remove_state_files(self.path / CHECKPOINT)
-
-    def _remove_checkpoints(self) -> None:
-        self.remove_state()
-        if (self.path / TRL_CHECKPOINTS).exists():
-            shutil.rmtree(self.path / TRL_CHECKPOINTS)
+        Args:
+            state: the state before the step.
+            where: the step, in words.
+            error: the error in the step.
+        """
+        # A task fails before anything changes; an update that fails has used up the optimiser's buffers.
+        buffers = jax.tree.leaves((state.parameters, state.optimizer))
+        if not isinstance(error, Diverged) and not any(leaf.is_deleted() for leaf in buffers):
+            self.save(state)
+        path = self.path / CHECKPOINT
+        checkpoint = f"the last checkpoint is kept: {path}" if path.exists() else "there was no checkpoint yet"
+        return InputError(f"{where}: {error}; {checkpoint}")
 
     def save_model(self, model: Model, vocabulary: Vocabulary, generation: Mapping[str, Any] | None = None) -> None:
-        """Write a checkpoint that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
+        """Write a model that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
         if isinstance(vocabulary, Tokenizer | Words | Characters):
             write_tokenizer(self.path / MODEL, vocabulary)
         write_checkpoint(self.path / MODEL, model, generation)
 
+    def finish(self, *, keep_checkpoint: bool = False, **facts: Any) -> None:
+        """Record that all is done, with the checksums of all files and further facts, and remove the checkpoints."""
+        models = sorted(path for path in (self.path / MODEL).glob("*") if path.is_file())
+        record = self.record() | facts
+        record["files"] |= {f"{MODEL}/{path.name}": _file_checksum(path) for path in models}
+        write_whole(self.path / FINISHED, sealed_json(record, FINISHED))
+        if not keep_checkpoint:
+            self._remove_checkpoints()
 
-def complain(message: str) -> None:
-    """Say on standard error what was found damaged and what is done about it."""
+    def finished_record(self, *, keep_checkpoint: bool = False) -> dict[str, Any] | None:
+        """Return the record of ``finish``; None if the folder is unfinished, or damaged, and so begins anew.
+
+        Raises:
+            InputError: for the record of another arm or of other code.
+        """
+        path = self.path / FINISHED
+        try:
+            record = _read_finished(self.path)
+            if record is None:
+                return None
+            self.check_origin(record["origin"], str(path))
+            _check_files(self.path, record["files"])
+            self.cut_lines({name: entry for name, entry in record["files"].items() if name in LINES})
+        except Damaged as error:
+            warn(f"{error}: {self.path} begins anew")
+            path.unlink()
+            return None
+        if not keep_checkpoint:
+            self._remove_checkpoints()  # a kill may have left them
+        return record
+
+    def _remove_checkpoints(self) -> None:
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        shutil.rmtree(self.path / TRL_CHECKPOINTS, ignore_errors=True)
+
+
+def warn(message: str) -> None:
+    """Print to standard error which file is damaged, and the consequence."""
     print(message, file=sys.stderr)
 
 
-def _plain(value: Any) -> Any:
+def _as_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
+        return {str(name): _as_plain(inner) for name, inner in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [_as_plain(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray, UInt32
 
 from simlab.errors import Diverged, InputError
+from simlab.estimators.tokens import of_tokens
 from simlab.llm.completions import Batch, filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
@@ -18,18 +19,19 @@ from simlab.llm.tasks.base import Problem, Task
 from simlab.llm.vocabulary import Vocabulary
 
 NO_TRUNCATION: Mapping[str, Any] = MappingProxyType({})
+DIGITS = 5  # of log-probabilities and advantages in a record
 
 
-class Groups(NamedTuple):
+class RolloutGroups(NamedTuple):
     """P problems and G rollouts of each, of at most T tokens.
 
     Attributes:
-        problems: P of the task.
+        problems: P problems of the task.
         batch: prompts and completions.
-        sampled: what the sampler says of them.
-        rewards: (P, G) of the task.
+        sampled: tokens, log-probabilities and entropies from the sampler.
+        rewards: (P, G) rewards of the task.
         solutions: P lists of G canonical forms, None where the rollout is not correct.
-        greedy_reward: (P, G) reward of the problem's greedy answer, at each of its rollouts; None where there is none.
+        greedy_reward: (P, G) reward of the problem's greedy answer, at each of its rollouts; None if not sampled.
     """
 
     problems: tuple[Problem, ...]
@@ -41,28 +43,28 @@ class Groups(NamedTuple):
 
     @property
     def mixed(self) -> np.ndarray:
-        """(P,) which groups hold unequal rewards."""
-        mixed: np.ndarray = self.rewards.min(axis=1) < self.rewards.max(axis=1)
-        return mixed
+        """(P,) mask of the groups with unequal rewards."""
+        mask: np.ndarray = self.rewards.min(axis=1) < self.rewards.max(axis=1)
+        return mask
 
-    def chosen(self, places: np.ndarray) -> "Groups":
-        """Some of the groups."""
+    def select(self, rows: np.ndarray) -> "RolloutGroups":
+        """Return some of the groups, by their row numbers."""
 
-        def of_places(field: Any) -> Any:
-            return None if field is None else field[places]
+        def rows_of(array: Any) -> Any:
+            return None if array is None else array[rows]
 
-        return Groups(
-            tuple(self.problems[place] for place in places),
-            Batch(*(field[places] for field in self.batch)),
-            Sampled(*map(of_places, self.sampled)),
-            self.rewards[places],
-            tuple(self.solutions[place] for place in places),
-            of_places(self.greedy_reward),
+        return RolloutGroups(
+            tuple(self.problems[row] for row in rows),
+            Batch(*(array[rows] for array in self.batch)),
+            Sampled(*map(rows_of, self.sampled)),
+            self.rewards[rows],
+            tuple(self.solutions[row] for row in rows),
+            rows_of(self.greedy_reward),
         )
 
 
 class Reader:
-    """How a task is put to a model: prompts as tokens, tokens as text, and where a completion ends.
+    """A task put to a model: prompts as tokens, tokens as text, and the tokens that end a completion.
 
     Raises:
         InputError: if prompt and completion of a problem do not fit into the model's context.
@@ -74,17 +76,17 @@ class Reader:
 
     @functools.cached_property
     def stop_ids(self) -> frozenset[int]:
-        """The tokens that end a completion: the end token, and every token whose text has the task's ``stop``."""
+        """Tokens that end a completion: the end token, and every token whose text contains the task's ``stop``."""
         if self.task.stop is None:
             return self.ends
         texts = ((token, self.vocabulary.decode([token])) for token in range(self.vocabulary.size))
         return self.ends | {token for token, text in texts if self.task.stop in text}
 
     def prompt(self, problem: Problem) -> list[int]:
-        """The tokens of a problem's prompt.
+        """Return the tokens of a problem's prompt.
 
         Raises:
-            InputError: if it and a completion are longer than the model's context.
+            InputError: if prompt and completion are longer than the model's context.
         """
         tokens = self.vocabulary.encode(problem.prompt)
         room = self.config.max_positions - self.task.max_new_tokens
@@ -96,12 +98,12 @@ class Reader:
         return tokens
 
     def text(self, tokens: Sequence[int] | np.ndarray) -> str:
-        """The text of a completion, without the token that ended it if that has no text of its own."""
-        own = list(map(int, tokens))
-        return self.vocabulary.decode(own[:-1] if own and own[-1] in self.ends else own)
+        """Return the text of a completion, without the token that ended it if that has no text."""
+        ids = list(map(int, tokens))
+        return self.vocabulary.decode(ids[:-1] if ids and ids[-1] in self.ends else ids)
 
     def answer(self, problem: Problem) -> list[int]:
-        """The tokens of a demonstration and the end token; a text that stops by itself has none.
+        """Return the tokens of a demonstration and the end token, unless the text ends itself.
 
         Raises:
             InputError: if the task has no demonstrations, or one that is longer than a completion may be.
@@ -126,14 +128,14 @@ class Reader:
         truncation: Mapping[str, Any] = NO_TRUNCATION,
         top_n: int = 0,
         at_once: int | None = None,
-    ) -> Groups:
-        """Groups of rollouts of some problems, at most ``at_once`` at a time.
+    ) -> RolloutGroups:
+        """Sample groups of rollouts of some problems, at most ``at_once`` rollouts at a time.
 
-        ``truncation`` is what ``simlab.llm.sampling.sample`` takes as ``top_p``, ``top_k`` and ``min_p``.
+        ``truncation`` holds ``top_p``, ``top_k`` and ``min_p`` of ``simlab.llm.sampling.sample``.
 
         Raises:
-            InputError: for a prompt that does not fit, and what the task's own reward function does wrong.
-            Diverged: for a model whose probabilities are no numbers.
+            InputError: for a prompt that does not fit, and for errors of the task's own reward function.
+            Diverged: for a model whose probabilities are NaN.
         """
         prompts = [self.prompt(problem) for problem in problems]
         sampled = sample(
@@ -151,89 +153,140 @@ class Reader:
         )
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
-        rewards, solutions = self.judged(problems, sampled.tokens, sampled.mask)
-        return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
+        rewards, solutions = self.judge(problems, sampled.tokens, sampled.mask)
+        batch = Batch(*filled_up(prompts, len(prompts), longest(prompts)), sampled.tokens, sampled.mask)
+        return RolloutGroups(tuple(problems), batch, sampled, rewards, solutions)
 
-    def unfinished(self, groups: Groups) -> float:
-        """The share of completions that reach the greatest length without an end."""
+    def judge(
+        self, problems: Sequence[Problem], tokens: np.ndarray, mask: np.ndarray
+    ) -> tuple[np.ndarray, tuple[tuple[str | None, ...], ...]]:
+        """Return the rewards (P, G) of completions (P, G, T), and the canonical forms of the correct ones."""
+        rewards = np.zeros(tokens.shape[:2], np.float32)
+        solutions = list[tuple[str | None, ...]]()
+        for row, problem in enumerate(problems):
+            texts = [self.text(ids[used]) for ids, used in zip(tokens[row], mask[row], strict=True)]
+            # Equal answers are judged once.
+            verdicts = {
+                text: (self.task.reward(problem, text), self.task.solution(problem, text))
+                for text in dict.fromkeys(texts)
+            }
+            rewards[row] = [verdicts[text][0] for text in texts]
+            solutions.append(tuple(verdicts[text][1] for text in texts))
+        return rewards, tuple(solutions)
+
+    def unfinished(self, groups: RolloutGroups) -> float:
+        """Return the share of completions that reach the greatest length without an end."""
         tokens, mask = groups.sampled.tokens, groups.sampled.mask
         lengths = mask.sum(axis=2)
         last = np.take_along_axis(tokens, np.maximum(lengths - 1, 0)[..., None], axis=2)[..., 0]
         return float(((lengths == self.task.max_new_tokens) & ~np.isin(last, sorted(self.stop_ids))).mean())
 
-    def words(self, groups: Groups, errors_of: str) -> tuple[UInt32[np.ndarray, "P G"], UInt32[np.ndarray, "P G"]]:
-        """Of each rollout, a word for its prompt and one for what of it a verifier errs about.
+    def verifier_words(
+        self, groups: RolloutGroups, errors_of: str
+    ) -> tuple[UInt32[np.ndarray, "P G"], UInt32[np.ndarray, "P G"]]:
+        """Return two words of each rollout that decide its verifier error: of its prompt, and of what is judged.
 
-        That is its text where errors belong to an "answer", and whether it is correct where they belong to a "prompt".
+        The second is a hash of the text where errors belong to an "answer", and 0 or 1 by correctness where they belong
+        to a "prompt".
         """
         shape, (tokens, mask) = groups.rewards.shape, (groups.sampled.tokens, groups.sampled.mask)
-        prompts = np.array([[word(problem.prompt)] for problem in groups.problems], np.uint32)
+        prompts = np.array([[hash_word(problem.prompt)] for problem in groups.problems], np.uint32)
         judged = correct(groups).astype(np.uint32)
         if errors_of == "answer":
-            for place in np.ndindex(shape):
-                judged[place] = word(self.text(tokens[place][mask[place]]))
+            for index in np.ndindex(shape):
+                judged[index] = hash_word(self.text(tokens[index][mask[index]]))
         return np.broadcast_to(prompts, shape), judged
 
-    def judged(
-        self, problems: Sequence[Problem], tokens: np.ndarray, mask: np.ndarray
-    ) -> tuple[np.ndarray, tuple[tuple[str | None, ...], ...]]:
-        """The rewards (P, G) of completions (P, G, T), and the canonical forms of the correct ones."""
-        rewards = np.zeros(tokens.shape[:2], np.float32)
-        solutions: list[list[str | None]] = []
-        for place, problem in enumerate(problems):
-            verdicts = _Verdicts(self.task, problem)
-            texts = [self.text(row[own]) for row, own in zip(tokens[place], mask[place], strict=True)]
-            rewards[place] = [verdicts.of(text)[0] for text in texts]
-            solutions.append([verdicts.of(text)[1] for text in texts])
-        return rewards, tuple(map(tuple, solutions))
 
-
-def correct(groups: Groups) -> Bool[np.ndarray, "P G"]:
-    """Which rollouts the task finds correct.
+def correct(groups: RolloutGroups) -> Bool[np.ndarray, "P G"]:
+    """Return the mask of the rollouts that the task finds correct.
 
     Raises:
-        InputError: for a task whose rewards are others than 0 and 1.
+        InputError: for a task with other rewards than 0 and 1.
     """
-    other = groups.rewards[(groups.rewards != 0) & (groups.rewards != 1)]
-    if len(other):
-        raise InputError(f"a reward of {other[0]:g} under a verifier that errs; allowed: rewards 0 and 1")
+    graded = groups.rewards[(groups.rewards != 0) & (groups.rewards != 1)]
+    if len(graded):
+        raise InputError(f"a reward of {graded[0]:g} under a verifier that errs; allowed: rewards 0 and 1")
     return np.asarray(groups.rewards == 1)
 
 
-def word(text: str) -> int:
-    """32 bits of a hash of a text."""
+def hash_word(text: str) -> int:
+    """Return 32 bits of a hash of a text."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:4], "big")
 
 
-class _Verdicts:
-    """The verdicts on answers to one problem; equal answers are judged once."""
-
-    def __init__(self, task: Task, problem: Problem):
-        self.task, self.problem, self.known = task, problem, dict[str, tuple[float, str | None]]()
-
-    def of(self, text: str) -> tuple[float, str | None]:
-        if text not in self.known:
-            self.known[text] = self.task.reward(self.problem, text), self.task.solution(self.problem, text)
-        return self.known[text]
-
-
-def _batch(prompts: Sequence[Sequence[int]], sampled: Sampled) -> Batch:
-    return Batch(*filled_up(prompts, len(prompts), longest(prompts)), sampled.tokens, sampled.mask)
-
-
-def joined(parts: Sequence[Groups]) -> Groups:
-    """Groups that were sampled one after the other, as one batch."""
-    if len(parts) == 1:
-        return parts[0]
-    width = max(part.batch.prompts.shape[1] for part in parts)
-    prompts = [np.pad(part.batch.prompts, ((0, 0), (0, width - part.batch.prompts.shape[1]))) for part in parts]
-    batches = [part.batch._replace(prompts=own) for part, own in zip(parts, prompts, strict=True)]
-
-    return Groups(
-        tuple(problem for part in parts for problem in part.problems),
-        Batch(*map(np.concatenate, zip(*batches, strict=True))),
-        Sampled.joined([part.sampled for part in parts]),
-        np.concatenate([part.rewards for part in parts]),
-        tuple(solution for part in parts for solution in part.solutions),
-        one_after_the_other([part.greedy_reward for part in parts]),
+def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
+    """Join groups that were sampled one after the other into one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    width = max(groups.batch.prompts.shape[1] for groups in batches)
+    padded = [
+        groups.batch._replace(
+            prompts=np.pad(groups.batch.prompts, ((0, 0), (0, width - groups.batch.prompts.shape[1])))
+        )
+        for groups in batches
+    ]
+    return RolloutGroups(
+        tuple(problem for groups in batches for problem in groups.problems),
+        Batch(*map(np.concatenate, zip(*padded, strict=True))),
+        Sampled.joined([groups.sampled for groups in batches]),
+        np.concatenate([groups.rewards for groups in batches]),
+        tuple(forms for groups in batches for forms in groups.solutions),
+        one_after_the_other([groups.greedy_reward for groups in batches]),
     )
+
+
+# Records of texts
+
+
+def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reader, most: int) -> list[dict[str, Any]]:
+    """Return the first groups of a batch as plain data, with at most ``most`` rollouts together.
+
+    A group has its ``prompt`` and its ``rollouts``; a rollout has its ``text``, the texts of its tokens (``tokens``),
+    its ``reward``, the canonical form of a correct answer (``solution``, null for a wrong one), and for each token the
+    log-probability that it was drawn with (``logp``) and its ``advantages``.
+    """
+    mask = groups.sampled.mask
+    spread = np.broadcast_to(of_tokens(np.asarray(advantages)), mask.shape)
+    size = groups.rewards.shape[1]
+
+    def record(row: int, member: int) -> dict[str, Any]:
+        used = mask[row, member]
+        tokens = groups.sampled.tokens[row, member][used]
+        return {
+            "text": reader.text(tokens),
+            "tokens": [reader.vocabulary.decode([int(token)]) for token in tokens],
+            "reward": float(groups.rewards[row, member]),
+            "solution": groups.solutions[row][member],
+            "logp": groups.sampled.logp[row, member][used].astype(float).round(DIGITS).tolist(),
+            "advantages": spread[row, member][used].astype(float).round(DIGITS).tolist(),
+        }
+
+    return [
+        {"prompt": problem.prompt, "rollouts": [record(row, member) for member in range(size)]}
+        for row, problem in enumerate(groups.problems[: most // size])
+    ]
+
+
+def completion_records(groups: RolloutGroups, reader: Reader, most: int) -> list[dict[str, Any]]:
+    """Return the first sample of each problem of an evaluation set, then the second, and so on up to ``most``.
+
+    A problem has its ``prompt`` and its ``completions``, in the order of the samples; a completion has its ``text``,
+    its ``reward``, and the canonical form of a correct answer (``solution``, null for a wrong one). They are the same
+    problems for every arm and step, so that completions of one prompt can be compared side by side.
+    """
+    rounds, more = divmod(most, len(groups.problems))
+
+    def record(row: int, member: int) -> dict[str, Any]:
+        tokens = groups.sampled.tokens[row, member][groups.sampled.mask[row, member]]
+        return {
+            "text": reader.text(tokens),
+            "reward": float(groups.rewards[row, member]),
+            "solution": groups.solutions[row][member],
+        }
+
+    problems = []
+    for row, problem in enumerate(groups.problems):
+        samples = min(rounds + (row < more), groups.rewards.shape[1])
+        problems.append({"prompt": problem.prompt, "completions": [record(row, member) for member in range(samples)]})
+    return [problem for problem in problems if problem["completions"]]

@@ -19,10 +19,10 @@ DECAYS = ("constant", "cosine")
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """The settings of AdamW in a phase of training.
+    """Settings of AdamW in a phase of training.
 
     Attributes:
-        learning_rate: from the end of the warm-up on.
+        learning_rate: the rate from the end of the warm-up on.
         warmup: steps over which the learning rate rises linearly.
         decay: ``"constant"``, or ``"cosine"``, which falls from the first step on and would be 0 after the last.
         weight_decay: decoupled, of matrices; norms and biases have none.
@@ -53,27 +53,26 @@ class OptimizerSettings:
         check_range("max_norm", self.max_norm, 0, open_low=True)
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate of a step, from 1 to ``steps``."""
+        """Return the learning rate of a step, from 1 to ``steps``."""
         rising = min(1.0, step / (self.warmup + 1))
         falling = 0.5 + 0.5 * math.cos(math.pi * (step - 1) / steps) if self.decay == "cosine" else 1.0
         return self.learning_rate * rising * falling
 
     def init(self, parameters: Parameters) -> Any:
-        """The optimiser's state before the first step."""
+        """Return the optimiser's state before the first step."""
         return jax.jit(_compiled_settings(self).transformation().init)(parameters)
 
 
 def ascend(
     settings: OptimizerSettings, parameters: Parameters, state: Any, gradient: Parameters, rate: float
 ) -> tuple[Parameters, Any, float]:
-    """One step up a gradient: new parameters and state, and the gradient's norm before it was clipped.
+    """Take one step up a gradient; return parameters, state, and the gradient's norm before clipping.
 
-    ``state`` and ``gradient`` are used up.
+    The buffers of ``state`` and ``gradient`` are reused, so that neither can be read afterwards.
 
     Raises:
         Diverged: for a gradient, or parameters after the step, that are not finite.
     """
-    # One program serves all learning rates, and both phases of training.
     parameters, state, norm, finite = _ascend(_compiled_settings(settings), parameters, state, gradient, rate)
     if not math.isfinite(norm):
         raise Diverged(f"the norm of the gradient is {float(norm)}; allowed: finite numbers")
@@ -98,7 +97,7 @@ def _ascend(
 
 
 class CompiledSettings(NamedTuple):
-    """What of ``OptimizerSettings`` is compiled."""
+    """Fields of ``OptimizerSettings`` that a compiled program depends on; one program serves all learning rates."""
 
     weight_decay: float
     b1: float
@@ -107,7 +106,7 @@ class CompiledSettings(NamedTuple):
     max_norm: float
 
     def transformation(self) -> optax.GradientTransformation:
-        """All but the learning rate."""
+        """Build the optimiser without its learning rate."""
         return optax.chain(
             optax.clip_by_global_norm(self.max_norm),
             optax.scale_by_adam(self.b1, self.b2, self.eps),
@@ -120,5 +119,5 @@ def _compiled_settings(settings: OptimizerSettings) -> CompiledSettings:
 
 
 def _matrices(parameters: Parameters) -> Any:
-    """Which parameters are matrices; layers are stacked, so that their number of axes does not tell."""
+    """Return a mask of the matrices; by name, since stacked layers give each array one more axis."""
     return jax.tree_util.tree_map_with_path(lambda path, _: not path[-1].key.endswith(("norm", "bias")), parameters)

@@ -9,92 +9,93 @@ from simlab.errors import InputError, check_choice, did_you_mean
 from simlab.grammar import split
 from simlab.llm.training.folder import RUN
 from simlab.llm.training.presets import preset
-from simlab.llm.training.settings import SECTIONS, Settings, merged
+from simlab.llm.training.settings import SECTIONS, TrainingSettings, merge_layers
 from simlab.reading import read_json
 from simlab.seals import CHECKSUM, Damaged, verified
 from simlab.text import read_value
 
-NAMED = {"steps": "rl", "prompts": "rl", "group_size": "rl", "learning_rate": "rl"}
+RL_OPTIONS = ("steps", "prompts", "group_size", "learning_rate")
 
 
-def build_settings(options: Any) -> Settings:
-    """The settings that the options ask for.
+def build_settings(options: Any) -> TrainingSettings:
+    """Build the settings of a command line: a preset or a file, and single options over it.
 
     Raises:
         InputError: for an unknown name, a value outside its range, or a file that cannot be read.
     """
-    layers = [_of_file(options.config)] if options.config else [preset(options.preset, options.model)]
-    own: dict[str, Any] = {}
+    base = _read_settings(options.config) if options.config else preset(options.preset, options.model)
+    layer: dict[str, Any] = {}
     if options.task is not None:
-        own["task"] = {"name": options.task}
-    if of_data := _of_data(options):
-        own["task"] = own.get("task", {"name": "data"}) | of_data
+        layer["task"] = {"name": options.task}
+    if data := _data_task(options):
+        layer["task"] = layer.get("task", {"name": "data"}) | data
     if options.model is not None:
-        own["model"] = {"source": options.model}
+        layer["model"] = {"source": options.model}
     if options.arms is not None:
-        own["arms"] = list(split(options.arms))
+        layer["arms"] = list(split(options.arms))
     for name in ("seeds", "engine"):
         if (value := getattr(options, name)) is not None:
-            own[name] = value
-    for name, section in NAMED.items():
+            layer[name] = value
+    for name in RL_OPTIONS:
         if (value := getattr(options, name)) is not None:
-            own.setdefault(section, {})[name] = value
-    return Settings.from_data(merged(*layers, own, *map(_of_pair, options.param)))
+            layer.setdefault("rl", {})[name] = value
+    return TrainingSettings.from_data(merge_layers(base, layer, *map(_read_param, options.param)))
 
 
-def _of_data(options: Any) -> dict[str, Any]:
-    """The task's settings that have options of their own.
+def _data_task(options: Any) -> dict[str, Any]:
+    """Return the settings of the task ``data`` that have options.
 
     Raises:
-        InputError: for such an option of another task, a verifier beside a reward function, and for what is no
-            NAME=VALUE.
+        InputError: for such an option with another task, a verifier beside a reward function, and for a text that is
+            not NAME=VALUE.
     """
-    given = {"train": options.data, "verifier": options.verifier, "reward": options.reward}
-    own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    texts = {"train": options.data, "verifier": options.verifier, "reward": options.reward}
+    task: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
     if options.max_new_tokens is not None:
-        own["max_new_tokens"] = options.max_new_tokens
+        task["max_new_tokens"] = options.max_new_tokens
     if options.columns is not None:
-        own["columns"] = _pairs("--columns", options.columns.split(","), "prompt=question,answer=gold")
+        task["columns"] = _read_pairs("--columns", options.columns.split(","), "prompt=question,answer=gold")
     if options.evaluate:
-        own["evaluate"] = _pairs("--evaluate", options.evaluate, "test=test.jsonl")
-    if own and options.task not in (None, "data"):
-        raise InputError(f"--task {options.task} with {', '.join(own)}; allowed: these options with --data alone")
+        task["evaluate"] = _read_pairs("--evaluate", options.evaluate, "test=test.jsonl")
+    if task and options.task not in (None, "data"):
+        raise InputError(f"--task {options.task} with {', '.join(task)}; allowed: these options with --data alone")
     if options.verifier is not None and options.reward is not None:
         raise InputError("--verifier and --reward are both given; allowed: one of them")
-    return own
+    return task
 
 
-def _pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _read_pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not (name and equals and value) or name in found:
+        if not (name and equals and value) or name in pairs:
             raise InputError(
                 f"{option} {text!r} cannot be read; allowed: NAME=VALUE, each name once, such as {example}"
             )
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs
 
 
-def _of_file(path: Path) -> dict[str, Any]:
-    """The settings in a ``run.json``, or in a file of settings alone."""
+def _read_settings(path: Path) -> dict[str, Any]:
+    """Read the settings in a ``run.json``, or in a file of settings alone."""
     content = read_json(path)
     if CHECKSUM in content:
         try:
             content = verified(content, RUN)
         except Damaged as reason:
             raise InputError(f"{path} is damaged ({reason})") from None
-    found = content.get("settings", content)
-    if not isinstance(found, dict):
+    settings = content.get("settings", content)
+    if not isinstance(settings, dict):
         raise InputError(f"{path} holds no settings")
-    return found
+    return settings
 
 
-def _of_pair(pair: str) -> dict[str, Any]:
-    place, equals, text = pair.partition("=")
-    section, _, name = place.partition(".")
+def _read_param(pair: str) -> dict[str, Any]:
+    path, equals, text = pair.partition("=")
+    section, _, name = path.partition(".")
     if not equals or not name:
-        hint = did_you_mean(section, [f"{own}.{field.name}" for own in SECTIONS for field in fields(SECTIONS[own])])
+        names = [f"{section}.{field.name}" for section in SECTIONS for field in fields(SECTIONS[section])]
+        hint = did_you_mean(section, names)
         raise InputError(f"--param {pair!r} cannot be read{hint}; allowed: SECTION.NAME=VALUE, such as task.digits=3")
     check_choice("section", section, ["task", *SECTIONS])
     return {section: {name: read_value(text)}}

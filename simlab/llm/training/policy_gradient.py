@@ -19,243 +19,257 @@ from simlab.llm.instruments.batch_metrics import (
 )
 from simlab.llm.instruments.model_changes import entropy_change
 from simlab.llm.model import Parameters
-from simlab.llm.training.gradient import Policy
-from simlab.llm.training.groups import Groups, Reader, correct, joined
+from simlab.llm.training.gradient import DecoderPolicy
+from simlab.llm.training.groups import Reader, RolloutGroups, concatenate_groups, correct
 from simlab.llm.training.microbatches import microbatches
 from simlab.llm.training.optimizer import ascend
-from simlab.llm.training.settings import PolicyGradient
-from simlab.llm.training.state import State
+from simlab.llm.training.settings import PolicyGradientSettings
+from simlab.llm.training.state import TrainerState
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
 from simlab.simulator.mismatch import importance_weights, takes_part
 from simlab.simulator.verifier import shared_chances, verdicts
 
-ROLLOUTS, NOISE, VERDICTS = 0, 1, 2  # what the random numbers of a step are for
+ROLLOUTS, NOISE, VERDICTS = 0, 1, 2  # purposes of the random numbers of a step
 Metrics = dict[str, float | list[float]]
 
 
 class Trainer(NamedTuple):
-    """What stays the same during all steps of one arm.
+    """The constants of all steps of one arm.
+
+    A step goes through these stages::
+
+        collect -> proximal -> rollouts -> estimator -> surrogate -> gradient -> ascend
+        groups     (P, G, T)   Rollouts    advantages   coefficients  per minibatch
 
     Attributes:
-        policy: how the model is computed.
-        reader: how the task is put to it.
-        method: the arm's.
+        policy: the model as it is computed.
+        reader: the task as the model reads it.
+        method: estimator and surrogate of the arm.
         settings: the settings of the steps.
-        reference: parameters that a penalty pulls to; the start.
+        reference: parameters of the start, which a penalty pulls to.
         first: the first training problem.
         top_n: candidates to record.
-        verifier: the random numbers of a verifier that errs about answers or prompts.
+        verifier_key: random key of a verifier that errs about answers or prompts.
     """
 
-    policy: Policy
+    policy: DecoderPolicy
     reader: Reader
     method: Method
-    settings: PolicyGradient
+    settings: PolicyGradientSettings
     reference: Parameters
     first: int
     top_n: int
-    verifier: PRNGKeyArray
+    verifier_key: PRNGKeyArray
 
     def step(
         self,
-        state: State,
+        state: TrainerState,
         key: PRNGKeyArray,
         instruments: bool,
-        watch: Callable[[Groups, np.ndarray], None] | None = None,
-    ) -> tuple[State, Metrics]:
-        """The state after one batch, and what was seen of it.
+        watch: Callable[[RolloutGroups, np.ndarray], None] | None = None,
+    ) -> tuple[TrainerState, Metrics]:
+        """Take one step; return the state after the batch, and its metrics.
 
-        ``watch`` is shown the groups and their advantages before the model moves.
+        ``watch`` is called with the groups and their advantages before the model moves.
 
         Raises:
-            InputError: for an update that is not finite, and what the task does wrong.
+            InputError: for an update that is not finite, and errors of the task.
         """
-        groups, cursor, seen = self.collect(state, key)
+        groups, cursor, sampled_metrics = self.collect(state, key)
         proximal = self.proximal(state.parameters, groups)
         rollouts = self.rollouts(groups, proximal, jax.random.fold_in(key, NOISE))
         check_rollouts(rollouts, self.method.needs)
-        advantages, remembered = self.method.estimator.update(rollouts, state.estimator)
+        advantages, estimator = self.method.estimator.update(rollouts, state.estimator)
         check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
         if watch is not None:
             watch(groups, np.asarray(advantages))
         state = state._replace(surrogate=self.method.surrogate.follow(rollouts, state.surrogate))
-        after, updates = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
-        metrics = self.metrics(groups, advantages) | seen | updates
+        weights = self.importance(groups, proximal)
+        after, update_metrics = self.ascend_minibatches(state, groups, rollouts, advantages, weights)
+        metrics = self.metrics(groups, advantages) | sampled_metrics | update_metrics
         if rollouts.ref_logp is not None:
             gap = (rollouts.ref_logp - proximal)[groups.batch.mask]
             metrics["reference_kl"] = kl_from_log_ratio(gap.astype(float))
         if instruments:
             metrics |= self.entropy_change(state.parameters, after.parameters, groups, advantages)
         older = (state.parameters, *state.older)[: self.settings.lag]
-        return after._replace(estimator=remembered, step=state.step + 1, cursor=cursor, older=older), metrics
+        return after._replace(estimator=estimator, step=state.step + 1, cursor=cursor, older=older), metrics
 
-    def collect(self, state: State, key: PRNGKeyArray) -> tuple[Groups, int, Metrics]:
-        """The groups to learn from, the next problem, and what was seen of all groups that were sampled.
+    def collect(self, state: TrainerState, key: PRNGKeyArray) -> tuple[RolloutGroups, int, Metrics]:
+        """Return the groups to learn from, the next problem, and metrics of all groups that were sampled.
 
-        With ``rounds`` only groups of unequal rewards are kept, and batches are sampled until there are enough. Rewards
-        are what the verifier says and a correction makes of it; ``reward``, of what was seen, is the task's own.
+        With ``rounds`` only groups of unequal rewards are used, and batches are sampled until there are enough. Rewards
+        are the verifier's verdicts after a correction; the metric ``reward`` is the task's own.
         """
-        cursor, parts, rewards, accepted = state.cursor, list[Groups](), list[np.ndarray](), list[np.ndarray]()
-        sampler = self.policy.cast(state.older[-1] if state.older else state.parameters, self.settings.sampler)
-        for round_ in range(max(1, self.settings.rounds)):
-            groups = self._sample(sampler, cursor, jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), round_))
-            cursor += self.settings.prompts
+        settings, cursor = self.settings, state.cursor
+        batches, rewards, accepted = list[RolloutGroups](), list[np.ndarray](), list[np.ndarray]()
+        sampler = self.policy.cast(state.older[-1] if state.older else state.parameters, settings.sampler)
+        for number in range(max(1, settings.rounds)):
+            groups = self._sample(sampler, cursor, jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), number))
+            cursor += settings.prompts
             rewards.append(groups.rewards)
-            if self.settings.errs:
-                verdicts = self.verdicts(groups, jax.random.fold_in(jax.random.fold_in(key, VERDICTS), round_))
+            if settings.verifier_errs:
+                verdicts = self.verdicts(groups, jax.random.fold_in(jax.random.fold_in(key, VERDICTS), number))
                 accepted.append(verdicts)
-                groups = groups._replace(rewards=self.settings.reward_of(verdicts.astype(np.float32)))
-            parts.append(groups.chosen(np.flatnonzero(groups.mixed)) if self.settings.rounds else groups)
-            if sum(len(part.problems) for part in parts) >= self.settings.prompts:
+                groups = groups._replace(rewards=settings.correct_rewards(verdicts.astype(np.float32)))
+            batches.append(groups.select(np.flatnonzero(groups.mixed)) if settings.rounds else groups)
+            if sum(len(batch.problems) for batch in batches) >= settings.prompts:
                 break
-        found = joined(parts)
-        if not len(found.problems):  # nothing to learn from: the batch is used as it is, and moves nothing by itself
-            found = groups
-        seen: Metrics = {"reward": float(np.mean(rewards)), "sampled_groups": float(sum(map(len, rewards)))}
+        selected = concatenate_groups(batches)
+        if not len(selected.problems):  # no group is mixed: the last batch is used, and moves nothing by itself
+            selected = groups
+        metrics: Metrics = {"reward": float(np.mean(rewards)), "sampled_groups": float(sum(map(len, rewards)))}
         if accepted:
-            seen["accepted_rate"] = float(np.mean(accepted))
-        return found.chosen(np.arange(min(len(found.problems), self.settings.prompts))), cursor, seen
+            metrics["accepted_rate"] = float(np.mean(accepted))
+        count = min(len(selected.problems), settings.prompts)
+        return selected.select(np.arange(count)), cursor, metrics
 
-    def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> Groups:
+    def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> RolloutGroups:
         settings = self.settings
-        problems = [self.reader.task.training(self.first + cursor + place) for place in range(settings.prompts)]
+        numbers = range(self.first + cursor, self.first + cursor + settings.prompts)
         groups = self.reader.sample(
             parameters,
-            problems,
+            [self.reader.task.training(number) for number in numbers],
             settings.group_size,
             key=key,
             temperature=settings.temperature,
             top_n=max(self.top_n, self.method.surrogate.candidates),
             at_once=settings.rollouts,
         )
-        return self._beside_greedy(parameters, groups, key) if "greedy_reward" in self.method.needs else groups
-
-    def _beside_greedy(self, parameters: Parameters, groups: Groups, key: PRNGKeyArray) -> Groups:
-        """The groups with the rewards of the answers of the likeliest tokens, which no random number changes."""
-        at_once = self.settings.rollouts
+        if "greedy_reward" not in self.method.needs:
+            return groups
+        # The answer of the likeliest tokens, which no random number changes.
+        at_once = settings.rollouts
         greedy = self.reader.sample(parameters, groups.problems, 1, key=key, temperature=0.0, at_once=at_once)
         return groups._replace(greedy_reward=np.broadcast_to(greedy.rewards, groups.rewards.shape))
 
-    def verdicts(self, groups: Groups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
-        """What the verifier accepts of groups that the task has judged."""
+    def verdicts(self, groups: RolloutGroups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
+        """Return the mask of the rollouts that the verifier accepts."""
         settings = self.settings
         if settings.errors_of == "rollout":
             chances = jax.random.uniform(key, groups.rewards.shape)
         else:
-            prompts, judged = map(jnp.asarray, self.reader.words(groups, settings.errors_of))
-            chances = shared_chances(self.verifier, prompts, judged, jnp.float32)
+            prompts, judged = map(jnp.asarray, self.reader.verifier_words(groups, settings.errors_of))
+            chances = shared_chances(self.verifier_key, prompts, judged, jnp.float32)
         rates = settings.false_positive, settings.false_negative
         return np.asarray(verdicts(jnp.asarray(correct(groups)), chances, *rates))
 
-    def proximal(self, parameters: Parameters, groups: Groups) -> np.ndarray:
-        """(P, G, T) log-probabilities of the tokens under the policy before the updates.
+    def proximal(self, parameters: Parameters, groups: RolloutGroups) -> np.ndarray:
+        """Return the log-probabilities (P, G, T) of the tokens under the policy before the updates.
 
         The sampler's own serve where nothing is divided by them. Elsewhere the trainer computes them: in bfloat16 the
         two differ by up to .2 nats, so that a ratio to the sampler's would be clipped before the policy has moved.
         """
-        divides = self.settings.samples_otherwise or self.settings.updates > 1
+        divides = self.settings.off_policy or self.settings.updates > 1
         return self.policy.logp(parameters, groups.batch) if divides else groups.sampled.logp
 
-    def importance(self, groups: Groups, proximal: np.ndarray) -> np.ndarray | None:
-        """(P, G, T) or (P, G, 1) what a token weighs because another policy sampled it; None for 1."""
+    def importance(self, groups: RolloutGroups, proximal: np.ndarray) -> np.ndarray | None:
+        """Return importance weights (P, G, T) or (P, G, 1) for a sampler that is another policy; None for 1."""
         settings = self.settings
         log_ratio = jnp.where(groups.batch.mask, proximal - groups.sampled.logp, 0)
         unit, bound = settings.correction_unit, settings.correction_bound
         weights = importance_weights(log_ratio, settings.correction, unit, bound)
         return None if weights is None else np.asarray(weights)
 
-    def rollouts(self, groups: Groups, proximal: np.ndarray, key: PRNGKeyArray) -> Rollouts:
-        """What estimators and surrogates read."""
+    def rollouts(self, groups: RolloutGroups, proximal: np.ndarray, key: PRNGKeyArray) -> Rollouts:
+        """Return the input of estimators and surrogates."""
         sampled, needs = groups.sampled, self.method.needs
-        of_reference = self.policy.logp(self.reference, groups.batch) if "ref_logp" in needs else None
+        ref_logp = self.policy.logp(self.reference, groups.batch) if "ref_logp" in needs else None
         noise = np.asarray(jax.random.uniform(key, sampled.tokens.shape)) if "noise" in needs else None
         return Rollouts(
             groups.rewards,
             old_logp=sampled.logp if self.settings.correction == "ratio" else proximal,
             entropy=sampled.entropy,
             topn_logp=sampled.topn_logp,
-            ref_logp=of_reference,
+            ref_logp=ref_logp,
             noise=noise,
             token_mask=sampled.mask,
             greedy_reward=groups.greedy_reward,
         )
 
-    def ascended(
+    def ascend_minibatches(
         self,
-        state: State,
-        groups: Groups,
+        state: TrainerState,
+        groups: RolloutGroups,
         rollouts: Rollouts,
         advantages: np.ndarray,
         importance: np.ndarray | None = None,
-    ) -> tuple[State, Metrics]:
-        """The state after an update by each minibatch, in all epochs, and what was seen of these updates.
+    ) -> tuple[TrainerState, Metrics]:
+        """Update by each minibatch, in all epochs; return the state after them, and metrics of the updates.
 
-        With an isolation all of that happens twice, by unlikely tokens and then by the others.
+        With an isolation there are two passes over all epochs: by unlikely tokens, and then by the others.
         """
         method, updates = self.method.at(state.surrogate), []
         rate = self.settings.rate(state.step + 1, self.settings.steps)
-        parts = minibatches(len(groups.problems), self.settings.minibatches) * self.settings.epochs
-        for number, places in enumerate(parts * self.settings.turns):
-            own, read = groups.chosen(places), jax.tree.map(lambda values, some=places: values[some], rollouts)
-            ratio = self.ratio(state.parameters, own, read, number)
-            coefficients = np.asarray(method.from_advantages(ratio, advantages[places], read), np.float32)
+        order = minibatches(len(groups.problems), self.settings.minibatches) * self.settings.epochs
+        for number, rows in enumerate(order * self.settings.passes):
+            minibatch = groups.select(rows)
+            read = jax.tree.map(lambda values, rows=rows: values[rows], rollouts)
+            ratio = self.ratio(state.parameters, minibatch, read, number)
+            coefficients = np.asarray(method.from_advantages(ratio, advantages[rows], read), np.float32)
             check_finite(method.surrogate.name, "coefficients", coefficients, read)
-            seen = update_values(ratio, coefficients, np.asarray(advantages[places]), own.batch.mask)
+            metrics = update_values(ratio, coefficients, np.asarray(advantages[rows]), minibatch.batch.mask)
             if self.settings.isolation:
-                part = takes_part(read.old_logp, self.settings.isolation, number < len(parts))
-                coefficients = np.where(part.reshape(*part.shape, *[1] * (coefficients.ndim - 3)), coefficients, 0)
+                mask = takes_part(read.old_logp, self.settings.isolation, number < len(order))
+                coefficients = np.where(_expand(mask, coefficients), coefficients, 0)
             if importance is not None:
-                coefficients = coefficients * importance[places].reshape(
-                    *importance[places].shape, *[1] * (coefficients.ndim - 3)
-                )
-            gradient, _ = self.policy.gradient(state.parameters, own.batch, coefficients, own.sampled.topn_ids)
+                coefficients = coefficients * _expand(importance[rows], coefficients)
+            candidates = minibatch.sampled.topn_ids
+            gradient, _ = self.policy.gradient(state.parameters, minibatch.batch, coefficients, candidates)
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)
             state = state._replace(parameters=parameters, optimizer=optimizer)
-            updates.append(seen | {"grad_norm": norm})
+            updates.append(metrics | {"grad_norm": norm})
         return state, {**batch_values(updates, rate)}
 
-    def ratio(self, parameters: Parameters, groups: Groups, rollouts: Rollouts, update: int) -> np.ndarray:
-        """(P, G, T) pi over the policy that the ratio is against.
+    def ratio(self, parameters: Parameters, groups: RolloutGroups, rollouts: Rollouts, update: int) -> np.ndarray:
+        """Return the ratios (P, G, T) of pi to the policy in the denominator.
 
-        That is this policy itself at the first update of a batch, unless the ratio is against another sampler.
+        That is pi itself at the first update of a batch, so that the ratio is 1, unless it is another sampler.
         """
-        against_sampler = self.settings.samples_otherwise and self.settings.correction == "ratio"
+        against_sampler = self.settings.off_policy and self.settings.correction == "ratio"
         if update == 0 and not against_sampler:
             return np.ones(groups.batch.tokens.shape, np.float32)
         now = self.policy.logp(parameters, groups.batch)
         ratio: np.ndarray = np.exp(np.where(groups.batch.mask, now - rollouts.old_logp, 0))
         return ratio
 
-    def metrics(self, groups: Groups, advantages: np.ndarray) -> Metrics:
-        """What the instruments say of the groups that were learnt from."""
+    def metrics(self, groups: RolloutGroups, advantages: np.ndarray) -> Metrics:
+        """Return the metrics of the groups that are learned from."""
         sampled, advantages = groups.sampled, np.asarray(advantages)
-        own = group_metrics(groups.rewards, advantages, sampled.mask, groups.solutions)
+        groups_metrics = group_metrics(groups.rewards, advantages, sampled.mask, groups.solutions)
         tokens = token_metrics(
             sampled.logp, sampled.entropy, advantages, mask=sampled.mask, topn_logp=sampled.topn_logp
         )
         lengths = {"length": float(sampled.mask.sum(axis=2).mean()), "unfinished": self.reader.unfinished(groups)}
-        return {**own, **tokens, **lengths}
+        return {**groups_metrics, **tokens, **lengths}
 
-    def entropy_change(self, before: Parameters, after: Parameters, groups: Groups, advantages: np.ndarray) -> Metrics:
-        """The change of entropy in the contexts of some of the rollouts: those of one microbatch."""
+    def entropy_change(
+        self, before: Parameters, after: Parameters, groups: RolloutGroups, advantages: np.ndarray
+    ) -> Metrics:
+        """Return the change of entropy in the contexts of the rollouts of one microbatch."""
         microbatch = next(microbatches(groups.batch, self.policy.microbatch))
         spread = np.broadcast_to(of_tokens(advantages), groups.batch.mask.shape)
-        found = entropy_change(
-            self.policy.whole(before),
-            self.policy.whole(after),
+        change = entropy_change(
+            self.policy.merge(before),
+            self.policy.merge(after),
             self.policy.config,
             microbatch.batch,
             microbatch.gather(spread),
             temperature=self.settings.temperature,
         )
-        return dict(found)
+        return dict(change)
+
+
+def _expand(weights: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    """Add the axis of candidates to weights of tokens, if the coefficients have one."""
+    return weights.reshape(*weights.shape, *[1] * (coefficients.ndim - 3))
 
 
 def minibatches(prompts: int, number: int) -> list[np.ndarray]:
-    """The places of the prompts of each minibatch, in their order; dynamic sampling may leave fewer prompts.
+    """Return the rows of the prompts of each minibatch, in their order; dynamic sampling may leave fewer prompts.
 
-    >>> [part.tolist() for part in minibatches(5, 2)]
+    >>> [rows.tolist() for rows in minibatches(5, 2)]
     [[0, 1, 2], [3, 4]]
     """
-    return [part for part in np.array_split(np.arange(prompts), number) if len(part)]
+    return [rows for rows in np.array_split(np.arange(prompts), number) if len(rows)]

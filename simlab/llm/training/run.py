@@ -1,39 +1,39 @@
-"""Train a run: one start for every seed, and from it every arm; one folder records all that happened.
+"""Train a run: one start for every seed, and from it every arm; one folder records everything.
 
-``run.json`` is written first. A run that was killed resumes from its checkpoints and gives the numbers that it would
-have given: everything is a function of the settings, the seed and the step.
+``run.json`` is written first. A run that was killed resumes from its checkpoints and gives the same numbers as one that
+was not: everything is a function of the settings, the seed and the step.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError
-from simlab.files import file_lock, remove_unfinished
+from simlab.files import explained, file_lock, remove_unfinished
 from simlab.llm.device_memory import free_memory
 from simlab.llm.extra import package
 from simlab.llm.tasks import OWN, Task, task
 from simlab.llm.tensorboard import check_tensorboard
-from simlab.llm.training import disk
-from simlab.llm.training.arm import Arm
-from simlab.llm.training.arm_steps import train_by_simlab
-from simlab.llm.training.arm_trl import train_by_trl
-from simlab.llm.training.folder import RUN
-from simlab.llm.training.memory import check_memory, in_words
-from simlab.llm.training.origin import maker
-from simlab.llm.training.run_folder import START, RunFolder
-from simlab.llm.training.settings import Settings
+from simlab.llm.training.arms import ArmRun, train_by_simlab, train_by_trl
+from simlab.llm.training.evaluate import Start
+from simlab.llm.training.folder import RUN, START
+from simlab.llm.training.memory import check_memory, describe_disk, describe_memory
+from simlab.llm.training.origin import current_origin
+from simlab.llm.training.run_folder import RunFolder
+from simlab.llm.training.settings import TrainingSettings
 from simlab.llm.training.setup import Setup
-from simlab.llm.training.start import Start
 from simlab.llm.training.warm_start import make_start
 from simlab.llm.training.warnings import warnings
 from simlab.llm.wandb_files import check_wandb
 from simlab.simulator.compiled import keep_on_disk
 
+OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory")  # in errors of XLA and of torch
+
 
 def train(
-    settings: Settings,
+    settings: TrainingSettings,
     out: Path,
     *,
     resume: bool = False,
@@ -42,27 +42,25 @@ def train(
     own_task: Task | None = None,
     tensorboard: bool = False,
     wandb: bool = False,
-    say: Callable[[str], Any] | None = None,
+    say: Callable[[str], Any] = lambda line: None,
 ) -> None:
-    """Run all arms of all seeds, or go on where they were.
+    """Train all arms of all seeds, or go on where a former process ended.
 
     Args:
-        settings: what to run.
+        settings: the settings of the run.
         out: the folder of the run.
-        resume: whether there must be a run at ``out`` already; one that is there is gone on with in any case.
-        overwrite: whether a run of other settings, or by other code, at ``out`` is begun anew.
-        other_code: whether to go on with a run that other code, versions or a platform began; ``run.json`` then says
-            from which steps who made it.
-        own_task: a task that is not in the registry, in place of the settings'. ``run.json`` then says ``"own"`` for
-            the task's name, so that no other task is trained in its place.
-        tensorboard: whether to write files for TensorBoard too.
-        wandb: whether to write files for W&B too, offline.
-        say: takes what is to be known before the work begins, line by line.
+        resume: require a run at ``out``. An existing run is resumed without this too.
+        overwrite: replace a run of other settings, or by other code, at ``out``.
+        other_code: go on with a run that other code, versions or platform began; ``run.json`` records the steps.
+        own_task: a task that replaces the settings'. ``run.json`` then names the task ``"own"``, so that no other task
+            is trained in its place.
+        tensorboard: write files for TensorBoard too.
+        wandb: write files for W&B too, offline.
+        say: receives lines of information before the work begins.
 
     Raises:
         InputError: for settings that cannot be met, another run at ``out`` or none to resume, one that another process
-            is at, and what goes wrong in a step.
-        OSError: if the folder cannot be written, as on a full disk; finished steps are kept.
+            is writing, an error in a step, a full disk, and when memory runs out; finished steps are kept.
     """
     if resume and not (out / RUN).exists():
         raise InputError(f"{out} holds no run to resume; allowed: the --out of a run, or no --resume to begin one")
@@ -75,7 +73,6 @@ def train(
         check_tensorboard()
     if wandb:
         check_wandb()
-    say = _nothing if say is None else say
     for line in warnings(settings):
         say(line)
     setup = Setup(settings, task(**settings.task) if own_task is None else own_task)
@@ -83,13 +80,14 @@ def train(
         say(note)
     if settings.engine == "simlab":
         needed = setup.needed_memory()
-        say(in_words(needed))
-        say(disk.in_words(setup.needed_disk(), disk.free_disk(out)))
+        say(describe_memory(needed))
+        say(describe_disk(setup.needed_disk(), out))
         check_memory(needed, free_memory())
     folder = RunFolder(out, settings, tensorboard=tensorboard, wandb=wandb)
-    with file_lock(out):
+    with explained(f"cannot write {out}", "finished steps are kept"), file_lock(out), _explain_exhaustion():
         remove_unfinished(out, locked=True)
-        folder.begin(maker(settings, own_task, setup.reader.task), overwrite=overwrite, other_code=other_code)
+        origin = current_origin(settings, own_task, setup.reader.task)
+        folder.begin(origin, overwrite=overwrite, other_code=other_code)
         for seed in range(settings.seeds):
             start = make_start(setup, seed, folder.arm(START, seed))
             for name in settings.arms:
@@ -97,17 +95,28 @@ def train(
 
 
 def _train_arm(setup: Setup, name: str, seed: int, start: Start, run: RunFolder) -> None:
-    """Train one arm from the start of a seed, or go on with it, and write its model; nothing of one that is done."""
+    """Train one arm from the start of a seed, or go on with it, and write its model; skip a finished one."""
+    keep_checkpoint = setup.settings.record.keep_checkpoint
     with run.arm(name, seed) as folder:
-        arm = Arm(setup, name, seed, start, folder)
-        if folder.is_finished(arm.settings.rl.steps, arm.settings.evaluation.every):
+        if folder.finished_record(keep_checkpoint=keep_checkpoint):
             return
+        arm = ArmRun(setup, name, seed, start, folder)
         by_trl = setup.settings.engine == "trl"
         parameters = train_by_trl(arm, run.arm(START, seed)) if by_trl else train_by_simlab(arm)
         setup.save_model(folder, parameters, arm.settings.rl.temperature)
-        if not setup.settings.record.keep_checkpoint:
-            folder.finish()
+        folder.finish(keep_checkpoint=keep_checkpoint)
 
 
-def _nothing(line: str) -> None:
-    """Where nobody listens."""
+@contextlib.contextmanager
+def _explain_exhaustion() -> Iterator[None]:
+    """Turn an error about memory into an ``InputError`` in one line."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in OUT_OF_MEMORY):
+            raise
+        reason = str(error).splitlines()[0] if str(error) else "no more memory"
+        raise InputError(
+            f"memory ran out ({reason}); allowed: less, by a smaller rl.microbatch, rl.rollouts, rl.prompts, "
+            "evaluation.rollouts or model; finished steps are kept"
+        ) from None

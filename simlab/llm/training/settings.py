@@ -1,45 +1,48 @@
-"""All that a run depends on, as plain data: written to ``run.json`` and read from it."""
+"""Settings of a training run, as plain data: written to ``run.json`` and read from it."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from simlab.arms import Arm, parse
 from simlab.errors import InputError, check_choice, check_range, check_whole, did_you_mean
 from simlab.estimators.registry import check_domain
-from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.optimizer import OptimizerSettings
 from simlab.methods import Method
 from simlab.simulator import mismatch
 from simlab.simulator.verifier import check_accepted, check_errors, correct_rewards
+from simlab.text import read_value
 
 SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
 ENGINES = ("simlab", "trl")
 SAMPLERS = ("exact", "bfloat16")  # the decoder computes in no float16
-HOW_TRAINED = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")  # not in a model's config
+NOT_ARCHITECTURE = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")
 LORA_ALPHA = 32.0
-NONE = type(None)  # of a number that there need not be
-LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
+NONE = type(None)
+LARGEST_LAG = 1024  # steps, each of which keeps a copy of the parameters
+ARM_SETTING = re.compile(r"(.*)@([^@=()]+)=([^@=()]*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What is trained.
+    """The model that is trained.
 
     Attributes:
-        source: ``"scratch"``, or what ``simlab.llm.pretrained.load`` takes.
-        dtype: that rollouts and gradients are computed in. Parameters (the masters), the sums of gradients and the
-            optimiser's state are float32 whatever it is: each computation begins with a copy of the masters in this
-            dtype, so that updates too small for bfloat16 add up.
-        gradient_checkpointing: whether a gradient keeps the inputs of layers alone, and computes the layers a second
-            time; that takes a third longer, and the memory of one layer in place of all.
-        lora_rank: the rank of the adapters that are trained instead of the model's parameters; 0 for none, so that all
-            parameters are trained. The warm start always trains all of them.
-        lora_alpha: the product of two adapters is multiplied with ``lora_alpha / lora_rank``.
+        source: ``"scratch"``, or a source that ``simlab.llm.pretrained.load`` takes.
+        dtype: the dtype of rollouts and gradients. Parameters (the masters), sums of gradients and the optimiser's
+            state are always float32: each computation begins with a copy of the masters in this dtype, so that updates
+            too small for bfloat16 add up.
+        gradient_checkpointing: store only the inputs of layers for a gradient, and compute the layers a second time.
+            That takes a third longer, and the memory of one layer instead of all.
+        lora_rank: the rank of the adapters that are trained instead of the model's parameters; 0 trains all
+            parameters. The warm start always trains all of them.
+        lora_alpha: the product of two adapters is multiplied by ``lora_alpha / lora_rank``.
         architecture, hidden_size, ...: of a model from scratch, see ``ModelConfig``.
     """
 
@@ -69,21 +72,21 @@ class ModelSettings:
 
     @property
     def lora_scale(self) -> float:
-        """What the product of two adapters is multiplied with."""
+        """The factor of the product of two adapters."""
         return self.lora_alpha / self.lora_rank if self.lora_rank else 1.0
 
     @property
-    def of_config(self) -> dict[str, Any]:
-        """What the config of a model from scratch has of these."""
-        return {name: value for name, value in vars(self).items() if name not in HOW_TRAINED}
+    def architecture_fields(self) -> dict[str, Any]:
+        """Arguments of ``ModelConfig`` for a model from scratch."""
+        return {name: value for name, value in vars(self).items() if name not in NOT_ARCHITECTURE}
 
 
 @dataclass(frozen=True)
-class WarmStart(OptimizerSettings):
+class WarmStartSettings(OptimizerSettings):
     """Supervised training on demonstrations, before the policy gradient.
 
     Attributes:
-        steps: how many; 0 for none.
+        steps: number of steps; 0 for no warm start.
         batch: demonstrations a step.
     """
 
@@ -99,33 +102,33 @@ class WarmStart(OptimizerSettings):
 
 
 @dataclass(frozen=True)
-class PolicyGradient(OptimizerSettings):
+class PolicyGradientSettings(OptimizerSettings):
     """Training by group-sampled policy gradients.
 
     Attributes:
         steps: batches of rollouts.
-        prompts: P of a batch.
-        group_size: G rollouts of each.
-        temperature: of sampling; log-probabilities and gradients are those at it.
-        epochs: how often each batch is learned from.
-        minibatches: into how many parts of equal size its prompts are split, in the order in which they came. Each
-            takes an update of its own, as verl's do; at the first one of a batch the ratio is 1 by definition.
+        prompts: P, prompts of a batch.
+        group_size: G, rollouts of a prompt.
+        temperature: of sampling; log-probabilities and gradients are those at this temperature.
+        epochs: passes over each batch.
+        minibatches: parts of equal size into which the prompts of a batch are split, in their order. Each makes an
+            update of its own, as in verl; at the first update of a batch the ratio is 1 by definition.
         false_positive: probability that the verifier accepts a wrong rollout, whose reward is then 1.
         false_negative: probability that it rejects a correct one, whose reward is then 0.
-        errors_of: whether the verifier errs per "rollout", per "answer" (a completion's text; always the same in a
-            seed), or per "prompt" (all its wrong, or all its correct, answers).
+        errors_of: the unit that the verifier errs about: each "rollout", each "answer" (a completion's text; the same
+            error throughout a seed), or each "prompt" (all its wrong, or all its correct, answers).
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
-        lag: how many steps old the sampler is; the first steps are sampled by the start.
-        sampler: the dtype that the sampler computes in: "exact" for the model's, or "bfloat16".
+        lag: age of the sampler in steps; the first steps are sampled by the start.
+        sampler: dtype of the sampler: "exact" for the model's, or "bfloat16".
         correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
             ``simlab.simulator.mismatch``.
-        correction_unit: whether each "token" has an importance weight, or the "sequence" of a rollout's tokens.
+        correction_unit: one importance weight for each "token", or for the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
         isolation: probability threshold: less likely tokens get their updates first, the others afterwards (Lopti); 0
             turns this off. See ``simlab.simulator.mismatch.takes_part``.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
-        rollouts: most rollouts that are sampled at once; the others take the places of those that have ended.
+        rollouts: most rollouts that are sampled at once; further ones start where others have ended.
         microbatch: rollouts whose gradient one program computes. A CPU computes at most 8,192 of their tokens at once.
     """
 
@@ -154,8 +157,8 @@ class PolicyGradient(OptimizerSettings):
         for name in ("steps", "prompts", "group_size", "epochs", "minibatches", "microbatch"):
             check_whole(name, getattr(self, name), 1)
         if self.prompts % self.minibatches:
-            wanted = f"whole numbers that divide the {self.prompts} prompts of a batch"
-            raise InputError(f"minibatches = {self.minibatches}; allowed: {wanted}")
+            allowed = f"whole numbers that divide the {self.prompts} prompts of a batch"
+            raise InputError(f"minibatches = {self.minibatches}; allowed: {allowed}")
         check_whole("rounds", self.rounds, 0)
         check_whole("rl.rollouts", self.rollouts, 1)
         if self.rollouts < self.group_size:
@@ -170,49 +173,49 @@ class PolicyGradient(OptimizerSettings):
 
     @property
     def updates(self) -> int:
-        """How many updates a batch pays for."""
-        return self.epochs * self.minibatches * self.turns
+        """Number of updates by a batch."""
+        return self.epochs * self.minibatches * self.passes
 
     @property
-    def turns(self) -> int:
-        """How often a batch is gone through in all epochs: twice where unlikely tokens come first."""
+    def passes(self) -> int:
+        """Number of passes over all epochs: two where unlikely tokens come first."""
         return 2 if self.isolation else 1
 
     @property
-    def errs(self) -> bool:
-        """Whether the verifier ever errs."""
+    def verifier_errs(self) -> bool:
+        """True if the verifier ever errs."""
         return self.false_positive > 0 or self.false_negative > 0
 
     @property
-    def samples_otherwise(self) -> bool:
-        """Whether the sampler may be another policy than the one that learns."""
+    def off_policy(self) -> bool:
+        """True if the sampler may be another policy than the one that learns."""
         return self.lag > 0 or self.sampler != "exact"
 
-    def reward_of(self, accepted: Any) -> Any:
-        """The rewards, corrected, of what is accepted (1) or rejected (0)."""
+    def correct_rewards(self, accepted: Any) -> Any:
+        """Return the corrected rewards of accepted (1) and rejected (0) rollouts."""
         return correct_rewards(accepted, self.verifier_correction, self.false_positive, self.false_negative)
 
     def check_method(self, method: Method) -> None:
         """Raise ``InputError`` for a method that does not go with a verifier that errs, or with another sampler."""
-        if self.errs:
-            check_domain(method.estimator, self.reward_of(np.array([[1.0, 0.0]])))
+        if self.verifier_errs:
+            check_domain(method.estimator, self.correct_rewards(np.array([[1.0, 0.0]])))
             if "greedy_reward" in method.needs:
-                given = f"rl.false_positive = {self.false_positive:g} and rl.false_negative = {self.false_negative:g}"
-                raise InputError(f"{given} with a method that reads the greedy answer's reward; allowed: 0")
+                rates = f"rl.false_positive = {self.false_positive:g} and rl.false_negative = {self.false_negative:g}"
+                raise InputError(f"{rates} with a method that reads the greedy answer's reward; allowed: 0")
         reads = "entropies" if "entropy" in method.needs else "candidates" if method.surrogate.candidates else ""
-        if self.samples_otherwise and reads:
-            given = f"rl.lag = {self.lag} and rl.sampler = {self.sampler!r}"
+        if self.off_policy and reads:
             raise InputError(
-                f"{given} with a method that reads {reads}; allowed: 0 and 'exact', as these are the policy's"
+                f"rl.lag = {self.lag} and rl.sampler = {self.sampler!r} with a method that reads {reads}; "
+                "allowed: 0 and 'exact', as these are the policy's"
             )
 
     def _check_verifier(self) -> None:
         rates = self.false_positive, self.false_negative
         check_errors(*rates, self.errors_of, self.verifier_correction)
         for name, usual in (("errors_of", "rollout"), ("verifier_correction", "none")):
-            if not self.errs and getattr(self, name) != usual:
+            if not self.verifier_errs and getattr(self, name) != usual:
                 raise InputError(f"rl.{name} = {getattr(self, name)!r} of a verifier without errors; allowed: {usual}")
-        check_accepted(float(self.reward_of(1.0)), self.verifier_correction, *rates)
+        check_accepted(float(self.correct_rewards(1.0)), self.verifier_correction, *rates)
 
     def _check_sampler(self) -> None:
         check_whole("lag", self.lag, 0, LARGEST_LAG)
@@ -220,20 +223,20 @@ class PolicyGradient(OptimizerSettings):
         check_choice("correction", self.correction, mismatch.CORRECTIONS)
         check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
         check_range("correction_bound", self.correction_bound, 1)
-        if self.correction != "none" and not self.samples_otherwise:
+        if self.correction != "none" and not self.off_policy:
             raise InputError(f"rl.correction = {self.correction!r} of a sampler that is the policy; allowed: none")
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """How models are evaluated, on the task's evaluation problems; all arms are evaluated alike.
+class EvaluationSettings:
+    """Evaluation of models on the task's evaluation problems; all arms are evaluated alike.
 
     Attributes:
         every: steps between two evaluations; the start and the end are evaluated too.
         samples: completions of each problem.
-        rollouts: most rollouts that are sampled at once; the others take the places of those that have ended.
-        temperature: of sampling; none for that of training, ``rl.temperature``. At 0 the likeliest token is taken, so
-            that one sample of each problem says all.
+        rollouts: most rollouts that are sampled at once; further ones start where others have ended.
+        temperature: of sampling; None for that of training, ``rl.temperature``. At 0 the likeliest token is taken, so
+            that one sample of each problem is enough.
         top_p, top_k, min_p: see ``simlab.llm.truncation``; all tokens by default.
     """
 
@@ -265,24 +268,24 @@ class Evaluation:
 
     @property
     def truncation(self) -> dict[str, float]:
-        """What of a distribution is sampled."""
+        """Arguments of ``simlab.llm.sampling.sample`` that truncate a distribution."""
         return {"top_p": self.top_p, "top_k": self.top_k, "min_p": self.min_p}
 
 
 @dataclass(frozen=True)
-class Record:
-    """What is recorded, and how often.
+class RecordSettings:
+    """Contents and frequency of a run's records.
 
     Attributes:
         checkpoint_every: steps between two checkpoints.
         instruments_every: steps between two uses of the instruments that compute with the model.
         top_n: likeliest candidates whose log-probabilities are recorded by rank, and counted in evaluations.
-        rollouts: most rollouts of a step that are kept with their texts, whole groups of them; 0 for none.
-        completions: most completions of each evaluation set that an evaluation keeps with their texts: the first sample
-            of each problem, then the second, and so on; 0 for none.
-        keep_checkpoint: whether an arm that is done keeps its last checkpoint, which simlab itself needs no more.
-        weight_changes: whether evaluations measure how near to rank 1 the change of each matrix is; that decomposes
-            every matrix, which takes seconds in a model of 100 million parameters.
+        rollouts: most rollouts of a step that are stored with their texts, in whole groups; 0 for none.
+        completions: most completions of each evaluation set that are stored with their texts: the first sample of each
+            problem, then the second, and so on; 0 for none.
+        keep_checkpoint: keep the last checkpoint of a finished arm, which simlab itself needs no more.
+        weight_changes: measure in evaluations how near to rank 1 the change of each matrix is. That decomposes every
+            matrix, which takes seconds in a model of 100 million parameters.
     """
 
     checkpoint_every: int = 25
@@ -303,34 +306,60 @@ class Record:
 
 SECTIONS = {
     "model": ModelSettings,
-    "warm_start": WarmStart,
-    "rl": PolicyGradient,
-    "evaluation": Evaluation,
-    "record": Record,
+    "warm_start": WarmStartSettings,
+    "rl": PolicyGradientSettings,
+    "evaluation": EvaluationSettings,
+    "record": RecordSettings,
 }
 
 
+class TrainingArm(NamedTuple):
+    """An arm as it is written: a method, and settings of ``rl`` that replace the run's."""
+
+    method: Arm
+    overrides: dict[str, Any]
+
+
+def read_arm(text: str) -> TrainingArm:
+    """Read an arm: a method as ``simlab.arms`` reads it, and behind ``@`` settings of ``rl`` for this arm alone.
+
+    Raises:
+        InputError: for a text that cannot be read, and a setting that is given twice.
+
+    >>> arm = read_arm("f_grpo(gamma=0.5)@token_mean @ group_size = 4 @learning_rate=1e-4")
+    >>> str(arm.method), arm.overrides
+    ('f_grpo(gamma=0.5)@token_mean', {'group_size': 4, 'learning_rate': 0.0001})
+    """
+    method, overrides = text, dict[str, Any]()
+    while match := ARM_SETTING.fullmatch(method):
+        method, name, value = match[1], match[2].strip(" "), read_value(match[3].strip(" "))
+        if name in overrides:
+            raise InputError(f"arm {text!r} has {name} twice; allowed: each setting once")
+        overrides = {name: value, **overrides}
+    return TrainingArm(parse(method), overrides)
+
+
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """A run: a task, a model, and arms that are trained from the same start on the same problems.
 
     Attributes:
         task: its name, as ``name``, and its parameters.
-        arms: see ``simlab.llm.training.arm_text``.
-        seeds: how many; each has a start, problems and random numbers of its own, which its arms share.
-        engine: what trains the arms: ``"simlab"``, or ``"trl"`` for TRL's trainer. The start and all evaluations are
+        arms: the methods that are compared, see ``read_arm``.
+        seeds: number of seeds; each has its own start, problems and random numbers, which its arms share.
+        engine: the trainer of the arms: ``"simlab"``, or ``"trl"`` for TRL's. The start and all evaluations are
             simlab's.
 
     Raises:
-        InputError: for what cannot be met, in one line.
+        InputError: for settings that cannot be met, in one line.
     """
 
     task: Mapping[str, Any] = field(default_factory=lambda: {"name": "addition"})
     model: ModelSettings = field(default_factory=ModelSettings)
-    warm_start: WarmStart = field(default_factory=WarmStart)
-    rl: PolicyGradient = field(default_factory=PolicyGradient)
-    evaluation: Evaluation = field(default_factory=Evaluation)
-    record: Record = field(default_factory=Record)
+    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
+    rl: PolicyGradientSettings = field(default_factory=PolicyGradientSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    record: RecordSettings = field(default_factory=RecordSettings)
     arms: tuple[str, ...] = ("grpo", "f_grpo")
     seeds: int = 1
     engine: str = "simlab"
@@ -341,35 +370,39 @@ class Settings:
         if self.engine == "trl" and self.model.lora_rank:
             raise InputError(f"model.lora_rank = {self.model.lora_rank} with the engine trl; allowed: 0")
         arms = [read_arm(text) for text in self.arms]
-        if not arms or len({arm.key for arm in arms}) < len(arms):
+        if not arms or len({(arm.method, frozenset(arm.overrides.items())) for arm in arms}) < len(arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
         for text, arm in zip(self.arms, arms, strict=True):
             method = arm.method.build()
-            self.rl_of(text).check_method(method)
+            self.arm_rl(text).check_method(method)
             if self.engine == "trl" and "greedy_reward" in method.needs:
                 raise InputError(f"arm {text} reads the greedy answer's reward; allowed with the engine trl: others")
 
-    def rl_of(self, arm: str) -> PolicyGradient:
-        """How an arm is trained: as ``rl`` says, but for what the arm has for itself.
+    def arm_rl(self, arm: str) -> PolicyGradientSettings:
+        """Return the settings of ``rl`` for an arm: the run's, with the arm's overrides.
 
         Raises:
-            InputError: for a setting that there is not, and for values outside their ranges.
+            InputError: for an unknown setting, and for values outside their ranges.
         """
-        own = read_arm(arm).own
-        rl: PolicyGradient = _built("rl", PolicyGradient, dataclasses.asdict(self.rl) | own) if own else self.rl
+        overrides = read_arm(arm).overrides
+        if not overrides:
+            return self.rl
+        rl: PolicyGradientSettings = _build_section(
+            "rl", PolicyGradientSettings, dataclasses.asdict(self.rl) | overrides
+        )
         return rl
 
-    def of_arm(self, arm: str) -> "Settings":
-        """The settings of a run of this arm alone that has the arm's own as its ``rl``."""
-        return dataclasses.replace(self, rl=self.rl_of(arm), arms=(str(read_arm(arm).method),))
+    def select_arm(self, arm: str) -> "TrainingSettings":
+        """Return the settings of a run of this arm alone, with its overrides as ``rl``."""
+        return dataclasses.replace(self, rl=self.arm_rl(arm), arms=(str(read_arm(arm).method),))
 
     def as_data(self) -> dict[str, Any]:
-        """Plain data, from which ``from_data`` builds it again."""
+        """Return plain data, from which ``from_data`` builds the settings again."""
         return dataclasses.asdict(self) | {"arms": list(self.arms), "task": dict(self.task)}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> "Settings":
-        """The settings of plain data; what is not given has its default.
+    def from_data(cls, data: Mapping[str, Any]) -> "TrainingSettings":
+        """Build settings from plain data; a missing setting has its default.
 
         Raises:
             InputError: for an unknown section or name, and for values outside their ranges.
@@ -378,51 +411,51 @@ class Settings:
         for name in fields:
             check_choice("section", name, ["task", "arms", "seeds", "engine", *SECTIONS])
         for name, section in SECTIONS.items():
-            fields[name] = _built(name, section, fields.get(name, {}))
+            fields[name] = _build_section(name, section, fields.get(name, {}))
         _check_kind("seeds", int, fields.get("seeds", 1))
         _check_kind("engine", str, fields.get("engine", "simlab"))
         task = fields.get("task", {"name": ""})
         if not (isinstance(task, Mapping) and isinstance(task.get("name"), str)):
             raise InputError(f"task = {task!r}; allowed: its name, as name, and its parameters")
         if "arms" in fields:
-            if not isinstance(fields["arms"], (list, tuple)) or not all(isinstance(own, str) for own in fields["arms"]):
+            if not isinstance(fields["arms"], (list, tuple)) or not all(isinstance(arm, str) for arm in fields["arms"]):
                 raise InputError(f"arms = {fields['arms']!r}; allowed: a list of texts")
             fields["arms"] = tuple(fields["arms"])
         return cls(**fields)
 
 
-def _built(name: str, section: type, values: Any) -> Any:
+def _build_section(name: str, section: type, values: Any) -> Any:
     if not isinstance(values, Mapping):
         raise InputError(f"{name} = {values!r}; allowed: its settings by name")
-    known = {field.name: field for field in dataclasses.fields(section)}
-    read = {}
+    kinds = {field.name: type(field.default) for field in dataclasses.fields(section)}
+    arguments = {}
     for entry, value in values.items():
-        if entry not in known:
-            hint = did_you_mean(entry, known)
-            raise InputError(f"{name} has no setting {entry!r}{hint}; it takes: {', '.join(known)}")
-        wanted = type(known[entry].default)
-        # A command line's "none" is read as None; where texts are allowed it is a choice.
-        read[entry] = "none" if wanted is str and value is None else value
-        _check_kind(f"{name}.{entry}", wanted, read[entry])
-    return section(**read)
+        if entry not in kinds:
+            hint = did_you_mean(entry, kinds)
+            raise InputError(f"{name} has no setting {entry!r}{hint}; it takes: {', '.join(kinds)}")
+        # The command line reads "none" as None; for a text it is a choice.
+        arguments[entry] = "none" if kinds[entry] is str and value is None else value
+        _check_kind(f"{name}.{entry}", kinds[entry], arguments[entry])
+    return section(**arguments)
 
 
-def _check_kind(name: str, wanted: type, value: Any) -> None:
-    """Raise ``InputError`` for a value of another kind than a setting has; its range is for the setting itself."""
-    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", NONE: "a number, or none"}
-    allowed: Any = {str: str, bool: bool, int: Integral, float: Real, NONE: (Real, NONE)}[wanted]
-    if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
-        raise InputError(f"{name} = {value!r}; allowed: {kinds[wanted]}")
+def _check_kind(name: str, kind: type, value: Any) -> None:
+    """Raise ``InputError`` for a value of another kind than the setting's; the setting itself checks its range."""
+    words = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", NONE: "a number, or none"}
+    types: Any = {str: str, bool: bool, int: Integral, float: Real, NONE: (Real, NONE)}[kind]
+    if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
+        raise InputError(f"{name} = {value!r}; allowed: {words[kind]}")
 
 
-def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain data of settings, the later over the earlier; sections are merged, but a task of another name is new."""
+def merge_layers(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge plain data of settings, later layers over earlier ones, section by section; a task of a new name is new."""
     result: dict[str, Any] = {}
     for layer in layers:
         for name, value in layer.items():
-            old = result.get(name)
-            kept = old if isinstance(old, dict) and isinstance(value, Mapping) else {}
-            if name == "task" and kept and value.get("name", kept.get("name")) != kept.get("name"):
-                kept = {}
-            result[name] = {**kept, **value} if isinstance(value, Mapping) else value
+            base = result.get(name)
+            if not (isinstance(base, dict) and isinstance(value, Mapping)):
+                base = {}
+            if name == "task" and base and value.get("name", base.get("name")) != base.get("name"):
+                base = {}
+            result[name] = {**base, **value} if isinstance(value, Mapping) else value
     return result

@@ -1,8 +1,12 @@
-"""What all arms and seeds of a run share: a task, put to a model."""
+"""Put a task to a model: everything that the arms and seeds of a run share."""
 
 import functools
 import itertools
 from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
 
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model
@@ -11,14 +15,30 @@ from simlab.llm.lora import adapters, check_rank, merged
 from simlab.llm.model import Parameters
 from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task
-from simlab.llm.training.disk import needed_disk
 from simlab.llm.training.folder import ArmFolder
-from simlab.llm.training.gradient import Policy
+from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.groups import Reader
-from simlab.llm.training.memory import needed_memory
-from simlab.llm.training.seeds import ADAPTERS_KEY, key_of
-from simlab.llm.training.settings import SCRATCH, ModelSettings, PolicyGradient, Settings
+from simlab.llm.training.memory import needed_disk, needed_memory
+from simlab.llm.training.settings import SCRATCH, ModelSettings, PolicyGradientSettings, TrainingSettings
 from simlab.llm.vocabulary import Vocabulary
+
+SEED_PROBLEMS = 2**40  # training problems of a seed: the first half for its warm start, the others for its arms
+EVALUATION_KEY, VERIFIER_KEY, ADAPTERS_KEY = 2**31, 2**31 + 1, 2**31 + 2  # beside the steps
+
+
+def step_key(seed: int, step: int) -> PRNGKeyArray:
+    """Return the random key of a step, or of one of the keys beside the steps; all arms of a seed have the same."""
+    return jax.random.fold_in(jax.random.key(seed), jnp.uint32(step))
+
+
+def first_demonstration(seed: int) -> int:
+    """Return the first training problem of a seed's warm start."""
+    return seed * SEED_PROBLEMS
+
+
+def first_problem(seed: int) -> int:
+    """Return the first training problem of a seed's arms."""
+    return seed * SEED_PROBLEMS + SEED_PROBLEMS // 2
 
 
 class Setup:
@@ -26,25 +46,25 @@ class Setup:
 
     Attributes:
         settings: the settings of the run.
-        loaded: the model's config, and of a pretrained model the parameters.
-        reader: how the task is put to it.
+        loaded: the model's config, and the parameters of a pretrained model.
+        reader: the task as the model reads it.
 
     Raises:
         InputError: if the task cannot be put to the model.
     """
 
-    def __init__(self, settings: Settings, own_task: Task):
+    def __init__(self, settings: TrainingSettings, task: Task):
         self.settings = settings
-        self.loaded, vocabulary = _model(settings.model, own_task)
+        self.loaded, vocabulary = _load_model(settings.model, task)
         check_rank(self.loaded.config, settings.model.lora_rank)
-        shown = own_task.put_to(vocabulary, self.loaded.config.max_positions, settings.warm_start.steps > 0)
-        self.reader = Reader(shown, self.loaded.config, vocabulary)
+        task = task.put_to(vocabulary, self.loaded.config.max_positions, settings.warm_start.steps > 0)
+        self.reader = Reader(task, self.loaded.config, vocabulary)
 
-    def policy(self, rl: PolicyGradient | None = None, base: Parameters | None = None) -> Policy:
-        """How the model is computed for an arm of these settings, by default the run's; with adapters to a base."""
+    def policy(self, rl: PolicyGradientSettings | None = None, base: Parameters | None = None) -> DecoderPolicy:
+        """Build the policy of an arm with these settings, by default the run's; with a ``base``, of adapters to it."""
         rl = self.settings.rl if rl is None else rl
         model = self.settings.model
-        return Policy(
+        return DecoderPolicy(
             self.loaded.config,
             model.dtype,
             rl.temperature,
@@ -54,39 +74,34 @@ class Setup:
             base=base,
         )
 
-    def trained(self, rl: PolicyGradient, seed: int, start: Parameters) -> tuple[Policy, Parameters]:
-        """The policy of an arm, and what is trained of it: all parameters of the start, or adapters to it."""
+    def trainable(self, rl: PolicyGradientSettings, seed: int, start: Parameters) -> tuple[DecoderPolicy, Parameters]:
+        """Return the policy of an arm and its trained parameters: all of the start, or adapters to it."""
         rank = self.settings.model.lora_rank
         if not rank:
             return self.policy(rl), start
-        return self.policy(rl, start), adapters(self.loaded.config, rank, key_of(seed, ADAPTERS_KEY))
+        return self.policy(rl, start), adapters(self.loaded.config, rank, step_key(seed, ADAPTERS_KEY))
 
-    def merged(self, trained: Parameters, start: Parameters) -> Parameters:
-        """The model's parameters, of what is trained of it."""
+    def merge(self, trained: Parameters, start: Parameters) -> Parameters:
+        """Return the model's parameters, from the trained ones and the start."""
         model = self.settings.model
         return merged(start, trained, model.lora_scale) if model.lora_rank else trained
 
     def needed_memory(self) -> dict[str, int]:
-        """Bytes of the run while it trains the arm that needs most."""
-        sizes = self._longest_prompt, self.reader.task.max_new_tokens, max(self._problems)
-        return needed_memory(self.settings, self.loaded.config, *sizes)
+        """Return the bytes of the run while it trains the arm that needs most."""
+        problems = max(map(len, self.reader.task.evaluation_sets.values()))
+        completion = self.reader.task.max_new_tokens
+        return needed_memory(self.settings, self.loaded.config, self._longest_prompt, completion, problems)
 
     def needed_disk(self) -> dict[str, int]:
-        """Bytes of the run's large files when it needs most."""
-        sizes = self._longest_prompt, self.reader.task.max_new_tokens, self._problems
-        return needed_disk(self.settings, self.loaded.config, *sizes)
-
-    @property
-    def _problems(self) -> list[int]:
-        """How many each evaluation set has."""
-        return list(map(len, self.reader.task.evaluation_sets.values()))
+        """Return the bytes of the run's large files."""
+        return needed_disk(self.settings, self.loaded.config, self.reader.task.max_new_tokens)
 
     @functools.cached_property
     def _longest_prompt(self) -> int:
-        """Its tokens, of all prompts that are listed; where training problems are drawn, of the evaluation's."""
-        own = self.reader.task
-        known = itertools.chain(own.listed, *own.evaluation_sets.values())
-        return max(len(self.reader.prompt(problem)) for problem in known)
+        """Tokens of the longest prompt of all listed problems; training problems that are drawn do not count."""
+        task = self.reader.task
+        problems = itertools.chain(task.listed, *task.evaluation_sets.values())
+        return max(len(self.reader.prompt(problem)) for problem in problems)
 
     def save_model(self, folder: ArmFolder, parameters: Parameters, temperature: float) -> None:
         """Write a model with its tokenizer, and the temperature that it was trained to be sampled at."""
@@ -94,10 +109,9 @@ class Setup:
         folder.save_model(model, self.reader.vocabulary, generation)
 
     def generation_config(self, temperature: float) -> dict[str, Any]:
-        """What ``transformers`` and vLLM sample by, unless they are told otherwise: what the run sampled by.
+        """Return the defaults by which ``transformers`` and vLLM sample: those of the run.
 
-        Without it they take other settings than the run's, and from ``config.json`` alone perhaps fewer tokens that end
-        a completion.
+        Without them these use other settings than the run's, and perhaps fewer tokens that end a completion.
         """
         vocabulary = self.reader.vocabulary
         ends = {
@@ -109,18 +123,18 @@ class Setup:
         return begins | ends | {"do_sample": True, "temperature": temperature, "top_p": 1.0, "top_k": 0}
 
 
-def _model(settings: ModelSettings, own_task: Task) -> tuple[Model, Vocabulary]:
-    """The config and vocabulary, and of a pretrained model the parameters."""
+def _load_model(settings: ModelSettings, task: Task) -> tuple[Model, Vocabulary]:
+    """Return config and vocabulary, and the parameters of a pretrained model."""
     if settings.source != SCRATCH:
         return load(settings.source, "float32", beside=(SCRATCH,))
-    vocabulary = own_task.vocabulary
+    vocabulary = task.vocabulary
     if vocabulary is None:
-        raise InputError(f"task {own_task.name} has no vocabulary for a model from scratch; allowed: a pretrained one")
+        raise InputError(f"task {task.name} has no vocabulary for a model from scratch; allowed: a pretrained one")
     config = ModelConfig(
         vocab_size=vocabulary.size,
         bos_id=vocabulary.bos,
         eos_ids=(vocabulary.eos,),
         pad_id=vocabulary.pad,
-        **settings.of_config,
+        **settings.architecture_fields,
     )
     return Model(config, {}), vocabulary

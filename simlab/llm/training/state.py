@@ -1,6 +1,14 @@
-"""What a run needs to resume exactly: parameters, now and before, state of optimiser and estimator, and the step."""
+"""Save and load the state of training: parameters, optimiser, estimator, and counters.
 
-from collections.abc import Sequence
+A checkpoint is one ``.npz`` file, whose members have a CRC each; it is replaced by renaming, so that a kill leaves the
+former checkpoint or the new one.
+"""
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,23 +17,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from simlab.errors import InputError
+from simlab.files import UNFINISHED
 from simlab.llm.model import Parameters
-from simlab.llm.training.origin import Origin, first_difference
-from simlab.llm.training.state_files import read_state_files, write_state_files
 from simlab.seals import Damaged
 
 
-class State(NamedTuple):
-    """A run between two steps.
+class TrainerState(NamedTuple):
+    """Training between two steps.
 
     Attributes:
-        parameters: the parameters of the model.
+        parameters: the trained parameters.
         optimizer: the optimiser's state.
-        estimator: the estimator's.
-        surrogate: what a surrogate that changes from batch to batch remembers.
-        step: steps that are done.
-        cursor: training problems that were used.
-        older: the parameters before each of the last steps, the latest first, as many as the sampler is old.
+        estimator: the estimator's state.
+        surrogate: the state of a surrogate that changes from batch to batch.
+        step: finished steps.
+        cursor: training problems used so far.
+        older: the parameters before each of the last steps, the latest first, for a sampler that lags.
     """
 
     parameters: Parameters
@@ -38,71 +45,82 @@ class State(NamedTuple):
 
 
 ARRAYS = ("parameters", "optimizer", "estimator", "surrogate", "older")
-OF_METHODS = ("estimator", "surrogate")  # they stay on the host, where they are computed
+HOST_ARRAYS = ("estimator", "surrogate")  # NumPy's, as methods compute them
 COUNTS = ("step", "cursor")
+RECORD = "record"  # the member with JSON
 
 
-def save_state(path: Path, state: State, origin: Origin) -> None:
-    """Write a state, whole or not at all.
+def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> None:
+    """Write a checkpoint in place of the former one, array by array, so that no second copy is in memory.
 
     Args:
-        path: the file, or the head of several: see ``simlab.llm.training.state_files``.
-        state: what it keeps.
-        origin: whose state it is and who made it, as plain data: see ``simlab.llm.training.origin``.
+        path: the file.
+        state: the state.
+        record: plain data that is stored with it, see ``ArmFolder``.
 
     Raises:
-        OSError: if it cannot be written, as on a full disk; the former one is kept then.
+        OSError: if it cannot be written, as on a full disk; the former checkpoint is unchanged then.
     """
-    arrays = {
-        f"{name}.{place}": leaf
-        if isinstance(leaf, jax.Array)
-        else np.asarray(leaf)  # numbers of methods may be Python's
-        for name in ARRAYS
-        for place, leaf in enumerate(jax.tree.leaves(getattr(state, name)))
+    leaves = {
+        f"{name}.{index}": leaf for name in ARRAYS for index, leaf in enumerate(jax.tree.leaves(getattr(state, name)))
     }
-    write_state_files(path, arrays, {"origin": origin, **{name: getattr(state, name) for name in COUNTS}})
+    counts = {name: getattr(state, name) for name in COUNTS}
+    unfinished = path.with_name(f"{UNFINISHED}{path.name}")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez(file, allow_pickle=False, **{RECORD: np.array(json.dumps({**record, **counts}))}, **leaves)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
-def load_state(path: Path, like: State, origins: Sequence[Origin] | None = None) -> State:
-    """Read a state of the same structure as ``like``.
-
-    Args:
-        path: the file that it was written to.
-        like: a state of the same model, optimiser and estimator.
-        origins: what it may say of itself, one of these; by default anything.
+def load_state(path: Path, like: TrainerState) -> tuple[TrainerState, dict[str, Any]]:
+    """Read a state of the same structure as ``like``, and the record that was stored with it.
 
     Raises:
-        Damaged: for files that are not as they were written.
-        InputError: for one of another origin, or of another model or estimator.
+        Damaged: for a file that is not as it was written.
+        InputError: for the state of another model, optimiser or estimator.
     """
-    said, found = read_state_files(path)
-    if origins is not None and said["origin"] not in origins:
-        difference = first_difference(said["origin"], origins[-1])
-        raise InputError(f"checkpoint {path} belongs to another run ({difference}); delete it to restart this arm")
+    record, arrays = _read(path)
+    counts = {name: record.pop(name) for name in COUNTS}
     try:
-        parts: dict[str, Any] = {name: _restored(name, found, getattr(like, name)) for name in ARRAYS}
-        if len(found) != len(jax.tree.leaves([getattr(like, name) for name in ARRAYS])):
+        trees: dict[str, Any] = {name: _restore(name, arrays, getattr(like, name)) for name in ARRAYS}
+        if len(arrays) != len(jax.tree.leaves([getattr(like, name) for name in ARRAYS])):
             raise ValueError("more arrays than this arm has")
     except (KeyError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(
             f"checkpoint {path} belongs to another run ({reason}); delete it to restart this arm"
         ) from None
-    return State(**parts, **{name: said[name] for name in COUNTS})
+    return TrainerState(**trees, **counts), record
 
 
-def saved_step(path: Path) -> int:
-    """The step of a checkpoint; 0 where there is none that is whole."""
+def saved_record(path: Path) -> dict[str, Any]:
+    """Return the record of a checkpoint with its counters; an empty one if there is no undamaged checkpoint."""
     try:
-        return int(read_state_files(path)[0]["step"]) if path.exists() else 0
+        return _read(path)[0] if path.exists() else {}
     except Damaged:
-        return 0
+        return {}
 
 
-def _restored(name: str, found: dict[str, np.ndarray], like: Any) -> Any:
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        return json.loads(str(arrays.pop(RECORD))), arrays
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, NotImplementedError) as error:
+        raise Damaged(f"checkpoint {path} is damaged ({type(error).__name__}: {error})".splitlines()[0]) from None
+
+
+def _restore(name: str, arrays: Mapping[str, np.ndarray], like: Any) -> Any:
     leaves, structure = jax.tree.flatten(like)
-    values = [found[f"{name}.{place}"] for place in range(len(leaves))]
+    values = [arrays[f"{name}.{index}"] for index in range(len(leaves))]
+    if name in HOST_ARRAYS:
+        return jax.tree.unflatten(structure, values)
     for value, leaf in zip(values, leaves, strict=True):
-        if name not in OF_METHODS and value.shape != leaf.shape:
+        if value.shape != leaf.shape:
             raise ValueError(f"shape {value.shape}, not {leaf.shape}")
-    return jax.tree.unflatten(structure, values if name in OF_METHODS else list(map(jnp.asarray, values)))
+    return jax.tree.unflatten(structure, list(map(jnp.asarray, values)))

@@ -1,65 +1,97 @@
-"""Make what the arms of a seed begin from: a model, after a warm start where that is asked for, evaluated."""
+"""Make the model that the arms of a seed begin from: after a supervised warm start if there is one, and evaluated.
+
+The warm start raises the mean log-probability of demonstrations, given their prompts.
+"""
 
 import jax
+import numpy as np
 
 from simlab.errors import InputError
 from simlab.llm.checkpoint import read_checkpoint
+from simlab.llm.completions import Batch, filled_up, longest
+from simlab.llm.instruments.rare_solutions import Tracked, Trajectories
 from simlab.llm.model import Parameters, init
-from simlab.llm.training.evaluator import Evaluator
+from simlab.llm.tasks.base import Problem
+from simlab.llm.training.evaluate import Evaluator, Start, choose_start
 from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, METRICS, MODEL, ArmFolder
-from simlab.llm.training.interrupt import interrupts
-from simlab.llm.training.kept_completions import completion_lines
-from simlab.llm.training.progress import Progress
-from simlab.llm.training.seeds import first_demonstration
-from simlab.llm.training.setup import Setup
-from simlab.llm.training.start import Start, choose_followed, read_followed, write_followed
-from simlab.llm.training.state import State
-from simlab.llm.training.stops import stopped
-from simlab.llm.training.supervised import supervised_step
+from simlab.llm.training.gradient import DecoderPolicy
+from simlab.llm.training.groups import Reader
+from simlab.llm.training.optimizer import ascend
+from simlab.llm.training.progress import TrainingProgress, catch_interrupts
+from simlab.llm.training.settings import WarmStartSettings
+from simlab.llm.training.setup import Setup, first_demonstration
+from simlab.llm.training.state import TrainerState
 
 
 def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
-    """The model that the arms of a seed begin from, or what ``folder`` has of it.
+    """Return the model that the arms of a seed begin from; a finished one is read from ``folder``.
 
     Raises:
-        InputError: for what goes wrong in a step of the warm start or in the evaluation.
+        InputError: for an error in a step of the warm start or in the evaluation.
     """
+    settings = setup.settings
     parameters = setup.loaded.parameters or init(setup.loaded.config, jax.random.key(seed))
-    if setup.settings.warm_start.steps:
-        parameters = _warm_start(setup, seed, folder, parameters)
-    if followed := read_followed(folder):
-        return Start(parameters, followed)
+    if record := folder.finished_record():
+        if settings.warm_start.steps:
+            parameters = read_checkpoint(folder.path / MODEL).parameters
+        return Start(parameters, Tracked(**record["tracked"]), Trajectories(**record["rare"]))
+    parameters = _warm_up(setup, seed, folder, parameters)
     evaluator = Evaluator(setup, seed)
-    found, kept = evaluator.evaluate(parameters, 0)
-    start = Start(parameters, choose_followed(found))
-    write_followed(folder, start.followed)
-    line = evaluator.line(found, parameters, step=0, group_size=setup.settings.rl.group_size, start=start)
-    if lines := completion_lines(0, kept):
-        folder.rewrite(COMPLETIONS, lines)
-    folder.rewrite(EVALUATIONS, [line])
+    sample, records = evaluator.evaluate(parameters, 0)
+    start = choose_start(parameters, sample)
+    if any(records.values()):
+        folder.append(COMPLETIONS, {"step": 0, "sets": records})
+    line = evaluator.line(sample, parameters, step=0, group_size=settings.rl.group_size, start=start)
+    folder.append(EVALUATIONS, line)
+    if settings.warm_start.steps or settings.engine == "trl":  # TRL reads its model from a folder
+        setup.save_model(folder, parameters, settings.rl.temperature)
+    folder.finish(tracked=start.tracked._asdict(), rare=start.rare._asdict())
     return start
 
 
-def _warm_start(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters) -> Parameters:
+def _warm_up(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters) -> Parameters:
     settings = setup.settings.warm_start
-    if folder.model_is_whole():
-        folder.remove_state()  # which a kill may have left
-        return read_checkpoint(folder.path / MODEL).parameters
+    if not settings.steps:
+        folder.cut_lines({})
+        return parameters
     policy, first = setup.policy(), first_demonstration(seed)
-    state = folder.begin(State(parameters, settings.init(parameters)))
-    with Progress(f"warm start, seed {seed}", settings.steps, state.step) as progress, interrupts() as interrupted:
+    state = folder.begin(TrainerState(parameters, settings.init(parameters)))
+    with (
+        TrainingProgress(f"warm start, seed {seed}", settings.steps, state.step) as progress,
+        catch_interrupts() as interrupted,
+    ):
         while state.step < settings.steps:
             try:
                 state, line = supervised_step(policy, setup.reader, settings, state, first)
             except InputError as error:
-                raise stopped(folder, state, f"step {state.step + 1} of the warm start", error) from None
+                raise folder.explain_stop(state, f"step {state.step + 1} of the warm start", error) from None
             folder.append(METRICS, {"step": state.step, **line})
-            if state.step % setup.settings.record.checkpoint_every == 0:
+            if state.step % setup.settings.record.checkpoint_every == 0 or state.step == settings.steps:
                 folder.save(state)
             progress.step(state.step, loss=line["loss"])
             if interrupted():
                 folder.save(state)
                 raise KeyboardInterrupt
-    setup.save_model(folder, state.parameters, setup.settings.rl.temperature)
-    folder.remove_state()
     return state.parameters
+
+
+def demonstrations(reader: Reader, problems: list[Problem]) -> Batch:
+    """Return one demonstration of each problem, as groups of one."""
+    prompts, answers = [reader.prompt(problem) for problem in problems], list(map(reader.answer, problems))
+    tokens, sizes = filled_up(answers, len(answers), longest(answers))
+    mask = np.arange(tokens.shape[1]) < sizes[:, None]
+    return Batch(*filled_up(prompts, len(prompts), longest(prompts)), tokens[:, None], mask[:, None])
+
+
+def supervised_step(
+    policy: DecoderPolicy, reader: Reader, settings: WarmStartSettings, state: TrainerState, first: int
+) -> tuple[TrainerState, dict[str, float]]:
+    """Take one step on the training problems from ``first`` on; return its loss in nats a token too."""
+    numbers = range(first + state.cursor, first + state.cursor + settings.batch)
+    batch = demonstrations(reader, [reader.task.training(number) for number in numbers])
+    weights = batch.mask / np.float32(batch.mask.sum())
+    gradient, objective = policy.gradient(state.parameters, batch, weights.astype(np.float32))
+    rate = settings.rate(state.step + 1, settings.steps)
+    parameters, optimizer, norm = ascend(settings, state.parameters, state.optimizer, gradient, rate)
+    state = TrainerState(parameters, optimizer, step=state.step + 1, cursor=state.cursor + settings.batch)
+    return state, {"loss": -objective, "grad_norm": norm, "learning_rate": rate}

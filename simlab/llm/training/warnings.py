@@ -1,71 +1,69 @@
-"""Say before the work begins what of a run will show nothing: arms that are one method, groups that teach nothing."""
+"""Warn before a run begins about arms that will show nothing: equal methods, and groups that teach nothing."""
 
 from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
 
-from simlab.llm.training.arm_text import read_arm
-from simlab.llm.training.settings import PolicyGradient, Settings
+from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings, read_arm
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
 
-PROMPTS, TOKENS, ACTIONS = 32, 6, 32  # of the made-up rollouts that methods are compared on
+PROMPTS, TOKENS, ACTIONS = 32, 6, 32  # of the synthetic rollouts on which methods are compared
 
 
-def warnings(settings: Settings) -> Iterator[str]:
-    """The lines to say, each with what would change it; arms that differ in settings of their own are not compared."""
-    together: dict[PolicyGradient, list[str]] = {}
+def warnings(settings: TrainingSettings) -> Iterator[str]:
+    """Yield warnings, each with a remedy; arms with different overrides are not compared."""
+    arms: dict[PolicyGradientSettings, list[str]] = {}
     for text in settings.arms:
-        together.setdefault(settings.rl_of(text), []).append(text)
-    for rl, texts in together.items():
+        arms.setdefault(settings.arm_rl(text), []).append(text)
+    for rl, texts in arms.items():
         yield from _warnings(rl, {text: read_arm(text).method.build() for text in texts})
 
 
-def _warnings(rl: PolicyGradient, methods: Mapping[str, Method]) -> Iterator[str]:
+def _warnings(rl: PolicyGradientSettings, methods: Mapping[str, Method]) -> Iterator[str]:
     silent = {text for text, method in methods.items() if not _coefficients(method, rl, 1.0).any()}
     for text in sorted(silent):
         yield f"warning: {text} learns nothing from groups of {rl.group_size}, where all its coefficients are 0"
-    heard = {text: method for text, method in methods.items() if text not in silent}
-    for alike in _alike(heard, rl, 1.0):
-        others = _alike({text: heard[text] for text in alike}, rl, 1.5)
-        if alike in others:
-            yield f"warning: {', '.join(alike)} are one method on rewards of 0 and 1"
-        elif rl.updates == 1 and not rl.samples_otherwise:
+    others = {text: method for text, method in methods.items() if text not in silent}
+    for texts in _group_equal(others, rl, 1.0):
+        if texts in _group_equal({text: others[text] for text in texts}, rl, 1.5):
+            yield f"warning: {', '.join(texts)} are one method on rewards of 0 and 1"
+        elif rl.updates == 1 and not rl.off_policy:
             yield (
-                f"warning: {', '.join(alike)} are one method here: with one update a batch every ratio is 1; "
+                f"warning: {', '.join(texts)} are one method here: with one update a batch every ratio is 1; "
                 "rl.minibatches or rl.epochs above 1 tell them apart"
             )
 
 
-def _alike(methods: Mapping[str, Method], rl: PolicyGradient, spread: float) -> list[list[str]]:
-    """The arms that have the same coefficients at such ratios, two or more together."""
+def _group_equal(methods: Mapping[str, Method], rl: PolicyGradientSettings, spread: float) -> list[list[str]]:
+    """Return the arms that have the same coefficients at such ratios, two or more together."""
     groups: list[tuple[np.ndarray, list[str]]] = []
     for text, method in methods.items():
-        own = _coefficients(method, rl, spread)
-        for other, texts in groups:
-            if own.shape == other.shape and np.allclose(own, other, rtol=1e-5, atol=1e-7):
+        coefficients = _coefficients(method, rl, spread)
+        for first, texts in groups:
+            if coefficients.shape == first.shape and np.allclose(coefficients, first, rtol=1e-5, atol=1e-7):
                 texts.append(text)
                 break
         else:
-            groups.append((own, [text]))
+            groups.append((coefficients, [text]))
     return [texts for _, texts in groups if len(texts) > 1]
 
 
-def _coefficients(method: Method, rl: PolicyGradient, spread: float) -> np.ndarray:
-    """Of two batches of made-up rollouts, the same for every method; their ratios are up to ``spread`` away from 1."""
+def _coefficients(method: Method, rl: PolicyGradientSettings, spread: float) -> np.ndarray:
+    """Return coefficients of two batches of synthetic rollouts, with ratios between 1 / ``spread`` and ``spread``."""
     random = np.random.default_rng(0)
-    state, found = jax.tree.map(np.float32, method.estimator.init()), []
+    state, batches = jax.tree.map(np.float32, method.estimator.init()), []
     for _ in range(2):  # a memory has an effect from the second one on
         rollouts = _rollouts(random, (PROMPTS, rl.group_size, TOKENS), max(1, method.surrogate.candidates))
         ratio = spread ** random.uniform(-1, 1, (PROMPTS, rl.group_size, TOKENS))
         coefficients, state = method.coefficients(ratio.astype(np.float32), rollouts, state)
-        found.append(np.asarray(coefficients))
-    return np.stack(found)
+        batches.append(np.asarray(coefficients))
+    return np.stack(batches)
 
 
 def _rollouts(random: np.random.Generator, shape: tuple[int, int, int], candidates: int) -> Rollouts:
-    """Groups of all solve rates, rollouts of all lengths, and tokens of probabilities from 1e-6 to 1."""
+    """Draw groups of all solve rates, rollouts of all lengths, and tokens of probabilities from 1e-6 to 1."""
     logp = np.log(random.dirichlet(np.full(ACTIONS, 0.3), shape) + 1e-6)
     old = logp[..., 0].astype(np.float32)
     return Rollouts(

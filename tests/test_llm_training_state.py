@@ -1,0 +1,126 @@
+"""The checkpoint of an arm: it comes back as it was, a kill leaves the former one, and damage is noticed."""
+
+import os
+import random
+
+import jax
+import numpy as np
+import pytest
+from refusals import refusal
+from training_cases import trainer_and_state as built
+
+from simlab.estimators import estimator
+from simlab.llm.training.folder import ArmFolder
+from simlab.llm.training.state import load_state, save_state
+from simlab.seals import Damaged
+
+pytestmark = pytest.mark.usefixtures("quickly")
+ORIGIN = {"arm": "grpo"}
+
+
+@pytest.fixture
+def states():
+    """Two states, one after the other."""
+    _, first = built("ha_dw", {"lag": 1})
+    return first, first._replace(parameters=jax.tree.map(lambda leaf: leaf + 1, first.parameters), step=1, cursor=17)
+
+
+def assert_same(found, expected):
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for one, two in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        assert np.asarray(one).dtype == np.asarray(two).dtype
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_state_and_its_record_come_back_as_they_were_and_bytes_do_not_depend_on_the_time(states, tmp_path):
+    for name in ("state", "again"):
+        save_state(tmp_path / name, states[1], {"origin": ORIGIN})
+    state, record = load_state(tmp_path / "state", states[0])
+    assert_same(state, states[1])
+    assert record == {"origin": ORIGIN}
+    assert (tmp_path / "state").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def test_a_kill_before_the_file_is_renamed_leaves_the_former_one(states, tmp_path, monkeypatch):
+    save_state(tmp_path / "state", states[0], {})
+    monkeypatch.setattr(os, "replace", lambda *paths: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save_state(tmp_path / "state", states[1], {})
+    assert_same(load_state(tmp_path / "state", states[0])[0], states[0])
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_damaged_checkpoint_is_noticed_whatever_the_damage(states, tmp_path):
+    """Of 200 damaged ones; a changed byte that is none of the numbers' may do no harm."""
+    path, numbers, refused = tmp_path / "state", random.Random(1), 0
+    save_state(path, states[1], {"origin": ORIGIN})
+    content = path.read_bytes()
+    for _ in range(200):
+        changed = bytearray(content)
+        changed[numbers.randrange(len(content))] ^= 1 << numbers.randrange(8)
+        path.write_bytes(changed if numbers.random() < 0.8 else content[: numbers.randrange(len(content))])
+        try:
+            state, record = load_state(path, states[0])
+        except Damaged as error:
+            refused += str(error).startswith(f"checkpoint {path} is damaged (")
+        else:
+            assert_same(state, states[1])
+            assert record == {"origin": ORIGIN}
+    assert refused > 150
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: built("grpo", model={"hidden_size": 8})[1], "shape (15, 8), not (15, 16)"),
+        (lambda state: built("grpo", model={"tie_embeddings": False})[1], "ValueError: "),
+        (lambda state: state._replace(estimator=estimator("ha_dw").init()), "more arrays than this arm has"),
+        (lambda state: state._replace(optimizer=()), "KeyError: "),
+    ],
+)
+def test_a_checkpoint_of_another_model_or_arm_is_refused(change, message, tmp_path):
+    _, state = built("grpo")
+    save_state(tmp_path / "state", change(state), {})
+    complaint = refusal(load_state, tmp_path / "state", state)
+    assert "belongs to another run (" in complaint
+    assert message in complaint
+
+
+# Lines
+
+
+def fill(arm, steps):
+    for step in steps:
+        arm.append("metrics.jsonl", {"step": step, "reward": np.float32(0.5), "grad_norm": np.nan})
+
+
+def test_a_resumed_arm_has_the_lines_of_its_checkpoint(states, tmp_path):
+    arm = ArmFolder(tmp_path, [ORIGIN])
+    assert_same(arm.begin(states[0]), states[0])
+    fill(arm, [1])
+    arm.save(states[1])
+    fill(arm, [2, 3])
+    arm.append("evaluation.jsonl", {"step": 3})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "rew')
+    other = ArmFolder(tmp_path, [ORIGIN])
+    assert_same(other.begin(states[0]), states[1])
+    assert other.lines("metrics.jsonl") == [{"step": 1, "reward": 0.5, "grad_norm": None}]
+    assert other.lines("evaluation.jsonl") == []
+    fill(other, [2])
+    assert [line["step"] for line in other.lines("metrics.jsonl")] == [1, 2]
+
+
+@pytest.mark.parametrize("change", [lambda content: content[:-5], lambda content: content.replace(b"0.5", b"0.6", 1)])
+def test_an_arm_with_damaged_lines_begins_anew(change, states, tmp_path, capsys):
+    arm = ArmFolder(tmp_path, [ORIGIN])
+    arm.begin(states[0])
+    fill(arm, [1, 2])
+    arm.save(states[1])
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(change(path.read_bytes()))
+    other = ArmFolder(tmp_path, [ORIGIN])
+    assert_same(other.begin(states[0]), states[0])
+    assert f"{path} is damaged" in capsys.readouterr().err
+    assert other.lines("metrics.jsonl") == []
+    assert (tmp_path / "state.npz.damaged").exists()
