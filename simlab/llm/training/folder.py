@@ -40,7 +40,7 @@ CHECKPOINT, MODEL = "state.npz", "model"
 TRL_CHECKPOINTS = "trl"  # the folder that TRL writes its own to
 FINISHED = "finished.json"  # of an arm or a start whose model is complete
 EVALUATION = "evaluation"  # the name of a single evaluation set
-Checksums = Mapping[str, tuple[int, str]]  # bytes and SHA-256 of each file
+Checksums = Mapping[str, Sequence[Any]]  # bytes and SHA-256 of each file
 
 
 def arm_folder(run: Path, name: str) -> Path:
@@ -95,13 +95,13 @@ def _read_finished(folder: Path) -> dict[str, Any] | None:
 def _check_files(folder: Path, files: Checksums) -> None:
     """Raise ``Damaged`` unless each file begins with as many bytes of the same checksum."""
     for name, (size, checksum) in files.items():
-        if _file_checksum(folder / name, size) != (size, checksum):
+        if _file_checksum(folder / name, size) != [size, checksum]:
             raise Damaged(f"{folder / name} is damaged (its checksum differs)")
 
 
-def _file_checksum(path: Path, size: int | None = None) -> tuple[int, str]:
+def _file_checksum(path: Path, size: int | None = None) -> list[Any]:
     content = path.read_bytes()[:size] if path.is_file() else b""
-    return len(content), hashlib.sha256(content).hexdigest()
+    return [len(content), hashlib.sha256(content).hexdigest()]
 
 
 @runtime_checkable
@@ -218,7 +218,7 @@ class ArmFolder:
 
     def record(self) -> dict[str, Any]:
         """Return what a checkpoint records: the origin, and the size and checksum of each file of lines."""
-        files = {name: (size, self._digests[name].hexdigest()) for name, size in self._sizes.items()}
+        files = {name: [size, self._digests[name].hexdigest()] for name, size in self._sizes.items()}
         return {"origin": self.origins[-1], "files": files}
 
     def cut_lines(self, files: Checksums) -> None:

@@ -108,8 +108,8 @@ def saved_record(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
+            arrays = {name: members[name] for name in members.files}
         return json.loads(str(arrays.pop(RECORD))), arrays
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, NotImplementedError) as error:
         raise Damaged(f"checkpoint {path} is damaged ({type(error).__name__}: {error})".splitlines()[0]) from None
