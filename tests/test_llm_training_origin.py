@@ -135,6 +135,7 @@ def test_a_checkpoint_of_code_that_run_json_does_not_know_is_refused(out, other_
     other_code()
     train(settings(SHORT), out, own_task=task(), overwrite=True)
     path.write_bytes(old)
+    path.with_name("finished.json").unlink()
     message = refusal(train, settings(SHORT), out, own_task=task())
     assert re.match(
         rf"checkpoint {path} belongs to another run \(code: \w+ there, 0123456789abcdef here\); delete it", message

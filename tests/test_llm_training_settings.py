@@ -138,7 +138,7 @@ def test_what_is_written_is_read(method, own, space):
     text = f"{space}@{space}".join([method, *(f"{name}{space}={space}{value}" for name, value in own.items())])
     found = read_arm(text)
     assert found.method == read_arm(method).method
-    assert {name: str(value).lower() for name, value in found.own.items()} == {
+    assert {name: str(value).lower() for name, value in found.overrides.items()} == {
         name: str(None if value == "none" else value).lower() for name, value in own.items()
     }
 

@@ -89,7 +89,8 @@ class TrainCommand(Command):
         figure = self.figure or self.out / "comparison.png"
         check_figure(figure)
         check_replaceable(figure)
-        make_folder(figure.parent)
+        if figure.parent != self.out:  # which a refused run does not leave behind
+            make_folder(figure.parent)
         train(
             settings,
             self.out,
