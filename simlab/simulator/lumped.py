@@ -254,7 +254,8 @@ def most_touched(problem: Any, settings: Any, steps: int) -> int:
         mean = steps * settings.prompts_per_step / problem.prompts
         draws = min(steps, math.ceil(mean + 6 * math.sqrt(mean) + 12))
     each: int = most_new(problem, prompts, settings.group_size, candidates)
-    return min(problem.actions, each * draws)
+    most: int = min(problem.actions, each * draws)
+    return most
 
 
 def initial_size(problem: Any, settings: Any, steps: int) -> int:
