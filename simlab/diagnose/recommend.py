@@ -11,7 +11,6 @@ what prompts share is not in a log (``benchmarks/results/diagnose_recommendation
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -101,55 +100,31 @@ def evaluate_split(
     teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
     teach = now.estimate(f"groups that teach at G = {size}", teaching)
     gain = now.estimate(f"more groups that teach at G = {size}", teaching - usual)
-    estimates: tuple[IntervalEstimate | None, ...] = (None,) * 4
-    if solution is not None:
-        sizes = _Size(size, groups, teach.value), _Size(in_use, base, float(usual @ now.mixture.weights))
-        estimates = (*_compare_sizes(solution, AGAINST, *sizes), *_compare_sizes(solution, HOLDING, *sizes))
-    return BudgetSplit(int(groups), size, teach, gain, *estimates)
+    estimates: list[IntervalEstimate] = []
+    for kind, share, teaching_share in SHARES if solution is not None else ():
+        value = teach.value * float(teaching_share(solution.sums, size).value[0])
+        more = value - float(usual @ now.mixture.weights) * float(teaching_share(solution.sums, in_use).value[0])
+
+        def count(sums: Sums, share: Share = share) -> Range:
+            return share(sums, size).scale(groups)
+
+        def count_more(sums: Sums, share: Share = share) -> Range:
+            here = share(sums, size).scale(groups)
+            if size == in_use:
+                return exact(here.value - here.value)
+            return here.subtract(share(sums, in_use).scale(base))
+
+        name = f"{kind} at G = {size}"
+        estimates += [solution.estimate(name, count, value), solution.estimate(f"more {name}", count_more, more)]
+    return BudgetSplit(int(groups), size, teach, gain, *(estimates or [None] * 4))
 
 
-class _Size(NamedTuple):
-    """A group size, its groups a step, and how many of them teach."""
-
-    size: int
-    groups: float
-    teaching: float
-
-
-class _Share(NamedTuple):
-    """A kind of groups: their share of all groups, and of the groups that teach."""
-
-    name: str
-    of_groups: Callable[[Sums, int], Range]
-    of_teaching: Callable[[Sums, int], Range]
-
-
-AGAINST = _Share("groups against", Typical.teaching_against, Typical.against)
-HOLDING = _Share("groups holding it", Typical.teaching_holding, Typical.holding)
-
-
-def _compare_sizes(
-    solution: SolutionKind, share: _Share, here: _Size, in_use: _Size
-) -> tuple[IntervalEstimate, IntervalEstimate]:
-    """Estimate the groups of a kind, and how many more they are than at the size in use."""
-
-    def value(at: _Size) -> float:
-        return at.teaching * float(share.of_teaching(solution.sums, at.size).value[0])
-
-    def groups(sums: Sums, at: _Size) -> Range:
-        return share.of_groups(sums, at.size).scale(at.groups)
-
-    def more(sums: Sums) -> Range:
-        count = groups(sums, here)
-        if here.size == in_use.size:
-            return exact(count.value - count.value)
-        return count.subtract(groups(sums, in_use))
-
-    name = f"{share.name} at G = {here.size}"
-    return (
-        solution.estimate(name, lambda sums: groups(sums, here), value(here)),
-        solution.estimate(f"more {name}", more, value(here) - value(in_use)),
-    )
+Share = Callable[[Sums, int], Range]
+# Kinds of groups: their share of all groups, and of the groups that teach
+SHARES: tuple[tuple[str, Share, Share], ...] = (
+    ("groups against", Typical.teaching_against, Typical.against),
+    ("groups holding it", Typical.teaching_holding, Typical.holding),
+)
 
 
 def _choose_split(splits: tuple[BudgetSplit, ...], in_use: int) -> tuple[BudgetSplit | None, str]:
