@@ -171,19 +171,13 @@ def _list_columns(row: Mapping[str, Any]) -> str:
 class RowReader:
     """Make a ``RolloutRow`` of each row of a log, whose columns are chosen by its first row.
 
-    Args:
-        form: its format.
-        row: the first row; all rows have its columns.
-        columns: columns that the user names, by role; the others are the format's, optional ones where the row has
-            them.
-        reward: the reward column that the user names; by default the sum of the format's.
-        threshold: the least reward of a correct rollout; None where all rewards are 0 or 1.
-        function: ``FILE.py:NAME`` of a function that gives the canonical form of a completion, or None.
+    A column is the one that the user names, or else the format's; optional ones are read where the first row has them.
+    The options are those of ``simlab.diagnose.reading.read_log``, where ``function`` is called ``answer``.
 
     Raises:
         InputError: for an unknown role, two columns for the reward, and a function that there is not, or that has no
             completions to read.
-        Unreadable: for a row that lacks a column.
+        Unreadable: for a first row that lacks a column.
     """
 
     def __init__(
