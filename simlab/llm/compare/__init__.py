@@ -1,11 +1,11 @@
 """Compare training runs: read their folders, make a table and figures of their arms (``simlab compare RUN...``)."""
 
 from simlab.llm.compare.figure import draw_comparison, draw_histograms
-from simlab.llm.compare.runs import Evaluation, Run, Training, read_run, select_set, set_names
+from simlab.llm.compare.runs import EvaluationResult, Run, Training, read_run, select_set, set_names
 from simlab.llm.compare.tables import comparison_table, fit_tables
 
 __all__ = [
-    "Evaluation",
+    "EvaluationResult",
     "Run",
     "Training",
     "comparison_table",

@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from simlab.errors import InputError, check_whole
 from simlab.llm.compare.run_arms import ShownArm
-from simlab.llm.compare.runs import Evaluation, Training
+from simlab.llm.compare.runs import EvaluationResult, Training
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
 from simlab.llm.instruments.significance import crossed_interval
 
@@ -31,7 +31,7 @@ def measure_arm(arm: ShownArm, ks: Iterable[int]) -> dict[str, Float[np.ndarray,
     return values | {"distinct": np.stack([evaluation.distinct for evaluation in evaluations])}
 
 
-def evaluation_pass_at_k(evaluation: Evaluation, k: int) -> Float[np.ndarray, " P"]:
+def evaluation_pass_at_k(evaluation: EvaluationResult, k: int) -> Float[np.ndarray, " P"]:
     """Return the unbiased pass@k of each problem."""
     return unbiased_pass_at_k(evaluation.correct, evaluation.samples, k)
 

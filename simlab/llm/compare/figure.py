@@ -23,7 +23,7 @@ from simlab.llm.compare.run_arms import (
     gather_arms,
     gather_starts,
 )
-from simlab.llm.compare.runs import Evaluation, Run
+from simlab.llm.compare.runs import EvaluationResult, Run
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.plotting import DASHES, STYLE, check_figure, write_figure
 
@@ -118,7 +118,7 @@ def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm]) -> None:
 
 def _draw_evaluations(
     axes: Axes,
-    measure: Callable[[Evaluation], Float[np.ndarray, " P"]],
+    measure: Callable[[EvaluationResult], Float[np.ndarray, " P"]],
     arms: Sequence[ComparedArm],
     starts: Sequence[ShownArm],
 ) -> None:
@@ -152,7 +152,7 @@ def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm])
     axes.set_xlabel("k")
 
 
-def _histories(arm: ComparedArm) -> list[list[Evaluation]]:
+def _histories(arm: ComparedArm) -> list[list[EvaluationResult]]:
     """Return the evaluations of each evaluated seed, from the start on."""
     return [
         [*([arm.starts[seed]] if seed in arm.starts and training.evaluations[0].step else []), *training.evaluations]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from simlab import arms
 from simlab.errors import InputError
-from simlab.llm.compare.runs import Evaluation, Run, Training
+from simlab.llm.compare.runs import EvaluationResult, Run, Training
 from simlab.llm.training.settings import read_arm
 from simlab.text import read_number
 
@@ -27,7 +27,7 @@ class ComparedArm:
 
     name: str
     seeds: Mapping[int, Training]
-    starts: Mapping[int, Evaluation]
+    starts: Mapping[int, EvaluationResult]
     rollouts: int | None = None
 
 
@@ -35,7 +35,7 @@ class ShownArm(NamedTuple):
     """An arm with one evaluation of each seed that has any, and the trainings of those seeds."""
 
     name: str
-    evaluations: Mapping[int, Evaluation]
+    evaluations: Mapping[int, EvaluationResult]
     trainings: Mapping[int, Training]
 
 
@@ -80,7 +80,7 @@ def gather_starts(runs: Sequence[Run]) -> list[ShownArm]:
     ]
 
 
-def _starts(run: Run) -> dict[int, Evaluation]:
+def _starts(run: Run) -> dict[int, EvaluationResult]:
     """Return by seed the evaluation of the warm start, or else that at step 0 of an arm: all arms have the same."""
     starts = {}
     for seeds in (*run.arms.values(), run.starts):
@@ -177,7 +177,9 @@ def choose_evaluations(arm: ComparedArm, at: str | int) -> ShownArm:
     return ShownArm(arm.name, evaluations, {seed: trainings[seed] for seed in evaluations})
 
 
-def _choose(at: str | int, who: str, evaluations: Sequence[Evaluation], rollouts: int | None) -> Evaluation | None:
+def _choose(
+    at: str | int, who: str, evaluations: Sequence[EvaluationResult], rollouts: int | None
+) -> EvaluationResult | None:
     """Return the evaluation of a moment; None where pass@1 was not reached, or none was within so many rollouts.
 
     The best is that of the highest pass@1, the first of several: its measures are too good by that choice.
@@ -199,5 +201,5 @@ def _choose(at: str | int, who: str, evaluations: Sequence[Evaluation], rollouts
     return evaluations[steps.index(int(at))]
 
 
-def _pass_at_1(evaluation: Evaluation) -> float:
+def _pass_at_1(evaluation: EvaluationResult) -> float:
     return float(evaluation.correct.mean() / evaluation.samples)

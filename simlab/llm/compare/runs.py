@@ -23,7 +23,7 @@ from simlab.seals import Damaged, verified
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationResult:
     """How many of P problems a model solves, each sampled several times.
 
     Attributes:
@@ -43,7 +43,7 @@ class Evaluation:
     distinct: Float[np.ndarray, " P"]
     entropies: Int[np.ndarray, " E"] = field(default_factory=lambda: np.zeros(0, int))
     candidates: Int[np.ndarray, "N B"] = field(default_factory=lambda: np.zeros((0, PROBABILITIES), int))
-    sets: Mapping[str, "Evaluation"] = field(default_factory=dict)
+    sets: Mapping[str, "EvaluationResult"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Training:
     """
 
     metrics: Mapping[str, Num[np.ndarray, "S ..."]]
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[EvaluationResult, ...]
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ def _column(values: list[Any], name: str) -> np.ndarray:
     return np.array([row + [None] * (width - len(row)) for row in rows], dtype=float)
 
 
-def _make_evaluation(line: dict[str, Any]) -> Evaluation:
-    evaluation = Evaluation(
+def _make_evaluation(line: dict[str, Any]) -> EvaluationResult:
+    evaluation = EvaluationResult(
         line["step"],
         line["samples"],
         np.array(line["correct"]),
