@@ -155,10 +155,6 @@ class VarianceComponents(NamedTuple):
     problems: float
     noise: float
 
-    def mean_variance(self, seeds: int, problems: int) -> float:
-        """The variance of a mean over so many seeds and problems, if all were drawn again."""
-        return self.seeds / seeds + self.problems / problems + self.noise / (seeds * problems)
-
 
 def components(values: Float[np.ndarray, "S P"]) -> VarianceComponents:
     """Estimate the variance components of S seeds and P problems, from their mean squares.
