@@ -100,8 +100,10 @@ def evaluate_split(
     teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
     teach = now.estimate(f"groups that teach at G = {size}", teaching)
     gain = now.estimate(f"more groups that teach at G = {size}", teaching - usual)
+    if solution is None:
+        return BudgetSplit(int(groups), size, teach, gain, None, None, None, None)
     estimates: list[IntervalEstimate] = []
-    for kind, share, teaching_share in SHARES if solution is not None else ():
+    for kind, share, teaching_share in SHARES:
         value = teach.value * float(teaching_share(solution.sums, size).value[0])
         more = value - float(usual @ now.mixture.weights) * float(teaching_share(solution.sums, in_use).value[0])
 
@@ -116,7 +118,7 @@ def evaluate_split(
 
         name = f"{kind} at G = {size}"
         estimates += [solution.estimate(name, count, value), solution.estimate(f"more {name}", count_more, more)]
-    return BudgetSplit(int(groups), size, teach, gain, *(estimates or [None] * 4))
+    return BudgetSplit(int(groups), size, teach, gain, *estimates)
 
 
 Share = Callable[[Sums, int], Range]
