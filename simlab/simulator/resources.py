@@ -222,11 +222,11 @@ def shards_needed(problem: Problem, settings: Settings, steps: Int[np.ndarray, "
     if settings.storage != "sharded" or room is None:
         return 1
     most = min(jax.local_device_count(), problem.actions)
-    total = device_bytes(problem, settings, int(steps[-1]), devices_by(1)[0])
-    shards = max(1, math.ceil(total / room))
-    if shards > most:
-        raise InputError(f"{_too_large(problem, total / most, room)} with {most} of them; allowed: more devices")
-    return shards
+    for shards in range(1, most + 1):
+        each = device_bytes(problem, settings, int(steps[-1]), devices_by(shards)[0])
+        if each <= room:
+            return shards
+    raise InputError(f"{_too_large(problem, each, room)} with {most} of them; allowed: more devices")
 
 
 def _too_large(problem: Problem, needed: float, room: int) -> str:
