@@ -52,10 +52,14 @@ def test_every_panel_works_offline_and_says_what_was_computed_in_advance(alone, 
             assert alone.page.locator("#controls .locked").count() > 3
     alone.open(f"{exported}#preset=fade-fig2")
     lines = alone.lines()
-    alone.page.focus("#masses-group_size")
-    alone.page.keyboard.press("ArrowRight")
+    alone.page.fill("#masses-group_size-box", "32")
+    alone.page.keyboard.press("Enter")
     until(alone, lambda: alone.lines() != lines)
-    assert "masses.group_size=17" in address_of(alone)
+    assert "masses.group_size=32" in address_of(alone)
+    assert alone.text("#said") == ""
+    alone.page.fill("#masses-group_size-box", "33")
+    alone.page.keyboard.press("Enter")
+    until(alone, lambda: "groups of 32 for 33" in alone.text("#said"))
 
 
 # The map

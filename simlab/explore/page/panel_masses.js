@@ -12,12 +12,14 @@ const weightsOf = (values) => [values.weight, ...values.pinned.split(SEPARATOR).
 
 export const massQuestions = (weights, size) => weights.map((weight) => ({ weight, group_size: size }));
 
-// Notes on answers in advance that are of other parameters or another group size.
-export const otherMasses = (questions, answers) => questions.flatMap(({ weight, group_size: size }, i) => {
-  const { shown, group_size: other = size } = answers?.[i] ?? {};
-  return (shown && shown !== weight) || other !== size
-    ? [`${weight} in groups of ${size}: shown is what was computed in advance, ${shown} in groups of ${other} (simlab explore)`] : [];
-});
+// A note on answers in advance that are of other parameters or another group size.
+export function otherMasses(questions, answers) {
+  const others = questions.flatMap(({ weight, group_size: size }, i) => {
+    const { shown = weight, group_size: other = size } = answers?.[i] ?? {};
+    return [...(shown === weight ? [] : [`${shown} for ${weight}`]), ...(other === size ? [] : [`groups of ${other} for ${size}`])];
+  });
+  return others.length ? [`shown is what was computed in advance: ${[...new Set(others)].join(", ")} (simlab explore)`] : [];
+}
 
 // {name, limit, line, finite} of a weight: its line is the limit of large groups, where there is one, or that of the groups.
 function curvesOf(weight, answer) {
@@ -76,7 +78,7 @@ function compute({ values, description, look, answers }) {
     traces,
     layout,
     readout: `${pushInWords(curves[0])}${extremesInWords(curves)}${formulaInWords(weights[0], description)} Lines: the limit of large ` +
-      `groups, where there is one; points: groups of ${values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.` +
+      `groups, where there is one; points: groups of ${curves.length ? curves[0].finite.rates.length - 1 : values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.` +
       (look.turn(weights.length - 1) ? ` Where colours come again, dash-dotted: m<sub>S</sub>; dotted: m<sub>F</sub>.` : ""),
     command: command(weights, values.group_size, description),
     notes: otherMasses(massQuestions(weights, values.group_size), answers),
