@@ -1,6 +1,7 @@
 """Serve the page and its simulations over HTTP, on the loopback interface only."""
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -113,11 +114,9 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         return StreamingResponse(events, media_type="application/x-ndjson")
 
     async def question(request: Request) -> Response:
-        path = request.url.path.removeprefix("/")
-        return JSONResponse(await run_in_threadpool(answer, path, await _json(request)))
-
-    async def result(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(opened.answer, await _json(request)))
+        path, body = request.url.path.removeprefix("/"), await _json(request)
+        find_answer = functools.partial(answer, path) if path in QUESTIONS else opened.answer
+        return JSONResponse(await run_in_threadpool(find_answer, body))
 
     async def open_file(request: Request) -> Response:
         return JSONResponse({"settings": await _open_dropped(request, opened)})
@@ -128,8 +127,7 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         Route("/plotly.js", plotly),
         Route("/status", status),
         Route("/simulate", simulate, methods=["POST"]),
-        *(Route(f"/{path}", question, methods=["POST"]) for path in QUESTIONS),
-        Route("/result", result, methods=["POST"]),
+        *(Route(f"/{path}", question, methods=["POST"]) for path in (*QUESTIONS, "result")),
         Route("/open", open_file, methods=["POST"]),
     ]
     handlers: Any = {
@@ -226,7 +224,7 @@ async def _open_dropped(request: Request, results: Results) -> dict[str, Any]:
 
 
 class ExplorerServer(uvicorn.Server):
-    """The page's server at a port; it ends its simulations first, so that nobody waits for them when it stops."""
+    """The page's server; it ends its simulations first when it stops, so that nobody waits for them."""
 
     def __init__(self, port: int, laboratory: Laboratory, results: Results | None = None):
         self.laboratory = laboratory
