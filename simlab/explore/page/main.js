@@ -294,9 +294,11 @@ function listenToKeys() {
   });
 }
 
-async function readAddress() {
+// Show what the address says; the server reads its formulas first.
+function readAddress() {
   const texts = [...new URLSearchParams(`${window.location.search.slice(1)}&${window.location.hash.slice(1)}`).values()];
-  await describeFormulas(missingFormulas(texts, description), description);
+  const missing = missingFormulas(texts, description);
+  if (missing.length) return describeFormulas(missing, description).then(readAddress);
   const { notes, errors } = state.read(window.location);
   showPreset(state.preset);
   byId("theme").value = state.theme;
@@ -305,6 +307,7 @@ async function readAddress() {
   say("error", errors);
   tour.show(state.tour);
   showPanel();
+  return undefined;
 }
 
 buildTabs();
