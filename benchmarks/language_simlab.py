@@ -5,7 +5,7 @@ import numpy as np
 
 from benchmarks.language_cases import LEARNING_RATE, MAX_GRAD_NORM, Case
 from simlab.llm.checkpoint import read_checkpoint
-from simlab.llm.completions import Batch
+from simlab.llm.completions import CompletionBatch
 from simlab.llm.sampling import sample
 from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.optimizer import OptimizerSettings, ascend
@@ -27,7 +27,7 @@ class Program:
         prompts = np.zeros((len(lengths), lengths.max()), np.int32)
         for row, prompt in zip(prompts, case.prompts, strict=True):
             row[: len(prompt)] = prompt
-        self.batch = Batch(prompts, lengths, case.completions, np.ones(case.completions.shape, bool))
+        self.batch = CompletionBatch(prompts, lengths, case.completions, np.ones(case.completions.shape, bool))
 
     def rollouts(self, seed: int, stops: tuple[int, ...]) -> int:
         """Sample; the number of tokens."""

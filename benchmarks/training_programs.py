@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.stages import Traced
 
 from simlab.llm import batch
-from simlab.llm.completions import Batch
+from simlab.llm.completions import CompletionBatch
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import apart, shapes
@@ -64,7 +64,7 @@ def terms_of(case: Computed) -> Terms:
     array = jax.ShapeDtypeStruct
     prompts = case.turns * case.prompts
     completions = prompts, case.members, case.own
-    batch = Batch(
+    batch = CompletionBatch(
         array((prompts, case.before), jnp.int32),
         array((prompts,), jnp.int32),
         array(completions, jnp.int32),

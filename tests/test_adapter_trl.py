@@ -30,7 +30,7 @@ from simlab.adapters.trl import SimlabGRPOMixin, SimlabGRPOTrainer
 from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, _as_tensors, read_checkpoint
-from simlab.llm.completions import Batch, completion_logits
+from simlab.llm.completions import CompletionBatch, completion_logits
 from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.policy_gradient import minibatches
 from simlab.methods import method as named
@@ -73,7 +73,7 @@ def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.nda
     prompts = by_group(numpy["prompt_ids"])[:, 0]  # all of one length, so that nothing is filled up
     completions, mask = (by_group(numpy[name]) for name in ("completion_ids", "completion_mask"))
     lengths = np.full(len(prompts), prompts.shape[1])
-    own = Batch(prompts, lengths, completions, mask > 0)
+    own = CompletionBatch(prompts, lengths, completions, mask > 0)
     rewards = by_group(one._rewards[:, 0].numpy()).astype(np.float32)
     every = np.asarray(jax.nn.log_softmax(completion_logits(model.parameters, model.config, own)))
     likeliest = np.argsort(-every, axis=-1)[..., :3]

@@ -11,7 +11,7 @@ from sweep_cases import refusal
 from training_cases import parameters_of as task_parameters
 from training_cases import settings, task
 
-from simlab.llm.completions import Batch
+from simlab.llm.completions import CompletionBatch
 from simlab.llm.config import ModelConfig
 from simlab.llm.instruments import model_changes
 from simlab.llm.instruments.model_changes import entropy_change, singular_values, weight_change_metrics, weight_changes
@@ -31,7 +31,7 @@ CONFIG = ModelConfig(
     max_positions=32,
     architecture="qwen2",
 )
-BATCH = Batch(
+BATCH = CompletionBatch(
     np.array([[1, 2, 3], [4, 0, 0]]),
     np.array([3, 1]),
     np.array([[[2, 5, 1], [3, 0, 0]], [[1, 1, 4], [0, 3, 0]]]),
@@ -138,7 +138,7 @@ def test_in_one_state_the_entropy_changes_by_minus_the_covariance_of_the_change(
     p = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     times = np.round(p * 4000).astype(int)
     tokens = np.repeat(np.arange(6), times)[None, :, None]
-    batch = Batch(BATCH.prompts[:1], BATCH.lengths[:1], tokens, np.ones(tokens.shape, bool))
+    batch = CompletionBatch(BATCH.prompts[:1], BATCH.lengths[:1], tokens, np.ones(tokens.shape, bool))
     found = entropy_change(moved(0), moved(1e-3), CONFIG, batch, np.ones(tokens.shape[:2]))
     assert found["entropy_change_predicted"] == pytest.approx(-found["logp_change_covariance"], rel=5e-3)
 

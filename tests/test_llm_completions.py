@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simlab.llm.completions import Batch, completion_logits, target_logp
+from simlab.llm.completions import CompletionBatch, completion_logits, target_logp
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import forward, init
 
@@ -26,7 +26,7 @@ def model(architecture):
 
 def batch(tokens, seed=0):
     random = np.random.default_rng(seed)
-    return Batch(
+    return CompletionBatch(
         random.integers(0, 19, (3, 7)),
         np.array(LENGTHS),
         random.integers(0, 19, (3, 2, tokens)),

@@ -10,7 +10,7 @@ from refusals import refusal
 from training_cases import contents, parameters_of, settings, task, trainer_and_state
 
 from simlab.llm.checkpoint import read_checkpoint
-from simlab.llm.completions import Batch, target_logp
+from simlab.llm.completions import CompletionBatch, target_logp
 from simlab.llm.lora import adapters, merged
 from simlab.llm.model import forward, init, shapes
 from simlab.llm.training.gradient import DecoderPolicy
@@ -33,7 +33,7 @@ def case():
     mask = np.arange(3) < np.array([[3, 2], [1, 3]])[..., None]
     tokens = random.integers(3, config.vocab_size, size=mask.shape).astype(np.int32)
     prompts = random.integers(3, config.vocab_size, size=(2, 4)).astype(np.int32)
-    batch = Batch(prompts, np.array([4, 3], np.int32), tokens, mask)
+    batch = CompletionBatch(prompts, np.array([4, 3], np.int32), tokens, mask)
     coefficients = np.where(mask, random.normal(size=mask.shape), 0).astype(np.float32)
     return config, parameters_of(config), own, batch, coefficients
 
@@ -201,7 +201,7 @@ def test_the_model_that_a_run_leaves_is_the_policy_that_was_trained(tmp_path, mo
     train(asked, tmp_path / "run", own_task=task())
     (policy, own), left = seen[-1], read_checkpoint(arm(tmp_path / "run") / "model").parameters
     tokens = np.arange(4, 10, dtype=np.int32).reshape(1, 2, 3)
-    batch = Batch(np.array([[3, 7]], np.int32), np.array([2], np.int32), tokens, np.ones((1, 2, 3), bool))
+    batch = CompletionBatch(np.array([[3, 7]], np.int32), np.array([2], np.int32), tokens, np.ones((1, 2, 3), bool))
     before, trained, after = (
         np.asarray(target_logp(parameters, policy.config, batch, tokens[..., None]))
         for parameters in (policy.base, policy.cast(own), left)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from sweep_cases import refusal
 
-from simlab.llm import batch, output, places, sampling
+from simlab.llm import batch, batch_layout, logit_slices, sampling
 from simlab.llm.at_once import compile_in_turn, compiled_once
+from simlab.llm.batch_layout import rounded_length, rounded_up
 from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import draw_token, entropy, log_distribution
 from simlab.llm.model import forward, shapes
-from simlab.llm.places import rounded_length, rounded_up
 from simlab.llm.sampling import sample
 from simlab.llm.truncation import Truncation, most_likely, nucleus
 
@@ -269,7 +269,7 @@ def test_one_program_reads_the_prompts_of_both_parts(monkeypatch):
         return compiled_once(function, *arguments, **named)
 
     monkeypatch.setattr(sampling, "compiled_once", recorded)
-    sample(PARAMETERS, CONFIG, [[1], PROMPTS[2]], places.FEWEST_OF_A_PART, 2, key=KEY)
+    sample(PARAMETERS, CONFIG, [[1], PROMPTS[2]], batch_layout.FEWEST_OF_A_PART, 2, key=KEY)
     assert read == [(1, rounded_length(len(PROMPTS[2])))] * 2
 
 
@@ -393,10 +393,10 @@ def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_
 
     In float64: a product of 44 tokens adds up in another order than one of 32 or fewer.
     """
-    monkeypatch.setattr(places, "FEWEST_OF_A_PART", 100)
+    monkeypatch.setattr(batch_layout, "FEWEST_OF_A_PART", 100)
     with jax.enable_x64(True):
         whole = sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2)
-    monkeypatch.setattr(places, "FEWEST_OF_A_PART", 16)
+    monkeypatch.setattr(batch_layout, "FEWEST_OF_A_PART", 16)
     threads, sampled = set(), sampling._Sampler.sampled
     monkeypatch.setattr(
         sampling._Sampler,
@@ -415,7 +415,7 @@ def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_
 def test_completions_move_when_they_fit_into_half_of_the_places(monkeypatch):
     """Ten groups of six: in 12 x 6 places, then in rows of three, a half of the places or less each time."""
     monkeypatch.setattr(batch, "FEWEST_PLACES", 1)
-    monkeypatch.setattr(places, "FEWEST_OF_A_PART", 64)
+    monkeypatch.setattr(batch_layout, "FEWEST_OF_A_PART", 64)
     _, seen = waited(MANY[:10], 6, 13, None)
     sizes = seen[:, 0] * seen[:, 1]
     assert tuple(seen[0, :2]) == (12, 6)
@@ -439,7 +439,7 @@ def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, at_once):
 
 def test_logits_of_a_large_vocabulary_are_computed_for_some_completions_at_a_time(monkeypatch, sampled):
     """Of three groups of five completions and seven tokens, 21 logits at once: the same to the last bit but two."""
-    monkeypatch.setattr(output, "LOGITS_AT_ONCE", 21)
+    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 21)
     jax.clear_caches()
     found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
     jax.clear_caches()

@@ -8,7 +8,7 @@ import pytest
 from several_devices import DEVICES, called
 from training_cases import contents, parameters_of, trainer_and_state
 
-from simlab.llm.completions import Batch
+from simlab.llm.completions import CompletionBatch
 from simlab.llm.training import gradient
 from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.microbatches import compute_on_devices
@@ -67,7 +67,7 @@ def test_a_policy_has_its_microbatches_computed_on_all_devices_of_the_process(mo
     monkeypatch.setattr(jax, "local_devices", lambda: devices)
     monkeypatch.setattr(gradient, "compute_on_devices", lambda devices, *_: asked.append(devices) or iter(()))
     tokens = np.full((2, 2, 3), 5, np.int32)
-    batch = Batch(tokens[:, 0], np.array([3, 3], np.int32), tokens, np.ones(tokens.shape, bool))
+    batch = CompletionBatch(tokens[:, 0], np.array([3, 3], np.int32), tokens, np.ones(tokens.shape, bool))
     policy, parameters = DecoderPolicy(config, "float32", 1.0, 2), parameters_of(config)
     policy.logp(parameters, batch)
     policy.gradient(parameters, batch, np.ones(tokens.shape, np.float32))

@@ -6,7 +6,7 @@ import pytest
 from naive_training import assert_trees_agree, naive_gradient, naive_logp
 from training_cases import parameters_of, trainer_and_state
 
-from simlab.llm.completions import Batch
+from simlab.llm.completions import CompletionBatch
 from simlab.llm.config import ModelConfig
 from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.microbatches import microbatches, turns
@@ -27,7 +27,7 @@ def case():
     mask = np.arange(3) < np.array(LENGTHS)[..., None]
     tokens = random.integers(3, config.vocab_size, size=mask.shape).astype(np.int32)
     prompts = random.integers(3, config.vocab_size, size=(4, 4)).astype(np.int32)
-    batch = Batch(prompts, np.array([4, 3, 4, 4], np.int32), tokens, mask)
+    batch = CompletionBatch(prompts, np.array([4, 3, 4, 4], np.int32), tokens, mask)
     coefficients = np.where(mask, random.normal(size=mask.shape), 0).astype(np.float32)
     return config, parameters_of(config), batch, coefficients
 

@@ -14,7 +14,7 @@ from quick_compilation import quick_compilation
 
 from simlab.arms import parse
 from simlab.llm.model import shapes
-from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.from_callable import CallableTask, from_callable
 from simlab.llm.training.folder import read_lines
 from simlab.llm.training.policy_gradient import Trainer
@@ -138,7 +138,7 @@ class TwoSets(CallableTask):
 
     @property
     def evaluation_sets(self):
-        return {"near": self.evaluation, "far": tuple(Problem(f"{first}+8=") for first in range(1, 4))}
+        return {"near": self.evaluation, "far": tuple(TaskProblem(f"{first}+8=") for first in range(1, 4))}
 
 
 def long_run(out, warm_start=0, kind="plain", **options):

@@ -25,7 +25,7 @@ from simlab.files import write_whole
 from simlab.llm.checkpoint import from_tensors, read_checkpoint
 from simlab.llm.instruments.batch_metrics import group_metrics
 from simlab.llm.model import Parameters
-from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.training.folder import TRL_CHECKPOINTS, ArmFolder
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
@@ -298,7 +298,7 @@ def _schedule(settings: PolicyGradientSettings) -> Callable[[int], float]:
     return lambda updates: settings.rate(updates // settings.updates + 1, settings.steps)
 
 
-def _tokenizer(reader: Reader, start: Path, problem: Problem) -> Any:
+def _tokenizer(reader: Reader, start: Path, problem: TaskProblem) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(start)
     ids, expected = tokenizer(problem.prompt)["input_ids"], reader.prompt(problem)
     if ids != expected:

@@ -1,8 +1,8 @@
 """A batch of rollouts between two tokens, and the programs that draw tokens, move rollouts and take in new ones.
 
-Q rows of H places (``simlab.llm.places``), room for C tokens of each rollout at a time, N candidates. All rollouts draw
-token s of the batch together; a rollout that began with token b draws its own token s - b then, with random numbers of
-its key and s - b alone. What is kept of token s stands in slot s mod C.
+Q rows of H columns (``simlab.llm.batch_layout``), room for C tokens of each rollout at a time, N candidates. All
+rollouts draw token s of the batch together; a rollout that began with token b draws its token s - b then, with random
+numbers of its key and s - b alone. Token s stands in slot s mod C.
 """
 
 import functools
@@ -12,18 +12,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
+from simlab.llm.batch_layout import POWERS, row_width
 from simlab.llm.config import ModelConfig
-from simlab.llm.decoding import Own, Prompts, at_places, in_more_slots, nothing_yet, read_prompts, read_token
+from simlab.llm.decoding import (
+    PromptMemory,
+    RolloutMemory,
+    at_places,
+    in_more_slots,
+    nothing_yet,
+    read_prompts,
+    read_token,
+)
 from simlab.llm.distribution import draw_token, entropy, log_distribution
+from simlab.llm.logit_slices import map_logits
 from simlab.llm.model import Parameters, wide
-from simlab.llm.output import of_logits
-from simlab.llm.places import POWERS, width_of
 from simlab.llm.truncation import Truncation
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
 
 
-class Drawn(NamedTuple):
+class DrawnTokens(NamedTuple):
     """One token of every rollout, or the last C, with what ``simlab.llm.sampling.Sampled`` says of them."""
 
     tokens: Int[Array, "Q H *C"]
@@ -34,7 +42,7 @@ class Drawn(NamedTuple):
     topn_ids: Int[Array, "Q H *C N"]
 
 
-class State(NamedTuple):
+class BatchState(NamedTuple):
     """The batch between two tokens.
 
     Attributes:
@@ -47,12 +55,12 @@ class State(NamedTuple):
         step: the token of the batch that is drawn next.
     """
 
-    prompts: Prompts
-    own: Own
+    prompts: PromptMemory
+    own: RolloutMemory
     group: Int[Array, " Q"]
     keys: Key[Array, "Q H"]
     alive: Bool[Array, "Q H"]
-    drawn: Drawn
+    drawn: DrawnTokens
     step: Int[Array, ""]
 
     @property
@@ -88,7 +96,7 @@ def start(
     choices: Choices,
     capacity: int,
     top_n: int,
-) -> State:
+) -> BatchState:
     """A new batch, a row for each prompt: read the prompts and draw the first tokens."""
     hidden, prompts = read_prompts(parameters, config, tokens, lengths)
     own = nothing_yet(config, prompts, alive.shape[1], capacity)
@@ -96,14 +104,14 @@ def start(
     of_prompts = jax.vmap(jax.random.fold_in, (None, 0))(key, first_prompt + rows)
     keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))(of_prompts, jnp.arange(alive.shape[1]))
     room = _nothing_drawn((*alive.shape, capacity), top_n, wide(hidden.dtype))
-    state = State(prompts, own, rows, keys, alive, room, jnp.zeros((), jnp.int32))
+    state = BatchState(prompts, own, rows, keys, alive, room, jnp.zeros((), jnp.int32))
     return _draw_next(parameters, state, jnp.broadcast_to(hidden[:, None], (*alive.shape, hidden.shape[-1])), choices)
 
 
-def _nothing_drawn(shape: tuple[int, ...], top_n: int, dtype: Any) -> Drawn:
+def _nothing_drawn(shape: tuple[int, ...], top_n: int, dtype: Any) -> DrawnTokens:
     empty = jnp.zeros(shape)
     each = jnp.zeros((*shape, top_n), dtype)
-    return Drawn(
+    return DrawnTokens(
         empty.astype(jnp.int32),
         empty.astype(bool),
         empty.astype(dtype),
@@ -115,22 +123,22 @@ def _nothing_drawn(shape: tuple[int, ...], top_n: int, dtype: Any) -> Drawn:
 
 @functools.partial(jax.jit, static_argnums=1, donate_argnums=2)
 def go_on(
-    parameters: Parameters, config: ModelConfig, state: State, choices: Choices, joining: Int[Array, ""]
-) -> State:
+    parameters: Parameters, config: ModelConfig, state: BatchState, choices: Choices, joining: Int[Array, ""]
+) -> BatchState:
     """Draw tokens until all have ended, until there is no slot left, or until it is time to move.
 
     That is, where prompts wait, when the next ones find the ``joining`` rows that they need, and where ``joining`` is
     0, when those alive fit into half of the places.
     """
 
-    def token(state: State) -> State:
+    def token(state: BatchState) -> BatchState:
         last = jax.lax.dynamic_index_in_dim(
             state.drawn.tokens, (state.step - 1) % state.capacity, axis=2, keepdims=False
         )
         hidden, own = read_token(parameters, config, last, state.prompts, state.own)
         return _draw_next(parameters, state._replace(own=own), hidden, choices)
 
-    def goes_on(state: State) -> Bool[Array, ""]:
+    def goes_on(state: BatchState) -> Bool[Array, ""]:
         moves = jnp.where(joining > 0, _may_join(state, joining), _should_move(state))
         full = state.step - state.since >= state.capacity
         return jnp.any(state.alive) & ~jnp.any(state.alive & full[:, None]) & ~moves
@@ -138,9 +146,9 @@ def go_on(
     return jax.lax.while_loop(goes_on, token, state)
 
 
-def _should_move(state: State) -> Bool[Array, ""]:
+def _should_move(state: BatchState) -> Bool[Array, ""]:
     """Whether those alive fit into half of the places; never in a batch of few places."""
-    size, width = state.alive.size, width_of(state.alive.shape[1])
+    size, width = state.alive.size, row_width(state.alive.shape[1])
     if size <= FEWEST_PLACES:
         return jnp.zeros((), bool)
     powers = jnp.asarray(POWERS, jnp.int32)
@@ -149,15 +157,15 @@ def _should_move(state: State) -> Bool[Array, ""]:
     return moves
 
 
-def _may_join(state: State, joining: Int[Array, ""]) -> Bool[Array, ""]:
+def _may_join(state: BatchState, joining: Int[Array, ""]) -> Bool[Array, ""]:
     """Whether so many rows are free once those of a prompt have moved together."""
     rows, width = state.alive.shape
     free: Array = rows - _rows_needed(state, width)
     return free >= joining
 
 
-def _rows_needed(state: State, width: int) -> Int[Array, ""]:
-    """``simlab.llm.places.rows_needed``."""
+def _rows_needed(state: BatchState, width: int) -> Int[Array, ""]:
+    """``simlab.llm.batch_layout.rows_needed``."""
     counts = jax.ops.segment_sum(jnp.sum(state.alive, axis=1), state.group, len(state.group))
     needed: Array = jnp.sum(-(-counts // width))
     return needed
@@ -165,9 +173,9 @@ def _rows_needed(state: State, width: int) -> Int[Array, ""]:
 
 @jax.jit
 def move(
-    state: State, group: Int[Any, " R"], rows: Int[Any, "R W"], places: Int[Any, "R W"], alive: Bool[Any, "R W"]
-) -> State:
-    """The batch with some of its places, in new rows: ``simlab.llm.places.Move``."""
+    state: BatchState, group: Int[Any, " R"], rows: Int[Any, "R W"], places: Int[Any, "R W"], alive: Bool[Any, "R W"]
+) -> BatchState:
+    """The batch with some of its places, in new rows: ``simlab.llm.batch_layout.Move``."""
     shape = _shape(state)
     prompts = jax.tree.map(lambda field: field[rows[:, 0]], state.prompts[:2])
     own = jax.tree.map(lambda field: at_places(field, shape, rows, places), state.own[:2])
@@ -175,8 +183,8 @@ def move(
 
 
 def regroup(
-    state: State, group: Int[Any, " Q"], rows: Int[Any, "Q H"], places: Int[Any, "Q H"], alive: Bool[Any, "Q H"]
-) -> State:
+    state: BatchState, group: Int[Any, " Q"], rows: Int[Any, "Q H"], places: Int[Any, "Q H"], alive: Bool[Any, "Q H"]
+) -> BatchState:
     """The same in a batch that keeps its size; the old one is gone.
 
     The keys or values of one layer are moved after the other, into the memory of the old ones, so that those of all
@@ -189,12 +197,12 @@ def regroup(
     return _of_memory(_move_others_alone(without, group, rows, places, alive), prompts, own)
 
 
-def _shape(state: State) -> tuple[int, int]:
+def _shape(state: BatchState) -> tuple[int, int]:
     rows, width = state.alive.shape
     return rows, width
 
 
-def _of_memory(state: State, prompts: Any, own: Any) -> State:
+def _of_memory(state: BatchState, prompts: Any, own: Any) -> BatchState:
     """The batch with other keys and values, of prompts and of the rollouts' own tokens."""
     return state._replace(
         prompts=state.prompts._replace(keys=prompts[0], values=prompts[1]),
@@ -202,7 +210,7 @@ def _of_memory(state: State, prompts: Any, own: Any) -> State:
     )
 
 
-def _move_others(state: State, group: Array, rows: Array, places: Array, alive: Array) -> State:
+def _move_others(state: BatchState, group: Array, rows: Array, places: Array, alive: Array) -> BatchState:
     """What a move does to everything but keys and values."""
 
     def of_places(fields: Any) -> Any:
@@ -233,19 +241,19 @@ def nobody(
     capacity: int,
     top_n: int,
     dtype: Any,
-) -> State:
+) -> BatchState:
     """A batch of (Q, H) places without rollouts, of a model that computes in ``dtype``, for others to ``join``."""
     each = jnp.zeros((shape[0], config.num_kv_heads, prompt_length, config.head_dim), dtype)
     none = jnp.zeros(shape[0], jnp.int32)
-    prompts = Prompts((each,) * config.num_layers, (each,) * config.num_layers, none + 1)
+    prompts = PromptMemory((each,) * config.num_layers, (each,) * config.num_layers, none + 1)
     own = nothing_yet(config, prompts, shape[1], capacity)
     drawn = _nothing_drawn((*shape, capacity), top_n, wide(dtype))
     alive = jnp.zeros(shape, bool)
-    return State(prompts, own, none, jnp.broadcast_to(key, shape), alive, drawn, jnp.ones((), jnp.int32))
+    return BatchState(prompts, own, none, jnp.broadcast_to(key, shape), alive, drawn, jnp.ones((), jnp.int32))
 
 
 @functools.partial(jax.jit, donate_argnums=0)
-def join(state: State, new: State, first: Int[Array, ""], group: Int[Array, " Q"]) -> State:
+def join(state: BatchState, new: BatchState, first: Int[Array, ""], group: Int[Array, " Q"]) -> BatchState:
     """The batch with new rollouts in its rows from ``first`` on, whose first token is the one drawn last.
 
     Args:
@@ -286,13 +294,15 @@ def join(state: State, new: State, first: Int[Array, ""], group: Int[Array, " Q"
 
 
 @functools.partial(jax.jit, static_argnames="capacity")
-def grow(state: State, capacity: int) -> State:
+def grow(state: BatchState, capacity: int) -> BatchState:
     """The batch with room for more tokens of each rollout."""
     drawn = jax.tree.map(lambda field: in_more_slots(field, 2, state.step, capacity), state.drawn)
     return state._replace(own=state.own.grown(capacity), drawn=drawn)
 
 
-def _draw_next(parameters: Parameters, state: State, hidden: Float[Array, "Q H D"], choices: Choices) -> State:
+def _draw_next(
+    parameters: Parameters, state: BatchState, hidden: Float[Array, "Q H D"], choices: Choices
+) -> BatchState:
     """Draw one token of every rollout that is alive; the others get zeros."""
     own_step = state.step - state.since
     keys = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)))(state.keys, own_step)
@@ -312,7 +322,7 @@ def _draw_next(parameters: Parameters, state: State, hidden: Float[Array, "Q H D
 
 def _drawn(
     parameters: Parameters, hidden: Float[Array, "Q H D"], keys: Key[Array, "Q H"], choices: Choices, top_n: int
-) -> Drawn:
+) -> DrawnTokens:
     """A token of each rollout; of a large vocabulary a slice of the rollouts after the other."""
     kind = jax.random.key_impl(keys)
 
@@ -323,5 +333,5 @@ def _drawn(
         own = jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
         return tokens, own, entropy(logp), topn_logp, topn_ids.astype(jnp.int32)
 
-    tokens, *others = of_logits(of_rows, parameters, hidden, jax.random.key_data(keys))
-    return Drawn(tokens, jnp.ones(tokens.shape, bool), *others)
+    tokens, *others = map_logits(of_rows, parameters, hidden, jax.random.key_data(keys))
+    return DrawnTokens(tokens, jnp.ones(tokens.shape, bool), *others)

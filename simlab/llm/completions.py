@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from simlab.llm.config import ModelConfig
+from simlab.llm.logit_slices import map_logits
 from simlab.llm.model import Parameters, causal_attention, logits, run_layers, shared_weights
-from simlab.llm.output import of_logits
 
 # A gradient of the maze model's four layers takes .9 of the time without a loop, as long to compile, and half as much
 # memory again; thirty layers would take far longer to compile.
@@ -28,7 +28,7 @@ def unrolled(config: ModelConfig, checkpointing: bool) -> bool:
     return config.num_layers <= FEW_LAYERS and not checkpointing
 
 
-class Batch(NamedTuple):
+class CompletionBatch(NamedTuple):
     """Prompts and completions, both filled up on their right with any token.
 
     Attributes:
@@ -60,13 +60,13 @@ def longest(sequences: Sequence[Sequence[int]]) -> int:
     return max(map(len, sequences), default=1)
 
 
-def completion_logits(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Array, "P G T V"]:
+def completion_logits(parameters: Parameters, config: ModelConfig, batch: CompletionBatch) -> Float[Array, "P G T V"]:
     """The logits before each token of the completions, in float32 at least; anything where there is no token."""
     return logits(parameters, completion_states(parameters, config, batch))
 
 
 def completion_states(
-    parameters: Parameters, config: ModelConfig, batch: Batch, checkpointing: bool = False
+    parameters: Parameters, config: ModelConfig, batch: CompletionBatch, checkpointing: bool = False
 ) -> Float[Array, "P G T D"]:
     """What ``logits`` turns into the logits before each token of the completions.
 
@@ -166,7 +166,7 @@ def _completion_attention(
 def target_logp(
     parameters: Parameters,
     config: ModelConfig,
-    batch: Batch,
+    batch: CompletionBatch,
     targets: Int[Any, "P G T N"],
     temperature: Float[Array, ""] | float = 1.0,
     *,
@@ -184,5 +184,5 @@ def target_logp(
         return own - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)
 
     hidden = completion_states(parameters, config, batch, checkpointing)
-    found: Array = of_logits(chosen, parameters, hidden, jnp.asarray(targets))
+    found: Array = map_logits(chosen, parameters, hidden, jnp.asarray(targets))
     return found

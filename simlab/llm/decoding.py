@@ -16,7 +16,7 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters, causal_attention, run_layers, shared_weights
 
 
-class Prompts(NamedTuple):
+class PromptMemory(NamedTuple):
     """What the rollouts see of their prompts: keys and values of each layer, and how many tokens each prompt has."""
 
     keys: tuple[Float[Array, "P K S E"], ...]
@@ -24,7 +24,7 @@ class Prompts(NamedTuple):
     lengths: Int[Array, " P"]
 
 
-class Own(NamedTuple):
+class RolloutMemory(NamedTuple):
     """Keys and values of what the rollouts have sampled, of each layer.
 
     A key is a column, so that the scores of all tokens are rows added up; a CPU takes three times as long for rows.
@@ -43,7 +43,7 @@ class Own(NamedTuple):
     written: Int[Array, ""]
     since: Int[Array, " P"]
 
-    def grown(self, capacity: int) -> "Own":
+    def grown(self, capacity: int) -> "RolloutMemory":
         """The same with more slots."""
         return self._replace(
             keys=tuple(in_more_slots(field, 2, self.written, capacity) for field in self.keys),
@@ -73,7 +73,7 @@ def in_more_slots(field: Array, axis: int, written: Int[Array, ""], capacity: in
 
 def read_prompts(
     parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P S"], lengths: Int[Array, " P"]
-) -> tuple[Float[Array, "P D"], Prompts]:
+) -> tuple[Float[Array, "P D"], PromptMemory]:
     """What the logits after each prompt, filled up on its right, come from, and what its rollouts will see of it."""
 
     def attend(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, tuple[Array, Array]]:
@@ -82,20 +82,20 @@ def read_prompts(
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     hidden, (keys, values) = run_layers(parameters, config, tokens, positions, attend=attend)
     last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
-    return last, Prompts(tuple(keys), tuple(values), lengths)
+    return last, PromptMemory(tuple(keys), tuple(values), lengths)
 
 
-def nothing_yet(config: ModelConfig, prompts: Prompts, group_size: int, capacity: int) -> Own:
+def nothing_yet(config: ModelConfig, prompts: PromptMemory, group_size: int, capacity: int) -> RolloutMemory:
     """Room for ``capacity`` tokens of every rollout."""
     shape = (len(prompts.lengths) * group_size * config.num_kv_heads, config.head_dim, capacity)
     keys = tuple(jnp.zeros(shape, of_prompt.dtype) for of_prompt in prompts.keys)
     values = tuple(jnp.swapaxes(empty, 1, 2) for empty in keys)
-    return Own(keys, values, jnp.zeros((), jnp.int32), jnp.zeros_like(prompts.lengths))
+    return RolloutMemory(keys, values, jnp.zeros((), jnp.int32), jnp.zeros_like(prompts.lengths))
 
 
 def read_token(
-    parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P G"], prompts: Prompts, own: Own
-) -> tuple[Float[Array, "P G D"], Own]:
+    parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P G"], prompts: PromptMemory, own: RolloutMemory
+) -> tuple[Float[Array, "P G D"], RolloutMemory]:
     """What the logits after one more token of every rollout come from; the parameters are ``apart``."""
     attend = _Seeing(prompts.lengths, own.written, own.since)
     positions = jnp.broadcast_to((prompts.lengths + own.written - own.since)[:, None], tokens.shape)

@@ -4,13 +4,13 @@ How computation and compilation are saved (a *place* is the room in the batch fo
 
 - A prompt is read once; its keys and values are kept once and shared by its group (``simlab.llm.decoding``).
 - When half of the completions have ended, the others move together into fewer places, so that those that have ended
-  cost nothing more (``simlab.llm.places``). A batch of 8 places or fewer stays as it is.
+  cost nothing more (``simlab.llm.batch_layout``). A batch of 8 places or fewer stays as it is.
 - Of more completions than are sampled at once, the next prompts take the places of completions that have ended, so
   that the batch stays full until the last prompt is in it.
 - Keys and values have room for ``FIRST_CAPACITY`` tokens of each completion, and for twice as many whenever one
   needs it.
 - A CPU samples two halves of the prompts at the same time (``simlab.llm.at_once``).
-- Logits of a large vocabulary are computed for a slice of the completions after the other (``simlab.llm.output``).
+- Logits of a large vocabulary are computed for one slice of the completions at a time (``simlab.llm.logit_slices``).
 - The number of places is rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ..., the length of prompts by an eighth or less, so
   that one program serves all batches of about one size. Once completions have moved, the batch has rows of up to 4
   places, a power of two of them, so that it goes through a few programs on its way. Another number of prompts, group
@@ -35,20 +35,20 @@ from jaxtyping import PRNGKeyArray
 from simlab.errors import InputError, check_range, check_whole
 from simlab.llm import batch
 from simlab.llm.at_once import compile_in_turn, compiled_once, side_by_side
-from simlab.llm.completions import filled_up, longest
-from simlab.llm.config import ModelConfig
-from simlab.llm.model import Parameters, apart
-from simlab.llm.places import (
-    Places,
-    Size,
+from simlab.llm.batch_layout import (
+    BatchLayout,
+    BatchSize,
     batch_size,
-    fewer,
-    parts_of,
+    part_count,
     regrouped,
     rounded_length,
     rounded_up,
     rows_needed,
+    smaller_shape,
 )
+from simlab.llm.completions import filled_up, longest
+from simlab.llm.config import ModelConfig
+from simlab.llm.model import Parameters, apart
 from simlab.llm.truncation import Truncation
 
 FIRST_CAPACITY = 128  # tokens of each completion; below, another program takes longer to compile than it saves
@@ -148,7 +148,7 @@ def sample(
         jnp.asarray(_stops(config.eos_ids if stop_ids is None else stop_ids, config.vocab_size)),
         jnp.int32(max_new_tokens),
     )
-    count = parts_of(len(prompts), group_size, at_once) if jax.default_backend() == "cpu" else 1
+    count = part_count(len(prompts), group_size, at_once) if jax.default_backend() == "cpu" else 1
     cuts = [len(prompts) * part // count for part in range(count + 1)]
     share = None if at_once is None else at_once // count
     one_layer_each = apart(parameters)
@@ -226,7 +226,7 @@ class _Sampler:
     top_n: int
     key: PRNGKeyArray
     choices: batch.Choices
-    size: Size
+    size: BatchSize
     prompt_length: int
     next: int = 0
     done: int = 0
@@ -264,14 +264,14 @@ class _Sampler:
         """The rows that the next prompts need; 0 if none waits."""
         return self.size.joining * self.group_size // self.size.width if self._waiting else 0
 
-    def _begin(self) -> tuple[batch.State, Places]:
+    def _begin(self) -> tuple[batch.BatchState, BatchLayout]:
         """A batch of all prompts, or of the first of them."""
         if not self.size.joining:
             count, members = len(self.prompts), self.group_size
-            places = Places.of(count, members, self.size.rows, self.size.width)
+            places = BatchLayout.of(count, members, self.size.rows, self.size.width)
             self.next = count
             return self._first_read(places), places
-        places = Places.empty(self.size.rows, self.size.width)
+        places = BatchLayout.empty(self.size.rows, self.size.width)
         state = compiled_once(
             batch.nobody,
             self.config,
@@ -284,22 +284,22 @@ class _Sampler:
         )
         return self._joined(state, places, places.filled)
 
-    def _first_read(self, places: Places) -> batch.State:
+    def _first_read(self, places: BatchLayout) -> batch.BatchState:
         """The batch of all prompts after its first token. New programs, this and the next, are compiled together."""
         read = self._reading(0, places, self.capacity)
         none_waits = jnp.int32(0)
 
-        def following(state: batch.State) -> functools.partial[batch.State]:
+        def following(state: batch.BatchState) -> functools.partial[batch.BatchState]:
             return functools.partial(batch.go_on, self.one_layer_each, self.config, state, self.choices, none_waits)
 
         compile_in_turn(read, following)
         return _read_once_compiled(read)
 
-    def _read(self, first: int, places: Places, capacity: int) -> batch.State:
+    def _read(self, first: int, places: BatchLayout, capacity: int) -> batch.BatchState:
         """The batch of some prompts, the first of which has this number, after its first token."""
         return _read_once_compiled(self._reading(first, places, capacity))
 
-    def _reading(self, first: int, places: Places, capacity: int) -> functools.partial[batch.State]:
+    def _reading(self, first: int, places: BatchLayout, capacity: int) -> functools.partial[batch.BatchState]:
         """The call that reads these prompts."""
         rows = len(places.filled)
         tokens, lengths = filled_up(self.prompts[first : first + rows], rows, self.prompt_length)
@@ -317,28 +317,32 @@ class _Sampler:
             top_n=self.top_n,
         )
 
-    def _next_read(self) -> tuple[batch.State, Places]:
+    def _next_read(self) -> tuple[batch.BatchState, BatchLayout]:
         """The next prompts that join, after their first token, and which completions they are."""
         first, count = self.next, min(self.size.joining, len(self.prompts) - self.next)
-        own = Places.of(count, self.group_size, self.size.joining, self.group_size)
+        own = BatchLayout.of(count, self.group_size, self.size.joining, self.group_size)
         self.next += count
         return self._read(first, own, 1), own._replace(prompt=own.prompt + first)
 
-    def _changed(self, state: batch.State, places: Places, alive: np.ndarray) -> tuple[batch.State, Places]:
+    def _changed(
+        self, state: batch.BatchState, places: BatchLayout, alive: np.ndarray
+    ) -> tuple[batch.BatchState, BatchLayout]:
         """The batch with new prompts, with more room for each completion, or in fewer places."""
         if self._waiting and len(alive) - rows_needed(alive, places.prompt, self.size.width) >= self._rows_of_next():
             return self._joined(state, places, alive)
         full = int(state.step) - np.asarray(state.since) >= self.capacity
         if (alive & full[:, None]).any():
             self.capacity = min(2 * self.capacity, self.most)
-            grown: batch.State = compiled_once(batch.grow, state, self.capacity)
+            grown: batch.BatchState = compiled_once(batch.grow, state, self.capacity)
             return grown, places
-        to = regrouped(places, alive, fewer(places, alive))
+        to = regrouped(places, alive, smaller_shape(places, alive))
         new = places.taken(*to)
-        moved: batch.State = compiled_once(batch.move, state, new.group, *to)
+        moved: batch.BatchState = compiled_once(batch.move, state, new.group, *to)
         return moved, new
 
-    def _joined(self, state: batch.State, places: Places, alive: np.ndarray) -> tuple[batch.State, Places]:
+    def _joined(
+        self, state: batch.BatchState, places: BatchLayout, alive: np.ndarray
+    ) -> tuple[batch.BatchState, BatchLayout]:
         """The batch with as many of the prompts that wait as find room."""
         to = regrouped(places, alive, alive.shape)
         places = places.taken(*to)
@@ -352,7 +356,7 @@ class _Sampler:
         self.done = int(state.step) - 1
         return state, places
 
-    def _take_down(self, state: batch.State, places: Places, found: list[np.ndarray]) -> None:
+    def _take_down(self, state: batch.BatchState, places: BatchLayout, found: list[np.ndarray]) -> None:
         """Copy the tokens that have been drawn since the last time to where they belong."""
         steps, since = np.arange(self.done, int(state.step)), np.asarray(state.since)
         slots = steps % state.capacity
@@ -364,7 +368,7 @@ class _Sampler:
         self.done = int(state.step)
 
 
-def _read_once_compiled(read: functools.partial[batch.State]) -> batch.State:
+def _read_once_compiled(read: functools.partial[batch.BatchState]) -> batch.BatchState:
     """The batch that such a call gives."""
-    state: batch.State = compiled_once(read.func, *read.args, **read.keywords)
+    state: batch.BatchState = compiled_once(read.func, *read.args, **read.keywords)
     return state

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float, Int, Num
 
 from simlab.errors import InputError
 from simlab.estimators.tokens import covariance_terms, of_tokens
-from simlab.llm.completions import Batch, completion_states
+from simlab.llm.completions import CompletionBatch, completion_states
 from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import entropy
+from simlab.llm.logit_slices import map_logits
 from simlab.llm.model import Parameters, named
-from simlab.llm.output import of_logits
 from simlab.rollouts import Array as AnyArray
 from simlab.rollouts import Scalar
 from simlab.theory.rank import effective_rank, leading_share, singular_gap
@@ -27,7 +27,7 @@ def entropy_change(
     before: Parameters,
     after: Parameters,
     config: ModelConfig,
-    batch: Batch,
+    batch: CompletionBatch,
     advantages: Num[np.ndarray, "..."],
     *,
     temperature: float = 1.0,
@@ -82,14 +82,16 @@ def _on_host(values: EntropyAndLogp) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _entropy_and_logp(parameters: Parameters, config: ModelConfig, batch: Batch, temperature: Scalar) -> EntropyAndLogp:
+def _entropy_and_logp(
+    parameters: Parameters, config: ModelConfig, batch: CompletionBatch, temperature: Scalar
+) -> EntropyAndLogp:
     """Return the entropy at each token, and its log-probability."""
 
     def both(logits: Float[Array, "C V"], tokens: Int[Array, " C"]) -> tuple[Float[Array, " C"], Float[Array, " C"]]:
         logp = jax.nn.log_softmax(logits / temperature, axis=-1)
         return entropy(logp), jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
 
-    result: EntropyAndLogp = of_logits(
+    result: EntropyAndLogp = map_logits(
         both, parameters, completion_states(parameters, config, batch), jnp.asarray(batch.tokens)
     )
     return result
@@ -97,7 +99,7 @@ def _entropy_and_logp(parameters: Parameters, config: ModelConfig, batch: Batch,
 
 @functools.partial(jax.jit, static_argnames="config")
 def _derivative(
-    parameters: Parameters, change: Parameters, config: ModelConfig, batch: Batch, temperature: Scalar
+    parameters: Parameters, change: Parameters, config: ModelConfig, batch: CompletionBatch, temperature: Scalar
 ) -> tuple[EntropyAndLogp, EntropyAndLogp]:
     """Return the same, and its derivative along a change of the parameters."""
     result: tuple[EntropyAndLogp, EntropyAndLogp] = jax.jvp(

@@ -12,12 +12,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.llm.completions import Batch, filled_up, longest, target_logp
+from simlab.llm.batch_layout import rounded_up
+from simlab.llm.completions import CompletionBatch, filled_up, longest, target_logp
 from simlab.llm.config import ModelConfig
 from simlab.llm.instruments.batch_metrics import Solutions
 from simlab.llm.instruments.pass_at_k import log_missed
 from simlab.llm.model import Parameters
-from simlab.llm.places import rounded_up
 from simlab.theory.tail_miss import tail_miss
 
 SHARE = 0.01  # as in the paper
@@ -85,13 +85,13 @@ def length_normalised_nll(
     nll = np.zeros(len(tokens))
     for start in range(0, count, rows):
         chunk = slice(start, start + rows)
-        batch = Batch(prompts[chunk], lengths[chunk], tokens[chunk, None], mask[chunk, None])
+        batch = CompletionBatch(prompts[chunk], lengths[chunk], tokens[chunk, None], mask[chunk, None])
         nll[chunk] = _nll(parameters, config, batch)
     return nll[:count]
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _nll(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Array, " P"]:
+def _nll(parameters: Parameters, config: ModelConfig, batch: CompletionBatch) -> Float[Array, " P"]:
     logp = target_logp(parameters, config, batch, jnp.asarray(batch.tokens)[..., None])[..., 0]
     present = jnp.asarray(batch.mask)
     return -jnp.sum(jnp.where(present, logp, 0), axis=(1, 2)) / jnp.sum(present, axis=(1, 2))

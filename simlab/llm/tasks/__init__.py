@@ -1,7 +1,7 @@
 """Tasks: prompts, and verifiers that parse what a language model answers."""
 
 from simlab.llm.tasks.addition import Addition
-from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.tasks.base import Task, TaskProblem
 from simlab.llm.tasks.boxed import boxed_answers
 from simlab.llm.tasks.countdown import Countdown
 from simlab.llm.tasks.fewshot import FewShot
@@ -17,9 +17,9 @@ __all__ = [
     "Countdown",
     "FewShot",
     "Maze",
-    "Problem",
     "ReasoningGym",
     "Task",
+    "TaskProblem",
     "boxed_answers",
     "from_callable",
     "task",

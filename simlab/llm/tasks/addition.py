@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from simlab.errors import check_choice
-from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.drawn import DrawnTask, check_width
 from simlab.llm.vocabulary import Vocabulary, characters
 
@@ -12,7 +12,7 @@ ORDERS = ("plain", "reversed")
 
 
 @dataclass(frozen=True)
-class AdditionProblem(Problem):
+class AdditionProblem(TaskProblem):
     """The sum of two numbers.
 
     Attributes:

@@ -9,7 +9,7 @@ from simlab.llm.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class Problem:
+class TaskProblem:
     """One prompt; tasks add what their verifier needs to know.
 
     Attributes:
@@ -19,7 +19,7 @@ class Problem:
     prompt: str
 
 
-P = TypeVar("P", bound=Problem)
+P = TypeVar("P", bound=TaskProblem)
 
 
 class Task(ABC, Generic[P]):

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from simlab.errors import InputError, check_whole
-from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.canonical import canonical
 from simlab.llm.tasks.drawn import DRAWS_WITHOUT_NEWS, DrawnTask, check_width
 from simlab.llm.tasks.expressions import numbers_in, parse, value, written
@@ -16,7 +16,7 @@ from simlab.llm.vocabulary import Vocabulary, characters
 
 
 @dataclass(frozen=True)
-class CountdownProblem(Problem):
+class CountdownProblem(TaskProblem):
     """Numbers and a target.
 
     Attributes:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_parameters, check_range, check_whole
 from simlab.llm.chat import Message
-from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.tasks.base import Task, TaskProblem
 from simlab.llm.tasks.judges import ByFunction, ByVerifier, Judge
 from simlab.llm.tasks.left_out import LeftOut
-from simlab.llm.tasks.rows import Row, checksum, rows
+from simlab.llm.tasks.rows import DataRow, checksum, rows
 from simlab.llm.tasks.verifiers import verifier as named_verifier
 from simlab.llm.tokenizer import Tokenizer
 from simlab.llm.vocabulary import Vocabulary, characters
@@ -28,7 +28,7 @@ TEMPLATES = ("auto", "chat", "none")
 
 
 @dataclass(frozen=True)
-class DataProblem(Problem):
+class DataProblem(TaskProblem):
     """A row.
 
     Attributes:
@@ -44,7 +44,7 @@ class DataProblem(Problem):
     line: int
 
 
-class Part(NamedTuple):
+class DataSplit(NamedTuple):
     """Problems of one file, or of a part of it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Part(NamedTuple):
     problems: tuple[DataProblem, ...]
     left_out: LeftOut
 
-    def without(self, lost: Mapping[int, str]) -> "Part":
+    def without(self, lost: Mapping[int, str]) -> "DataSplit":
         """Without the problems of some places, each of which has a reason.
 
         Raises:
@@ -67,7 +67,7 @@ class Part(NamedTuple):
         kept = tuple(problem for place, problem in enumerate(self.problems) if place not in lost)
         if not kept:
             raise InputError(f"no problem is left: {left_out.in_words()}")
-        return Part(kept, left_out)
+        return DataSplit(kept, left_out)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Data(Task[DataProblem]):
         notes: what became of the rows, once the task is put to a model.
     """
 
-    train: Part
-    evaluate: Mapping[str, Part]
+    train: DataSplit
+    evaluate: Mapping[str, DataSplit]
     judge: Judge
     checksums: Mapping[str, str]
     vocabulary: Vocabulary | None
@@ -187,7 +187,7 @@ class Data(Task[DataProblem]):
                 raise InputError("messages without a chat template")
             return problem.asked
 
-        def fitted(part: Part, demonstrated: bool) -> Part:
+        def fitted(part: DataSplit, demonstrated: bool) -> DataSplit:
             shown, lost = list[DataProblem](), dict[int, str]()
             for place, problem in enumerate(part.problems):
                 try:
@@ -199,7 +199,7 @@ class Data(Task[DataProblem]):
                 except InputError as error:
                     shown[place:] = [problem]
                     lost[place] = str(error)
-            return Part(tuple(shown), part.left_out).without(lost)
+            return DataSplit(tuple(shown), part.left_out).without(lost)
 
         train = fitted(self.train, demonstrated)
         evaluate = {name: fitted(part, False) for name, part in self.evaluate.items()}
@@ -290,7 +290,7 @@ def data(
     return Data(part, sets, judge, files, vocabulary, max_new_tokens, template, system, shuffle)
 
 
-def _characters(judge: Judge, parts: Iterable[Part]) -> Vocabulary | None:
+def _characters(judge: Judge, parts: Iterable[DataSplit]) -> Vocabulary | None:
     """The vocabulary of all prompts and demonstrations; see ``Data``."""
     found: set[str] = set()
     for problem in (problem for part in parts for problem in part.problems):
@@ -302,7 +302,7 @@ def _characters(judge: Judge, parts: Iterable[Part]) -> Vocabulary | None:
     return characters("".join(sorted(found))) if len(found) <= MOST_CHARACTERS else None
 
 
-def _read(file: str, names: tuple[str, str], judge: Judge) -> Part:
+def _read(file: str, names: tuple[str, str], judge: Judge) -> DataSplit:
     """The problems of a file."""
     left_out, problems, text = LeftOut(file), list[DataProblem](), 0
     for row in rows(Path(file), names):
@@ -315,10 +315,10 @@ def _read(file: str, names: tuple[str, str], judge: Judge) -> Part:
         text += len(str(problems[-1].asked)) + len(str(problems[-1].answer))
         if text > MOST_TEXT:
             raise InputError(f"{file} has more than {MOST_TEXT} characters of prompts and answers; allowed: fewer")
-    return Part(tuple(problems), left_out).without({})
+    return DataSplit(tuple(problems), left_out).without({})
 
 
-def _problem(row: Row, names: tuple[str, str], judge: Judge) -> DataProblem:
+def _problem(row: DataRow, names: tuple[str, str], judge: Judge) -> DataProblem:
     """The problem of a row.
 
     Raises:
@@ -374,7 +374,7 @@ def _as_json(asked: str | tuple[Message, ...]) -> Any:
     return asked if isinstance(asked, str) else [message._asdict() for message in asked]
 
 
-def _once(part: Part) -> Part:
+def _once(part: DataSplit) -> DataSplit:
     """Without the problems whose prompts came before."""
     seen, lost = set(), dict[int, str]()
     for place, problem in enumerate(part.problems):
@@ -384,13 +384,13 @@ def _once(part: Part) -> Part:
     return part.without(lost)
 
 
-def _first(part: Part, most: int) -> Part:
+def _first(part: DataSplit, most: int) -> DataSplit:
     return part.without(
         {place: f"more than the {most} of task.evaluation_size" for place in range(most, len(part.problems))}
     )
 
 
-def _held_out(part: Part, most: int) -> tuple[Part, Part]:
+def _held_out(part: DataSplit, most: int) -> tuple[DataSplit, DataSplit]:
     """What is trained on and what is held out: the prompts of the smallest hashes.
 
     Raises:
@@ -402,7 +402,7 @@ def _held_out(part: Part, most: int) -> tuple[Part, Part]:
     chosen = set(prompts[: min(most, max(1, len(prompts) // HELD_OUT_OF))])
     held_out = {place: "held out" for place, own in enumerate(part.problems) if own.asked in chosen}
     problems = tuple(part.problems[place] for place in held_out)
-    return part.without(held_out), _once(Part(problems, LeftOut(part.left_out.file, len(problems))))
+    return part.without(held_out), _once(DataSplit(problems, LeftOut(part.left_out.file, len(problems))))
 
 
 @functools.lru_cache(maxsize=4)

@@ -8,11 +8,11 @@ from random import Random
 from typing import TypeVar
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.tasks.base import Task, TaskProblem
 
 HELD_OUT = 8  # one problem of so many is held out for evaluation
 DRAWS_WITHOUT_NEWS = 10_000  # so many draws that bring no new problem show that there are none left
-P = TypeVar("P", bound=Problem)
+P = TypeVar("P", bound=TaskProblem)
 
 
 def is_held_out(identity: str) -> bool:

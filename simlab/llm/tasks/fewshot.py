@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from simlab.errors import InputError, check_whole
-from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.drawn import DrawnTask, check_width, is_held_out
 
 OPERATIONS = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
@@ -40,7 +40,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class FewShotProblem(Problem):
+class FewShotProblem(TaskProblem):
     """A question after some answered ones.
 
     Attributes:

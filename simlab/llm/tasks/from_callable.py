@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simlab.errors import InputError, check_whole, is_concrete_number
-from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.tasks.base import Task, TaskProblem
 from simlab.llm.vocabulary import Vocabulary
 from simlab.reading import reason
 
@@ -68,15 +68,15 @@ def called_for_text(kind: str, prompt: str, function: Callable[[], Any]) -> str:
 
 
 @dataclass(frozen=True)
-class CallableTask(Task[Problem]):
+class CallableTask(Task[TaskProblem]):
     """Listed prompts and functions of prompt and completion; see ``from_callable``."""
 
     name: str
     vocabulary: Vocabulary | None
     stop: str | None
     longest: int
-    problems: tuple[Problem, ...]
-    evaluated: tuple[Problem, ...]
+    problems: tuple[TaskProblem, ...]
+    evaluated: tuple[TaskProblem, ...]
     rewards: Callable[[str, str], object]
     demonstrations: Callable[[str], str] | None
     solutions: Callable[[str, str], str] | None
@@ -88,11 +88,11 @@ class CallableTask(Task[Problem]):
         return self.longest
 
     @property
-    def evaluation(self) -> tuple[Problem, ...]:
+    def evaluation(self) -> tuple[TaskProblem, ...]:
         """The prompts that were listed for it."""
         return self.evaluated
 
-    def training(self, index: int) -> Problem:
+    def training(self, index: int) -> TaskProblem:
         """The listed problems, over and over.
 
         Raises:
@@ -101,7 +101,7 @@ class CallableTask(Task[Problem]):
         check_whole("index of a training problem", index, 0)
         return self.problems[index % len(self.problems)]
 
-    def demonstration(self, problem: Problem) -> str:
+    def demonstration(self, problem: TaskProblem) -> str:
         """What the function of demonstrations says.
 
         Raises:
@@ -112,7 +112,7 @@ class CallableTask(Task[Problem]):
         demonstrations = self.demonstrations
         return called_for_text("demonstration", problem.prompt, lambda: demonstrations(problem.prompt))
 
-    def reward(self, problem: Problem, completion: str) -> float:
+    def reward(self, problem: TaskProblem, completion: str) -> float:
         """What the reward function says.
 
         Raises:
@@ -120,7 +120,7 @@ class CallableTask(Task[Problem]):
         """
         return checked_reward(problem.prompt, lambda: self.rewards(problem.prompt, completion))
 
-    def solution(self, problem: Problem, completion: str) -> str | None:
+    def solution(self, problem: TaskProblem, completion: str) -> str | None:
         """The canonical form of a completion whose reward is high enough.
 
         Raises:
@@ -182,8 +182,8 @@ def from_callable(
         vocabulary,
         stop,
         max_new_tokens,
-        tuple(map(Problem, training)),
-        tuple(map(Problem, evaluation)),
+        tuple(map(TaskProblem, training)),
+        tuple(map(TaskProblem, evaluation)),
         reward,
         demonstration,
         solution,

@@ -7,7 +7,7 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice, check_whole
 from simlab.llm.extra import package
-from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.drawn import DrawnTask
 from simlab.llm.tasks.from_callable import checked_reward
 
@@ -49,7 +49,7 @@ LEFT_OUT = {
 
 
 @dataclass(frozen=True)
-class GymProblem(Problem):
+class GymProblem(TaskProblem):
     """An item of a data set.
 
     Attributes:

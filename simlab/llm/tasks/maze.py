@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from simlab.errors import InputError, check_choice
-from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.drawn import DrawnTask, check_width
 from simlab.llm.tasks.maze_grid import MOVES, START, Place, arrival, goal_of, perfect_maze
 from simlab.llm.vocabulary import BOS, EOS, PAD, Vocabulary, Words
@@ -18,7 +18,7 @@ TOKENS = (  # ids as in the tokenizer that the MaxRL authors published, in which
 
 
 @dataclass(frozen=True)
-class MazeProblem(Problem):
+class MazeProblem(TaskProblem):
     """One maze.
 
     Attributes:

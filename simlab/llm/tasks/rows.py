@@ -20,7 +20,7 @@ LONGEST_ROW = 2**20  # bytes of a line of JSON
 ROWS_AT_ONCE = 64  # of Parquet, where a few bytes can stand for many long texts
 
 
-class Row(NamedTuple):
+class DataRow(NamedTuple):
     """One row of a file.
 
     Attributes:
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     fault: str = ""
 
 
-def rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
+def rows(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     """The rows of a file, whose name says what it is.
 
     Args:
@@ -62,7 +62,7 @@ def checksum(path: Path) -> str:
         return digest.hexdigest()
 
 
-def _of_json_lines(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
+def _of_json_lines(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     with open_regular(path, LARGEST_FILE) as file:
         line = 0
         while content := file.readline(LONGEST_ROW + 1):
@@ -70,20 +70,20 @@ def _of_json_lines(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
             if len(content) > LONGEST_ROW:
                 while content and not content.endswith(b"\n"):
                     content = file.readline(LONGEST_ROW)
-                yield Row(line, {}, f"longer than {LONGEST_ROW} bytes")
+                yield DataRow(line, {}, f"longer than {LONGEST_ROW} bytes")
             elif content.strip():
                 yield _json_row(line, content.removeprefix(b"\xef\xbb\xbf") if line == 1 else content)
 
 
-def _json_row(line: int, content: bytes) -> Row:
+def _json_row(line: int, content: bytes) -> DataRow:
     try:
         values = parse_json(content, "it")
     except InputError:
-        return Row(line, {}, "no JSON")
-    return Row(line, values) if isinstance(values, dict) else Row(line, {}, "no JSON object")
+        return DataRow(line, {}, "no JSON")
+    return DataRow(line, values) if isinstance(values, dict) else DataRow(line, {}, "no JSON object")
 
 
-def _of_csv(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
+def _of_csv(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     with open_regular(path, LARGEST_FILE) as file:
         # What is no UTF-8 becomes a surrogate, which the reader of prompts and answers refuses row by row.
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
@@ -96,7 +96,7 @@ def _of_csv(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
             except StopIteration:
                 return
             except csv.Error as error:
-                yield Row(first, {}, f"no CSV ({reason(error)})")
+                yield DataRow(first, {}, f"no CSV ({reason(error)})")
                 continue
             if names is None:
                 names = cells
@@ -104,13 +104,13 @@ def _of_csv(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
                 yield _csv_row(first, names, cells)
 
 
-def _csv_row(line: int, names: list[str], cells: list[str]) -> Row:
+def _csv_row(line: int, names: list[str], cells: list[str]) -> DataRow:
     if len(cells) != len(names):
-        return Row(line, {}, f"other than {len(names)} cells, as the first line has")
-    return Row(line, dict(zip(names, cells, strict=True)))
+        return DataRow(line, {}, f"other than {len(names)} cells, as the first line has")
+    return DataRow(line, dict(zip(names, cells, strict=True)))
 
 
-def _of_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
+def _of_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     parquet = package("pyarrow.parquet", "parquet")
     with open_regular(path, LARGEST_FILE) as opened:
         try:
@@ -121,7 +121,7 @@ def _of_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
                 for batch in file.iter_batches(ROWS_AT_ONCE, columns=there):
                     for values in batch.to_pylist():
                         number += 1
-                        yield Row(number, values)
+                        yield DataRow(number, values)
         except InputError:
             raise
         except Exception as error:  # the package's errors have no common class but this
@@ -134,7 +134,7 @@ def _check_parts(path: Path, groups: list[Any]) -> None:
         raise InputError(f"{path} has a part of {largest} bytes; allowed: up to {LARGEST_FILE}")
 
 
-READERS: dict[str, Callable[[Path, tuple[str, ...]], Iterator[Row]]] = {
+READERS: dict[str, Callable[[Path, tuple[str, ...]], Iterator[DataRow]]] = {
     ".jsonl": _of_json_lines,
     ".csv": _of_csv,
     ".parquet": _of_parquet,

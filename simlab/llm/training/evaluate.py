@@ -19,7 +19,7 @@ from simlab.llm.instruments.rare_solutions import (
     tracked_metrics,
 )
 from simlab.llm.model import Parameters
-from simlab.llm.tasks import Problem
+from simlab.llm.tasks import TaskProblem
 from simlab.llm.training.groups import NO_TRUNCATION, Reader, RolloutGroups, completion_records, hash_word
 from simlab.llm.training.setup import EVALUATION_KEY, Setup, step_key
 
@@ -43,7 +43,7 @@ def evaluate(
     parameters: Parameters,
     samples: int,
     *,
-    problems: Sequence[Problem] | None = None,
+    problems: Sequence[TaskProblem] | None = None,
     key: PRNGKeyArray,
     temperature: float,
     rollouts: int,
@@ -138,7 +138,9 @@ class Evaluator(NamedTuple):
             sample.line.update(set=first, sets=lines)
         return sample, records
 
-    def _evaluate_set(self, problems: Sequence[Problem], parameters: Parameters, key: PRNGKeyArray) -> EvaluationSample:
+    def _evaluate_set(
+        self, problems: Sequence[TaskProblem], parameters: Parameters, key: PRNGKeyArray
+    ) -> EvaluationSample:
         settings = self.setup.settings
         evaluation = settings.evaluation
         return evaluate(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from simlab.llm.completions import Batch, target_logp
+from simlab.llm.completions import CompletionBatch, target_logp
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import with_adapters
 from simlab.llm.model import Parameters
@@ -71,7 +71,7 @@ class DecoderPolicy:
         """Return all parameters of the decoder in their own dtype: the base with its adapters where there is one."""
         return _merge(parameters, self.base, self.computation)
 
-    def logp(self, parameters: Parameters, batch: Batch) -> np.ndarray:
+    def logp(self, parameters: Parameters, batch: CompletionBatch) -> np.ndarray:
         """Return log pi of each token of the completions, (P, G, T); 0 where there is none."""
         result = np.zeros(batch.tokens.shape, np.float32)
 
@@ -91,7 +91,7 @@ class DecoderPolicy:
     def gradient(
         self,
         parameters: Parameters,
-        batch: Batch,
+        batch: CompletionBatch,
         coefficients: Float[np.ndarray, "P G T"] | Float[np.ndarray, "P G T N"],
         candidates: Int[np.ndarray, "P G T C"] | None = None,
     ) -> tuple[Parameters, float]:
@@ -137,7 +137,7 @@ def _merge(parameters: Parameters, base: Parameters | None, how: Computation) ->
 class Terms(NamedTuple):
     """Terms of J in a microbatch: N tokens at each position, and their coefficients."""
 
-    batch: Batch
+    batch: CompletionBatch
     targets: Int[Any, "P G T N"]
     coefficients: Float[Any, "P G T N"]
     temperature: Float[Array, ""] | float
@@ -166,7 +166,7 @@ def _gradient(
         idle = terms.coefficients == 0
         return jnp.sum(jnp.where(idle, 0, terms.coefficients * jnp.where(idle, 0, logp)))
 
-    def slope(batch: Batch, targets: Array, coefficients: Array) -> tuple[Parameters, Float[Array, ""]]:
+    def slope(batch: CompletionBatch, targets: Array, coefficients: Array) -> tuple[Parameters, Float[Array, ""]]:
         value, gradient = jax.value_and_grad(objective)(
             parameters, Terms(batch, targets, coefficients, terms.temperature)
         )

@@ -11,11 +11,11 @@ from jaxtyping import Bool, Float, PRNGKeyArray, UInt32
 
 from simlab.errors import Diverged, InputError
 from simlab.estimators.tokens import of_tokens
-from simlab.llm.completions import Batch, filled_up, longest
+from simlab.llm.completions import CompletionBatch, filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import Sampled, one_after_the_other, sample
-from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.tasks.base import Task, TaskProblem
 from simlab.llm.vocabulary import Vocabulary
 
 NO_TRUNCATION: Mapping[str, Any] = MappingProxyType({})
@@ -34,8 +34,8 @@ class RolloutGroups(NamedTuple):
         greedy_reward: (P, G) reward of the problem's greedy answer, at each of its rollouts; None if not sampled.
     """
 
-    problems: tuple[Problem, ...]
-    batch: Batch
+    problems: tuple[TaskProblem, ...]
+    batch: CompletionBatch
     sampled: Sampled
     rewards: Float[np.ndarray, "P G"]
     solutions: tuple[tuple[str | None, ...], ...]
@@ -55,7 +55,7 @@ class RolloutGroups(NamedTuple):
 
         return RolloutGroups(
             tuple(self.problems[row] for row in rows),
-            Batch(*(array[rows] for array in self.batch)),
+            CompletionBatch(*(array[rows] for array in self.batch)),
             Sampled(*map(rows_of, self.sampled)),
             self.rewards[rows],
             tuple(self.solutions[row] for row in rows),
@@ -82,7 +82,7 @@ class Reader:
         texts = ((token, self.vocabulary.decode([token])) for token in range(self.vocabulary.size))
         return self.ends | {token for token, text in texts if self.task.stop in text}
 
-    def prompt(self, problem: Problem) -> list[int]:
+    def prompt(self, problem: TaskProblem) -> list[int]:
         """Return the tokens of a problem's prompt.
 
         Raises:
@@ -102,7 +102,7 @@ class Reader:
         ids = list(map(int, tokens))
         return self.vocabulary.decode(ids[:-1] if ids and ids[-1] in self.ends else ids)
 
-    def answer(self, problem: Problem) -> list[int]:
+    def answer(self, problem: TaskProblem) -> list[int]:
         """Return the tokens of a demonstration and the end token, unless the text ends itself.
 
         Raises:
@@ -120,7 +120,7 @@ class Reader:
     def sample(
         self,
         parameters: Parameters,
-        problems: Sequence[Problem],
+        problems: Sequence[TaskProblem],
         group_size: int,
         *,
         key: PRNGKeyArray,
@@ -154,11 +154,11 @@ class Reader:
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
         rewards, solutions = self.judge(problems, sampled.tokens, sampled.mask)
-        batch = Batch(*filled_up(prompts, len(prompts), longest(prompts)), sampled.tokens, sampled.mask)
+        batch = CompletionBatch(*filled_up(prompts, len(prompts), longest(prompts)), sampled.tokens, sampled.mask)
         return RolloutGroups(tuple(problems), batch, sampled, rewards, solutions)
 
     def judge(
-        self, problems: Sequence[Problem], tokens: np.ndarray, mask: np.ndarray
+        self, problems: Sequence[TaskProblem], tokens: np.ndarray, mask: np.ndarray
     ) -> tuple[np.ndarray, tuple[tuple[str | None, ...], ...]]:
         """Return the rewards (P, G) of completions (P, G, T), and the canonical forms of the correct ones."""
         rewards = np.zeros(tokens.shape[:2], np.float32)
@@ -228,7 +228,7 @@ def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
     ]
     return RolloutGroups(
         tuple(problem for groups in batches for problem in groups.problems),
-        Batch(*map(np.concatenate, zip(*padded, strict=True))),
+        CompletionBatch(*map(np.concatenate, zip(*padded, strict=True))),
         Sampled.joined([groups.sampled for groups in batches]),
         np.concatenate([groups.rewards for groups in batches]),
         tuple(forms for groups in batches for forms in groups.solutions),

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from simlab.errors import InputError
+from simlab.llm.batch_layout import batch_size, rounded_length, rounded_up
 from simlab.llm.completions import unrolled
 from simlab.llm.config import ModelConfig
+from simlab.llm.logit_slices import rows_at_once
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
-from simlab.llm.output import rows_at_once
-from simlab.llm.places import batch_size, rounded_length, rounded_up
 from simlab.llm.training.microbatches import tokens_at_once, turns
 from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
 

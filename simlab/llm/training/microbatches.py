@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from simlab.llm.completions import Batch
-from simlab.llm.places import rounded_length, rounded_up
+from simlab.llm.batch_layout import rounded_length, rounded_up
+from simlab.llm.completions import CompletionBatch
 
 # The maze model's gradient of 128 rollouts of 180 tokens takes 7.4 s on two cores in turns of 32 rollouts, 7.8 in turns
 # of 64, 8.2 in turns of 16, and 9 to 13 at once: a CPU clears all memory that a program asks for, page by page.
@@ -30,7 +30,7 @@ class Microbatch(NamedTuple):
         tokens: length of the longest completion.
     """
 
-    batch: Batch
+    batch: CompletionBatch
     prompts: np.ndarray
     rollouts: np.ndarray
     tokens: int
@@ -48,7 +48,7 @@ class Microbatch(NamedTuple):
         target[self.prompts, self.rollouts, : self.tokens] = values[:height, :width, : self.tokens]
 
 
-def microbatches(batch: Batch, rollouts: int) -> Iterator[Microbatch]:
+def microbatches(batch: CompletionBatch, rollouts: int) -> Iterator[Microbatch]:
     """Cut a batch into microbatches of at most ``rollouts`` rollouts, of prompts with completions of similar length.
 
     Prompts without a token are left out, and so are rollouts if no rollout of their microbatch has a token.
@@ -71,14 +71,14 @@ def microbatches(batch: Batch, rollouts: int) -> Iterator[Microbatch]:
 
 
 def _microbatch(
-    batch: Batch, rows: np.ndarray, columns: np.ndarray, longest: int, shape: tuple[int, int]
+    batch: CompletionBatch, rows: np.ndarray, columns: np.ndarray, longest: int, shape: tuple[int, int]
 ) -> Microbatch:
     prompts = np.asarray(batch.prompts)[rows]
     lengths = np.asarray(batch.lengths)[rows]
     height, width = map(rounded_up, shape)
     padded = np.zeros((height, rounded_length(int(lengths.max()))), np.int32)
     padded[: len(rows), : lengths.max()] = prompts[:, : lengths.max()]
-    empty = Batch(
+    empty = CompletionBatch(
         padded,
         np.concatenate([lengths, np.ones(height - len(rows), lengths.dtype)]).astype(np.int32),
         np.zeros((height, width, rounded_up(longest)), np.int32),

@@ -8,10 +8,10 @@ import numpy as np
 
 from simlab.errors import InputError
 from simlab.llm.checkpoint import read_checkpoint
-from simlab.llm.completions import Batch, filled_up, longest
+from simlab.llm.completions import CompletionBatch, filled_up, longest
 from simlab.llm.instruments.rare_solutions import Tracked, Trajectories
 from simlab.llm.model import Parameters, init
-from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.training.evaluate import Evaluator, Start, choose_start
 from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, METRICS, MODEL, ArmFolder
 from simlab.llm.training.gradient import DecoderPolicy
@@ -75,12 +75,12 @@ def _warm_up(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters)
     return state.parameters
 
 
-def demonstrations(reader: Reader, problems: list[Problem]) -> Batch:
+def demonstrations(reader: Reader, problems: list[TaskProblem]) -> CompletionBatch:
     """Return one demonstration of each problem, as groups of one."""
     prompts, answers = [reader.prompt(problem) for problem in problems], list(map(reader.answer, problems))
     tokens, sizes = filled_up(answers, len(answers), longest(answers))
     mask = np.arange(tokens.shape[1]) < sizes[:, None]
-    return Batch(*filled_up(prompts, len(prompts), longest(prompts)), tokens[:, None], mask[:, None])
+    return CompletionBatch(*filled_up(prompts, len(prompts), longest(prompts)), tokens[:, None], mask[:, None])
 
 
 def supervised_step(

@@ -26,7 +26,7 @@ def rows_at_once(rows: int, vocab_size: int) -> int:
     return math.ceil(rows / _slices(rows, vocab_size))
 
 
-def of_logits(
+def map_logits(
     function: Callable[..., Any], parameters: Parameters, hidden: Float[Array, "*B D"], *others: Array
 ) -> Any:
     """What a function says of the logits of each token.

@@ -1,11 +1,10 @@
 """Decide which place of a batch holds which completion; all of it on the host, in whole numbers.
 
-A batch has rows of places, and a row holds completions of one prompt, which share its keys and values. Completions
-that go on move when half of the places are empty, or when prompts wait and find room. Then rows are short, ``width_of``
-a group, so that a few late completions keep few places from others; those of a prompt move together into as few rows as
-they fill, and the next prompts take the rows that are free. Where none waits the number of rows is rounded up to a
-power of two, so that few programs are compiled. Two places a row, groups of four, so that a group takes two rows, and x
-for what has ended::
+A row holds completions of one prompt, which share its keys and values. Completions that go on move when half of the
+batch is empty, or when prompts wait and find room. Rows are short then (``row_width``), so that a few late completions
+block little; the completions of a prompt move together into as few rows as they fill, and the next prompts take the
+free rows. Where no prompt waits the number of rows is rounded up to a power of two, so that few programs are compiled.
+An example of two columns and groups of four, so that a group takes two rows; x marks completions that have ended::
 
     prompt 0   a x        prompt 0   a d
     prompt 0   x d        prompt 1   c x     of four rows two are free,
@@ -31,7 +30,7 @@ FEWEST_OF_A_PART = 16
 INTEGERS = Int[np.ndarray, "Q H"]
 
 
-class Places(NamedTuple):
+class BatchLayout(NamedTuple):
     """Which completion each place of a batch belongs to, and whether it belongs to any. Q rows of H places.
 
     Attributes:
@@ -45,20 +44,20 @@ class Places(NamedTuple):
     filled: Bool[np.ndarray, "Q H"]
 
     @classmethod
-    def of(cls, prompts: int, members: int, prompt_places: int, member_places: int) -> "Places":
+    def of(cls, prompts: int, members: int, prompt_places: int, member_places: int) -> "BatchLayout":
         """The places of a new batch, a row for each prompt."""
         prompt, member = np.indices((prompt_places, member_places))
         return cls(prompt, member, (prompt < prompts) & (member < members))
 
     @classmethod
-    def empty(cls, rows: int, width: int) -> "Places":
+    def empty(cls, rows: int, width: int) -> "BatchLayout":
         """Places of none."""
         nothing = np.zeros((rows, width), int)
         return cls(nothing, nothing, nothing.astype(bool))
 
-    def taken(self, old_rows: INTEGERS, old_places: INTEGERS, filled: Bool[np.ndarray, "Q H"]) -> "Places":
+    def taken(self, old_rows: INTEGERS, old_places: INTEGERS, filled: Bool[np.ndarray, "Q H"]) -> "BatchLayout":
         """The places after a move from old ones."""
-        return Places(self.prompt[old_rows, old_places], self.member[old_rows, old_places], filled)
+        return BatchLayout(self.prompt[old_rows, old_places], self.member[old_rows, old_places], filled)
 
     @property
     def group(self) -> Int[np.ndarray, " Q"]:
@@ -66,14 +65,14 @@ class Places(NamedTuple):
         _, numbers = np.unique(self.prompt[:, 0], return_inverse=True)
         return numbers.astype(np.int32)
 
-    def with_rows(self, first: int, new: "Places") -> "Places":
+    def with_rows(self, first: int, new: "BatchLayout") -> "BatchLayout":
         """The places with those of new groups, cut into rows of this width, in place of the rows from ``first`` on."""
 
         def put(whole: np.ndarray, own: np.ndarray) -> np.ndarray:
             rows = own.reshape(-1, whole.shape[1])
             return np.concatenate([whole[:first], rows, whole[first + len(rows) :]])
 
-        return Places(*map(put, self, new))
+        return BatchLayout(*map(put, self, new))
 
 
 class Move(NamedTuple):
@@ -90,10 +89,10 @@ class Move(NamedTuple):
     filled: Bool[np.ndarray, "Q H"]
 
 
-def regrouped(places: Places, alive: Bool[np.ndarray, "Q H"], shape: tuple[int, int]) -> Move:
+def regrouped(places: BatchLayout, alive: Bool[np.ndarray, "Q H"], shape: tuple[int, int]) -> Move:
     """Move those alive of each prompt into as few rows as they fill, of a batch of this shape.
 
-    >>> batch = Places.empty(4, 2).with_rows(0, Places.of(2, 4, 2, 4))
+    >>> batch = BatchLayout.empty(4, 2).with_rows(0, BatchLayout.of(2, 4, 2, 4))
     >>> move = regrouped(batch, np.array([[True, False], [False, True], [False, False], [True, False]]), (4, 2))
     >>> move.rows.tolist(), move.places.tolist()
     ([[0, 1], [3, 3], [0, 0], [0, 0]], [[0, 1], [0, 0], [0, 0], [0, 0]])
@@ -116,9 +115,9 @@ def regrouped(places: Places, alive: Bool[np.ndarray, "Q H"], shape: tuple[int, 
     return Move(from_rows, from_places, filled)
 
 
-def fewer(places: Places, alive: Bool[np.ndarray, "Q H"]) -> tuple[int, int]:
+def smaller_shape(places: BatchLayout, alive: Bool[np.ndarray, "Q H"]) -> tuple[int, int]:
     """The shape of the batch that those alive move into where no prompt waits."""
-    width = width_of(alive.shape[1])
+    width = row_width(alive.shape[1])
     return int(POWERS[np.searchsorted(POWERS, rows_needed(alive, places.prompt, width))]), width
 
 
@@ -133,7 +132,7 @@ def rounded_length(tokens: int) -> int:
     return -(-tokens // step) * step
 
 
-class Size(NamedTuple):
+class BatchSize(NamedTuple):
     """The size of a batch.
 
     Attributes:
@@ -147,21 +146,21 @@ class Size(NamedTuple):
     joining: int = 0
 
 
-def batch_size(prompts: int, group_size: int, at_once: int | None = None) -> Size:
+def batch_size(prompts: int, group_size: int, at_once: int | None = None) -> BatchSize:
     """The places for groups of completions, of which ``at_once`` are sampled at a time.
 
-    >>> batch_size(5, 8), batch_size(5, 8, 40), batch_size(64, 16, 128)
-    (Size(rows=6, width=8, joining=0), Size(rows=6, width=8, joining=0), Size(rows=32, width=4, joining=2))
+    >>> batch_size(5, 8), batch_size(64, 16, 128)
+    (BatchSize(rows=6, width=8, joining=0), BatchSize(rows=32, width=4, joining=2))
     """
     if at_once is None or prompts * group_size <= at_once:
-        return Size(rounded_up(prompts), rounded_up(group_size))
-    width = width_of(group_size)
+        return BatchSize(rounded_up(prompts), rounded_up(group_size))
+    width = row_width(group_size)
     own = group_size // width
     rows = max(at_once // width, own)
-    return Size(rows, width, max(1, rows // SHARE // own))
+    return BatchSize(rows, width, max(1, rows // SHARE // own))
 
 
-def parts_of(prompts: int, group_size: int, at_once: int | None = None) -> int:
+def part_count(prompts: int, group_size: int, at_once: int | None = None) -> int:
     """How many parts of a batch are sampled side by side: two where each has enough places, else one.
 
     It does not depend on the number of cores, so that the bits do not either.
@@ -170,7 +169,7 @@ def parts_of(prompts: int, group_size: int, at_once: int | None = None) -> int:
     return 2 if prompts > 1 and places >= 2 * max(FEWEST_OF_A_PART, group_size) else 1
 
 
-def width_of(group_size: int) -> int:
+def row_width(group_size: int) -> int:
     """The places of a row where prompts wait: the largest divisor of the group's size up to ``WIDEST``."""
     return next(width for width in range(min(WIDEST, group_size), 0, -1) if group_size % width == 0)
 

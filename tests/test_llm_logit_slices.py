@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simlab.llm import output
-from simlab.llm.output import of_logits, rows_at_once
+from simlab.llm import logit_slices
+from simlab.llm.logit_slices import map_logits, rows_at_once
 
 TOKENS, VOCABULARY, WIDTH = (2, 3, 7), 19, 4
 
@@ -16,7 +16,7 @@ TOKENS, VOCABULARY, WIDTH = (2, 3, 7), 19, 4
 @pytest.fixture
 def five_at_once(monkeypatch):
     """Slices of at most five tokens, so that the 42 of a case make nine of them, the last of two."""
-    monkeypatch.setattr(output, "LOGITS_AT_ONCE", 5 * VOCABULARY)
+    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 5 * VOCABULARY)
 
 
 def numbers(*shape, dtype="float32"):
@@ -49,7 +49,7 @@ def naive(head, hidden, targets):
 
 def weighed(parameters, hidden, targets):
     """One number that all log-probabilities and entropies move, each in its own way."""
-    logp, entropy = of_logits(surprise, parameters, hidden, targets)
+    logp, entropy = map_logits(surprise, parameters, hidden, targets)
     return jnp.sum(numbers(*logp.shape) * logp) + jnp.sum(numbers(*entropy.shape) * entropy)
 
 
@@ -57,7 +57,7 @@ def weighed(parameters, hidden, targets):
 def test_slices_give_the_numbers_of_each_token():
     parameters, hidden, targets = case()
     for found, wanted in zip(
-        of_logits(surprise, parameters, hidden, targets),
+        map_logits(surprise, parameters, hidden, targets),
         naive(parameters["lm_head"], hidden, np.asarray(targets)),
         strict=True,
     ):
@@ -67,7 +67,7 @@ def test_slices_give_the_numbers_of_each_token():
 @pytest.mark.usefixtures("five_at_once")
 def test_without_a_head_of_its_own_a_model_has_its_embedding():
     parameters, hidden, targets = case()
-    logp, _ = of_logits(surprise, {"embed_tokens": parameters["embed_tokens"]}, hidden, targets)
+    logp, _ = map_logits(surprise, {"embed_tokens": parameters["embed_tokens"]}, hidden, targets)
     wanted, _ = naive(parameters["embed_tokens"], hidden, np.asarray(targets))
     np.testing.assert_allclose(logp, wanted, atol=1e-5)
 
@@ -76,7 +76,7 @@ def test_gradients_of_slices_are_those_of_all_at_once(monkeypatch):
     """Of the head and of the hidden states, to 1e-5 of the largest: they are sums of float32 in another order."""
     parameters, hidden, targets = case()
     whole = jax.jit(jax.grad(weighed, argnums=(0, 1)))(parameters, hidden, targets)
-    monkeypatch.setattr(output, "LOGITS_AT_ONCE", 5 * VOCABULARY)
+    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 5 * VOCABULARY)
     jax.clear_caches()  # the bound is no argument of the program
     sliced = jax.jit(jax.grad(weighed, argnums=(0, 1)))(parameters, hidden, targets)
     for one, other in zip(jax.tree.leaves(sliced), jax.tree.leaves(whole), strict=True):
@@ -94,12 +94,12 @@ def test_derivatives_along_a_change_pass_through_slices():
 
 def test_in_bfloat16_the_gradient_of_the_head_is_summed_in_float32(monkeypatch):
     """It is rounded once, to 8 bits: a sum of 400 slices in bfloat16 stops to grow at 256 times what is added."""
-    monkeypatch.setattr(output, "LOGITS_AT_ONCE", VOCABULARY)
+    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", VOCABULARY)
     parameters = {"embed_tokens": jnp.zeros((VOCABULARY, WIDTH), "bfloat16")}
     hidden = jnp.ones((400, WIDTH), "bfloat16")
 
     def loss(parameters):
-        return jnp.sum(of_logits(lambda scores: scores[:, 0], parameters, hidden))
+        return jnp.sum(map_logits(lambda scores: scores[:, 0], parameters, hidden))
 
     found = jax.grad(loss)(parameters)["embed_tokens"]
     assert found.dtype == jnp.bfloat16
@@ -112,7 +112,7 @@ def needed(rows, vocabulary):
     parameters = {"embed_tokens": array((vocabulary, 2), jnp.float32)}
 
     def loss(parameters, hidden, targets):
-        return jnp.sum(of_logits(surprise, parameters, hidden, targets)[0])
+        return jnp.sum(map_logits(surprise, parameters, hidden, targets)[0])
 
     lowered = jax.jit(jax.grad(loss)).lower(parameters, array((rows, 2), jnp.float32), array((rows, 1), jnp.int32))
     return lowered.compile().memory_analysis().temp_size_in_bytes
@@ -122,7 +122,7 @@ def test_xla_never_holds_the_logits_of_all_tokens(monkeypatch):
     """1,024 tokens of a vocabulary of 32,768 have 128 MiB of logits; slices of 32 tokens have 4 MiB."""
     logits = 4 * 1024 * 32768
     assert needed(1024, 32768) > logits
-    monkeypatch.setattr(output, "LOGITS_AT_ONCE", 2**20)
+    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 2**20)
     assert needed(1024, 32768) < logits / 8
 
 

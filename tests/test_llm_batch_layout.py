@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simlab.llm.places import Places, Size, batch_size, fewer, parts_of, regrouped, rows_needed, width_of
+from simlab.llm.batch_layout import (
+    BatchLayout,
+    BatchSize,
+    batch_size,
+    part_count,
+    regrouped,
+    row_width,
+    rows_needed,
+    smaller_shape,
+)
 
 
 def completions(places):
@@ -19,7 +28,7 @@ def completions(places):
 def test_those_alive_move_together_and_lose_nothing():
     """In 600 random batches each one alive has one place after the move, in its group; a power of two of rows of 4."""
     random = np.random.default_rng(0)
-    places = Places.of(5, 11, 6, 12)
+    places = BatchLayout.of(5, 11, 6, 12)
     powers = np.array([1, 2, 4, 8, 16, 32])
     moves = 0
     for _ in range(600):
@@ -27,7 +36,7 @@ def test_those_alive_move_together_and_lose_nothing():
         if not alive.any():
             continue
         needed = sum(math.ceil(count / 4) for count in alive.sum(axis=1))
-        shape = fewer(places, alive)
+        shape = smaller_shape(places, alive)
         assert shape == (powers[powers >= needed].min(), 4)
         move = regrouped(places, alive, shape)
         moved = places.taken(*move)
@@ -40,12 +49,12 @@ def test_those_alive_move_together_and_lose_nothing():
 
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 10_000))
 def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, seed):
-    """Groups in rows of ``width_of``, of which some have ended, moved twice."""
+    """Groups in rows of ``row_width``, of which some have ended, moved twice."""
     random = np.random.default_rng(seed)
-    width = width_of(group_size)
+    width = row_width(group_size)
     rows = prompts * group_size // width + seed % 3
-    whole = Places.of(prompts, group_size, prompts, group_size)
-    places = Places.empty(rows, width).with_rows(0, whole)
+    whole = BatchLayout.of(prompts, group_size, prompts, group_size)
+    places = BatchLayout.empty(rows, width).with_rows(0, whole)
     for share in random.random(2):
         alive = places.filled & (random.random(places.filled.shape) < share)
         before = sorted(zip(places.prompt[alive], places.member[alive], strict=True))
@@ -60,7 +69,7 @@ def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, see
 
 
 def test_new_groups_take_the_rows_from_a_place_on():
-    places = Places.of(2, 2, 5, 2).with_rows(2, Places.of(1, 4, 1, 4)._replace(prompt=np.full((1, 4), 9)))
+    places = BatchLayout.of(2, 2, 5, 2).with_rows(2, BatchLayout.of(1, 4, 1, 4)._replace(prompt=np.full((1, 4), 9)))
     assert places.prompt[:, 0].tolist() == [0, 1, 9, 9, 4]
     assert places.member[2:4].tolist() == [[0, 1], [2, 3]]
     assert places.filled[:, 0].tolist() == [True, True, True, True, False]
@@ -72,7 +81,7 @@ def test_a_batch_has_room_for_what_is_sampled_at_once(prompts, group_size, most)
     at_once = max(most, group_size)
     size = batch_size(prompts, group_size, at_once)
     if prompts * group_size <= at_once:
-        assert size == batch_size(prompts, group_size) == Size(*size[:2], 0)
+        assert size == batch_size(prompts, group_size) == BatchSize(*size[:2], 0)
         assert size.rows >= prompts
         assert size.width >= group_size
     else:
@@ -84,7 +93,7 @@ def test_a_batch_has_room_for_what_is_sampled_at_once(prompts, group_size, most)
 
 @pytest.mark.parametrize(("group_size", "width"), [(1, 1), (4, 4), (6, 3), (7, 1), (10, 2), (16, 4), (64, 4)])
 def test_a_row_has_the_largest_divisor_of_a_group_up_to_four(group_size, width):
-    assert width_of(group_size) == width
+    assert row_width(group_size) == width
 
 
 @pytest.mark.parametrize(
@@ -92,4 +101,4 @@ def test_a_row_has_the_largest_divisor_of_a_group_up_to_four(group_size, width):
     [(2, 16, None, 2), (1, 64, None, 1), (4, 6, None, 1), (64, 16, 32, 2), (64, 64, 127, 1), (64, 64, 128, 2)],
 )
 def test_two_parts_are_sampled_side_by_side_where_each_has_16_places_and_a_group(prompts, group_size, at_once, parts):
-    assert parts_of(prompts, group_size, at_once) == parts
+    assert part_count(prompts, group_size, at_once) == parts
