@@ -107,6 +107,7 @@ def run_installed(site_packages, folder, *arguments):
 def test_a_wheel_adds_one_name_to_site_packages(wheel):
     names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert names == {"simlab", f"simlab-{simlab.__version__}.dist-info"}
+    assert wheel.stat().st_size < 2e6
     assert "simlab/py.typed" in zipfile.ZipFile(wheel).namelist()
 
 

@@ -1,5 +1,6 @@
 """List the figures, as their scripts describe them."""
 
+import functools
 import importlib
 import json
 import pkgutil
@@ -12,7 +13,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 import figures
-from simlab.errors import check_choice
+from simlab.errors import InputError, check_choice
 
 _TAGS = re.compile(r"\[([a-z-]+:[a-z0-9.-]+)\]")
 
@@ -22,15 +23,13 @@ class Script:
     """One figure.
 
     Attributes:
-        name: of its script and files, such as ``"f_grpo_fig3"``.
-        title: what it shows, the first line of the script.
-        message: what is to be seen in it, its headline.
-        tags: of the paper's figures and statements that it shows, such as ``"f-grpo:fig-3"``.
-        differs: what differs from the paper's figure and why, one line.
-        configuration: what its numbers come from: the settings of formulas, or the provenance of runs.
+        name: the name of its script and files, such as ``"f_grpo_fig3"``.
+        title: its subject, the first line of the script.
+        message: its headline.
+        tags: the papers' figures and statements that it shows, such as ``"f-grpo:fig-3"``.
+        differs: one line on the difference from the paper's figure, and why.
         module: the script.
-        given: what it is drawn from.
-        data: the file of these numbers, None if it is drawn from formulas.
+        data: the file of its numbers, None if it is drawn from formulas.
     """
 
     name: str
@@ -38,24 +37,43 @@ class Script:
     message: str
     tags: tuple[str, ...]
     differs: str
-    configuration: Any
     module: ModuleType
-    given: Any
     data: Path | None
 
+    @functools.cached_property
+    def numbers(self) -> Any:
+        """The settings of formulas, or the numbers of runs with their provenance.
+
+        Raises:
+            InputError: if the numbers are absent, as in an installed package.
+        """
+        if self.data is None:
+            return self.module.CONFIGURATION
+        if not self.data.exists():
+            raise InputError(
+                f"figure {self.name} draws numbers of runs, which an installed package lacks; allowed: a clone of the "
+                "repository, or --rerun"
+            )
+        return json.loads(self.data.read_text())
+
+    @property
+    def configuration(self) -> Any:
+        """The settings of formulas, or the provenance of runs."""
+        return self.numbers if self.data is None else self.numbers.get("provenance") or self.numbers["run.json"]
+
     def draw(self) -> Figure:
-        """The figure, anew."""
-        figure: Figure = self.module.draw(self.given)
+        """Draw the figure anew."""
+        figure: Figure = self.module.draw(self.numbers)
         return figure
 
 
 def names() -> list[str]:
-    """The names of all figures, in order."""
+    """Return the names of all figures, in order."""
     return sorted(module.name for module in pkgutil.iter_modules(figures.__path__) if not module.ispkg)
 
 
 def script(name: str, folder: Path | None = None) -> Script:
-    """A figure by its name, drawn from the numbers kept here, or in another folder by the same file's name.
+    """Return a figure by its name, drawn from the committed numbers, or from the file of that name in ``folder``.
 
     Raises:
         InputError: for an unknown name.
@@ -66,21 +84,18 @@ def script(name: str, folder: Path | None = None) -> Script:
     data = getattr(module, "DATA", None) if not hasattr(module, "CONFIGURATION") else None
     if folder is not None and data is not None:
         data = folder / data.name
-    given = module.CONFIGURATION if data is None else json.loads(data.read_text())
     return Script(
         name=name,
         title=re.sub(r",? ``\[[^`]*\]``(,? and)?", "", head),
         message=module.MESSAGE,
         tags=tuple(_TAGS.findall(head)),
         differs=module.DIFFERS,
-        configuration=given if data is None else given.get("provenance") or given["run.json"],
         module=module,
-        given=given,
         data=data,
     )
 
 
-def in_words(one: Script) -> str:
-    """A figure in three lines: name and tags, what it shows, and what differs."""
-    tags = " ".join(f"[{tag}]" for tag in one.tags)
-    return f"{one.name}  {tags}\n    {one.title}\n    {one.differs}"
+def describe(script: Script) -> str:
+    """Describe a figure in three lines: name and tags, subject, and difference from the paper's."""
+    tags = " ".join(f"[{tag}]" for tag in script.tags)
+    return f"{script.name}  {tags}\n    {script.title}\n    {script.differs}"

@@ -128,7 +128,7 @@ class FiguresCommand(Command):
 
         make_importable()
         from figures.shared.images import write
-        from figures.shared.registry import in_words, names, script
+        from figures.shared.registry import describe, names, script
         from figures.shared.rerun import rerun
         from simlab.cli import main
         from simlab.files import make_folder
@@ -139,7 +139,7 @@ class FiguresCommand(Command):
             raise InputError("figures takes NAME, all, or --list, and one of them alone")
         scripts = [script(name) for name in ([self.name] if self.name not in (None, "all") else names())]
         if self.list:
-            print(*(in_words(each) for each in scripts), sep="\n")
+            print(*(describe(each) for each in scripts), sep="\n")
             return 0
         make_folder(self.out)
         if self.rerun and self.name:
