@@ -116,7 +116,7 @@ def sequence_clip(eps_low: Scalar = 3e-4, eps_high: Scalar = 4e-4) -> Surrogate:
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
         geometric_mean = xp.exp(sequence_mean(log_ratio(ratio), rollouts))[..., None]
-        return xp.ones_like(ratio) * inner.coefficient(geometric_mean * xp.ones_like(ratio), advantages, rollouts)
+        return inner.coefficient(geometric_mean * xp.ones_like(ratio), advantages, rollouts)
 
     return Surrogate(coefficient, exchangeable=True)
 
