@@ -112,8 +112,8 @@ class DecoderPolicy:
             targets = np.concatenate([targets, candidates], axis=-1)[..., : coefficients.shape[-1]]
 
         def compute(microbatch: Microbatch, parameters: Parameters, base: Parameters | None) -> Any:
-            gathered = map(microbatch.gather, (targets.astype(np.int32), coefficients))
-            terms = Terms(microbatch.batch, *gathered, self.temperature)
+            tokens, weights = map(microbatch.gather, (targets.astype(np.int32), coefficients))
+            terms = Terms(microbatch.batch, tokens, weights, self.temperature)
             return _gradient(parameters, base, config=self.config, terms=terms, how=self.computation)
 
         total: Any = None
