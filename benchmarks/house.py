@@ -1,4 +1,4 @@
-"""Measure how heavy and how plain the code is: ``python -m tests.house [CHECKOUT]``.
+"""Measure how heavy and how plain the code is: ``python -m benchmarks.house [CHECKOUT]``.
 
 It prints lines and files, the share of odd names and of docstrings that begin with a question word, comments, class
 names that stand in several files, circles of imports, and how often a reader of one command returns to a file.

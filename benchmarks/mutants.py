@@ -1,4 +1,4 @@
-"""Break the library line by line, and count how many breaks its tests notice: ``python -m tests.mutants``.
+"""Break the library line by line, and count how many breaks its tests notice: ``python -m benchmarks.mutants``.
 
 Each mutant changes one operator, comparison or number on one line, and the tests of its subject run until one fails.
 Lines are chosen by a seeded hash of their text, so two versions of the library that share a line share its mutant.
@@ -147,7 +147,7 @@ def is_noticed(checkout: Path, mutant: Mutant, tests: list[str]) -> bool:
 
 def main() -> int:
     """Print each mutant and whether it was noticed, and the count of those that were."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants")
     parser.add_argument("--checkout", type=Path, default=Path(__file__).resolve().parents[1])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--subject", choices=SUBJECTS, action="append")
