@@ -55,7 +55,7 @@ def answer(path: str, body: Any) -> Answer:
         raise InputError(f"the request is no object; allowed: {', '.join(names)}")
     for name in body:
         check_choice("entry", name, names)
-    return rounded(function(body), DIGITS)
+    return dict(rounded(function(body), DIGITS))
 
 
 def answer_masses(body: Mapping[str, Any]) -> Answer:
@@ -114,7 +114,7 @@ def bank_of(settings: Mapping[str, Any]) -> PromptBank:
 
 def rare_modes(settings: Mapping[str, Any]) -> int:
     """Return how many of a prompt's modes are rare: fewer than all."""
-    return min(settings["rare_modes"], settings["modes"] - 1)
+    return int(min(settings["rare_modes"], settings["modes"] - 1))
 
 
 QUESTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any]], Answer]]] = {

@@ -109,7 +109,7 @@ def evaluate(tree: ast.expr, values: Mapping[str, Array]) -> Array:
 
 def _walk(node: ast.expr, values: Mapping[str, Array]) -> Array:
     match node:
-        case ast.Constant(value=number):
+        case ast.Constant(value=int() | float() as number):
             return float(number) + 0 * values["r"]
         case ast.Name(id=name):
             return values[name]

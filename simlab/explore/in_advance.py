@@ -67,7 +67,7 @@ def runs_to_compute() -> Iterator[tuple[str, RunSettings]]:
     for panel, view in WARM:
         views += [(panel, dict(view)), *((panel, pinned) for pinned in pinned_runs(panel, view))]
     views += [cell for preset in PRESETS.values() if preset.panel == "map" for cell in map_cells(preset.settings)]
-    unique = {}
+    unique: dict[str, tuple[str, RunSettings]] = {}
     for panel, settings in views:
         changed = changed_settings(panel, settings)
         unique.setdefault(json.dumps([panel, changed], sort_keys=True), (panel, changed))

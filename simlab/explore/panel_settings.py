@@ -21,7 +21,7 @@ Held = tuple[Any, str]  # a value, and the note that it was changed, or ""
 def check_plain(name: str, value: Any) -> None:
     """Raise ``InputError`` unless a value from JSON is a number, or a text of at most ``LONGEST_TEXT`` characters."""
     if value is None or isinstance(value, (list, dict)):
-        kind = {list: "a list", dict: "an object"}.get(type(value), "null")
+        kind = "null" if value is None else "a list" if isinstance(value, list) else "an object"
         raise InputError(f"{name} is {kind}; allowed: a number or a text")
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         raise InputError(f"{name} = {shortened(value)} is too long; allowed: up to {LONGEST_TEXT} characters")

@@ -114,7 +114,7 @@ def report_dataset(path: Path) -> xr.Dataset:
     Raises:
         InputError: for a file that is no such report.
     """
-    report = read_json(path).get("diagnosis")
+    report: Any = read_json(path).get("diagnosis")
     try:
         sizes, passed, splits = report["groups"]["at_sizes"], report["pass_at_k"], report["recommendation"]["splits"]
         curves = {name: _curve(sizes, key, "group_size", text) for name, (key, text) in GROUP_CURVES.items()}

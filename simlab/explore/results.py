@@ -96,7 +96,7 @@ class Result:
         values = selected.values.astype(np.float64).reshape(-1 if lines else 1, array.sizes[across], depth)
         if averaged == [BOUND]:
             mean, low, high = np.moveaxis(values, -1, 0)
-            return rounded({"mean": mean, "low": low, "high": high, "seeds": 0})
+            return dict(rounded({"mean": mean, "low": low, "high": high, "seeds": 0}))
         return _summary(values)
 
     def _place(self, name: str, at: dict[str, Any]) -> int:
@@ -115,7 +115,7 @@ def _summary(values: np.ndarray) -> dict[str, Any]:
     scatter = np.where(finite, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
     variance = np.divide(scatter, count * (count - 1.0), out=np.full(count.shape, np.nan), where=count > 1)
     half = 1.96 * np.sqrt(variance)
-    return rounded({"mean": mean, "low": mean - half, "high": mean + half, "seeds": values.shape[-1]})
+    return dict(rounded({"mean": mean, "low": mean - half, "high": mean + half, "seeds": values.shape[-1]}))
 
 
 class Results:

@@ -180,10 +180,11 @@ def read_job(body: Any) -> tuple[dict[str, Any], list[str], str]:
     settings, notes = hold_panel(panel, body.get("settings", {}))
     first = body.get("first", settings["seed"])
     check_whole("first", first, settings["seed"], settings["seed"] + SEEDS_AHEAD)
-    actions = {
-        "run": lambda: fill_up(settings["actions"], ACTIONS),
-        "bank": lambda: settings["prompts"] * max(BANK_ACTIONS, settings["group_size"]),
-    }.get(panel, lambda: 1)()
+    actions = 1
+    if panel == "run":
+        actions = fill_up(settings["actions"], ACTIONS)
+    elif panel == "bank":
+        actions = settings["prompts"] * max(BANK_ACTIONS, settings["group_size"])
     most = LARGEST_WORK // (BLOCK_SEEDS * actions)
     if settings["steps"] > most:
         notes.append(f"steps = {settings['steps']} are too many for {actions} actions; held at {most}")
