@@ -9,7 +9,7 @@ import pytest
 
 from docs_build.shown_blocks import ROOT, blocks, commands, named
 from simlab import cli
-from simlab.estimators import registry
+from simlab.estimators import REGISTRY, registry
 from simlab.llm.training.options import build_settings
 from simlab.sweeps.options import build_sweeps
 
@@ -59,6 +59,10 @@ def test_the_python_examples_of_a_page_run_one_after_the_other(page, beside, reg
 def test_the_own_estimator_that_is_shown_is_the_one_that_is_tested():
     shown = blocks(ROOT / "docs" / "how-to" / "own-estimator.md", "python")[1]
     assert (ROOT / "tests" / "own_estimator.py").read_text().endswith(shown)
+
+
+def test_the_readme_counts_the_estimators_that_there_are():
+    assert f"`simlab estimators` lists {len(REGISTRY)} weights" in " ".join((ROOT / "README.md").read_text().split())
 
 
 @pytest.mark.parametrize("command", of("sweep"))
