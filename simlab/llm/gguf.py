@@ -77,7 +77,7 @@ def _read_file(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the entries and the tensors of a file by name; the numbers stay in the file until they are used."""
     gguf = package("gguf")
 
-    class Reader(gguf.GGUFReader):  # type: ignore[misc]
+    class Reader(gguf.GGUFReader):  # type: ignore[misc, name-defined]
         """The package's reader on a plain array: its slices of a vocabulary take a third of the time of a memmap's."""
 
         @property
