@@ -39,7 +39,7 @@ def test_those_alive_move_together_and_lose_nothing():
         shape = smaller_shape(places, alive)
         assert shape == (powers[powers >= needed].min(), 4)
         move = regrouped(places, alive, shape)
-        moved = places.taken(*move)
+        moved = places.moved(*move)
         moves += 1
         assert completions(moved) == sorted(zip(*np.nonzero(alive), strict=True))
         assert (moved.prompt == moved.prompt[:, :1]).all()
@@ -59,7 +59,7 @@ def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, see
         alive = places.filled & (random.random(places.filled.shape) < share)
         before = sorted(zip(places.prompt[alive], places.member[alive], strict=True))
         move = regrouped(places, alive, alive.shape)
-        places = places.taken(*move)
+        places = places.moved(*move)
         assert completions(places) == before
         left = Counter(prompt for prompt, _ in before)
         needed = sum(math.ceil(count / width) for count in left.values())

@@ -13,17 +13,17 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 _turns: dict[Hashable, threading.Lock] = {}
 _called: set[Hashable] = set()
 
 
-def side_by_side(calls: Sequence[Callable[[], Found]]) -> list[Found]:
-    """What some calls return, which are made at the same time; with the precision and device of this thread."""
+def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Make calls at the same time and return their results, all with the precision and device of this thread."""
     config: Any = jax.config
     wide, device = config.jax_enable_x64, config.jax_default_device
 
-    def alone(call: Callable[[], Found]) -> Found:
+    def alone(call: Callable[[], Result]) -> Result:
         with jax.enable_x64(wide), jax.default_device(device):
             return call()
 
@@ -34,7 +34,7 @@ def side_by_side(calls: Sequence[Callable[[], Found]]) -> list[Found]:
 
 
 def compiled_once(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """The result of a jitted function, whose first call for arguments of some shapes other threads wait for.
+    """Call a jitted function; other threads wait for its first call with arguments of the same shapes.
 
     Without it each thread would compile the same program.
     """
@@ -42,9 +42,9 @@ def compiled_once(function: Callable[..., Any], *arguments: Any, **named: Any) -
     if key in _called:
         return function(*arguments, **named)
     with _turns.setdefault(key, threading.Lock()):
-        found = function(*arguments, **named)
+        result = function(*arguments, **named)
         _called.add(key)
-        return found
+        return result
 
 
 def compile_in_turn(first: "functools.partial[Any]", following: Callable[[Any], "functools.partial[Any]"]) -> None:
@@ -55,7 +55,7 @@ def compile_in_turn(first: "functools.partial[Any]", following: Callable[[Any], 
 
     def both(lowered: Any) -> None:
         side_by_side(
-            [lowered.compile, lambda: _unless_compiled(following(lowered.out_info), lambda own: own.compile())]
+            [lowered.compile, lambda: _unless_compiled(following(lowered.out_info), lambda program: program.compile())]
         )
 
     _unless_compiled(first, both)

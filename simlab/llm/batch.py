@@ -17,11 +17,11 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.decoding import (
     PromptMemory,
     RolloutMemory,
-    at_places,
-    in_more_slots,
-    nothing_yet,
+    at_columns,
+    empty_memory,
     read_prompts,
     read_token,
+    with_slots,
 )
 from simlab.llm.distribution import draw_token, entropy, log_distribution
 from simlab.llm.logit_slices import map_logits
@@ -46,8 +46,8 @@ class BatchState(NamedTuple):
     """The batch between two tokens.
 
     Attributes:
-        prompts: what each row sees of its prompt.
-        own: keys and values of the rollouts' own tokens; the last one drawn is not read yet.
+        prompts: keys and values of the prompt of each row.
+        rollouts: keys and values of the rollouts' own tokens; the last one drawn is not read yet.
         group: (Q,) the same number for the rows of one prompt.
         keys: (Q, H) the randomness of each rollout.
         alive: (Q, H) whether it goes on.
@@ -56,7 +56,7 @@ class BatchState(NamedTuple):
     """
 
     prompts: PromptMemory
-    own: RolloutMemory
+    rollouts: RolloutMemory
     group: Int[Array, " Q"]
     keys: Key[Array, "Q H"]
     alive: Bool[Array, "Q H"]
@@ -66,7 +66,7 @@ class BatchState(NamedTuple):
     @property
     def since(self) -> Int[Array, " Q"]:
         """The token of the batch with which the rollouts of each row began."""
-        return self.own.since
+        return self.rollouts.since
 
     @property
     def capacity(self) -> int:
@@ -75,7 +75,7 @@ class BatchState(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """How a token is drawn, and when to stop."""
+    """Options of drawing a token and of stopping."""
 
     temperature: Float[Array, ""]
     truncation: Truncation
@@ -99,12 +99,12 @@ def start(
 ) -> BatchState:
     """A new batch, a row for each prompt: read the prompts and draw the first tokens."""
     hidden, prompts = read_prompts(parameters, config, tokens, lengths)
-    own = nothing_yet(config, prompts, alive.shape[1], capacity)
+    rollouts = empty_memory(config, prompts, alive.shape[1], capacity)
     rows = jnp.arange(alive.shape[0], dtype=jnp.int32)
     of_prompts = jax.vmap(jax.random.fold_in, (None, 0))(key, first_prompt + rows)
     keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))(of_prompts, jnp.arange(alive.shape[1]))
     room = _nothing_drawn((*alive.shape, capacity), top_n, wide(hidden.dtype))
-    state = BatchState(prompts, own, rows, keys, alive, room, jnp.zeros((), jnp.int32))
+    state = BatchState(prompts, rollouts, rows, keys, alive, room, jnp.zeros((), jnp.int32))
     return _draw_next(parameters, state, jnp.broadcast_to(hidden[:, None], (*alive.shape, hidden.shape[-1])), choices)
 
 
@@ -125,18 +125,18 @@ def _nothing_drawn(shape: tuple[int, ...], top_n: int, dtype: Any) -> DrawnToken
 def go_on(
     parameters: Parameters, config: ModelConfig, state: BatchState, choices: Choices, joining: Int[Array, ""]
 ) -> BatchState:
-    """Draw tokens until all have ended, until there is no slot left, or until it is time to move.
+    """Draw tokens until all rollouts have ended, no slot is left, or it is time to move.
 
-    That is, where prompts wait, when the next ones find the ``joining`` rows that they need, and where ``joining`` is
-    0, when those alive fit into half of the places.
+    Where prompts wait, it is time when the ``joining`` rows that the next ones need are free; where ``joining`` is 0,
+    when the rollouts that go on fit into half of the batch.
     """
 
     def token(state: BatchState) -> BatchState:
         last = jax.lax.dynamic_index_in_dim(
             state.drawn.tokens, (state.step - 1) % state.capacity, axis=2, keepdims=False
         )
-        hidden, own = read_token(parameters, config, last, state.prompts, state.own)
-        return _draw_next(parameters, state._replace(own=own), hidden, choices)
+        hidden, rollouts = read_token(parameters, config, last, state.prompts, state.rollouts)
+        return _draw_next(parameters, state._replace(rollouts=rollouts), hidden, choices)
 
     def goes_on(state: BatchState) -> Bool[Array, ""]:
         moves = jnp.where(joining > 0, _may_join(state, joining), _should_move(state))
@@ -147,7 +147,7 @@ def go_on(
 
 
 def _should_move(state: BatchState) -> Bool[Array, ""]:
-    """Whether those alive fit into half of the places; never in a batch of few places."""
+    """Return True if the rollouts that go on fit into half of the batch; a small batch never moves."""
     size, width = state.alive.size, row_width(state.alive.shape[1])
     if size <= FEWEST_PLACES:
         return jnp.zeros((), bool)
@@ -158,7 +158,7 @@ def _should_move(state: BatchState) -> Bool[Array, ""]:
 
 
 def _may_join(state: BatchState, joining: Int[Array, ""]) -> Bool[Array, ""]:
-    """Whether so many rows are free once those of a prompt have moved together."""
+    """Return True if so many rows are free once the rollouts of each prompt have moved together."""
     rows, width = state.alive.shape
     free: Array = rows - _rows_needed(state, width)
     return free >= joining
@@ -173,28 +173,28 @@ def _rows_needed(state: BatchState, width: int) -> Int[Array, ""]:
 
 @jax.jit
 def move(
-    state: BatchState, group: Int[Any, " R"], rows: Int[Any, "R W"], places: Int[Any, "R W"], alive: Bool[Any, "R W"]
+    state: BatchState, group: Int[Any, " R"], rows: Int[Any, "R W"], columns: Int[Any, "R W"], alive: Bool[Any, "R W"]
 ) -> BatchState:
-    """The batch with some of its places, in new rows: ``simlab.llm.batch_layout.Move``."""
+    """Move some of the rollouts into new rows: ``simlab.llm.batch_layout.Move``."""
     shape = _shape(state)
     prompts = jax.tree.map(lambda field: field[rows[:, 0]], state.prompts[:2])
-    own = jax.tree.map(lambda field: at_places(field, shape, rows, places), state.own[:2])
-    return _of_memory(_move_others(state, group, rows, places, alive), prompts, own)
+    rollouts = jax.tree.map(lambda field: at_columns(field, shape, rows, columns), state.rollouts[:2])
+    return _of_memory(_move_others(state, group, rows, columns, alive), prompts, rollouts)
 
 
 def regroup(
-    state: BatchState, group: Int[Any, " Q"], rows: Int[Any, "Q H"], places: Int[Any, "Q H"], alive: Bool[Any, "Q H"]
+    state: BatchState, group: Int[Any, " Q"], rows: Int[Any, "Q H"], columns: Int[Any, "Q H"], alive: Bool[Any, "Q H"]
 ) -> BatchState:
-    """The same in a batch that keeps its size; the old one is gone.
+    """Move rollouts within a batch that keeps its size, in place of the old one.
 
     The keys or values of one layer are moved after the other, into the memory of the old ones, so that those of all
     layers never exist twice.
     """
     shape = _shape(state)
     prompts = jax.tree.map(lambda field: _rows_in_place(field, rows[:, 0]), state.prompts[:2])
-    own = jax.tree.map(lambda field: _places_in_place(field, shape, rows, places), state.own[:2])
+    rollouts = jax.tree.map(lambda field: _places_in_place(field, shape, rows, columns), state.rollouts[:2])
     without = _of_memory(state, ((), ()), ((), ()))
-    return _of_memory(_move_others_alone(without, group, rows, places, alive), prompts, own)
+    return _of_memory(_move_others_alone(without, group, rows, columns, alive), prompts, rollouts)
 
 
 def _shape(state: BatchState) -> tuple[int, int]:
@@ -202,33 +202,33 @@ def _shape(state: BatchState) -> tuple[int, int]:
     return rows, width
 
 
-def _of_memory(state: BatchState, prompts: Any, own: Any) -> BatchState:
+def _of_memory(state: BatchState, prompts: Any, rollouts: Any) -> BatchState:
     """The batch with other keys and values, of prompts and of the rollouts' own tokens."""
     return state._replace(
         prompts=state.prompts._replace(keys=prompts[0], values=prompts[1]),
-        own=state.own._replace(keys=own[0], values=own[1]),
+        rollouts=state.rollouts._replace(keys=rollouts[0], values=rollouts[1]),
     )
 
 
-def _move_others(state: BatchState, group: Array, rows: Array, places: Array, alive: Array) -> BatchState:
-    """What a move does to everything but keys and values."""
+def _move_others(state: BatchState, group: Array, rows: Array, columns: Array, alive: Array) -> BatchState:
+    """Move everything but keys and values."""
 
-    def of_places(fields: Any) -> Any:
-        return jax.tree.map(lambda field: field[rows, places], fields)
+    def moved(fields: Any) -> Any:
+        return jax.tree.map(lambda field: field[rows, columns], fields)
 
     return state._replace(
         prompts=state.prompts._replace(lengths=state.prompts.lengths[rows[:, 0]]),
-        own=state.own._replace(since=state.own.since[rows[:, 0]]),
+        rollouts=state.rollouts._replace(since=state.rollouts.since[rows[:, 0]]),
         group=group,
-        keys=of_places(state.keys),
+        keys=moved(state.keys),
         alive=alive,
-        drawn=of_places(state.drawn),
+        drawn=moved(state.drawn),
     )
 
 
 _move_others_alone = jax.jit(_move_others)
 _rows_in_place = jax.jit(lambda field, rows: field[rows], donate_argnums=0)
-_places_in_place = jax.jit(at_places, static_argnums=1, donate_argnums=0)
+_places_in_place = jax.jit(at_columns, static_argnums=1, donate_argnums=0)
 
 
 @functools.partial(jax.jit, static_argnames=("config", "shape", "prompt_length", "capacity", "top_n", "dtype"))
@@ -246,15 +246,15 @@ def nobody(
     each = jnp.zeros((shape[0], config.num_kv_heads, prompt_length, config.head_dim), dtype)
     none = jnp.zeros(shape[0], jnp.int32)
     prompts = PromptMemory((each,) * config.num_layers, (each,) * config.num_layers, none + 1)
-    own = nothing_yet(config, prompts, shape[1], capacity)
+    rollouts = empty_memory(config, prompts, shape[1], capacity)
     drawn = _nothing_drawn((*shape, capacity), top_n, wide(dtype))
     alive = jnp.zeros(shape, bool)
-    return BatchState(prompts, own, none, jnp.broadcast_to(key, shape), alive, drawn, jnp.ones((), jnp.int32))
+    return BatchState(prompts, rollouts, none, jnp.broadcast_to(key, shape), alive, drawn, jnp.ones((), jnp.int32))
 
 
 @functools.partial(jax.jit, donate_argnums=0)
 def join(state: BatchState, new: BatchState, first: Int[Array, ""], group: Int[Array, " Q"]) -> BatchState:
-    """The batch with new rollouts in its rows from ``first`` on, whose first token is the one drawn last.
+    """Put new rollouts into the rows from ``first`` on; their first token is the one drawn last.
 
     Args:
         state: a batch whose rows from ``first`` on are free.
@@ -271,19 +271,19 @@ def join(state: BatchState, new: BatchState, first: Int[Array, ""], group: Int[A
     def each_row(field: Array) -> Array:
         return jnp.repeat(field, rows // len(field), axis=0, total_repeat_length=rows)
 
-    def put(whole: Array, own: Array, *after: Any) -> Array:
-        starts = (first, *after, *[0] * (whole.ndim - 1 - len(after)))
+    def put(target: Array, values: Array, *after: Any) -> Array:
+        starts = (first, *after, *[0] * (target.ndim - 1 - len(after)))
         # All of one type, also where a Python 0 has 64 bits.
         starts = tuple(jnp.asarray(start, jnp.int32) for start in starts)
-        return jax.lax.dynamic_update_slice(whole, own.astype(whole.dtype), starts)
+        return jax.lax.dynamic_update_slice(target, values.astype(target.dtype), starts)
 
-    prompts = jax.tree.map(lambda whole, own: put(whole, each_row(own)), state.prompts, new.prompts)
+    prompts = jax.tree.map(lambda target, values: put(target, each_row(values)), state.prompts, new.prompts)
     drawn = jax.tree.map(
-        lambda whole, own: put(whole, cut(own)[:, :, :1], 0, last % state.capacity), state.drawn, new.drawn
+        lambda target, values: put(target, cut(values)[:, :, :1], 0, last % state.capacity), state.drawn, new.drawn
     )
     return state._replace(
         prompts=prompts,
-        own=state.own._replace(since=put(state.since, jnp.broadcast_to(last, rows))),
+        rollouts=state.rollouts._replace(since=put(state.since, jnp.broadcast_to(last, rows))),
         group=group,
         keys=jax.random.wrap_key_data(
             put(jax.random.key_data(state.keys), jax.random.key_data(cut(new.keys))), impl=jax.random.key_impl(new.keys)
@@ -295,9 +295,9 @@ def join(state: BatchState, new: BatchState, first: Int[Array, ""], group: Int[A
 
 @functools.partial(jax.jit, static_argnames="capacity")
 def grow(state: BatchState, capacity: int) -> BatchState:
-    """The batch with room for more tokens of each rollout."""
-    drawn = jax.tree.map(lambda field: in_more_slots(field, 2, state.step, capacity), state.drawn)
-    return state._replace(own=state.own.grown(capacity), drawn=drawn)
+    """Make room for more tokens of each rollout."""
+    drawn = jax.tree.map(lambda field: with_slots(field, 2, state.step, capacity), state.drawn)
+    return state._replace(rollouts=state.rollouts.grown(capacity), drawn=drawn)
 
 
 def _draw_next(
@@ -330,8 +330,8 @@ def _drawn(
         logp = log_distribution(logits, choices.temperature, choices.truncation)
         tokens = jax.vmap(draw_token)(jax.random.wrap_key_data(words, impl=kind), logp)
         topn_logp, topn_ids = jax.lax.top_k(logp, top_n)
-        own = jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
-        return tokens, own, entropy(logp), topn_logp, topn_ids.astype(jnp.int32)
+        token_logp = jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
+        return tokens, token_logp, entropy(logp), topn_logp, topn_ids.astype(jnp.int32)
 
     tokens, *others = map_logits(of_rows, parameters, hidden, jax.random.key_data(keys))
     return DrawnTokens(tokens, jnp.ones(tokens.shape, bool), *others)

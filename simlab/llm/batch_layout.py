@@ -1,4 +1,4 @@
-"""Decide which place of a batch holds which completion; all of it on the host, in whole numbers.
+"""Decide which row and column of a batch holds which completion; on the host, in whole numbers.
 
 A row holds completions of one prompt, which share its keys and values. Completions that go on move when half of the
 batch is empty, or when prompts wait and find room. Rows are short then (``row_width``), so that a few late completions
@@ -31,7 +31,7 @@ INTEGERS = Int[np.ndarray, "Q H"]
 
 
 class BatchLayout(NamedTuple):
-    """Which completion each place of a batch belongs to, and whether it belongs to any. Q rows of H places.
+    """The completion in each row and column of a batch, if there is one. Q rows of H columns.
 
     Attributes:
         prompt: (Q, H) the number of its prompt, the same in a row.
@@ -45,19 +45,19 @@ class BatchLayout(NamedTuple):
 
     @classmethod
     def of(cls, prompts: int, members: int, prompt_places: int, member_places: int) -> "BatchLayout":
-        """The places of a new batch, a row for each prompt."""
+        """Return the layout of a new batch, a row for each prompt."""
         prompt, member = np.indices((prompt_places, member_places))
         return cls(prompt, member, (prompt < prompts) & (member < members))
 
     @classmethod
     def empty(cls, rows: int, width: int) -> "BatchLayout":
-        """Places of none."""
+        """Return a layout without completions."""
         nothing = np.zeros((rows, width), int)
         return cls(nothing, nothing, nothing.astype(bool))
 
-    def taken(self, old_rows: INTEGERS, old_places: INTEGERS, filled: Bool[np.ndarray, "Q H"]) -> "BatchLayout":
-        """The places after a move from old ones."""
-        return BatchLayout(self.prompt[old_rows, old_places], self.member[old_rows, old_places], filled)
+    def moved(self, old_rows: INTEGERS, old_columns: INTEGERS, filled: Bool[np.ndarray, "Q H"]) -> "BatchLayout":
+        """Return the layout after a move."""
+        return BatchLayout(self.prompt[old_rows, old_columns], self.member[old_rows, old_columns], filled)
 
     @property
     def group(self) -> Int[np.ndarray, " Q"]:
@@ -66,59 +66,59 @@ class BatchLayout(NamedTuple):
         return numbers.astype(np.int32)
 
     def with_rows(self, first: int, new: "BatchLayout") -> "BatchLayout":
-        """The places with those of new groups, cut into rows of this width, in place of the rows from ``first`` on."""
+        """Put new groups, cut into rows of this width, in place of the rows from ``first`` on."""
 
-        def put(whole: np.ndarray, own: np.ndarray) -> np.ndarray:
-            rows = own.reshape(-1, whole.shape[1])
-            return np.concatenate([whole[:first], rows, whole[first + len(rows) :]])
+        def put(target: np.ndarray, new: np.ndarray) -> np.ndarray:
+            rows = new.reshape(-1, target.shape[1])
+            return np.concatenate([target[:first], rows, target[first + len(rows) :]])
 
         return BatchLayout(*map(put, self, new))
 
 
 class Move(NamedTuple):
-    """Where the completions of a batch go: each new place, (Q, H), has what was in an old row and place of it.
+    """A move of completions: the old row and column of each new row and column, (Q, H).
 
     Attributes:
         rows: (Q, H) the old row, the same prompt's in a row.
-        places: (Q, H) the old place in it.
+        columns: (Q, H) the old column in it.
         filled: (Q, H) whether the new place has a completion that goes on; the others hold one that has ended.
     """
 
     rows: INTEGERS
-    places: INTEGERS
+    columns: INTEGERS
     filled: Bool[np.ndarray, "Q H"]
 
 
-def regrouped(places: BatchLayout, alive: Bool[np.ndarray, "Q H"], shape: tuple[int, int]) -> Move:
-    """Move those alive of each prompt into as few rows as they fill, of a batch of this shape.
+def regrouped(layout: BatchLayout, alive: Bool[np.ndarray, "Q H"], shape: tuple[int, int]) -> Move:
+    """Move the completions that go on, grouped by prompt, into as few rows as they fill, of a batch of this shape.
 
     >>> batch = BatchLayout.empty(4, 2).with_rows(0, BatchLayout.of(2, 4, 2, 4))
     >>> move = regrouped(batch, np.array([[True, False], [False, True], [False, False], [True, False]]), (4, 2))
-    >>> move.rows.tolist(), move.places.tolist()
+    >>> move.rows.tolist(), move.columns.tolist()
     ([[0, 1], [3, 3], [0, 0], [0, 0]], [[0, 1], [0, 0], [0, 0], [0, 0]])
     """
     width = shape[1]
-    rows, own = np.nonzero(alive)
-    order = np.argsort(places.prompt[rows, own], kind="stable")
-    rows, own = rows[order], own[order]
-    _, counts = np.unique(places.prompt[rows, own], return_counts=True)
+    rows, columns = np.nonzero(alive)
+    order = np.argsort(layout.prompt[rows, columns], kind="stable")
+    rows, columns = rows[order], columns[order]
+    _, counts = np.unique(layout.prompt[rows, columns], return_counts=True)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     needed = -(-counts // width)
     to = np.repeat(np.cumsum(needed) - needed, counts) + within // width, within % width
     filled = np.zeros(shape, bool)
     filled[to] = True
-    from_rows, from_places = np.zeros(shape, int), np.zeros(shape, int)
-    from_rows[to], from_places[to] = rows, own
+    from_rows, from_columns = np.zeros(shape, int), np.zeros(shape, int)
+    from_rows[to], from_columns[to] = rows, columns
     # A place that is left over copies the row's first one, whose prompt it is of.
-    left = np.nonzero(~filled)
-    from_rows[left], from_places[left] = from_rows[left[0], 0], from_places[left[0], 0]
-    return Move(from_rows, from_places, filled)
+    empty = np.nonzero(~filled)
+    from_rows[empty], from_columns[empty] = from_rows[empty[0], 0], from_columns[empty[0], 0]
+    return Move(from_rows, from_columns, filled)
 
 
-def smaller_shape(places: BatchLayout, alive: Bool[np.ndarray, "Q H"]) -> tuple[int, int]:
-    """The shape of the batch that those alive move into where no prompt waits."""
+def smaller_shape(layout: BatchLayout, alive: Bool[np.ndarray, "Q H"]) -> tuple[int, int]:
+    """Return the shape of the batch that the completions that go on move into where no prompt waits."""
     width = row_width(alive.shape[1])
-    return int(POWERS[np.searchsorted(POWERS, rows_needed(alive, places.prompt, width))]), width
+    return int(POWERS[np.searchsorted(POWERS, rows_needed(alive, layout.prompt, width))]), width
 
 
 def rounded_up(size: int) -> int:
@@ -147,7 +147,7 @@ class BatchSize(NamedTuple):
 
 
 def batch_size(prompts: int, group_size: int, at_once: int | None = None) -> BatchSize:
-    """The places for groups of completions, of which ``at_once`` are sampled at a time.
+    """Return the size of the batch for groups of completions, of which ``at_once`` are sampled at a time.
 
     >>> batch_size(5, 8), batch_size(64, 16, 128)
     (BatchSize(rows=6, width=8, joining=0), BatchSize(rows=32, width=4, joining=2))
@@ -155,26 +155,26 @@ def batch_size(prompts: int, group_size: int, at_once: int | None = None) -> Bat
     if at_once is None or prompts * group_size <= at_once:
         return BatchSize(rounded_up(prompts), rounded_up(group_size))
     width = row_width(group_size)
-    own = group_size // width
-    rows = max(at_once // width, own)
-    return BatchSize(rows, width, max(1, rows // SHARE // own))
+    group_rows = group_size // width
+    rows = max(at_once // width, group_rows)
+    return BatchSize(rows, width, max(1, rows // SHARE // group_rows))
 
 
 def part_count(prompts: int, group_size: int, at_once: int | None = None) -> int:
-    """How many parts of a batch are sampled side by side: two where each has enough places, else one.
+    """Return the number of parts of a batch that are sampled side by side: two where both are large enough, else one.
 
     It does not depend on the number of cores, so that the bits do not either.
     """
-    places = prompts * group_size if at_once is None else min(at_once, prompts * group_size)
-    return 2 if prompts > 1 and places >= 2 * max(FEWEST_OF_A_PART, group_size) else 1
+    completions = prompts * group_size if at_once is None else min(at_once, prompts * group_size)
+    return 2 if prompts > 1 and completions >= 2 * max(FEWEST_OF_A_PART, group_size) else 1
 
 
 def row_width(group_size: int) -> int:
-    """The places of a row where prompts wait: the largest divisor of the group's size up to ``WIDEST``."""
+    """Return the columns of a row where prompts wait: the largest divisor of the group's size up to ``WIDEST``."""
     return next(width for width in range(min(WIDEST, group_size), 0, -1) if group_size % width == 0)
 
 
 def rows_needed(alive: Bool[np.ndarray, "Q H"], prompt: INTEGERS, width: int) -> int:
-    """The rows of so many places that those alive fill when those of a prompt move together."""
+    """Return how many rows of ``width`` columns the completions that go on fill, grouped by prompt."""
     counts = np.bincount(prompt[:, 0], weights=alive.sum(axis=1))
     return sum(math.ceil(count / width) for count in counts)

@@ -24,7 +24,7 @@ FEW_LAYERS = 4
 
 
 def unrolled(config: ModelConfig, checkpointing: bool) -> bool:
-    """Whether the layers of completions are computed without a loop."""
+    """Return True if the layers of completions are computed without a loop."""
     return config.num_layers <= FEW_LAYERS and not checkpointing
 
 
@@ -68,7 +68,7 @@ def completion_logits(parameters: Parameters, config: ModelConfig, batch: Comple
 def completion_states(
     parameters: Parameters, config: ModelConfig, batch: CompletionBatch, checkpointing: bool = False
 ) -> Float[Array, "P G T D"]:
-    """What ``logits`` turns into the logits before each token of the completions.
+    """Return the hidden states that ``logits`` turns into the logits before each token of the completions.
 
     Tokens of prompts and of completions go through the layers together, and part where they attend: a layer's matrices
     are read once, and have one gradient. ``checkpointing`` is that of ``simlab.llm.model.run_layers``.
@@ -122,7 +122,7 @@ def _attend(
     values: Float[Array, "N K E"],
     _: Any,
 ) -> tuple[Float[Array, "N K R E"], None]:
-    """What each token sees of its prompt and of its completion, up to itself."""
+    """Attend from each token to its prompt and its completion, up to itself."""
     prompt_queries, own_queries = parts.of(queries)
     prompt_keys, own_keys = parts.of(keys)
     prompt_values, own_values = parts.of(values)
@@ -138,7 +138,7 @@ def _completion_attention(
     memory: tuple[Float[Array, "P S K E"], Float[Array, "P S K E"]],
     lengths: Int[Array, " P"],
 ) -> Float[Array, "P G T K R E"]:
-    """What tokens of completions see of the prompt that their group shares, by its keys and values, and of their own.
+    """Attend from tokens of completions to the prompt that their group shares, and to the completion itself.
 
     Heads come first, so that no array of all scores is transposed.
     """
@@ -159,8 +159,8 @@ def _completion_attention(
     prompt_weights, weights = shared_weights(scores, [in_prompt, causal.reshape(in_rows[-1], count)], values)
     of_prompt = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values)
     of_own = jnp.einsum("pkgqc,pkgce->pkgqe", weights.reshape(*in_groups, count), values)
-    seen = of_prompt.reshape(queries.shape) + of_own.reshape(queries.shape)
-    return jnp.transpose(seen, (0, 2, 3, 1, 4, 5))
+    output = of_prompt.reshape(queries.shape) + of_own.reshape(queries.shape)
+    return jnp.transpose(output, (0, 2, 3, 1, 4, 5))
 
 
 def target_logp(
@@ -184,5 +184,5 @@ def target_logp(
         return own - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)
 
     hidden = completion_states(parameters, config, batch, checkpointing)
-    found: Array = map_logits(chosen, parameters, hidden, jnp.asarray(targets))
-    return found
+    result: Array = map_logits(chosen, parameters, hidden, jnp.asarray(targets))
+    return result

@@ -22,7 +22,7 @@ def show_completions(
     step: int | None = None,
     prompt: int | None = None,
 ) -> str:
-    """What was kept of an evaluation, a row a completion, with long texts cut; or a prompt and its completions whole.
+    """Show the recorded completions of an evaluation, a row each with long texts cut, or one prompt in full.
 
     Args:
         run: the folder's.
@@ -38,7 +38,7 @@ def show_completions(
     name, steps = kept_evaluations(run, evaluation, arm, seed)
     number = check_evaluated(max(steps) if step is None else step, steps)
     problems = steps[number]
-    rewards = [one["reward"] for problem in problems for one in problem["completions"]]
+    rewards = [completion["reward"] for problem in problems for completion in problem["completions"]]
     head = (
         f"{name}, seed {seed}, step {number}, evaluation set {evaluation}: {len(rewards)} completions of "
         f"{len(problems)} prompts, mean reward {sum(rewards) / len(rewards):.3g}"
@@ -47,8 +47,9 @@ def show_completions(
         return "\n".join([head, "", *left_aligned(_rows(problems))])
     problem = problems[check_kept("prompt", prompt, range(len(problems)))]
     texts = [
-        f"sample {sample}: reward {one['reward']:g}, solution {solution(one)}\ntext: {visible(one['text'])}"
-        for sample, one in enumerate(problem["completions"])
+        f"sample {sample}: reward {completion['reward']:g}, solution {solution(completion)}\n"
+        f"text: {visible(completion['text'])}"
+        for sample, completion in enumerate(problem["completions"])
     ]
     return "\n".join([head, f"prompt: {visible(problem['prompt'])}", *texts])
 
@@ -62,10 +63,10 @@ def kept_evaluations(
         InputError: for an arm, seed or set of which nothing was kept, and a damaged file.
     """
     name = arm_of(run, arm)
-    own = arm_folder(run.folder, name) / f"seed-{seed}" / COMPLETIONS
-    lines = [*read_lines(run.folder / START / f"seed-{seed}" / COMPLETIONS), *read_lines(own)]
+    path = arm_folder(run.folder, name) / f"seed-{seed}" / COMPLETIONS
+    lines = [*read_lines(run.folder / START / f"seed-{seed}" / COMPLETIONS), *read_lines(path)]
     if not lines:
-        raise InputError(f"{own} has no completions; allowed: runs with record.completions above 0")
+        raise InputError(f"{path} has no completions; allowed: runs with record.completions above 0")
     check_choice("evaluation", evaluation, list(lines[0]["sets"]))
     return name, {line["step"]: line["sets"][evaluation] for line in lines}
 
@@ -82,10 +83,10 @@ def _rows(problems: Problems) -> list[dict[str, str]]:
         {
             "prompt": str(number),
             "sample": str(sample),
-            "reward": f"{one['reward']:g}",
-            "solution": cut(solution(one), SOLUTION),
-            "text": f"{end_of(problem['prompt'], ASKED)} | {cut(one['text'], ANSWERED)}",
+            "reward": f"{completion['reward']:g}",
+            "solution": cut(solution(completion), SOLUTION),
+            "text": f"{end_of(problem['prompt'], ASKED)} | {cut(completion['text'], ANSWERED)}",
         }
         for number, problem in enumerate(problems)
-        for sample, one in enumerate(problem["completions"])
+        for sample, completion in enumerate(problem["completions"])
     ]

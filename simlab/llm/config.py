@@ -100,12 +100,12 @@ class ModelConfig:
 
     @property
     def attention_bias(self) -> bool:
-        """Whether queries, keys and values have a bias."""
+        """True if queries, keys and values have a bias."""
         return self.architecture == "qwen2"
 
     @property
     def qk_norm(self) -> bool:
-        """Whether each head's queries and keys are normalised."""
+        """True if each head's queries and keys are normalised."""
         return self.architecture == "qwen3"
 
 
@@ -257,8 +257,8 @@ def _rope(entries: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
     allowed = LLAMA3 if kinds else {}
     for name in numbers:
         if name not in allowed:
-            known = ", ".join(allowed) or "rope_theta"
-            raise InputError(f"the config's rope entry {name} = {numbers[name]!r} is not known; allowed: {known}")
+            names = ", ".join(allowed) or "rope_theta"
+            raise InputError(f"the config's rope entry {name} = {numbers[name]!r} is not known; allowed: {names}")
     for name in allowed:
         if name not in numbers:
             raise InputError(f"the config's rope scaling has no {name}")

@@ -17,7 +17,7 @@ from simlab.llm.model import Parameters, causal_attention, run_layers, shared_we
 
 
 class PromptMemory(NamedTuple):
-    """What the rollouts see of their prompts: keys and values of each layer, and how many tokens each prompt has."""
+    """Keys and values of the prompts in each layer, and how many tokens each prompt has."""
 
     keys: tuple[Float[Array, "P K S E"], ...]
     values: tuple[Float[Array, "P K S E"], ...]
@@ -46,21 +46,21 @@ class RolloutMemory(NamedTuple):
     def grown(self, capacity: int) -> "RolloutMemory":
         """The same with more slots."""
         return self._replace(
-            keys=tuple(in_more_slots(field, 2, self.written, capacity) for field in self.keys),
-            values=tuple(in_more_slots(field, 1, self.written, capacity) for field in self.values),
+            keys=tuple(with_slots(field, 2, self.written, capacity) for field in self.keys),
+            values=tuple(with_slots(field, 1, self.written, capacity) for field in self.values),
         )
 
 
-def at_places(
-    field: Float[Array, "PKG ..."], shape: tuple[int, int], rows: Int[Array, "Q H"], places: Int[Array, "Q H"]
+def at_columns(
+    field: Float[Array, "PKG ..."], shape: tuple[int, int], rows: Int[Array, "Q H"], columns: Int[Array, "Q H"]
 ) -> Float[Array, "QKH ..."]:
     """Keys or values of (P, G) rollouts, of those at some places."""
     heads = field.reshape(shape[0], -1, shape[1], *field.shape[1:])
-    found = heads[rows[:, None], jnp.arange(heads.shape[1])[None, :, None], places[:, None]]
-    return found.reshape(-1, *field.shape[1:])
+    chosen = heads[rows[:, None], jnp.arange(heads.shape[1])[None, :, None], columns[:, None]]
+    return chosen.reshape(-1, *field.shape[1:])
 
 
-def in_more_slots(field: Array, axis: int, written: Int[Array, ""], capacity: int) -> Array:
+def with_slots(field: Array, axis: int, written: Int[Array, ""], capacity: int) -> Array:
     """A field whose slots along an axis hold the last of the ``written`` tokens, with ``capacity`` slots.
 
     The latest token that belongs in slot j is the largest s < written with s mod capacity = j; a slot whose token is
@@ -74,7 +74,7 @@ def in_more_slots(field: Array, axis: int, written: Int[Array, ""], capacity: in
 def read_prompts(
     parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P S"], lengths: Int[Array, " P"]
 ) -> tuple[Float[Array, "P D"], PromptMemory]:
-    """What the logits after each prompt, filled up on its right, come from, and what its rollouts will see of it."""
+    """Read prompts, filled up on their right: return the hidden state after each, and its keys and values."""
 
     def attend(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, tuple[Array, Array]]:
         return causal_attention(queries, keys, values), (jnp.swapaxes(keys, 1, 2), jnp.swapaxes(values, 1, 2))
@@ -85,7 +85,7 @@ def read_prompts(
     return last, PromptMemory(tuple(keys), tuple(values), lengths)
 
 
-def nothing_yet(config: ModelConfig, prompts: PromptMemory, group_size: int, capacity: int) -> RolloutMemory:
+def empty_memory(config: ModelConfig, prompts: PromptMemory, group_size: int, capacity: int) -> RolloutMemory:
     """Room for ``capacity`` tokens of every rollout."""
     shape = (len(prompts.lengths) * group_size * config.num_kv_heads, config.head_dim, capacity)
     keys = tuple(jnp.zeros(shape, of_prompt.dtype) for of_prompt in prompts.keys)
@@ -94,15 +94,19 @@ def nothing_yet(config: ModelConfig, prompts: PromptMemory, group_size: int, cap
 
 
 def read_token(
-    parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P G"], prompts: PromptMemory, own: RolloutMemory
+    parameters: Parameters,
+    config: ModelConfig,
+    tokens: Int[Array, "P G"],
+    prompts: PromptMemory,
+    rollouts: RolloutMemory,
 ) -> tuple[Float[Array, "P G D"], RolloutMemory]:
-    """What the logits after one more token of every rollout come from; the parameters are ``apart``."""
-    attend = _Seeing(prompts.lengths, own.written, own.since)
-    positions = jnp.broadcast_to((prompts.lengths + own.written - own.since)[:, None], tokens.shape)
-    memory = tuple(zip(prompts.keys, prompts.values, own.keys, own.values, strict=True))
-    hidden, left = run_layers(parameters, config, tokens, positions, attend=attend, memory=memory)
-    keys, values = zip(*left, strict=True)
-    return hidden, own._replace(keys=keys, values=values, written=own.written + 1)
+    """Read one more token of every rollout: return the hidden states after it; the parameters are ``apart``."""
+    attend = _Seeing(prompts.lengths, rollouts.written, rollouts.since)
+    positions = jnp.broadcast_to((prompts.lengths + rollouts.written - rollouts.since)[:, None], tokens.shape)
+    memory = tuple(zip(prompts.keys, prompts.values, rollouts.keys, rollouts.values, strict=True))
+    hidden, memories = run_layers(parameters, config, tokens, positions, attend=attend, memory=memory)
+    keys, values = zip(*memories, strict=True)
+    return hidden, rollouts._replace(keys=keys, values=values, written=rollouts.written + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,9 +137,9 @@ class _Seeing:
         ]
         visible = [self._in_prompt(size), self._since_it_began(capacity)]
         prompt_weights, weights = shared_weights(scores, visible, values)
-        seen = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values).reshape(queries.shape)
+        output = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values).reshape(queries.shape)
         of_own = jnp.einsum("brc,bce->bre", weights.reshape(*each[:2], capacity), own_values)
-        return jnp.swapaxes(seen + of_own.reshape(queries.shape), 1, 2), (own_keys, own_values)
+        return jnp.swapaxes(output + of_own.reshape(queries.shape), 1, 2), (own_keys, own_values)
 
     def _in_prompt(self, size: int) -> Array:
         return (jnp.arange(size) < self.lengths[:, None])[:, None, None]

@@ -18,7 +18,7 @@ LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
 
 
 def rows_at_once(rows: int, vocab_size: int) -> int:
-    """How many tokens a slice has: all of them, or slices of equal size with at most ``LOGITS_AT_ONCE`` logits.
+    """Return the tokens of a slice: all, or slices of equal size with at most ``LOGITS_AT_ONCE`` logits.
 
     >>> rows_at_once(300, 50_000), rows_at_once(3000, 50_000)
     (300, 1000)
@@ -29,7 +29,7 @@ def rows_at_once(rows: int, vocab_size: int) -> int:
 def map_logits(
     function: Callable[..., Any], parameters: Parameters, hidden: Float[Array, "*B D"], *others: Array
 ) -> Any:
-    """What a function says of the logits of each token.
+    """Apply a function to the logits of each token, a slice at a time.
 
     Args:
         function: takes the logits (C, V) of C tokens and the same rows of ``others``, and returns arrays, or nested
@@ -45,8 +45,8 @@ def map_logits(
     count = math.prod(shape)
     rows = [array.reshape(count, *array.shape[len(shape) :]) for array in (hidden, *others)]
     slices = _slices(count, len(head))
-    found = function(logits_of(head, rows[0]), *rows[1:]) if slices == 1 else _in_slices(function, head, rows, slices)
-    return jax.tree.map(lambda values: values.reshape(*shape, *values.shape[1:]), found)
+    results = function(logits_of(head, rows[0]), *rows[1:]) if slices == 1 else _in_slices(function, head, rows, slices)
+    return jax.tree.map(lambda values: values.reshape(*shape, *values.shape[1:]), results)
 
 
 def _in_slices(function: Callable[..., Any], head: Float[Array, "V D"], rows: list[Array], slices: int) -> Any:
@@ -61,11 +61,11 @@ def _in_slices(function: Callable[..., Any], head: Float[Array, "V D"], rows: li
     exact = head.astype(wide(head.dtype))
 
     @jax.checkpoint
-    def one(own: list[Array]) -> Any:
-        return function(logits_of(exact.astype(head.dtype), own[0]), *own[1:])
+    def reduce_slice(slice_rows: list[Array]) -> Any:
+        return function(logits_of(exact.astype(head.dtype), slice_rows[0]), *slice_rows[1:])
 
-    found = jax.lax.map(one, cut)
-    return jax.tree.map(lambda values: values.reshape(-1, *values.shape[2:])[:count], found)
+    results = jax.lax.map(reduce_slice, cut)
+    return jax.tree.map(lambda values: values.reshape(-1, *values.shape[2:])[:count], results)
 
 
 def _slices(rows: int, vocab_size: int) -> int:

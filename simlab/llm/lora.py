@@ -23,10 +23,10 @@ def matrices(config: ModelConfig) -> dict[str, tuple[int, int, int]]:
 
 def adapter_shapes(config: ModelConfig, rank: int) -> Parameters:
     """The shapes of all adapters, nested as the parameters are: ``q_proj_a`` (L, in, r), ``q_proj_b`` (L, r, out)."""
-    found: dict[str, tuple[int, ...]] = {}
+    adapters_by_matrix: dict[str, tuple[int, ...]] = {}
     for name, (layers, wide, out) in matrices(config).items():
-        found |= {f"{name}_a": (layers, wide, rank), f"{name}_b": (layers, rank, out)}
-    return {"layers": found}
+        adapters_by_matrix |= {f"{name}_a": (layers, wide, rank), f"{name}_b": (layers, rank, out)}
+    return {"layers": adapters_by_matrix}
 
 
 def check_rank(config: ModelConfig, rank: int) -> None:
@@ -38,25 +38,25 @@ def check_rank(config: ModelConfig, rank: int) -> None:
 def adapters(config: ModelConfig, rank: int, key: PRNGKeyArray) -> Parameters:
     """New adapters in float32: A normal with standard deviation in^(-1/2), B zero."""
     new = {}
-    for place, (name, shape) in enumerate(adapter_shapes(config, rank)["layers"].items()):
-        drawn = jax.random.normal(jax.random.fold_in(key, place), shape) / jnp.sqrt(shape[1])
+    for index, (name, shape) in enumerate(adapter_shapes(config, rank)["layers"].items()):
+        drawn = jax.random.normal(jax.random.fold_in(key, index), shape) / jnp.sqrt(shape[1])
         new[name] = drawn if name.endswith("_a") else jnp.zeros(shape)
     return {"layers": new}
 
 
-def with_adapters(base: Parameters, own: Parameters, scale: float) -> Parameters:
+def with_adapters(base: Parameters, own_adapters: Parameters, scale: float) -> Parameters:
     """Parameters that the decoder computes x W + scale x A B with, without a matrix of the size of W."""
-    scaled = {name: scale * leaf if name.endswith("_b") else leaf for name, leaf in own["layers"].items()}
+    scaled = {name: scale * leaf if name.endswith("_b") else leaf for name, leaf in own_adapters["layers"].items()}
     return {**base, "layers": {**base["layers"], **scaled}}
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def merged(base: Parameters, own: Parameters, scale: float) -> Parameters:
+def merged(base: Parameters, own_adapters: Parameters, scale: float) -> Parameters:
     """Parameters of a decoder without adapters, W + scale A B, in the dtype of W."""
     layers = dict(base["layers"])
-    for name, leaf in own["layers"].items():
+    for name, leaf in own_adapters["layers"].items():
         if name.endswith("_a"):
             matrix = name.removesuffix("_a")
-            product = jnp.matmul(leaf, own["layers"][f"{matrix}_b"], precision="highest")
+            product = jnp.matmul(leaf, own_adapters["layers"][f"{matrix}_b"], precision="highest")
             layers[matrix] = (layers[matrix] + scale * product).astype(layers[matrix].dtype)
     return {**base, "layers": layers}

@@ -61,7 +61,7 @@ def named(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Each leaf of nested dicts with its name, such as ``layers.q_proj``."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
-            yield from ((f"{name}.{rest}", leaf) for rest, leaf in named(value))
+            yield from ((f"{name}.{inner}", leaf) for inner, leaf in named(value))
         else:
             yield name, value
 
@@ -101,12 +101,12 @@ def as_tree(leaves: Mapping[str, Any]) -> Parameters:
 
 def check_parameters(parameters: Mapping[str, Any], config: ModelConfig) -> None:
     """Raise ``InputError`` unless these are all the parameters of the config, in their shapes."""
-    found, wanted = dict(named(parameters)), dict(named(shapes(config)))
-    for name in sorted(wanted.keys() ^ found.keys()):
-        raise InputError(f"parameter {name} is {'missing' if name in wanted else 'none of this model'}")
-    for name, shape in wanted.items():
-        if tuple(found[name].shape) != shape:
-            raise InputError(f"parameter {name} has shape {tuple(found[name].shape)}; allowed: {shape}")
+    present, expected = dict(named(parameters)), dict(named(shapes(config)))
+    for name in sorted(expected.keys() ^ present.keys()):
+        raise InputError(f"parameter {name} is {'missing' if name in expected else 'none of this model'}")
+    for name, shape in expected.items():
+        if tuple(present[name].shape) != shape:
+            raise InputError(f"parameter {name} has shape {tuple(present[name].shape)}; allowed: {shape}")
 
 
 def forward(
@@ -129,7 +129,7 @@ def hidden_states(
     tokens: Int[Array, "B T"],
     positions: Int[Array, "B T"] | None = None,
 ) -> Float[Array, "B T D"]:
-    """What ``logits`` turns into the logits after each token.
+    """Return the hidden states that ``logits`` turns into the logits after each token.
 
     For those who need the logits of some tokens only: with a large vocabulary they are the largest array of all.
     """
@@ -149,7 +149,7 @@ def logits(parameters: Parameters, hidden: Float[Array, "*B D"]) -> Float[Array,
 
 
 def head_of(parameters: Parameters) -> Float[Array, "V D"]:
-    """What hidden states are multiplied with: a matrix of its own, or the embedding."""
+    """Return the matrix of the logits: the head, or the embedding of a tied model."""
     head: Array = parameters["lm_head" if "lm_head" in parameters else "embed_tokens"]
     return head
 
@@ -182,26 +182,26 @@ def run_layers(
     """
     rotation = rotations(config, positions)
 
-    def layer(hidden: Array, own: tuple[Parameters, Any]) -> tuple[Array, Any]:
-        weights, remembered = own
+    def layer(hidden: Array, inputs: tuple[Parameters, Any]) -> tuple[Array, Any]:
+        weights, remembered = inputs
         normed = rms_norm(hidden, weights["input_layernorm"], config)
-        seen, left = attend(*heads(weights, config, normed, rotation), remembered)
-        hidden = hidden + linear(weights, "o_proj", seen.reshape(*hidden.shape[:-1], -1))
-        return hidden + feed_forward(weights, rms_norm(hidden, weights["post_attention_layernorm"], config)), left
+        output, behind = attend(*heads(weights, config, normed, rotation), remembered)
+        hidden = hidden + linear(weights, "o_proj", output.reshape(*hidden.shape[:-1], -1))
+        return hidden + feed_forward(weights, rms_norm(hidden, weights["post_attention_layernorm"], config)), behind
 
     hidden, layers = parameters["embed_tokens"][tokens], parameters["layers"]
     if isinstance(layers, tuple):
-        left: Any = ()
+        outputs: Any = ()
         alike = jax.jit(layer)  # traced once for all layers
-        for own in zip(layers, memory, strict=True):
-            hidden, behind = alike(hidden, own)
-            left = (*left, behind)
+        for inputs in zip(layers, memory, strict=True):
+            hidden, behind = alike(hidden, inputs)
+            outputs = (*outputs, behind)
     else:
-        kept = None if checkpointing else is_product
+        policy = None if checkpointing else is_product
         # Inside a loop XLA cannot undo what the checkpoint is for. Without a loop it may: that takes less time.
-        each = jax.checkpoint(layer, prevent_cse=False, policy=kept)
-        hidden, left = jax.lax.scan(each, hidden, (layers, memory), unroll=unrolled)
-    return rms_norm(hidden, parameters["norm"], config), left
+        each = jax.checkpoint(layer, prevent_cse=False, policy=policy)
+        hidden, outputs = jax.lax.scan(each, hidden, (layers, memory), unroll=unrolled)
+    return rms_norm(hidden, parameters["norm"], config), outputs
 
 
 def apart(parameters: Parameters) -> Parameters:
@@ -220,11 +220,11 @@ def apart(parameters: Parameters) -> Parameters:
 def _layer(layers: Parameters, i: Int[Array, ""] | int) -> Parameters:
     """One layer: a program of its own copies each matrix once, where NumPy's spelling copies it twice."""
 
-    def own(stacked: Array) -> Any:
-        one = jax.lax.dynamic_index_in_dim(stacked, i, keepdims=False)
-        return Transposed(one.T) if one.ndim == 2 else one
+    def unstack(stacked: Array) -> Any:
+        values = jax.lax.dynamic_index_in_dim(stacked, i, keepdims=False)
+        return Transposed(values.T) if values.ndim == 2 else values
 
-    return {name: own(each) for name, each in layers.items()}
+    return {name: unstack(each) for name, each in layers.items()}
 
 
 def heads(
@@ -257,7 +257,7 @@ def linear(weights: Parameters, name: str, values: Float[Array, "*B D"]) -> Floa
 def causal_attention(
     queries: Float[Array, "B T K R E"], keys: Float[Array, "B T K E"], values: Float[Array, "B T K E"]
 ) -> Float[Array, "B T K R E"]:
-    """What each token sees of itself and of those to its left: softmax(queries keys / sqrt(E)) values.
+    """Attend from each token to itself and the tokens to its left: softmax(queries keys / sqrt(E)) values.
 
     Heads come first, so that no array of all scores is transposed.
     """
@@ -266,8 +266,8 @@ def causal_attention(
     in_rows = queries.reshape(*queries.shape[:2], -1, width)  # B, K, T R, E
     scores = jnp.einsum("bkqe,bkse->bkqs", in_rows, keys) / math.sqrt(width)
     causal = jnp.repeat(jnp.tril(jnp.ones((count, count), bool)), repeats, axis=0)
-    seen = jnp.einsum("bkqs,bkse->bkqe", attention_weights(scores, causal).astype(values.dtype), values)
-    return jnp.swapaxes(seen.reshape(queries.shape), 1, 2)
+    output = jnp.einsum("bkqs,bkse->bkqe", attention_weights(scores, causal).astype(values.dtype), values)
+    return jnp.swapaxes(output.reshape(queries.shape), 1, 2)
 
 
 def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S"]) -> Float[Array, "*B T S"]:
@@ -287,9 +287,9 @@ def shared_weights(
         values: those of a part, of the queries' width E, by whose root the scores are divided.
     """
     together = jnp.concatenate(scores, axis=-1) / math.sqrt(values.shape[-1])
-    seen = [jnp.broadcast_to(own, part.shape) for own, part in zip(visible, scores, strict=True)]
-    weights = attention_weights(together, jnp.concatenate(seen, axis=-1)).astype(values.dtype)
-    return jnp.split(weights, np.cumsum([part.shape[-1] for part in scores])[:-1], axis=-1)
+    masks = [jnp.broadcast_to(mask, segment.shape) for mask, segment in zip(visible, scores, strict=True)]
+    weights = attention_weights(together, jnp.concatenate(masks, axis=-1)).astype(values.dtype)
+    return jnp.split(weights, np.cumsum([segment.shape[-1] for segment in scores])[:-1], axis=-1)
 
 
 def feed_forward(weights: Parameters, normed: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
@@ -324,13 +324,13 @@ def frequencies(config: ModelConfig) -> np.ndarray:
         return plain
     turns = scaling.original_positions * plain / (2 * np.pi)
     low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
-    kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
-    return plain * (kept + (1 - kept) / scaling.factor)
+    share = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    return plain * (share + (1 - share) / scaling.factor)
 
 
 def rotated(values: Float[Array, "*B N E"], rotation: Rotation) -> Float[Array, "*B N E"]:
     """Number i of the first half and of the second half of a head, turned as a pair by the i-th angle."""
-    cosine, sine = (part[..., None, :].astype(values.dtype) for part in rotation)
+    cosine, sine = (angle[..., None, :].astype(values.dtype) for angle in rotation)
     first, second = jnp.split(values, 2, axis=-1)
     return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 

@@ -39,8 +39,8 @@ def product(values: Float[Array, "*B D"], matrix: Float[Array, "D F"] | Transpos
     if isinstance(matrix, Transposed):
         return with_rows(values, matrix.rows)
     dtype = jnp.result_type(values, matrix)
-    found: Array = _product.bind(values.astype(dtype), matrix.astype(dtype))  # type: ignore[no-untyped-call]
-    return found
+    result: Array = _product.bind(values.astype(dtype), matrix.astype(dtype))  # type: ignore[no-untyped-call]
+    return result
 
 
 def with_rows(values: Float[Array, "*B D"], rows: Float[Array, "F D"], dtype: Any = None) -> Float[Array, "*B F"]:
@@ -51,19 +51,19 @@ def with_rows(values: Float[Array, "*B D"], rows: Float[Array, "F D"], dtype: An
 
     def rows_first(values: Array, rows: Array) -> Array:
         flat = values.reshape(-1, values.shape[-1])
-        found = jnp.einsum("fd,nd->fn", rows, flat, preferred_element_type=dtype)
+        result = jnp.einsum("fd,nd->fn", rows, flat, preferred_element_type=dtype)
         # Without the barrier XLA makes one product of the product and its transpose, which is the slow one.
-        kept: Array = jax.lax.optimization_barrier(found)  # type: ignore[no-untyped-call]
-        return kept.T.reshape(*values.shape[:-1], -1)
+        fixed: Array = jax.lax.optimization_barrier(result)  # type: ignore[no-untyped-call]
+        return fixed.T.reshape(*values.shape[:-1], -1)
 
     if not FEWEST <= math.prod(values.shape[:-1]) <= MOST:
         return plain(values, rows)
-    found: Array = jax.lax.platform_dependent(values, rows, cpu=rows_first, default=plain)
-    return found
+    result: Array = jax.lax.platform_dependent(values, rows, cpu=rows_first, default=plain)
+    return result
 
 
 def is_product(primitive: Primitive, *_: Any, **__: Any) -> bool:
-    """Whether a primitive multiplies matrices: a policy of ``jax.checkpoint`` that keeps what they give.
+    """Return True if a primitive multiplies matrices: a policy of ``jax.checkpoint`` that keeps what they give.
 
     What lies between them costs little to compute again, and more to keep: a gradient of SmolLM2 holds two fifths less
     memory so, and takes a seventh less time, since memory must be cleared before it is first written.
@@ -76,8 +76,8 @@ def _plain(values: Array, matrix: Array) -> Array:
 
 
 def _shape(values: ShapedArray, matrix: ShapedArray) -> ShapedArray:
-    found = jax.eval_shape(_plain, values, matrix)
-    return ShapedArray(found.shape, found.dtype)
+    result = jax.eval_shape(_plain, values, matrix)
+    return ShapedArray(result.shape, result.dtype)
 
 
 def _gradient_of_values(gradient: Array, values: Any, matrix: Array) -> Array:

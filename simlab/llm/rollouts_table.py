@@ -32,7 +32,9 @@ def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 
     _, steps = kept_steps(run, arm, seed)
     chosen = sorted(steps) if step is None else [check_kept("step", step, sorted(steps))]
     groups = ((number, group) for number in chosen for group in steps[number])
-    return _write(path, [_row(number, group["prompt"], one) for number, group in groups for one in group["rollouts"]])
+    return _write(
+        path, [_row(number, group["prompt"], record) for number, group in groups for record in group["rollouts"]]
+    )
 
 
 def write_completions(
@@ -61,12 +63,12 @@ def write_completions(
             "set": evaluation,
             "prompt": _encodable(problem["prompt"]),
             "sample": sample,
-            "completion": _encodable(one["text"]),
-            "reward": float(one["reward"]),
+            "completion": _encodable(record["text"]),
+            "reward": float(record["reward"]),
         }
         for number in chosen
         for problem in steps[number]
-        for sample, one in enumerate(problem["completions"])
+        for sample, record in enumerate(problem["completions"])
     ]
     return _write(path, rows)
 
@@ -79,13 +81,13 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> int:
     return len(rows)
 
 
-def _row(step: int, prompt: str, one: dict[str, Any]) -> dict[str, Any]:
+def _row(step: int, prompt: str, record: dict[str, Any]) -> dict[str, Any]:
     return {
         "step": step,
         "prompt": _encodable(prompt),
-        "completion": _encodable(one["text"]),
-        "reward": float(one["reward"]),
-        "advantage": float(np.mean(one["advantages"])),
+        "completion": _encodable(record["text"]),
+        "reward": float(record["reward"]),
+        "advantage": float(np.mean(record["advantages"])),
     }
 
 

@@ -1,6 +1,6 @@
 """Sample groups of completions together, each with random numbers of its own.
 
-How computation and compilation are saved (a *place* is the room in the batch for one completion):
+Computation and compilation are saved so (a *place* is a row and a column of the batch):
 
 - A prompt is read once; its keys and values are kept once and shared by its group (``simlab.llm.decoding``).
 - When half of the completions have ended, the others move together into fewer places, so that those that have ended
@@ -54,7 +54,7 @@ from simlab.llm.truncation import Truncation
 FIRST_CAPACITY = 128  # tokens of each completion; below, another program takes longer to compile than it saves
 
 
-def one_after_the_other(fields: Sequence[Any]) -> Any:
+def concatenated(fields: Sequence[Any]) -> Any:
     """Fields of parts as one array; None where the parts have none."""
     return None if fields[0] is None else np.concatenate(fields)
 
@@ -83,9 +83,9 @@ class Sampled(NamedTuple):
     topn_ids: np.ndarray | None = None
 
     @classmethod
-    def joined(cls, parts: "Sequence[Sampled]") -> "Sampled":
+    def joined(cls, batches: "Sequence[Sampled]") -> "Sampled":
         """The completions of some prompts, then those of others."""
-        return cls(*map(one_after_the_other, zip(*parts, strict=True)))
+        return cls(*map(concatenated, zip(*batches, strict=True)))
 
 
 def sample(
@@ -149,7 +149,7 @@ def sample(
         jnp.int32(max_new_tokens),
     )
     count = part_count(len(prompts), group_size, at_once) if jax.default_backend() == "cpu" else 1
-    cuts = [len(prompts) * part // count for part in range(count + 1)]
+    cuts = [len(prompts) * index // count for index in range(count + 1)]
     share = None if at_once is None else at_once // count
     one_layer_each = apart(parameters)
     prompt_length = rounded_length(longest(prompts))  # the same for all parts, so that one program serves them
@@ -170,8 +170,8 @@ def sample(
         )
         for first, last in itertools.pairwise(cuts)
     ]
-    parts = side_by_side([sampler.sampled for sampler in samplers])
-    return parts[0] if count == 1 else Sampled.joined(parts)
+    batches = side_by_side([sampler.sampled for sampler in samplers])
+    return batches[0] if count == 1 else Sampled.joined(batches)
 
 
 def check_prompts(prompts: Sequence[Sequence[int]], config: ModelConfig, max_new_tokens: int) -> None:
@@ -242,19 +242,19 @@ class _Sampler:
 
     def sampled(self) -> Sampled:
         """Draw all tokens, and put every completion where it belongs."""
-        state, places = self._begin()
-        found = [
+        state, layout = self._begin()
+        fields = [
             np.zeros((len(self.prompts), self.group_size, self.limit, *field.shape[3:]), field.dtype)
             for field in state.drawn
         ]
         while True:
             waiting = jnp.int32(self._rows_of_next())
             state = compiled_once(batch.go_on, self.one_layer_each, self.config, state, self.choices, waiting)
-            self._take_down(state, places, found)
+            self._take_down(state, layout, fields)
             alive = np.asarray(state.alive)
             if not alive.any() and not self._waiting:
-                return Sampled(*found[:4], *(found[4:] if self.top_n else (None, None)))
-            state, places = self._changed(state, places, alive)
+                return Sampled(*fields[:4], *(fields[4:] if self.top_n else (None, None)))
+            state, layout = self._changed(state, layout, alive)
 
     @property
     def _waiting(self) -> bool:
@@ -268,10 +268,10 @@ class _Sampler:
         """A batch of all prompts, or of the first of them."""
         if not self.size.joining:
             count, members = len(self.prompts), self.group_size
-            places = BatchLayout.of(count, members, self.size.rows, self.size.width)
+            layout = BatchLayout.of(count, members, self.size.rows, self.size.width)
             self.next = count
-            return self._first_read(places), places
-        places = BatchLayout.empty(self.size.rows, self.size.width)
+            return self._first_read(layout), layout
+        layout = BatchLayout.empty(self.size.rows, self.size.width)
         state = compiled_once(
             batch.nobody,
             self.config,
@@ -282,11 +282,11 @@ class _Sampler:
             top_n=self.top_n,
             dtype=self.parameters["embed_tokens"].dtype,
         )
-        return self._joined(state, places, places.filled)
+        return self._joined(state, layout, layout.filled)
 
-    def _first_read(self, places: BatchLayout) -> batch.BatchState:
+    def _first_read(self, layout: BatchLayout) -> batch.BatchState:
         """The batch of all prompts after its first token. New programs, this and the next, are compiled together."""
-        read = self._reading(0, places, self.capacity)
+        read = self._reading(0, layout, self.capacity)
         none_waits = jnp.int32(0)
 
         def following(state: batch.BatchState) -> functools.partial[batch.BatchState]:
@@ -295,13 +295,13 @@ class _Sampler:
         compile_in_turn(read, following)
         return _read_once_compiled(read)
 
-    def _read(self, first: int, places: BatchLayout, capacity: int) -> batch.BatchState:
+    def _read(self, first: int, layout: BatchLayout, capacity: int) -> batch.BatchState:
         """The batch of some prompts, the first of which has this number, after its first token."""
-        return _read_once_compiled(self._reading(first, places, capacity))
+        return _read_once_compiled(self._reading(first, layout, capacity))
 
-    def _reading(self, first: int, places: BatchLayout, capacity: int) -> functools.partial[batch.BatchState]:
+    def _reading(self, first: int, layout: BatchLayout, capacity: int) -> functools.partial[batch.BatchState]:
         """The call that reads these prompts."""
-        rows = len(places.filled)
+        rows = len(layout.filled)
         tokens, lengths = filled_up(self.prompts[first : first + rows], rows, self.prompt_length)
         return functools.partial(
             batch.start,
@@ -311,7 +311,7 @@ class _Sampler:
             lengths,
             key=self.key,
             first_prompt=jnp.int32(self.first_prompt + first),
-            alive=places.filled,
+            alive=layout.filled,
             choices=self.choices,
             capacity=capacity,
             top_n=self.top_n,
@@ -320,51 +320,51 @@ class _Sampler:
     def _next_read(self) -> tuple[batch.BatchState, BatchLayout]:
         """The next prompts that join, after their first token, and which completions they are."""
         first, count = self.next, min(self.size.joining, len(self.prompts) - self.next)
-        own = BatchLayout.of(count, self.group_size, self.size.joining, self.group_size)
+        joining = BatchLayout.of(count, self.group_size, self.size.joining, self.group_size)
         self.next += count
-        return self._read(first, own, 1), own._replace(prompt=own.prompt + first)
+        return self._read(first, joining, 1), joining._replace(prompt=joining.prompt + first)
 
     def _changed(
-        self, state: batch.BatchState, places: BatchLayout, alive: np.ndarray
+        self, state: batch.BatchState, layout: BatchLayout, alive: np.ndarray
     ) -> tuple[batch.BatchState, BatchLayout]:
         """The batch with new prompts, with more room for each completion, or in fewer places."""
-        if self._waiting and len(alive) - rows_needed(alive, places.prompt, self.size.width) >= self._rows_of_next():
-            return self._joined(state, places, alive)
+        if self._waiting and len(alive) - rows_needed(alive, layout.prompt, self.size.width) >= self._rows_of_next():
+            return self._joined(state, layout, alive)
         full = int(state.step) - np.asarray(state.since) >= self.capacity
         if (alive & full[:, None]).any():
             self.capacity = min(2 * self.capacity, self.most)
             grown: batch.BatchState = compiled_once(batch.grow, state, self.capacity)
-            return grown, places
-        to = regrouped(places, alive, smaller_shape(places, alive))
-        new = places.taken(*to)
+            return grown, layout
+        to = regrouped(layout, alive, smaller_shape(layout, alive))
+        new = layout.moved(*to)
         moved: batch.BatchState = compiled_once(batch.move, state, new.group, *to)
         return moved, new
 
     def _joined(
-        self, state: batch.BatchState, places: BatchLayout, alive: np.ndarray
+        self, state: batch.BatchState, layout: BatchLayout, alive: np.ndarray
     ) -> tuple[batch.BatchState, BatchLayout]:
         """The batch with as many of the prompts that wait as find room."""
-        to = regrouped(places, alive, alive.shape)
-        places = places.taken(*to)
-        state = compiled_once(batch.regroup, state, places.group, *to)
-        first = int(places.filled.any(axis=1).sum())
+        to = regrouped(layout, alive, alive.shape)
+        layout = layout.moved(*to)
+        state = compiled_once(batch.regroup, state, layout.group, *to)
+        first = int(layout.filled.any(axis=1).sum())
         while self._waiting and len(alive) - first >= self._rows_of_next():
-            new, own = self._next_read()
-            places = places.with_rows(first, own)
-            state = compiled_once(batch.join, state, new, jnp.int32(first), places.group)
-            first += own.filled.size // self.size.width
+            new, joining = self._next_read()
+            layout = layout.with_rows(first, joining)
+            state = compiled_once(batch.join, state, new, jnp.int32(first), layout.group)
+            first += joining.filled.size // self.size.width
         self.done = int(state.step) - 1
-        return state, places
+        return state, layout
 
-    def _take_down(self, state: batch.BatchState, places: BatchLayout, found: list[np.ndarray]) -> None:
+    def _take_down(self, state: batch.BatchState, layout: BatchLayout, fields: list[np.ndarray]) -> None:
         """Copy the tokens that have been drawn since the last time to where they belong."""
         steps, since = np.arange(self.done, int(state.step)), np.asarray(state.since)
         slots = steps % state.capacity
-        there = np.asarray(state.drawn.mask)[:, :, slots] & places.filled[:, :, None]
-        row, place, number = np.nonzero(there)
-        to = places.prompt[row, place], places.member[row, place], steps[number] - since[row]
-        for everything, field in zip(found, state.drawn, strict=True):
-            everything[to] = np.asarray(field)[row, place, slots[number]]
+        there = np.asarray(state.drawn.mask)[:, :, slots] & layout.filled[:, :, None]
+        row, column, number = np.nonzero(there)
+        to = layout.prompt[row, column], layout.member[row, column], steps[number] - since[row]
+        for target, field in zip(fields, state.drawn, strict=True):
+            target[to] = np.asarray(field)[row, column, slots[number]]
         self.done = int(state.step)
 
 

@@ -24,9 +24,9 @@ def end_of(text: str, width: int) -> str:
     return shown if len(shown) <= width else f"...{shown[3 - width :]}"
 
 
-def solution(one: dict[str, object]) -> str:
+def solution(entry: dict[str, object]) -> str:
     """The canonical form of a correct answer; what is not correct has none."""
-    return "-" if one["solution"] is None else visible(str(one["solution"]))
+    return "-" if entry["solution"] is None else visible(str(entry["solution"]))
 
 
 def left_aligned(rows: list[dict[str, str]]) -> list[str]:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 
 class Truncation(NamedTuple):
-    """Which tokens may be drawn; those as likely as the last one that may be drawn may be too.
+    """Limits on the tokens that may be drawn; tokens as likely as the last one that may be drawn may be too.
 
     Attributes:
         top_k: the k likeliest; 0 for all.
@@ -29,24 +29,24 @@ class Truncation(NamedTuple):
 
 
 def _if(
-    asked: Bool[Array, ""], kept: Callable[[Array], Bool[Array, "*B V"]], logp: Float[Array, "*B V"]
+    condition: Bool[Array, ""], mask: Callable[[Array], Bool[Array, "*B V"]], logp: Float[Array, "*B V"]
 ) -> Float[Array, "*B V"]:
     def cut(logp: Array) -> Array:
-        return jax.nn.log_softmax(jnp.where(kept(jnp.exp(logp)), logp, -jnp.inf), axis=-1)
+        return jax.nn.log_softmax(jnp.where(mask(jnp.exp(logp)), logp, -jnp.inf), axis=-1)
 
-    found: Array = jax.lax.cond(asked, cut, lambda logp: logp, logp)
-    return found
+    result: Array = jax.lax.cond(condition, cut, lambda logp: logp, logp)
+    return result
 
 
 def most_likely(p: Float[Array, "*B V"], k: Int[Array, ""]) -> Bool[Array, "*B V"]:
     """The k likeliest tokens, and those as likely as the last of them."""
-    return _likeliest(p, lambda kept: jnp.sum(kept, axis=-1, keepdims=True) >= k)
+    return _likeliest(p, lambda mask: jnp.sum(mask, axis=-1, keepdims=True) >= k)
 
 
 def nucleus(p: Float[Array, "*B V"], top_p: Float[Array, ""]) -> Bool[Array, "*B V"]:
     """The likeliest tokens whose probabilities reach ``top_p``, and those as likely as the last of them."""
     reached = top_p.astype(p.dtype)
-    return _likeliest(p, lambda kept: jnp.sum(jnp.where(kept, p, 0), axis=-1, keepdims=True) >= reached)
+    return _likeliest(p, lambda mask: jnp.sum(jnp.where(mask, p, 0), axis=-1, keepdims=True) >= reached)
 
 
 def _likeliest(p: Float[Array, "*B V"], enough: Callable[[Array], Bool[Array, "*B 1"]]) -> Bool[Array, "*B V"]:
@@ -55,8 +55,8 @@ def _likeliest(p: Float[Array, "*B V"], enough: Callable[[Array], Bool[Array, "*
     The last one's probability is found by halving: positive floats are ordered as the integers of their bits are. That
     takes a pass over the probabilities for each bit, and no sorting, which on a CPU is slower by far.
     """
-    whole = jnp.int64 if p.dtype == jnp.float64 else jnp.int32
-    order = jax.lax.bitcast_convert_type(p, whole)
+    integer = jnp.int64 if p.dtype == jnp.float64 else jnp.int32
+    order = jax.lax.bitcast_convert_type(p, integer)
 
     def halve(_: Any, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         reached, missed = bounds
@@ -66,5 +66,5 @@ def _likeliest(p: Float[Array, "*B V"], enough: Callable[[Array], Bool[Array, "*
 
     missed = jnp.max(order, axis=-1, keepdims=True) + 1
     reached, _ = jax.lax.fori_loop(0, 8 * p.dtype.itemsize, halve, (jnp.zeros_like(missed), missed))
-    kept: Array = order >= reached
-    return kept
+    mask: Array = order >= reached
+    return mask

@@ -12,7 +12,7 @@ PAD, BOS, EOS = "<pad>", "<bos>", "<eos>"
 
 @runtime_checkable
 class Vocabulary(Protocol):
-    """What the sampler and the training loop ask of a vocabulary.
+    """A vocabulary, as the sampler and the training loop use it.
 
     Attributes:
         size: number of token ids; they run from 0.
@@ -75,7 +75,7 @@ class _Listed:
 
     @functools.cached_property
     def _ids(self) -> Mapping[str, int]:
-        return {token: place for place, token in enumerate(self.tokens)}
+        return {token: index for index, token in enumerate(self.tokens)}
 
     @property
     def size(self) -> int:

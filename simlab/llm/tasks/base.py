@@ -78,7 +78,7 @@ class Task(ABC, Generic[P]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about the problems before training, one line each."""
+        """Notes on the problems that a user reads before training, one line each."""
         return ()
 
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Task[P]":

@@ -69,7 +69,7 @@ def boxed_answers(
 
 
 class Comparison:
-    """What math-verify holds for equal, of LaTeX without a box around it; see ``boxed_answers``.
+    """Compare LaTeX without a box around it by math-verify; see ``boxed_answers``.
 
     Args:
         timeout: seconds that reading and that comparing may take.
@@ -84,19 +84,19 @@ class Comparison:
         self._timeout, self._extraction = timeout, [self._math_verify.LatexExtractionConfig()]
 
     def can_read(self, answer: str) -> bool:
-        """Whether an answer fits into a box, and is LaTeX that math-verify reads."""
+        """Return True if an answer fits into a box and is LaTeX that math-verify reads."""
         return boxed(f"{OPENING}{answer}}}") == answer and bool(self._read(answer))
 
-    def equal(self, right: str, given: str) -> bool:
-        """Whether two answers are equal; equal texts are without being read.
+    def equal(self, right: str, answer: str) -> bool:
+        """Return True if two answers are equal; equal texts are without being read.
 
         Raises:
             InputError: outside of the main thread, where math-verify cannot stop.
         """
         self.check_thread()
-        if given == right:
+        if answer == right:
             return True
-        return bool(self._math_verify.verify(self._read(right), self._read(given), timeout_seconds=self._timeout))
+        return bool(self._math_verify.verify(self._read(right), self._read(answer), timeout_seconds=self._timeout))
 
     def check_thread(self) -> None:
         """Raise ``InputError`` outside of the main thread."""
@@ -105,11 +105,11 @@ class Comparison:
 
     def _read(self, answer: str) -> list[Any]:
         parsed = self._math_verify.parse(f"{OPENING}{answer}}}", self._extraction, parsing_timeout=self._timeout)
-        return [_with_fractions(self._sympy, one) for one in parsed]
+        return [_with_fractions(self._sympy, expression) for expression in parsed]
 
 
 def _with_fractions(sympy: Any, parsed: Any) -> Any:
-    """What math-verify read, with the fraction that it says in each decimal's place; texts stay as they are."""
+    """Replace each decimal that math-verify read by the fraction that it writes; texts stay as they are."""
     if not isinstance(parsed, sympy.Basic | sympy.MatrixBase):
         return parsed
     written = {number: str(number) for number in parsed.atoms(sympy.Float)}
@@ -119,7 +119,7 @@ def _with_fractions(sympy: Any, parsed: Any) -> Any:
 
 
 def boxed(completion: str) -> str | None:
-    r"""What the last ``\boxed{...}`` holds; None if there is none, or its content is too long or nested too deeply.
+    r"""Return the content of the last ``\boxed{...}``; None without one, and for content past the limits.
 
     >>> boxed(r"so it is \boxed{1}, no, \boxed{\frac{1}{2}}.")
     '\\frac{1}{2}'

@@ -28,15 +28,15 @@ def _terms(expression: Expression, sign: int) -> list[Signed]:
     if isinstance(expression, Operation) and expression.operator in "+-":
         second = sign if expression.operator == "+" else -sign
         return _terms(expression.left, sign) + _terms(expression.right, second)
-    own, text = _product(expression)
-    return [(sign * own, text)]
+    inner_sign, text = _product(expression)
+    return [(sign * inner_sign, text)]
 
 
 def _product(expression: Expression) -> Signed:
     """Sign and form of an expression that is no sum: factors in order, then divisors in order."""
     sign, texts = 1, []
-    for divides, (own, text) in _factors(expression, divides=False):
-        sign *= own
+    for divides, (inner_sign, text) in _factors(expression, divides=False):
+        sign *= inner_sign
         texts.append((divides, text))
     texts.sort()
     first, *others = texts
@@ -44,7 +44,7 @@ def _product(expression: Expression) -> Signed:
 
 
 def _factors(expression: Expression, divides: bool) -> list[tuple[bool, Signed]]:
-    """Whether it divides, sign and form of each factor."""
+    """Return for each factor whether it divides, its sign and its form."""
     if not isinstance(expression, Operation):
         return [(divides, (1, str(expression)))]
     if expression.operator in "*/":
@@ -68,5 +68,5 @@ def _oriented(terms: list[Signed]) -> Signed:
 def _sum_text(terms: list[Signed]) -> str:
     """Positive terms in order, then negative ones."""
     added = sorted(text for sign, text in terms if sign >= 0)
-    taken = sorted(text for sign, text in terms if sign < 0)
-    return "+".join(added) + "".join(f"-{text}" for text in taken)
+    subtracted = sorted(text for sign, text in terms if sign < 0)
+    return "+".join(added) + "".join(f"-{text}" for text in subtracted)

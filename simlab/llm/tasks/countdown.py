@@ -103,8 +103,8 @@ class Countdown(DrawnTask[CountdownProblem]):
 
     def demonstration(self, problem: CountdownProblem) -> str:
         """A solution, uniform among them all: which one is a hash of the problem."""
-        found = np.flatnonzero(_hits(problem))
-        return written(formula(problem.numbers, int(Random(self.identity(problem)).choice(found.tolist()))))
+        hits = np.flatnonzero(_hits(problem))
+        return written(formula(problem.numbers, int(Random(self.identity(problem)).choice(hits.tolist()))))
 
     def solution(self, problem: CountdownProblem, completion: str) -> str | None:
         """The canonical form of an expression that uses each number exactly once and makes the target."""
@@ -131,5 +131,5 @@ def within_reach(numbers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The whole numbers from 1 up that different numbers can make, in increasing order, and in how many ways each."""
     above, below = fractions(numbers)
     above, below = above[below != 0], below[below != 0]
-    made = above[above % below == 0] // below[above % below == 0]
-    return np.unique(made[made >= 1], return_counts=True)
+    values = above[above % below == 0] // below[above % below == 0]
+    return np.unique(values[values >= 1], return_counts=True)

@@ -62,12 +62,12 @@ class DataSplit(NamedTuple):
             InputError: if no problem is left.
         """
         left_out = self.left_out.copy()
-        for place, reason in lost.items():
-            left_out.add(reason, self.problems[place].line)
-        kept = tuple(problem for place, problem in enumerate(self.problems) if place not in lost)
-        if not kept:
+        for index, reason in lost.items():
+            left_out.add(reason, self.problems[index].line)
+        problems = tuple(problem for index, problem in enumerate(self.problems) if index not in lost)
+        if not problems:
             raise InputError(f"no problem is left: {left_out.in_words()}")
-        return DataSplit(kept, left_out)
+        return DataSplit(problems, left_out)
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ class Data(Task[DataProblem]):
 
     @property
     def evaluation_sets(self) -> Mapping[str, tuple[DataProblem, ...]]:
-        """Those that were named, or what was held out."""
-        return {name: part.problems for name, part in self.evaluate.items()}
+        """The evaluation sets by name, or the problems that are held out."""
+        return {name: split.problems for name, split in self.evaluate.items()}
 
     @property
     def max_new_tokens(self) -> int:
-        """As was asked for."""
+        """The longest completion, of the settings."""
         return self.longest
 
     @property
@@ -135,8 +135,8 @@ class Data(Task[DataProblem]):
             InputError: for a negative index.
         """
         check_whole("index of a training problem", index, 0)
-        number, place = divmod(index, len(self.train.problems))
-        return self.train.problems[_order(len(self.train.problems), number)[place] if self.shuffle else place]
+        number, index = divmod(index, len(self.train.problems))
+        return self.train.problems[_order(len(self.train.problems), number)[index] if self.shuffle else index]
 
     def demonstration(self, problem: DataProblem) -> str:
         """The answer, as the verifier wants it.
@@ -147,7 +147,7 @@ class Data(Task[DataProblem]):
         return self.judge.demonstration(problem.answer)
 
     def solution(self, problem: DataProblem, completion: str) -> str | None:
-        """What the judge says.
+        """Return the canonical form of a correct completion, as the judge sees it.
 
         Raises:
             InputError: if a reward function raises or returns no finite number.
@@ -155,7 +155,7 @@ class Data(Task[DataProblem]):
         return self.judge.solution(_as_json(problem.asked), completion, problem.answer, problem.right)
 
     def reward(self, problem: DataProblem, completion: str) -> float:
-        """What the judge says.
+        """Return the reward that the judge gives.
 
         Raises:
             InputError: if a reward function raises or returns no finite number.
@@ -187,9 +187,9 @@ class Data(Task[DataProblem]):
                 raise InputError("messages without a chat template")
             return problem.asked
 
-        def fitted(part: DataSplit, demonstrated: bool) -> DataSplit:
+        def fit(split: DataSplit, demonstrated: bool) -> DataSplit:
             shown, lost = list[DataProblem](), dict[int, str]()
-            for place, problem in enumerate(part.problems):
+            for index, problem in enumerate(split.problems):
                 try:
                     shown.append(replace(problem, prompt=prompt(problem)))
                     _check_length("prompt", vocabulary.encode(shown[-1].prompt), room)
@@ -197,14 +197,14 @@ class Data(Task[DataProblem]):
                         answer = vocabulary.encode(self.demonstration(problem))
                         _check_length("answer", answer, self.longest - 1)
                 except InputError as error:
-                    shown[place:] = [problem]
-                    lost[place] = str(error)
-            return DataSplit(tuple(shown), part.left_out).without(lost)
+                    shown[index:] = [problem]
+                    lost[index] = str(error)
+            return DataSplit(tuple(shown), split.left_out).without(lost)
 
-        train = fitted(self.train, demonstrated)
-        evaluate = {name: fitted(part, False) for name, part in self.evaluate.items()}
+        train = fit(self.train, demonstrated)
+        evaluate = {name: fit(split, False) for name, split in self.evaluate.items()}
         how = "in the model's chat template" if chat is not None else "as they stand, without a chat template"
-        counts = [f"{name}: {part.left_out.in_words()}" for name, part in {TRAINING: train, **evaluate}.items()]
+        counts = [f"{name}: {split.left_out.in_words()}" for name, split in {TRAINING: train, **evaluate}.items()]
         return replace(self, train=train, evaluate=evaluate, notes=(*counts, f"prompts are given {how}"))
 
     def _messages(self, problem: DataProblem) -> list[Message]:
@@ -270,36 +270,38 @@ def data(
     check_choice("task.shuffle", shuffle, (True, False))
     if system and template == "none":
         raise InputError("task.system is for a chat template; allowed with task.template: auto or chat")
-    given, named = {**(columns or {})}, {**(evaluate or {})}
-    check_parameters("task.columns", given, ("prompt", "answer"))
+    names_of_columns, named = {**(columns or {})}, {**(evaluate or {})}
+    check_parameters("task.columns", names_of_columns, ("prompt", "answer"))
     if TRAINING in named:
         raise InputError(f"an evaluation set is called {TRAINING!r}; allowed: another name")
     judge = ByFunction(reward, correct_from) if reward else ByVerifier(named_verifier(verifier))
-    names = given.get("prompt", "prompt"), given.get("answer", "answer")
-    part, sets = _read(train, names, judge), {name: _read(file, names, judge) for name, file in named.items()}
+    names = names_of_columns.get("prompt", "prompt"), names_of_columns.get("answer", "answer")
+    split, sets = _read(train, names, judge), {name: _read(file, names, judge) for name, file in named.items()}
     if sets:
-        sets = {name: _first(_once(found), evaluation_size) for name, found in sets.items()}
-        seen = {problem.asked for found in sets.values() for problem in found.problems}
+        sets = {name: _first(_once(results), evaluation_size) for name, results in sets.items()}
+        prompts = {problem.asked for results in sets.values() for problem in results.problems}
         reason = "prompt of an evaluation set"
-        part = part.without({place: reason for place, own in enumerate(part.problems) if own.asked in seen})
+        split = split.without(
+            {index: reason for index, problem in enumerate(split.problems) if problem.asked in prompts}
+        )
     else:
-        part, held_out = _held_out(part, evaluation_size)
+        split, held_out = _held_out(split, evaluation_size)
         sets = {HELD_OUT: held_out}
     files = {file: checksum(Path(file)) for file in (train, *named.values())}
-    vocabulary = _characters(judge, (part, *sets.values()))
-    return Data(part, sets, judge, files, vocabulary, max_new_tokens, template, system, shuffle)
+    vocabulary = _characters(judge, (split, *sets.values()))
+    return Data(split, sets, judge, files, vocabulary, max_new_tokens, template, system, shuffle)
 
 
-def _characters(judge: Judge, parts: Iterable[DataSplit]) -> Vocabulary | None:
+def _characters(judge: Judge, splits: Iterable[DataSplit]) -> Vocabulary | None:
     """The vocabulary of all prompts and demonstrations; see ``Data``."""
-    found: set[str] = set()
-    for problem in (problem for part in parts for problem in part.problems):
+    results: set[str] = set()
+    for problem in (problem for split in splits for problem in split.problems):
         if not isinstance(problem.asked, str):
             return None
-        found.update(problem.asked)
+        results.update(problem.asked)
         with contextlib.suppress(InputError):  # an answer that makes no demonstration
-            found.update(judge.demonstration(problem.answer))
-    return characters("".join(sorted(found))) if len(found) <= MOST_CHARACTERS else None
+            results.update(judge.demonstration(problem.answer))
+    return characters("".join(sorted(results))) if len(results) <= MOST_CHARACTERS else None
 
 
 def _read(file: str, names: tuple[str, str], judge: Judge) -> DataSplit:
@@ -374,35 +376,35 @@ def _as_json(asked: str | tuple[Message, ...]) -> Any:
     return asked if isinstance(asked, str) else [message._asdict() for message in asked]
 
 
-def _once(part: DataSplit) -> DataSplit:
+def _once(split: DataSplit) -> DataSplit:
     """Without the problems whose prompts came before."""
-    seen, lost = set(), dict[int, str]()
-    for place, problem in enumerate(part.problems):
-        if problem.asked in seen:
-            lost[place] = "prompt that stands there before"
-        seen.add(problem.asked)
-    return part.without(lost)
+    prompts, lost = set(), dict[int, str]()
+    for index, problem in enumerate(split.problems):
+        if problem.asked in prompts:
+            lost[index] = "prompt that stands there before"
+        prompts.add(problem.asked)
+    return split.without(lost)
 
 
-def _first(part: DataSplit, most: int) -> DataSplit:
-    return part.without(
-        {place: f"more than the {most} of task.evaluation_size" for place in range(most, len(part.problems))}
+def _first(split: DataSplit, most: int) -> DataSplit:
+    return split.without(
+        {index: f"more than the {most} of task.evaluation_size" for index in range(most, len(split.problems))}
     )
 
 
-def _held_out(part: DataSplit, most: int) -> tuple[DataSplit, DataSplit]:
-    """What is trained on and what is held out: the prompts of the smallest hashes.
+def _held_out(split: DataSplit, most: int) -> tuple[DataSplit, DataSplit]:
+    """Split the problems into training and evaluation; the prompts of the smallest hashes are held out.
 
     Raises:
         InputError: for fewer than two prompts.
     """
-    prompts = sorted({problem.asked for problem in part.problems}, key=_hash)
+    prompts = sorted({problem.asked for problem in split.problems}, key=_hash)
     if len(prompts) < 2:
-        raise InputError(f"{part.left_out.file} has one prompt, of which none can be held out; allowed: --evaluate")
+        raise InputError(f"{split.left_out.file} has one prompt, of which none can be held out; allowed: --evaluate")
     chosen = set(prompts[: min(most, max(1, len(prompts) // HELD_OUT_OF))])
-    held_out = {place: "held out" for place, own in enumerate(part.problems) if own.asked in chosen}
-    problems = tuple(part.problems[place] for place in held_out)
-    return part.without(held_out), _once(DataSplit(problems, LeftOut(part.left_out.file, len(problems))))
+    held_out = {index: "held out" for index, problem in enumerate(split.problems) if problem.asked in chosen}
+    problems = tuple(split.problems[index] for index in held_out)
+    return split.without(held_out), _once(DataSplit(problems, LeftOut(split.left_out.file, len(problems))))
 
 
 @functools.lru_cache(maxsize=4)

@@ -16,7 +16,7 @@ P = TypeVar("P", bound=TaskProblem)
 
 
 def is_held_out(identity: str) -> bool:
-    """Whether the problem of this identity may only be evaluated on: a hash of it decides, whatever the seed is."""
+    """Return True if the problem of this identity is for evaluation alone: a hash decides, whatever the seed is."""
     return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest()) % HELD_OUT == 0
 
 
@@ -53,7 +53,7 @@ class DrawnTask(Task[P]):
 
     @abstractmethod
     def identity(self, problem: P) -> str:
-        """What the problem is: problems of one identity would teach each other's answers."""
+        """Return a text that identifies the problem: problems of one identity would teach each other's answers."""
 
     def training(self, index: int) -> P:
         """The training problem of an index from 0 up; none that is held out.
@@ -72,17 +72,17 @@ class DrawnTask(Task[P]):
         Raises:
             InputError: if there are fewer than ``evaluation_size``.
         """
-        random, found, barren = self._random("evaluation", 0), dict[str, P](), 0
-        while len(found) < self.evaluation_size:
+        random, problems, barren = self._random("evaluation", 0), dict[str, P](), 0
+        while len(problems) < self.evaluation_size:
             problem = self.draw_until(random, held_out=True)
-            barren = barren + 1 if self.identity(problem) in found else 0
-            found.setdefault(self.identity(problem), problem)
+            barren = barren + 1 if self.identity(problem) in problems else 0
+            problems.setdefault(self.identity(problem), problem)
             if barren > DRAWS_WITHOUT_NEWS // HELD_OUT:
                 raise InputError(
-                    f"evaluation_size = {self.evaluation_size} is more than the {len(found)} problems of this task "
-                    f"that are held out; allowed: up to {len(found)}, or larger problems"
+                    f"evaluation_size = {self.evaluation_size} is more than the {len(problems)} problems of this task "
+                    f"that are held out; allowed: up to {len(problems)}, or larger problems"
                 )
-        return tuple(found.values())
+        return tuple(problems.values())
 
     def draw_until(self, random: Random, held_out: bool) -> P:
         """The first drawn problem that is held out, or that is not.
@@ -94,12 +94,12 @@ class DrawnTask(Task[P]):
             problem = self.draw(random)
             if is_held_out(self.identity(problem)) == held_out:
                 return problem
-        part = "evaluation" if held_out else "training"
-        raise InputError(f"this {self.name} task has no problem for {part}; allowed: larger problems")
+        purpose = "evaluation" if held_out else "training"
+        raise InputError(f"this {self.name} task has no problem for {purpose}; allowed: larger problems")
 
-    def _random(self, part: str, index: int) -> Random:
+    def _random(self, purpose: str, index: int) -> Random:
         """Random numbers of one problem; they depend on nothing that was drawn before."""
-        digest = hashlib.blake2b(f"{self.name} {part} {self.seed} {index}".encode(), digest_size=16).digest()
+        digest = hashlib.blake2b(f"{self.name} {purpose} {self.seed} {index}".encode(), digest_size=16).digest()
         return Random(int.from_bytes(digest))
 
 

@@ -35,7 +35,7 @@ Expression = int | Operation
 
 
 class _NotAnExpression(Exception):
-    """What the parser gives up with."""
+    """Raised by the parser for a text that is no expression."""
 
 
 def parse(text: str) -> Expression | None:

@@ -15,7 +15,7 @@ LARGEST_NUMBER = 999  # then numerators and denominators stay below 2^4 999^5 < 
 OPERATORS = "+-*/"
 PRIME = 2**61 - 1
 POINT = tuple(  # a generic one: hashes obey no equation
-    int.from_bytes(hashlib.blake2b(bytes([place])).digest()) % PRIME for place in range(MOST_NUMBERS)
+    int.from_bytes(hashlib.blake2b(bytes([position])).digest()) % PRIME for position in range(MOST_NUMBERS)
 )
 
 
@@ -44,40 +44,42 @@ def formulas(count: int) -> Formulas:
     """
     values = list(POINT[:count])
     rows = [(0, 0, 0)] * count
-    of_set = {1 << place: range(place, place + 1) for place in range(count)}
+    of_set = {1 << position: range(position, position + 1) for position in range(count)}
     levels = []
     for size in range(2, count + 1):
         start = len(rows)
-        for places in (places for places in range(2**count) if places.bit_count() == size):
+        for positions in (positions for positions in range(2**count) if positions.bit_count() == size):
             first = len(rows)
-            _add_formulas(places, of_set, rows, values)
-            of_set[places] = range(first, len(rows))
+            _add_formulas(positions, of_set, rows, values)
+            of_set[positions] = range(first, len(rows))
         levels.append(slice(start, len(rows)))
     operators, left, right = np.array(rows).T
     return Formulas(operators, left, right, tuple(levels))
 
 
-def _add_formulas(places: int, of_set: dict[int, range], rows: list[tuple[int, int, int]], values: list[int]) -> None:
+def _add_formulas(
+    positions: int, of_set: dict[int, range], rows: list[tuple[int, int, int]], values: list[int]
+) -> None:
     """Append the formulas of one set of places, a bit mask, and their values at the point."""
-    seen = set()
-    for part in _parts(places):
-        rest = places ^ part
-        for i in of_set[part]:
-            for j in of_set[rest]:
+    known_values = set()
+    for subset in _subsets(positions):
+        others = positions ^ subset
+        for i in of_set[subset]:
+            for j in of_set[others]:
                 for operator in range(4):
                     value = _modular(OPERATORS[operator], values[i], values[j])
-                    if value not in seen:
-                        seen.add(value)
+                    if value not in known_values:
+                        known_values.add(value)
                         values.append(value)
                         rows.append((operator, i, j))
 
 
-def _parts(places: int) -> Iterator[int]:
+def _subsets(positions: int) -> Iterator[int]:
     """The sets between the empty one and the whole."""
-    part = (places - 1) & places
-    while part:
-        yield part
-        part = (part - 1) & places
+    subset = (positions - 1) & positions
+    while subset:
+        yield subset
+        subset = (subset - 1) & positions
 
 
 def _modular(operator: str, a: int, b: int) -> int:

@@ -18,8 +18,8 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "...")
 
 
-def called(kind: str, prompt: str, function: Callable[[], Any]) -> Any:
-    """What a function of the user's, or of another package, returns for ``prompt``.
+def call_function(kind: str, prompt: str, function: Callable[[], Any]) -> Any:
+    """Call a function of the user's, or of another package, and return its result for ``prompt``.
 
     Raises:
         InputError: if it raises, one line that names the function's kind and the problem.
@@ -33,19 +33,19 @@ def called(kind: str, prompt: str, function: Callable[[], Any]) -> Any:
 
 
 def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
-    """What a foreign reward function returns for an answer to ``prompt``.
+    """Call a reward function and return its number for an answer to ``prompt``.
 
     Raises:
         InputError: if it raises or returns no finite number, one line that names the problem.
     """
 
     def as_float() -> Any:
-        found = function()
-        found = found.item() if hasattr(found, "item") else found  # of a NumPy or JAX scalar
-        is_number = isinstance(found, bool) or is_concrete_number(found)
-        return float(found) if is_number else found  # raises for a whole number beyond the floats
+        result = function()
+        result = result.item() if hasattr(result, "item") else result  # of a NumPy or JAX scalar
+        is_number = isinstance(result, bool) or is_concrete_number(result)
+        return float(result) if is_number else result  # raises for a whole number beyond the floats
 
-    reward = called("reward", prompt, as_float)
+    reward = call_function("reward", prompt, as_float)
     if isinstance(reward, float) and math.isfinite(reward):
         return reward
     raise InputError(
@@ -53,13 +53,13 @@ def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
     )
 
 
-def called_for_text(kind: str, prompt: str, function: Callable[[], Any]) -> str:
-    """What a function that should return a text returns for ``prompt``.
+def call_for_text(kind: str, prompt: str, function: Callable[[], Any]) -> str:
+    """Call a function and return its text for ``prompt``.
 
     Raises:
         InputError: if it raises or returns something else, one line that names the problem.
     """
-    text = called(kind, prompt, function)
+    text = call_function(kind, prompt, function)
     if not isinstance(text, str):
         raise InputError(
             f"the {kind} function of the problem {shown(prompt)} returned {shown(str(text))}; allowed: texts"
@@ -84,7 +84,7 @@ class CallableTask(Task[TaskProblem]):
 
     @property
     def max_new_tokens(self) -> int:
-        """As was asked for."""
+        """The longest completion, of the arguments."""
         return self.longest
 
     @property
@@ -102,7 +102,7 @@ class CallableTask(Task[TaskProblem]):
         return self.problems[index % len(self.problems)]
 
     def demonstration(self, problem: TaskProblem) -> str:
-        """What the function of demonstrations says.
+        """Return the text of the function of demonstrations.
 
         Raises:
             InputError: if there is none, or it raises or returns no text.
@@ -110,10 +110,10 @@ class CallableTask(Task[TaskProblem]):
         if self.demonstrations is None:
             raise InputError(f"task {self.name} has no demonstrations; allowed: training without them")
         demonstrations = self.demonstrations
-        return called_for_text("demonstration", problem.prompt, lambda: demonstrations(problem.prompt))
+        return call_for_text("demonstration", problem.prompt, lambda: demonstrations(problem.prompt))
 
     def reward(self, problem: TaskProblem, completion: str) -> float:
-        """What the reward function says.
+        """Return the number of the reward function.
 
         Raises:
             InputError: if it raises or returns no finite number.
@@ -131,7 +131,7 @@ class CallableTask(Task[TaskProblem]):
         if self.solutions is None:
             return completion.strip()
         solutions = self.solutions
-        return called_for_text("solution", problem.prompt, lambda: solutions(problem.prompt, completion))
+        return call_for_text("solution", problem.prompt, lambda: solutions(problem.prompt, completion))
 
 
 def from_callable(
@@ -169,9 +169,9 @@ def from_callable(
     (1.0, None)
     """
     check_whole("max_new_tokens", max_new_tokens, 1)
-    for part, prompts in (("training", training), ("evaluation", evaluation)):
+    for purpose, prompts in (("training", training), ("evaluation", evaluation)):
         if isinstance(prompts, str) or not prompts:
-            raise InputError(f"{part} prompts are {prompts!r}; allowed: a list of at least one text")
+            raise InputError(f"{purpose} prompts are {prompts!r}; allowed: a list of at least one text")
     for prompt in sorted(set(training) & set(evaluation)):
         raise InputError(f"the prompt {shown(prompt)} is listed for training and evaluation; allowed: for one of them")
     if len(set(evaluation)) < len(evaluation):

@@ -13,7 +13,7 @@ from simlab.own_files import load
 
 
 class Judge(ABC):
-    """What a row's answer means, and what a completion is worth.
+    """Interface of the judges of a data file's completions.
 
     Attributes:
         own_functions: functions of the user's by the text that names them.
@@ -53,7 +53,7 @@ class ByVerifier(Judge):
         self.verifier, self.own_functions = verifier, dict[str, object]()
 
     def right(self, answer: Any) -> str:
-        """What the verifier reads in the answer, which is a text or a number."""
+        """Return the verifier's form of the answer, which is a text or a number."""
         right = self.verifier.right_answer(_as_text(answer))
         if right is None:
             raise InputError("answer that the verifier cannot read")
@@ -94,7 +94,7 @@ class ByFunction(Judge):
         return ""
 
     def reward(self, prompt: Any, completion: str, answer: Any, right: str) -> float:
-        """What the function says.
+        """Return the number of the function.
 
         Raises:
             InputError: if it raises or returns no finite number.

@@ -8,7 +8,7 @@ REASONS_SHOWN = 8
 
 @dataclass
 class LeftOut:
-    """What became of the rows of a file.
+    """Rows of a file that are left out.
 
     Attributes:
         file: its name, as the user wrote it.
@@ -29,18 +29,18 @@ class LeftOut:
         return LeftOut(self.file, self.rows, {reason: [*lines] for reason, lines in self.lines.items()})
 
     def in_words(self) -> str:
-        """How many rows are kept, and why which lines are not: their number, reason and first lines.
+        """Summarise in words: the number of rows that are used, and the reasons and lines of the others.
 
         >>> LeftOut("x.jsonl", 9, {"empty prompt": [2, 7]}).in_words()
         'x.jsonl: 7 of 9 rows; left out: 2 (empty prompt: lines 2, 7)'
         """
         lost = sum(map(len, self.lines.values()))
-        kept = f"{self.file}: {self.rows - lost} of {self.rows} rows"
+        summary = f"{self.file}: {self.rows - lost} of {self.rows} rows"
         if not lost:
-            return kept
+            return summary
         reasons = [f"{reason}: {_lines(lines)}" for reason, lines in [*self.lines.items()][:REASONS_SHOWN]]
         more = ["and other reasons"] if len(self.lines) > REASONS_SHOWN else []
-        return f"{kept}; left out: {lost} ({'; '.join(reasons + more)})"
+        return f"{summary}; left out: {lost} ({'; '.join(reasons + more)})"
 
 
 def _lines(lines: list[int]) -> str:

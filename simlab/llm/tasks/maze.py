@@ -6,7 +6,7 @@ from random import Random
 from simlab.errors import InputError, check_choice
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.drawn import DrawnTask, check_width
-from simlab.llm.tasks.maze_grid import MOVES, START, Place, arrival, goal_of, perfect_maze
+from simlab.llm.tasks.maze_grid import MOVES, START, Position, arrival, goal_of, perfect_maze
 from simlab.llm.vocabulary import BOS, EOS, PAD, Vocabulary, Words
 
 REWARDS = ("walk", "strict")
@@ -26,7 +26,7 @@ class MazeProblem(TaskProblem):
         path: the moves of the one path from start to goal that visits no place twice.
     """
 
-    opened: frozenset[Place]
+    opened: frozenset[Position]
     path: tuple[str, ...]
 
 
@@ -71,7 +71,7 @@ class Maze(DrawnTask[MazeProblem]):
         opened, path = perfect_maze(self.size, random)
         return MazeProblem(self._prompt(opened), opened, path)
 
-    def _prompt(self, opened: frozenset[Place]) -> str:
+    def _prompt(self, opened: frozenset[Position]) -> str:
         ends = {START: "START", goal_of(self.size): "GOAL"}
         rows = (
             [ends.get((row, column), "PATH" if (row, column) in opened else "WALL") for column in range(self.size)]

@@ -115,10 +115,10 @@ def _of_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     with open_regular(path, LARGEST_FILE) as opened:
         try:
             with parquet.ParquetFile(opened) as file:
-                _check_parts(path, [file.metadata.row_group(place) for place in range(file.num_row_groups)])
-                there = [name for name in columns if name in file.schema_arrow.names]
+                _check_parts(path, [file.metadata.row_group(index) for index in range(file.num_row_groups)])
+                present = [name for name in columns if name in file.schema_arrow.names]
                 number = 0
-                for batch in file.iter_batches(ROWS_AT_ONCE, columns=there):
+                for batch in file.iter_batches(ROWS_AT_ONCE, columns=present):
                     for values in batch.to_pylist():
                         number += 1
                         yield DataRow(number, values)

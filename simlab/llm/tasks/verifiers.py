@@ -41,7 +41,7 @@ GROUPED = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?([eE].*)?")
 
 
 class Verifier(ABC):
-    """What in a completion is the answer, and whether it is that of a problem."""
+    """Interface of the verifiers: find the answer in a completion, and compare it with the right one."""
 
     @abstractmethod
     def answer(self, text: str) -> str | None:
@@ -51,9 +51,9 @@ class Verifier(ABC):
         """The answer that a data file's text stands for; None if it is none that this verifier can read."""
         return self.answer(text)
 
-    def agree(self, right: str, given: str) -> bool:
-        """Whether two answers are the same."""
-        return right == given
+    def agree(self, right: str, answer: str) -> bool:
+        """Return True if two answers are the same."""
+        return right == answer
 
     def demonstration(self, text: str) -> str:
         """A correct completion, made of a data file's answer.
@@ -65,8 +65,8 @@ class Verifier(ABC):
 
     def solution(self, right: str, completion: str) -> str | None:
         """The canonical form of a correct completion, which is the right answer; None for a wrong one."""
-        given = self.answer(completion)
-        return right if given is not None and self.agree(right, given) else None
+        answer = self.answer(completion)
+        return right if answer is not None and self.agree(right, answer) else None
 
 
 class Exact(Verifier):
@@ -93,13 +93,13 @@ class Number(Verifier):
         ['2401/2', '3', '-1/2', '2', '1/5', None]
         """
         read = text[-LONGEST_READ:]
-        found = _last(NUMBER.finditer(read))
-        if found is not None and found.start() == 0 and len(text) > len(read):
+        match = _last(NUMBER.finditer(read))
+        if match is not None and match.start() == 0 and len(text) > len(read):
             return None  # it may begin before
-        exponent = (found["exponent"] or "").lstrip("eE+-") if found is not None else ""
-        if found is None or len(found[0]) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT:
+        exponent = (match["exponent"] or "").lstrip("eE+-") if match is not None else ""
+        if match is None or len(match[0]) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT:
             return None
-        written = found[0].rstrip(",")
+        written = match[0].rstrip(",")
         if "," in written:
             written = written.replace(",", "") if GROUPED.fullmatch(written) else written.rpartition(",")[2]
         return str(Fraction(written))
@@ -145,17 +145,17 @@ class MathVerify(Boxed):
         content = super().right_answer(text)
         return content if content is not None and self.comparison.can_read(content) else None
 
-    def agree(self, right: str, given: str) -> bool:
-        """What math-verify says.
+    def agree(self, right: str, answer: str) -> bool:
+        """Compare two answers by math-verify.
 
         Raises:
             InputError: outside of the main thread.
         """
-        return self.comparison.equal(right, given)
+        return self.comparison.equal(right, answer)
 
 
 class Pattern(Verifier):
-    """What a regular expression finds last: its first group, or all that matched where it has none.
+    """The last match of a regular expression: its first group, or all that matched where it has none.
 
     Args:
         pattern: in the syntax of RE2.
@@ -173,17 +173,17 @@ class Pattern(Verifier):
         try:
             self.pattern: Any = re2.compile(pattern, options)
         except (re2.error, UnicodeError) as error:
-            said = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
-            raise InputError(f"verifier = {shortened(f'regex:{pattern}')} is no pattern of RE2: {said}") from None
+            complaint = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+            raise InputError(f"verifier = {shortened(f'regex:{pattern}')} is no pattern of RE2: {complaint}") from None
 
     def answer(self, text: str) -> str | None:
-        """What the last place that matches says, without the space around it; None if none does, or its group not."""
+        """Return the last match without the space around it; None if there is none, or its group is empty."""
         read = text[-LONGEST_READ:].encode(errors="replace").decode()  # RE2 takes no half of a character
-        found = _last(self.pattern.finditer(read))
-        return None if found is None else (found[min(1, self.pattern.groups)] or "").strip() or None
+        match = _last(self.pattern.finditer(read))
+        return None if match is None else (match[min(1, self.pattern.groups)] or "").strip() or None
 
     def right_answer(self, text: str) -> str | None:
-        """What the pattern finds in the text, or all of it where it finds nothing."""
+        """Return the last match in the text, or all of the text where there is none."""
         return self.answer(text) or text.strip() or None
 
     def demonstration(self, text: str) -> str:
@@ -221,6 +221,6 @@ def verifier(name: str) -> Verifier:
         return Pattern(pattern)
     if name not in VERIFIERS:
         hint = did_you_mean(name, VERIFIERS)
-        known = ", ".join(VERIFIERS)
-        raise InputError(f"verifier = {shortened(name)} is unknown{hint}; allowed: {known}, regex:PATTERN")
+        names = ", ".join(VERIFIERS)
+        raise InputError(f"verifier = {shortened(name)} is unknown{hint}; allowed: {names}, regex:PATTERN")
     return VERIFIERS[name]()

@@ -14,7 +14,7 @@ from simlab.estimators.tokens import of_tokens
 from simlab.llm.completions import CompletionBatch, filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
-from simlab.llm.sampling import Sampled, one_after_the_other, sample
+from simlab.llm.sampling import Sampled, concatenated, sample
 from simlab.llm.tasks.base import Task, TaskProblem
 from simlab.llm.vocabulary import Vocabulary
 
@@ -232,7 +232,7 @@ def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
         Sampled.joined([groups.sampled for groups in batches]),
         np.concatenate([groups.rewards for groups in batches]),
         tuple(forms for groups in batches for forms in groups.solutions),
-        one_after_the_other([groups.greedy_reward for groups in batches]),
+        concatenated([groups.greedy_reward for groups in batches]),
     )
 
 
