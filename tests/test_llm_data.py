@@ -56,7 +56,7 @@ def test_rows_that_cannot_be_used_are_left_out_counted_and_named(tmp_path):
         {"prompt": "f", "answer": "no number"},
         '{"prompt": "\\ud800", "answer": "1"}',
         '{"prompt": "g", "answer": NaN}',
-        '{"prompt": "g", "prompt": "h", "answer": "1"}',
+        '{"prompt": "g", "answer": "1"',
         "[" * 10**5,
         '{"prompt": "' + "x" * 2**18 + 'y", "answer": "1"}',
         '{"prompt": "' + "x" * 2**20 + '", "answer": "1"}',
