@@ -6,7 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from judged_claims import CLAIMS, RECORDED
+from judged_claims import CLAIMS
 from sweep_cases import refusal
 
 from paper_checks import run
@@ -18,11 +18,12 @@ from paper_checks.index import INDEX, index
 from paper_checks.page import page
 from paper_checks.readme import README, readme
 from paper_checks.report import as_json, summary, table
-from paper_checks.run import differences, judge_tag, select
+from paper_checks.run import differences, judge_tag, recorded, select
 from paper_checks.source import source_of
 from paper_checks.summary import Sentence, Summary, summaries
 from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, OURS, SLIP, UNDECIDED, VERDICTS, Verdict
 
+RECORDED = recorded()
 LEMMA = CLAIMS["f-grpo:lemma-3.1"]
 NASTY = "a < b & \"c\" </p><script>alert('x')</script> $total"
 
