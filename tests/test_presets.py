@@ -24,7 +24,7 @@ def test_every_cell_of_an_experiment_can_run(name):
     assert len(plan.cells) == len(dict(sweep.cells()))
     if sweep.budget:  # what it may spend, but for a step
         total = sweep.budget.total
-        assert all(total - cell.step_cost < cell.taken[-1] * cell.step_cost <= total for cell in plan.distinct)
+        assert all(total - cell.step_cost < cell.steps_taken[-1] * cell.step_cost <= total for cell in plan.distinct)
 
 
 def test_the_control_of_appendix_n_differs_from_grpo_in_the_size_of_its_steps_alone():
@@ -58,4 +58,4 @@ def test_updates_that_cost_something_cost_most_steps_in_small_groups():
     free, dear = (Plan(Sweep(**PRESETS["budget"][name])).distinct for name in ("apart", "updates"))
     for cheap, cell in zip(free, dear, strict=True):
         size = cell.cell.group_size
-        assert cheap.taken[-1] / cell.taken[-1] == pytest.approx((8 * size + 256) / (8 * size), rel=0.01)
+        assert cheap.steps_taken[-1] / cell.steps_taken[-1] == pytest.approx((8 * size + 256) / (8 * size), rel=0.01)

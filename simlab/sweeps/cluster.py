@@ -135,7 +135,7 @@ class Cluster:
                 yield future
 
         try:
-            futures = as_completed(list(submit()))
+            futures = as_completed(list(submit()), loop=self.client.loop)
             for future in futures:
                 number, name = running.pop(future.key)
                 rows = _result(future, name)
