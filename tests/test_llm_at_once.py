@@ -22,10 +22,6 @@ def test_results_come_in_the_order_of_the_calls():
     assert side_by_side([first, lambda: second.set() or "second"]) == ["first", "second"]
 
 
-def test_a_single_call_stays_in_its_thread():
-    assert side_by_side([threading.get_ident]) == [threading.get_ident()]
-
-
 def test_an_error_of_one_is_an_error_of_all():
     def broken():
         raise ValueError("broken")

@@ -68,13 +68,6 @@ def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, see
         assert (places.prompt == places.prompt[:, :1]).all()
 
 
-def test_new_groups_take_the_rows_from_a_place_on():
-    places = BatchLayout.of(2, 2, 5, 2).with_rows(2, BatchLayout.of(1, 4, 1, 4)._replace(prompt=np.full((1, 4), 9)))
-    assert places.prompt[:, 0].tolist() == [0, 1, 9, 9, 4]
-    assert places.member[2:4].tolist() == [[0, 1], [2, 3]]
-    assert places.filled[:, 0].tolist() == [True, True, True, True, False]
-
-
 @given(st.integers(1, 100), st.integers(1, 40), st.integers(1, 5000))
 def test_a_batch_has_room_for_what_is_sampled_at_once(prompts, group_size, most):
     """No more places than are asked for; all of the next prompts fit into an empty batch."""

@@ -68,6 +68,7 @@ def platforms_of(program):
     return export.export(program.function, platforms=ACCELERATORS)(*program.arguments, **program.named).platforms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_rollouts_and_gradient_are_exported_for_accelerators(name):
     for program in (gradient_program(CASES[name], MODEL), *sampling_programs(CASES[name], MODEL).values()):

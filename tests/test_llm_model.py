@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
@@ -13,13 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from full_disk import full_from
 from sweep_cases import refusal
 
 from simlab.llm import checkpoint
-from simlab.llm.checkpoint import Model, read_checkpoint, write_checkpoint
+from simlab.llm.checkpoint import read_checkpoint, write_checkpoint
 from simlab.llm.config import Llama3Scaling, ModelConfig, from_hugging_face, to_hugging_face
-from simlab.llm.model import forward, frequencies, hidden_states, init, logits, named, shapes
+from simlab.llm.model import forward, frequencies, init, named, shapes
 
 safetensors = pytest.importorskip("safetensors.numpy")
 
@@ -51,19 +49,6 @@ def test_logits_are_those_of_transformers(name):
     tokens, expected = golden(name)
     assert np.std(expected) > 0.5
     np.testing.assert_allclose(run(model.parameters, model.config, tokens), expected, atol=3e-5)
-
-
-def test_every_option_is_among_the_golden_models():
-    configs = [read_checkpoint(GOLDEN / name).config for name in NAMES]
-    assert {config.architecture for config in configs} == {"llama", "qwen2", "qwen3"}
-    for architecture in ("llama", "qwen2", "qwen3"):
-        tied = {config.tie_embeddings for config in configs if config.architecture == architecture}
-        assert tied == {True, False}
-    assert {config.num_heads // config.num_kv_heads for config in configs} == {1, 2, 4}
-    assert any(config.rope_scaling for config in configs)
-    assert any(config.head_dim * config.num_heads != config.hidden_size for config in configs)
-    assert any((GOLDEN / name / checkpoint.INDEX).exists() for name in NAMES)
-    assert any(len(config.eos_ids) == 2 for config in configs)
 
 
 @pytest.mark.transformers
@@ -172,6 +157,16 @@ def test_what_stands_to_the_right_of_a_token_does_not_change_its_logits():
     assert (before[:, 10:] != after[:, 10:]).any(axis=-1).all()
 
 
+def test_llama_3_scales_slow_frequencies_alone():
+    """Of 8 frequencies those of more than 4 turns in 64 positions stay, those of less than one are divided by 8."""
+    config = dataclasses.replace(SMALL, head_dim=16, rope_theta=100.0, rope_scaling=Llama3Scaling(8.0, 1.0, 4.0, 64))
+    for i, found in enumerate(frequencies(config)):
+        plain = 100.0 ** (-2 * i / 16)
+        turns = 64 * plain / (2 * math.pi)
+        mixed = (4 - turns) / 3 * plain / 8 + (turns - 1) / 3 * plain
+        assert found == pytest.approx(plain if turns > 4 else plain / 8 if turns < 1 else mixed, rel=1e-12)
+
+
 def test_only_the_distance_of_tokens_counts():
     """The logits are the same from position 7 as from 0, which is what a rotation is for."""
     model = read_checkpoint(GOLDEN / "llama3_scaled")
@@ -190,23 +185,6 @@ def test_bfloat16_is_float32_with_fewer_digits():
     assert np.sqrt(np.mean((found - expected) ** 2)) < 0.04
 
 
-def test_the_logits_of_some_tokens_can_be_had_alone():
-    model = read_checkpoint(GOLDEN / "qwen2_tied")
-    tokens, expected = golden("qwen2_tied")
-    hidden = jax.jit(hidden_states, static_argnums=1)(model.parameters, model.config, tokens)
-    np.testing.assert_allclose(logits(model.parameters, hidden[:, -3:]), expected[:, -3:], atol=3e-5)
-
-
-def test_llama_3_scales_slow_frequencies_alone():
-    """Of 8 frequencies those of more than 4 turns in 64 positions stay, those of less than one are divided by 8."""
-    config = dataclasses.replace(SMALL, head_dim=16, rope_theta=100.0, rope_scaling=Llama3Scaling(8.0, 1.0, 4.0, 64))
-    for i, found in enumerate(frequencies(config)):
-        plain = 100.0 ** (-2 * i / 16)
-        turns = 64 * plain / (2 * math.pi)
-        mixed = (4 - turns) / 3 * plain / 8 + (turns - 1) / 3 * plain
-        assert found == pytest.approx(plain if turns > 4 else plain / 8 if turns < 1 else mixed, rel=1e-12)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_new_parameters_are_random_where_they_have_to_be(dtype):
     config = dataclasses.replace(SMALL, architecture="qwen2", hidden_size=64, intermediate_size=96)
@@ -222,11 +200,6 @@ def test_new_parameters_are_random_where_they_have_to_be(dtype):
         np.testing.assert_array_equal(values, again[name])
     assert (new["layers.up_proj"] != other["layers.up_proj"]).mean() > 0.9
     assert (new["layers.up_proj"] != new["layers.gate_proj"]).mean() > 0.9
-
-
-def test_importing_simlab_does_not_import_the_language_models():
-    code = "import sys, simlab; assert not [name for name in sys.modules if name.startswith('simlab.llm')]"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # Checkpoints
@@ -287,18 +260,6 @@ def test_a_shard_that_is_lost_or_changed_is_noticed(tmp_path):
     assert f"{shard} is missing" in refusal(read_checkpoint, tmp_path)
 
 
-def test_the_names_and_tensors_written_are_those_of_transformers(tmp_path):
-    """Tensor by tensor, bit by bit."""
-    for name in ("llama", "qwen2", "qwen3_tied"):
-        write_checkpoint(tmp_path, read_checkpoint(GOLDEN / name))
-        written, expected = (
-            safetensors.load_file(folder / "model.safetensors") for folder in (tmp_path, GOLDEN / name)
-        )
-        assert written.keys() == expected.keys()
-        for tensor, values in expected.items():
-            np.testing.assert_array_equal(written[tensor], values)
-
-
 def test_a_head_stored_twice_is_read_once(tmp_path):
     """Tied models are sometimes stored with their head; one that differs from the embedding is refused."""
     tensors = safetensors.load_file(GOLDEN / "qwen2_tied" / "model.safetensors")
@@ -337,28 +298,11 @@ def test_transformers_4_said_the_same_in_other_words():
     ("entries", "message"),
     [
         ({"model_type": "mistral"}, "model_type = 'mistral' is unknown; allowed: llama, qwen2, qwen3"),
-        ({"hidden_act": "gelu"}, "the config's hidden_act = 'gelu' is not supported; allowed: 'silu'"),
-        ({"mlp_bias": True}, "mlp_bias = True"),
-        ({"attention_bias": True}, "attention_bias = True"),
-        ({"attention_dropout": 0.1}, "attention_dropout = 0.1"),
         ({"use_sliding_window": True}, "use_sliding_window = True"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types = "),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4}}, "rope_type = 'yarn'"),
-        ({"rope_scaling": {"type": "linear", "factor": 2}}, "rope_type = 'linear'"),
-        ({"rope_parameters": {"rope_type": "llama3", "factor": 4}}, "the config's rope scaling has no low_freq_factor"),
-        ({"rope_parameters": {"rope_theta": 1e4, "beta_fast": 3}}, "rope entry beta_fast = 3 is not known"),
-        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5"),
-        ({"quantization_config": {"bits": 4}}, "quantization_config = "),
         ({"logit_scale": 2.0}, "the config's entry logit_scale = 2.0 is not known"),
         ({"hidden_size": None}, "the config has no entry hidden_size"),
         ({"num_key_value_heads": 3}, "num_kv_heads = 3; allowed: divisors of num_heads = 4"),
-        ({"head_dim": 5}, "head_dim = 5; allowed: even numbers"),
-        ({"vocab_size": 0}, "vocab_size = 0 is outside its range"),
-        ({"num_hidden_layers": 2.5}, "num_layers = 2.5 is not a whole number"),
-        ({"hidden_size": "16"}, "hidden_size = '16' is not a number"),
-        ({"eos_token_id": 40}, "eos_ids = 40 is outside its range [0, 39]"),
-        ({"rms_norm_eps": -1.0}, "rms_norm_eps = -1.0"),
-        ({"tie_word_embeddings": "yes"}, "tie_embeddings = 'yes'"),
     ],
     ids=lambda case: next(iter(case)) if isinstance(case, dict) else "",
 )
@@ -377,16 +321,10 @@ NORM = "model.layers.1.input_layernorm.weight"
     ("change", "message"),
     [
         (lambda tensors: tensors.pop(NORM), f"tensor {NORM} is missing"),
-        (lambda tensors: tensors.pop("lm_head.weight"), "tensor lm_head.weight is missing"),
         (
             lambda tensors: tensors.update({"model.layers.0.self_attn.q_proj.bias": np.ones(16, "f4")}),
             "tensor model.layers.0.self_attn.q_proj.bias is none of this model",
         ),
-        (
-            lambda tensors: tensors.update({"model.layers.2.input_layernorm.weight": np.ones(16, "f4")}),
-            "tensor model.layers.2.input_layernorm.weight is none of this model",
-        ),
-        (lambda tensors: tensors.update({NORM: np.ones(15, "f4")}), f"tensor {NORM} has shape (15,); allowed: (16,)"),
         (
             lambda tensors: tensors.update({"model.layers.0.mlp.up_proj.weight": np.ones((16, 24), "f4")}),
             "up_proj.weight has shape (16, 24); allowed: (24, 16)",
@@ -411,46 +349,3 @@ def test_a_checkpoint_that_is_broken_or_of_another_format_is_refused(tmp_path):
     (folder / "config.json").write_text("[]")
     assert "config.json holds no JSON object" in refusal(read_checkpoint, folder)
     assert "dtype = 'float16' is unknown" in refusal(read_checkpoint, GOLDEN / "llama", "float16")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda places: places.update(extra="model-00001-of-00004.safetensors"), "tensor extra is missing from"),
-        (lambda places: places.pop("model.norm.weight"), "tensor model.norm.weight is in"),
-        (lambda places: places.update({"model.norm.weight": "../a.safetensors"}), "allowed: files of its own folder"),
-        (lambda places: places.update({"model.norm.weight": "gone.safetensors"}), "gone.safetensors cannot be read"),
-    ],
-)
-def test_an_index_that_does_not_tell_the_truth_is_refused(change, message, tmp_path):
-    folder = changed(tmp_path / "model", "qwen3_sharded")
-    index = json.loads((folder / checkpoint.INDEX).read_text())
-    change(index["weight_map"])
-    (folder / checkpoint.INDEX).write_text(json.dumps(index))
-    assert message in refusal(read_checkpoint, folder)
-
-
-def test_parameters_that_are_not_the_configs_are_not_written(tmp_path):
-    model = read_checkpoint(GOLDEN / "llama")
-    fewer = {name: values for name, values in model.parameters.items() if name != "norm"}
-    assert "parameter norm is missing" in refusal(write_checkpoint, tmp_path / "a", Model(model.config, fewer))
-    other = model.parameters | {"norm": jnp.ones(3)}
-    assert "parameter norm has shape (3,); allowed: (16,)" in refusal(
-        write_checkpoint, tmp_path / "a", Model(model.config, other)
-    )
-    more = model.parameters | {"extra": jnp.ones(3)}
-    assert "parameter extra is none of this model" in refusal(
-        write_checkpoint, tmp_path / "a", Model(model.config, more)
-    )
-    assert not (tmp_path / "a").exists()
-
-
-def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
-    model = read_checkpoint(GOLDEN / "llama")
-    write_checkpoint(tmp_path, model)
-
-    monkeypatch.setattr(os, "fsync", full_from(1))
-    new = Model(model.config, jax.tree.map(lambda values: 2 * values, model.parameters))
-    assert "cannot be written: No space left on device" in refusal(write_checkpoint, tmp_path, new)
-    np.testing.assert_array_equal(read_checkpoint(tmp_path).parameters["norm"], model.parameters["norm"])
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["checksums.json", "config.json", "model.safetensors"]

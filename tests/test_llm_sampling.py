@@ -111,12 +111,6 @@ def test_a_completion_ends_with_its_first_stop_token(sampled):
         assert not field[~sampled.mask].any()
 
 
-def test_shapes_and_types(sampled):
-    assert {field.shape for field in sampled[:4]} == {(3, 5, 11)}
-    assert {field.shape for field in sampled[4:]} == {(3, 5, 11, 3)}
-    assert [str(field.dtype) for field in sampled] == ["int32", "bool", "float32", "float32", "float32", "int32"]
-
-
 # How it is drawn
 
 
@@ -162,15 +156,6 @@ def test_a_completion_does_not_depend_on_what_is_sampled_beside_it(sampled):
     assert len(np.unique(unstopped.tokens[0], axis=0)) == 5
     other_key = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, **asked | {"key": jax.random.key(4)})
     assert (other_key.tokens != unstopped.tokens).any(axis=-1).mean() > 0.5
-
-
-@pytest.mark.slow
-def test_a_completion_is_the_same_alone(sampled):
-    for prompts, group_size in (([PROMPTS[0]], 3), (PROMPTS[:2], 1)):
-        alone = sample(PARAMETERS, CONFIG, prompts, group_size, 11, key=KEY, temperature=1.3)
-        assert alone.topn_ids is None
-        np.testing.assert_array_equal(alone.tokens, sampled.tokens[: len(prompts), :group_size])
-        np.testing.assert_allclose(alone.logp, sampled.logp[: len(prompts), :group_size], atol=1e-6)
 
 
 def test_at_temperature_0_the_likeliest_token_is_taken():
@@ -260,19 +245,7 @@ def test_nothing_is_compiled_anew_for_another_group_size_limit_or_temperature(sa
     assert (batch.start._cache_size(), batch.go_on._cache_size()) == before
 
 
-def test_one_program_reads_the_prompts_of_both_parts(monkeypatch):
-    read = []
-
-    def recorded(function, *arguments, **named):
-        if function is batch.start:
-            read.append(arguments[2].shape)
-        return compiled_once(function, *arguments, **named)
-
-    monkeypatch.setattr(sampling, "compiled_once", recorded)
-    sample(PARAMETERS, CONFIG, [[1], PROMPTS[2]], batch_layout.FEWEST_OF_A_PART, 2, key=KEY)
-    assert read == [(1, rounded_length(len(PROMPTS[2])))] * 2
-
-
+@pytest.mark.slow
 def test_the_programs_that_are_compiled_ahead_are_those_that_are_called(monkeypatch):
     ahead, called = [], []
 
@@ -353,9 +326,7 @@ def waited(prompts, group_size, limit, at_once, parameters=PARAMETERS, **asked):
 MANY = [[number % 7] * (1 + number % 3) for number in range(11)]
 
 
-@pytest.mark.parametrize(
-    ("group_size", "at_once", "size"), [(4, 16, (4, 4)), (6, 13, (4, 3)), (1, 3, (3, 1)), (5, 5, (5, 1))]
-)
+@pytest.mark.parametrize(("group_size", "at_once", "size"), [(6, 13, (4, 3)), (1, 3, (3, 1))])
 def test_completions_that_wait_are_those_of_a_batch_of_all(group_size, at_once, size):
     """Eleven prompts, at most ``at_once`` completions at a time: the same tokens, and probabilities to 1e-6.
 
@@ -375,6 +346,7 @@ def test_completions_that_wait_are_those_of_a_batch_of_all(group_size, at_once, 
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_while_prompts_wait_there_is_no_room_for_the_next():
     """Thirty-three groups of four, sixteen completions at a time; in parts of four groups they read more tokens."""
     many = MANY * 3
@@ -412,6 +384,7 @@ def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_
     np.testing.assert_allclose(found.logp, whole.logp, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_completions_move_when_they_fit_into_half_of_the_places(monkeypatch):
     """Ten groups of six: in 12 x 6 places, then in rows of three, a half of the places or less each time."""
     monkeypatch.setattr(batch, "FEWEST_PLACES", 1)
@@ -461,34 +434,16 @@ def test_every_architecture_samples_what_it_says(architecture, tie_embeddings):
         np.testing.assert_allclose(some.logp[p, g], logp, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_bfloat16_samples_with_float32_probabilities():
-    parameters = jax.tree.map(lambda values: jnp.asarray(values, "bfloat16"), PARAMETERS)
-    some = sample(parameters, CONFIG, PROMPTS, 5, 11, key=KEY, top_n=3)
-    assert str(some.logp.dtype) == "float32"
-    np.testing.assert_array_less(some.logp[some.mask], 0)
-
-
 # What is refused
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"prompts": []}, "there is no prompt"),
         ({"prompts": [[1], []]}, "prompt 1 is empty"),
         ({"prompts": [[1, 7]]}, "prompt 0 has token 7; allowed: 0 to 6"),
-        ({"prompts": [[1, -1]]}, "prompt 0 has token -1; allowed: 0 to 6"),
         ({"prompts": [[1], [1] * 54]}, "prompt 1 has 54 tokens, and 11 new ones are asked for; allowed: 64 in all"),
-        ({"group_size": 0}, "group_size = 0 is outside its range"),
-        ({"at_once": 4}, "at_once = 4 is outside its range"),
-        ({"max_new_tokens": 0}, "max_new_tokens = 0 is outside its range"),
-        ({"temperature": -1.0}, "temperature = -1.0 is outside its range"),
-        ({"temperature": float("nan")}, "temperature = nan"),
         ({"top_p": 0.0}, "top_p = 0.0 is outside its range (0.0, 1.0]"),
-        ({"top_k": -1}, "top_k = -1 is outside its range"),
-        ({"min_p": 1.5}, "min_p = 1.5 is outside its range [0.0, 1.0]"),
-        ({"top_n": 8}, "top_n = 8 is outside its range [0, 7]"),
         ({"stop_ids": [7]}, "stop token = 7 is outside its range [0, 6]"),
     ],
     ids=str,

@@ -1,20 +1,20 @@
-"""Tasks: what all of them promise, what each asks and accepts, 10,000 fuzzed answers to each, and what is refused."""
+"""Tasks: what all of them promise, what each asks and accepts, 2,000 fuzzed answers to each, and what is refused."""
 
 import itertools
 import random
-import time
 
 import numpy as np
 import pytest
 from naive_tasks import all_trees, flood, is_countdown_answer, tree_value, walks_to_goal
 from sweep_cases import refusal
 
-from simlab.llm.tasks import TASKS, from_callable, task
+from simlab.llm.tasks import from_callable, task
 from simlab.llm.tasks.countdown import CountdownProblem, solutions
 from simlab.llm.tasks.drawn import is_held_out
 from simlab.llm.tasks.fewshot import FewShotProblem, Question
 from simlab.llm.tasks.maze import TOKENS
 from simlab.llm.tasks.maze_grid import perfect_maze
+from simlab.llm.vocabulary import Vocabulary, Words, characters
 
 CASES = {
     "addition": ("addition", {"evaluation_size": 50}),
@@ -33,6 +33,7 @@ def made(case, **others):
 
 
 ALL = pytest.mark.parametrize("case", CASES)
+DIGITS = characters("0123456789+=")
 
 # What all promise
 
@@ -99,12 +100,6 @@ def test_the_problems_of_a_small_task_are_divided_without_remainder():
     assert f"evaluation_size = 56 is more than the {len(held_out)} problems" in refusal(lambda: more.evaluation)
 
 
-def test_about_one_problem_in_eight_is_held_out():
-    """Within 4 standard errors, sqrt(n 7) / 8."""
-    count = sum(is_held_out(str(number)) for number in range(8000))
-    assert abs(count - 1000) < 4 * np.sqrt(8000 * 7) / 8
-
-
 # Fuzzed answers
 
 
@@ -152,11 +147,10 @@ def fuzzed(draw, right, others):
     return "".join(answer)
 
 
-@pytest.mark.parametrize("count", [2000, pytest.param(10_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", ORACLES)
-def test_fuzzed_answers_raise_nothing_and_win_nothing(case, count):
-    """10,000 in the five cases together. Where one wins, it is right: an oracle of the test's own decides."""
-    here, draw, won = made(case), random.Random(0), 0
+def test_fuzzed_answers_raise_nothing_and_win_nothing(case):
+    """2,000 in each of the five cases. Where one wins, it is right: an oracle of the test's own decides."""
+    here, draw, won, count = made(case), random.Random(0), 0, 2000
     problems = [here.training(index) for index in range(20)]
     answers = [here.demonstration(problem) for problem in problems]
     for number in range(count):
@@ -166,26 +160,6 @@ def test_fuzzed_answers_raise_nothing_and_win_nothing(case, count):
         assert reward == float(ORACLES[case](problem, answer)), answer
         won += answer != answers[number % 20] and reward > 0
     assert won < count / 10
-
-
-HOSTILE = [
-    "9" * 10**6,
-    "(" * 10**6,
-    "1+" * 10**6,
-    "-" * 10**6,
-    "\x00" * 10**6,
-    "٣" * 10**6,
-    "UP DOWN " * 10**5 + "DONE",
-]
-HOSTILE += [f"{'9' * 10**5}*{'9' * 10**5}", "9**9**9**9**9", "1/0", "\n" * 10**6, " " * 10**6 + "1", "DONE " * 10**5]
-
-
-@ALL
-def test_hostile_answers_are_wrong_and_that_is_found_soon(case):
-    here = made(case)
-    problem, start = here.training(0), time.process_time()
-    assert {here.reward(problem, answer) for answer in HOSTILE} == {0.0}
-    assert time.process_time() - start < 1
 
 
 # Addition
@@ -316,12 +290,6 @@ def test_the_walk_reward_takes_detours_and_the_strict_one_does_not():
         assert (walk.solution(problem, answer), strict.solution(problem, answer)) == expected
 
 
-@pytest.mark.slow
-def test_the_longest_path_of_any_maze_leaves_room_for_the_answer():
-    here = task("maze", evaluation_size=1)
-    assert max(len(here.training(index).path) for index in range(20_000)) + 2 <= here.max_new_tokens
-
-
 # Few shots
 
 
@@ -377,30 +345,6 @@ def test_a_canonical_form_of_ones_own_counts_solutions():
     assert here.solution(here.training(0), "X") == here.solution(here.training(0), "x") == "x"
 
 
-def broken(prompt, answer):
-    raise KeyError("first line\nsecond line")
-
-
-@pytest.mark.parametrize(
-    ("reward", "message"),
-    [
-        (broken, "raised KeyError: 'first line"),
-        (lambda prompt, answer: 1 / 0, "raised ZeroDivisionError: division by zero"),
-        (lambda prompt, answer: float("nan"), "returned 'nan'; allowed: finite numbers"),
-        (lambda prompt, answer: np.inf, "returned 'inf'; allowed: finite numbers"),
-        (lambda prompt, answer: None, "returned 'None'; allowed: finite numbers"),
-        (lambda prompt, answer: "1", "returned '1'; allowed: finite numbers"),
-        (lambda prompt, answer: np.ones(2), "raised ValueError: can only convert an array of size 1"),
-        (lambda prompt, answer: 1j, "returned '1j'; allowed: finite numbers"),
-    ],
-)
-def test_a_reward_function_that_fails_is_named_with_its_problem(reward, message):
-    here = from_callable(reward, ["two\nlines"], ["other"], max_new_tokens=3)
-    line = refusal(here.reward, here.training(0), "answer")
-    assert line.startswith("the reward function of the problem 'two\\nlines' ")
-    assert message in line
-
-
 # What is refused
 
 
@@ -410,23 +354,7 @@ def test_a_reward_function_that_fails_is_named_with_its_problem(reward, message)
         ("chess", {}, "task = 'chess' is unknown; allowed: addition, countdown, data, fewshot, maze, reasoning_gym"),
         ("addition", {"figures": 3}, "addition has no parameter 'figures'; it takes: seed, evaluation_size, "),
         ("addition", {"digits": 0}, "digits = 0 is outside its range [1, 18]"),
-        ("addition", {"order": "mixed"}, "order = 'mixed' is unknown; allowed: plain, reversed"),
-        ("addition", {"seed": -1}, "seed = -1 is outside its range"),
-        ("addition", {"evaluation_size": 0}, "evaluation_size = 0 is outside its range"),
-        ("addition", {"training_size": 0}, "training_size = 0 is outside its range"),
-        ("countdown", {"numbers": 6}, "numbers = 6 is outside its range [2, 5]"),
-        ("countdown", {"numbers": 4, "largest": 3}, "largest = 3 is outside its range [4, 999]"),
-        ("countdown", {"largest_target": 0}, "largest_target = 0"),
-        ("countdown", {"least_solutions": 0}, "least_solutions = 0"),
         ("maze", {"size": 16}, "size = 16 is even; allowed: odd numbers from 5 to 101"),
-        ("maze", {"size": 3}, "size = 3 is outside its range [5, 101]"),
-        ("maze", {"accept": "all"}, "accept = 'all' is unknown; allowed: walk, strict"),
-        ("maze", {"size": 21}, "max_new_tokens = 180 is outside its range [200, "),
-        ("fewshot", {"operators": "+/"}, "operators = '+/'; allowed: some of + - *, each once"),
-        ("fewshot", {"operators": ""}, "operators = ''"),
-        ("fewshot", {"operators": "++"}, "operators = '++'"),
-        ("fewshot", {"shots": -1}, "shots = -1"),
-        ("fewshot", {"digits": 10}, "digits = 10 is outside its range [1, 9]"),
     ],
     ids=str,
 )  # fmt: skip
@@ -439,18 +367,11 @@ def test_a_countdown_without_any_problem_is_refused():
     assert "least_solutions = 100: no 2 numbers up to 2 make" in refusal(here.training, 0)
 
 
-def test_a_negative_index_is_refused():
-    assert "index of a training problem = -1 is outside" in refusal(task("addition").training, -1)
-    assert "index of a training problem = -1" in refusal(from_callable(len, ["a"], ["b"], 1).training, -1)
-
-
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
         (([], ["a"]), "training prompts are []; allowed: a list of at least one text"),
-        ((["a"], []), "evaluation prompts are []"),
         ((["a", "b"], ["c", "b"]), "the prompt 'b' is listed for training and evaluation"),
-        ((["a"], ["c", "c"]), "the prompt 'c' is listed twice for evaluation"),
     ],
 )
 def test_lists_of_prompts_that_are_no_task_are_refused(lists, message):
@@ -463,5 +384,33 @@ def test_a_task_without_demonstrations_says_so():
     assert "max_new_tokens = 0" in refusal(from_callable, lambda prompt, answer: 1, ["a"], ["b"], max_new_tokens=0)
 
 
-def test_every_task_has_its_name():
-    assert all(constructor.name == name for name, constructor in TASKS.items() if name != "data")
+# Vocabularies
+
+
+@pytest.mark.parametrize(("vocabulary", "text"), [(DIGITS, "12+7="), (Words(TOKENS), "<bos> GRID_START UP DONE <eos>")])
+def test_texts_come_back(vocabulary, text):
+    assert isinstance(vocabulary, Vocabulary)
+    ids = vocabulary.encode(text)
+    assert vocabulary.decode(ids) == text
+    assert all(0 <= token < vocabulary.size for token in ids)
+
+
+def test_special_tokens_are_the_first_and_stay_visible():
+    """An answer with a special token in its midst must not look like the answer without."""
+    assert (DIGITS.pad, DIGITS.bos, DIGITS.eos, DIGITS.size) == (0, 1, 2, 15)
+    assert DIGITS.decode([*DIGITS.encode("4"), 0, *DIGITS.encode("2"), 1, 2]) == "4<pad>2<bos><eos>"
+    assert (Words(TOKENS).pad, Words(TOKENS).bos, Words(TOKENS).eos, Words(TOKENS).size) == (0, 1, 2, 32)
+    assert Words(TOKENS).decode([13, 0, 3]) == "UP <pad> <unk>"
+
+
+@pytest.mark.parametrize("text", ["12 ", "a", "<eos>", "٣", "\x00"])
+def test_a_text_without_tokens_is_refused(text):
+    assert "is no token of the vocabulary; allowed: <pad> <bos> <eos> 0 1" in refusal(DIGITS.encode, text)
+
+
+def test_other_bad_input_is_refused():
+    assert "'NORTH' is no token" in refusal(Words(TOKENS).encode, "UP NORTH")
+    assert "token id 15 is outside the vocabulary; allowed: 0 to 14" in refusal(DIGITS.decode, [3, 15])
+    assert "token id -1" in refusal(DIGITS.decode, [-1])
+    assert "'a' is listed twice" in refusal(characters, "aba")
+    assert "lacks the token '<eos>'" in refusal(Words, ("<pad>", "<bos>"))

