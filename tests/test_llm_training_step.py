@@ -47,9 +47,7 @@ def copied(state):
 # Against a textbook
 
 
-@pytest.mark.parametrize(
-    ("epochs", "parts", "isolation"), [(1, 1, 0), (2, 1, 0), (1, 2, 0), (2, 2, 0), (1, 1, 0.15), (1, 2, 0.15)]
-)
+@pytest.mark.parametrize(("epochs", "parts", "isolation"), [(1, 1, 0), (2, 2, 0), (1, 2, 0.15)])
 def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts, isolation):
     """Advantages, the clipped loss by autodiff and AdamW by hand; parameters to 1e-5 of the largest (float32)."""
     rl = {"epochs": epochs, "minibatches": parts, "learning_rate": 0.05, "isolation": isolation}
@@ -170,7 +168,7 @@ def test_a_penalised_arm_records_how_far_it_is_from_the_start():
     assert metrics["reference_kl"] == pytest.approx(np.mean(np.exp(gap) - 1 - gap), rel=1e-3)
 
 
-@pytest.mark.parametrize("rollouts", [4, 7, 8, 12])
+@pytest.mark.parametrize("rollouts", [4, 7])
 def test_a_batch_that_is_sampled_in_parts_is_the_same_batch(rollouts):
     whole, part = (trainer_and_state("grpo", {"rollouts": most, "minibatches": 2}) for most in (4096, rollouts))
     (one, cursor, seen), (other, *rest) = (trainer.collect(state, KEY) for trainer, state in (whole, part))
@@ -278,10 +276,8 @@ def test_the_reference_of_a_penalty_is_the_start_and_it_pulls_there():
     ("name", "other"),
     [
         ("kl_cov", "grpo+unclipped@token_mean"),
-        ("grpo+clip_cov(low=1000.0,high=2000.0)@token_mean", "grpo@token_mean"),
         ("cw_grpo(base=dr_grpo)+reinforce", "cw_grpo(base=dr_grpo)"),
         ("grpo+kl_penalty(coefficient=0)", "grpo"),
-        ("f_grpo(gamma=0)", "grpo"),
     ],
 )
 def test_methods_that_agree_on_policy_take_the_same_step(name, other):
@@ -291,12 +287,11 @@ def test_methods_that_agree_on_policy_take_the_same_step(name, other):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recorded", [0, 5])
-def test_a_step_of_casp_is_the_gradient_of_its_coefficients(recorded):
+def test_a_step_of_casp_is_the_gradient_of_its_coefficients():
     """More candidates may be recorded than are moved."""
-    trainer, state = trainer_and_state("grpo+casp(alpha=0.5,candidates=2,quantile=0)", record={"top_n": recorded})
+    trainer, state = trainer_and_state("grpo+casp(alpha=0.5,candidates=2,quantile=0)", record={"top_n": 5})
     groups, _, _ = trainer.collect(state, KEY)
-    assert groups.sampled.topn_ids.shape == (4, 4, 3, max(2, recorded))
+    assert groups.sampled.topn_ids.shape == (4, 4, 3, 5)
     rollouts = trainer.rollouts(groups, groups.sampled.logp, KEY)
     advantages, _ = trainer.method.estimator.update(rollouts, state.estimator)
     coefficients = trainer.method.from_advantages(np.ones((4, 4, 3), np.float32), advantages, rollouts)
@@ -356,7 +351,7 @@ def test_with_rounds_only_mixed_groups_are_learnt_from(sampled):
         np.testing.assert_array_equal(groups.sampled.logp[place], part.sampled.logp[where])
 
 
-@pytest.mark.parametrize("rl", [{}, {"rounds": 5}, {"rollouts": 8}])
+@pytest.mark.parametrize("rl", [{"rounds": 5}, {"rollouts": 8}])
 def test_remax_compares_with_the_reward_of_the_answer_at_temperature_0(rl):
     """Of the policy that samples; each prompt has one, whatever the rounds keep and however few are sampled at once."""
     trainer, state = trainer_and_state("remax", rl, own_task=task(of_some_prompts))
