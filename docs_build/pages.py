@@ -28,7 +28,7 @@ LINK = re.compile(r"(?<=\]\()([^)\s#]*)(#[^)\s]*)?(?=\))")
 def page_of(path: str) -> str | None:
     """The page that shows a file of the repository, both by their paths; None if no page does.
 
-    >>> page_of("CHANGELOG.md"), page_of("docs/trl.md"), page_of("simlab/cli.py")
+    >>> page_of("CHANGELOG.md"), page_of("docs/trl.md"), page_of("simlab/files.py")
     ('changelog.md', 'trl.md', None)
     """
     shown = {file: page for page, file in ELSEWHERE.items()}

@@ -5,12 +5,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from simlab.errors import InputError
 
-MARK = b"simlab1\n"  # the last bytes of a sealed file, behind the checksum
-SEAL = hashlib.sha256().digest_size + len(MARK)  # bytes
+MARK = b"simlab1\n"  # the last bytes of a sealed file
+LENGTH_BYTES, CHECKSUM_BYTES = 4, hashlib.sha256().digest_size
+SHORTEST = LENGTH_BYTES + CHECKSUM_BYTES + len(MARK)
 CHECKSUM = "checksum"  # the field of a JSON object that holds it
 
 
@@ -19,13 +18,14 @@ class Damaged(InputError):
 
 
 def sealed(content: bytes, name: str) -> bytes:
-    """Return the content, followed by the SHA-256 of content and name, and ``MARK``."""
-    return content + hashlib.sha256(content + name.encode()).digest() + MARK
+    """Return the content, followed by the name, its length, the SHA-256 of all this, and ``MARK``."""
+    named = content + name.encode() + len(name.encode()).to_bytes(LENGTH_BYTES, "big")
+    return named + hashlib.sha256(named).digest() + MARK
 
 
 def is_sealed(data: bytes) -> bool:
     """Return True if there is a seal, which may be broken."""
-    return len(data) >= SEAL and data.endswith(MARK)
+    return len(data) >= SHORTEST and data.endswith(MARK)
 
 
 def unsealed(data: bytes, name: str) -> bytes:
@@ -35,10 +35,15 @@ def unsealed(data: bytes, name: str) -> bytes:
         Damaged: for a seal that is missing, broken or of another name.
     """
     if not is_sealed(data):
-        raise Damaged("its seal is missing")
-    if sealed(content := data[:-SEAL], name) != data:
+        raise Damaged("it is cut off, or its checksum is missing")
+    named, checksum = data[: -CHECKSUM_BYTES - len(MARK)], data[-CHECKSUM_BYTES - len(MARK) : -len(MARK)]
+    if hashlib.sha256(named).digest() != checksum:
         raise Damaged("its checksum differs")
-    return content
+    end = len(named) - LENGTH_BYTES
+    start = end - int.from_bytes(named[end:], "big")
+    if named[start:end] != name.encode():
+        raise Damaged(f"it was written as {named[start:end].decode()}")
+    return named[:start]
 
 
 def sealed_json(content: Mapping[str, Any], name: str, indent: int | None = 1) -> bytes:
@@ -79,13 +84,3 @@ def json_checksum(content: Mapping[str, Any], name: str) -> str:
     """Return the SHA-256 of a name and a JSON object, whatever the order of its keys."""
     plain = json.loads(json.dumps(content))  # whose keys are all strings
     return hashlib.sha256(json.dumps([name, plain], sort_keys=True).encode()).hexdigest()
-
-
-def arrays_checksum(arrays: Mapping[str, np.ndarray], description: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of named arrays, with their dtypes and shapes, and of the JSON object that describes them."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        values = np.ascontiguousarray(arrays[name])
-        digest.update(json.dumps([name, str(values.dtype), values.shape]).encode())
-        digest.update(values.reshape(-1).view(np.uint8).data)
-    return json_checksum(description, digest.hexdigest())

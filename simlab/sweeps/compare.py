@@ -70,6 +70,8 @@ def _cells(dataset: xr.Dataset, names: list[str]) -> Cells:
 def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str]) -> list[str]:
     """Return the table of differences in the cells that a result shares with the first, and a sentence on it."""
     (reference, base), *others = cells.items()
+    if not others:
+        return []
     rows, clear = [["result", *names, *columns]], {"higher": 0, "lower": 0}
     for result, by_labels in others:
         for labels in (labels for labels in by_labels if labels in base):

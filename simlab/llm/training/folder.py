@@ -7,6 +7,7 @@ these sizes and appends the same lines again::
     step 1 2 3            the resumed run cuts here, and computes steps 4 and 5 again
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -86,8 +87,13 @@ def _read_finished(folder: Path) -> dict[str, Any] | None:
     path = folder / FINISHED
     if not path.exists():
         return None
+    data, is_earlier = path.read_bytes(), False
+    with contextlib.suppress(ValueError):
+        is_earlier = "files" not in json.loads(data)
+    if is_earlier:
+        raise InputError(f"{path} was written by an earlier version of simlab; allowed: another folder for a new run")
     try:
-        return unsealed_json(path.read_bytes(), FINISHED)
+        return unsealed_json(data, FINISHED)
     except Damaged as reason:
         raise Damaged(f"{path} is damaged ({reason})") from None
 
