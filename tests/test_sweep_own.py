@@ -292,7 +292,7 @@ def test_an_edited_file_computes_anew_what_it_is_in_and_nothing_else(files):
         (files / "mine.py").write_text(text)
         code, _, complaints = command(*options)
         assert code == 0
-        assert complaints.startswith("1 of 2 units are finished already\n"), "those of grpo"
+        assert complaints.startswith("1 of 2 units is finished already\n"), "those of grpo"
         assert parts in complaints
         assert (final(out)[0] != weight) == differs
         assert before.items() < parts_of(out).items()
