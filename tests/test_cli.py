@@ -404,7 +404,7 @@ def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, ref
     content = damage(victim.read_bytes())
     victim.write_bytes(content)
     message = refused("merge", finished)
-    assert message.startswith(f"part {victim} is damaged (its ")
+    assert message.startswith(f"part {victim} is damaged (")
     assert message.endswith("); its sweep, run again, computes it anew")
     assert not finished.exists()
 

@@ -10,15 +10,17 @@ Needs the extra ``dask`` (``pip install 'simlab[dask]'``).
 import functools
 import itertools
 import logging
+import multiprocessing
 import pickle
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 from typing import Any, no_type_check
 
 import dask
@@ -50,7 +52,7 @@ def connected(scheduler: str) -> Iterator["Cluster"]:
     Raises:
         InputError: for anything else, or if no scheduler answers there.
     """
-    address = parse_scheduler(scheduler)
+    address: Any = parse_scheduler(scheduler)
     with ExitStack() as stack:
         stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # errors are raised as ``InputError``
         stack.enter_context(warnings.catch_warnings())
@@ -58,7 +60,9 @@ def connected(scheduler: str) -> Iterator["Cluster"]:
         try:
             if isinstance(address, int):
                 stack.enter_context(dask.config.set(CONFIGURATION))
-                address = stack.enter_context(_start_processes(address))
+                others = set(multiprocessing.active_children())
+                address = _start_processes(address)
+                stack.callback(_close, address, others)
             client = stack.enter_context(Client(address, set_as_default=False))
         except (OSError, RuntimeError, TypeError) as error:  # a TypeError where tls:// has no certificates
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -87,6 +91,20 @@ def _start_processes(number: int) -> LocalCluster:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
+def _close(processes: LocalCluster, others: Set[BaseProcess]) -> None:
+    """End the processes; ``others`` are children of this process that began before them.
+
+    Dask gives up at a process that it is just starting in place of a dead one, and may forget one that is stopped: this
+    process would wait for those when it ends.
+    """
+    try:
+        with suppress(AssertionError):
+            processes.close()
+    finally:
+        for child in set(multiprocessing.active_children()) - others:
+            child.kill()
+
+
 class Cluster:
     """The workers of a scheduler, as a sweep sees them."""
 
@@ -101,9 +119,12 @@ class Cluster:
         """
         if not self.client.nthreads():
             tqdm.write(f"no worker at {self.scheduler}: waiting for one", file=sys.stderr)
+        here, answers = maker(), dict[str, Any]()
+        while not answers:  # a worker that dies meanwhile does not answer: Dask begins it again
             self.client.wait_for_workers(1)
-        here = maker()
-        for worker, there in self.client.run(_remote(), "maker", on_error="return").items():
+            replies = self.client.run(_remote(), "maker", on_error="return")
+            answers = {worker: answer for worker, answer in replies.items() if not isinstance(answer, OSError)}
+        for worker, there in answers.items():
             if isinstance(there, BaseException):
                 raise InputError(f"worker {worker} cannot take part: {there}; allowed: the same simlab as here")
             if there["code"] != here["code"]:
