@@ -1,7 +1,6 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
 from simlab.sweeps.presets.base import Preset, SweepSettings
-from simlab.sweeps.presets.costs import ALLOCATION, BUDGET
 from simlab.sweeps.presets.interference import (
     INTERFERENCE,
     INTERFERENCE_COUNTDOWN,
@@ -10,7 +9,7 @@ from simlab.sweeps.presets.interference import (
 )
 from simlab.sweeps.presets.papers import A_GRAE, CASP, CW_GRPO, F_GRPO, F_GRPO_FIG2, FADE, FADE_RANK, THREE_REGIMES
 from simlab.sweeps.presets.samplers import LAG, MINIBATCHES, MISMATCH, SURROGATES_COMPARED, VERIFIER
-from simlab.sweeps.presets.weights import CEILING, LEAGUE, REMAX
+from simlab.sweeps.presets.weights import ALLOCATION, BUDGET, CEILING, LEAGUE, REMAX
 
 PRESETS: dict[str, Preset] = {
     "a-grae": A_GRAE,

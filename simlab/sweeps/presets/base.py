@@ -1,4 +1,4 @@
-"""Settings that several presets share: problems, runs with plain gradient steps, and the estimators that take part."""
+"""Share problems, runs with plain gradient steps, and the estimators that take part between presets."""
 
 from typing import Any
 
@@ -16,26 +16,37 @@ PLAIN_STEPS: SweepSettings = {"group_sizes": (8,), "optimizer": "sgd", "top_n": 
 ON_BANK: SweepSettings = PLAIN_STEPS | {"problem": "prompt_bank", "pass_at_k": (1, 256)}
 ON_INTERFERENCE: SweepSettings = PLAIN_STEPS | {"problem": "interference"}
 
-# 32 prompts with solve rates from 1e-3, most of them hard, each with 4 common and 4 rare correct modes of 64 actions.
-HARD_BANK: Values = {
-    "problem.prompts": (32,),
-    "problem.actions": (64,),
-    "problem.beta_a": (0.35,),
-    "problem.beta_b": (1.0,),
-    "problem.margin": (1e-3,),
-    "problem.modes": (8,),
-    "problem.rare_modes": (4,),
-    "problem.rare_ratio": (0.1,),
-}
-BANK: Values = HARD_BANK | {"run.prompts_per_step": (8,)}
+
+def fixed(section: str, **values: Any) -> Values:
+    """Return parameters of a section, each at one value."""
+    return {f"{section}.{name}": (value,) for name, value in values.items()}
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Return the names in a text that spaces separate."""
+    return tuple(text.split())
+
+
+def powers(first: int, last: int) -> tuple[int, ...]:
+    """Return the powers of two from 2^first to 2^last."""
+    return tuple(2**power for power in range(first, last + 1))
+
+
+def over(base: SweepSettings, parameters: Values, /, **changes: Any) -> SweepSettings:
+    """Return a sweep with other settings, and with more or other parameters."""
+    return base | changes | {"parameters": base.get("parameters", {}) | parameters}
 
 
 def response_level() -> tuple[str, ...]:
-    """Return the registered estimators with one advantage a rollout, (P, G), but ``linked``, which stands for many.
-
-    The advantages of an estimator that weighs each token have the shape (P, G, T).
-    """
+    """Return the registered estimators with advantages (P, G), not (P, G, T), but ``linked``, which stands for many."""
     tokens = np.zeros((1, 2, 1))
     batch = Rollouts(np.array([[1.0, 0.0]]), old_logp=tokens, entropy=tokens, greedy_reward=np.zeros((1, 2)))
     built = {name: entry.build() for name, entry in REGISTRY.items() if name != "linked"}
     return tuple(name for name, chosen in built.items() if chosen.update(batch, chosen.init())[0].ndim == 2)
+
+
+# 32 prompts with solve rates from 1e-3, most of them hard, each with 4 common and 4 rare correct modes of 64 actions.
+HARD_BANK = fixed(
+    "problem", prompts=32, actions=64, beta_a=0.35, beta_b=1.0, margin=1e-3, modes=8, rare_modes=4, rare_ratio=0.1
+)
+BANK = HARD_BANK | fixed("run", prompts_per_step=8)

@@ -4,165 +4,95 @@ from typing import Any
 
 import numpy as np
 
-from simlab.sweeps.presets.base import PLAIN_STEPS, RATE, Preset, SweepSettings, Values
+from simlab.sweeps.presets.base import ON_BANK, PLAIN_STEPS, RATE, Preset, SweepSettings, Values, fixed, over, powers
 from simlab.theory.weight_variance import focal_scale
 
 # ``f-grpo-fig2``: the reading of F-GRPO's App. J that reproduces its Figure 2: rewards centred by the batch mean
 # without std, times the focal weight, in the ratio form (gradient A grad log pi), Adam without weight decay.
 F_GRPO_FIG2: SweepSettings = {
     "estimators": ("f_grpo",),
-    "group_sizes": tuple(2**power for power in range(1, 18)),
-    "seeds": 4,
-    "steps": 1000,
-    "record_every": 50,
-    "problem": "anchored",
     "surrogates": ("reinforce",),
-    "optimizer": "adam",
-    "parameters": {
-        "estimator.gamma": (0.0, 1.0),
-        "estimator.base": ("dr_grpo",),
-        "problem.reward_incorrect": (-1.0,),
-        RATE: (0.01,),
-    },
+    "group_sizes": powers(1, 17),
+    "parameters": {"estimator.gamma": (0.0, 1.0), "estimator.base": ("dr_grpo",), RATE: (0.01,)}
+    | fixed("problem", reward_incorrect=-1.0),
 }
-THREE_REGIMES: SweepSettings = F_GRPO_FIG2 | {
-    "group_sizes": (2, 8, 32, 128, 512, 2048, 8192),
-    "seeds": 8,
-    "parameters": F_GRPO_FIG2["parameters"] | {"problem.actions": (12_800,), "problem.correct": (1_000,)},
-}
+THREE_REGIMES = over(
+    F_GRPO_FIG2, fixed("problem", actions=12_800, correct=1_000), group_sizes=powers(1, 13)[::2], seeds=8
+)
 
 # ``f-grpo``: focal weights on a bank whose prompts each have one common correct mode and 15 rare ones of their own,
 # beside GRPO whose steps are shortened by App. N's multiplier instead. Adam divides a constant scale of the gradient
 # out of each logit, plain steps keep it, and steps of one norm divide it out of all logits together, as Adam nearly
 # does where prompts share their parameters.
-_FOCAL: SweepSettings = {
-    "estimators": ("f_grpo",),
-    "group_sizes": (4, 8, 32),
-    "seeds": 16,
-    "steps": 1500,
-    "record_every": 25,
-    "problem": "prompt_bank",
+_FOCAL: SweepSettings = ON_BANK | {
+    **dict(estimators=("f_grpo",), group_sizes=(4, 8, 32), seeds=16, steps=1500, record_every=25),
     "pass_at_k": (1, 8, 64, 512),
-    "top_n": 0,
+    "parameters": fixed("problem", prompts=32, actions=128, modes=16, rare_modes=15, rare_ratio=0.05, margin=0.005)
+    | fixed("run", prompts_per_step=8),
 }
-_FOCAL_BANK: Values = {
-    "problem.prompts": (32,),
-    "problem.actions": (128,),
-    "problem.modes": (16,),
-    "problem.rare_modes": (15,),
-    "problem.rare_ratio": (0.05,),
-    "problem.margin": (0.005,),
-    "run.prompts_per_step": (8,),
-}
-
-
-def _focal_and_control(name: str, optimizer: str, size: str, value: float, fixed: Values) -> Preset:
-    """Return both sweeps of one optimiser; ``size`` is the parameter that scales its steps, ``value`` its full one."""
-    gammas = (0.5, 1.0, 2.0)
-    focal = {"estimator.gamma": (0.0, *gammas), size: (value,)}
-    control = {"estimator.gamma": (0.0,), size: tuple(value * focal_scale(gamma) for gamma in gammas)}
-    sweeps = {name: focal, f"{name}-low-lr": control}
-    shared = _FOCAL | {"optimizer": optimizer}
-    return {name: shared | {"parameters": _FOCAL_BANK | fixed | swept} for name, swept in sweeps.items()}
-
-
-F_GRPO: Preset = {
-    **_focal_and_control("adam", "adam", RATE, 0.02, {}),
-    **_focal_and_control("sgd", "sgd", RATE, 2.0, {}),
-    **_focal_and_control("norm", "sgd", "run.update_norm", 0.2, {RATE: (1.0,)}),
-}
+_GAMMAS = (0.5, 1.0, 2.0)
+F_GRPO: Preset = {}
+# Each with the parameter that scales its steps, at its full value.
+for _name, _optimizer, _size, _full in (
+    ("adam", "adam", RATE, 0.02),
+    ("sgd", "sgd", RATE, 2.0),
+    ("norm", "sgd", "run.update_norm", 0.2),
+):
+    _focal = over(_FOCAL, {"estimator.gamma": (0.0, *_GAMMAS), RATE: (1.0,), _size: (_full,)}, optimizer=_optimizer)
+    _shorter = {"estimator.gamma": (0.0,), _size: tuple(_full * focal_scale(gamma) for gamma in _GAMMAS)}
+    F_GRPO |= {_name: _focal, f"{_name}-low-lr": over(_focal, _shorter)}
 
 # ``a-grae``: controlled experiments, the comparison with DAPO, and the collapse of the negative-dominant control.
 # Groups of eight as in the paper; prompts from nearly unsolved to nearly solved, each with one common correct mode and
 # seven rarer ones. ``few`` and ``many`` incorrect actions: Adam moves a logit by its rate however small its gradient,
 # and with weights that do not sum to zero every logit has one.
-_A_GRAE_BANK: Values = {
-    "problem.prompts": (16,),
-    "problem.modes": (8,),
-    "problem.rare_modes": (7,),
-    "problem.rare_ratio": (0.1,),
-    "problem.margin": (0.01,),
-    "run.prompts_per_step": (4,),
-}
-_FEW: Values = {"problem.actions": (64,)}
-_MANY: Values = {"problem.actions": (1000,)}
-_ADAM: Values = {RATE: (0.02,)}
 _DOMINANCE = ("grpo", "positive_dominant", "negative_dominant", "a_grae")
 _CONTROLS = (*_DOMINANCE, "dr_grpo", "hard_focused", "easy_focused")
+_ADAM_FEW: SweepSettings = ON_BANK | {
+    **dict(estimators=_CONTROLS, optimizer="adam", seeds=24, steps=1500, record_every=25, pass_at_k=powers(0, 8)),
+    "parameters": fixed("problem", prompts=16, modes=8, rare_modes=7, rare_ratio=0.1, margin=0.01, actions=64)
+    | fixed("run", prompts_per_step=4)
+    | {RATE: (0.02,)},
+}
+_ADAM_MANY = over(_ADAM_FEW, fixed("problem", actions=1000))
 
 
-def _controls(estimators: tuple[str, ...], optimizer: str, parameters: Values, **changes: Any) -> SweepSettings:
-    """Return estimators on A-GRAE's bank."""
-    settings: SweepSettings = {
-        "group_sizes": (8,),
-        "steps": 1500,
-        "record_every": 25,
-        "problem": "prompt_bank",
-        "pass_at_k": (1, 2, 4, 8, 16, 32, 64, 128, 256),
-        "top_n": 0,
-        "estimators": estimators,
-        "seeds": 24,
-        "optimizer": optimizer,
-    }
-    return settings | changes | {"parameters": _A_GRAE_BANK | parameters}
-
-
-def _collapse(seeds: int, optimizer: str, parameters: Values, **changes: Any) -> SweepSettings:
+def _collapse(parameters: Values, seeds: int = 64, **changes: Any) -> SweepSettings:
     """Return many seeds of the negative-dominant control."""
-    return _controls(("negative_dominant",), optimizer, _MANY | parameters, seeds=seeds, **changes)
+    return over(_ADAM_MANY, parameters, **{"estimators": ("negative_dominant",), "seeds": seeds} | changes)
 
 
 A_GRAE: Preset = {
-    "few": _controls(_CONTROLS, "adam", _FEW | _ADAM),
-    "few-sgd": _controls(_CONTROLS, "sgd", _FEW | {RATE: (2.0,), "estimator.easy_term": ("paper", "code")}),
-    "many": _controls(_DOMINANCE, "adam", _MANY | _ADAM),
+    "few": _ADAM_FEW,
+    "few-sgd": over(_ADAM_FEW, {RATE: (2.0,), "estimator.easy_term": ("paper", "code")}, optimizer="sgd"),
+    "many": _ADAM_MANY | {"estimators": _DOMINANCE},
     # With one gradient step a batch the ratio is 1 and no clip acts: DAPO is another method than GRPO only with more.
-    "dapo": _controls(
-        ("grpo", "a_grae"),
-        "adam",
-        _FEW | {RATE: (0.05,), "run.epochs": (8,)},
-        surrogates=("ppo_clip", "clip_higher"),
-        steps=300,
-        record_every=5,
-    ),
+    "dapo": over(_ADAM_FEW, {RATE: (0.05,)} | fixed("run", epochs=8), steps=300, record_every=5)
+    | {"estimators": ("grpo", "a_grae"), "surrogates": ("ppo_clip", "clip_higher")},
     # How often the control collapses, and what it takes: the rate, Adam's eps, plain steps, larger groups, fewer
     # actions. A-GRAE is said not to collapse.
-    "collapse": _collapse(200, "adam", {RATE: (0.01, 0.02, 0.05)}),
-    "collapse-a-grae": _collapse(200, "adam", _ADAM) | {"estimators": ("a_grae",)},
-    "collapse-eps": _collapse(64, "adam", _ADAM | {"optimizer.eps": (1e-7, 1e-6, 1e-5)}),
-    "collapse-sgd": _collapse(64, "sgd", {RATE: (2.0, 10.0)}),
-    "collapse-group": _collapse(64, "adam", _ADAM, group_sizes=(32,)),
-    "collapse-actions": _collapse(64, "adam", _ADAM | {"problem.actions": (250,)}),
+    "collapse": _collapse({RATE: (0.01, 0.02, 0.05)}, seeds=200),
+    "collapse-a-grae": _collapse({}, seeds=200, estimators=("a_grae",)),
+    "collapse-eps": _collapse({"optimizer.eps": (1e-7, 1e-6, 1e-5)}),
+    "collapse-sgd": _collapse({RATE: (2.0, 10.0)}, optimizer="sgd"),
+    "collapse-group": _collapse({}, group_sizes=(32,)),
+    "collapse-actions": _collapse(fixed("problem", actions=250)),
 }
 
 # ``fade``: two axes, Figure 4 and the scheduler, on a bank of prompts whose solve rates are bimodal, as its Figure 10
 # has them, with a tail of prompts that no run solves. Plain gradient steps, once of the size that a weight gives them
 # and once all of one Euclidean norm: that of mean GRPO's early steps, so that mean GRPO learns at about one pace in
 # both.
-_FADE: SweepSettings = PLAIN_STEPS | {
-    "group_sizes": (16,),
-    "seeds": 16,
-    "steps": 600,
-    "record_every": 20,
-    "problem": "prompt_bank",
-    "surrogates": ("reinforce",),
-    "pass_at_k": tuple(2**power for power in range(21)),
-}
-_FADE_BANK: Values = {
-    "problem.prompts": (64,),
-    "problem.beta_a": (0.3,),
-    "problem.beta_b": (0.7,),
-    "problem.rare_ratio": (0.2,),
-    "run.prompts_per_step": (16,),
-    RATE: (16.0,),
-    "run.update_norm": (0.0, 0.5),
+_FADE: SweepSettings = ON_BANK | {
+    **dict(surrogates=("reinforce",), group_sizes=(16,), seeds=16, steps=600, record_every=20, pass_at_k=powers(0, 20)),
+    "parameters": fixed("problem", prompts=64, beta_a=0.3, beta_b=0.7, rare_ratio=0.2)
+    | {"run.prompts_per_step": (16,), RATE: (16.0,), "run.update_norm": (0.0, 0.5)},
 }
 
 
 def _fade(*estimators: str, **parameters: tuple[float, ...]) -> SweepSettings:
     """Return weights on FADE's bank, with parameters of the estimators."""
-    named = {f"estimator.{name}": values for name, values in parameters.items()}
-    return _FADE | {"estimators": estimators, "parameters": _FADE_BANK | named}
+    return over(_FADE, {f"estimator.{name}": values for name, values in parameters.items()}, estimators=estimators)
 
 
 FADE: Preset = {
@@ -179,81 +109,53 @@ FADE: Preset = {
 # so that each diversity has its control. Also with Adam in place of plain steps, with all prompts in each batch, and
 # with features that overlap less or more. 96 actions hold the answers of sixteen modes of their own.
 _FADE_RANK: SweepSettings = PLAIN_STEPS | {
+    **dict(problem="linear_softmax", surrogates=("reinforce",), seeds=16, steps=300, record_every=10, pass_at_k=(1,)),
     "estimators": ("asym_grpo",),
-    "seeds": 16,
-    "steps": 300,
-    "record_every": 10,
-    "problem": "linear_softmax",
-    "surrogates": ("reinforce",),
-    "pass_at_k": (1,),
+    "parameters": {"estimator.delta": (0.3, 0.5, 1.0, 2.0, 3.0), "problem.actions": (96,)}
+    | {"problem.failure_modes": (1, 8), "problem.success_modes": (1, 8), "run.prompts_per_step": (8,), RATE: (1.0,)},
 }
 
 
-def _fade_rank(parameters: Values, **changes: Any) -> SweepSettings:
-    """Return the setting of the rank-1 funnel with some other parameters."""
-    usual: Values = {
-        "estimator.delta": (0.3, 0.5, 1.0, 2.0, 3.0),
-        "problem.actions": (96,),
-        "problem.failure_modes": (1, 8),
-        "problem.success_modes": (1, 8),
-        "run.prompts_per_step": (8,),
-        RATE: (1.0,),
-    }
-    return _FADE_RANK | changes | {"parameters": usual | parameters}
+def _overlaps(failure_modes: int, success_modes: int) -> SweepSettings:
+    modes = fixed("problem", failure_modes=failure_modes, success_modes=success_modes)
+    return over(_FADE_RANK, modes | {"problem.shared": (0.3, 3.0)})
 
 
-_OVERLAPS: Values = {"problem.shared": (0.3, 3.0)}
 FADE_RANK: Preset = {
-    "sgd": _fade_rank({"problem.answers": ("shared", "own")}),
-    "adam": _fade_rank({RATE: (0.01,)}, optimizer="adam"),
-    "batch": _fade_rank({"run.prompts_per_step": (32,)}),
-    "overlap-failures": _fade_rank({"problem.failure_modes": (8,), "problem.success_modes": (1,)} | _OVERLAPS),
-    "overlap-successes": _fade_rank({"problem.failure_modes": (1,), "problem.success_modes": (8,)} | _OVERLAPS),
+    "sgd": over(_FADE_RANK, {"problem.answers": ("shared", "own")}),
+    "adam": over(_FADE_RANK, {RATE: (0.01,)}, optimizer="adam"),
+    "batch": over(_FADE_RANK, fixed("run", prompts_per_step=32)),
+    "overlap-failures": _overlaps(8, 1),
+    "overlap-successes": _overlaps(1, 8),
 }
 
 # ``casp``: CaSP's toy over a grid of what its paper leaves unstated. Plain gradient steps by the sum over a rollout's
 # tokens, averaged over rollouts, from the uniform policy. (The alpha of .5 is far above the paper's .01, which does
 # nothing here that GRPO does not.)
 _TOY: SweepSettings = PLAIN_STEPS | {
-    "estimators": ("grpo",),
-    "group_sizes": (4, 16, 64),
-    "seeds": 32,
-    "steps": 1000,
-    "record_every": 250,
-    "problem": "tree",
-    "surrogates": ("ppo_clip",),
-    "pass_at_k": (1,),
+    **dict(estimators=("grpo",), surrogates=("ppo_clip",), problem="tree", pass_at_k=(1,)),
+    **dict(group_sizes=(4, 16, 64), seeds=32, record_every=250),
+    "parameters": {"run.aggregation": ("constant",), RATE: (0.1, 0.3, 1.0, 3.0)},
 }
-_OPEN: Values = {"surrogate.quantile": (0.0,)}  # every token passes the entropy gate
-_HALF: Values = _OPEN | {"surrogate.alpha": (0.5,), "surrogate.candidates": (3, 4)}
-_ADAM_RATES = (0.01, 0.03, 0.1)
+_CASP = over(_TOY, {"surrogate.quantile": (0.0,)}, surrogates=("casp",))  # every token passes the entropy gate
+_HALF: Values = {"surrogate.alpha": (0.5,), "surrogate.candidates": (3, 4)}
 _MIDDLE: SweepSettings = {"group_sizes": (16,)}
 _LONG: SweepSettings = _MIDDLE | {"steps": 4000}
-
-
-def _toy(parameters: Values, rates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0), **changes: Any) -> SweepSettings:
-    """Return the toy with some parameters, at some learning rates."""
-    return _TOY | changes | {"parameters": {"run.aggregation": ("constant",), RATE: rates} | parameters}
-
-
-def _casp(parameters: Values, *rates: tuple[float, ...], **changes: Any) -> SweepSettings:
-    """Return the toy under CaSP."""
-    return _toy(parameters, *rates, surrogates=("casp",), **changes)
-
-
+_ADAM: SweepSettings = _MIDDLE | {"optimizer": "adam"}
+_ADAM_RATES: Values = {RATE: (0.01, 0.03, 0.1)}
 CASP: Preset = {
     # The three methods over learning rate and group size.
-    "grpo": _toy({}),
-    "entropy": _toy({"run.entropy_bonus": (0.1, 0.5, 1.0)}),
-    "casp": _casp(_HALF),
+    "grpo": _TOY,
+    "entropy": over(_TOY, {"run.entropy_bonus": (0.1, 0.5, 1.0)}),
+    "casp": over(_CASP, _HALF),
     # At G = 16: the halves of CaSP, each also alone (lambda 1 only smooths, alpha 0 only penalises; both together are
     # GRPO), the entropy gate, Adam, and runs four times as long.
-    "halves": _casp(_OPEN | {"surrogate.alpha": (0.0, 0.05, 0.5), "surrogate.top_penalty": (1.0, 1.1)}, **_MIDDLE),
-    "gate": _casp({"surrogate.quantile": (0.5, 0.8), "surrogate.alpha": (0.5,)}, **_MIDDLE),
-    "adam": _toy({"run.entropy_bonus": (0.0, 0.5, 1.0)}, _ADAM_RATES, optimizer="adam", **_MIDDLE),
-    "adam-casp": _casp(_HALF, _ADAM_RATES, optimizer="adam", **_MIDDLE),
-    "long": _toy({"run.entropy_bonus": (0.0, 0.5)}, (1.0,), **_LONG),
-    "long-casp": _casp(_HALF, (1.0,), **_LONG),
+    "halves": over(_CASP, {"surrogate.alpha": (0.0, 0.05, 0.5), "surrogate.top_penalty": (1.0, 1.1)}, **_MIDDLE),
+    "gate": over(_CASP, {"surrogate.quantile": (0.5, 0.8), "surrogate.alpha": (0.5,)}, **_MIDDLE),
+    "adam": over(_TOY, _ADAM_RATES | {"run.entropy_bonus": (0.0, 0.5, 1.0)}, **_ADAM),
+    "adam-casp": over(_CASP, _ADAM_RATES | _HALF, **_ADAM),
+    "long": over(_TOY, {RATE: (1.0,), "run.entropy_bonus": (0.0, 0.5)}, **_LONG),
+    "long-casp": over(_CASP, {RATE: (1.0,)} | _HALF, **_LONG),
 }
 
 # ``cw-grpo``: CW-GRPO beside GRPO, Clip-Cov and KL-Cov, on a tree deep enough for a group to have many tokens. Every
@@ -266,35 +168,15 @@ LOGITS = tuple(np.random.default_rng(0).standard_normal(NODES * BRANCHING).round
 # 96 tokens a group. Four gradient steps a group: at a ratio of 1 KL-Cov and every clip do nothing. Recorded often,
 # since runs are compared where they reach an accuracy, which GRPO may do within ten steps.
 _DEEP_TREE: SweepSettings = PLAIN_STEPS | {
-    "group_sizes": (16,),
-    "seeds": 32,
-    "steps": 600,
-    "record_every": 2,
-    "problem": "tree",
-    "pass_at_k": (1, 8, 64),
-}
-_DEEP_TREE_PARAMETERS: Values = {
-    "problem.depth": (DEPTH,),
-    "problem.branching": (BRANCHING,),
-    "problem.rewarded": (REWARDED,),
-    "problem.logits": (LOGITS,),
-    "run.epochs": (4,),
-    "run.aggregation": ("constant",),
-    RATE: (0.1, 0.3, 1.0),
+    **dict(problem="tree", group_sizes=(16,), seeds=32, steps=600, record_every=2, pass_at_k=(1, 8, 64)),
+    "parameters": fixed("problem", depth=DEPTH, branching=BRANCHING, rewarded=REWARDED, logits=LOGITS)
+    | fixed("run", epochs=4, aggregation="constant")
+    | {RATE: (0.1, 0.3, 1.0)},
 }
 # The baselines at their published shares, of so few tokens the least that there can be, one token, and at a tenth, 9
 # of the 96. The scope of the kernel makes no difference on one tree, whose batch is one group.
 CW_GRPO: Preset = {
-    "kernel": _DEEP_TREE
-    | {
-        "estimators": ("grpo", "cw_grpo"),
-        "surrogates": ("unclipped", "ppo_clip"),
-        "parameters": _DEEP_TREE_PARAMETERS,
-    },
-    "baselines": _DEEP_TREE
-    | {
-        "estimators": ("grpo",),
-        "surrogates": ("clip_cov", "kl_cov"),
-        "parameters": _DEEP_TREE_PARAMETERS | {"surrogate.share": (2e-4, 0.1)},
-    },
+    "kernel": _DEEP_TREE | {"estimators": ("grpo", "cw_grpo"), "surrogates": ("unclipped", "ppo_clip")},
+    "baselines": over(_DEEP_TREE, {"surrogate.share": (2e-4, 0.1)})
+    | {"estimators": ("grpo",), "surrogates": ("clip_cov", "kl_cov")},
 }
