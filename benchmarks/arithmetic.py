@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.cell import step_words
 from benchmarks.cores import passes_per_second
-from simlab.simulator.primitives import threefry
+from simlab.simulator.sampling import threefry
 
 SIZE, TURNS = 1 << 14, 256
 

@@ -24,7 +24,7 @@ from simlab.simulator.draw import EQUAL_ROLLOUT_NEEDS, counts_suffice
 from simlab.simulator.learner import Learner
 from simlab.simulator.multinomial import LARGEST_MEAN, last_count, multinomial, poisson_pairs, split_means
 from simlab.simulator.policy import Counted, Listed, distinct_rollouts
-from simlab.simulator.primitives import threefry
+from simlab.simulator.sampling import threefry
 from simlab.simulator.settings import Settings
 from simlab.simulator.state import Samples
 from simlab.simulator.storage import DENSE, StoredProblem

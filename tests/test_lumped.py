@@ -17,9 +17,8 @@ from simlab.simulator import call, lumped
 from simlab.simulator.compiled import cached
 from simlab.simulator.draw import assign_slots
 from simlab.simulator.learner import Learner
-from simlab.simulator.lumped import Lumped, draw_members
+from simlab.simulator.lumped import Count, Lumped, draw_members, uniform_below
 from simlab.simulator.policy import Listed
-from simlab.simulator.primitives import Count, uniform_below
 from simlab.simulator.runner import run, simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.sparse import Sparse, SparseLearner

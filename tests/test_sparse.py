@@ -92,7 +92,7 @@ def test_a_sparse_step_is_the_ordinary_one(learning_rate):
         for learner, state in ((ordinary, expected), (sparse, found)):
             policy = policy_of(learner, state)
             assert (policy.scores[:2] < EMPTY / 2).all()
-            np.testing.assert_array_equal(policy.masses[:2], 0)
+            np.testing.assert_array_equal(policy.shares[:2], 0)
         assert int(found.slots.touched) == 5
     assert any(stale) == (learning_rate > 1)
 

@@ -93,7 +93,6 @@ def _on_policy(context: StepContext, batch: WeighedBatch) -> CurrentPolicies:
 
 
 def _current_policies(context: StepContext, batch: WeighedBatch, state: LearnerState) -> CurrentPolicies:
-    """Return the policies of a state, with the ratio of what a batch has on record."""
     policies = context.policies(state, batch.prompts)
     assert batch.rollouts.old_logp is not None
     return CurrentPolicies(policies, context.token_logp(policies, batch.samples.groups) - batch.rollouts.old_logp)
@@ -120,10 +119,7 @@ def _ascend_again(context: StepContext, batch: WeighedBatch, state: LearnerState
 def gradient_step(
     context: StepContext, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies, number: Number
 ) -> tuple[LearnerState, Float[Array, "P ..."]]:
-    """Take a gradient step from the current policies.
-
-    The objective is the mean over the prompts of the batch of each one's. Returns the gradients of these too.
-    """
+    """Take a gradient step on the mean of the objectives of the prompts; returns the gradients of these too."""
     gradients, state = recorded_gradients(context, batch, state, current, number)
     gradient = context.problem.pullback(gradients / len(gradients), state.parameters, batch.prompts)
     return move(context, gradient, state), gradients
@@ -179,13 +175,12 @@ def _fill_batch(
     gradient = jax.tree.map(jnp.add, partial.gradient, more)
     groups = partial.groups + jnp.sum(chosen, dtype=jnp.int32)
 
-    def step(state: LearnerState) -> LearnerState:
-        return move(context, gradient, state)._replace(partial=empty_batch(context))
-
-    def wait(state: LearnerState) -> LearnerState:
-        return state._replace(partial=PartialBatch(gradient, groups))
-
-    moved: LearnerState = jax.lax.cond(groups == full_size, step, wait, state)
+    moved: LearnerState = jax.lax.cond(
+        groups == full_size,
+        lambda state: move(context, gradient, state)._replace(partial=empty_batch(context)),
+        lambda state: state._replace(partial=PartialBatch(gradient, groups)),
+        state,
+    )
     return moved, gradients
 
 
@@ -194,9 +189,6 @@ def empty_batch(context: StepContext) -> PartialBatch | None:
     if context.settings.allocation != "dynamic":
         return None
     return PartialBatch(jax.tree.map(jnp.zeros_like, context.initial_parameters), jnp.zeros((), jnp.int32))
-
-
-# Coefficients and gradients
 
 
 def _coefficients_at(
@@ -219,7 +211,6 @@ def token_coefficients(
 
 
 def _weight(coefficients: Float[Array, "P G T D"], batch: WeighedBatch) -> Float[Array, "P G T D"]:
-    """Multiply coefficients by what a token weighs because another policy drew it."""
     return coefficients if batch.importance is None else coefficients * batch.importance[..., None]
 
 
@@ -275,11 +266,7 @@ def prompt_gradients(
     return gradients
 
 
-# Records and faults
-
-
 def _step_records(context: StepContext, batch: WeighedBatch) -> Records:
-    """Return what is recorded as a mean over steps, of one step."""
     return {metric.name: metric.value(batch) for metric in context.metrics if metric.of == EVERY_STEP}
 
 
@@ -310,7 +297,6 @@ def _ascent_records(
 
 
 def _add_sums(state: LearnerState, records: Records) -> LearnerState:
-    """Add records to the sums of the state."""
     return state._replace(sums=state.sums | {name: state.sums[name] + value for name, value in records.items()})
 
 

@@ -20,7 +20,7 @@ from simlab.finite import rewards_in_words
 from simlab.problems.base import Problem
 from simlab.simulator.compiled import cached
 from simlab.simulator.learner import Learner
-from simlab.simulator.lumped import GROWTH, Lumped, initial_size, round_up_slots, slot_axis
+from simlab.simulator.lumped import GROWTH, Lumped, initial_size, round_up_slots
 from simlab.simulator.metrics import Metric
 from simlab.simulator.resources import Devices
 from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
@@ -50,7 +50,12 @@ class Call:
         sparse: bool = False,
     ):
         self.settings, self.seeds, self.steps, self.devices = settings, seeds, steps, devices
-        self.storage = self._storage(problem, sparse)
+        self.storage: Dense = DENSE
+        if settings[0].storage == "sharded":
+            assert devices
+            self.storage = Sharded(problem.actions, devices)
+        elif settings[0].storage == "lumped":
+            self.storage = (Sparse if sparse else Lumped)(initial_size(problem, settings[0], int(steps[-1])))
         self.problem = problem.by_classes() if isinstance(self.storage, Lumped) else problem.listed()
         static = settings[0].static
         self.static = dataclasses.replace(static, group_size=padded_group(static))
@@ -62,16 +67,6 @@ class Call:
         self.traced = jax.tree.map(
             lambda *leaves: np.asarray(leaves, static.dtype)[index], *(run.traced for run in settings)
         )
-
-    def _storage(self, problem: Problem, sparse: bool) -> Dense:
-        settings = self.settings[0]
-        if settings.storage == "sharded":
-            assert self.devices
-            return Sharded(problem.actions, self.devices)
-        if settings.storage == "lumped":
-            kind = Sparse if sparse else Lumped
-            return kind(initial_size(problem, settings, int(self.steps[-1])))
-        return DENSE
 
     def select(self, runs: Int[np.ndarray, " runs"], *, sparse: bool) -> "Call":
         """Return a call of some of these runs, in the order given."""
@@ -122,7 +117,7 @@ class Call:
         return self._grow(progress, smallest, storage.size)[0]
 
     def _grow(self, progress: RunProgress, storage: Lumped, size: int) -> tuple[RunProgress, Lumped]:
-        axis = slot_axis(self.problem, batched=len(self.seeds) > 1)
+        axis = (len(self.seeds) > 1) + self.problem.has_own_parameters  # of slots, after those of runs and prompts
         state, larger = storage.grow(progress.state, size, axis)
         return progress._replace(state=state), larger
 

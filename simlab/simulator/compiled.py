@@ -18,10 +18,8 @@ import jax
 
 from simlab.identity import processor_features
 
-# Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
-KEPT_PROGRAMS = 16  # for each device
+KEPT_PROGRAMS = 16  # for each device, of some 20 MB each; a sweep goes through its programs one after the other
 WORTH_KEEPING = 0.3  # seconds of compiling
-
 
 _programs: dict[Hashable, Any] = {}
 # Locks of the programs that a thread asks for at the moment.
@@ -32,13 +30,13 @@ _one_at_a_time = threading.Lock()
 def cached(key: Hashable, compile_program: Callable[[], Any]) -> Any:
     """Return the program of a key on the thread's default device, compiled at the first call by ``compile_program``.
 
-    A program runs on the device that it is compiled for. The lock is for all devices, one after the other: on GPUs the
-    next one finds on disk what the first has compiled, since JAX keeps programs by the kind of device; on CPUs by the
-    device itself, so that each compiles.
+    The lock is for all devices, one after the other: on GPUs the next one finds on disk what the first has compiled.
     """
     keep_on_disk()
     here = _here(key)
-    with _lock(key):
+    with _one_at_a_time:
+        lock = _locks.setdefault(key, threading.Lock())
+    with lock:
         program = _programs.pop(here, None) or compile_program()
         _programs[here] = program  # the latest used comes last
     for oldest in list(_programs)[: -KEPT_PROGRAMS * jax.local_device_count()]:
@@ -56,28 +54,19 @@ def _here(key: Hashable) -> Hashable:
     return config.jax_default_device or jax.local_devices()[0], key
 
 
-def _lock(key: Hashable) -> threading.Lock:
-    """Return the lock of a key, the same for all threads that hold it."""
-    with _one_at_a_time:
-        return _locks.setdefault(key, threading.Lock())
-
-
 @functools.cache
 def keep_on_disk() -> None:
     """Turn JAX's persistent compilation cache on, in the user's cache folder unless another folder is set."""
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None:
         return
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simlab" / f"compiled-{_processor()}"
+    # Code compiled for another kind of processor might not run here.
+    features = " ".join(sorted(processor_features())) or platform.processor()
+    kind = hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:12]
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simlab" / f"compiled-{kind}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         return  # a home that cannot be written: everything is compiled anew
     config.update("jax_compilation_cache_dir", str(folder))
     config.update("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
-
-
-def _processor() -> str:
-    """Return a name for this kind of processor: code compiled for another one might not run here."""
-    features = " ".join(sorted(processor_features())) or platform.processor()
-    return hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:12]

@@ -1,8 +1,4 @@
-"""Give the stages of a step what they share: the settings, numbers and policies of one seed on one problem.
-
-``draw``, ``weigh`` and ``ascend`` are functions of a ``StepContext``; ``learner.Learner`` is the context that takes
-steps by them.
-"""
+"""Give the stages of a step what they share: the settings, numbers and policies of one seed on one problem."""
 
 import functools
 from collections.abc import Callable
@@ -25,8 +21,8 @@ from simlab.simulator.storage import Slots, StoredProblem
 class StepContext:
     """A seed's key and numbers, on a problem that a storage keeps.
 
-    ``present`` (G,) is false for rollouts that only pad a group to the size its program is compiled for; None where
-    there are none. ``metrics`` are recorded in place of those of the problem.
+    ``present`` is false for rollouts that only pad a group to the size its program is compiled for. ``metrics`` are
+    recorded in place of those of the problem.
     """
 
     def __init__(
@@ -68,12 +64,10 @@ class StepContext:
     def demonstrators(self) -> Any:
         """The policies of all prompts at the start, given that the answer is correct."""
 
-        def condition(slots: Slots, policy: Any, correct: Array) -> Any:
-            return policy.condition(self.storage.at_slots(correct, slots))
-
-        return self.map_prompts(condition)(self.initial_slots, self.initial_policies, self.correct)
-
-    # Functions of one prompt, or of one set of slots, as functions of a batch
+        condition = self.map_prompts(
+            lambda slots, policy, correct: policy.condition(self.storage.at_slots(correct, slots))
+        )
+        return condition(self.initial_slots, self.initial_policies, self.correct)
 
     def map_prompts(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Extend a function of the slots and of values of one prompt to all prompts of a batch."""
@@ -109,8 +103,6 @@ class StepContext:
             return rows
         return jax.tree.map(lambda leaf, row: leaf.at[prompts].set(row), values, rows)
 
-    # Policies
-
     def policies_at(self, parameters: Any, slots: Slots, prompts: Int[Array, " P"] | None = None) -> Any:
         """Return the policies of some prompts, or of all, at some parameters."""
         return self.policies_from(self.problem.logits_of(parameters, prompts), slots)
@@ -143,9 +135,8 @@ class StepContext:
 
     def drawn_values(self, values: Float[Array, "P ..."], groups: Group) -> Float[Array, "P ..."]:
         """Look up the values of each prompt at what its group drew."""
-        drawn: Array = self.map_prompts(lambda _, row, group: group.drawn_values(row, self.storage))(
-            None, values, groups
-        )
+        look_up = self.map_prompts(lambda _, row, group: group.drawn_values(row, self.storage))
+        drawn: Array = look_up(None, values, groups)
         return drawn
 
     def solve_rate(self, slots: Slots, policy: Any, correct: Array) -> Float[Array, ""]:

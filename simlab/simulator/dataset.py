@@ -54,30 +54,24 @@ def labelled(
     *,
     attributes: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """Label records (leading..., step[, other dimensions]) as a dataset.
+    """Label records by metric, (leading..., step[, other dimensions]), as a dataset.
 
     Args:
-        metrics: the recorded quantities, see ``Problem.metrics``.
-        labels: of their dimensions, see ``labels_of``.
-        rows: the records by metric.
+        labels: of the dimensions of the metrics, see ``labels_of``.
         leading: the leading dimensions and their labels.
         recorded: the steps of the records after that of step 0.
-        attributes: the attributes of the dataset.
     """
     by_name = {metric.name: metric for metric in metrics}
     used = dict.fromkeys(dimension for name in rows for dimension in by_name[name].dimensions)
     coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}
     coordinates |= {dimension: list(labels[dimension]) for dimension in labels if dimension in used}
     variables = {
-        name: ((*leading, "step", *by_name[name].dimensions), values, _attributes(by_name[name]))
+        name: ((*leading, "step", *metric.dimensions), values, {"long_name": metric.description, "units": metric.units})
         for name, values in sorted(rows.items())
+        for metric in [by_name[name]]
     }
     dataset = xr.Dataset(variables, coordinates, dict(attributes or {}))
     for name, (meaning, units) in COORDINATES.items():
         if name in dataset.coords:
             dataset[name].attrs = {"long_name": meaning, "units": units}
     return dataset
-
-
-def _attributes(metric: Metric) -> dict[str, str]:
-    return {"long_name": metric.description, "units": metric.units}

@@ -1,5 +1,6 @@
 """Draw the samples of a step: which prompts, how many rollouts of each, and the rollouts."""
 
+import functools
 from typing import Any
 
 import jax
@@ -11,8 +12,7 @@ from simlab.simulator.allocation import SIZED, group_sizes, most_learnable
 from simlab.simulator.context import StepContext
 from simlab.simulator.lumped import Lumped, SlotMoves, SlotTable, draw_members, rank_within_label
 from simlab.simulator.policy import Group, Listed, SoftmaxPolicy
-from simlab.simulator.primitives import threefry
-from simlab.simulator.sampling import random_words
+from simlab.simulator.sampling import random_words, threefry
 from simlab.simulator.settings import StaticSettings
 from simlab.simulator.state import LearnerState, Samples
 from simlab.simulator.storage import MOVING
@@ -28,9 +28,7 @@ GROUP_TO_ACTIONS = 0.5  # with a quarter the two take as long, and counts take l
 def draw_samples(
     context: StepContext, index: Int[Array, ""], state: LearnerState
 ) -> tuple[LearnerState, Key[Array, " P"], Int[Array, " P"], Samples]:
-    """Draw the prompts of a step and a group for each.
-
-    What a prompt draws at a step does not depend on the prompts beside it.
+    """Draw the prompts of a step and a group for each; what a prompt draws does not depend on the prompts beside it.
 
     Returns:
         The state, with a slot for every action that was drawn; a key and a number for each prompt; and the samples.
@@ -63,12 +61,8 @@ def choose_prompts(context: StepContext, key: PRNGKeyArray, state: LearnerState)
 
 
 def _prompt_words(key: PRNGKeyArray, stream: int, prompts: Int[Array, " P"]) -> tuple[Shaped[Array, " P"], ...]:
-    """Make two random words of each prompt."""
     numbers = prompts.astype(jnp.uint32)
     return threefry(key, jnp.full_like(numbers, stream), numbers)
-
-
-# How many rollouts
 
 
 def believed_rates(context: StepContext, state: LearnerState, prompts: Int[Array, " P"]) -> Float[Array, " P"]:
@@ -88,9 +82,6 @@ def allocate_sizes(context: StepContext, state: LearnerState, prompts: Int[Array
         return None
     rates = believed_rates(context, state, prompts)
     return group_sizes(settings.allocation, rates, settings.group_size, settings.smallest_group, settings.room)
-
-
-# Groups where every action has a slot
 
 
 def counts_suffice(settings: StaticSettings, method: Method, problem: Any) -> bool:
@@ -118,9 +109,6 @@ def draw_groups(
     return Samples(policies, *context.map_prompts(draw)(None, keys, policies, correct, sizes))
 
 
-# Groups of lumped storage, whose draws get slots
-
-
 def _draw_lumped(
     context: StepContext, keys: Key[Array, " P"], prompts: Int[Array, " P"], state: LearnerState
 ) -> tuple[LearnerState, Samples]:
@@ -133,10 +121,7 @@ def _draw_lumped(
         top, policies = (top[0], candidates), context.samplers(state, prompts)
     words = context.map_prompts(lambda _, key: random_words(key, 5, context.group_size))(None, keys)
 
-    def draw(_: None, policy: SoftmaxPolicy, words: UInt32[Array, "5 G"]) -> Int[Array, " G"]:
-        assert policy.counts is not None
-        assert policy.rows is not None
-        assert policy.chunks is not None
+    def draw(_: None, policy: Any, words: UInt32[Array, "5 G"]) -> Int[Array, " G"]:
         return descend(words[:3], policy.weights, policy.counts, policy.rows, policy.chunks)
 
     drawn = context.map_prompts(draw)(None, policies, words)
@@ -154,12 +139,10 @@ def assign_slots(
     *,
     words: UInt32[Array, "P 2 n"] | None,
 ) -> tuple[LearnerState, SoftmaxPolicy, Int[Array, "P n"]]:
-    """Give slots to the drawn members of classes; ``words`` decide which member each draw is.
+    """Give slots to the drawn members of classes, in one set where prompts share parameters.
 
-    Where prompts share parameters, what they drew goes into one set of slots, and each into its own where they do not.
-
-    Returns:
-        The state and the policies with the new slots, and the slot of each draw.
+    ``words`` decide which member each draw is. Returns the state and the policies with the new slots, and the slot of
+    each draw.
     """
     storage: Any = context.storage
     is_class, size = drawn < state.slots.classes, drawn.shape[-1]
@@ -180,19 +163,16 @@ def assign_slots(
         slots, rows = context.select_rows((state.slots, arrays), prompts)
         slots, rows, assigned, moves = jax.vmap(assign)(slots, rows, drawn, is_class, member)
         slots, arrays = context.replace_rows((state.slots, arrays), prompts, (slots, rows))
-        scores, weights = (
-            jax.vmap(lambda move, row: move(row))(moves, values) for values in (policies.scores, policies.weights)
-        )
+        move: Any = functools.partial(jax.vmap(lambda move, row: move(row)), moves)
+        scores, weights = move(policies.scores), move(policies.weights)
         counts = jax.vmap(lambda row: row.remaining(scores.dtype))(context.select_rows(slots, prompts))
     else:
         # (P, G) as (P G,), and (P, 2, G) as (2, P G).
         flat = jnp.moveaxis(member, 0, -2).reshape(*member.shape[1:-1], -1)
         slots, arrays, assigned, moves = assign(state.slots, arrays, drawn.reshape(-1), is_class.reshape(-1), flat)
         assigned = assigned.reshape(-1, size)
-        scores, weights = (
-            context.map_prompts(lambda _, row: moves(row))(None, values)
-            for values in (policies.scores, policies.weights)
-        )
+        move = functools.partial(context.map_prompts(lambda _, row: moves(row)), None)
+        scores, weights = move(policies.scores), move(policies.weights)
         remaining = slots.remaining(scores.dtype)
         counts = jnp.broadcast_to(remaining, (len(scores), *remaining.shape))
     policies = policies._replace(scores=scores, weights=weights, counts=counts, rows=None, chunks=None)

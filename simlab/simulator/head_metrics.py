@@ -1,9 +1,7 @@
 """Metrics of prompts that share a linear head: the rank of its updates, and the effects of prompts on one another.
 
-Those of easy and hard prompts compare pass@k with that of the base model, which is the policy at step 0.
-
-u_1 is the top right singular vector of the last batch's gradient, as in FADE's Section 15. What is undefined, such as
-the correlation of successes where there is none, is NaN.
+Those of easy and hard prompts compare pass@k with that of the base model, which is the policy at step 0. u_1 is the top
+right singular vector of the last batch's gradient, as in FADE's Section 15. What is undefined is NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import Precision
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from simlab.problems.exact import correct_mass, log_miss_at_k
-from simlab.simulator.metrics import BANK_METRICS, POLICY, UPDATE, JointView, Metric, UpdateView
+from simlab.problems.exact import log_miss_at_k
+from simlab.simulator.metrics import BANK_METRICS, POLICY, UPDATE, JointView, Metric, UpdateView, first_order
 from simlab.simulator.state import Records
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
 
@@ -51,32 +49,61 @@ def svd_each(matrices: Sequence[Float[Array, "A d"]]) -> SingularVectors:
     return SingularVectors(values, jnp.where(nonzero, left[:, :, 0], 0), jnp.where(nonzero, right[:, 0], 0))
 
 
-def rank_metrics(split: SingularVectors) -> Records:
-    """Measure how near to rank 1 the change since the start is, matrix 0, and the last update, matrix 2."""
-    largest = split.values[0, :SINGULAR_VALUES]
-    row = {"singular_values": jnp.full(SINGULAR_VALUES, jnp.nan, largest.dtype).at[: len(largest)].set(largest)}
-    for prefix, index in (("", 0), ("update_", 2)):
-        for name, measure in (
-            ("leading_share", leading_share),
-            ("singular_gap", singular_gap),
-            ("effective_rank", effective_rank),
-        ):
-            row[prefix + name] = measure(split.values[index])
-    return row
-
-
-def alignments(matrices: Sequence[Float[Array, "A d"]], split: SingularVectors) -> Records:
-    """Measure how far directions persist: between records, updates and gradients, matrices 0 and 1, 2 and 3, 4 and 5.
+def ranks_and_alignments(view: JointView) -> Records:
+    """Measure how near to rank 1 changes are, and how far directions persist.
 
     FADE compares the left vector of the change with that of the last checkpoint ``[fade:table-12-alignment]``, here
     with that of the record before, and successive gradients ``[fade:sec-4-2-successive-alignment]``, which under an
     adaptive optimiser are not the updates.
     """
-    row = {"direction_alignment": alignment(split.left[0], split.left[1])}
+    matrices = _matrices(view)
+    split = svd_each(matrices)
+    largest = split.values[0, :SINGULAR_VALUES]
+    row = {"singular_values": jnp.full(SINGULAR_VALUES, jnp.nan, largest.dtype).at[: len(largest)].set(largest)}
+    measures = {"leading_share": leading_share, "singular_gap": singular_gap, "effective_rank": effective_rank}
+    for prefix, index in (("", 0), ("update_", 2)):
+        row |= {prefix + name: measure(split.values[index]) for name, measure in measures.items()}
+    row["direction_alignment"] = alignment(split.left[0], split.left[1])
     for name, index in (("update", 2), ("gradient", 4)):
         row[f"{name}_alignment"] = alignment(matrices[index], matrices[index + 1])
         row[f"{name}_direction_alignment"] = alignment(split.right[index], split.right[index + 1])
-    return row
+    return row | residuals(view, split.right[4])
+
+
+def _matrices(view: JointView) -> list[Float[Array, "A d"]]:
+    """Return changes of W since the start, updates, and gradients, each now and before.
+
+    The row of a slot that stands for m actions is multiplied by sqrt(m), which has the singular values, right singular
+    vectors and cosines of m equal rows.
+    """
+    learner, slots, history, weights = view.learner, view.state.slots, view.state.history, view.state.parameters
+    start = learner.storage.at_slots(learner.initial_parameters, slots)
+    times = jnp.sqrt(learner.parameter_members(weights, slots))
+    matrices = [
+        weights - start,
+        history.weights_recorded - start,
+        weights - view.before,
+        view.before - history.weights_earlier,
+        history.gradient,
+        history.gradient_before,
+    ]
+    return [learner.storage.gather(times * matrix) for matrix in matrices]
+
+
+def residuals(view: JointView, direction: Float[Array, " d"]) -> Records:
+    """Measure how alike the features of the last batch's successes are, and those of its failures."""
+    learner, state, prompts = view.learner, view.state, view.state.last.prompts
+    policies = learner.policies_at(view.before, state.slots, prompts)
+
+    def of_prompt(slots: Any, policy: Any, group: Any, correct: Array) -> tuple[Array, Array, Array]:
+        times = group.slot_counts(jnp.zeros_like(policy.weights), learner.storage)
+        shares = policy.p * jnp.sqrt(policy.members)  # so that equal rows of a residual count as often as there are
+        values = times, shares, learner.storage.at_slots(correct, slots)
+        return tuple(learner.storage.gather(value) for value in values)
+
+    correct = learner.select(learner.correct, prompts)
+    times, shares, correct = learner.map_prompts(of_prompt)(state.slots, policies, state.last.groups, correct)
+    return residual_metrics(direction, learner.problem.teaching[prompts], times, shares, correct)
 
 
 def residual_metrics(
@@ -91,11 +118,7 @@ def residual_metrics(
     h_perp = h - (h . u_1) u_1. The correlation is the mean cosine of h_perp over the pairs of different rollouts of the
     group; rollouts whose h_perp is rounding have no direction. R_g = (1/N_g) sum of v h_perp^T, with v = e_y - pi, is
     the residual of group g ``[fade:app-15-group-residual]``; if it were noise alone, the norms would be as
-    1 / sqrt(N_g) ``[fade:app-15-clt]``.
-
-    Args:
-        times: how often each prompt's group holds each action.
-        shares: the policy that drew it.
+    1 / sqrt(N_g) ``[fade:app-15-clt]``. ``times`` says how often a group, drawn by ``shares``, holds each action.
     """
     along = jnp.matmul(features, direction, precision=Precision.HIGHEST)
     perpendicular = features - along[:, None] * direction
@@ -116,72 +139,13 @@ def residual_metrics(
     return row | {"residual_norm_ratio_predicted": jnp.where(jnp.isfinite(ratio), ratio, jnp.nan)}
 
 
-def interference(
-    change: Float[Array, " M"], predicted: Float[Array, " M"], by_itself: Float[Array, " P"], prompts: Int[Array, " P"]
-) -> Records:
-    """Measure what a batch did to the prompts outside it, and what its prompts do to themselves and to others.
+def effects(view: JointView) -> Records:
+    """Measure what the last batch did, and to first order does, to its own prompts and to the others.
 
     To first order prompt i moves the logits of prompt j by (h_i . h_j) dz_i / P a unit of learning rate. The own effect
     sums what this does to Q_j over i = j, the cross effect over all other pairs, both over M: their sum is what a plain
     gradient step on the batch does to the mean Q_pos of all prompts.
-
-    Args:
-        change: the change of the Q_pos of all prompts in the last update.
-        predicted: what the batch's gradient changes the Q_pos of all prompts by, to first order.
-        by_itself: what the gradient of each prompt of the batch changes its own Q_pos by, to first order.
     """
-    outside = len(change) - len(prompts)
-    beside = jnp.sum(change.at[prompts].set(0)) / outside if outside else jnp.full((), jnp.nan, change.dtype)
-    own_effect = jnp.sum(by_itself) / len(change)
-    return {"d_q_pos_outside": beside, "own_effect": own_effect, "cross_effect": jnp.mean(predicted) - own_effect}
-
-
-def _matrices(view: JointView) -> list[Float[Array, "A d"]]:
-    """Return changes of W since the start, updates, and gradients, now and before.
-
-    The row of a slot that stands for m actions is multiplied by sqrt(m), which has the singular values, right singular
-    vectors and cosines of m equal rows.
-    """
-    learner, slots, history, weights = view.learner, view.state.slots, view.state.history, view.state.parameters
-    storage = learner.storage
-    start = storage.at_slots(learner.initial_parameters, slots)
-    times = jnp.sqrt(learner.parameter_members(weights, slots))
-    matrices = [
-        weights - start,
-        history.weights_recorded - start,
-        weights - view.before,
-        view.before - history.weights_earlier,
-        history.gradient,
-        history.gradient_before,
-    ]
-    return [storage.gather(times * matrix) for matrix in matrices]
-
-
-def ranks_and_alignments(view: JointView) -> Records:
-    """Measure how near to rank 1 changes are, and how far directions persist."""
-    matrices = _matrices(view)
-    split = svd_each(matrices)
-    return rank_metrics(split) | alignments(matrices, split) | residuals(view, split.right[4])
-
-
-def residuals(view: JointView, direction: Float[Array, " d"]) -> Records:
-    """Measure how alike the features of the last batch's successes are, and those of its failures."""
-    learner, state, prompts = view.learner, view.state, view.state.last.prompts
-    policies = learner.policies_at(view.before, state.slots, prompts)
-
-    def of_prompt(slots: Any, policy: Any, group: Any, correct: Array) -> tuple[Array, Array, Array]:
-        times = group.slot_counts(jnp.zeros_like(policy.weights), learner.storage)
-        shares = policy.p * jnp.sqrt(policy.members)  # so that equal rows of a residual count as often as there are
-        values = times, shares, learner.storage.at_slots(correct, slots)
-        return tuple(learner.storage.gather(value) for value in values)
-
-    correct = learner.select(learner.correct, prompts)
-    times, shares, correct = learner.map_prompts(of_prompt)(state.slots, policies, state.last.groups, correct)
-    return residual_metrics(direction, learner.problem.teaching[prompts], times, shares, correct)
-
-
-def effects(view: JointView) -> Records:
-    """Measure what the last batch did, and to first order does, to its own prompts and to the others."""
     learner, state = view.learner, view.state
     history, prompts, problem = state.history, state.last.prompts, learner.problem
     old, new = (learner.policies_at(weights, state.slots) for weights in (view.before, state.parameters))
@@ -199,17 +163,20 @@ def effects(view: JointView) -> Records:
     by_itself = jnp.sum(problem.teaching[prompts] ** 2, axis=1, keepdims=True) * history.gradients.T / len(prompts)
     of_batch = (jax.tree.map(lambda values: values[prompts], policies) for policies in (old, new))
     _, of_itself = measured(state.slots, *of_batch, by_itself / temperature, learner.correct[prompts])
-    return interference(change, predicted, of_itself, prompts)
-
-
-def _select(function: Callable[[JointView], Records], name: str) -> Callable[[JointView], Array]:
-    """Select one of the quantities that are computed together; XLA computes what several need once."""
-    return lambda view: function(view)[name]
+    outside = len(change) - len(prompts)
+    beside = jnp.sum(change.at[prompts].set(0)) / outside if outside else jnp.full((), jnp.nan, change.dtype)
+    own_effect = jnp.sum(of_itself) / len(change)
+    return {"d_q_pos_outside": beside, "own_effect": own_effect, "cross_effect": jnp.mean(predicted) - own_effect}
 
 
 def _update_metrics(function: Callable[[JointView], Records], descriptions: dict[str, str]) -> tuple[Metric, ...]:
+    """Return the metrics that are computed together; XLA computes what several need once."""
+
+    def value(name: str) -> Callable[[JointView], Array]:
+        return lambda view: function(view)[name]
+
     return tuple(
-        Metric(name, text, UPDATE, _select(function, name), ("singular",) * (name == "singular_values"), joint=True)
+        Metric(name, text, UPDATE, value(name), ("singular",) * (name == "singular_values"), joint=True)
         for name, text in descriptions.items()
     )
 
@@ -274,11 +241,6 @@ def mean_by_kind(values: Float[Array, "M ..."], kinds: Bool[Array, "2 M"]) -> Fl
     return jnp.tensordot(members, values, 1) / members.sum(1).reshape(-1, *[1] * (values.ndim - 1))
 
 
-def mean_gain(k: Float[Array, ""], base: Float[Array, " M"], now: Float[Array, " M"]) -> Float[Array, ""]:
-    """Return mean pass@k less that of the base model, by what each misses: exact where both are nearly 1 too."""
-    return jnp.mean(jnp.exp(log_miss_at_k(base, k)) - jnp.exp(log_miss_at_k(now, k)))
-
-
 def crossing(base: Float[Array, " M"], now: Float[Array, " M"]) -> Float[Array, ""]:
     """Return the smallest real k at which mean pass@k is below the base model's; infinite if it is above ``LARGEST_K``.
 
@@ -305,16 +267,11 @@ def crossing(base: Float[Array, " M"], now: Float[Array, " M"]) -> Float[Array, 
     return jnp.where(below.any(), k, jnp.inf)
 
 
-def crossing_k(view: JointView) -> Float[Array, ""]:
-    """Return the ``crossing`` of a policy with the base model."""
-    return crossing(base_masses(view), view.each["q_pos"])
-
-
 def pass_at_k_gain(view: JointView) -> Float[Array, " k"]:
-    """Return mean pass@k less that of the base model."""
-    base = base_masses(view)
+    """Return mean pass@k less that of the base model, by what each misses: exact where both are nearly 1 too."""
+    base, now = base_masses(view), view.each["q_pos"]
     ks = jnp.array(view.learner.settings.pass_at_k, base.dtype)
-    return jax.vmap(lambda k: mean_gain(k, base, view.each["q_pos"]))(ks)
+    return jax.vmap(lambda k: jnp.mean(jnp.exp(log_miss_at_k(base, k)) - jnp.exp(log_miss_at_k(now, k))))(ks)
 
 
 def target_surprise(view: JointView) -> Float[Array, " 2"]:
@@ -342,94 +299,51 @@ def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, 
     The step is a plain one on the last batch's prompts of the source alone: to first order, and taken at the learning
     rate of the run.
     """
-    learner, slots = view.learner, view.state.slots
-    logits = learner.problem.logits_of(view.before)
+    learner, slots, problem = view.learner, view.state.slots, view.learner.problem
+    history, prompts = view.state.history, view.state.last.prompts
+    logits = problem.logits_of(view.before)
     old = learner.policies_from(logits, slots)
-    rate, kinds = learner.numbers.optimizer["learning_rate"], learner.problem.members_of_kinds()
+    rate, kinds = learner.numbers.optimizer["learning_rate"], problem.members_of_kinds()
     before = correct_masses(learner, old, slots)
 
     def predicted(slots: Any, policy: Any, moved: Array, correct: Array) -> Array:
-        right, shares = learner.storage.at_slots(correct, slots), policy.shares
-        mass: Array = correct_mass(shares * (moved - policy.sum(shares * moved)), right, policy.sum)
-        change: Array = mass / learner.numbers.temperature
-        return change
+        return first_order(policy, moved, learner.storage.at_slots(correct, slots)) / learner.numbers.temperature
 
     def of_source(members: Bool[Array, " M"]) -> tuple[Array, Array]:
-        moved = _logit_change(view, members)
-        first_order = learner.map_prompts(predicted)(slots, old, moved, learner.correct)
+        gradients = jnp.where(members[prompts][:, None], history.gradients.T / len(prompts), 0)
+        moved = problem.logits_of(problem.pullback(gradients, view.before, prompts))
+        expected = learner.map_prompts(predicted)(slots, old, moved, learner.correct)
         after = correct_masses(learner, learner.policies_from(logits + rate * moved, slots), slots)
-        return mean_by_kind(first_order, kinds), mean_by_kind((after - before) / rate, kinds)
+        return mean_by_kind(expected, kinds), mean_by_kind((after - before) / rate, kinds)
 
-    first_order, measured = jax.lax.map(of_source, kinds)
-    return first_order, measured
-
-
-def _logit_change(view: JointView, members: Bool[Array, " M"]) -> Float[Array, "M ..."]:
-    """Return what a plain step of rate 1 on some prompts of the last batch adds to the logits of all prompts."""
-    problem, history, prompts = view.learner.problem, view.state.history, view.state.last.prompts
-    gradients = jnp.where(members[prompts][:, None], history.gradients.T / len(prompts), 0)
-    moved: Array = problem.logits_of(problem.pullback(gradients, view.before, prompts))
-    return moved
+    expected, measured = jax.lax.map(of_source, kinds)
+    return expected, measured
 
 
-_BY = "by what the last batch's prompts of the source do in a plain step, over the learning rate"
+def _joint(
+    of: str, name: str, text: str, value: Callable[[JointView], Array], *dimensions: str, units: str = "1"
+) -> Metric:
+    return Metric(name, text, of, value, dimensions, units, joint=True)
+
+
+_SOLVED = "probability of a correct action, Q_pos; mean over the prompts of a kind"
+_SURPRISE = "mean of -log p over the target set of a prompt; mean over the prompts of a kind"
+_GAIN = "mean pass@k less that of the base model, which is the policy at step 0"
+_CROSSING = f"smallest k at which mean pass@k is below the base model's; infinite if it is not up to {LARGEST_K}"
+_EFFECT = (
+    "change of the mean Q_pos of the prompts of a kind by what the last batch's prompts of the source do in a plain "
+    "step, over the learning rate"
+)
 INTERFERENCE_METRICS = (
     *BANK_METRICS,
     *EFFECT_METRICS,
-    Metric(
-        "q_pos_by_kind",
-        "probability of a correct action, Q_pos; mean over the prompts of a kind",
-        POLICY,
-        metric_by_kind("q_pos"),
-        ("kind",),
-        joint=True,
+    _joint(POLICY, "q_pos_by_kind", _SOLVED, metric_by_kind("q_pos"), "kind"),
+    _joint(
+        POLICY, "pass_at_k_by_kind", "pass@k; mean over the prompts of a kind", metric_by_kind("pass_at_k"), "kind", "k"
     ),
-    Metric(
-        "pass_at_k_by_kind",
-        "pass@k; mean over the prompts of a kind",
-        POLICY,
-        metric_by_kind("pass_at_k"),
-        ("kind", "k"),
-        joint=True,
-    ),
-    Metric(
-        "target_nll_by_kind",
-        "mean of -log p over the target set of a prompt; mean over the prompts of a kind",
-        POLICY,
-        target_surprise,
-        ("kind",),
-        "nat",
-        joint=True,
-    ),
-    Metric(
-        "pass_at_k_gain",
-        "mean pass@k less that of the base model, which is the policy at step 0",
-        POLICY,
-        pass_at_k_gain,
-        ("k",),
-        joint=True,
-    ),
-    Metric(
-        "crossing_k",
-        f"smallest k at which mean pass@k is below the base model's; infinite if it is not up to {LARGEST_K}",
-        POLICY,
-        crossing_k,
-        joint=True,
-    ),
-    Metric(
-        "effect",
-        f"first-order change of the mean Q_pos of the prompts of a kind {_BY}",
-        UPDATE,
-        lambda view: effects_by_kind(view)[0],
-        ("source", "kind"),
-        joint=True,
-    ),
-    Metric(
-        "effect_measured",
-        f"change of the mean Q_pos of the prompts of a kind {_BY}",
-        UPDATE,
-        lambda view: effects_by_kind(view)[1],
-        ("source", "kind"),
-        joint=True,
-    ),
+    _joint(POLICY, "target_nll_by_kind", _SURPRISE, target_surprise, "kind", units="nat"),
+    _joint(POLICY, "pass_at_k_gain", _GAIN, pass_at_k_gain, "k"),
+    _joint(POLICY, "crossing_k", _CROSSING, lambda view: crossing(base_masses(view), view.each["q_pos"])),
+    _joint(UPDATE, "effect", f"first-order {_EFFECT}", lambda view: effects_by_kind(view)[0], "source", "kind"),
+    _joint(UPDATE, "effect_measured", _EFFECT, lambda view: effects_by_kind(view)[1], "source", "kind"),
 )

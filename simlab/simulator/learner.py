@@ -1,8 +1,7 @@
 """Learn: a step draws samples, weighs them, and ascends; one learner for all problems and storages.
 
-A learner is one seed with one set of traced settings. ``simlab.simulator.trajectory`` repeats the steps of many, and
-records them. A step on one prompt with four equally likely actions, of which action 0 is correct, with Dr. GRPO, G = 4
-and SGD at a rate of 0.1::
+A learner is one seed with one set of traced settings. A step on one prompt with four equally likely actions, of which
+action 0 is correct, with Dr. GRPO, G = 4 and SGD at a rate of 0.1::
 
     draw      actions        0      2      0      3
     weigh     rewards        1      0      1      0      their mean is 0.5
@@ -16,21 +15,23 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Bool, Int
 
 from simlab.simulator.allocation import UNSEEN
 from simlab.simulator.ascend import ascend_batch, empty_batch, record_shapes
 from simlab.simulator.context import StepContext
 from simlab.simulator.draw import draw_samples
 from simlab.simulator.lumped import Lumped, most_new
-from simlab.simulator.state import LOGIT, MOMENT, Fault, LastBatch, LearnerState, Records, Samples, WeighedBatch
+from simlab.simulator.state import LOGIT, MOMENT, Fault, LastBatch, LearnerState, Records
 from simlab.simulator.storage import Slots
 from simlab.simulator.weigh import weigh_samples
 from simlab.truths import all_true
 
 
 class Learner(StepContext):
-    """A context that takes steps."""
+    """A context that takes steps, of three stages."""
+
+    draw, weigh, ascend = draw_samples, weigh_samples, ascend_batch
 
     def slots_at_start(self) -> Slots:
         """Return the slots that the first step starts from."""
@@ -46,9 +47,9 @@ class Learner(StepContext):
         unknown: Any = None
         older = (self.initial_parameters,) * settings.lag
         slots, fault = self.slots_at_start(), Fault.none()
-        bare = LearnerState(self.initial_parameters, moments, memory, slots, unknown, {}, None, older, fault)
         solved = jnp.full(self.problem.prompts, UNSEEN, settings.dtype) if settings.remembers_solve_rates else None
-        bare = bare._replace(solved=solved, partial=empty_batch(self), schedule=schedule)
+        more = fault, solved, empty_batch(self), schedule
+        bare = LearnerState(self.initial_parameters, moments, memory, slots, unknown, {}, None, older, *more)
 
         def first_batch() -> tuple[LastBatch, Records]:
             batch, _ = self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)
@@ -65,24 +66,6 @@ class Learner(StepContext):
         batch, memory = self.weigh(keys, prompts, samples, state)
         solved = state.solved if state.solved is None else state.solved.at[batch.prompts].set(batch.accepted_share)
         return self.ascend(batch, state._replace(memory=memory, solved=solved))
-
-    def draw(
-        self, index: Int[Array, ""], state: LearnerState
-    ) -> tuple[LearnerState, Key[Array, " P"], Int[Array, " P"], Samples]:
-        """Draw the samples of a step, see ``draw.draw_samples``."""
-        return draw_samples(self, index, state)
-
-    def weigh(
-        self, keys: Key[Array, " P"], prompts: Int[Array, " P"], samples: Samples, state: LearnerState
-    ) -> tuple[WeighedBatch, Any]:
-        """Weigh samples, see ``weigh.weigh_samples``."""
-        return weigh_samples(self, keys, prompts, samples, state)
-
-    def ascend(self, batch: WeighedBatch, state: LearnerState) -> LearnerState:
-        """Take the gradient steps of a batch, see ``ascend.ascend_batch``."""
-        return ascend_batch(self, batch, state)
-
-    # Between steps and records
 
     def begin_window(self, state: LearnerState) -> LearnerState:
         """Return the state with nothing summed yet, as after a record."""

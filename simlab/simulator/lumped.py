@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
-from simlab.simulator.primitives import Count, uniform_below
 from simlab.simulator.storage import EMPTY, MOVING, Dense, to_device
 from simlab.simulator.sums import CHUNK, row_sums, tree_sum
 from simlab.truths import all_true
@@ -30,14 +30,66 @@ GROWTH = 4
 START_SHARE = 4  # of the slots that a run may need, a quarter
 
 
+class Count(NamedTuple):
+    """A whole number up to 2^63, high 2^32 + low: counts of 10^18 actions stay exact without 64-bit types."""
+
+    high: UInt32[Array, "*n"]
+    low: UInt32[Array, "*n"]
+
+    @classmethod
+    def from_integers(cls, values: np.ndarray) -> "Count":
+        """Split NumPy integers into words."""
+        wide = values.astype(np.uint64)
+        return cls(jnp.asarray(wide >> np.uint64(32), jnp.uint32), jnp.asarray(wide & np.uint64(2**32 - 1), jnp.uint32))
+
+    def take(self, index: Int[Array, "*m"]) -> "Count":
+        """Look up some of the numbers."""
+        return Count(self.high[index], self.low[index])
+
+    def subtract(self, word: UInt32[Array, "*n"]) -> "Count":
+        """Subtract a number of one word, which must not be larger."""
+        return Count(self.high - (word > self.low).astype(jnp.uint32), self.low - word)
+
+    def floats(self, dtype: jnp.dtype) -> Float[Array, "*n"]:
+        """Convert to floats, exactly where the dtype can hold the number."""
+        return self.high.astype(dtype) * 2.0**32 + self.low.astype(dtype)
+
+
+def uniform_below(count: Count, random: Count) -> Count:
+    """Return a whole number in [0, count) from 64 random bits: floor(count * random / 2^64).
+
+    A number's probability is off by less than 2^-64. The random number 2^63 gives half of the count:
+
+    >>> half = uniform_below(Count.from_integers(np.array(10**18)), Count.from_integers(np.array(2**63)))
+    >>> int(half.high) * 2**32 + int(half.low) == 10**18 // 2
+    True
+    """
+    # Schoolbook multiplication; each partial product is split into its words, which carry upwards.
+    low_carry = jax.lax.mulhi(count.low, random.low)
+    first, second = count.high * random.low, count.low * random.high
+    middle = first + second
+    carry = (middle < first).astype(jnp.uint32)
+    summed = middle + low_carry
+    carry = carry + (summed < middle).astype(jnp.uint32)
+    third, fourth = jax.lax.mulhi(count.high, random.low), jax.lax.mulhi(count.low, random.high)
+    top = count.high * random.high
+    low = top + third
+    overflow = (low < top).astype(jnp.uint32)
+    low_two = low + fourth
+    overflow = overflow + (low_two < low).astype(jnp.uint32)
+    low_three = low_two + carry
+    overflow = overflow + (low_three < low_two).astype(jnp.uint32)
+    return Count(jax.lax.mulhi(count.high, random.high) + overflow, low_three)
+
+
 class SlotTable(NamedTuple):
     """The state of S slots, of which the first C hold the classes.
 
     Attributes:
-        counts: (C,) how many actions each class had at the start.
-        class_of: (S,) the class that the action of a slot came from.
+        counts: how many actions each class had at the start.
+        class_of: the class that the action of a slot came from.
         touched: how many actions have slots of their own.
-        departed: (C,) how many actions have left each class.
+        departed: how many actions have left each class.
         cache: the weights that sparse steps keep, see ``simlab.simulator.sparse``; None in ordinary ones.
     """
 
@@ -225,9 +277,6 @@ def rank_within_label(labels: Int[Array, " G"], counted: Bool[Array, " G"]) -> I
     return jnp.where(counted, ranks, 0)
 
 
-# How many slots a run needs
-
-
 def round_up_slots(classes: int, actions: int) -> int:
     """Return a number of slots for the classes and so many actions: the next of 2048, 8192, 32768, ..."""
     slots = FEWEST_SLOTS
@@ -262,9 +311,3 @@ def initial_size(problem: Any, settings: Any, steps: int) -> int:
     """Return how many slots a run of so many steps begins with."""
     most, fewest = (most_touched(problem, settings, number) for number in (steps, 1))
     return round_up_slots(problem.by_classes().entries, max(most // START_SHARE, fewest))
-
-
-def slot_axis(problem: Any, *, batched: bool) -> int:
-    """Return the axis of slots in a state; ``batched`` states have a first axis of runs."""
-    axis: int = int(batched) + int(problem.has_own_parameters)
-    return axis

@@ -1,12 +1,11 @@
 """Record quantities of a run: each is one object that says its name, dimensions and meaning, and how to compute it.
 
-There are four kinds, by what a quantity describes: the policy after a step, the last update, every step, or every
-gradient step of a batch. The last two are averaged over the steps since the last record. A ``Metric`` computes a value
-of one prompt, and the record holds its mean over prompts, unless it describes the whole problem. Below the metrics of
-one prompt are those of a bank of prompts of mixed difficulty.
+A ``Metric`` describes the policy after a step, the last update, every step, or every gradient step of a batch; the last
+two are averaged since the last record. It is computed of one prompt, and the record holds its mean over prompts, unless
+it is joint. Below the metrics of one prompt are those of a bank of prompts of mixed difficulty.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -47,16 +46,14 @@ class Metric:
     joint: bool = False
     off_policy: bool = False
 
-    def described(self, change: Callable[[str], str]) -> "Metric":
-        """Return the metric with another description."""
-        return replace(self, description=change(self.description))
+
+def described(metrics: Iterable[Metric], change: Callable[[str], str]) -> tuple[Metric, ...]:
+    """Return the metrics with other descriptions."""
+    return tuple(replace(metric, description=change(metric.description)) for metric in metrics)
 
 
 class PolicyView(NamedTuple):
-    """The policy of one prompt: over outcomes, now and at the start, and which outcomes are correct.
-
-    ``token_policy`` is the policy that draws tokens, which is the same where a rollout has one token.
-    """
+    """The policy of one prompt over outcomes, now and at the start, which are correct, and the policy of tokens."""
 
     policy: Any
     initial: Any
@@ -95,10 +92,15 @@ class UpdateView(NamedTuple):
         return mass
 
     def predicted(self, members: Bool[Array, " N"]) -> Float[Array, ""]:
-        """Return that change to first order, dp_i = p_i (dz_i - sum_j p_j dz_j) ``[f-grpo:eq-18]``."""
-        shares, change = self.old.shares, self.change
-        mass: Array = correct_mass(shares * (change - self.old.sum(shares * change)), members, self.old.sum)
-        return mass
+        """Return that change to first order."""
+        return first_order(self.old, self.change, members)
+
+
+def first_order(policy: Any, change: Float[Array, " N"], members: Bool[Array, " N"]) -> Float[Array, ""]:
+    """Return the first-order change of a mass, dp_i = p_i (dz_i - sum_j p_j dz_j) ``[f-grpo:eq-18]``."""
+    shares = policy.shares
+    mass: Array = correct_mass(shares * (change - policy.sum(shares * change)), members, policy.sum)
+    return mass
 
 
 class AscentView(NamedTuple):
@@ -106,11 +108,10 @@ class AscentView(NamedTuple):
 
     Attributes:
         sampler: the policy that drew the group.
-        group: the group; ``present`` (G,) is false for padding, None where there is none.
-        correct: (G,) what the verifier accepts.
-        log_ratio: (G, T) log of the probability of each token over that on record, before the step.
-        advantages: (G, T).
-        coefficients: (G, T, D) those of the surrogate, for the token and its candidates.
+        group: the group; ``present`` is false for padding, None where there is none.
+        correct: what the verifier accepts.
+        log_ratio: log of the probability of each token over that on record, before the step.
+        coefficients: those of the surrogate, for the token and its candidates.
         is_last: True for the last gradient step of the batch.
         share: 1 / the number of gradient steps of the batch.
     """
@@ -145,26 +146,15 @@ class AscentView(NamedTuple):
 
     def by_decade(self, values: Shaped[Array, "G ..."]) -> Float[Array, " decade"]:
         """Return that mean, split by the probability that the sampler gave to a token."""
-        in_decade = _decades(self.sampler.group_logp(self.group))
+        logp = self.sampler.group_logp(self.group)
+        decade = jnp.sum(logp[..., None] >= jnp.asarray(_BOUNDS, logp.dtype), axis=-1)
+        in_decade = decade[..., None] == jnp.arange(len(DECADES))
         sums: Array = self.group.histogram(self.mean_terms(values), in_decade)
         return sums
 
 
-def _decades(logp: Float[Array, "..."]) -> Bool[Array, "... decade"]:
-    """Mark in which of ``DECADES`` each log-probability lies."""
-    decade = jnp.sum(logp[..., None] >= jnp.asarray(_BOUNDS, logp.dtype), axis=-1)
-    return decade[..., None] == jnp.arange(len(DECADES))
-
-
 class JointView(NamedTuple):
-    """All prompts together.
-
-    Attributes:
-        learner: the learner, see ``simlab.simulator.learner``.
-        state: its state.
-        each: the metrics of the same kind of each prompt, (prompts, ...).
-        before: the parameters before the last step, for metrics of an update.
-    """
+    """All prompts together: the learner, its state, the metrics of each prompt, and the parameters before the step."""
 
     learner: Any
     state: Any
@@ -186,25 +176,23 @@ def _retention(measure: Callable[..., Array]) -> Callable[[PolicyView], Array]:
     return value
 
 
-def target_mass(view: PolicyView) -> Float[Array, ""]:
-    """Return the exact probability of the target set."""
-    mass: Float[Array, ""] = correct_mass(view.policy.shares, view.target, view.policy.sum)
-    return mass
-
-
-def _share_by_decade(name: str, what: str, chosen: Callable[[AscentView], Array]) -> Metric:
+def _share_by_decade(name: str, kind: str, chosen: Callable[[AscentView], Array]) -> Metric:
     """Return a metric of the share of the chosen tokens, (G, T), split by decade.
 
     Looking up the probabilities takes a tenth of a step's time, and on-policy there is no clip to ask about.
     """
-    description = (
-        f"share of tokens that are {what}, by the sampler's probability of the token; recorded in off-policy runs only"
+    text = (
+        f"share of tokens that are {kind}, by the sampler's probability of the token; recorded in off-policy runs only"
     )
 
     def value(view: AscentView) -> Array:
         return view.share * view.by_decade(chosen(view))
 
-    return Metric(name, description, EVERY_ASCENT, value, ("decade",), off_policy=True)
+    return Metric(name, text, EVERY_ASCENT, value, ("decade",), off_policy=True)
+
+
+def _pass_at_ks(view: PolicyView) -> Float[Array, " k"]:
+    return jnp.array([pass_at_k(q_pos(view), k) for k in view.ks], view.policy.total.dtype)
 
 
 def _distinct_correct(view: UpdateView) -> Array:
@@ -212,41 +200,32 @@ def _distinct_correct(view: UpdateView) -> Array:
     return distinct
 
 
-ACTIVE_RATE = Metric(
-    "active_rate",
-    "share of groups since the last record with both outcomes",
-    EVERY_STEP,
-    lambda batch: jnp.mean(batch.active, dtype=batch.dtype),
-)
-ACCEPTED_RATE = Metric(
-    "accepted_rate",
-    "share of rollouts since the last record that the verifier accepts",
-    EVERY_STEP,
-    lambda batch: jnp.mean(batch.accepted_share),
-)
-TAIL_MISS_RATE = Metric(
-    "tail_miss_rate",
-    "share of groups since the last record with both outcomes and none of the target set",
-    EVERY_STEP,
-    lambda batch: jnp.mean(batch.active & ~batch.holds_target, dtype=batch.dtype),
-)
+def table(
+    of: str, rows: dict[str, tuple[str, Callable[[Any], Array]]], dimensions: tuple[str, ...] = (), **options: Any
+) -> tuple[Metric, ...]:
+    """Return metrics of one kind, from the description and the function of each."""
+    return tuple(Metric(name, text, of, value, dimensions, **options) for name, (text, value) in rows.items())
+
+
 POLICY_METRICS = (
-    Metric("q_pos", "probability of a correct action, Q_pos", POLICY, q_pos),
-    Metric("target_mass", "probability of an action of the target set", POLICY, target_mass),
-    Metric("retained_mass", "retained positive mass, M_ret (F-GRPO Eq. 26)", POLICY, _retention(retained_mass)),
-    Metric(
-        "share_correct_kept",
-        "share of correct actions at or above their initial probability",
+    *table(
         POLICY,
-        _retention(share_kept),
+        {
+            "q_pos": ("probability of a correct action, Q_pos", q_pos),
+            "target_mass": (
+                "probability of an action of the target set",
+                lambda view: correct_mass(view.policy.shares, view.target, view.policy.sum),
+            ),
+            "retained_mass": ("retained positive mass, M_ret (F-GRPO Eq. 26)", _retention(retained_mass)),
+            "share_correct_kept": (
+                "share of correct actions at or above their initial probability",
+                _retention(share_kept),
+            ),
+        },
     ),
     Metric("entropy", "entropy of the policy in nats", POLICY, lambda view: view.policy.entropy, units="nat"),
     Metric(
-        "pass_at_k",
-        "probability that k samples hold a correct one, 1 - (1 - Q_pos)^k",
-        POLICY,
-        lambda view: jnp.array([pass_at_k(q_pos(view), k) for k in view.ks], view.policy.total.dtype),
-        ("k",),
+        "pass_at_k", "probability that k samples hold a correct one, 1 - (1 - Q_pos)^k", POLICY, _pass_at_ks, ("k",)
     ),
     Metric(
         "top_logp",
@@ -257,61 +236,68 @@ POLICY_METRICS = (
         "nat",
     ),
 )
-UPDATE_METRICS = (
-    Metric(
-        "unsampled_correct_mass",
-        "mass, before the last update, of correct actions its group missed, Q_upos",
-        UPDATE,
-        lambda view: correct_mass(view.old.shares, view.missed, view.old.sum),
-    ),
-    Metric("distinct_correct", "distinct correct actions in the group of the last update", UPDATE, _distinct_correct),
-    Metric("d_q_pos", "change of Q_pos in the last update", UPDATE, lambda view: view.changed(view.correct)),
-    Metric(
-        "d_q_pos_predicted",
-        "first-order prediction of d_q_pos from the logit change (F-GRPO Eq. 19)",
-        UPDATE,
-        lambda view: view.predicted(view.correct),
-    ),
-    Metric(
-        "d_q_upos",
-        "change, in the last update, of the mass of the correct actions its group missed",
-        UPDATE,
-        lambda view: view.changed(view.missed),
-    ),
-    Metric(
-        "d_q_upos_predicted",
-        "first-order prediction of d_q_upos from the logit change (F-GRPO Eq. 19)",
-        UPDATE,
-        lambda view: view.predicted(view.missed),
-    ),
+_PREDICTED = "first-order prediction of {} from the logit change (F-GRPO Eq. 19)"
+UPDATE_METRICS = table(
+    UPDATE,
+    {
+        "unsampled_correct_mass": (
+            "mass, before the last update, of correct actions its group missed, Q_upos",
+            lambda view: correct_mass(view.old.shares, view.missed, view.old.sum),
+        ),
+        "distinct_correct": ("distinct correct actions in the group of the last update", _distinct_correct),
+        "d_q_pos": ("change of Q_pos in the last update", lambda view: view.changed(view.correct)),
+        "d_q_pos_predicted": (_PREDICTED.format("d_q_pos"), lambda view: view.predicted(view.correct)),
+        "d_q_upos": (
+            "change, in the last update, of the mass of the correct actions its group missed",
+            lambda view: view.changed(view.missed),
+        ),
+        "d_q_upos_predicted": (_PREDICTED.format("d_q_upos"), lambda view: view.predicted(view.missed)),
+    },
 )
 ASCENT_METRICS = (
-    Metric(
-        "ratio_drift",
-        "mean |log ratio| of the tokens of a batch's last gradient step, before it",
+    *table(
         EVERY_ASCENT,
-        lambda view: jnp.where(view.is_last, view.mean(jnp.abs(view.log_ratio)), 0),
-    ),
-    Metric(
-        "clipped_share",
-        "share of tokens whose coefficient the surrogate sets to 0 although their advantage is not; mean over the "
-        "gradient steps of a batch",
-        EVERY_ASCENT,
-        lambda view: view.share * view.mean(view.clipped),
+        {
+            "ratio_drift": (
+                "mean |log ratio| of the tokens of a batch's last gradient step, before it",
+                lambda view: jnp.where(view.is_last, view.mean(jnp.abs(view.log_ratio)), 0),
+            ),
+            "clipped_share": (
+                "share of tokens whose coefficient the surrogate sets to 0 although their advantage is not; mean over "
+                "the gradient steps of a batch",
+                lambda view: view.share * view.mean(view.clipped),
+            ),
+        },
     ),
     _share_by_decade("clipped_correct", "clipped and accepted", lambda view: view.clipped & view.correct[:, None]),
     _share_by_decade("clipped_wrong", "clipped and rejected", lambda view: view.clipped & ~view.correct[:, None]),
     _share_by_decade("drawn_correct", "accepted", lambda view: view.correct[:, None]),
     _share_by_decade("drawn_wrong", "rejected", lambda view: ~view.correct[:, None]),
 )
-STEP_METRICS = (ACCEPTED_RATE, ACTIVE_RATE, TAIL_MISS_RATE, *ASCENT_METRICS)
+_GROUPS = "share of groups since the last record"
+STEP_METRICS = (
+    *table(
+        EVERY_STEP,
+        {
+            "accepted_rate": (
+                "share of rollouts since the last record that the verifier accepts",
+                lambda batch: jnp.mean(batch.accepted_share),
+            ),
+            "active_rate": (f"{_GROUPS} with both outcomes", lambda batch: jnp.mean(batch.active, dtype=batch.dtype)),
+            "tail_miss_rate": (
+                f"{_GROUPS} with both outcomes and none of the target set",
+                lambda batch: jnp.mean(batch.active & ~batch.holds_target, dtype=batch.dtype),
+            ),
+        },
+    ),
+    *ASCENT_METRICS,
+)
 USUAL_METRICS = (*POLICY_METRICS, *UPDATE_METRICS, *STEP_METRICS)
 
 # Banks of prompts
 
 BINS = 10  # of the solve rate, each .1 wide
 BIN_CENTRES = (np.arange(BINS) + 0.5) / BINS
-SINCE = "mean over the steps since the last record"
 UNSOLVED_AT = 2**20  # samples, the budget at which pass@k is read to tell whether a prompt is solved at all
 
 
@@ -362,44 +348,32 @@ def unsolved_prompts(view: JointView) -> Float[Array, ""]:
     return jnp.sum(pass_at_k(rates, UNSOLVED_AT) < 0.5, dtype=rates.dtype)
 
 
-_SUMMED = "of the groups whose prompt's Q_pos lay in the bin, summed, over all groups of a batch; " + SINCE
+_SINCE = "mean over the steps since the last record"
+_SUMMED = f"of the groups whose prompt's Q_pos lay in the bin, summed, over all groups of a batch; {_SINCE}"
+_HISTOGRAM = "share of the prompts whose Q_pos lies in the bin"
+_UNSOLVED = f"prompts that {UNSOLVED_AT} samples solve with a chance below 1/2"
 BANK_METRICS = (
-    *(metric.described(lambda text: f"{text}; mean over all prompts") for metric in POLICY_METRICS),
-    *(metric.described(lambda text: f"{text}; mean over the prompts of a batch") for metric in UPDATE_METRICS),
-    *(metric.described(lambda text: f"{text}; mean over the prompts of a batch") for metric in STEP_METRICS),
-    Metric(
-        "solve_rate_histogram",
-        "share of the prompts whose Q_pos lies in the bin",
-        POLICY,
-        solve_rate_histogram,
-        ("bin",),
-        joint=True,
-    ),
-    Metric(
-        "unsolved_prompts",
-        f"prompts that {UNSOLVED_AT} samples solve with a chance below 1/2",
-        POLICY,
-        unsolved_prompts,
-        joint=True,
-    ),
+    *described(POLICY_METRICS, lambda text: f"{text}; mean over all prompts"),
+    *described(UPDATE_METRICS + STEP_METRICS, lambda text: f"{text}; mean over the prompts of a batch"),
+    Metric("solve_rate_histogram", _HISTOGRAM, POLICY, solve_rate_histogram, ("bin",), joint=True),
+    Metric("unsolved_prompts", _UNSOLVED, POLICY, unsolved_prompts, joint=True),
     Metric("success_mass", f"m_S (FADE) {_SUMMED}", EVERY_STEP, success_mass, ("bin",)),
     Metric("failure_mass", f"m_F (FADE) {_SUMMED}", EVERY_STEP, failure_mass, ("bin",)),
-    Metric(
-        "effective_prompts",
-        f"Kish's effective number of a batch's prompts, each weighed by its mean |A|; {SINCE}",
+    *table(
         EVERY_STEP,
-        effective_prompts,
-    ),
-    Metric(
-        "effective_rollouts",
-        f"Kish's effective number of a batch's rollouts, each weighed by |A|; {SINCE}",
-        EVERY_STEP,
-        lambda batch: effective_size(jnp.abs(batch.advantages[..., 0])),
-    ),
-    Metric(
-        "unsolved_rate",
-        "share of groups since the last record without a rollout that is accepted",
-        EVERY_STEP,
-        lambda batch: jnp.mean(~jnp.any(batch.correct, axis=1), dtype=batch.dtype),
+        {
+            "effective_prompts": (
+                f"Kish's effective number of a batch's prompts, each weighed by its mean |A|; {_SINCE}",
+                effective_prompts,
+            ),
+            "effective_rollouts": (
+                f"Kish's effective number of a batch's rollouts, each weighed by |A|; {_SINCE}",
+                lambda batch: effective_size(jnp.abs(batch.advantages[..., 0])),
+            ),
+            "unsolved_rate": (
+                f"{_GROUPS} without a rollout that is accepted",
+                lambda batch: jnp.mean(~jnp.any(batch.correct, axis=1), dtype=batch.dtype),
+            ),
+        },
     ),
 )

@@ -1,6 +1,4 @@
-"""Weigh tokens by who drew them: a sampler that is not the policy, and the two turns of isolated tokens.
-
-The sampler may be older by some steps, of another precision, or truncated.
+"""Weigh tokens by who drew them: a sampler that is older, less precise or truncated, and turns of isolated tokens.
 
 Three policies meet in a gradient step: the sampler that drew the group, the policy at the start of the step
 (proximal), and the policy that each gradient step moves. A correction says against which of them the ratio is taken,
@@ -85,11 +83,7 @@ def takes_part(logp: Any, isolation: Any, is_first_turn: Any) -> Any:
 
     Differences: a run's own penalties (``kl``, ``entropy_bonus``) and ``supervised`` are no token's, and act in every
     gradient step, as they do in epochs; penalties that are part of the arm go with their tokens, as in the paper's
-    code, whose other threshold, a quantile of the batch's probabilities, is left out.
-
-    Args:
-        logp: log-probabilities on record, of any array library.
-        isolation: the threshold.
-        is_first_turn: True in the first turn.
+    code, whose other threshold, a quantile of the batch's probabilities, is left out. ``logp`` are those on record, of
+    any array library.
     """
     return (array_namespace(logp).exp(logp + TIE) < isolation) == is_first_turn

@@ -19,8 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from simlab.simulator.primitives import barrier, threefry
-from simlab.simulator.sampling import draw_few, first_above, look_up, running_sums, to_blocks
+from simlab.simulator.sampling import barrier, draw_few, first_above, look_up, running_sums, threefry, to_blocks
 
 # Timed by benchmarks/constants.py beside half and twice the mean, and one deviation less and more.
 SPREAD = 3.0  # standard deviations from the mean of T to G: one group in 400 is drawn again
@@ -38,11 +37,8 @@ def multinomial(
 
     T, the sum of independent Poisson(lambda w_i / total), is kept if at most G and not too far below it, and drawn
     again if not. Given T, whatever decided it, the counts are multinomial(T, p), and G - T further draws complete them:
-    the law is exact for every lambda and every bound on T, which only decide the cost.
-
-    An action of weight 0 never occurs. The rounding of means and distributions is a relative error of some 2^-24 of
-    each probability in float32 (2^-53 in float64), however small; cells leave out
-    counts that together have one below 2^-31 (2^-63); and the further draws err as ``draw_few`` does.
+    the law is exact for every lambda and every bound on T, which only decide the cost. Rounding is a relative error of
+    some 2^-24 of each probability in float32; cells leave out counts that together have one below 2^-31.
     """
     missing = min(SPREAD * math.sqrt(group_size), group_size / 2)
     slots = min(group_size, math.ceil(2 * missing))
@@ -73,10 +69,8 @@ def split_means(means: Float[Array, " N"], slots: int) -> tuple[Cells, Int[Array
     """Split means into cells no larger than ``LARGEST_MEAN``, whose Poisson counts add up to counts with ``means``.
 
     The first N cells belong to the actions, in order. A larger mean is divided evenly among the cell of its action
-    and some of the ``slots`` after those; ``means`` add up to less than ``slots`` times the largest.
-
-    Returns:
-        The means of the cells, in two rows that are read one after the other, and the action of each slot, N for none.
+    and some of the ``slots`` after those; ``means`` add up to less than ``slots`` times the largest. Returns the means
+    of the cells, in two rows that are read one after the other, and the action of each slot, N for none.
     """
     others = jnp.floor(means / LARGEST_MEAN)
     each = means / (others + 1)
@@ -140,7 +134,7 @@ def _unpack(pairs: Int[Array, " H"]) -> tuple[Int[Array, " H"], Int[Array, " H"]
 def _uniform_rows(
     key: PRNGKeyArray, attempt: Int[Array, ""], means: Cells
 ) -> tuple[Float[Array, " H"], Float[Array, " H"]]:
-    """Draw uniform numbers in (0, 1): whole multiples of a grain, plus one uniform fraction of a grain for all of them.
+    """Draw uniform numbers in (0, 1): multiples of a grain, plus one uniform fraction of a grain for all of them.
 
     Because of that fraction each is below every threshold with exactly its probability, even far below a grain.
     """

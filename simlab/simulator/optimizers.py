@@ -17,12 +17,7 @@ Parameters = Any  # arrays, in any tree
 
 
 class Optimizer(NamedTuple):
-    """A rule that moves parameters along the gradients of a loss.
-
-    Attributes:
-        init: ``(parameters) -> moments``.
-        update: ``(gradients, moments, parameters) -> (change of the parameters, moments)``.
-    """
+    """A rule that moves parameters along the gradients of a loss: ``update`` returns their change, and the moments."""
 
     init: Callable[[Parameters], Any]
     update: Callable[[Parameters, Any, Parameters], tuple[Parameters, Any]]
@@ -53,13 +48,7 @@ def adam(learning_rate: Scalar = 0.01, b1: Scalar = 0.9, b2: Scalar = 0.999, eps
         InputError: for a negative ``learning_rate``, ``b1`` or ``b2`` outside [0, 1), or ``eps`` not above 0, which
             would divide 0 by 0 at every action that was never drawn.
     """
-    _check_adam(learning_rate, b1, b2, eps)
-
-    def update(gradients: Parameters, moments: Moments, _: Parameters) -> tuple[Parameters, Moments]:
-        directions, moments = _by_moments(gradients, moments, b1, b2, eps)
-        return _downhill(learning_rate, directions), moments
-
-    return Optimizer(_no_moments, update)
+    return _adam(learning_rate, b1, b2, eps, None)
 
 
 def adamw(
@@ -70,47 +59,40 @@ def adamw(
     Raises:
         InputError: as ``adam``, and for a negative ``weight_decay``.
     """
-    _check_adam(learning_rate, b1, b2, eps)
     check_range("weight_decay", weight_decay, 0)
-
-    def update(gradients: Parameters, moments: Moments, parameters: Parameters) -> tuple[Parameters, Moments]:
-        directions, moments = _by_moments(gradients, moments, b1, b2, eps)
-        decayed = jax.tree.map(lambda direction, value: direction + weight_decay * value, directions, parameters)
-        return _downhill(learning_rate, decayed), moments
-
-    return Optimizer(_no_moments, update)
+    return _adam(learning_rate, b1, b2, eps, weight_decay)
 
 
-def _downhill(learning_rate: Scalar, directions: Parameters) -> Parameters:
-    return jax.tree.map(lambda direction: -learning_rate * direction, directions)
-
-
-def _no_moments(parameters: Parameters) -> Moments:
-    zeros = jax.tree.map(jnp.zeros_like, parameters)
-    return Moments(jnp.zeros((), jnp.int32), zeros, zeros)
-
-
-def _by_moments(
-    gradients: Parameters, moments: Moments, b1: Scalar, b2: Scalar, eps: Scalar
-) -> tuple[Parameters, Moments]:
-    """Return Adam's directions, first / (sqrt(second) + eps), both moments corrected for their start at 0."""
-    steps = moments.steps + 1
-    first = jax.tree.map(lambda gradient, old: (1 - b1) * gradient + b1 * old, gradients, moments.first)
-    second = jax.tree.map(lambda gradient, old: (1 - b2) * gradient**2 + b2 * old, gradients, moments.second)
-    corrections = 1 - b1**steps, 1 - b2**steps
-
-    def direction(first: Array, second: Array) -> Array:
-        bias = [correction.astype(first.dtype) for correction in corrections]
-        return first / bias[0] / (jnp.sqrt(second / bias[1]) + eps)
-
-    return jax.tree.map(direction, first, second), Moments(steps, first, second)
-
-
-def _check_adam(learning_rate: Scalar, b1: Scalar, b2: Scalar, eps: Scalar) -> None:
+def _adam(learning_rate: Scalar, b1: Scalar, b2: Scalar, eps: Scalar, weight_decay: Scalar | None) -> Optimizer:
     check_range("learning_rate", learning_rate, 0)
     check_range("b1", b1, 0, BELOW_ONE)
     check_range("b2", b2, 0, BELOW_ONE)
     check_range("eps", eps, 0, open_low=True)
+
+    def init(parameters: Parameters) -> Moments:
+        zeros = jax.tree.map(jnp.zeros_like, parameters)
+        return Moments(jnp.zeros((), jnp.int32), zeros, zeros)
+
+    def update(gradients: Parameters, moments: Moments, parameters: Parameters) -> tuple[Parameters, Moments]:
+        steps = moments.steps + 1
+        first = jax.tree.map(lambda gradient, old: (1 - b1) * gradient + b1 * old, gradients, moments.first)
+        second = jax.tree.map(lambda gradient, old: (1 - b2) * gradient**2 + b2 * old, gradients, moments.second)
+        corrections = 1 - b1**steps, 1 - b2**steps
+
+        def direction(first: Array, second: Array) -> Array:
+            bias = [correction.astype(first.dtype) for correction in corrections]
+            return first / bias[0] / (jnp.sqrt(second / bias[1]) + eps)
+
+        directions = jax.tree.map(direction, first, second)
+        if weight_decay is not None:
+            directions = jax.tree.map(lambda towards, value: towards + weight_decay * value, directions, parameters)
+        return _downhill(learning_rate, directions), Moments(steps, first, second)
+
+    return Optimizer(init, update)
+
+
+def _downhill(learning_rate: Scalar, directions: Parameters) -> Parameters:
+    return jax.tree.map(lambda direction: -learning_rate * direction, directions)
 
 
 BELOW_ONE = 1 - 2.0**-24  # the largest number below 1 in float32

@@ -1,13 +1,11 @@
 """Groups of rollouts, and the softmax policies over the slots of a storage that they are drawn from.
 
-A group lists the slots that its rollouts drew, or counts how often each action was drawn. Rollouts of one group that
-have equal rewards have equal coefficients, unless something reads more of a rollout than its reward, or its order. So
-a group that is larger than the set of actions is known by its counts, which cost less to draw, and an estimator sees
-it with the correct rollouts first. Of 4 actions, of which 0 and 2 are correct, the group 1 2 2 0 1 has the counts 1,
-2, 2, 0; estimators see three correct rollouts and then two wrong ones.
-
-``SoftmaxPolicy`` is what a rollout of one token is drawn from. A problem whose rollouts have more tokens has a policy
-of its own with the same methods, as ``simlab.problems.tree`` has.
+A group lists the slots that its rollouts drew, or counts how often each action was drawn. Rollouts of equal rewards
+have equal coefficients, unless something reads more of a rollout than its reward, or its order. So a group larger than
+the set of actions is known by its counts, which cost less to draw, and an estimator sees the correct rollouts first. Of
+4 actions, of which 0 and 2 are correct, the group 1 2 2 0 1 has the counts 1, 2, 2, 0; estimators see three correct
+rollouts and then two wrong ones. A problem of more tokens has a policy of its own, with the methods of
+``SoftmaxPolicy``.
 """
 
 from collections.abc import Callable
@@ -18,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from simlab.simulator.lumped import Lumped, relative_scores
 from simlab.simulator.multinomial import multinomial
-from simlab.simulator.primitives import barrier
+from simlab.simulator.sampling import barrier
 from simlab.simulator.storage import DENSE, EMPTY, Dense, Slots
 from simlab.simulator.sums import ROW, exact_sum, row_sums, tree_sum
 
@@ -44,14 +42,12 @@ class Listed(NamedTuple):
         coefficients: Float[Array, "G D"],
         candidates: Int[Array, " C"],
         rule: str,
-        *,
-        weights: Float[Array, " S"],
-        total: Float[Array, ""],
-        storage: Dense,
+        policy: "SoftmaxPolicy",
     ) -> tuple[Float[Array, " S"], Float[Array, ""]]:
         """Return the sum of the coefficients of each slot, and that of all: of rollouts first, then of candidates."""
+        storage, weights = policy.storage, policy.weights
         times = 1.0 if self.present is None else self.present.astype(coefficients.dtype)
-        p = storage.at(weights, self.slots) / total
+        p = storage.at(weights, self.slots) / policy.total
         counts = storage.add(jnp.zeros_like(weights), self.slots, times)
         coefficients = coefficients * rule_factor(rule, p, storage.at(counts, self.slots))[:, None]
         moved = jnp.concatenate([self.slots, jnp.tile(candidates, len(self.slots))])
@@ -84,13 +80,10 @@ class Counted(NamedTuple):
 
     def label(self, values: Bool[Array, " N"], storage: Dense, slots: Slots, size: int) -> Bool[Array, " G"]:
         """Mark as many rollouts, from the first on, as have an action of ``values``."""
-        return jnp.arange(size, dtype=jnp.int32) < self._count(values)
+        return jnp.arange(size, dtype=jnp.int32) < self.count_labels(None, values)
 
-    def count_labels(self, labels: Bool[Array, " G"], values: Bool[Array, " N"]) -> Int[Array, ""]:
+    def count_labels(self, labels: Any, values: Bool[Array, " N"]) -> Int[Array, ""]:
         """Count the rollouts that have an action of ``values``."""
-        return self._count(values)
-
-    def _count(self, values: Bool[Array, " N"]) -> Int[Array, ""]:
         return jnp.sum(jnp.where(values, self.counts, 0), dtype=jnp.int32)
 
     def _by_action(self, values: Float[Array, "G 1"]) -> Float[Array, " N"]:
@@ -99,7 +92,7 @@ class Counted(NamedTuple):
 
     def _sums(self, values: Float[Array, "G 1"]) -> Float[Array, " 2"]:
         """Return the sum of the values of the correct rollouts, which are equal, and that of the others."""
-        number = self._count(self.correct)
+        number = self.count_labels(None, self.correct)
         times = jnp.stack([number, len(values) - number]).astype(values.dtype)
         return times * jnp.stack([values[0, 0], values[-1, 0]])
 
@@ -108,14 +101,11 @@ class Counted(NamedTuple):
         coefficients: Float[Array, "G 1"],
         candidates: Int[Array, " 0"],
         rule: str,
-        *,
-        weights: Float[Array, " N"],
-        total: Float[Array, ""],
-        storage: Dense,
+        policy: "SoftmaxPolicy",
     ) -> tuple[Float[Array, " N"], Float[Array, ""]]:
         """Return the sum of the coefficients of each action, and that of all."""
         times = self.counts.astype(coefficients.dtype)
-        sums = times * self._by_action(coefficients) * rule_factor(rule, storage.divide(weights, total), times)
+        sums = times * self._by_action(coefficients) * rule_factor(rule, policy.p, times)
         if rule == "simulator":
             return sums, exact_sum(self._sums(coefficients), len(coefficients))
         return sums, exact_sum(sums)
@@ -143,7 +133,7 @@ LookUp = Callable[[Float[Array, "P ..."], Group], Float[Array, "P ..."]]  # draw
 
 
 def rule_factor(rule: str, p: Float[Array, " G"], counts: Float[Array, " G"]) -> Float[Array, " G"]:
-    """Return what an update rule multiplies a coefficient with, by its action's probability and count in the group.
+    """Return the factor of a coefficient under an update rule, by its action's probability and count in the group.
 
     ``simulator``: 1, the ratio form (1/G) sum A_i pi_i / sg(pi_i), whose gradient is A grad log pi.
     ``simulator_literal``: p_i, the objective as printed, (1/G) sum A_i p_i ``[f-grpo:app-j]``.
@@ -162,9 +152,6 @@ def distinct_rollouts(groups: Group, values: Shaped[Array, "P G ..."]) -> Shaped
     return jnp.stack([values[:, 0], values[:, -1]], axis=1) if isinstance(groups, Counted) else values
 
 
-# Policies
-
-
 class SoftmaxPolicy(NamedTuple):
     """softmax(logits / temperature), unnormalised, over S slots.
 
@@ -172,13 +159,10 @@ class SoftmaxPolicy(NamedTuple):
     classes of that many equal actions.
 
     Attributes:
-        scores: (S,) logits / temperature less their maximum.
-        weights: (S,) exp(scores), the weight of each action of the slot.
+        scores: logits / temperature less their maximum.
+        weights: exp(scores), the weight of each action of the slot.
         total: sum of the weights of all actions.
-        counts: (C,) how many actions each of the first C slots stands for, 0 or more; None if all slots are actions.
-        rows: the sums of the masses of 32 slots each, where there are counts.
-        chunks: the sums of 32 rows each, likewise.
-        storage: how the actions are kept.
+        rows, chunks: the sums of the masses of 32 slots each and of 32 rows each, where there are counts.
     """
 
     scores: Float[Array, " S"]
@@ -188,13 +172,6 @@ class SoftmaxPolicy(NamedTuple):
     rows: Float[Array, " S/32"] | None = None
     chunks: Float[Array, " S/1024"] | None = None
     storage: Dense = DENSE
-
-    # Probabilities
-
-    @property
-    def masses(self) -> Float[Array, " S"]:
-        """Unnormalised probability of all actions of each slot together."""
-        return self._multiply(self.weights)
 
     @property
     def p(self) -> Float[Array, " S"]:
@@ -225,7 +202,7 @@ class SoftmaxPolicy(NamedTuple):
     @property
     def entropy(self) -> Float[Array, ""]:
         """Entropy in nats."""
-        return jnp.log(self.total) - self.sum(self.masses * self.scores) / self.total
+        return jnp.log(self.total) - self.sum(self._multiply(self.weights) * self.scores) / self.total
 
     def sum(self, values: Float[Array, " S"]) -> Float[Array, ""]:
         """Return the sum over all slots."""
@@ -240,8 +217,6 @@ class SoftmaxPolicy(NamedTuple):
             nth = jnp.searchsorted(ends, jnp.arange(count, dtype=ends.dtype), side="right")
             scores, slots = scores[nth], slots[nth]
         return scores - jnp.log(self.total), slots
-
-    # Rollouts
 
     def draw(self, key: PRNGKeyArray, group_size: int, correct: Bool[Array, " N"] | None = None) -> Group:
         """Draw a group of rollouts; only how often it holds each action if ``correct`` says which are."""
@@ -305,8 +280,7 @@ class SoftmaxPolicy(NamedTuple):
         were not sampled. It vanishes exactly, in every dtype, for coefficients that sum to zero: automatic
         differentiation would leave rounding noise there, which Adam enlarges.
         """
-        policy: Any = {"weights": self.weights, "total": self.total, "storage": self.storage}
-        sums, total = group.score_sums(coefficients[:, 0], candidates, rule, **policy)
+        sums, total = group.score_sums(coefficients[:, 0], candidates, rule, self)
         return sums - self.p * total
 
     def entropy_gradient(self, group: Group | None, weights: Float[Array, "G 1"] | None) -> Float[Array, " S"]:

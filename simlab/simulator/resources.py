@@ -1,11 +1,11 @@
 """Choose a storage by the cost of its step, how many runs share a call, and over how many devices a run is spread.
 
-The costs are a model that is fitted to measurements. A dense step passes over all numbers of a problem and searches its
-actions for each rollout; a lumped step passes over the slots that the run has come to need, and gives one to each
-rollout. Only their ratio is used, so that the processor matters little. Memory is forecast by one formula.
+A dense step passes over all numbers of a problem and searches its actions for each rollout; a lumped step passes over
+the slots that the run has come to need, and gives one to each rollout. Only the ratio of their costs is used.
 """
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import os
@@ -59,10 +59,9 @@ def platform_of(devices: Devices | None) -> str:
 
 
 def stations(shards: int) -> list[Devices]:
-    """Return the devices of each simulation that runs at a time.
+    """Return the devices of each simulation that runs at a time: one a GPU, or one a CPU core, on the devices in turn.
 
-    A GPU runs one. CPU cores run one each, on the devices in turn; but simulations that are spread over devices wait
-    for all of these, and two at a time could wait for one another.
+    Simulations that are spread over devices wait for all of these, and two at a time could wait for one another.
     """
     groups = devices_by(shards)
     if shards > 1 or own_memory(groups[0][0]) is not None:
@@ -77,9 +76,6 @@ def own_memory(device: jax.Device) -> int | None:
     return None if device.platform == "cpu" else int(device.memory_stats()["bytes_limit"])
 
 
-# Storage
-
-
 class StepCosts(NamedTuple):
     """Microseconds of a core that a step of one run takes in each storage; infinite where it cannot run."""
 
@@ -92,29 +88,19 @@ def step_costs(problem: Problem, settings: Settings, steps: int) -> StepCosts:
     batch = problem.prompts_a_step(settings)
     rollouts = batch * settings.group_size
     passes, products = problem.step_numbers(batch)
-    lumps = problem.lumps and not settings.truncates
-    dense = DENSE_STEP + DENSE_NUMBER * passes + DENSE_TOKEN * rollouts * problem.tokens + PRODUCT * products
-    return StepCosts(
-        dense=dense / 1000 if problem.actions * problem.prompts <= LARGEST_ARRAY else math.inf,
-        lumped=_lumped_step(problem, settings, steps, rollouts) / 1000 if lumps else math.inf,
-    )
-
-
-def _lumped_step(problem: Problem, settings: Settings, steps: int, rollouts: int) -> float:
-    """Return the nanoseconds of a step that passes over the slots of all prompts."""
-    sets = problem.prompts if problem.has_own_parameters else 1
-    batch = problem.prompts_a_step(settings)
-    drawn = rollouts / sets  # of each set of slots, in the mean over the steps
-    slots = problem.by_classes().entries + touched(problem.actions, drawn, steps)
-    dense_share = problem.step_numbers(batch)[0] / problem.actions  # numbers that an action has: those of a slot
-    return LUMPED_STEP + LUMPED_SLOT * slots * dense_share + LUMPED_ROLLOUT * rollouts
+    dense = lumped = math.inf
+    if problem.actions * problem.prompts <= LARGEST_ARRAY:
+        dense = DENSE_STEP + DENSE_NUMBER * passes + DENSE_TOKEN * rollouts * problem.tokens + PRODUCT * products
+    if problem.lumps and not settings.truncates:
+        drawn = rollouts / (problem.prompts if problem.has_own_parameters else 1)  # of each set of slots, in the mean
+        slots = problem.by_classes().entries + touched(problem.actions, drawn, steps)
+        numbers = slots * passes / problem.actions  # a slot has as many as an action
+        lumped = LUMPED_STEP + LUMPED_SLOT * numbers + LUMPED_ROLLOUT * rollouts
+    return StepCosts(dense / 1000, lumped / 1000)
 
 
 def touched(actions: int, drawn: float, steps: int) -> float:
-    """Return the mean over the steps of how many actions were sampled, if all alike: N (1 - exp(-G t / N)) at step t.
-
-    A policy that sharpens touches fewer.
-    """
+    """Return the mean over the steps t of how many actions were sampled, if all alike: N (1 - exp(-G t / N))."""
     rounds = drawn * steps / actions
     if rounds < 1e-6:  # where the difference below loses all digits
         return drawn * steps / 2
@@ -125,26 +111,21 @@ def resolved(problem: Problem, settings: Settings, steps: int) -> Settings:
     """Replace the storage ``auto`` by the cheaper one, and dense by sharded where the problem is large."""
     if settings.storage != "auto":
         return settings
-    if settings.allocation != "even":
-        return settings.resolved("dense")
-    costs = step_costs(problem, settings, steps)
-    if costs.lumped < costs.dense:
-        return settings.resolved("lumped")
-    shards = problem.shards and not settings.truncates
-    is_large = shards and problem.actions * problem.prompts >= SHARDED_FROM
-    return settings.resolved("sharded" if is_large else "dense")
-
-
-# Memory
+    storage = "dense"
+    if settings.allocation == "even":
+        dense, lumped = step_costs(problem, settings, steps)
+        if lumped < dense:
+            storage = "lumped"
+        elif problem.shards and not settings.truncates and problem.actions * problem.prompts >= SHARDED_FROM:
+            storage = "sharded"
+    return dataclasses.replace(settings, storage=storage)
 
 
 def batch_size(problem: Problem, settings: Settings, platform: str) -> int:
     """Return how many runs one call holds.
 
-    Fixed by storage, problem size and platform alone, never by the number of seeds or devices or the memory budget, so
-    that a run's numbers do not depend on what ran beside it. On a CPU a run of 16384 numbers or more fills the vector
-    units and is alone, in a thread of its own; on a GPU some 2^23 numbers fill the device. Lumped storage counts with
-    the fewest slots that it has.
+    Fixed by storage, problem size and platform alone, so that a run's numbers do not depend on what ran beside it. On a
+    CPU a run of 16384 numbers or more fills the vector units and is alone; on a GPU some 2^23 numbers fill the device.
     """
     if settings.storage == "sharded":
         return 1
@@ -181,13 +162,8 @@ def device_bytes(problem: Problem, settings: Settings, steps: int, devices: Devi
     state = 1 + moments_per_parameter(settings.optimizer) + settings.lag
     parameters = np.size(problem.parameters) / problem.entries
     tokens = 0 if counts_suffice(static, settings.build(), problem) else drawn * static.room * problem.tokens
-    counts = (
-        size * parameters * state,
-        size * parameters * problem.histories,
-        size * problem.prompts,
-        size * drawn,
-        tokens,
-    )
+    own = size * parameters
+    counts = own * state, own * problem.histories, size * problem.prompts, size * drawn, tokens
     runs = batch_size(problem, settings, platform_of(devices))
     return int(runs * np.dot(floats, counts) * np.dtype(settings.dtype).itemsize)
 

@@ -1,7 +1,4 @@
-"""Simulate: choose a storage, send batches of runs to the device, and return their records.
-
-``simulate`` is the call that a notebook makes; ``run`` is what a sweep calls.
-"""
+"""Simulate: choose a storage, send batches of runs to the device, and return their records."""
 
 from collections.abc import Sequence
 from typing import Any

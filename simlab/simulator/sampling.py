@@ -16,13 +16,12 @@ so that B = 3, where actions 0, 4, 8 and 9 have the weights 4, 2, 1 and 1::
 
 import functools
 import operator
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.extend.random import threefry_2x32
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
-
-from simlab.simulator.primitives import threefry
 
 # Timed by benchmarks/constants.py: blocks of 32 to 512 rows take about as long, and so do few of 8 to 32; few of 4 take
 # five times as long.
@@ -32,6 +31,34 @@ MEMBER_STREAM = 3  # folded into a key that itself draws blocks
 GRAINS = 2.0**31
 Sums = Shaped[Array, "M B"]  # float64, or uint32 grains
 Randoms = Shaped[Array, " G"]  # float64 in [0, 1), or uint32, to be read as a fraction of 2^32
+Values = TypeVar("Values")
+Words = UInt32[Array, "..."]
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+
+
+def barrier(values: Values) -> Values:
+    """Return the same values, computed once and here: XLA moves or repeats no computation across this point."""
+    computed: Values = jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]
+    return computed
+
+
+def threefry(key: PRNGKeyArray, first: Words, second: Words) -> tuple[Words, Words]:
+    """Return two random words for each two words of a counter, by Threefry-2x32 (Salmon et al. 2011).
+
+    ``jax.extend.random.threefry_2x32`` makes the same words, but on a CPU loops over the rounds and stores every word
+    after each. Here XLA makes the words where they are used.
+    """
+    words: UInt32[Array, " 2"] = jax.random.key_data(key)
+    schedule = (words[0], words[1], words[0] ^ words[1] ^ PARITY)
+    first, second = first + schedule[0], second + schedule[1]
+    for block in range(5):
+        for distance in ROTATIONS[block % 2]:
+            first = first + second
+            second = ((second << distance) | (second >> (32 - distance))) ^ first
+        first = first + schedule[(block + 1) % 3]
+        second = second + schedule[(block + 2) % 3] + (block + 1)
+    return first, second
 
 
 def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: int = ROWS) -> Int[Array, " G"]:
@@ -59,10 +86,7 @@ def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) ->
 
 
 def draw_columns(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G"]:
-    """Draw an action of each of G policies, each a column of weights, by one random number a draw.
-
-    An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31.
-    """
+    """Draw an action of each of G policies, each a column of weights; a probability is off by up to 2^-31."""
     randoms, _ = random_pairs(key, weights.shape[1], weights.dtype)
     return _draw_rows(weights, randoms)
 
@@ -81,7 +105,6 @@ def draw_member(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: R
 
 
 def _draw_rows(weights: Float[Array, "M G"], randoms: Randoms) -> Int[Array, " G"]:
-    """Draw a row of each column, by its weight."""
     index = _search(running_sums(_to_countable(weights)), jnp.arange(len(randoms), dtype=jnp.int32), randoms)
     return jax.lax.div(index, jnp.int32(len(randoms)))
 
@@ -108,7 +131,6 @@ def random_words(key: PRNGKeyArray, rows: int, count: int) -> UInt32[Array, "row
 
 
 def _to_countable(masses: Float[Array, "M B"]) -> Sums:
-    """Convert the masses of each column to whole grains; in float64 they stay as they are."""
     return masses if masses.dtype == jnp.float64 else to_grains(masses, jnp.sum(masses, axis=0))
 
 
@@ -150,9 +172,7 @@ def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int
 
 
 def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Array, " G"]) -> Int[Array, " G"]:
-    """Find the first row of each ``column`` that exceeds a threshold below the column's total.
-
-    Row r of column b of ``cumulative`` (M, B) has the index r B + b.
+    """Find the first row of each ``column`` that exceeds a threshold below the column's total, as r B + b.
 
     A branch-free binary search: log2(M) gathers a draw, where ``jnp.searchsorted`` costs three times as much. It is
     a loop because XLA, given the probes unrolled, repeats the earlier ones inside each later one.

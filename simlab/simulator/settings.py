@@ -1,10 +1,7 @@
-"""Settings of a run, split into two halves: static ones shape the compiled program, traced ones are its inputs.
+"""Settings of a run, in two halves: static ones shape the compiled program, traced ones, the floats, are its inputs."""
 
-The floats are traced. Runs that differ only in floats share one compiled program and can run in one batch.
-"""
-
-import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -42,13 +39,14 @@ CHOICES = {
     "correction": mismatch.CORRECTIONS, "correction_unit": mismatch.UNITS, "allocation": ALLOCATIONS,
     "allocation_by": RATE_SOURCES, "dtype": DTYPES, "storage": STORAGES,
 }  # fmt: skip
+RANGES = {
+    "kl": (0, math.inf), "supervised": (0, math.inf), "update_norm": (0, math.inf), "correction_bound": (1, math.inf),
+    "isolation": (0, 1),
+}  # fmt: skip
 
 
 class TracedSettings(NamedTuple):
-    """The floats of a run, which may differ between the runs of one compiled program.
-
-    ``method`` holds the arm's floats by path (``Arm.floats``), ``optimizer`` the optimiser's floats by name.
-    """
+    """The floats of a run: of its arm by path (``Arm.floats``), of its optimiser by name, and its own."""
 
     method: dict[str, Any]
     optimizer: dict[str, Any]
@@ -68,15 +66,8 @@ class TracedSettings(NamedTuple):
 class StaticSettings:
     """The part of a run's settings that shapes its compiled program; ``Settings.static`` makes it.
 
-    Attributes:
-        shape: the arm without its floats, or a method that is built.
-        uses_kl, uses_entropy_bonus, uses_supervised: True if those terms are computed at all.
-        fixes_update_norm: True if every update is scaled to the norm that the traced settings give.
-        errs: True if the verifier ever errs.
-        isolates: True if unlikely tokens get gradient steps of their own.
-        user_code: a fingerprint of the user's code in it: a name may come to mean another estimator, and an estimator
-            to read another value of its module. None where there is none, or where it cannot be seen.
-        Others as in ``Settings``.
+    ``shape`` is the arm without its floats, or a built method. ``user_code`` is a fingerprint of the user's code in it:
+    a name may come to mean another estimator, and an estimator to read another value of its module.
     """
 
     shape: Arm | Method
@@ -250,7 +241,10 @@ class Settings:
             check_choice(name, getattr(self, name), allowed)
         if self.allocation in {"variance", "sequential"}:
             check_whole("smallest_group", self.smallest_group, 2, LARGEST_GROUP)
-        self._check_truncation()
+        for name, usual in (("top_p", 1.0), ("top_k", 0)):
+            if self.sampler != name and getattr(self, name) != usual:
+                setting = f"{name} = {getattr(self, name)} with sampler = {self.sampler!r}"
+                raise InputError(f"{setting}; allowed: {usual:g}, or sampler = {name!r}")
         for k in self.pass_at_k:
             check_whole("pass_at_k", k, 1, LARGEST_INT)
         self._check_numbers()
@@ -272,13 +266,6 @@ class Settings:
         if method.surrogate.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
 
-    def _check_truncation(self) -> None:
-        """Refuse parameters of another sampler."""
-        for name, usual in (("top_p", 1.0), ("top_k", 0)):
-            if self.sampler != name and getattr(self, name) != usual:
-                setting = f"{name} = {getattr(self, name)} with sampler = {self.sampler!r}"
-                raise InputError(f"{setting}; allowed: {usual:g}, or sampler = {name!r}")
-
     def _check_numbers(self) -> None:
         """Refuse numbers outside their range, or that the dtype does not hold."""
         for name, value in (*self.traced.method.items(), *self.traced.optimizer.items()):
@@ -287,13 +274,10 @@ class Settings:
             check_fits(name, getattr(self, name), self.dtype)
         optimizer(self.optimizer, **self.optimizer_parameters)
         check_range("temperature", self.temperature, 0, open_low=True)
-        check_range("kl", self.kl, 0)
-        check_range("supervised", self.supervised, 0)
-        check_range("update_norm", self.update_norm, 0)
-        check_range("correction_bound", self.correction_bound, 1)
-        check_errors(self.false_positive, self.false_negative, self.errors_of, self.verifier_correction)
         check_range("top_p", self.top_p, 0, 1, open_low=True)
-        check_range("isolation", self.isolation, 0, 1)
+        for name, (low, high) in RANGES.items():
+            check_range(name, getattr(self, name), low, high)
+        check_errors(self.false_positive, self.false_negative, self.errors_of, self.verifier_correction)
 
     @functools.cached_property
     def arm(self) -> Arm | Method:
@@ -334,7 +318,7 @@ class Settings:
         except Unhashable:  # only objects differ then, not what they hold
             user_code = None
         errs = bool(self.false_positive != 0 or self.false_negative != 0)
-        names = [entry.name for entry in dataclasses.fields(StaticSettings) if entry.name in self.__dataclass_fields__]
+        names = StaticSettings.__dataclass_fields__.keys() & self.__dataclass_fields__
         shared = {name: getattr(self, name) for name in names} | {"pass_at_k": tuple(self.pass_at_k)}
         # Runs without errors share a program, whatever their errors would belong to.
         shared["errors_of"] = self.errors_of if errs else ERRORS_OF[0]
@@ -358,10 +342,6 @@ class Settings:
         """
         method = self.arm if isinstance(self.arm, Method) else self.arm.without_floats().build()
         return own_source((method, OPTIMIZERS[self.optimizer]))
-
-    def resolved(self, storage: str) -> "Settings":
-        """Return the settings with one storage in place of ``auto``."""
-        return dataclasses.replace(self, storage=storage)
 
 
 def _to_numpy(value: Any) -> Any:

@@ -14,9 +14,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from simlab.problems.base import Problem
-from simlab.simulator.primitives import barrier
 from simlab.simulator.resources import Devices
-from simlab.simulator.sampling import ROWS, draw_block, draw_member, random_pairs
+from simlab.simulator.sampling import ROWS, barrier, draw_block, draw_member, random_pairs
 from simlab.simulator.state import LearnerState
 from simlab.simulator.storage import Dense, Slots, dtype_on_device
 from simlab.simulator.sums import tree_sum

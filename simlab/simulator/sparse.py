@@ -12,6 +12,7 @@ the C classes. With two classes, and 4096 slots, a group that drew slots 3, 70 a
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from simlab.estimators.tokens import of_tokens
 from simlab.simulator.ascend import CurrentPolicies, Number, ascend_batch, record_gradient_step, token_coefficients
-from simlab.simulator.context import StepContext
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import Lumped, SlotTable, relative_scores
 from simlab.simulator.policy import Listed, SoftmaxPolicy
@@ -41,12 +41,7 @@ LEAST_TOTAL = math.exp(-20)
 class WeightCache(NamedTuple):
     """The weights of S slots, as ``SoftmaxPolicy`` has them, but relative to the highest logit of an earlier step.
 
-    Attributes:
-        weights: (S,) exp((logits - reference) / temperature).
-        rows: the sums of the masses of 32 slots each.
-        chunks: the sums of 32 rows each.
-        reference: the highest logit when all weights were last computed.
-        is_stale: True if the policy has moved so far since that all weights are to be computed again.
+    The cache is stale once the policy has moved so far since that all weights are to be computed again.
     """
 
     weights: Float[Array, " S"]
@@ -64,13 +59,28 @@ class Sparse(Lumped):
     def grow(self, state: LearnerState, size: int, axis: int) -> tuple[LearnerState, Lumped]:
         """Return the state with more slots, the new ones free, and their storage."""
         state, larger = super().grow(state, size, axis)
-        cache = state.slots.cache
+        wider = {}
+        for name in ("weights", "rows", "chunks"):
+            sums = getattr(state.slots.cache, name)
+            more = [(0, 0)] * (sums.ndim - 1) + [(0, (size // self.size - 1) * sums.shape[-1])]
+            wider[name] = jnp.pad(sums, more)
+        slots = state.slots._replace(cache=state.slots.cache._replace(**wider))
+        return state._replace(slots=slots), larger
 
-        def widen(sums: Float[Array, "..."]) -> Float[Array, "..."]:
-            return jnp.pad(sums, [(0, 0)] * (sums.ndim - 1) + [(0, (size // self.size - 1) * sums.shape[-1])])
 
-        cache = cache._replace(weights=widen(cache.weights), rows=widen(cache.rows), chunks=widen(cache.chunks))
-        return state._replace(slots=state.slots._replace(cache=cache)), larger
+def _sparse_step(
+    context: Any, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies, number: Number
+) -> tuple[LearnerState, Float[Array, "1 S"]]:
+    """Take a gradient step at the slots of the group; returns its gradient too."""
+    groups: Any = batch.samples.groups
+    drawn = groups.slots[0]
+    coefficients, state = record_gradient_step(context, batch, state, current.log_ratio, number)
+    gradient = coefficients[0, :, 0, 0] / context.numbers.temperature
+    change, moments = context.optimizer.update(-gradient, state.moments, state.parameters)
+    parameters = state.parameters.at[drawn].add(change)
+    slots = state.slots._replace(cache=context.renew(drawn, parameters, state.slots))
+    everywhere = jnp.zeros_like(parameters).at[drawn].add(gradient)
+    return state._replace(parameters=parameters, moments=moments, slots=slots), everywhere[None]
 
 
 class SparseLearner(Learner):
@@ -90,14 +100,11 @@ class SparseLearner(Learner):
             counts, total = slots.remaining(logits.dtype), tree_sum(cache.chunks)
             return SoftmaxPolicy(scores, cache.weights, total, counts, cache.rows, cache.chunks, self.storage)
 
-        policies: SoftmaxPolicy = self.map_prompts(policy)(
-            state.slots, self.problem.logits_of(state.parameters, prompts)
-        )
+        logits = self.problem.logits_of(state.parameters, prompts)
+        policies: SoftmaxPolicy = self.map_prompts(policy)(state.slots, logits)
         return policies
 
-    def ascend(self, batch: WeighedBatch, state: LearnerState) -> LearnerState:
-        """Take the gradient step of a batch at the slots that it drew."""
-        return ascend_batch(self, batch, state, step=_sparse_step)
+    ascend = functools.partialmethod(ascend_batch, step=_sparse_step)
 
     def refresh(self, state: LearnerState) -> LearnerState:
         """Return the state with all weights computed again if they are stale."""
@@ -127,8 +134,6 @@ class SparseLearner(Learner):
     def _scores(self, logits: Float[Array, " n"], reference: Float[Array, ""]) -> Float[Array, " n"]:
         return jnp.minimum(relative_scores(logits, self.numbers.temperature, reference), HIGHEST_SCORE)
 
-    # Deciding whether steps are sparse
-
     def always_sum_to_zero(self, ranks: Int[Array, "2 G"]) -> Bool[Array, ""]:
         """Return True if coefficients sum to exactly 0 where the c rollouts of the lowest ranks are correct, any c."""
         numbers_correct = jnp.arange(self.group_size + 1, dtype=jnp.int32)
@@ -143,23 +148,6 @@ class SparseLearner(Learner):
         advantages = of_tokens(self.method.estimator.update(rollouts, self.method.estimator.init())[0])
         coefficients = token_coefficients(self, jnp.ones_like(advantages), advantages, rollouts, ())
         return exact_sum(coefficients.reshape(-1)) == 0
-
-
-def _sparse_step(
-    context: StepContext, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies, number: Number
-) -> tuple[LearnerState, Float[Array, "1 S"]]:
-    """Take a gradient step at the slots of the group; returns its gradient too."""
-    assert isinstance(context, SparseLearner)
-    group = batch.samples.groups
-    assert isinstance(group, Listed)
-    drawn = group.slots[0]
-    coefficients, state = record_gradient_step(context, batch, state, current.log_ratio, number)
-    gradient = coefficients[0, :, 0, 0] / context.numbers.temperature
-    change, moments = context.optimizer.update(-gradient, state.moments, state.parameters)
-    parameters = state.parameters.at[drawn].add(change)
-    slots = state.slots._replace(cache=context.renew(drawn, parameters, state.slots))
-    everywhere = jnp.zeros_like(parameters).at[drawn].add(gradient)
-    return state._replace(parameters=parameters, moments=moments, slots=slots), everywhere[None]
 
 
 def _row_sums(row: Int[Array, " R"], weights: Float[Array, " S"], slots: SlotTable) -> Float[Array, " R"]:

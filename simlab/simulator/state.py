@@ -19,10 +19,7 @@ UNKNOWN = -1
 
 
 class Samples(NamedTuple):
-    """The draws of a step, for each prompt of its batch: the policy, the group, and the likeliest actions.
-
-    ``top_logp`` and ``candidates`` are (P, C), or (P, G, T, C) where they differ from token to token.
-    """
+    """The draws of a step, for each prompt of its batch: the policy, the group, and the likeliest actions."""
 
     policies: Any
     groups: Group
@@ -31,19 +28,15 @@ class Samples(NamedTuple):
 
 
 class WeighedBatch(NamedTuple):
-    """The batch that a step learns from: the prompts, their samples, and the advantages.
+    """The batch that a step learns from: the numbers of its prompts, their samples, and the advantages.
 
     Attributes:
-        prompts: (P,) numbers of the prompts.
-        samples: what was drawn.
-        correct: (P, G) what the verifier accepts, false for rollouts that only pad a group.
-        number_correct: (P,) how many rollouts it accepts.
+        correct: what the verifier accepts, false for rollouts that only pad a group.
         rollouts: the record of the groups that the estimator reads.
-        advantages: (P, G, T).
-        active: (P,) true for groups with both outcomes.
-        holds_target: (P,) true for groups with a rollout in the target set.
-        solve_rates: (P,) the exact probabilities of a correct rollout before the step.
-        importance: (P, G, T) weights of tokens that another policy drew; None for 1.
+        active: true for groups with both outcomes.
+        holds_target: true for groups with a rollout in the target set.
+        solve_rates: the exact probabilities of a correct rollout before the step.
+        importance: weights of tokens that another policy drew; None for 1.
     """
 
     prompts: Int[Array, " P"]
@@ -65,12 +58,10 @@ class WeighedBatch(NamedTuple):
     @property
     def accepted_share(self) -> Float[Array, " P"]:
         """The share of correct rollouts in each group."""
-        share: Float[Array, " P"] = self.number_correct.astype(self.dtype) / self._size
-        return share
+        return self.number_correct.astype(self.dtype) / self._size
 
     @property
-    def _size(self) -> Float[Array, " P"] | int:
-        """The number of rollouts of each group without padding."""
+    def _size(self) -> Any:
         present = self.rollouts.mask
         return self.correct.shape[1] if present is None else count_true(present).astype(self.dtype)
 
@@ -105,9 +96,9 @@ class PartialBatch(NamedTuple):
 class Fault(NamedTuple):
     """The first number of a run that was not finite; nothing changes any more once there is one.
 
-    A loop on a device cannot stop to complain, and what is not finite need not show in the records. So a run carries
-    these four whole numbers. Within a step the advantages and coefficients of its group are checked, and then the
-    logits that it drew; where something is recorded, all logits and the optimiser's moments.
+    A loop on a device cannot stop to complain, and what is not finite need not show in the records. Within a step the
+    advantages and coefficients of its group are checked, and then the logits that it drew; where something is recorded,
+    all logits and the optimiser's moments.
 
     Attributes:
         kind: 0 while all is well, then LOGIT, ADVANTAGE, COEFFICIENT or MOMENT.
@@ -153,17 +144,13 @@ class LearnerState(NamedTuple):
     """The state of a learner between steps.
 
     Attributes:
-        parameters: what the optimiser moves.
         moments: the optimiser's state.
         memory: the estimator's.
         slots: what the storage knows of its slots.
-        last: the last batch, for the records.
         sums: the sums of each metric of every step, since the last record.
         history: what the problem's own metrics need of earlier steps.
         older: the parameters at the starts of the last steps, the latest first, as many as the sampler lags behind.
-        fault: the first number that was not finite.
-        solved: (M,) the solve rate of the last group of each prompt, where an allocation goes by it.
-        partial: the batch that dynamic sampling fills round by round.
+        solved: the solve rate of the last group of each prompt, where an allocation goes by it.
         schedule: the memory of a surrogate that changes from batch to batch.
     """
 

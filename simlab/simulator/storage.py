@@ -1,8 +1,7 @@
 """Keep every action in a slot of its own, on one device: dense storage, and the operations of any storage.
 
 A slot is where a storage keeps an action, or a class of actions that are still alike. Problems, policies and the
-learner reach actions through these methods alone. What happens to each action by itself is the same in every storage;
-what combines the actions of all slots, such as a sum or a draw, is up to the storage.
+learner reach actions through these methods alone.
 """
 
 from dataclasses import dataclass
@@ -37,8 +36,6 @@ class Dense:
         """Return what is known of the slots before the first step."""
         return None
 
-    # Values of each slot
-
     def spread(self, values: Shaped[Array, "C ..."]) -> Shaped[Array, "S ..."]:
         """Place the values of a problem's entries at their slots, before the first step."""
         return values
@@ -70,8 +67,6 @@ class Dense:
     def divide(self, values: Float[Array, " S"], total: Float[Array, ""]) -> Float[Array, " S"]:
         """Divide values by a number."""
         return values / total
-
-    # Values of all slots together
 
     def largest(self, values: Float[Array, "..."]) -> Float[Array, ""]:
         """Return the largest value of an action."""

@@ -73,13 +73,9 @@ def _drop_rounding(total: Float[Array, "*n"], size: Float[Array, "*n"], levels: 
 
 
 def _fold(values: Float[Array, " n"]) -> Float[Array, " m"]:
-    """Add the second half to the first."""
     even = jnp.pad(values, (0, values.shape[0] % 2))
     half = even.shape[0] // 2
     return even[:half] + even[half:]
-
-
-# Trees of sums
 
 
 def row_sums(values: Float[Array, " n"]) -> Float[Array, " n/32"]:
@@ -96,14 +92,14 @@ def descend(
 ) -> Int[Array, " G"]:
     """Draw slots in proportion to their masses: count times weight for the first C, weight for the others.
 
-    At each level a share is off by up to 2^-31.
-
-    Args:
-        words: random words, for each draw one a level.
-        rows: the sums of the masses of 32 slots each.
-        chunks: the sums of 32 rows each.
+    ``rows`` are the sums of the masses of 32 slots each, ``chunks`` those of 32 rows each; each draw has a random word
+    a level, whose shares are off by up to 2^-31.
     """
-    chunk = _draw_chunk(chunks, words[0])
+    sums, shift = to_grains(chunks[:, None], tree_sum(chunks)[None])[:, 0], 1
+    while shift < len(sums):
+        sums, shift = sums + jnp.pad(sums[:-shift], (shift, 0)), 2 * shift
+    threshold = fraction(sums[-1], words[0])
+    chunk = jnp.sum((sums <= threshold[:, None])[:, :-1], axis=1, dtype=jnp.int32)
     row = ROW * chunk + _draw_in_row(rows.reshape(-1, ROW)[chunk], words[1])
     return ROW * row + _draw_in_row(row_masses(row, weights, counts), words[2])
 
@@ -113,15 +109,6 @@ def row_masses(row: Int[Array, " G"], weights: Float[Array, " S"], counts: Float
     several = jnp.pad(counts, (0, -len(counts) % ROW), constant_values=1).reshape(-1, ROW)
     multiplicity = jnp.where((row < len(several))[:, None], several[jnp.minimum(row, len(several) - 1)], 1)
     return weights.reshape(-1, ROW)[row] * multiplicity
-
-
-def _draw_chunk(masses: Float[Array, " K"], words: UInt32[Array, " G"]) -> Int[Array, " G"]:
-    """Draw an index of ``masses`` for each random word, in proportion to them."""
-    sums, shift = to_grains(masses[:, None], tree_sum(masses)[None])[:, 0], 1
-    while shift < len(sums):
-        sums, shift = sums + jnp.pad(sums[:-shift], (shift, 0)), 2 * shift
-    threshold = fraction(sums[-1], words)
-    return jnp.sum((sums <= threshold[:, None])[:, :-1], axis=1, dtype=jnp.int32)
 
 
 def _draw_in_row(masses: Float[Array, "G 32"], words: UInt32[Array, " G"]) -> Int[Array, " G"]:

@@ -36,14 +36,7 @@ class RunProgress(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """The arguments of the program of a batch of runs.
-
-    Attributes:
-        problem: as its storage keeps it.
-        slots: what the storage knows of its slots before the first step.
-        group_size: how many rollouts of a group are there; the others are padding.
-        keys, traced: the random keys and the traced settings of each run.
-    """
+    """The arguments of the program of a batch of runs: a stored problem, its first slots, G, and what differs."""
 
     problem: Problem
     slots: Slots
@@ -92,7 +85,7 @@ def advance(learners: Learners, schedule: RecordSchedule, progress: RunProgress)
         window, is_last = (number + 1) // 2, number % 2 == 0
         first, last = recorded_steps[jnp.maximum(window - 1, 0)], recorded_steps[window]
         begins = ~is_last & (progress.step == first)
-        state = _if(begins, learners.map(Learner.begin_window), progress.state)
+        state = jax.lax.cond(begins, learners.map(Learner.begin_window), lambda state: state, progress.state)
         before = state.parameters, state.slots
         state, index = _take_steps(learners, state, progress.step, jnp.where(is_last, last, last - 1))
         # Runs that had no room for their first step find their start recorded already: it is the same once more.
@@ -111,11 +104,6 @@ def advance(learners: Learners, schedule: RecordSchedule, progress: RunProgress)
 
     done: RunProgress = jax.lax.fori_loop(0, 2 * schedule.records + 1, phase, progress)
     return done
-
-
-def _if(condition: Bool[Array, ""], change: Callable[[Any], Any], state: LearnerState) -> LearnerState:
-    changed: LearnerState = jax.lax.cond(condition, change, lambda state: state, state)
-    return changed
 
 
 def _take_steps(
@@ -141,15 +129,12 @@ def _take_steps(
         """
         state, index = jax.lax.while_loop(lambda carry: goes_on(carry) & ~any_stale(carry[0]), step, carry)
         refresh = learners.map(lambda learner, state: learner.refresh(state))
-        return _if(any_stale(state), refresh, state), index
+        return jax.lax.cond(any_stale(state), refresh, lambda state: state, state), index
 
     end: tuple[LearnerState, Int[Array, ""]] = jax.lax.while_loop(
         goes_on, steps if learners.sparse else step, (state, index)
     )
     return end
-
-
-# Records
 
 
 def record(learner: Learner, before: Any, state: LearnerState, length: Int[Array, ""]) -> Records:

@@ -20,10 +20,7 @@ LEVEL_STREAM = 4  # folded, and then the level, into the key of a step, which it
 
 
 class TreePolicy(NamedTuple):
-    """The policies of all nodes of a tree of depth T: one ``SoftmaxPolicy`` whose arrays have a first axis of nodes.
-
-    Its methods are those of ``SoftmaxPolicy``, for rollouts of T tokens.
-    """
+    """The policies of all nodes of a tree of depth T: one ``SoftmaxPolicy`` whose arrays have a first axis of nodes."""
 
     nodes: SoftmaxPolicy
     levels: Float[Array, "T 0"]  # empty, but as long as the tree is deep: a pytree holds no plain numbers
@@ -41,13 +38,12 @@ class TreePolicy(NamedTuple):
     @property
     def logp(self) -> Float[Array, "nodes B"]:
         """log pi of each action at each node."""
-        return node_logp(self.nodes)
+        logp: Float[Array, "nodes B"] = jax.vmap(lambda node: node.logp)(self.nodes)
+        return logp
 
     def passed(self, group: Listed) -> tuple[Int[Array, "G T"], Int[Array, "G T"]]:
         """Return the nodes that the rollouts of a group pass, and the actions that they take there."""
         return paths(group.slots, self.depth, self.branching)
-
-    # Rollouts
 
     def draw(self, key: PRNGKeyArray, group_size: int, correct: None = None) -> Listed:
         """Draw the leaves that a group reaches: the root as a single policy does, then each at its node."""
@@ -64,9 +60,7 @@ class TreePolicy(NamedTuple):
         nodes, actions = self.passed(group)
         return self.nodes.scores[nodes, actions] - jnp.log(self.nodes.total[nodes])
 
-    def group_logp(self, group: Listed) -> Float[Array, "G T"]:
-        """Return the log-probability of each token of a group."""
-        return self.token_logp(group)
+    group_logp = token_logp
 
     def token_entropy(self, group: Listed) -> Float[Array, "G T"]:
         """Return the entropy of the node at which each token was drawn."""
@@ -100,10 +94,7 @@ class TreePolicy(NamedTuple):
         return jnp.any(correct & (misses == 0))
 
     def score_change(self, change: Float[Array, "nodes B"]) -> Float[Array, " leaves"]:
-        """Return the first-order change of the leaves' log-probabilities for a change of logits / temperature.
-
-        It is the sum along each path of dz_a - sum_b p_b dz_b.
-        """
+        """Return the first-order change of the leaves' log-probabilities: sums along paths of dz_a - sum_b p_b dz_b."""
         weights, total = self.nodes.weights, self.nodes.total
         centre = jnp.sum(weights * change, axis=1, keepdims=True) / total[:, None]
         leaves: Float[Array, " leaves"] = path_sums(change - centre)
@@ -143,8 +134,7 @@ class TreePolicy(NamedTuple):
     def entropy_gradient(self, group: Listed, weights: Float[Array, "G T"]) -> Float[Array, "nodes B"]:
         """Return the gradient of the entropies at the nodes passed, weighed as the loss weighs their tokens.
 
-        How often a node is passed is held fixed, as the usual trainers do. That is not the gradient of the entropy of
-        the sequence, which also turns towards nodes of large entropy.
+        How often a node is passed is held fixed, as trainers do: the entropy of the sequence has another gradient.
         """
         gradients: Array = jax.vmap(lambda node: node.entropy_gradient(None, None))(self.nodes)
         return self._passes(group, weights) * gradients
@@ -172,9 +162,3 @@ def tree_policy(logits: Float[Array, "nodes B"], temperature: Float[Array, ""], 
     """Return the softmax policies of all nodes."""
     nodes: SoftmaxPolicy = jax.vmap(lambda node_logits: softmax(node_logits, temperature))(logits)
     return TreePolicy(nodes, jnp.zeros((depth, 0), logits.dtype))
-
-
-def node_logp(nodes: SoftmaxPolicy) -> Float[Array, "nodes B"]:
-    """Return log pi of each action at each node."""
-    logp: Float[Array, "nodes B"] = jax.vmap(lambda node: node.logp)(nodes)
-    return logp

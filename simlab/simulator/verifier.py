@@ -1,8 +1,7 @@
 """Judge rollouts by a verifier that errs: what it accepts, and how rewards are corrected for its error rates.
 
-A wrong answer is accepted with the probability ``false_positive``, a correct one rejected with ``false_negative``. An
-error belongs to a rollout, to an answer, or to a prompt: of an answer it is the same whenever that is drawn, and of a
-prompt whatever is drawn.
+An error belongs to a rollout, to an answer, or to a prompt: of an answer it is the same whenever that is drawn, and of
+a prompt whatever is drawn.
 
 With rates .1 and .2 the verifier accepts a correct rollout with probability .8 and a wrong one with .1. The backward
 correction makes of "accepted" (1 - .1) / .7 = 1.286, and of "rejected" (0 - .1) / .7 = -.143: on average a correct
@@ -15,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from simlab.errors import InputError, check_choice, check_range
-from simlab.simulator.primitives import Words, threefry
+from simlab.simulator.sampling import Words, threefry
 
 VERIFIER_STREAM = 2  # folded into a key, that of a step or of the run, which itself draws groups and prompts
 ERRORS_OF = ("rollout", "answer", "prompt")

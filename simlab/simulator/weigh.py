@@ -85,13 +85,11 @@ def _end_rounds(context: StepContext, samples: Samples, accepted: Bool[Array, "P
 
 def _greedy_reward(context: StepContext, slots: Slots, samplers: Any, prompts: Int[Array, " P"]) -> Float[Array, " P"]:
     """Return the reward of the answer of the samplers' likeliest tokens, by the truth."""
-
-    def greedy(slots: Slots, sampler: Any, correct: Array) -> Array:
-        is_correct: Array = sampler.greedy_is_correct(context.storage.at_slots(correct, slots))
-        return is_correct
-
     problem = context.problem
-    is_correct = context.map_prompts(greedy)(slots, samplers, context.select(context.correct, prompts))
+    greedy = context.map_prompts(
+        lambda slots, sampler, correct: sampler.greedy_is_correct(context.storage.at_slots(correct, slots))
+    )
+    is_correct = greedy(slots, samplers, context.select(context.correct, prompts))
     rewards = jnp.where(is_correct, problem.reward_correct, problem.reward_incorrect)
     return rewards.astype(context.settings.dtype)
 
@@ -115,19 +113,19 @@ def to_rollouts(
     """
     settings, problem, needs = context.settings, context.problem, context.method.needs
     shape, dtype = (*correct.shape, problem.tokens), settings.dtype
-    logp = entropy = noise = None
+    logp = entropy = noise = top = None
     if "old_logp" in needs or settings.gradient_steps > 1 or settings.samples_otherwise:
         logp = context.token_logp(samples.policies if settings.correction == "ratio" else proximal, samples.groups)
     if "entropy" in needs:
-        entropies = context.map_prompts(lambda _, policy, group: policy.token_entropy(group))(
-            None, proximal, samples.groups
-        )
+        entropies_of = context.map_prompts(lambda _, policy, group: policy.token_entropy(group))
+        entropies = entropies_of(None, proximal, samples.groups)
         entropy = jnp.broadcast_to(entropies if entropies.ndim == 3 else entropies[:, None, None], shape)
     if "noise" in needs:
-        noise = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, NOISE_STREAM), (1, *shape[1:]), dtype))(
-            keys
-        )[:, 0]
-    top = samples.top_logp
+        streams = jax.vmap(lambda key: jax.random.fold_in(key, NOISE_STREAM))(keys)
+        noise = jax.vmap(lambda key: jax.random.uniform(key, (1, *shape[1:]), dtype))(streams)[:, 0]
+    if "topn_logp" in needs:
+        top = samples.top_logp
+        top = jnp.broadcast_to(top if top.ndim == 4 else top[:, None, None], (*shape, top.shape[-1]))
     rewards = jnp.where(correct, problem.reward_correct, problem.reward_incorrect).astype(dtype)
     if (correction := settings.verifier_correction) != "none":
         rates = context.numbers.false_positive, context.numbers.false_negative
@@ -137,9 +135,7 @@ def to_rollouts(
         rewards,
         old_logp=logp,
         entropy=entropy,
-        topn_logp=jnp.broadcast_to(top if top.ndim == 4 else top[:, None, None], (*shape, top.shape[-1]))
-        if "topn_logp" in needs
-        else None,
+        topn_logp=top,
         noise=noise,
         mask=_mask(context, samples.groups, correct.shape),
     )
