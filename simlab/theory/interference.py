@@ -4,13 +4,11 @@ The logits of prompt i are linear in shared parameters, and K_ij is the inner pr
 j: the kernel of a linear head, or of any network to first order. A plain gradient step takes the mean over P prompts.
 Q_i is the solve rate, and u_i = p_i^+ - p_i^-, the policy given a correct rollout less the policy given a wrong one.
 
-A weight of reward and solve rate moves the parameters along sum_i kappa_i grad Q_i. That such a step climbs a transform
-of the solve rate is due to Davis and Recht (arXiv:2510.13651; see also Thrampoulidis et al., arXiv:2510.23049); here it
-gives kappa_i alone, how fast prompt i teaches, and K_ij <u_i, u_j> gives the direction of what j learns from it. Such
-inner products of gradients are the influence of Ren and Sutherland (arXiv:2407.10490) and the prompt interference of
-Barakat et al. (arXiv:2602.21189), who find that steps on pass@k can lower pass@1. Interference together with data that
-depend on the policy is what Schaul et al. study as ray interference (arXiv:1904.11455), and Nguyen et al.
-(arXiv:2510.02230) blame it for the fall of pass@k that Yue et al. (arXiv:2504.13837) observed.
+A weight of reward and solve rate moves the parameters along sum_i kappa_i grad Q_i, and so climbs a transform of the
+solve rate (Davis and Recht, arXiv:2510.13651; Thrampoulidis et al., arXiv:2510.23049). Here kappa_i says how fast
+prompt i teaches, and K_ij <u_i, u_j> the direction of what j learns from it. Related: influence (Ren and Sutherland,
+arXiv:2407.10490), prompt interference (Barakat et al., arXiv:2602.21189), ray interference (Schaul et al.,
+arXiv:1904.11455), and the fall of pass@k (Yue et al., arXiv:2504.13837; Nguyen et al., arXiv:2510.02230).
 """
 
 from typing import Any, NamedTuple
@@ -29,12 +27,8 @@ PerPrompt = Float[np.ndarray, " M"]
 
 
 class Advantages(NamedTuple):
-    """Expected advantages of one rollout in the company of the others of its group.
-
-    Attributes:
-        success: (...) of a rollout that succeeds.
-        failure: (...) of one that fails.
-    """
+    """Expected advantages of a rollout that succeeds and of one that fails, in the company of the others of its
+    group."""
 
     success: Rates
     failure: Rates
@@ -43,9 +37,7 @@ class Advantages(NamedTuple):
 class Drift(NamedTuple):
     """The first-order change of each prompt's log-odds log(Q / (1 - Q)), split by its source.
 
-    Attributes:
-        own: (M,) by the prompt's own rollouts; not negative under masses of no negative sign.
-        incoming: (M,) by the rollouts of all other prompts.
+    ``own`` is due to the prompt's rollouts, not negative under masses of no negative sign; ``incoming`` to all others'.
     """
 
     own: PerPrompt
@@ -53,10 +45,10 @@ class Drift(NamedTuple):
 
     @property
     def threshold(self) -> PerPrompt:
-        """(M,) own / -incoming: the factor on all overlaps between prompts beyond which the prompt falls.
+        """own / -incoming: the factor on all overlaps between prompts beyond which the prompt falls.
 
-        Where K_ij = c for all pairs, c times this is the overlap at which the prompt stands still. It is NaN where the
-        others do not harm the prompt: no factor then turns it.
+        Where K_ij = c for all pairs, c times this is the overlap at which the prompt stands still. NaN where the others
+        do not harm the prompt.
 
         >>> Drift(np.array([0.1, 0.1]), np.array([-0.4, 0.2])).threshold
         array([0.25,  nan])
@@ -68,15 +60,8 @@ class Drift(NamedTuple):
 def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, **parameters: Any) -> Rates:
     """Kappa(Q; G) = M_S / Q + M_F / (1 - Q), the speed of an expected step along grad Q ``[simlab:expected-update]``.
 
-    It is the slope of the transform of Q that Davis and Recht (arXiv:2510.13651) show such steps to climb. M_S and M_F
-    are the means of ``masses`` over the binomial number of successes. Kappa is the expected advantage of a success less
-    that of a failure (``expected_advantages``), which is defined at Q = 0 and 1 too ``[simlab:interference-speed]``.
-
-    Args:
-        name: a registered estimator's name, or an estimator.
-        group_size: G, at least 1.
-        solve_rates: (...) Q, in [0, 1].
-        parameters: the parameters of the named estimator.
+    It is the slope of the transform of Q that Davis and Recht (arXiv:2510.13651) show such steps to climb: the expected
+    advantage of a success less that of a failure, defined at Q = 0 and 1 too ``[simlab:interference-speed]``.
 
     Raises:
         InputError: for a solve rate outside [0, 1], and what ``masses`` refuses.
@@ -92,14 +77,7 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
 def expected_advantages(name: str | Estimator, group_size: int, solve_rates: Rates, **parameters: Any) -> Advantages:
     """M_S / Q and -M_F / (1 - Q): the expected advantage of a success and of a failure ``[simlab:interference-speed]``.
 
-    They are computed as means over the binomial number of successes among the other G - 1 rollouts, and so are defined
-    at Q = 0 and 1 too.
-
-    Args:
-        name, group_size, solve_rates, parameters: as in ``expected_speed``.
-
-    Raises:
-        InputError: as ``expected_speed``.
+    Computed as means over the binomial number of successes among the other G - 1 rollouts, so also at Q = 0 and 1.
 
     >>> expected_advantages("dr_grpo", 2, np.array([0.0, 0.5])).success
     array([0.5 , 0.25])
@@ -122,21 +100,20 @@ def transfer(
     temperature: float = 1.0,
     counts: Int[np.ndarray, " A"] | None = None,
 ) -> Matrix:
-    """(M, M) the change of Q_j, in column j, by the update of prompt i, in row i ``[simlab:interference-transfer]``.
+    """The change of Q_j, in column j, by the update of prompt i, in row i ``[simlab:interference-transfer]``.
 
     T_ij = eta / (M T^2) K_ij kappa_i <grad Q_i, grad Q_j>, of a step on the mean over all M prompts, where
     dQ / dz_a = p_a (1[a correct] - Q). Its diagonal is what prompts do to themselves; the sum of a column is the
     expected change of Q_j.
 
     Args:
-        policies: (M, A) p_i, which sums to 1.
-        correct: (M, A) true for correct actions.
-        kernel: (M, M) K, such as ``features @ features.T``.
-        speeds: (M,) kappa_i, such as ``expected_speed``.
+        policies: p_i, a row each, which sums to 1.
+        correct: true for correct actions.
+        kernel: K, such as ``features @ features.T``.
+        speeds: kappa_i, such as ``expected_speed``.
         learning_rate: eta.
         temperature: T, of policies that are softmax(z / T).
-        counts: (A,) how many actions each entry stands for; by default one each. The policies hold the probability of
-            a single one.
+        counts: how many actions each entry stands for, by default 1; policies hold the probability of a single one.
 
     Raises:
         InputError: for policies that are none, arrays that do not fit them, or a number outside its range.
@@ -165,16 +142,7 @@ def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
 
     The own part is eta / M K_jj m_j |u_j|^2 with m_j = kappa_j Q_j (1 - Q_j), which ``largest_mixed_mass`` bounds; it
     vanishes with Q_j. The incoming part, eta / M sum_i K_ij m_i <u_i, u_j>, does not ``[simlab:interference-drift]``.
-
-    Args:
-        effects: (M, M) the change of Q_j by the update of prompt i, such as ``transfer``.
-        solve_rates: (M,) Q.
-
-    Returns:
-        Both parts, NaN where Q is 0 or 1.
-
-    Raises:
-        InputError: for effects and solve rates that do not fit one another, or a solve rate outside [0, 1].
+    ``effects`` are such as ``transfer``; both parts are NaN where Q is 0 or 1.
 
     >>> log_odds_drift(np.array([[0.1, -0.2], [0.0, 0.05]]), np.array([0.5, 0.5]))
     Drift(own=array([0.4, 0.2]), incoming=array([ 0. , -0.8]))
@@ -192,18 +160,9 @@ def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
 def largest_mixed_mass(solve_rates: Rates, group_size: int, *, success: float = 1.0, failure: float = 1.0) -> Rates:
     """The most that (1 - Q) M_S + Q M_F, which is kappa Q (1 - Q), can be under any weight of reward and solve rate.
 
-    A (1 - Q) (1 - (1 - Q)^G) + B Q (1 - Q^G), where no group has a larger m_S than A or a larger m_F than B: a group
-    without a success has no m_S, one without a failure no m_F. The weight with these masses in every other group
-    reaches it ``[simlab:interference-bound]``.
-
-    Args:
-        solve_rates: (...) Q, in [0, 1].
-        group_size: G, at least 1.
-        success: A, at least 0; 1 bounds PSR and MaxRL, 1/2 GRPO.
-        failure: B, at least 0, likewise.
-
-    Raises:
-        InputError: for an argument outside its range.
+    A (1 - Q) (1 - (1 - Q)^G) + B Q (1 - Q^G), where no group has a larger m_S than A (``success``) or a larger m_F than
+    B (``failure``): a group without a success has no m_S, one without a failure no m_F. The weight with these masses in
+    every other group reaches it ``[simlab:interference-bound]``. A = 1 bounds PSR and MaxRL, 1/2 GRPO.
 
     >>> largest_mixed_mass(np.array([0.5]), 2)
     array([0.75])

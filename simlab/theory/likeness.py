@@ -15,27 +15,18 @@ ALIKE = 1e-4  # distance of two unit vectors; above what an eps of 1e-6 beside a
 
 
 def trace(chosen: Estimator, group_size: int) -> Float[np.ndarray, " n"]:
-    """Fingerprint of an estimator: its advantages in ``three_batches`` in turn, scaled to norm 1 together.
-
-    Zeros where all advantages are 0.
-
-    Raises:
-        InputError: for a ``group_size`` outside [1, 12].
-    """
+    """Fingerprint of an estimator: its advantages in ``three_batches`` in turn, scaled together to norm 1 (or all
+    0)."""
     together = np.concatenate([values.ravel() for values in advantages_in_turn(chosen, three_batches(group_size))])
     norm = np.linalg.norm(together)
     return together / norm if norm > 0 else together
 
 
 def three_batches(group_size: int, lengths: int = 1) -> list[Rollouts]:
-    """All 2^G groups of rewards 0 and 1; those with at most a third of successes; those with at least two thirds.
+    """All 2^G groups of rewards 0 and 1, G up to 12; those with at most a third of successes; with at least two thirds.
 
-    Estimators may read the whole batch, and remember earlier ones. Rollouts have one token, or from 1 to ``lengths``,
-    all tokens of a rollout of a log-probability and an entropy of its own. The greedy answer is right in every third
-    group.
-
-    Raises:
-        InputError: for a ``group_size`` outside [1, 12].
+    Estimators may read the whole batch, and remember earlier ones. Rollouts have from 1 to ``lengths`` tokens; each has
+    its own log-probability and entropy. The greedy answer is right in every third group.
     """
     check_whole("group_size", group_size, 1, LARGEST_GROUP)
     groups = np.array(list(itertools.product((0.0, 1.0), repeat=group_size)))
@@ -61,12 +52,7 @@ def advantages_in_turn(chosen: Estimator, batches: list[Rollouts]) -> list[Float
 
 
 def alike(first: Estimator, second: Estimator, group_size: int) -> bool:
-    """Return True if two estimators are the same up to a positive factor, on rewards 0 and 1 in groups of G.
-
-    With updates of equal norm, or learning rates that compensate for the factor, they are the same method.
-
-    Raises:
-        InputError: for a ``group_size`` outside [1, 12].
+    """Return True if two estimators are the same up to a positive factor, on rewards 0 and 1 in groups of G (to 12).
 
     >>> from simlab.estimators import estimator
     >>> alike(estimator("rloo"), estimator("dr_grpo"), 4), alike(estimator("maxrl"), estimator("dr_grpo"), 4)
@@ -80,12 +66,10 @@ def alike(first: Estimator, second: Estimator, group_size: int) -> bool:
 
 
 class Clock(NamedTuple):
-    """The factor per group that turns one estimator into another.
+    """The factor of a group that turns one estimator into another, at each number of successes (NaN where that is 0).
 
-    Attributes:
-        factors: (G + 1,) at each number of successes, in a batch of all 2^G groups; NaN where the other one is 0.
-        depends_on: "nothing" for a constant, "p" where the group's solve rate fixes the factor, or "batch" where
-            other groups change it.
+    ``depends_on`` is "nothing" for a constant, "p" where the group's solve rate fixes it, "batch" where other groups
+    do.
     """
 
     factors: Float[np.ndarray, " counts"]
@@ -93,14 +77,11 @@ class Clock(NamedTuple):
 
 
 def clock(first: Estimator, second: Estimator, group_size: int, *, lengths: int = 1) -> Clock | None:
-    """Find the factor of each group that turns the advantages of ``second`` into those of ``first``.
+    """Find the factor of each group that turns the advantages of ``second`` into those of ``first``, on
+    ``three_batches``.
 
-    Both then push every group in the same direction, by different amounts. Rewards are 0 and 1, in the
-    ``three_batches``, whose rollouts have from 1 to ``lengths`` tokens. None where some group has no such factor of at
-    least 0, where groups of one solve rate in one batch have several, or where ``first`` is 0 everywhere.
-
-    Raises:
-        InputError: for a ``group_size`` outside [1, 12].
+    Both then push every group in the same direction. None where some group has no such factor of at least 0, where
+    groups of one solve rate in one batch have several, or where ``first`` is 0 everywhere.
 
     >>> from simlab.estimators import estimator
     >>> clock(estimator("maxrl"), estimator("dr_grpo"), 4).factors.round(4)

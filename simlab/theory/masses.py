@@ -11,13 +11,7 @@ from simlab.estimators.registry import built
 
 
 class Masses(NamedTuple):
-    """The two masses of a weight, at every number of successes in the group.
-
-    Attributes:
-        successes: (G + 1,) the number s of correct rollouts, 0 to G.
-        success: (G + 1,) m_S = (1/G) sum of A over the s successes.
-        failure: (G + 1,) m_F = -(1/G) sum of A over the G - s failures.
-    """
+    """At each s from 0 to G: m_S = (1/G) sum of A over the s successes, m_F = -(1/G) sum over the failures."""
 
     successes: Int[np.ndarray, " counts"]
     success: Float[np.ndarray, " counts"]
@@ -36,25 +30,21 @@ def masses(
     """Masses m_S and m_F of an estimator, computed from the estimator itself ``[fade:masses]``.
 
     A weight W = w_S on success and -w_F on failure moves the policy by m_S grad_S - m_F grad_F, with m_S = w_S p and
-    m_F = w_F (1 - p), p = s / G: the means over the group of A on the successes and of -A on the failures. Each s is
-    a batch of its own, seen from a fresh state, so estimators that average over the batch see this one group. Rollouts
-    are one token long. What they give in closed form is ``closed_form``.
+    m_F = w_F (1 - p), p = s / G. Each s is a batch of its own, seen from a fresh state, so estimators that average over
+    the batch see this one group. Rollouts are one token long. ``closed_form`` gives the formulas.
 
     Args:
         name: a registered estimator's name, or an estimator.
         group_size: G, at least 1.
-        old_logp: (G, 1) log-probability of each rollout, the s successes first. By default 0, a policy of zero
-            entropy; it matters only to estimators that read it, and FADE's delta is then 1 unless a target entropy
-            is set.
-        entropy: (G, 1) entropy of the policy at each rollout, likewise; by default 0.
-        greedy_reward: the reward of the prompt's greedy answer, for estimators that compare with it. The number of
-            successes does not tell it.
+        old_logp: log-probability of each rollout, the s successes first; by default 0, a policy of zero entropy, at
+            which FADE's delta is 1 unless a target entropy is set.
+        entropy: entropy of the policy at each rollout, likewise.
+        greedy_reward: the reward of the prompt's greedy answer, for estimators that compare with it.
         parameters: the parameters of the named estimator.
 
     Raises:
-        InputError: for a group size below 1, an ``old_logp`` or ``entropy`` of another shape, an unknown name or
-            parameter, an estimator that needs other fields of the rollouts, such as candidates or a ``greedy_reward``
-            that is not given, or one whose masses depend on the order of the rollouts.
+        InputError: for a group size below 1, another shape, an unknown name or parameter, an estimator that needs other
+            fields of the rollouts, or one whose masses depend on the order of the rollouts.
 
     >>> masses("dr_grpo", 4).failure
     array([0.    , 0.1875, 0.25  , 0.1875, 0.    ])

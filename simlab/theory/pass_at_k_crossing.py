@@ -1,10 +1,8 @@
 """From which k on pass@k falls in a step that raises pass@1.
 
-pass@k is the mean over prompts of 1 - (1 - Q)^k, Q being the solve rate. To first order a step that changes the solve
-rates by dQ changes it by the mean of k (1 - Q)^(k - 1) dQ: the larger k, the more the hardest prompts count. As a
-function of k this is an exponential sum. By Descartes' rule of signs for such sums it changes its sign at most as often
-as dQ does from the hardest prompt to the easiest, so that one change of sign makes the crossing unique
-``[simlab:interference-descartes]``.
+pass@k is the mean over prompts of 1 - (1 - Q)^k. To first order a step dQ changes it by the mean of
+k (1 - Q)^(k - 1) dQ, an exponential sum in k. By Descartes' rule of signs it changes its sign at most as often as dQ
+does from the hardest prompt to the easiest: one change makes the crossing unique ``[simlab:interference-descartes]``.
 """
 
 import itertools
@@ -20,12 +18,7 @@ Numbers = np.float64 | Float[np.ndarray, "..."]
 
 
 def pass_at_k_change(solve_rates: PerPrompt, changes: PerPrompt, k: float | Float[np.ndarray, "..."]) -> Numbers:
-    """The mean over prompts of k (1 - Q)^(k - 1) dQ, the first-order change of pass@k.
-
-    Args:
-        solve_rates: (M,) Q, in [0, 1].
-        changes: (M,) dQ.
-        k: (...) real numbers from 1 up.
+    """The mean over prompts of k (1 - Q)^(k - 1) dQ, the first-order change of pass@k, for real k from 1 up.
 
     Raises:
         InputError: for arrays that do not fit one another, or a number outside its range.
@@ -43,17 +36,9 @@ def pass_at_k_change(solve_rates: PerPrompt, changes: PerPrompt, k: float | Floa
 def crossing_k(solve_rates: PerPrompt, changes: PerPrompt) -> float:
     """The k, a real number from 1 up, beyond which pass@k falls although pass@1 rises, to first order.
 
-    It is the last root of the sum of (1 - Q)^(k - 1) dQ, and the only one if dQ changes its sign once from the hardest
-    prompt to the easiest. For n_e easy prompts that gain and n_h hard ones that lose it is
-    1 + log(n_e dQ_e / (n_h |dQ_h|)) / log((1 - Q_h) / (1 - Q_e)) ``[simlab:interference-crossing]``.
-
-    Args:
-        solve_rates: (M,) Q, in [0, 1].
-        changes: (M,) dQ.
-
-    Returns:
-        k, or NaN where pass@1 does not rise or pass@k rises at every large k: where the hardest of the prompts that
-        move gain. It is 1 where only prompts that are already certain hold pass@1 up.
+    It is the last root of the sum of (1 - Q)^(k - 1) dQ. For n_e easy prompts that gain and n_h hard ones that lose it
+    is 1 + log(n_e dQ_e / (n_h |dQ_h|)) / log((1 - Q_h) / (1 - Q_e)) ``[simlab:interference-crossing]``. NaN where
+    pass@1 does not rise or the hardest of the prompts that move gain; 1 where only certain prompts hold pass@1 up.
 
     Raises:
         InputError: for arrays that do not fit one another, or a number outside its range.
@@ -76,16 +61,9 @@ def crossing_k(solve_rates: PerPrompt, changes: PerPrompt) -> float:
 def crossing_step(
     steps: Float[np.ndarray, " records"], gains: Float[np.ndarray, "records ..."]
 ) -> Float[np.ndarray, "..."]:
-    """The step at which pass@k first falls below the base model's, from the records of a run.
+    """The step at which pass@k first falls below the base model's, by straight lines between the records of a run.
 
-    Args:
-        steps: (records,) those of the records, increasing.
-        gains: (records, ...) pass@k less that of the base model, such as ``pass_at_k_gain`` of the problem
-            ``interference``.
-
-    Returns:
-        (...) where the straight line to the first record that is below, from the one before it, meets 0; infinity where
-        no record is below.
+    ``gains`` are pass@k less the base model's, such as ``pass_at_k_gain``; infinity where no record is below.
 
     Raises:
         InputError: for another number of steps than of records, steps that do not increase, or gains that are NaN.

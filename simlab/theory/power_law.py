@@ -27,10 +27,9 @@ class ShiftedPowerLaw:
         scale: a.
         exponent: b.
         shift: c, which FADE's Section 12 calls k0.
-        errors: (3,) standard errors of a, b and c from the curvature of the sum of squares and the size of the
-            residuals. An exact curve has no noise: they say how well the three are told apart, the curve not being of
-            this form; the noise of training is the spread over seeds.
-        residual: root mean square of fitted less given pass@k.
+        errors: standard errors of a, b and c from curvature and residuals; they say how well the form fits, not how
+            noisy training is.
+        residual: root mean square of fitted less observed pass@k.
     """
 
     scale: float
@@ -47,12 +46,9 @@ class ShiftedPowerLaw:
 def fit_shifted_power_law(k: Shaped[np.ndarray, "..."], pass_at_k: Shaped[np.ndarray, "..."]) -> ShiftedPowerLaw:
     """The shifted power law of least mean squared error on a curve, as FADE fits it ``[fade:fig-6]``.
 
-    Args:
-        k: (K,) numbers of samples, at least four different ones, from 1 up.
-        pass_at_k: (K,) pass@k, in [0, 1], strictly inside for at least three k.
-
     Raises:
-        InputError: for arrays that are not so, or a curve that does not rise.
+        InputError: for fewer than four different k from 1 up, fewer than three of pass@k strictly inside (0, 1), or a
+            curve that does not rise.
 
     >>> k = 2.0 ** np.arange(21)
     >>> law = fit_shifted_power_law(k, np.exp(-2 * (k + 3) ** -0.5))
@@ -73,15 +69,7 @@ def fit_shifted_power_law(k: Shaped[np.ndarray, "..."], pass_at_k: Shaped[np.nda
 
 
 def power_laws(pass_at_k: xr.DataArray) -> xr.Dataset:
-    """The fit of every curve of a result's ``pass_at_k``.
-
-    Returns:
-        ``scale``, ``exponent``, ``shift``, ``scale_error``, ``exponent_error``, ``shift_error`` and ``residual``, with
-        the dimensions of ``pass_at_k`` but ``k``; NaN for curves that cannot be fitted, such as one that is flat.
-
-    Raises:
-        InputError: for fewer than four k.
-    """
+    """The fit of every curve of a result's ``pass_at_k``, a variable for each of its numbers; NaN for a flat curve."""
     k = pass_at_k["k"].values.astype(float)
     if len(np.unique(k)) < 4:
         raise InputError(f"pass@k is recorded at {len(k)} k; allowed: four or more, for a law of three parameters")

@@ -31,10 +31,7 @@ def leading_share(singular_values: Values) -> Float[Array, "*batch"]:
 
 
 def singular_gap(singular_values: Values) -> Float[Array, "*batch"]:
-    """s_1 / s_2; infinite for a matrix of rank 1, NaN for one of rank 0 or with a single singular value.
-
-    FADE's Figure 5 shows it of the output head's change.
-    """
+    """s_1 / s_2, as in FADE's Figure 5; infinite for rank 1, NaN for rank 0 or a single singular value."""
     xp = array_namespace(singular_values)
     first = singular_values[..., 0]
     second = singular_values[..., 1] if singular_values.shape[-1] > 1 else xp.full_like(first, math.nan)
@@ -44,9 +41,6 @@ def singular_gap(singular_values: Values) -> Float[Array, "*batch"]:
 
 def effective_rank(singular_values: Values, delta: float = KUMAR_DELTA) -> Float[Array, "*batch"]:
     """srank = min{k: s_1 + ... + s_k >= (1 - delta) (s_1 + ... + s_R)}, FADE's Figure 5 after Kumar et al. 2020.
-
-    Raises:
-        InputError: for ``delta`` outside [0, 1].
 
     >>> import numpy as np
     >>> float(effective_rank(np.array([3.0, 2.0, 0.001])))
@@ -75,8 +69,7 @@ def alignment(first: Float[Array, "*shape"], second: Float[Array, "*shape"]) -> 
 def mean_pairwise_cosine(vectors: Float[Array, "n d"], times: Float[Array, " n"]) -> Float[Array, ""]:
     """The mean cosine of all pairs of different rollouts, of which ``times`` have each vector; NaN without a pair.
 
-    From N rollouts with directions x_i it is (|sum x_i|^2 - N) / (N (N - 1)). A zero vector has no direction, and its
-    rollouts are left out.
+    It is (|sum x_i|^2 - N) / (N (N - 1)) for N rollouts of directions x_i; zero vectors are left out.
     """
     xp = array_namespace(vectors)
     lengths = xp.linalg.vector_norm(vectors, axis=-1)

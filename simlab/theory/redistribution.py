@@ -3,7 +3,8 @@
 G rollouts are drawn i.i.d. from a policy p over N actions. The *distinct* sampled actions get reward R_c if correct
 and R_w if not, R_c >= 0 >= R_w, and every unsampled action gets 0: multiplicity does not count. A and B are the
 sampled correct and incorrect actions, U the unsampled; X_2 is the sum of p^2 over a set X, and
-S_R = R_c P_pos + R_w P_neg, with P_pos and P_neg the masses of A and B.
+S_R = R_c P_pos + R_w P_neg, with P_pos and P_neg the masses of A and B. Arguments outside their ranges and vectors of
+different lengths raise ``InputError``.
 """
 
 import numpy as np
@@ -27,21 +28,6 @@ def logit_update(
 ) -> Vector:
     """dz_j = (eta / G) p_j (R_j - S_R), with R_j = 0 on unsampled actions ``[f-grpo:eq-5]``.
 
-    Args:
-        policy: (N,) p, which sums to 1.
-        correct: (N,) true for correct actions.
-        sampled: (N,) true for actions among the G rollouts.
-        correct_reward: R_c, at least 0.
-        incorrect_reward: R_w, at most 0.
-        learning_rate: eta.
-        group_size: G, at least the number of sampled actions.
-
-    Returns:
-        (N,) change of the logits.
-
-    Raises:
-        InputError: for an argument outside its range, or vectors of different lengths.
-
     >>> policy, correct = np.array([0.5, 0.25, 0.25]), np.array([True, True, False])
     >>> sampled = np.array([True, False, True])
     >>> logit_update(policy, correct, sampled, learning_rate=1.0, group_size=2)
@@ -55,17 +41,7 @@ def logit_update(
 
 
 def first_order_change(policy: Vector, logit_change: Vector) -> Vector:
-    """dp_i = p_i (dz_i - sum_j p_j dz_j), the softmax Jacobian applied to dz ``[f-grpo:eq-18]``.
-
-    Args:
-        policy: (N,) p, which sums to 1.
-        logit_change: (N,) dz.
-
-    Returns:
-        (N,) change of the policy; it sums to 0.
-
-    Raises:
-        InputError: for a policy that is none, or vectors of different lengths.
+    """dp_i = p_i (dz_i - sum_j p_j dz_j), the softmax Jacobian applied to dz ``[f-grpo:eq-18]``; it sums to 0.
 
     >>> first_order_change(np.array([0.5, 0.25, 0.25]), np.array([1.0, 0.0, 0.0]))
     array([ 0.25 , -0.125, -0.125])
@@ -76,17 +52,6 @@ def first_order_change(policy: Vector, logit_change: Vector) -> Vector:
 
 def subset_change(policy: Vector, logit_change: Vector, subset: Subset) -> float:
     """dQ_S = sum over S of p_i dz_i - Q_S sum_j p_j dz_j, with Q_S the mass of S ``[f-grpo:eq-19]``.
-
-    Args:
-        policy: (N,) p, which sums to 1.
-        logit_change: (N,) dz.
-        subset: (N,) true for the actions in S.
-
-    Returns:
-        The change of the mass of S.
-
-    Raises:
-        InputError: for a policy that is none, or vectors of different lengths.
 
     >>> subset_change(np.array([0.5, 0.25, 0.25]), np.array([1.0, 0.0, 0.0]), np.array([True, True, False]))
     0.125
@@ -110,8 +75,6 @@ def correct_mass_change(
 
     dQ_pos = (eta/G) [ (R_c - S_R) Q_neg A_2 + (S_R - R_w) Q_pos B_2 + S_R (Q_pos U_neg2 - Q_neg U_pos2) ],
     with U_pos2 and U_neg2 the sums of p^2 over the unsampled correct and incorrect actions.
-
-    Args and raises: as ``logit_update``.
 
     >>> policy, correct = np.array([0.5, 0.25, 0.25]), np.array([True, True, False])
     >>> correct_mass_change(policy, correct, np.array([True, False, True]), learning_rate=1.0, group_size=2)
@@ -144,8 +107,6 @@ def unsampled_correct_mass_change(
 
     dQ_upos = (eta/G) { -S_R U_pos2 - Q_upos [ (R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2 ] } ``[f-grpo:eq-10]``,
     with Q_upos = Q_pos - P_pos ``[f-grpo:eq-9]`` and U_pos2 the sum of p^2 over the unsampled correct actions.
-
-    Args and raises: as ``logit_update``.
 
     The correct mass of this group grows while the correct action that it missed shrinks:
 

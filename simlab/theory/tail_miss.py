@@ -1,9 +1,8 @@
 """Chance that a group misses a rare correct target, and the mass of the distinct actions that it draws.
 
-G rollouts are drawn i.i.d. from a policy. In the first part mu is the probability that one is correct and tau <= mu
-that it lies in the target, a subset of the correct actions; a group is *active* when it holds both a correct and an
-incorrect rollout. In the second part, given x correct rollouts, these are x i.i.d. draws from the policy restricted to
-the correct actions; an action that is drawn twice counts once.
+mu is the probability that a rollout is correct, and tau <= mu that it lies in the target, a subset of the correct
+actions; a group is *active* when it holds both a correct and an incorrect rollout. All functions broadcast, and raise
+``InputError`` for arguments outside their ranges or shapes that do not fit.
 """
 
 from typing import cast
@@ -19,17 +18,7 @@ Probabilities = np.float64 | Float[np.ndarray, "..."]
 
 
 def active(group_size: Numbers, correct_mass: Numbers) -> Probabilities:
-    """Pr(active) = 1 - mu^G - (1 - mu)^G ``[f-grpo:eq-7]``.
-
-    Args:
-        group_size: (...) G, whole numbers from 1 up.
-        correct_mass: (...) mu, in [0, 1].
-
-    Returns:
-        (...) float64, exactly 0 for groups of one and where mu is 0 or 1.
-
-    Raises:
-        InputError: for arguments outside their ranges, or shapes that do not broadcast.
+    """Pr(active) = 1 - mu^G - (1 - mu)^G ``[f-grpo:eq-7]``; exactly 0 for groups of one and where mu is 0 or 1.
 
     >>> active(np.array([1, 2, 4]), 0.5)
     array([0.   , 0.5  , 0.875])
@@ -44,17 +33,6 @@ def tail_miss(group_size: Numbers, correct_mass: Numbers, target_mass: Numbers) 
     Computed without cancellation as (1 - tau)^G Pr(active | target missed): outside the target a rollout is correct
     with probability (mu - tau) / (1 - tau). The relative error stays below 1e-15 (1 - G log(1 - tau)).
 
-    Args:
-        group_size: (...) G, whole numbers from 1 up.
-        correct_mass: (...) mu, in [0, 1].
-        target_mass: (...) tau, in [0, mu].
-
-    Returns:
-        (...) float64.
-
-    Raises:
-        InputError: for arguments outside their ranges, or shapes that do not broadcast.
-
     >>> tail_miss(np.array([1, 2, 4]), 0.5, 0.25)
     array([0.  , 0.25, 0.25])
     """
@@ -65,18 +43,7 @@ def tail_miss(group_size: Numbers, correct_mass: Numbers, target_mass: Numbers) 
 
 
 def conditional_tail_miss(group_size: Numbers, correct_mass: Numbers, target_mass: Numbers) -> Probabilities:
-    """Pr(target missed | active), ``tail_miss`` / ``active`` ``[f-grpo:lemma-3.1]``.
-
-    Args:
-        group_size: (...) G, whole numbers from 1 up.
-        correct_mass: (...) mu, in [0, 1].
-        target_mass: (...) tau, in [0, mu].
-
-    Returns:
-        (...) float64; NaN where no group is ever active: groups of one, mu 0 or 1.
-
-    Raises:
-        InputError: for arguments outside their ranges, or shapes that do not broadcast.
+    """Pr(target missed | active) ``[f-grpo:lemma-3.1]``; NaN where no group is ever active.
 
     >>> conditional_tail_miss(np.array([1, 2, 4]), 0.5, 0.25)
     array([       nan, 0.5       , 0.28571429])
@@ -125,17 +92,6 @@ def expected_sampled_mass(policy: Float64[np.ndarray, " N"], subset: Bool[np.nda
     With the correct actions as the subset it is the mean of P_pos given X = x; with the incorrect ones and G - x draws
     that of P_neg. It does not fall with x.
 
-    Args:
-        policy: (N,) p, which sums to 1.
-        subset: (N,) true for the actions that are drawn from; mu is their mass.
-        draws: (...) x, whole numbers from 0 up.
-
-    Returns:
-        (...) float64; 0 for a subset without mass.
-
-    Raises:
-        InputError: for an argument outside its range, or vectors of different lengths.
-
     >>> policy, correct = np.array([0.5, 0.25, 0.25]), np.array([True, True, False])
     >>> expected_sampled_mass(policy, correct, np.array([0, 1, 2])).round(4)
     array([0.    , 0.4167, 0.5833])
@@ -161,20 +117,9 @@ def expected_baseline(
     correct_reward: float = 1.0,
     incorrect_reward: float = -1.0,
 ) -> Means:
-    """E[S_R | X = x] = R_c E[P_pos | x] + R_w E[P_neg | x] ``[f-grpo:cor-h.2]``.
+    """E[S_R | X = x] = R_c E[P_pos | x] + R_w E[P_neg | x] ``[f-grpo:cor-h.2]``; R_c >= 0 >= R_w.
 
-    It does not fall with x for R_c > 0 >= R_w.
-
-    Args:
-        policy: (N,) p, which sums to 1.
-        correct: (N,) true for correct actions.
-        successes: (...) x, from 0 to G.
-        group_size: G.
-        correct_reward: R_c, at least 0.
-        incorrect_reward: R_w, at most 0.
-
-    Raises:
-        InputError: for an argument outside its range, or vectors of different lengths.
+    It does not fall with x for R_c > 0.
 
     >>> policy, correct = np.array([0.5, 0.25, 0.25]), np.array([True, True, False])
     >>> expected_baseline(policy, correct, np.array([0, 1, 2]), 2).round(4)

@@ -1,13 +1,9 @@
 """Effects of a verifier that errs on a weight: the rollouts that get its advantages, and the speed of learning.
 
 A wrong rollout is accepted with probability f, a correct one rejected with n, each by itself. At a solve rate p the
-verifier then accepts q = f + J p, with Youden's index J = 1 - f - n. A weight knows the verdicts alone: its group has a
-binomial number of accepted rollouts at q, and an accepted one gets the same advantage whether it is right or wrong. All
-that follows is exact at every group size.
-
-Rad et al. (arXiv:2601.04411) derive the part of J for GRPO in the limit of a mean field: the sign of J decides where
-learning goes, its size how fast. Cai et al. (arXiv:2510.00915) and El Mansouri et al. (arXiv:2510.18924) correct
-rewards for known rates; ``simlab.simulator.verifier.corrected`` has the former's two corrections.
+verifier accepts q = f + J p, with Youden's index J = 1 - f - n, and a weight knows the verdicts alone. All that follows
+is exact at every group size. Rad et al. (arXiv:2601.04411) derive the part of J for GRPO in a mean field; the
+corrections of Cai et al. (arXiv:2510.00915) are ``simlab.simulator.verifier.corrected``.
 """
 
 from typing import Any, NamedTuple
@@ -20,14 +16,7 @@ from simlab.theory.interference import Rates, expected_advantages, expected_spee
 
 
 class JudgedMasses(NamedTuple):
-    """E[(1/G) sum of A] over the rollouts of each truth and verdict.
-
-    Attributes:
-        rightly_accepted: (...) of correct rollouts that are accepted.
-        wrongly_accepted: (...) of wrong ones that are accepted.
-        rightly_rejected: (...) of wrong ones that are rejected; as a rule below 0, as the next.
-        wrongly_rejected: (...) of correct ones that are rejected.
-    """
+    """E[(1/G) sum of A] over the rollouts of each truth and verdict; those of rejected ones are as a rule below 0."""
 
     rightly_accepted: Rates
     wrongly_accepted: Rates
@@ -36,10 +25,7 @@ class JudgedMasses(NamedTuple):
 
 
 def accepted_rate(solve_rates: Rates, false_positive: float, false_negative: float) -> Rates:
-    """(...) q = f + (1 - f - n) p, how often a rollout is accepted.
-
-    Raises:
-        InputError: for a rate of errors outside [0, 1].
+    """q = f + (1 - f - n) p, how often a rollout is accepted.
 
     >>> accepted_rate(np.array([0.0, 0.5, 1.0]), 0.1, 0.3)
     array([0.1, 0.4, 0.7])
@@ -59,22 +45,14 @@ def judged_masses(
 ) -> JudgedMasses:
     """Advantages by truth and verdict, such as (1 - p) f a_S(q) on accepted wrong ones ``[simlab:verifier-masses]``.
 
-    Here a_S(q) and a_F(q) are what an accepted and a rejected rollout are expected to get (``expected_advantages``).
-    The other masses are p (1 - n) a_S, (1 - p) (1 - f) a_F and p n a_F.
-
-    Args:
-        name: a registered estimator's name, or an estimator.
-        group_size: G, at least 1.
-        solve_rates: (...) p, in [0, 1].
-        false_positive: f.
-        false_negative: n.
-        parameters: the parameters of the named estimator.
+    a_S(q) and a_F(q) are what an accepted and a rejected rollout are expected to get (``expected_advantages``). The
+    other masses are p (1 - n) a_S, (1 - p) (1 - f) a_F and p n a_F.
 
     Raises:
         InputError: for a rate outside [0, 1], and what ``simlab.theory.masses`` refuses.
 
-    >>> found = judged_masses("maxrl", 8, np.array([0.01, 0.5]), 0.1, 0.0)
-    >>> (found.wrongly_accepted / (found.wrongly_accepted + found.rightly_accepted)).round(3)
+    >>> judged = judged_masses("maxrl", 8, np.array([0.01, 0.5]), 0.1, 0.0)
+    >>> (judged.wrongly_accepted / (judged.wrongly_accepted + judged.rightly_accepted)).round(3)
     array([0.908, 0.091])
     """
     accepted = accepted_rate(solve_rates, false_positive, false_negative)
@@ -97,18 +75,9 @@ def misplaced_share(
 ) -> float:
     """The share of the accepted rollouts' advantages that goes to wrong ones ``[simlab:verifier-hard-focus]``.
 
-    Of one prompt it is (1 - p) f / q, whatever the weight and G. Over prompts it is the mean of these shares, in which
-    each prompt weighs M_S(q): the more a weight looks at hard prompts, the larger it is.
-
-    Args:
-        name, group_size, false_positive, false_negative, parameters: as in ``judged_masses``.
-        solve_rates: (...) p of the prompts, each as often in a batch.
-
-    Returns:
-        The share; NaN for a weight that gives accepted rollouts no advantage.
-
-    Raises:
-        InputError: as ``judged_masses``.
+    Of one prompt it is (1 - p) f / q, whatever the weight and G. Over prompts it is the mean of these shares, weighted
+    by M_S(q): the more a weight looks at hard prompts, the larger it is. NaN for a weight that gives accepted rollouts
+    none.
 
     >>> rates = np.array([0.01, 0.5])
     >>> [round(misplaced_share("f_grpo", 8, rates, 0.1, 0.0, gamma=gamma), 2) for gamma in (0.0, 1.0, 4.0)]
@@ -130,12 +99,6 @@ def judged_speed(
     """(1 - f - n) kappa(q; G), the speed of an expected step along grad p ``[simlab:verifier-speed]``.
 
     The expected step is kappa(q) grad q, as for any rewards (``expected_speed``), and grad q = (1 - f - n) grad p.
-
-    Args:
-        name, group_size, solve_rates, false_positive, false_negative, parameters: as in ``judged_masses``.
-
-    Raises:
-        InputError: as ``judged_masses``.
 
     >>> judged_speed("dr_grpo", 2, np.array([0.1, 0.5]), 0.75, 0.75)
     array([-0.25, -0.25])

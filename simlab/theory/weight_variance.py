@@ -14,12 +14,7 @@ Rates = Float[np.ndarray, " P"]
 
 
 def peak_constant(alpha: float) -> float:
-    """C = (1 + alpha)^(1 + alpha) / (4 alpha^alpha): the peak of C p (1 - p)^alpha is 1/4 ``[fade:eq-27]``.
-
-    The peak lies at p = 1 / (1 + alpha).
-
-    Raises:
-        InputError: unless alpha is above 0.
+    """C = (1 + alpha)^(1 + alpha) / (4 alpha^alpha), alpha > 0: C p (1 - p)^alpha peaks at 1/4 ``[fade:eq-27]``.
 
     >>> peak_constant(1.0)
     1.0
@@ -29,13 +24,9 @@ def peak_constant(alpha: float) -> float:
 
 
 def weight_variance(weights: Float[np.ndarray, " counts"], p: Rates) -> Rates:
-    """(P,) Var(w(s / G)) over groups of G rollouts, exactly: the sum over the number s of successes.
+    """Var(w(s / G)) over groups of G rollouts at solve rates p, exactly; ``[fade:eq-28]`` is its limit as G grows.
 
-    What ``[fade:eq-28]`` approaches as G grows.
-
-    Args:
-        weights: (G + 1,) the weight at each number of successes, 0 to G, such as ``masses(...).success``.
-        p: (P,) solve rates.
+    ``weights`` are those at 0 to G successes, such as ``masses(...).success``.
 
     Raises:
         InputError: for weights of other than one axis of two or more, or a solve rate outside [0, 1].
@@ -54,12 +45,9 @@ def weight_variance(weights: Float[np.ndarray, " counts"], p: Rates) -> Rates:
 
 
 def power_alpha_variance(p: Rates, alpha: float, group_size: int) -> Rates:
-    """(P,) C^2 p (1 - p)^(2 alpha - 1) (1 - (1 + alpha) p)^2 / G, Power-alpha to first order in 1/G ``[fade:eq-30]``.
+    """C^2 p (1 - p)^(2 alpha - 1) (1 - (1 + alpha) p)^2 / G, Power-alpha to first order in 1/G ``[fade:eq-30]``.
 
-    C is ``peak_constant(alpha)``.
-
-    Raises:
-        InputError: unless alpha is at least 1/2, for a group size below 1, or a solve rate outside [0, 1].
+    C is ``peak_constant(alpha)``, alpha at least 1/2.
     """
     check_range("alpha", alpha, 0.5)
     check_whole("group_size", group_size, 1)
@@ -78,11 +66,7 @@ def _check_rates(p: Rates) -> None:
 def focal_scale(gamma: float) -> float:
     """lambda(gamma) = B(3/2, 3/2 + gamma) / B(3/2, 3/2) ``[f-grpo:app-n]``.
 
-    The mean of |A| over a group with solve rate p is proportional to sqrt(p (1 - p)) under GRPO, and (1 - p)^gamma
-    times that under F-GRPO; lambda is the ratio of the two after averaging over p uniform on [0, 1].
-
-    Raises:
-        InputError: for a negative ``gamma``.
+    It is the mean of F-GRPO's |A| over GRPO's, over solve rates uniform on [0, 1].
 
     >>> focal_scale(1.0)
     0.5

@@ -26,21 +26,12 @@ def closed_form(
 ) -> tuple[MassOfEach, MassOfEach]:
     """Masses m_S and m_F of a named estimator as functions of the solve rate ``[fade:masses]``.
 
-    What ``masses`` computes from the estimator itself, in the same setting: a fresh state, a batch of one group,
-    log-probabilities and entropies of 0, and rollouts of equal length.
-
-    Args:
-        name: a registered estimator that has a closed form.
-        p: (...) the solve rate, in [0, 1]; a multiple of 1 / G in a finite group.
-        group_size: G, a whole number from 1 up, or infinity for the population limit.
-        parameters: the parameters of the named estimator; the others have the estimator's defaults.
-
-    Returns:
-        m_S and m_F, (...) float64 each.
+    They are those of ``masses``: a fresh state, a batch of one group, log-probabilities and entropies of 0, and
+    rollouts of equal length. ``p`` is a multiple of 1 / G in a finite group; G = infinity is the population limit.
 
     Raises:
-        InputError: for an unknown name or parameter, a parameter outside its range, an estimator (or base) without
-            a closed form or without one in the population limit, or a ``p`` or ``group_size`` outside its range.
+        InputError: for an estimator (or base) without a closed form, a parameter, ``p`` or ``group_size`` outside its
+            range.
 
     >>> closed_form("asym_grpo", np.array([0.0, 0.25, 0.5]), delta=0.5)
     (array([0.    , 0.1875, 0.25  ]), array([0.   , 0.375, 0.5  ]))
