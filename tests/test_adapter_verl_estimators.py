@@ -16,8 +16,7 @@ from verl.utils.torch_functional import masked_whiten
 from verl_cases import LENGTHS, LONGEST, PROMPTS, REWARDS, by_prompt, dispatched, response_mask
 
 import simlab
-from simlab.adapters.verl import estimators
-from simlab.adapters.verl.estimators import memory
+from simlab.adapters.verl.functions import memory, token_fields
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.rollouts import Rollouts
@@ -126,7 +125,7 @@ def sampled() -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", OF_TOKENS[:2])
 def test_verls_own_trainer_cannot_run_what_reads_tokens(name):
     needed = ", ".join(sorted(NEEDS[name] - {"rewards"}))
-    with estimators.token_fields(**sampled()):
+    with token_fields(**sampled()):
         dispatched(f"simlab_{name}")
     with pytest.raises(InputError, match=f"simlab_{name} needs {needed} .* trainer.v1.trainer_mode=simlab_sync"):
         dispatched(f"simlab_{name}")
@@ -134,14 +133,14 @@ def test_verls_own_trainer_cannot_run_what_reads_tokens(name):
 
 def test_what_reads_greedy_answers_is_refused_in_any_trainer():
     for fields in ({}, sampled()):
-        with estimators.token_fields(**fields), pytest.raises(InputError, match=r"simlab_remax needs .* greedy answer"):
+        with token_fields(**fields), pytest.raises(InputError, match=r"simlab_remax needs .* greedy answer"):
             dispatched("simlab_remax")
 
 
 @pytest.mark.parametrize("name", OF_TOKENS)
 def test_with_the_fields_of_the_batch_it_runs(name):
     fields = sampled()
-    with estimators.token_fields(**fields):
+    with token_fields(**fields):
         found = dispatched(f"simlab_{name}")
     groups = by_prompt()
     shape = len(groups), max(map(len, groups))
@@ -169,7 +168,7 @@ def test_memory_goes_on_from_batch_to_batch(name):
     state, tokens = chosen.init(), response_mask(LENGTHS[:4]).numpy() > 0
     fields = {field: values[:4] for field, values in sampled().items()}
     for rewards in ([1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 0.0, 1.0]):
-        with estimators.token_fields(**fields):
+        with token_fields(**fields):
             found = dispatched(f"simlab_{name}", prompts=list("aaaa"), rewards=rewards, lengths=LENGTHS[:4])
         numbers = {field: values.numpy()[None] for field, values in fields.items()}
         rollouts = Rollouts(np.array([rewards], np.float32), token_mask=tokens[None], **numbers)

@@ -19,7 +19,7 @@ from verl.trainer.ppo.v1 import get_trainer_cls
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from simlab.adapters.verl import SimlabPPOTrainerSync, missing, register
-from simlab.adapters.verl.estimators import advantage_function
+from simlab.adapters.verl.functions import advantage_function
 from simlab.diagnose.reading import read_log
 from simlab.estimators import registry
 

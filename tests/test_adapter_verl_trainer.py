@@ -16,8 +16,8 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.tensordict_utils import get_tensordict
 from verl_cases import LENGTHS, PROMPTS, REWARDS, dispatched
 
-from simlab.adapters.verl import SimlabPPOTrainerSync, estimators
-from simlab.adapters.verl.estimators import memory
+from simlab.adapters.verl import SimlabPPOTrainerSync
+from simlab.adapters.verl.functions import memory, token_fields
 from simlab.diagnose.live import Live
 from simlab.errors import InputError
 
@@ -103,7 +103,7 @@ def test_what_reads_tokens_gets_those_of_the_whole_batch(name, batch):
     found, longest = batch.padded("advantages"), max(LENGTHS)
     wide = {"old_logp": batch.padded("old_log_probs"), "entropy": batch.padded("entropy")}
     memory.clear()
-    with estimators.token_fields(**{field: torch.nn.functional.pad(values, (0, 1)) for field, values in wide.items()}):
+    with token_fields(**{field: torch.nn.functional.pad(values, (0, 1)) for field, values in wide.items()}):
         expected = dispatched(f"simlab_{name}")
     torch.testing.assert_close(found, expected[:, :longest])
     torch.testing.assert_close(batch.padded("returns"), found)

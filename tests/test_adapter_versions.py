@@ -68,7 +68,7 @@ def test_verl_has_what_the_adapter_takes():
     from verl.workers.config import ActorConfig  # noqa: PLC0415
     from verl.workers.utils import losses  # noqa: PLC0415
 
-    from simlab.adapters.verl.losses import SETTINGS, policy_loss  # noqa: PLC0415
+    from simlab.adapters.verl.functions import SETTINGS, policy_loss  # noqa: PLC0415
 
     check_source(verl, ["VERL_USE_EXTERNAL_MODULES", "VERL_USE_EXTERNAL_PLUGINS", 'group="verl.plugins"'])
     theirs, ours = (

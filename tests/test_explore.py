@@ -12,19 +12,12 @@ import simlab
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.estimators.registry import forget
-from simlab.explore.answers import (
-    LINKED_SIZES,
-    LINKED_TABLES,
-    answer,
-    table_in_advance,
-    tables_in_advance,
-)
-from simlab.explore.controls import BY_NAME, CONTROLS, PANELS, SIMULATED
-from simlab.explore.drift import adam_steps, expected_path, plain_steps
+from simlab.explore.answers import answer
+from simlab.explore.controls import BY_NAME, CONTROLS, PANELS, SIMULATED, hold, hold_panel
 from simlab.explore.formula import TAG
-from simlab.explore.masses import group_masses, has_table, push_of
+from simlab.explore.in_advance import LINKED_SIZES, LINKED_TABLES, table_in_advance, tables_in_advance
+from simlab.explore.masses import adam_steps, expected_path, group_masses, has_masses, plain_steps, push_of
 from simlab.explore.page import as_html, description, palette
-from simlab.explore.panel_settings import hold, hold_panel
 from simlab.explore.presets import PRESETS, WARM, preset
 from simlab.explore.weights import _PARAMETERS, hold_weight, parameters_of, read_weight, write_weight
 from simlab.plotting import LABELS
@@ -292,9 +285,10 @@ def test_a_formula_has_the_masses_of_the_estimator_that_it_is():
         np.testing.assert_allclose(formula["limit"][side], named["limit"][side], atol=1e-5)
 
 
-def test_what_reads_more_than_rewards_has_no_table():
-    assert has_table("linked")
-    assert not any(has_table(name) for name in CLOSED_FORMS)
+def test_what_reads_more_than_rewards_has_no_masses():
+    assert has_masses("linked")
+    assert all(map(has_masses, CLOSED_FORMS))
+    assert not has_masses("ds_grpo")
     for name in ("unlikeliness", "ds_grpo"):
         with pytest.raises(InputError, match=name):
             group_masses(name, 3, {})

@@ -10,10 +10,9 @@ from explorer_cases import browsing, explorer, watched
 import simlab
 from simlab.errors import InputError
 from simlab.explore.answers import answer
-from simlab.explore.controls import AXES, BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, run_settings
+from simlab.explore.controls import AXES, BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, hold, run_settings
 from simlab.explore.in_advance import in_advance
 from simlab.explore.page import description
-from simlab.explore.panel_settings import hold
 from simlab.explore.weights import hold_weight, read_weight
 from simlab.grammar import read
 from simlab.problems.tree import tree

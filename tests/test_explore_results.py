@@ -14,8 +14,7 @@ from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.estimate import as_json
 from simlab.errors import InputError
 from simlab.explore import results as module
-from simlab.explore.result_files import open_dataset
-from simlab.explore.results import NONE, Results, result_controls
+from simlab.explore.results import NONE, Results, open_dataset, result_controls
 
 VALUES = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
 VALUES[0, 0, 1:, 2] = np.nan  # one seed is left

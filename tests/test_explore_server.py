@@ -117,7 +117,7 @@ def test_a_malformed_request_is_400(client, body, reason):
 
 @pytest.mark.parametrize("path", ["result", "masses", "formula", "bank"])
 def test_a_malformed_question_is_400(client, path):
-    for body in ("[]", '{"weight": 3}', '{"file": "x"}', "{"):
+    for body in ("{}", "[[]]", '[{"weight": 3}]', '[{"file": "x"}]', "{"):
         refused(client.post(f"/{path}", content=body, headers=JSON), 400)
 
 
@@ -145,7 +145,7 @@ def test_a_dropped_file_is_opened_and_its_slices_are_read(client, content):
     assert settings["results.file"] == "1: mine.nc"
     assert (settings["results.variable"], settings["results.across"]) == ("q_pos", "step")
     question = {"file": 0, "variable": "q_pos", "across": "step", "lines": "arm"}
-    means = client.post("/result", json=question).json()["mean"]
+    means = client.post("/result", json=[question]).json()[0]["mean"]
     np.testing.assert_allclose(means, np.arange(24.0).reshape(2, 3, 4).mean(axis=1))
     assert opened(client, "mine.nc", content).json()["settings"]["results.file"] == "2: mine.nc"
     assert "mine.nc" in client.get("/").text

@@ -8,7 +8,7 @@ import pytest
 from figures.interference_map import DATA, LABELS, crossing, of_explorer
 from simlab.estimators import estimator
 from simlab.explore.block import ACTIONS, BLOCK_SEEDS, GROUP_SIZES, fill_up, record_steps
-from simlab.explore.controls import AXES, BY_NAME, MAPS, SIMULATED
+from simlab.explore.controls import AXES, BY_NAME, MAPS, SIMULATED, hold, hold_panel
 from simlab.explore.in_advance import (
     MAP,
     RUN_SEEDS,
@@ -27,7 +27,6 @@ from simlab.explore.panel_runs import (
     simulate_policy,
     simulate_tree,
 )
-from simlab.explore.panel_settings import hold, hold_panel
 from simlab.explore.presets import PRESETS
 from simlab.problems import anchored, interference, tree
 from simlab.problems.interference import overlap_edge

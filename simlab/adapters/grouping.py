@@ -1,11 +1,14 @@
-"""Arrange the rows of an engine's batch into groups, as estimators read them, and put results back into rows."""
+"""Arrange rows of an engine's batch into groups, as estimators read them, and write states as JSON holds them."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError
+from simlab.estimators.base import State
 from simlab.rollouts import Array
+
+MEMORY = "simlab_estimator.json"  # in the folder of a checkpoint: the states of estimators
 
 
 class Grouping:
@@ -57,3 +60,17 @@ class Grouping:
         xp = array_namespace(groups)
         flat = xp.reshape(groups, (-1, *groups.shape[2:]))
         return xp.take(flat, xp.asarray(self._row_slots, device=groups.device), axis=0)
+
+
+def state_numbers(state: State) -> list[float]:
+    """Return the numbers of a state, tuples within tuples."""
+    return [number for item in state for number in state_numbers(item)] if isinstance(state, tuple) else [float(state)]
+
+
+def read_state(first: State, numbers: Iterable[float]) -> State:
+    """Return a state of the structure of ``first`` with these numbers, in the order of ``state_numbers``."""
+    if not isinstance(first, tuple):
+        return next(iter(numbers))
+    remaining = iter(numbers)
+    items = [read_state(item, remaining) for item in first]
+    return type(first)(*items) if hasattr(first, "_fields") else tuple(items)

@@ -18,14 +18,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import torch
 from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
-from simlab.adapters.grouping import Grouping
+from simlab.adapters.grouping import MEMORY, Grouping, read_state, state_numbers
 from simlab.arms import parse
 from simlab.diagnose.live import Live
 from simlab.diagnose.reading.columns import message_text
@@ -39,14 +38,13 @@ from simlab.surrogates import add, kl_penalty
 
 __all__ = ["DiagnoseCallback", "SimlabGRPOMixin", "SimlabGRPOTrainer"]
 
-MEMORY = "simlab_estimator.json"
 # Settings that TRL's loss reads and simlab's does not; and settings of TRL's own advantages, which both replace.
 LOSS = (
     "loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "top_entropy_quantile",
     "off_policy_mask_threshold", "entropy_coef", "use_adaptive_entropy", "use_bias_correction_kl", "use_liger_kernel",
 )  # fmt: skip
-SEQUENCES = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
 ADVANTAGES = ("scale_rewards", "multi_objective_aggregation")
+SEQUENCES = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
 IMAGES = (
     "pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles",
     "image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids",
@@ -75,13 +73,11 @@ class SimlabGRPOMixin(Trainer):
         estimator: Estimator | str | None = None,
         **options: Any,
     ):
-        self._method = parse(method).build() if isinstance(method, str) else method
-        if self._method is not None and estimator is None:
-            self._estimator = self._method.estimator
-        elif self._method is None and estimator is not None:
-            self._estimator = parse(estimator).build().estimator if isinstance(estimator, str) else estimator
-        else:
+        if (method is None) == (estimator is None):
             raise InputError("SimlabGRPOTrainer takes method or estimator; allowed: one of them")
+        self._method = parse(method).build() if isinstance(method, str) else method
+        weights: Any = parse(estimator).build().estimator if isinstance(estimator, str) else estimator
+        self._estimator: Estimator = weights if self._method is None else self._method.estimator
         super().__init__(*arguments, **options)
         _check_settings(self.args, ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS))
         if self._method is not None:
@@ -125,14 +121,15 @@ class SimlabGRPOMixin(Trainer):
         advantages, memory = self._estimator.update(rollouts, self._memory if training else self._estimator.init())
         check_finite(self._estimator.name, f"step {self.state.global_step + 1}, advantages", advantages, rollouts)
         if training:
-            self._memory = jax.tree.map(float, memory)
+            self._memory = read_state(memory, state_numbers(memory))
         rows = self._grouping.rows(advantages)
         output["advantages"] = self._local_rows(rows)
         self._replace_logged_advantages(rows, rollouts)
         if self._method is not None:
             self._batch = rollouts, advantages
             if training:
-                self._schedule = jax.tree.map(float, self._method.surrogate.follow(rollouts, self._schedule))
+                schedule = self._method.surrogate.follow(rollouts, self._schedule)
+                self._schedule = read_state(schedule, state_numbers(schedule))
             output["simlab_row"] = torch.arange(len(output["completion_ids"]), device=rows.device)
             output["simlab_coefficients"] = self._coefficients(torch.ones_like(_mask(output)))
             if candidates is not None:
@@ -147,23 +144,7 @@ class SimlabGRPOMixin(Trainer):
         size = self.num_generations if self.model.training else self.num_generations_eval
         self._local_shape = output["completion_ids"].shape
         self._grouping = Grouping([row // size for row in range(len(rewards))])
-        fields, candidates = self._token_fields(output)
-        tokens = self._grouping.groups(self._gather_rows(_mask(output)) > 0)
-        rollouts = Rollouts(
-            self._grouping.groups(rewards),
-            mask=self._grouping.groups(~unscorable),
-            token_mask=tokens,
-            **{name: self._grouping.groups(self._gather_rows(values)) for name, values in fields.items()},
-        )
-        if "noise" in self._needs:
-            source = torch.Generator().manual_seed(self.args.seed * 2**32 + self._step)  # the same on all processes
-            noise = torch.rand(tokens.shape, generator=source)
-            rollouts = rollouts._replace(noise=noise.to(rewards.device))
-        return rollouts, candidates
-
-    def _token_fields(self, output: dict[str, Any]) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
-        """Return the fields of tokens that the method needs, of this process's rows, (B, T) and (B, T, C)."""
-        fields: dict[str, torch.Tensor] = {}
+        fields: dict[str, torch.Tensor] = {}  # of the tokens of this process's rows, (B, T) and (B, T, C)
         candidates = None
         if "ref_logp" in self._needs:
             fields["ref_logp"] = output["ref_per_token_logps"]
@@ -173,22 +154,32 @@ class SimlabGRPOMixin(Trainer):
                 fields["old_logp"], fields["entropy"], likeliest = self._evaluate_policy(self.model, output, count)
             if likeliest is not None:
                 fields["topn_logp"], candidates = likeliest
-        return fields, candidates
+        tokens = self._grouping.groups(self._gather_rows(_mask(output)) > 0)
+        rollouts = Rollouts(
+            self._grouping.groups(rewards),
+            mask=self._grouping.groups(~unscorable),
+            token_mask=tokens,
+            **{name: self._grouping.groups(self._gather_rows(values)) for name, values in fields.items()},
+        )
+        if "noise" in self._needs:
+            source = torch.Generator().manual_seed(self.args.seed * 2**32 + self._step)  # the same on all processes
+            rollouts = rollouts._replace(noise=torch.rand(tokens.shape, generator=source).to(rewards.device))
+        return rollouts, candidates
 
     def _evaluate_policy(
         self, model: Any, inputs: dict[str, Any], top_n: int = 0
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None]:
         """Return (B, T) log pi and entropy at the completions' tokens; (B, T, C) log pi and ids of the likeliest."""
+        size = self.args.per_device_train_batch_size
         if not top_n:
             ids, attention, length = _join_sequences(inputs)
             images = {name: inputs[name] for name in IMAGES if inputs.get(name) is not None}
-            size = self.args.per_device_train_batch_size
             logp, entropy, _ = self._get_per_token_logps_and_entropies(
                 model, ids, attention, length, batch_size=size, compute_entropy=True, **images
             )
             return logp, entropy, None
         chunks = []
-        for rows in torch.arange(len(inputs["completion_ids"])).split(self.args.per_device_train_batch_size):
+        for rows in torch.arange(len(inputs["completion_ids"])).split(size):
             every = self._distribution(model, {name: inputs[name][rows] for name in SEQUENCES})
             sampled = every.gather(-1, inputs["completion_ids"][rows].unsqueeze(-1)).squeeze(-1)
             chunks.append((sampled, _entropy(every), *every.topk(top_n, dim=-1)))
@@ -208,21 +199,18 @@ class SimlabGRPOMixin(Trainer):
         inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
         turn, number = divmod(self._step, self.args.steps_per_generation)
         if self._method is not None and self.model.training and number == 0 and turn % self.num_iterations:
-            self._update_coefficients()
+            batches: list[dict[str, Any]] = self._buffered_inputs
+            rows = torch.cat([batch["simlab_row"] for batch in batches])
+            coefficients = self._coefficients(self._ratios(batches)[rows.argsort()])
+            for batch in batches:
+                batch["simlab_coefficients"] = coefficients[batch["simlab_row"]]
         return inputs
 
-    def _update_coefficients(self) -> None:
-        batches: list[dict[str, Any]] = self._buffered_inputs
-        rows = torch.cat([batch["simlab_row"] for batch in batches])
-        ratios = []
-        for batch in batches:
-            with torch.no_grad():
-                logp, _, _ = self._evaluate_policy(self.model, batch)
-            ratios.append((logp - batch["old_per_token_logps"]).exp())
-        ratio = torch.cat(ratios)[rows.argsort()]
-        coefficients = self._coefficients(ratio)
-        for batch in batches:
-            batch["simlab_coefficients"] = coefficients[batch["simlab_row"]]
+    def _ratios(self, batches: list[dict[str, Any]]) -> torch.Tensor:
+        """Return (rows, T), the policy now over the one that sampled."""
+        with torch.no_grad():
+            logp = [self._evaluate_policy(self.model, batch)[0] for batch in batches]
+        return (torch.cat(logp) - torch.cat([batch["old_per_token_logps"] for batch in batches])).exp()
 
     def _coefficients(self, ratio: torch.Tensor) -> torch.Tensor:
         """Return the coefficients of log pi in the loss of this process's rows, (B, T) or (B, T, 1 + C).
@@ -298,15 +286,13 @@ class SimlabGRPOMixin(Trainer):
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            write_whole(folder / MEMORY, json.dumps(jax.tree.leaves((self._memory, self._schedule))).encode())
+            write_whole(folder / MEMORY, json.dumps(state_numbers((self._memory, self._schedule))).encode())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """Load a checkpoint with the states of the estimator and the surrogate."""
         super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None and (Path(checkpoint) / MEMORY).exists():
-            leaves = json.loads((Path(checkpoint) / MEMORY).read_text())
-            structure = jax.tree.structure((self._memory, self._schedule))
-            self._memory, self._schedule = jax.tree.unflatten(structure, leaves)
+        if checkpoint is not None and (path := Path(checkpoint) / MEMORY).exists():
+            self._memory, self._schedule = read_state((self._memory, self._schedule), json.loads(path.read_text()))
 
 
 class SimlabGRPOTrainer(SimlabGRPOMixin, GRPOTrainer):
@@ -314,13 +300,12 @@ class SimlabGRPOTrainer(SimlabGRPOMixin, GRPOTrainer):
 
 
 class DiagnoseCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped package
-    """Add the metrics of ``simlab.diagnose.live`` of every batch to those that the trainer logs.
+    """Add the metrics of ``simlab.diagnose.live`` of every batch, under ``diagnose/``, to those that a trainer logs.
 
         trainer = GRPOTrainer(...)
         trainer.add_callback(DiagnoseCallback(trainer))
 
-    They have names under ``diagnose/``, and go where ``GRPOConfig.report_to`` says. TRL 1.16 hands callbacks no
-    rollouts; they are read where ``log_completions`` finds them, whether or not that is set.
+    TRL 1.16 hands callbacks no rollouts; they are read where ``log_completions`` finds them, whether or not it is set.
 
     Args:
         trainer: TRL's ``GRPOTrainer``, or a subclass.
@@ -336,7 +321,9 @@ class DiagnoseCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped 
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Observe the rollouts that were generated in this step, if any were: the main process does."""
-        if not state.is_world_process_zero or not self._generated(args):
+        last, every = self._trainer._step - 1, args.steps_per_generation * self._trainer.num_iterations
+        is_generated = last // every > (last - args.gradient_accumulation_steps) // every
+        if not state.is_world_process_zero or not is_generated:
             return
         logs = self._trainer._logs
         columns = [logs["rewards"][name] for name in self._trainer.reward_func_names]
@@ -346,11 +333,6 @@ class DiagnoseCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped 
         completions = [message_text(value, "completion") or "" for value in logs["completion"]]
         for name, value in self._live.observe(list(map(repr, logs["prompt"])), weighted.tolist(), completions).items():
             self._trainer._metrics["train"][name].append(value)
-
-    def _generated(self, args: Any) -> bool:
-        """Return True if a micro-batch of this step was the first of new rollouts."""
-        last, every = self._trainer._step - 1, args.steps_per_generation * self._trainer.num_iterations
-        return bool(last // every > (last - args.gradient_accumulation_steps) // every)
 
 
 def _join_sequences(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int]:

@@ -48,7 +48,7 @@ def train_arm(
     first: int,
     after_step: AfterStep,
 ) -> Parameters:
-    """Train one arm, or resume it from TRL's last complete checkpoint.
+    """Train one arm, or resume it from TRL's last complete checkpoint; return the parameters after the last step.
 
     Args:
         method: the arm's.
@@ -60,67 +60,48 @@ def train_arm(
         first: the first training problem.
         after_step: takes the number of the step, its metrics, and a function that returns the parameters after it.
 
-    Returns:
-        The parameters after the last step.
-
     Raises:
         InputError: for settings that TRL does not have, a tokenizer that reads prompts in another way, a gradient that
             is not finite, and errors of the task.
     """
-    if settings.rl.rounds:
-        raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
-    if settings.rl.isolation:
-        raise InputError(f"rl.isolation = {settings.rl.isolation}; allowed: 0, as TRL goes through a batch as a whole")
-    if settings.rl.verifier_errs:
-        rates = f"rl.false_positive = {settings.rl.false_positive} and rl.false_negative = {settings.rl.false_negative}"
-        raise InputError(f"{rates}; allowed: 0, as TRL has the task's own rewards")
-    if settings.rl.off_policy:
-        values = f"rl.lag = {settings.rl.lag} and rl.sampler = {settings.rl.sampler!r}"
-        raise InputError(f"{values}; allowed: 0 and 'exact', as TRL's sampler is its own")
-    last = _last_checkpoint(folder.path / TRL_CHECKPOINTS)
+    rl = settings.rl
+    refused = {
+        f"rl.rounds = {rl.rounds}; allowed: 0, as TRL drops no groups": rl.rounds,
+        f"rl.isolation = {rl.isolation}; allowed: 0, as TRL goes through a batch as a whole": rl.isolation,
+        f"rl.false_positive = {rl.false_positive} and rl.false_negative = {rl.false_negative}; allowed: 0, as TRL has "
+        "the task's own rewards": rl.verifier_errs,
+        f"rl.lag = {rl.lag} and rl.sampler = {rl.sampler!r}; allowed: 0 and 'exact', as TRL's sampler is its "
+        "own": rl.off_policy,
+    }
+    for reason, holds in refused.items():
+        if holds:
+            raise InputError(reason)
+    last = _last_checkpoint(folder.path)
     _cut_lines(folder, last)
-    if last and _updates(last) == settings.rl.steps * settings.rl.updates:
+    if last and _updates(last) == rl.steps * rl.updates:
         return read_checkpoint(last).parameters
-    trainer = _make_trainer(
-        reader,
-        start,
-        args=_config(method, settings, reader, folder.path / TRL_CHECKPOINTS, seed),
-        folder=folder,
-        problems=range(first, first + settings.rl.steps * settings.rl.prompts),
-        rl=settings.rl,
-        method=method,
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(_AfterStep(trainer, settings.rl, after_step))
-    trainer.train(resume_from_checkpoint=str(last) if last else None)
-    return trainer.parameters()
-
-
-def _make_trainer(
-    reader: Reader,
-    start: Path,
-    *,
-    args: GRPOConfig,
-    folder: ArmFolder,
-    problems: range,
-    rl: PolicyGradientSettings,
-    method: Method,
-) -> "ArmTrainer":
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
     model.generation_config.eos_token_id = sorted(reader.stop_ids)
     model.get_input_embeddings().padding_idx = None  # a policy may sample the padding token, and learns from that too
     optimizer = _adamw(rl, model)
-    prompts = [reader.task.training(index).prompt for index in problems]
-    return ArmTrainer(
+    numbers = [*range(first, first + rl.steps * rl.prompts)]
+    prompts = [reader.task.training(index).prompt for index in numbers]
+    # The learning rate follows the number of updates before, and is the same for all updates by one batch.
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: rl.rate(done // rl.updates + 1, rl.steps))
+    trainer = ArmTrainer(
         reader,
         model,
         folder,
-        args=args,
-        train_dataset=Dataset.from_dict({"prompt": prompts, "problem": list(problems)}),
-        processing_class=_tokenizer(reader, start, reader.task.training(problems[0])),
-        optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, _schedule(rl))),
+        args=_config(method, settings, reader, folder.path / TRL_CHECKPOINTS, seed),
+        train_dataset=Dataset.from_dict({"prompt": prompts, "problem": numbers}),
+        processing_class=_tokenizer(reader, start, reader.task.training(first)),
+        optimizers=(optimizer, schedule),
         method=method,
     )
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(_AfterStep(trainer, rl, after_step))
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    return trainer.parameters()
 
 
 class ArmTrainer(SimlabGRPOTrainer):
@@ -178,20 +159,14 @@ class ArmTrainer(SimlabGRPOTrainer):
         rollouts, advantages = self._batch
         assert self._method is not None
         self._minibatch = jax.tree.map(lambda values: values[rows], rollouts)
+        # Before the first update the policy is the one that sampled.
+        old = torch.cat([piece["old_per_token_logps"] for piece in pieces])
+        ratios = torch.ones_like(old) if is_first else self._ratios(pieces)
         values = self._method.at(self._schedule).from_advantages(
-            self._ratios(pieces, is_first).unflatten(0, (prompts, size)), advantages[rows], self._minibatch
+            ratios.unflatten(0, (prompts, size)), advantages[rows], self._minibatch
         )
         for piece, coefficients in zip(pieces, values.flatten(0, 1).chunk(len(pieces)), strict=True):
             piece["simlab_coefficients"] = coefficients
-
-    def _ratios(self, pieces: list[dict[str, Any]], is_first: bool) -> torch.Tensor:
-        """Return (rows, T), the policy over the one that sampled, which is the same before the first update."""
-        if is_first:
-            return torch.cat([torch.ones_like(piece["old_per_token_logps"]) for piece in pieces])
-        with torch.no_grad():
-            logp = [self._evaluate_policy(self.model, piece)[0] for piece in pieces]
-        old = [piece["old_per_token_logps"] for piece in pieces]
-        return (torch.cat(logp) - torch.cat(old)).exp()
 
     def _tokens_of_update(self) -> torch.Tensor:
         if self.args.gradient_accumulation_steps == self.args.steps_per_generation:
@@ -284,18 +259,13 @@ def _config(method: Method, settings: TrainingSettings, reader: Reader, out: Pat
 
 
 def _adamw(settings: PolicyGradientSettings, model: torch.nn.Module) -> torch.optim.AdamW:
-    """Return AdamW with the settings of ``OptimizerSettings``; ``_schedule`` multiplies its rate."""
+    """Return AdamW with the settings of ``OptimizerSettings``, at a rate of 1 that a schedule multiplies."""
     parameters = [value for value in model.parameters() if value.requires_grad]
     groups = [
         {"params": [value for value in parameters if value.ndim >= 2], "weight_decay": settings.weight_decay},
         {"params": [value for value in parameters if value.ndim < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=1.0, betas=(settings.b1, settings.b2), eps=settings.eps)
-
-
-def _schedule(settings: PolicyGradientSettings) -> Callable[[int], float]:
-    """Return the learning rate by the number of updates before, the same for all updates by one batch."""
-    return lambda updates: settings.rate(updates // settings.updates + 1, settings.steps)
 
 
 def _tokenizer(reader: Reader, start: Path, problem: TaskProblem) -> Any:
@@ -306,18 +276,14 @@ def _tokenizer(reader: Reader, start: Path, problem: TaskProblem) -> Any:
     return tokenizer
 
 
-def _last_checkpoint(folder: Path) -> Path | None:
-    """Return the last complete one."""
-    folders = [path.parent for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*/{ORIGIN}")]
+def _last_checkpoint(arm: Path) -> Path | None:
+    """Return the last complete checkpoint of an arm."""
+    folders = [path.parent for path in arm.glob(f"{TRL_CHECKPOINTS}/{PREFIX_CHECKPOINT_DIR}-*/{ORIGIN}")]
     return max(folders, key=_updates, default=None)
 
 
 def _cut_lines(folder: ArmFolder, checkpoint: Path | None) -> None:
-    """Cut the lines of an arm to those of a checkpoint.
-
-    Raises:
-        InputError: for a damaged checkpoint, one of another arm, and one that other code made.
-    """
+    """Cut the lines of an arm to those of a checkpoint, which must be whole, the arm's own, and of the same code."""
     if checkpoint is None:
         folder.cut_lines({})
         return
@@ -335,7 +301,7 @@ def _cut_lines(folder: ArmFolder, checkpoint: Path | None) -> None:
 
 def steps_done(arm: Path, updates: int) -> int:
     """Count the steps of an arm in its last complete checkpoint; 0 without one."""
-    last = _last_checkpoint(arm / TRL_CHECKPOINTS)
+    last = _last_checkpoint(arm)
     return _updates(last) // updates if last else 0
 
 

@@ -50,7 +50,7 @@ def record_steps(steps: int, records: int) -> Int[np.ndarray, " R"]:
 def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[Any]]:
     """Return the ``mean`` over seeds, ``m2``, the sum of squared differences from it, and the ``values`` themselves.
 
-    Blocks of seeds are joined by these. Numbers that are not finite are None, as JSON has no word for them.
+    Blocks of seeds are joined by these.
     """
     values = values.astype(np.float64)
     mean = values.mean(axis=0)
@@ -79,25 +79,21 @@ class Block:
     def static(self) -> StaticSettings:
         """The settings that shape the program, with the group size that it is compiled for."""
         static = self.settings.static
-        if not static.exchangeable:
-            return static
-        return replace(static, group_size=fill_up(static.group_size, GROUP_SIZES))
+        size = fill_up(static.group_size, GROUP_SIZES) if static.exchangeable else static.group_size
+        return replace(static, group_size=size)
 
     def rows(self, first: int, say: Say) -> dict[str, np.ndarray]:
         """Return the records of the seeds from ``first`` up, (seeds, R + 1, ...); ``say`` hears of the stages."""
         schedule, inputs = self._arguments(first)
         if not is_cached(self._key(inputs)):
             say("compiling")
-        code = self._compiled(schedule, inputs)
+        code = self.compile()
         say("simulating")
         return {name: np.moveaxis(np.asarray(row), 0, 1) for name, row in code(schedule, inputs).items()}
 
-    def compile(self) -> None:
-        """Compile the program, unless it is there."""
-        self._compiled(*self._arguments(0))
-
-    def _compiled(self, schedule: RecordSchedule, inputs: Inputs) -> Any:
+    def compile(self) -> Any:
         """Return the compiled program; threads that need the same one wait for its only compilation."""
+        schedule, inputs = self._arguments(0)
         program = functools.partial(_program, self.static, self.metrics, self.more_metrics)
         return cached(self._key(inputs), lambda: jax.jit(program).lower(schedule, inputs).compile())
 

@@ -1,6 +1,8 @@
-"""List every control of the page: its name, its allowed values and its default.
+"""List every control of the page: its name, its allowed values and its default, and hold settings to them.
 
-The page gets this list as JSON and builds its controls from it; the server applies the same bounds to requests.
+The page gets this list as JSON and builds its controls from it. It applies the same rules by ``page/settings.js``, for
+it also works without a server. A value outside its range is replaced by the nearest bound, and a note says so; one that
+cannot be read is refused. Pins, cells of a map, and the actions of a group are of the page alone.
 """
 
 import math
@@ -10,18 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from simlab.errors import InputError, check_choice
+from simlab.explore.weights import hold_weight
+from simlab.text import shortened
+
 
 class MapAxis(NamedTuple):
-    """An axis of the map.
-
-    Attributes:
-        setting: the setting of the panel whose runs the cells are; ``weight`` stands for its gamma.
-        values: of its columns or rows, increasing; every second one is in the coarse map.
-        scale: ``log`` if curves are drawn against the logarithm.
-    """
+    """An axis of the map: a setting of the panel whose runs the cells are, ``weight`` for its gamma, and its values."""
 
     setting: str
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # increasing; every second one is in the coarse map
     scale: str = "linear"
 
 
@@ -59,12 +59,7 @@ class Control:
         kind: ``number``, ``whole``, ``choice``, ``weight`` (an estimator with parameters), ``weights`` (several,
             pinned), ``runs`` (settings of the same panel, pinned), ``cells`` (pairs of numbers), or ``bits`` (a 0 or
             1 for each action).
-        label: the words beside it.
-        default: its value at first.
         low, high: the bounds of a number, or of the length of bits.
-        scale: ``log`` for a slider that moves by factors.
-        choices: the allowed values of a choice.
-        help: a sentence for whoever points at it.
         closed: True if a weight must have masses.
     """
 
@@ -88,17 +83,14 @@ _STEPS = "updates, each by one group of every prompt"
 CONTROLS: tuple[Control, ...] = (
     # Which G and gamma?
     Control("map.problem", "choice", "trained", "one policy", choices=tuple(MAPPED), help="what every cell trains"),
-    Control(
-        "map.across", "choice", "across", "group size", choices=tuple(AXES),
-        help="what differs between the columns of the map; overlap, conflict and hard rate are of interfering prompts",
-    ),
+    Control("map.across", "choice", "across", "group size", choices=tuple(AXES),
+            help="what differs between the columns of the map; overlap, conflict and hard rate are of interfering "
+                 "prompts"),
     Control("map.down", "choice", "down", "gamma", choices=tuple(AXES), help="what differs between its rows"),
     Control("map.quantity", "choice", "colour", "retained mass", choices=QUANTITIES, help="what the map shows"),
     Control("map.at", "number", "time", 1.0, 0, 1, help="from the base model to the last step"),
-    Control(
-        "map.weight", "weight", "estimator", "grpo", closed=False,
-        help="with gamma on an axis: its own gamma, or the focal weight (1 − p)^γ on it",
-    ),
+    Control("map.weight", "weight", "estimator", "grpo", closed=False,
+            help="with gamma on an axis: its own gamma, or the focal weight (1 − p)^γ on it"),
     Control("map.group_size", "whole", "group size G", 16, 2, 512, "log", help="where it is on no axis"),
     Control("map.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log", help="where it is on no axis"),
     Control("map.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd"), help=_OPTIMIZER),
@@ -111,93 +103,65 @@ CONTROLS: tuple[Control, ...] = (
     Control("map.pinned", "cells", "pinned cells", "16,0", help="cells whose training stays to compare"),
     # What is the chance that a group teaches, and yet holds nothing of a rare target?
     Control("miss.group_size", "whole", "group size G", 16, 1, 2**17, "log", help=_GROUP),
-    Control(
-        "miss.correct_mass", "number", "correct mass μ", 0.5, 1e-6, 1,
-        help="probability that a rollout is correct",
-    ),
-    Control(
-        "miss.target_mass", "number", "target mass τ", 0.02, 1e-6, 1, "log",
-        help="probability that a rollout is one of a rare part of the correct ones; at most μ",
-    ),
+    Control("miss.correct_mass", "number", "correct mass μ", 0.5, 1e-6, 1,
+            help="probability that a rollout is correct"),
+    Control("miss.target_mass", "number", "target mass τ", 0.02, 1e-6, 1, "log",
+            help="probability that a rollout is one of a rare part of the correct ones; at most μ"),
     # What does an estimator weigh, at every solve rate?
     Control("masses.weight", "weight", "estimator", "grpo", help="its masses are drawn in the first colour"),
     Control("masses.group_size", "whole", "group size G", 8, 1, 256, "log", help=_GROUP),
-    Control(
-        "masses.show", "choice", "show", "masses", choices=("masses", "peak 1", "m_S − m_F"),
-        help="the masses, the masses with the largest scaled to 1, or their difference",
-    ),
+    Control("masses.show", "choice", "show", "masses", choices=("masses", "peak 1", "m_S − m_F"),
+            help="the masses, the masses with the largest scaled to 1, or their difference"),
     Control("masses.pinned", "weights", "pinned", "", help="estimators that stay for comparison"),
     # Where does one step move probability?
     Control("step.correct_modes", "whole", "correct actions", 5, 1, 8, help="actions with reward R_c"),
     Control("step.incorrect_modes", "whole", "incorrect actions", 5, 1, 8, help="actions with reward R_w"),
     Control("step.correct_mass", "number", "correct mass", 0.5, 0.001, 0.999, help="what the correct actions share"),
-    Control(
-        "step.correct_ratio", "number", "ratio of correct ones", 0.5, 0.01, 1,
-        help="each next action is so many times as likely as the one before",
-    ),
-    Control(
-        "step.incorrect_ratio", "number", "ratio of incorrect ones", 0.7, 0.01, 1,
-        help="each next action is so many times as likely as the one before",
-    ),
+    Control("step.correct_ratio", "number", "ratio of correct ones", 0.5, 0.01, 1,
+            help="each next action is so many times as likely as the one before"),
+    Control("step.incorrect_ratio", "number", "ratio of incorrect ones", 0.7, 0.01, 1,
+            help="each next action is so many times as likely as the one before"),
     Control("step.sampled_correct", "bits", "correct actions in the group", "10000", 1, 8),
     Control("step.sampled_incorrect", "bits", "incorrect actions in the group", "10000", 1, 8),
     Control("step.group_size", "whole", "group size G", 8, 1, 1024, "log", help=_GROUP),
-    Control(
-        "step.rewards", "choice", "rewards from", "the sliders", choices=("the sliders", "the estimator"),
-        help="an estimator gives what a rollout weighs in a group with the policy's solve rate",
-    ),
+    Control("step.rewards", "choice", "rewards from", "the sliders", choices=("the sliders", "the estimator"),
+            help="an estimator gives what a rollout weighs in a group with the policy's solve rate"),
     Control("step.weight", "weight", "estimator", "grpo", help="whose rewards are taken, where it is chosen"),
     Control("step.correct_reward", "number", "reward if correct", 1.0, 0, 4, help="of a sampled correct action"),
-    Control(
-        "step.incorrect_reward", "number", "reward if incorrect", -1.0, -4, 0,
-        help="of a sampled incorrect action",
-    ),
+    Control("step.incorrect_reward", "number", "reward if incorrect", -1.0, -4, 0,
+            help="of a sampled incorrect action"),
     Control("step.learning_rate", "number", "learning rate η", 1.0, 0.001, 100, "log", help=_RATE),
     Control("step.seed", "whole", "seed of the draw", 0, 0, 9999, help="a group drawn with this seed"),
     # What does training do to a policy?
-    Control(
-        "run.weight", "weight", "estimator", "f_grpo(gamma=1,base=grpo)", closed=False,
-        help="f_grpo puts a focal weight (1 − p)^γ on its base",
-    ),
+    Control("run.weight", "weight", "estimator", "f_grpo(gamma=1,base=grpo)", closed=False,
+            help="f_grpo puts a focal weight (1 − p)^γ on its base"),
     Control("run.group_size", "whole", "group size G", 16, 2, 512, "log", help=_GROUP),
     Control("run.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log", help=_RATE),
     Control("run.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd"), help=_OPTIMIZER),
-    Control(
-        "run.surrogate", "choice", "surrogate", "reinforce", choices=SURROGATES,
-        help="they differ from the second epoch on, where the policy is no longer the one that drew the group",
-    ),
+    Control("run.surrogate", "choice", "surrogate", "reinforce", choices=SURROGATES,
+            help="they differ from the second epoch on, where the policy is no longer the one that drew the group"),
     Control("run.epochs", "whole", "epochs", 1, 1, 8, help="gradient steps by each group"),
-    Control(
-        "run.lag", "whole", "lag of the sampler", 0, 0, 32,
-        help="the policy of so many steps ago draws the groups, as in asynchronous training",
-    ),
-    Control(
-        "run.false_positive", "number", "false positives", 0.0, 0, 0.5,
-        help="probability that the verifier accepts a wrong rollout",
-    ),
+    Control("run.lag", "whole", "lag of the sampler", 0, 0, 32,
+            help="the policy of so many steps ago draws the groups, as in asynchronous training"),
+    Control("run.false_positive", "number", "false positives", 0.0, 0, 0.5,
+            help="probability that the verifier accepts a wrong rollout"),
     Control("run.actions", "whole", "actions", 1280, 8, 32768, "log", help="of the policy, correct and incorrect"),
-    Control(
-        "run.correct", "number", "correct share", 0.08, 0.001, 0.9, "log",
-        help="of the actions; the first is the likely one (the anchor), the others start rare",
-    ),
+    Control("run.correct", "number", "correct share", 0.08, 0.001, 0.9, "log",
+            help="of the actions; the first is the likely one (the anchor), the others start rare"),
     Control("run.anchor_logit", "number", "anchor logit", 5.0, 0, 12, help="of the likely correct action"),
     Control("run.correct_logit", "number", "rare correct logit", 3.0, -4, 12, help="of the others; incorrect ones: 0"),
     Control("run.steps", "whole", "steps", 400, 50, 2000, help=_STEPS),
     Control("run.seeds", "whole", "seeds", 32, 4, 256, "log", help="the band narrows while they are simulated"),
     Control("run.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
-    Control(
-        "run.compare", "choice", "show", "runs", choices=COMPARISONS,
-        help="differences are to the first pinned run, by seed; at equal correct mass, each seed is read where it "
-        "first reaches that mass",
-    ),
+    Control("run.compare", "choice", "show", "runs", choices=COMPARISONS,
+            help="differences are to the first pinned run, by seed; at equal correct mass, each seed is read where "
+                 "it first reaches that mass"),
     Control("run.pinned", "runs", "pinned runs", "weight=f_grpo(gamma=0,base=grpo)", help="runs that stay to compare"),
     # What is pass@k of many prompts?
     Control("bank.prompts", "whole", "prompts", 64, 1, 512, "log", help="each with a solve rate of its own"),
     Control("bank.beta_a", "number", "Beta a", 0.5, 0.05, 20, "log", help="small: many prompts that are hardly solved"),
-    Control(
-        "bank.beta_b", "number", "Beta b", 0.5, 0.05, 20, "log",
-        help="small: many prompts that are nearly always solved",
-    ),
+    Control("bank.beta_b", "number", "Beta b", 0.5, 0.05, 20, "log",
+            help="small: many prompts that are nearly always solved"),
     Control("bank.second_share", "number", "share of a second Beta", 0.0, 0, 1, help="of the prompts; 0: none has it"),
     Control("bank.second_a", "number", "second Beta a", 8.0, 0.05, 20, "log", help="where the second has a share"),
     Control("bank.second_b", "number", "second Beta b", 2.0, 0.05, 20, "log", help="where the second has a share"),
@@ -213,62 +177,44 @@ CONTROLS: tuple[Control, ...] = (
     Control("bank.at", "number", "time", 1.0, 0, 1, help="from the base model to the last step"),
     Control("bank.seeds", "whole", "seeds", 8, 4, 64, "log", help="the band narrows while they are simulated"),
     Control("bank.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
-    Control(
-        "bank.compare", "choice", "show", "runs", choices=COMPARISONS,
-        help="over the training; differences are to the first pinned bank, by seed; at equal correct mass, each seed "
-        "is read where it first reaches that pass@1",
-    ),
+    Control("bank.compare", "choice", "show", "runs", choices=COMPARISONS,
+            help="over the training; differences are to the first pinned bank, by seed; at equal correct mass, each "
+                 "seed is read where it first reaches that pass@1"),
     Control("bank.pinned", "runs", "pinned banks", "", help="banks that stay to compare"),
     # Where does pass@k fall below the base model?
     Control("interference.weight", "weight", "estimator", "grpo", closed=False, help="under the plain policy gradient"),
-    Control(
-        "interference.overlap", "number", "overlap of features", 0.3, -0.5, 0.9,
-        help="the cosine of the features of an easy and a hard prompt",
-    ),
-    Control(
-        "interference.conflict", "number", "conflict", 1.0, 0, 1,
-        help="share of the hard prompts for which the answer of the easy ones is wrong",
-    ),
+    Control("interference.overlap", "number", "overlap of features", 0.3, -0.5, 0.9,
+            help="the cosine of the features of an easy and a hard prompt"),
+    Control("interference.conflict", "number", "conflict", 1.0, 0, 1,
+            help="share of the hard prompts for which the answer of the easy ones is wrong"),
     Control("interference.group_size", "whole", "group size G", 8, 2, 512, "log", help=_GROUP),
-    Control(
-        "interference.hard_rate", "number", "solve rate of hard prompts", 0.01, 1e-4, 0.2, "log",
-        help="of the base model; easy prompts have 0.3",
-    ),
+    Control("interference.hard_rate", "number", "solve rate of hard prompts", 0.01, 1e-4, 0.2, "log",
+            help="of the base model; easy prompts have 0.3"),
     Control("interference.temperature", "number", "temperature", 1.0, 0.3, 2, "log", help="of the sampled policy"),
     Control("interference.learning_rate", "number", "learning rate", 1.0, 0.001, 10, "log", help=_RATE),
     Control("interference.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam"), help=_OPTIMIZER),
     Control("interference.steps", "whole", "steps", 400, 20, 400, help=_STEPS),
-    Control(
-        "interference.level", "number", "pass@1 compared at", 0.4, 0.05, 0.95,
-        help="pass@k is shown where mean pass@1 first reaches this level, and at the end",
-    ),
+    Control("interference.level", "number", "pass@1 compared at", 0.4, 0.05, 0.95,
+            help="pass@k is shown where mean pass@1 first reaches this level, and at the end"),
     Control("interference.seeds", "whole", "seeds", 8, 4, 16, help="the band narrows while they are simulated"),
     Control("interference.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
-    Control(
-        "interference.map", "choice", "map: overlap and", "conflict", choices=MAPS,
-        help="what differs between the rows of the map",
-    ),
+    Control("interference.map", "choice", "map: overlap and", "conflict", choices=MAPS,
+            help="what differs between the rows of the map"),
     # What does training do to a tree?
     Control("tree.group_size", "whole", "group size G", 16, 2, 32, "log", help=_GROUP),
     Control("tree.learning_rate", "number", "learning rate", 1.0, 0.01, 10, "log", help=_RATE),
     Control("tree.steps", "whole", "steps", 500, 50, 2000, help=_STEPS),
     Control("tree.entropy_bonus", "number", "entropy bonus", 1.0, 0, 2, help="of GRPO + entropy"),
     Control("tree.alpha", "number", "CaSP α", 0.5, 0, 1, help="what a success gives to its likeliest candidates"),
-    Control(
-        "tree.top_penalty", "number", "CaSP λ", 1.1, 1, 3,
-        help="what a failure of the likeliest candidate costs more",
-    ),
-    Control(
-        "tree.candidates", "choice", "CaSP candidates N", "4", choices=("2", "3", "4"),
-        help="the likeliest letters of a node, which share what it gives and takes",
-    ),
+    Control("tree.top_penalty", "number", "CaSP λ", 1.1, 1, 3,
+            help="what a failure of the likeliest candidate costs more"),
+    Control("tree.candidates", "choice", "CaSP candidates N", "4", choices=("2", "3", "4"),
+            help="the likeliest letters of a node, which share what it gives and takes"),
     Control("tree.quantile", "number", "CaSP entropy gate q", 0.0, 0, 1, help="0 opens it for every token"),
     Control("tree.seed", "whole", "seed shown", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
     Control("tree.at", "number", "time", 1.0, 0, 1, help="from the start to the last step"),
-    Control(
-        "tree.compare", "choice", "show", "runs", choices=READINGS,
-        help="at equal correct mass, each method is shown where it first has the least accurate one's accuracy",
-    ),
+    Control("tree.compare", "choice", "show", "runs", choices=READINGS,
+            help="at equal correct mass, each method is shown where it first has the least accurate one's accuracy"),
     Control("tree.pinned", "runs", "pinned runs", "", help="runs that stay to compare"),
 )  # fmt: skip
 BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
@@ -277,10 +223,13 @@ SIMULATED = ("run", "interference", "tree", "bank")  # panels whose runs are sim
 PICTURE_SETTINGS = ("seeds", "compare", "pinned", "level", "map", "at", "k")  # they change no run
 
 
+LONGEST_TEXT = 400  # characters; an estimator with all its parameters has fewer than 200
+
+
 def controls_of_panel(panel: str) -> dict[str, Control]:
     """Return the controls of a panel by their names without it."""
-    names = (name.partition(".") for name in BY_NAME)
-    return {setting: BY_NAME[f"{panel}.{setting}"] for owner, _, setting in names if owner == panel}
+    start = f"{panel}."
+    return {name.removeprefix(start): control for name, control in BY_NAME.items() if name.startswith(start)}
 
 
 def run_settings(panel: str) -> list[str]:
@@ -288,12 +237,70 @@ def run_settings(panel: str) -> list[str]:
     return [name for name in controls_of_panel(panel) if name not in PICTURE_SETTINGS]
 
 
+def check_plain(name: str, value: Any) -> None:
+    """Raise ``InputError`` unless a value from JSON is a number, or a text of at most ``LONGEST_TEXT`` characters."""
+    if value is None or isinstance(value, list | dict):
+        raise InputError(f"{name} is {type(value).__name__}; allowed: a number or a text")
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise InputError(f"{name} = {shortened(value)} is too long; allowed: up to {LONGEST_TEXT} characters")
+
+
+def hold(control: Control, value: Any) -> tuple[Any, str]:
+    """Return the value that a control takes when it is set to ``value``, and a note if that is another one.
+
+    Raises:
+        InputError: for a value that is not of the control's kind, or a text that is too long.
+
+    >>> hold(controls_of_panel("miss")["correct_mass"], 2)
+    (1, 'correct mass μ = 2 is outside [1e-06, 1]; held at 1')
+    """
+    check_plain(control.name, value)
+    if control.kind in ("number", "whole"):
+        return _hold_number(control, value)
+    if control.kind == "choice":
+        check_choice(control.name, value, control.choices)
+    elif not isinstance(value, str):
+        raise InputError(f"{control.name} = {value!r} is no text")
+    return hold_weight(value, closed=control.closed) if control.kind == "weight" else (value, "")
+
+
+def _hold_number(control: Control, value: Any) -> tuple[float, str]:
+    allowed = f"[{control.low:g}, {control.high:g}]"
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise InputError(f"{control.name} = {value!r} is not a number; allowed: {allowed}")
+    bounded = min(max(value, control.low), control.high)
+    if bounded != value:
+        return bounded, f"{control.label} = {value:g} is outside {allowed}; held at {bounded:g}"
+    if control.kind == "number":
+        return bounded, ""
+    whole = round(bounded)
+    return whole, "" if whole == bounded else f"{control.label} = {value:g} is not whole; held at {whole}"
+
+
+def hold_panel(panel: str, settings: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return all settings of a panel: ``settings``, held to their ranges, and the others at their defaults.
+
+    Returns:
+        Values by the name without its panel, and a note for each that was bounded.
+
+    Raises:
+        InputError: for settings that are no object, an unknown name, or a value that cannot be read.
+    """
+    if not isinstance(settings, dict):
+        raise InputError("settings are no object; allowed: names and values")
+    controls = controls_of_panel(panel)
+    for name in settings:
+        check_choice("setting", name, controls)
+    bounded = {name: hold(control, settings.get(name, control.default)) for name, control in controls.items()}
+    return {name: value for name, (value, _) in bounded.items()}, [note for _, note in bounded.values() if note]
+
+
 def rounded(value: Any, digits: int = 6) -> Any:
     """Return numbers as JSON can hold them: to a few digits, None for one that is not finite."""
     if isinstance(value, dict):
         return {key: rounded(item, digits) for key, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if isinstance(value, list | tuple | np.ndarray):
         return [rounded(item, digits) for item in value]
-    if isinstance(value, (float, np.floating)):
+    if isinstance(value, float | np.floating):
         return float(f"{value:.{digits}g}") if np.isfinite(value) else None
     return value

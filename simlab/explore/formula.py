@@ -15,6 +15,7 @@ parser reads the text (``ast``), with ^ for its **; only the nodes of ``_OPERATI
 import ast
 import hashlib
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,16 +42,10 @@ ALLOWED = f"allowed: {', '.join(NAMES)}, numbers, + - * / ^ ( ), {', '.join(FUNC
 _TOKENS = re.compile(
     rf"(?: |{NUMBER.pattern.removeprefix('[+-]?')}|\b(?:{'|'.join([*NAMES, *FUNCTIONS])})\b|[-+*/^(),])*"
 )
-
 _OPERATIONS: Mapping[type, Callable[..., Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.Pow: lambda a, b: a**b,
-    ast.USub: lambda value: -value,
-    ast.UAdd: lambda value: value,
-}
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos,
+}  # fmt: skip
 
 
 def is_formula(weight: str) -> bool:
@@ -100,34 +95,31 @@ def _check(node: ast.expr) -> None:
             raise ValueError(node)
 
 
-def evaluate(tree: ast.expr, values: Mapping[str, Array]) -> Array:
-    """Return a formula at ``values`` of its names, arrays of one shape; 0 where it is not finite."""
-    xp = array_namespace(values["r"])
-    result = _walk(tree, values) + 0 * values["r"]
+def evaluate(tree: ast.expr, p: Array, r: Array, group_size: Array | float, g: Scalar) -> Array:
+    """Return a formula of solve rates p and rewards r, arrays of one shape; 0 where it is not finite."""
+    xp = array_namespace(r)
+    q = remainder(p)
+    values = {"p": p, "q": q, "r": r, "s": xp.sqrt(p * q), "G": xp.zeros_like(r) + group_size, "g": g + 0 * r}
+
+    def walk(node: ast.expr) -> Array:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return float(number) + 0 * r
+            case ast.Name(id=name):
+                return values[name]
+            case ast.BinOp(op=operation):
+                return _OPERATIONS[type(operation)](walk(node.left), walk(node.right))
+            case ast.UnaryOp(op=operation, operand=operand):
+                return _OPERATIONS[type(operation)](walk(operand))
+            case ast.Call(func=ast.Name(id="min" | "max" as name)):
+                a, b = map(walk, node.args)
+                return xp.where(a < b if name == "min" else a > b, a, b)
+            case ast.Call(func=ast.Name(id=name)):
+                return getattr(xp, name)(walk(node.args[0]))
+        raise AssertionError(node)
+
+    result = walk(tree) + 0 * r
     return xp.where(xp.isfinite(result), result, xp.zeros_like(result))
-
-
-def _walk(node: ast.expr, values: Mapping[str, Array]) -> Array:
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            return float(number) + 0 * values["r"]
-        case ast.Name(id=name):
-            return values[name]
-        case ast.BinOp(op=operation):
-            return _OPERATIONS[type(operation)](_walk(node.left, values), _walk(node.right, values))
-        case ast.UnaryOp(op=operation, operand=operand):
-            return _OPERATIONS[type(operation)](_walk(operand, values))
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            return _apply(name, [_walk(argument, values) for argument in arguments])
-    raise AssertionError(node)
-
-
-def _apply(name: str, arguments: list[Array]) -> Array:
-    xp = array_namespace(arguments[0])
-    if name in ("min", "max"):
-        a, b = arguments
-        return xp.where(a < b if name == "min" else a > b, a, b)
-    return getattr(xp, name)(*arguments)
 
 
 def has_g(tree: ast.expr) -> bool:
@@ -139,10 +131,9 @@ def formula_masses(
     text: str, g: float, rates: Float[np.ndarray, " N"], group_size: float
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """Return m_S = p W(1) and m_F = -(1 - p) W(0) of a formula W at solve rates; the group size may be infinite."""
-    p = np.asarray(rates, float)
-    values = {"p": p, "q": 1 - p, "s": np.sqrt(p * (1 - p)), "G": np.full_like(p, group_size), "g": np.full_like(p, g)}
+    p, tree = np.asarray(rates, float), read(text)
     with np.errstate(all="ignore"):
-        success, failure = (evaluate(read(text), values | {"r": np.full_like(p, reward)}) for reward in (1.0, 0.0))
+        success, failure = (evaluate(tree, p, np.full_like(p, reward), group_size, g) for reward in (1.0, 0.0))
     return p * success + 0.0, -(1 - p) * failure + 0.0
 
 
@@ -152,11 +143,8 @@ def formula_estimator(text: str, g: Scalar) -> Estimator:
 
     def weight(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
-        p = solve_rate(rollouts) + 0 * advantages
-        q = remainder(p)
-        size = group_count(rollouts) + 0 * advantages
         r = xp.where(is_correct(rollouts), xp.ones_like(advantages), xp.zeros_like(advantages))
-        return evaluate(tree, {"p": p, "q": q, "r": r, "s": xp.sqrt(p * q), "G": size, "g": 0 * advantages + g})
+        return evaluate(tree, solve_rate(rollouts) + 0 * advantages, r, group_count(rollouts), g)
 
     return chain(stateless(weight, domain="binary", exchangeable=True))
 

@@ -1,29 +1,40 @@
-"""Keep runs that were computed in advance: the page shows them at once, and an exported page has no others.
+"""Keep what was computed in advance: the page shows runs at once, and an exported page has no other answers.
 
-python -m simlab.explore.in_advance   (writes in_advance.json anew, in minutes)
+python -m simlab.explore.in_advance   (writes in_advance.json and linked_tables.json anew, in minutes)
 
 The map of interference is written by ``python -m figures.interference_map --explorer``.
 """
 
 import functools
+import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simlab.explore.controls import AXES, MAPPED, PICTURE_SETTINGS, controls_of_panel, rounded, run_settings
-from simlab.explore.drift import with_pass_at_k
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY
+from simlab.explore.answers import BANK_SETTINGS, answer_bank
+from simlab.explore.controls import AXES, MAPPED, PICTURE_SETTINGS, controls_of_panel, hold_panel, rounded, run_settings
+from simlab.explore.masses import RATES, group_masses, has_masses, limit_curve, push_of, with_pass_at_k
 from simlab.explore.presets import PRESETS, WARM
+from simlab.explore.weights import SEPARATOR, WeightParameter, parameters_of, read_weight, write_weight
 from simlab.files import write_whole
 from simlab.grammar import Term, write
 
 RUNS = Path(__file__).with_name("in_advance.json")
 MAP = Path(__file__).with_name("interference_map.json")
+LINKED_TABLES = Path(__file__).with_name("linked_tables.json")
 RUN_SEEDS = {"run": 16, "interference": 8, "tree": 32, "bank": 8}  # of each run, by its panel
 RUN_RECORDS = {"run": 25, "interference": 20}  # about as many records of a run are stored
 DIGITS = 4
+SIZES, LINKED_SIZES = (2, 4, 8, 16, 32, 64), (4, 8, 16)  # of groups whose masses are computed
+STOPS = 9  # about so many values of a parameter have masses
+STEPS = (0.1, 0.25, 0.5, 1, 5)  # between these
+LINKED = "linked"
 
 RunSettings = dict[str, Any]
 
@@ -58,7 +69,7 @@ def interference_map() -> dict[str, Any]:
     return maps
 
 
-# The runs
+# Runs
 
 
 def runs_to_compute() -> Iterator[tuple[str, RunSettings]]:
@@ -80,10 +91,9 @@ def map_cells(view: Mapping[str, Any]) -> Iterator[tuple[str, RunSettings]]:
     panel = MAPPED[values["problem"]]
     shared = {name: values[name] for name in run_settings(panel) if name in values}
     down, across = values["down"], values["across"]
-    for y in AXES[down].values:
-        for x in AXES[across].values:
-            cell = {AXES[axis].setting: focal(at) if axis == "gamma" else at for axis, at in ((down, y), (across, x))}
-            yield panel, shared | cell
+    for y, x in itertools.product(AXES[down].values, AXES[across].values):
+        cell = {AXES[axis].setting: focal(at) if axis == "gamma" else at for axis, at in ((down, y), (across, x))}
+        yield panel, shared | cell
 
 
 def focal(gamma: float) -> str:
@@ -102,66 +112,127 @@ def pinned_runs(panel: str, view: Mapping[str, Any]) -> list[RunSettings]:
 
 def changed_settings(panel: str, settings: Mapping[str, Any]) -> RunSettings:
     """Return those settings of a run that differ from the defaults of its panel."""
-    controls = controls_of_panel(panel)
-    return {
-        name: value
-        for name, value in settings.items()
-        if name not in PICTURE_SETTINGS and value != controls[name].default
-    }
-
-
-# Their results
+    defaults = {name: control.default for name, control in controls_of_panel(panel).items()}
+    return {k: value for k, value in settings.items() if k not in PICTURE_SETTINGS and value != defaults[k]}
 
 
 def compute_run(panel: str, settings: RunSettings) -> RunSettings:
     """Return the result of a run over its seeds, thinned and rounded."""
-    from simlab.explore.block import BLOCK_SEEDS  # noqa: PLC0415  # compiling code is needed here alone
+    from simlab.explore.block import BLOCK_SEEDS, moments  # noqa: PLC0415  # compiling code is needed here alone
     from simlab.explore.panel_runs import SIMULATIONS  # noqa: PLC0415
-    from simlab.explore.panel_settings import hold_panel  # noqa: PLC0415
 
     settings, _ = hold_panel(panel, settings)
     firsts = range(settings["seed"], settings["seed"] + RUN_SEEDS[panel], BLOCK_SEEDS)
     blocks = [SIMULATIONS[panel](settings, first, lambda _: None) for first in firsts]
-    result = blocks[0] | {"seeds": RUN_SEEDS[panel]}
+    opening = [changed_settings("run", run) for run in ({}, *pinned_runs("run", {}))]
+    with_seeds = panel == "run" and changed_settings(panel, settings) in opening
+    every = max((len(blocks[0]["step"]) - 1) // RUN_RECORDS[panel], 1) if panel in RUN_RECORDS else 1
+
+    def joined(parts: list[RunSettings]) -> RunSettings:
+        """Join the metrics of blocks of seeds."""
+        metrics = {}
+        for name in parts[0]:
+            values = np.array([row for part in parts for row in part[name]["values"]], dtype=float)
+            own = moments(values[:, ::every])
+            metrics[name] = {key: value for key, value in own.items() if with_seeds or key != "values"}
+        return metrics
+
+    result = blocks[0] | {"seeds": RUN_SEEDS[panel], "step": blocks[0]["step"][::every]}
     if panel == "tree":
         for name, method in result["methods"].items():
-            method["metrics"] = _joined([block["methods"][name]["metrics"] for block in blocks], with_seeds=False)
+            method["metrics"] = joined([block["methods"][name]["metrics"] for block in blocks])
     else:
-        opening = [changed_settings("run", run) for run in ({}, *pinned_runs("run", {}))]
-        with_seeds = panel == "run" and changed_settings(panel, settings) in opening
-        result["metrics"] = _joined([block["metrics"] for block in blocks], with_seeds=with_seeds)
-    return dict(rounded(_thinned(result, RUN_RECORDS[panel]) if panel in RUN_RECORDS else result, DIGITS))
+        result["metrics"] = joined([block["metrics"] for block in blocks])
+    if result.get("theory"):
+        result["theory"] = {name: values[::every] for name, values in result["theory"].items()}
+    return dict(rounded(result, DIGITS))
 
 
-def _joined(blocks: list[RunSettings], *, with_seeds: bool) -> RunSettings:
-    from simlab.explore.block import moments  # noqa: PLC0415
-
-    joined = {}
-    for name in blocks[0]:
-        values = np.array([row for block in blocks for row in block[name]["values"]], dtype=float)
-        joined[name] = {key: value for key, value in moments(values).items() if with_seeds or key != "values"}
-    return joined
+# Answers
 
 
-def _thinned(result: RunSettings, records: int) -> RunSettings:
-    every = max((len(result["step"]) - 1) // records, 1)
-    metrics = {
-        name: {
-            key: [row[::every] for row in side] if key == "values" else side[::every] for key, side in metric.items()
-        }
-        for name, metric in result["metrics"].items()
-    }
-    theory = {name: values[::every] for name, values in (result.get("theory") or {}).items()}
-    return result | {"step": result["step"][::every], "metrics": metrics} | ({"theory": theory} if theory else {})
+def answers_in_advance() -> dict[str, Any]:
+    """Return what an exported page holds.
+
+    Returns:
+        ``masses``: by estimator, a list of ``parameters`` (all that the page shows), ``limit``, and ``groups`` by their
+        size, as ``mass_curves`` has them; a ``failure`` that equals ``success`` is null, and so are the usual
+        ``rates``. ``bank``: a list of questions with their answers, for the banks that were simulated in advance.
+    """
+    tables = {name: [*tables_in_advance(name)] for name in sorted(filter(has_masses, REGISTRY)) if name != LINKED}
+    tables[LINKED] = json.loads(LINKED_TABLES.read_text(encoding="utf-8"))
+    banks = {}
+    for run in in_advance():
+        if run["panel"] == "bank":
+            settings = hold_panel("bank", run["settings"])[0]
+            question = {name: settings[name] for name in (*BANK_SETTINGS, "rare_modes")}
+            banks[json.dumps(question)] = {"question": question, "answer": rounded(answer_bank(question), 5)}
+    return {"masses": tables, "bank": [*banks.values()]}
+
+
+def tables_in_advance(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the tables of an estimator: each parameter at its stops or choices, the others at their defaults."""
+    defaults = {key: parameter.default for key, parameter in parameters_of(name).items()}
+    variants = [defaults]
+    for key, parameter in parameters_of(name).items():
+        variants += [defaults | {key: value} for value in (parameter.choices or _stops(key, parameter))]
+    usual = controls_of_panel("masses")["pinned"].default
+    views = [preset.settings for preset in PRESETS.values() if preset.panel == "masses"]
+    texts = [str(view.get(key, usual)) for view in views for key in ("weight", "pinned")]
+    for text in filter(None, SEPARATOR.join(texts).split(SEPARATOR)):
+        own, parameters = read_weight(text)
+        variants += [defaults | parameters] if own == name else []
+    for parameters in {write_weight(name, parameters): parameters for parameters in variants}.values():
+        yield table_in_advance(name, parameters, SIZES)
+
+
+def table_in_advance(name: str, parameters: dict[str, Any], sizes: tuple[int, ...]) -> dict[str, Any]:
+    """Return one table of an estimator, as ``answers_in_advance`` has it."""
+
+    def sides(success: np.ndarray, failure: np.ndarray) -> dict[str, Any]:
+        return {"success": success, "failure": None if np.array_equal(success, failure, equal_nan=True) else failure}
+
+    limit = limit_curve(name, tuple(parameters.items()))
+    groups = {}
+    for size in sizes:
+        masses = group_masses(name, size, REGISTRY[name].parameters | parameters)
+        groups[str(size)] = sides(*masses) | {"push": push_of(*(limit or (np.arange(size + 1) / size, *masses)))}
+    rates = limit and (limit[0] if len(limit[0]) > len(RATES) else None)
+    table = {"parameters": parameters, "limit": limit and {"rates": rates, **sides(*limit[1:])}, "groups": groups}
+    return dict(rounded(table, DIGITS))
+
+
+def _stops(key: str, parameter: WeightParameter) -> list[float]:
+    """Return about ten values of a slider, round ones if it is linear; of gamma twice as many."""
+    low, high = parameter.low, parameter.high
+    if parameter.whole or parameter.scale == "log":
+        values = np.geomspace(low, high, STOPS)
+        return sorted({round(value) if parameter.whole else float(f"{value:.3g}") for value in values})
+    step = 0.5 if key == "gamma" and high > 1 else next(step for step in STEPS if (high - low) / step <= STOPS + 1)
+    counts = range(math.ceil(low / step), math.floor(high / step) + 1)
+    return sorted({low, *(round(step * count, 2) for count in counts)})
+
+
+def linked_tables() -> Iterator[dict[str, Any]]:
+    """Yield the tables of all linked choices, with numbers such as gamma at their defaults."""
+    parameters = parameters_of(LINKED)
+    defaults = {key: parameter.default for key, parameter in parameters.items()}
+    choices = {key: parameter.choices for key, parameter in parameters.items() if parameter.choices}
+    for values in itertools.product(*choices.values()):
+        try:
+            yield table_in_advance(LINKED, defaults | dict(zip(choices, values, strict=True)), LINKED_SIZES)
+        except InputError:  # it reads more than the rewards of a step
+            continue
 
 
 def main() -> None:
-    """Compute all runs and write them."""
+    """Compute all runs and tables, and write them."""
     runs = []
     for panel, settings in runs_to_compute():
         runs.append({"panel": panel, "settings": settings, "result": compute_run(panel, settings)})
         print(len(runs), panel, settings, flush=True)
-    write_whole(RUNS, (json.dumps(runs, separators=(",", ":")) + "\n").encode())
+    for path, content in ((RUNS, runs), (LINKED_TABLES, [*linked_tables()])):
+        write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
 
 
 if __name__ == "__main__":

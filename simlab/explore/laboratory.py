@@ -5,7 +5,6 @@ The process (``worker``) reads jobs and writes events, a line of JSON each. It i
 """
 
 import asyncio
-import collections
 import contextlib
 import json
 import sys
@@ -48,7 +47,7 @@ class Laboratory:
         self.to_compile: int | None = None  # programs of presets, of which the process tells between jobs
         self.waiting: list[SimulationJob] = []
         self.running: SimulationJob | None = None
-        self.results: collections.OrderedDict[str, SimulationEvent] = collections.OrderedDict()
+        self.results: dict[str, SimulationEvent] = {}  # the latest used is the last
         self._arrived = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         self._heard: asyncio.Queue[SimulationEvent | None] = asyncio.Queue()
@@ -74,10 +73,10 @@ class Laboratory:
         job = SimulationJob(body, page)
         if self._answer(job):
             return job
-        older = [other for other in self.waiting if page and other.page == page]
+        older = next((other for other in self.waiting if page and other.page == page), None)
         if older:
-            self.waiting[self.waiting.index(older[0])] = job
-            older[0].fail("a newer simulation of the same page took its place")
+            self.waiting[self.waiting.index(older)] = job
+            older.fail("a newer simulation of the same page took its place")
         else:
             self.waiting.append(job)
         self._arrived.set()
@@ -108,8 +107,8 @@ class Laboratory:
         """Send the result of the same job, if it was done before; return True if it was."""
         if job.key not in self.results:
             return False
-        self.results.move_to_end(job.key)
-        job.events.put_nowait(self.results[job.key])
+        self.results[job.key] = event = self.results.pop(job.key)
+        job.events.put_nowait(event)
         return True
 
     async def _serve(self) -> None:
@@ -145,13 +144,11 @@ class Laboratory:
             job.events.put_nowait(event)
             if event["event"] == "result":
                 self.results[job.key] = event
-                while len(self.results) > KEPT_RESULTS:
-                    self.results.popitem(last=False)
+                for oldest in list(self.results)[:-KEPT_RESULTS]:
+                    del self.results[oldest]
             if event["event"] in LAST_EVENTS:
                 return
             seconds = JOB_SECONDS if event["event"] == "simulating" else COMPILE_SECONDS
-
-    # The process
 
     async def _launch(self) -> None:
         """Start the process, which compiles while it has nothing to do."""

@@ -1,16 +1,25 @@
-"""Compute the masses of estimators for the page: in groups of one size, and in the limit of large groups."""
+"""Compute the masses of estimators for the page, and the expected steps that follow from them.
+
+The first plain step is exact to first order in the learning rate. Each later step starts from the expected policy, and
+not from the policy of any seed, so that the lines leave the means over seeds once the seeds differ much. Adam's steps
+are those of expected gradients, without the noise that it divides by as well: they go ahead of the simulated ones.
+"""
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.special import gammaln, xlog1py, xlogy
 
 from simlab import theory
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.explore import formula
+from simlab.problems import Categorical
+from simlab.problems.exact import pass_at_k
 from simlab.theory import CLOSED_FORMS, closed_form
 from simlab.theory.closed_forms import Group
 
@@ -28,14 +37,9 @@ def _has_leaves(state: Any) -> bool:
     return any(map(_has_leaves, state)) if isinstance(state, tuple) else True
 
 
-def has_table(name: str) -> bool:
-    """Return True if a registered estimator without a closed form computes its masses from a group's rewards."""
-    return name not in CLOSED_FORMS and is_of_rewards(estimator(name))
-
-
 def has_masses(name: str) -> bool:
     """Return True if a registered estimator has masses, in closed form or as it computes them."""
-    return name in CLOSED_FORMS or has_table(name)
+    return name in CLOSED_FORMS or is_of_rewards(estimator(name))
 
 
 def group_masses(name: str, group_size: int, parameters: dict[str, Any]) -> GroupMasses:
@@ -59,7 +63,7 @@ def _computed_masses(name: str, parameters: tuple[tuple[str, Any], ...], group_s
     return computed.success, computed.failure
 
 
-# Answers to the page
+# Curves
 
 
 def mass_curves(name: str, parameters: dict[str, Any], group_size: int, formula_text: str = "") -> dict[str, Any]:
@@ -70,7 +74,7 @@ def mass_curves(name: str, parameters: dict[str, Any], group_size: int, formula_
         or None where large groups have no limit but 0, and ``push`` as of ``push_of``, along the limit or the group.
     """
     success, failure = group_masses(name, group_size, REGISTRY[name].parameters | parameters)
-    limit = limit_curve(name, parameters, formula_text)
+    limit = limit_curve(name, tuple(parameters.items()), formula_text)
     line = limit or (np.arange(group_size + 1) / group_size, success, failure)
     return {
         "success": success,
@@ -80,65 +84,52 @@ def mass_curves(name: str, parameters: dict[str, Any], group_size: int, formula_
     }
 
 
-def limit_curve(name: str, parameters: dict[str, Any], formula_text: str = "") -> tuple[np.ndarray, ...] | None:
-    """Return rates, m_S and m_F in the limit of large groups, with NaN within a jump; None where there is no limit."""
-    return _cached_limit_curve(name, tuple(parameters.items()), formula_text)
-
-
 @functools.lru_cache(64)  # while the group size is dragged, limits stay
-def _cached_limit_curve(
-    name: str, parameter_pairs: tuple[tuple[str, Any], ...], formula_text: str
+def limit_curve(
+    name: str, parameters: tuple[tuple[str, Any], ...], formula_text: str = ""
 ) -> tuple[np.ndarray, ...] | None:
-    """Compute ``limit_curve``.
+    """Return rates, m_S and m_F in the limit of large groups, with NaN within a jump; None where there is no limit.
 
     A jump lies between two neighbouring rates of ``RATES``. The interval is halved, each time keeping the half with
     the larger difference, until that difference is below ``JUMP`` (no jump) or the interval has no width:
 
         maxrl at p = 0 and 1/160: masses 0 and 0.994 -> rates 0, 1e-14, with a gap between them
     """
-    parameters = dict(parameter_pairs)
+    values = dict(parameters)
     if not formula_text and name not in CLOSED_FORMS:
         return None
 
     def masses_at(rates: np.ndarray) -> np.ndarray:
         if formula_text:
-            return np.stack(formula.formula_masses(formula_text, parameters.get("g", 1.0), rates, math.inf))
+            return np.stack(formula.formula_masses(formula_text, values.get("g", 1.0), rates, math.inf))
         group = Group(rates, math.inf)
-        return np.stack(CLOSED_FORMS[name].masses(group, **(REGISTRY[name].parameters | parameters))) + 0.0
+        return np.stack(CLOSED_FORMS[name].masses(group, **(REGISTRY[name].parameters | values))) + 0.0
 
     try:
-        values = masses_at(RATES)
+        curve = masses_at(RATES)
     except InputError:  # such as pass_at_k_tang, whose k is the group size
         return None
-    if not values.any():  # such as softmax, whose masses vanish as groups grow
+    if not curve.any():  # such as softmax, whose masses vanish as groups grow
         return None
-    low, high = RATES[:-1].copy(), RATES[1:].copy()
-    at_low, at_high = values[:, :-1].copy(), values[:, 1:].copy()
+    ends = np.stack([RATES[:-1], RATES[1:]])  # (low and high, intervals)
+    at_ends = np.stack([curve[:, :-1], curve[:, 1:]])  # (low and high, m_S and m_F, intervals)
     for _ in range(40):
-        wide = np.flatnonzero(np.abs(at_high - at_low).max(axis=0) > JUMP)
+        wide = np.flatnonzero(np.abs(at_ends[1] - at_ends[0]).max(axis=0) > JUMP)
         if not wide.size:
             break
-        middle = (low[wide] + high[wide]) / 2
+        middle = ends[:, wide].mean(axis=0)
         at_middle = masses_at(middle)
-        below, above = np.abs(at_middle - at_low[:, wide]), np.abs(at_high[:, wide] - at_middle)
-        is_below = below.max(axis=0) > above.max(axis=0)  # the larger difference, and so the jump
-        low[wide], at_low[:, wide] = (
-            np.where(is_below, low[wide], middle),
-            np.where(is_below, at_low[:, wide], at_middle),
-        )
-        high[wide], at_high[:, wide] = (
-            np.where(is_below, middle, high[wide]),
-            np.where(is_below, at_middle, at_high[:, wide]),
-        )
-    (jumps_at,) = np.nonzero(np.abs(at_high - at_low).max(axis=0) > JUMP)
+        differences = np.abs(at_ends[:, :, wide] - at_middle).max(axis=1)
+        moved = np.where(differences[0] > differences[1], 1, 0)  # the end beyond the smaller difference
+        ends[moved, wide] = middle
+        at_ends[moved, :, wide] = at_middle.T
     rates = RATES
-    for index in jumps_at[::-1]:
-        gap = np.full((2, 1), np.nan)
-        sides = np.array([low[index], low[index], high[index]])
-        rates = np.insert(rates, index + 1, sides)
-        inside = np.concatenate([at_low[:, [index]], gap, at_high[:, [index]]], axis=1)
-        values = np.concatenate([values[:, : index + 1], inside, values[:, index + 1 :]], axis=1)
-    return rates, values[0], values[1]
+    for index in np.flatnonzero(np.abs(at_ends[1] - at_ends[0]).max(axis=0) > JUMP)[::-1]:
+        low, high = at_ends[:, :, index]
+        rates = np.insert(rates, index + 1, ends[[0, 0, 1], index])
+        inside = np.stack([low, np.full(2, np.nan), high], axis=1)
+        curve = np.concatenate([curve[:, : index + 1], inside, curve[:, index + 1 :]], axis=1)
+    return rates, curve[0], curve[1]
 
 
 def push_of(rates: np.ndarray, success: np.ndarray, failure: np.ndarray) -> dict[str, float] | None:
@@ -150,13 +141,90 @@ def push_of(rates: np.ndarray, success: np.ndarray, failure: np.ndarray) -> dict
     """
     push = np.abs(success) + np.abs(failure)
     rates, push = rates[np.isfinite(push)], push[np.isfinite(push)]
-    areas = np.diff(rates) * (push[1:] + push[:-1]) / 2
-    below = np.concatenate([[0.0], np.cumsum(areas)])
+    below = np.concatenate([[0.0], np.cumsum(np.diff(rates) * (push[1:] + push[:-1]) / 2)])
     if not below[-1] > 0:
         return None
     index = int(np.searchsorted(below[1:], below[-1] / 2))
-    width, start = rates[index + 1] - rates[index], push[index]
-    remaining, slope = below[-1] / 2 - below[index], (push[index + 1] - push[index]) / width
+    start, slope = push[index], (push[index + 1] - push[index]) / (rates[index + 1] - rates[index])
+    remaining = below[-1] / 2 - below[index]
     flat = abs(slope) < 1e-12
     along = remaining / start if flat else (math.sqrt(start**2 + 2 * slope * remaining) - start) / slope
     return {"half": float(rates[index] + along), "peak": float(rates[push.argmax()])}
+
+
+# Expected steps
+
+Move = Callable[[Float[np.ndarray, " C"]], Float[np.ndarray, " C"]]
+POLICY_KS = (16, 256)  # of pass@k
+BETAS, EPS = (0.9, 0.999), 1e-8  # of simlab.simulator.optimizers.adam
+
+
+def plain_steps(learning_rate: float) -> Move:
+    """Return the move that adds gradients, to be climbed, to the logits."""
+    return lambda gradient: learning_rate * gradient
+
+
+def adam_steps(learning_rate: float) -> Move:
+    """Return the move that Adam makes of one gradient after another."""
+    mean: np.ndarray = np.zeros(())
+    square: np.ndarray = np.zeros(())
+    count = 0
+
+    def move(gradient: Float[np.ndarray, " C"]) -> Float[np.ndarray, " C"]:
+        nonlocal mean, square, count
+        count += 1
+        mean = BETAS[0] * mean + (1 - BETAS[0]) * gradient
+        square = BETAS[1] * square + (1 - BETAS[1]) * gradient**2
+        scale = np.sqrt(square / (1 - BETAS[1] ** count)) + EPS
+        return np.asarray(learning_rate * mean / (1 - BETAS[0] ** count) / scale)
+
+    return move
+
+
+MOVES = {"sgd": plain_steps, "adam": adam_steps}
+
+
+def expected_path(
+    problem: Categorical, masses: GroupMasses, move: Move, recorded: Int[np.ndarray, " R"]
+) -> dict[str, Float[np.ndarray, " R+1"]]:
+    """Return correct mass, retained mass and entropy along the expected steps, at step 0 and those in ``recorded``.
+
+    With m_S and m_F averaged over the binomial number of correct rollouts, the expected gradient of the logit of an
+    action of probability p is p (m_S / mu - (m_S - m_F)) if it is correct, and -p (m_F / (1 - mu) + (m_S - m_F)) if it
+    is not: a correct rollout is this action with probability p / mu. Such steps climb a transform of Q_pos (Davis and
+    Recht, arXiv:2510.13651).
+
+    Args:
+        problem: one policy, whose equal actions stay equal.
+        masses: (G + 1,) m_S and m_F at every number of successes.
+        move: turns expected gradients, in their order, into changes of the logits.
+        recorded: increasing steps.
+    """
+    problem = problem.by_classes()
+    logits, counts, correct = problem.logits.copy(), np.asarray(problem.counts, float), problem.correct
+    group_size = len(masses[0]) - 1
+    successes = np.arange(group_size + 1)
+    ways = gammaln(group_size + 1) - gammaln(successes + 1) - gammaln(group_size - successes + 1)
+    path: dict[str, list[float]] = {"q_pos": [], "retained_mass": [], "entropy": []}
+    steps = {0, *recorded.tolist()}
+    first = None
+    for step in range(int(recorded[-1]) + 1):
+        weights = np.exp(logits - logits.max())
+        p = weights / (weights @ counts)  # of an action of each class
+        first = p if first is None else first
+        mass, wrong = (float(p[which] @ counts[which]) for which in (correct, ~correct))
+        if step in steps:
+            retained = np.minimum(p, first)[correct] @ counts[correct]
+            path["q_pos"].append(mass)
+            path["retained_mass"].append(float(retained / (first[correct] @ counts[correct])))
+            path["entropy"].append(float(-xlogy(p, p) @ counts))
+        chance = np.exp(ways + xlogy(successes, mass) + xlog1py(group_size - successes, -min(mass, 1.0)))
+        success, failure = float(chance @ masses[0]), float(chance @ masses[1])
+        reward = np.where(correct, success / max(mass, 1e-300), -failure / max(wrong, 1e-300))
+        logits = logits + move(p * (reward - (success - failure)))
+    return {name: np.array(values) for name, values in path.items()}
+
+
+def with_pass_at_k(path: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Add pass@k of the correct mass along expected steps."""
+    return path | {f"pass_at_{k}": pass_at_k(np.array(path["q_pos"]), k).tolist() for k in POLICY_KS}

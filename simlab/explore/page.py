@@ -18,11 +18,10 @@ from typing import Any
 
 from simlab.errors import InputError
 from simlab.estimators.registry import REGISTRY
-from simlab.explore.answers import answers_in_advance
 from simlab.explore.controls import AXES, CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIMULATED, run_settings
 from simlab.explore.formula import LARGEST_G, TAG
-from simlab.explore.in_advance import in_advance, interference_map
-from simlab.explore.masses import has_table
+from simlab.explore.in_advance import answers_in_advance, in_advance, interference_map
+from simlab.explore.masses import has_masses
 from simlab.explore.presets import PRESETS
 from simlab.explore.results import result_controls
 from simlab.explore.weights import MOST_PINNED, parameters_of
@@ -41,9 +40,6 @@ POLICY = (
 IMPORT = re.compile(r'from "\./([a-z_0-9]+\.js)"')
 DASHES = ("solid", "dash", "dot", "dashdot")  # plotly's names
 GREEK = {"gamma": "γ", "alpha": "α", "delta": "δ", "mu": "μ", "tau": "τ"}
-
-
-# Files
 
 
 def page_file(name: str) -> tuple[str, str] | None:
@@ -67,9 +63,6 @@ def plotly_script() -> str:
     return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
-# The page
-
-
 def served_page(results: Sequence[dict[str, Any]] = ()) -> str:
     """Return the page that asks the server for its files, its simulations, and slices of open results."""
     return _fill(
@@ -81,8 +74,10 @@ def served_page(results: Sequence[dict[str, Any]] = ()) -> str:
 
 def exported_page() -> str:
     """Return the page with everything in it and no simulations; it may load nothing."""
-    style = (PAGE / "style.css").read_text(encoding="utf-8")
-    modules = {f"page/{path.name}": _data_address(path.read_text(encoding="utf-8")) for path in PAGE.glob("*.js")}
+    modules = {}
+    for path in PAGE.glob("*.js"):
+        text = IMPORT.sub(r'from "page/\1"', path.read_text(encoding="utf-8"))  # the import map resolves these
+        modules[f"page/{path.name}"] = "data:text/javascript;base64," + base64.b64encode(text.encode()).decode()
     imports = json.dumps({"imports": modules})
     plotly = plotly_script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
     start = 'import "page/main.js";'
@@ -92,6 +87,7 @@ def exported_page() -> str:
         f"default-src 'none'; script-src {allowed} data:; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
+    style = (PAGE / "style.css").read_text(encoding="utf-8")
     return _fill(
         style=f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>\n{style}</style>',
         scripts=f'<script type="importmap">{imports}</script>\n<script>{plotly}</script>\n'
@@ -121,19 +117,14 @@ def _fill(*, style: str, scripts: str, data: dict[str, Any]) -> str:
     return before + style + middle + scripts + after
 
 
-def _data_address(module: str) -> str:
-    """Return an address that holds a module; the import map resolves its imports."""
-    text = IMPORT.sub(r'from "page/\1"', module)
-    return "data:text/javascript;base64," + base64.b64encode(text.encode()).decode()
-
-
-# Its description
-
-
-@functools.cache
-def _shared_description() -> dict[str, Any]:
+def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return all that the page reads at its start: whether it has a ``server``, and the ``results`` that are open."""
     return {
-        "presets": {name: dataclasses.asdict(preset) for name, preset in PRESETS.items()},
+        "server": server,
+        "results": [*results],
+        "controls": [_plain(control) for control in (*CONTROLS, *result_controls([*results]))],
+        "estimators": {name: _estimator(name) for name, entry in sorted(REGISTRY.items()) if entry.tag != TAG},
+        "presets": {name: preset._asdict() for name, preset in PRESETS.items()},
         "most_pinned": MOST_PINNED,
         "most_runs": MOST_RUNS,
         "most_cells": MOST_CELLS,
@@ -150,34 +141,23 @@ def _shared_description() -> dict[str, Any]:
     }
 
 
-def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """Return all that the page reads at its start: whether it has a ``server``, and the ``results`` that are open."""
-    controls = [*CONTROLS, *result_controls([*results])]
-    estimators = {name: _estimator(name) for name, entry in sorted(REGISTRY.items()) if entry.tag != TAG}
-    return _shared_description() | {
-        "server": server,
-        "results": [*results],
-        "controls": [_plain(dataclasses.asdict(control)) for control in controls],
-        "estimators": estimators,
-    }
-
-
 @functools.cache
 def _estimator(name: str) -> dict[str, Any]:
     entry, form = REGISTRY[name], CLOSED_FORMS.get(name)
     return {
         "formula": entry.formula,
-        "parameters": {key: _plain(dataclasses.asdict(own)) for key, own in parameters_of(name).items()},
+        "parameters": {key: _plain(own) for key, own in parameters_of(name).items()},
         "defaults": entry.parameters,
         "success": form.success if form else None,
         "failure": form.failure if form else None,
-        "has_masses": form is not None or has_table(name),
+        "has_masses": has_masses(name),
     }
 
 
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields as JSON can hold them: infinite bounds are left out."""
-    return {key: value for key, value in fields.items() if not (isinstance(value, float) and math.isinf(value))}
+def _plain(fields: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as JSON can hold them: infinite bounds are left out."""
+    values = dataclasses.asdict(fields)
+    return {key: value for key, value in values.items() if not (isinstance(value, float) and math.isinf(value))}
 
 
 def palette() -> list[str]:

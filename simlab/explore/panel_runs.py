@@ -16,22 +16,20 @@ from simlab.estimators import Estimator, advantages, estimator
 from simlab.estimators.registry import REGISTRY
 from simlab.explore.answers import BINS, bank_of
 from simlab.explore.block import ACTIONS, BLOCK_SEEDS, Block, Say, fill_up, moments, record_steps
-from simlab.explore.controls import rounded
-from simlab.explore.drift import MOVES, POLICY_KS, expected_path, with_pass_at_k
-from simlab.explore.masses import group_masses, has_table, is_of_rewards
-from simlab.explore.panel_settings import hold_panel
+from simlab.explore.controls import hold_panel, rounded
+from simlab.explore.masses import MOVES, POLICY_KS, expected_path, group_masses, is_of_rewards, with_pass_at_k
 from simlab.explore.presets import WARM
 from simlab.explore.weights import arm_text, read_weight
-from simlab.problems import Categorical, anchored, tree
+from simlab.problems import Categorical, Problem, anchored, tree
 from simlab.problems.exact import correct_mass, pass_at_k
 from simlab.problems.interference import interference, overlap_edge
 from simlab.simulator.checks import check
 from simlab.simulator.metrics import POLICY, JointView, Metric, PolicyView
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import EMPTY
-from simlab.theory import CLOSED_FORMS, tail_miss
+from simlab.theory import tail_miss
 
-POLICY_RECORDS, TREE_RECORDS, BANK_RECORDS, INTERFERENCE_RECORDS = 50, 20, 20, 40
+RECORDS = {"run": 50, "tree": 20, "bank": 20, "interference": 40}
 BANK_KS = (1, 4, 16, 64, 256, 1024, 4096)
 INTERFERENCE_KS = tuple(2**power for power in range(13))
 LOST = 0.1  # of the base model's rare modes: a prompt that has less of them has lost them
@@ -40,28 +38,41 @@ PanelSettings = dict[str, Any]  # the settings of a panel, by their names there
 Result = dict[str, Any]
 
 
-def _settings_of_run(settings: PanelSettings, **more: Any) -> Settings:
+def _run_of(settings: PanelSettings, method: str = "", **more: Any) -> Settings:
     return Settings(
-        f"{arm_text(settings['weight'])}+{settings.get('surrogate', 'reinforce')}",
+        method or f"{arm_text(settings['weight'])}+{settings.get('surrogate', 'reinforce')}",
         settings["group_size"],
-        settings["optimizer"],
+        settings.get("optimizer", "sgd"),
         {"learning_rate": settings["learning_rate"]},
         storage="dense",
         **more,
     )
 
 
-# One policy
+def _block(panel: str, settings: PanelSettings, problem: Problem, run: Settings, *metrics: str | Metric) -> Block:
+    check(problem, run)
+    steps = record_steps(settings["steps"], RECORDS[panel])
+    names = tuple(metric for metric in metrics if isinstance(metric, str))
+    return Block(problem, run, steps, names, tuple(metric for metric in metrics if isinstance(metric, Metric)))
 
 
-def _target_mass(whole: JointView) -> Float[Array, ""]:
+def _result(panel: str, settings: PanelSettings, **more: Any) -> Result:
+    return {"step": [0, *record_steps(settings["steps"], RECORDS[panel]).tolist()], "seeds": BLOCK_SEEDS, **more}
+
+
+def _rare_rates(whole: JointView) -> Float[Array, " P"]:
     learner = whole.learner
-    policy = jax.tree.map(lambda leaf: leaf[0], learner.policies_at(whole.state.parameters, whole.state.slots))
-    mass: Float[Array, ""] = correct_mass(policy.shares, learner.target[0], policy.sum)
-    return mass
+    policies = learner.policies_at(whole.state.parameters, whole.state.slots)
+    rates: Float[Array, " P"] = jax.vmap(lambda policy, target: correct_mass(policy.shares, target, policy.sum))(
+        policies, learner.target
+    )
+    return rates
 
 
-TARGET_MASS = Metric("target_mass", "probability of the target set", POLICY, _target_mass, joint=True)
+RARE_RATES = Metric("rare_rates", "probability of the target set", POLICY, _rare_rates, ("prompt",), joint=True)
+
+
+# One policy
 
 
 def panel_policy(settings: PanelSettings) -> Categorical:
@@ -74,7 +85,7 @@ def panel_policy(settings: PanelSettings) -> Categorical:
 
 def policy_block(settings: PanelSettings) -> Block:
     """Return the seeds of the policy, its actions filled up to one of a few numbers by some that are never drawn."""
-    run = _settings_of_run(settings, **{name: settings[name] for name in ("epochs", "lag", "false_positive")})
+    run = _run_of(settings, **{name: settings[name] for name in ("epochs", "lag", "false_positive")})
     policy = panel_policy(settings)
     check(policy, run)
     missing = 0, fill_up(policy.actions, ACTIONS) - policy.actions
@@ -85,21 +96,20 @@ def policy_block(settings: PanelSettings) -> Block:
         target=np.pad(policy.target, missing),
     )
     names = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
-    return Block(filled, run, record_steps(settings["steps"], POLICY_RECORDS), names, (TARGET_MASS,))
+    return Block(filled, run, record_steps(settings["steps"], RECORDS["run"]), names, (RARE_RATES,))
 
 
 def simulate_policy(settings: PanelSettings, first: int, say: Say) -> Result:
     """Simulate the policy; ``theory`` is what ``drift`` returns."""
-    block = policy_block(settings)
-    rows = block.rows(first, say)
-    mass, target = (rows[name].astype(np.float64) for name in ("q_pos", "target_mass"))
-    mass = np.clip(mass, 0, 1)
-    missed = np.asarray(tail_miss(settings["group_size"], mass, np.clip(target, 0, mass)))
+    rows = policy_block(settings).rows(first, say)
+    mass = np.clip(rows["q_pos"].astype(np.float64), 0, 1)
+    target = np.clip(rows.pop("rare_rates")[..., 0].astype(np.float64), 0, mass)
+    missed = np.asarray(tail_miss(settings["group_size"], mass, target))
     if _is_on_policy_and_true(settings):
         rows["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
     rows |= {f"pass_at_{k}": 1 - (1 - mass) ** k for k in POLICY_KS}
-    metrics = {name: moments(values) for name, values in rows.items() if name != "target_mass"}
-    return {"step": [0, *block.steps.tolist()], "seeds": BLOCK_SEEDS, "metrics": metrics, "theory": drift(settings)}
+    metrics = {name: moments(values) for name, values in rows.items()}
+    return _result("run", settings, metrics=metrics, theory=drift(settings))
 
 
 def _is_on_policy_and_true(settings: PanelSettings) -> bool:
@@ -114,18 +124,16 @@ def drift(settings: PanelSettings) -> dict[str, list[float]] | None:
     """
     name, parameters = read_weight(settings["weight"])
     parameters = REGISTRY[name].parameters | parameters
-    has_form = name in CLOSED_FORMS or has_table(name)
     plain = settings["optimizer"] in MOVES and settings["epochs"] == 1
-    if not (has_form and is_of_rewards(estimator(name, **parameters)) and plain and _is_on_policy_and_true(settings)):
+    if not (is_of_rewards(estimator(name, **parameters)) and plain and _is_on_policy_and_true(settings)):
         return None
     try:
         masses = group_masses(name, settings["group_size"], parameters)
     except InputError:  # it reads the order of the rollouts
         return None
-    steps = record_steps(settings["steps"], POLICY_RECORDS)
+    steps = record_steps(settings["steps"], RECORDS["run"])
     move = MOVES[settings["optimizer"]](settings["learning_rate"])
-    path = expected_path(panel_policy(settings), masses, move, steps)
-    return with_pass_at_k(rounded(path))
+    return with_pass_at_k(rounded(expected_path(panel_policy(settings), masses, move, steps)))
 
 
 # A tree
@@ -142,20 +150,13 @@ NODE_POLICIES = Metric("policies", "probability of each action at each node", PO
 def tree_blocks(settings: PanelSettings) -> dict[str, Block]:
     """Return the seeds of the tree, by the name of the method."""
     gate = ",".join(f"{name}={settings[name]}" for name in ("alpha", "candidates", "quantile", "top_penalty"))
-    return {
-        "GRPO": _tree_block(settings, "grpo@constant"),
-        "GRPO + entropy": _tree_block(settings, "grpo@constant", settings["entropy_bonus"]),
-        "CaSP": _tree_block(settings, f"grpo+casp({gate})@constant"),
+    runs = {
+        "GRPO": _run_of(settings, "grpo@constant"),
+        "GRPO + entropy": _run_of(settings, "grpo@constant", entropy_bonus=settings["entropy_bonus"]),
+        "CaSP": _run_of(settings, f"grpo+casp({gate})@constant"),
     }
-
-
-def _tree_block(settings: PanelSettings, method: str, entropy_bonus: float = 0.0) -> Block:
-    rate = {"learning_rate": settings["learning_rate"]}
-    run = Settings(method, settings["group_size"], "sgd", rate, entropy_bonus=entropy_bonus, storage="dense")
-    toy = tree()
-    check(toy, run)
-    names = ("q_pos", "modes_held", "mode_coverage")
-    return Block(toy, run, record_steps(settings["steps"], TREE_RECORDS), names, (NODE_POLICIES,))
+    recorded = ("q_pos", "modes_held", "mode_coverage", NODE_POLICIES)
+    return {name: _block("tree", settings, tree(), run, *recorded) for name, run in runs.items()}
 
 
 def simulate_tree(settings: PanelSettings, first: int, say: Say) -> Result:
@@ -163,36 +164,19 @@ def simulate_tree(settings: PanelSettings, first: int, say: Say) -> Result:
     methods = {}
     for name, block in tree_blocks(settings).items():
         rows = block.rows(first, say)
-        policies = rows.pop("policies")[0]
-        methods[name] = {
-            "metrics": {metric: moments(values) for metric, values in rows.items()},
-            "policies": np.round(policies, 5).tolist(),
-        }
-    step = [0, *record_steps(settings["steps"], TREE_RECORDS).tolist()]
-    return {"step": step, "seeds": BLOCK_SEEDS, "methods": methods}
+        policies = np.round(rows.pop("policies")[0], 5).tolist()
+        methods[name] = {"metrics": {metric: moments(row) for metric, row in rows.items()}, "policies": policies}
+    return _result("tree", settings, methods=methods)
 
 
 # A bank of prompts
 
-
-def _rare_rates(whole: JointView) -> Float[Array, " P"]:
-    learner = whole.learner
-    policies = learner.policies_at(whole.state.parameters, whole.state.slots)
-    rates: Float[Array, " P"] = jax.vmap(lambda policy, target: correct_mass(policy.shares, target, policy.sum))(
-        policies, learner.target
-    )
-    return rates
-
-
 SOLVE_RATES = Metric("solve_rates", "solve rate", POLICY, lambda whole: whole.each["q_pos"], ("prompt",), joint=True)
-RARE_RATES = Metric("rare_rates", "probability of a rare mode", POLICY, _rare_rates, ("prompt",), joint=True)
 
 
 def bank_block(settings: PanelSettings) -> Block:
     """Return the seeds of the bank."""
-    run, bank = _settings_of_run(settings), bank_of(settings)
-    check(bank, run)
-    return Block(bank, run, record_steps(settings["steps"], BANK_RECORDS), ("q_pos",), (SOLVE_RATES, RARE_RATES))
+    return _block("bank", settings, bank_of(settings), _run_of(settings), "q_pos", SOLVE_RATES, RARE_RATES)
 
 
 def simulate_bank(settings: PanelSettings, first: int, say: Say) -> Result:
@@ -202,15 +186,15 @@ def simulate_bank(settings: PanelSettings, first: int, say: Say) -> Result:
     samples; ``share_I``, the share of prompts whose solve rate is in bin I of ``BINS``; and ``lost``, the share whose
     rare modes have less than ``LOST`` of the base model's.
     """
-    block = bank_block(settings)
-    rows = block.rows(first, say)
+    rows = bank_block(settings).rows(first, say)
     solved, rare = (np.clip(rows[name].astype(np.float64), 0, 1) for name in ("solve_rates", "rare_rates"))
-    metrics = {f"pass_at_{k}": moments(pass_at_k(solved, k).mean(axis=-1)) for k in BANK_KS}
-    metrics |= {f"rare_at_{k}": moments(pass_at_k(rare, k).mean(axis=-1)) for k in BANK_KS}
     bins = np.minimum((solved * BINS).astype(int), BINS - 1)
-    metrics |= {f"share_{index}": moments((bins == index).mean(axis=-1)) for index in range(BINS)}
-    metrics["lost"] = moments((rare < LOST * rare[:, :1]).mean(axis=-1))
-    return {"step": [0, *block.steps.tolist()], "seeds": BLOCK_SEEDS, "k": BANK_KS, "metrics": metrics}
+    of_prompts = {f"pass_at_{k}": pass_at_k(solved, k) for k in BANK_KS}
+    of_prompts |= {f"rare_at_{k}": pass_at_k(rare, k) for k in BANK_KS}
+    of_prompts |= {f"share_{index}": bins == index for index in range(BINS)}
+    of_prompts["lost"] = rare < LOST * rare[:, :1]
+    metrics = {name: moments(values.mean(axis=-1)) for name, values in of_prompts.items()}
+    return _result("bank", settings, k=BANK_KS, metrics=metrics)
 
 
 # Interfering prompts
@@ -218,19 +202,16 @@ def simulate_bank(settings: PanelSettings, first: int, say: Say) -> Result:
 
 def interference_block(settings: PanelSettings) -> Block:
     """Return the seeds of interfering prompts."""
-    run = _settings_of_run(settings, temperature=settings["temperature"], pass_at_k=INTERFERENCE_KS)
+    run = _run_of(settings, temperature=settings["temperature"], pass_at_k=INTERFERENCE_KS)
     problem = interference(**{name: settings[name] for name in ("overlap", "conflict", "hard_rate")}).listed()
-    check(problem, run)
-    return Block(problem, run, record_steps(settings["steps"], INTERFERENCE_RECORDS), ("pass_at_k",))
+    return _block("interference", settings, problem, run, "pass_at_k")
 
 
 def simulate_interference(settings: PanelSettings, first: int, say: Say) -> Result:
     """Simulate interfering prompts: pass@k at each of the ``k``, and the ``edge``; step 0 is the base model."""
-    block = interference_block(settings)
-    passed = block.rows(first, say)["pass_at_k"]
+    passed = interference_block(settings).rows(first, say)["pass_at_k"]
     metrics = {f"pass_at_{k}": moments(passed[:, :, index]) for index, k in enumerate(INTERFERENCE_KS)}
-    step = [0, *block.steps.tolist()]
-    return {"step": step, "seeds": BLOCK_SEEDS, "k": INTERFERENCE_KS, "metrics": metrics, "edge": edge(settings)}
+    return _result("interference", settings, k=INTERFERENCE_KS, metrics=metrics, edge=edge(settings))
 
 
 def edge(settings: PanelSettings) -> list[float | None] | None:
@@ -248,14 +229,12 @@ def edge(settings: PanelSettings) -> list[float | None] | None:
 
 def _reads_its_group_alone(weight: Estimator, group_size: int) -> bool:
     """Return True if advantages follow from the group's rewards alone, neither from other groups nor from the past."""
-    if weight.needs != {"rewards"} or jax.tree.leaves(weight.init()):
+    if not is_of_rewards(weight):
         return False
     group = (np.arange(group_size) < 1).astype(float)
     beside = (advantages(weight, np.stack([group, np.full(group_size, other)]))[0] for other in (0.0, 1.0))
     return bool(np.array_equal(*beside))
 
-
-# All of them
 
 SIMULATIONS: Mapping[str, Callable[[PanelSettings, int, Say], Result]] = {
     "run": simulate_policy,

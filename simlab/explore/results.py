@@ -1,4 +1,7 @@
-"""Open results for the page: describe their dimensions and variables, read slices, and list their controls."""
+"""Open results for the page: as labelled datasets, described, read in slices, and with controls of their own.
+
+Sweeps are read from their files as slices need them; training runs and reports of a diagnosis are small.
+"""
 
 import math
 import threading
@@ -6,23 +9,136 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from simlab.errors import InputError, check_choice
 from simlab.explore.controls import Control, rounded
-from simlab.explore.result_files import BOUND, open_dataset
+from simlab.llm.compare import Run, Training, read_run
+from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
+from simlab.llm.training.folder import RUN
+from simlab.reading import read_json
 from simlab.text import shortened
 
+ALLOWED = "a result of simlab sweep, a folder of simlab train, or a report of simlab diagnose --json"
+# Raised by h5py and xarray for a file that is none of theirs, or a damaged one.
+FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
+MOST_K = 256  # pass@k is computed at every k up to it
+BOUND, BOUNDS = "bound", ("estimate", "low", "high")
 MOST_FILES = 6
 LONGEST_DIMENSION = 4096  # labels of a dimension on the page; of a longer one, places evenly apart
 LARGEST_READ = 2**22  # values of one slice
 AVERAGED = "seed"
 ENTRIES = ("file", "variable", "across", "lines", "at")
 
+Labels = dict[str, list[Any]]
+
+
+def open_dataset(path: str | Path) -> xr.Dataset:
+    """Open a result: the folder of a training run, the ``.json`` report of a diagnosis, or the file of a sweep.
+
+    Raises:
+        InputError: for a path that is none of the three, or is damaged.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist; allowed: {ALLOWED}")
+    if path.is_dir():
+        return training_dataset(read_run(path))
+    if path.suffix == ".json":
+        return training_dataset(read_run(path.parent)) if path.name == RUN else report_dataset(path)
+    try:
+        return xr.open_dataset(path, engine="h5netcdf", cache=False)
+    except FAILURES as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path} cannot be opened ({reason}); allowed: {ALLOWED}") from None
+
+
+def training_dataset(run: Run) -> xr.Dataset:
+    """Return metrics over ``step`` and pass@k over ``evaluation``, by arm and seed; NaN where a run is not there yet.
+
+    Step 0 of ``evaluation`` is the start that all arms of a seed share.
+
+    Raises:
+        InputError: for a run without a step and without an evaluation.
+    """
+    cells: dict[tuple[str, int], Training] = {
+        (arm, seed): training for arm, seeds in run.arms.items() for seed, training in seeds.items()
+    }
+    labels: Labels = {"arm": [*run.arms], "seed": sorted({seed for _, seed in cells})}
+    steps = sorted({int(step) for training in cells.values() for step in training.metrics["step"]})
+    variables: dict[str, xr.DataArray] = {}
+    for (arm, seed), training in cells.items():
+        for name, values in training.metrics.items():
+            if name != "step" and values.ndim == 1 and steps:
+                variable = variables.setdefault(name, _empty({**labels, "step": steps}))
+                variable.loc[{"arm": arm, "seed": seed, "step": training.metrics["step"]}] = values
+    evaluations = [
+        ({"arm": arm, "seed": seed, "evaluation": evaluation.step}, evaluation)
+        for (arm, seed), training in cells.items()
+        for evaluation in (*(run.starts[seed].evaluations if seed in run.starts else ()), *training.evaluations)
+    ]
+    if evaluations:
+        ks = [*range(1, min(MOST_K, *(evaluation.samples for _, evaluation in evaluations)) + 1)]
+        labels["evaluation"] = sorted({evaluation.step for _, evaluation in evaluations})
+        passed, distinct = _empty({**labels, "k": ks}), _empty(labels)
+        for cell, evaluation in evaluations:
+            means = [float(unbiased_pass_at_k(evaluation.correct, evaluation.samples, k).mean()) for k in ks]
+            passed.loc[cell], distinct.loc[cell] = means, evaluation.distinct.mean()
+        passed.attrs["long_name"] = "pass@k, mean over problems"
+        distinct.attrs["long_name"] = "different correct solutions of a problem"
+        variables |= {"pass_at_k": passed, "distinct": distinct}
+    if not variables:
+        raise InputError(f"{run.folder} has neither a step nor an evaluation yet; allowed: a run that has begun")
+    return xr.Dataset(variables)
+
+
+def _empty(coordinates: Labels) -> xr.DataArray:
+    return xr.DataArray(np.full([len(labels) for labels in coordinates.values()], np.nan), coords=coordinates)
+
+
+GROUP_CURVES = {
+    "dead_groups": ("dead", "share of groups that teach nothing"),
+    "all_right": ("all_right", "share of groups that are all right"),
+    "all_wrong": ("all_wrong", "share of groups that are all wrong"),
+    "effective_prompts": ("effective_prompts", "prompts of a step that teach"),
+}
+SPLIT_CURVES = {"teaching_groups": "teaching", "groups_holding_the_typical_solution": "holding"}
+
+
+def report_dataset(path: Path) -> xr.Dataset:
+    """Return the curves of a report, each with its estimate and the ends of its interval along ``BOUND``.
+
+    Raises:
+        InputError: for a file that is no such report.
+    """
+    report: Any = read_json(path).get("diagnosis")
+    try:
+        sizes, passed, splits = report["groups"]["at_sizes"], report["pass_at_k"], report["recommendation"]["splits"]
+        curves = {name: _curve(sizes, key, "group_size", text) for name, (key, text) in GROUP_CURVES.items()}
+        pairs = zip([*passed["k"], *passed["beyond_k"]], [*passed["carried"], *passed["beyond"]], strict=True)
+        rows = [{"k": k, "pass": estimate} for k, estimate in pairs]
+        curves["pass_at_k"] = _curve(rows, "pass", "k", f"pass@k; beyond k = {passed['k'][-1]} extrapolated")
+        words = f"of {report['recommendation']['rollouts']} rollouts a step in groups of this size"
+        for name, key in SPLIT_CURVES.items():
+            if all(split[key] for split in splits):
+                curves[name] = _curve(splits, key, "group_size", f"{name.replace('_', ' ')}, {words}")
+        return xr.Dataset(curves)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is no report of a diagnosis ({error}); allowed: {ALLOWED}") from None
+
+
+def _curve(rows: list[dict[str, Any]], key: str, along: str, words: str) -> xr.DataArray:
+    """Return estimates with their intervals, (rows, 3); an end that is null becomes NaN."""
+    values = np.array([[row[key][name] for name in ("value", "low", "high")] for row in rows], dtype=float)
+    coordinates: Labels = {along: [row[along] for row in rows], BOUND: [*BOUNDS]}
+    return xr.DataArray(values, coords=coordinates, attrs={"long_name": words})
+
+
+# Slices
+
 
 class Result:
-    """A sweep, a training run or a report; the file of a sweep is open and unread.
-
-    Of a dimension longer than ``LONGEST_DIMENSION`` every n-th place is taken; ``every`` holds these n.
+    """A result that is open; of a dimension longer than ``LONGEST_DIMENSION`` every n-th place is taken, ``every``.
 
     Raises:
         InputError: for a file that cannot be opened or has no numbers.
@@ -34,9 +150,10 @@ class Result:
         long = {name: size for name, size in dataset.sizes.items() if size > LONGEST_DIMENSION and name != AVERAGED}
         self.every = {str(name): math.ceil(size / LONGEST_DIMENSION) for name, size in long.items()}
         self.dataset = dataset.isel({name: slice(None, None, step) for name, step in self.every.items()})
-        variables = {str(name): variable for name, variable in self.dataset.data_vars.items()}
         self.variables = {
-            name: variable for name, variable in variables.items() if variable.dims and variable.dtype.kind in "fiub"
+            str(name): variable
+            for name, variable in self.dataset.data_vars.items()
+            if variable.dims and variable.dtype.kind in "fiub"
         }
         if not self.variables:
             raise InputError(f"{path} holds no variable of numbers with a dimension; allowed: a result with one")
@@ -88,7 +205,11 @@ class Result:
             check_choice("lines", lines, [name for name in array.dims if name != across])
         shown = [lines, across] if lines else [across]
         averaged = [name for name in (AVERAGED, BOUND) if name in array.dims and name not in shown][:1]
-        places = {name: self._place(str(name), at) for name in array.dims if name not in (*shown, *averaged)}
+        places = {name: at.get(name, 0) for name in array.dims if name not in (*shown, *averaged)}
+        for name, place in places.items():
+            size = array.sizes[name]
+            if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < size:
+                raise InputError(f"{name} = {shortened(str(place))} is no place; allowed: 0 to {size - 1}")
         selected = array.isel(places).transpose(*shown, *averaged)
         if selected.size > LARGEST_READ:
             raise InputError(f"{variable} has {selected.size} values there; allowed: up to {LARGEST_READ} at a time")
@@ -99,27 +220,24 @@ class Result:
             return dict(rounded({"mean": mean, "low": low, "high": high, "seeds": 0}))
         return _summary(values)
 
-    def _place(self, name: str, at: dict[str, Any]) -> int:
-        place, size = at.get(name, 0), self.dataset.sizes[name]
-        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < size:
-            raise InputError(f"{name} = {shortened(str(place))} is no place; allowed: 0 to {size - 1}")
-        return place
-
 
 def _summary(values: np.ndarray) -> dict[str, Any]:
     """Return mean and 95 % band of (L, A, seeds), over the seeds with a number."""
     finite = np.isfinite(values)
     count = finite.sum(axis=-1)
-    sums = np.where(finite, values, 0.0).sum(axis=-1)
-    mean = np.divide(sums, count, out=np.full(count.shape, np.nan), where=count > 0)
-    scatter = np.where(finite, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
-    variance = np.divide(scatter, count * (count - 1.0), out=np.full(count.shape, np.nan), where=count > 1)
-    half = 1.96 * np.sqrt(variance)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(finite, values, 0.0).sum(axis=-1) / count
+        scatter = np.where(finite, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
+        half = 1.96 * np.sqrt(scatter / (count * (count - 1.0)))
     return dict(rounded({"mean": mean, "low": mean - half, "high": mean + half, "seeds": values.shape[-1]}))
 
 
 class Results:
-    """The results that the command line names, and those dropped on the page; a request names them by number."""
+    """The results that the command line names, and those dropped on the page; a request names them by number.
+
+    Raises:
+        InputError: as ``Result`` does, and for more than ``MOST_FILES``.
+    """
 
     def __init__(self, paths: tuple[Path, ...] = ()):
         if len(paths) > MOST_FILES:
@@ -128,16 +246,10 @@ class Results:
         self.reading = threading.Lock()  # HDF5 takes one reader at a time
 
     def add(self, path: Path) -> int:
-        """Open one result more; return its place.
-
-        Raises:
-            InputError: as ``Result`` does, and for more than ``MOST_FILES``.
-        """
+        """Open one result more; return its place."""
         with self.reading:
             if len(self.all) >= MOST_FILES:
-                raise InputError(
-                    f"{len(self.all)} results are open; allowed: up to {MOST_FILES}; start the explorer anew"
-                )
+                raise InputError(f"{MOST_FILES} results are open; allowed: no more; start the explorer anew")
             self.all.append(Result(path))
             return len(self.all) - 1
 
@@ -168,7 +280,7 @@ class Results:
             return self.all[number].slice(**names, at=at)
 
 
-# Their controls
+# Controls
 
 NONE = "none"
 SCALES = ("linear", "logarithmic across", "logarithmic up", "logarithmic")
@@ -183,37 +295,35 @@ def result_controls(results: list[dict[str, Any]]) -> list[Control]:
     names = tuple(f"{number}: {result['name']}" for number, result in enumerate(results, start=1))
     variables = sorted({name for result in results for name in result["variables"]})
     first = results[0]["dimensions"]
-    longest = {
-        name: max((result["dimensions"].get(name, []) for result in results), key=len)
-        for result in results
-        for name in result["dimensions"]
-    }
+    longest: dict[str, list[float | str]] = {}
+    for result in results:
+        for name, labels in result["dimensions"].items():
+            longest[name] = max(longest.get(name, []), labels, key=len)
     variable = next((name for name in USUAL_VARIABLES if name in variables), variables[0])
     drawn = results[0]["variables"].get(variable, {"dimensions": [*first]})["dimensions"]
     across = next((name for name in USUAL_COLUMNS if name in drawn), drawn[-1])
     lines = next((name for name in drawn if name not in (across, AVERAGED, BOUND) and len(first[name]) > 1), NONE)
 
-    def choice(name: str, label: str, default: str, choices: tuple[str, ...], help_text: str) -> Control:
-        return Control(f"results.{name}", "choice", label, default, choices=choices, help=help_text)
+    def text(label: float | str) -> str:
+        return f"{label:g}" if isinstance(label, float) and math.isfinite(label) else str(label)
 
-    return [
-        choice("file", "result", names[0], names, "the result that is drawn"),
-        choice("second", "beside it", NONE, (NONE, *names), "another result, at the same place"),
-        choice("variable", "variable", variable, tuple(variables), "the variable that is drawn"),
-        choice("across", "across", across, tuple(longest), "the dimension of the x axis"),
-        choice("lines", "lines", lines, (NONE, *longest), "a line for each label"),
-        choice("view", "drawn as", "curves", ("curves", "map"), "a map has no bands"),
-        choice("axes", "axes", SCALES[0], SCALES, "logarithms show numbers above 0"),
-        *(
-            Control(
-                f"results.{name}", "whole", name, 0, 0, len(labels) - 1, choices=tuple(map(_text, labels)),
+    choices = (
+        ("file", "result", names[0], names, "the result that is drawn"),
+        ("second", "beside it", NONE, (NONE, *names), "another result, at the same place"),
+        ("variable", "variable", variable, tuple(variables), "the variable that is drawn"),
+        ("across", "across", across, tuple(longest), "the dimension of the x axis"),
+        ("lines", "lines", lines, (NONE, *longest), "a line for each label"),
+        ("view", "drawn as", "curves", ("curves", "map"), "a map has no bands"),
+        ("axes", "axes", SCALES[0], SCALES, "logarithms show numbers above 0"),
+    )
+    controls = [
+        Control(f"results.{name}", "choice", label, default, choices=allowed, help=help_text)
+        for name, label, default, allowed, help_text in choices
+    ]
+    for name, labels in longest.items():
+        if len(labels) > 1:
+            controls.append(Control(
+                f"results.{name}", "whole", name, 0, 0, len(labels) - 1, choices=tuple(map(text, labels)),
                 help="the place in this dimension",
-            )
-            for name, labels in longest.items()
-            if len(labels) > 1
-        ),
-    ]  # fmt: skip
-
-
-def _text(label: float | str) -> str:
-    return f"{label:g}" if isinstance(label, float) and math.isfinite(label) else str(label)
+            ))  # fmt: skip
+    return controls

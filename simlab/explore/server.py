@@ -29,10 +29,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from simlab.errors import InputError, check_choice, check_whole
 from simlab.explore.answers import QUESTIONS, answer
 from simlab.explore.block import ACTIONS, BLOCK_SEEDS, fill_up
-from simlab.explore.controls import SIMULATED
-from simlab.explore.laboratory import WORKER, Laboratory, SimulationJob
+from simlab.explore.controls import SIMULATED, check_plain, hold_panel
+from simlab.explore.laboratory import WORKER, Laboratory
 from simlab.explore.page import POLICY, page_file, plotly_script, served_page
-from simlab.explore.panel_settings import check_plain, hold_panel
 from simlab.explore.results import Results, result_controls
 from simlab.explore.weights import register_files
 from simlab.llm.training.folder import RUN
@@ -79,8 +78,8 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
     """Return the page's server at a port.
 
     Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``; ``POST /simulate`` with a job, whose
-    answer is a stream of events (see ``worker``); ``POST`` of a question to ``/masses``, ``/formula`` and ``/bank``
-    (see ``answers``) and to ``/result``; and ``POST /open?name=NAME`` with a file that is opened as a result.
+    answer is a stream of events (see ``worker``); ``POST`` of a list of questions to ``/masses``, ``/formula`` and
+    ``/bank`` (see ``answers``) and to ``/result``; and ``POST /open?name=NAME`` with a file to open as a result.
     """
     opened = results or Results()
 
@@ -109,14 +108,23 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         return JSONResponse({"to_compile": laboratory.to_compile, "running": running, "waiting": waiting})
 
     async def simulate(request: Request) -> Response:
-        job, notes, page = read_job(await _json(request))
-        events = _lines(laboratory, laboratory.submit(job, page), notes)
-        return StreamingResponse(events, media_type="application/x-ndjson")
+        body, notes, page = read_job(await _json(request))
+        job = laboratory.submit(body, page)
 
-    async def question(request: Request) -> Response:
-        path, body = request.url.path.removeprefix("/"), await _json(request)
+        async def lines() -> AsyncIterator[bytes]:
+            yield json.dumps({"event": "accepted", "held": notes}).encode() + b"\n"
+            async with contextlib.aclosing(laboratory.events(job)) as events:
+                async for event in events:
+                    yield json.dumps(event).encode() + b"\n"
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+    async def questions(request: Request) -> Response:
+        path, bodies = request.url.path.removeprefix("/"), await _json(request)
+        if not isinstance(bodies, list):
+            raise InputError("the request is no list; allowed: a list of questions")
         find_answer = functools.partial(answer, path) if path in QUESTIONS else opened.answer
-        return JSONResponse(await run_in_threadpool(find_answer, body))
+        return JSONResponse(await run_in_threadpool(lambda: [find_answer(body) for body in bodies]))
 
     async def open_file(request: Request) -> Response:
         return JSONResponse({"settings": await _open_dropped(request, opened)})
@@ -127,7 +135,7 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         Route("/plotly.js", plotly),
         Route("/status", status),
         Route("/simulate", simulate, methods=["POST"]),
-        *(Route(f"/{path}", question, methods=["POST"]) for path in (*QUESTIONS, "result")),
+        *(Route(f"/{path}", questions, methods=["POST"]) for path in (*QUESTIONS, "result")),
         Route("/open", open_file, methods=["POST"]),
     ]
     handlers: Any = {
@@ -174,7 +182,6 @@ def read_job(body: Any) -> tuple[dict[str, Any], list[str], str]:
     for name in body:
         check_choice("entry", name, JOB_ENTRIES)
     panel, page = body["panel"], body.get("page", "")
-    check_plain("panel", panel)
     check_choice("panel", panel, SIMULATED)
     check_plain("page", page)
     settings, notes = hold_panel(panel, body.get("settings", {}))
@@ -190,13 +197,6 @@ def read_job(body: Any) -> tuple[dict[str, Any], list[str], str]:
         notes.append(f"steps = {settings['steps']} are too many for {actions} actions; held at {most}")
         settings["steps"] = most
     return {"panel": panel, "settings": settings, "first": first}, notes, str(page)
-
-
-async def _lines(laboratory: Laboratory, job: SimulationJob, notes: list[str]) -> AsyncIterator[bytes]:
-    yield json.dumps({"event": "accepted", "held": notes}).encode() + b"\n"
-    async with contextlib.aclosing(laboratory.events(job)) as events:
-        async for event in events:
-            yield json.dumps(event).encode() + b"\n"
 
 
 async def _open_dropped(request: Request, results: Results) -> dict[str, Any]:
@@ -216,9 +216,9 @@ async def _open_dropped(request: Request, results: Results) -> dict[str, Any]:
     except (InputError, ClientDisconnect) as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise InputError(str(error).replace(str(folder / name), name) or f"{name} broke off") from None
-    described = results.describe()
-    defaults = {control.name: control.default for control in result_controls([described[number]])}
-    return defaults | {"results.file": f"{number + 1}: {described[number]['name']}"}
+    described = results.describe()[number]
+    defaults = {control.name: control.default for control in result_controls([described])}
+    return defaults | {"results.file": f"{number + 1}: {described['name']}"}
 
 
 # Starting and stopping
@@ -230,8 +230,7 @@ class ExplorerServer(uvicorn.Server):
     def __init__(self, port: int, laboratory: Laboratory, results: Results | None = None):
         self.laboratory = laboratory
         app = application(port, laboratory, results)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-        super().__init__(config)
+        super().__init__(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop, also amid simulations."""
@@ -285,11 +284,11 @@ def serve(
     listener, note = listen_as_usual() if port is None else (listen(port), "")
     port = listener.getsockname()[1]
     address = f"http://{HOST}:{port}/" + (f"#{view}" if view else "")
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
     server = ExplorerServer(port, Laboratory((*WORKER, *estimators)), results)
     print(f"explorer  {address}  ({note}Ctrl-C stops it)", flush=True)
-    if browser and has_display():
+    if browser and (sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))):
         webbrowser.open(address)
     # uvicorn stops at a signal, and then hands the signal on.
     with contextlib.suppress(KeyboardInterrupt):
@@ -299,10 +298,3 @@ def serve(
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def has_display() -> bool:
-    """Return True if a browser would have somewhere to open."""
-    if sys.platform in ("darwin", "win32"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -38,8 +38,7 @@ class WeightParameter:
     default: Any = None
 
 
-def _slider(low: float, high: float, help_text: str, scale: str = "linear") -> WeightParameter:
-    return WeightParameter(low, high, help_text, scale)
+_slider = WeightParameter
 
 
 def _choice(choices: Iterable[Any], help_text: str) -> WeightParameter:
@@ -127,7 +126,7 @@ def parameters_of(name: str) -> dict[str, WeightParameter]:
     for key, default in REGISTRY[name].parameters.items():
         parameter = _PARAMETERS.get(f"{name}.{key}", _PARAMETERS.get(key))
         if parameter is not None:
-            help_text = _OWN_HELP if ":" in name else parameter.help
+            help_text = "a parameter of your own estimator" if ":" in name else parameter.help
             whole = isinstance(default, int) and not parameter.choices
             shown[key] = replace(parameter, default=default, help=help_text, whole=whole)
     return shown
@@ -180,27 +179,19 @@ def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
     known, bounded, notes = parameters_of(name), {}, []
     for key, value in parameters.items():
         check_choice(f"parameter of {name}", key, known)
-        bounded[key], note = _hold_parameter(key, known[key], value)
-        notes += [f"{name}: {note}"] if note else []
+        own = known[key]
+        if own.choices:
+            check_choice(key, value, own.choices)
+            bounded[key] = value
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise InputError(f"{key} = {value!r} is not a number; allowed: [{own.low:g}, {own.high:g}]")
+        number = min(max(value, own.low), own.high)
+        bounded[key] = round(number) if own.whole else float(number)
+        if bounded[key] != value:
+            notes.append(f"{name}: {key} = {value:g} is outside [{own.low:g}, {own.high:g}]; held at {bounded[key]:g}")
     estimator(name, **bounded)
     return write_weight(name, bounded), "; ".join(notes)
-
-
-def _hold_parameter(key: str, parameter: WeightParameter, value: Any) -> tuple[Any, str]:
-    if parameter.choices:
-        check_choice(key, value, parameter.choices)
-        return value, ""
-    low, high = parameter.low, parameter.high
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-        raise InputError(f"{key} = {value!r} is not a number; allowed: [{low:g}, {high:g}]")
-    bounded = min(max(value, low), high)
-    if parameter.whole:
-        bounded = round(bounded)
-    note = f"{key} = {value:g} is outside [{low:g}, {high:g}]; held at {bounded:g}" if bounded != value else ""
-    return (bounded if parameter.whole else float(bounded)), note
-
-
-# Estimators of the user's own files
 
 
 def register_files(references: Iterable[str]) -> None:
@@ -221,11 +212,8 @@ def register_files(references: Iterable[str]) -> None:
 
 def _register_file(name: str) -> None:
     constructor = estimator_constructor(name)
-    plain = {
-        key: default
-        for key, default in constructor.defaults.items()
-        if isinstance(default, bool | int | float | str | None)
-    }  # what JSON can hold
+    defaults = constructor.defaults.items()
+    plain = {key: value for key, value in defaults if isinstance(value, bool | int | float | str | None)}  # as in JSON
     constructor(**plain)  # raises now if something is wrong with it
 
     def build(**parameters: Any) -> Estimator:

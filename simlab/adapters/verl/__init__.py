@@ -12,8 +12,7 @@ memory of those that have one.
 import logging
 
 try:
-    from simlab.adapters.verl.registries import missing, register
-    from simlab.adapters.verl.trainer import SimlabPPOMixin, SimlabPPOTrainerSync
+    from simlab.adapters.verl.trainer import SimlabPPOMixin, SimlabPPOTrainerSync, entries, missing, register
 
     register()
 except Exception:
@@ -21,4 +20,4 @@ except Exception:
     logging.getLogger(__name__).exception("simlab is not registered in verl, because of this:")
     raise
 
-__all__ = ["SimlabPPOMixin", "SimlabPPOTrainerSync", "missing", "register"]
+__all__ = ["SimlabPPOMixin", "SimlabPPOTrainerSync", "entries", "missing", "register"]

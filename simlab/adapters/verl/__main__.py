@@ -5,7 +5,7 @@ import sys
 
 import verl
 
-from simlab.adapters.verl.registries import entries
+from simlab.adapters.verl import entries
 
 # Run in a process that imports verl alone: a plug-in that fails is not among its modules.
 PROBE = """
@@ -19,8 +19,7 @@ sys.exit(", ".join(missing()) or None)
 
 def main() -> int:
     """Print the names that verl takes, or complain and return 1."""
-    probe = subprocess.run([sys.executable, "-c", PROBE], check=False)
-    if probe.returncode:
+    if subprocess.run([sys.executable, "-c", PROBE], check=False).returncode:
         print(
             f"verl {verl.__version__} does not load simlab's plug-in, for the reason above; where there is none: "
             "VERL_USE_EXTERNAL_MODULES=simlab.adapters.verl loads it, VERL_USE_EXTERNAL_PLUGINS=none keeps it out",
@@ -28,7 +27,7 @@ def main() -> int:
         )
         return 1
     print(f"verl {verl.__version__} takes:")
-    for setting, named in entries().items():
+    for setting, (_, _, named) in entries().items():
         print(f"{setting}: {', '.join(named)}")
     return 0
 

@@ -1,4 +1,4 @@
-"""Extend verl's trainer: give estimators log-probabilities and entropies, and keep their state in checkpoints."""
+"""Extend verl's trainer by fields of tokens and states in checkpoints; put simlab's names into verl's registries."""
 
 import json
 import logging
@@ -7,17 +7,19 @@ from typing import Any
 
 import torch
 import transfer_queue
+from verl.trainer.ppo import core_algos
+from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from simlab.adapters.verl import estimators, losses
-from simlab.adapters.verl.estimators import PREFIX, TOKEN_FIELDS, has_state, memory
+from simlab.adapters.grouping import MEMORY, state_numbers
+from simlab.adapters.verl import functions
+from simlab.adapters.verl.functions import PREFIX, TOKEN_FIELDS, advantage_function, memory, policy_loss
 from simlab.diagnose.live import Live
 from simlab.errors import InputError, check_choice
-from simlab.estimators import Estimator, chain
+from simlab.estimators import REGISTRY, Estimator, chain
 from simlab.files import write_whole
 from simlab.surrogates import SURROGATES
 
-MEMORY = "simlab_estimator.json"
 LIVE = ("every", "window", "threshold", "level", "share")  # the numbers of ``simlab.diagnose.live.Live``
 
 Trainer: Any = object  # at run time a mixin; all other attributes are the trainer's
@@ -30,19 +32,22 @@ class SimlabPPOMixin(Trainer):
     states of estimators as ``simlab_estimator.json`` in the folder of a checkpoint. With ``algorithm.simlab_diagnose``,
     a mapping that may be empty, each step's metrics hold those of ``simlab.diagnose.live``.
 
-    Args:
-        config: verl's.
-
     Raises:
         InputError: before any worker starts, for settings of an estimator or surrogate that it does not take, for
             settings that would have no effect, and for methods that verl cannot run.
     """
 
     def __init__(self, config: Any):
-        self._estimator, self._text = _configured(config.algorithm)
-        _check_loss(config.actor_rollout_ref.actor)
+        self._estimator, self._text = _chosen_estimator(config.algorithm)
+        actor = config.actor_rollout_ref.actor
+        mode = str(actor.policy_loss.loss_mode)
+        if mode.startswith(PREFIX):
+            check_choice("policy_loss.loss_mode", mode, [PREFIX + name for name in SURROGATES])
+            functions.configured_surrogate(mode.removeprefix(PREFIX), actor)
         settings = config.algorithm.get("simlab_diagnose")
-        self._live = None if settings is None else _make_live(settings)
+        for name in settings or ():
+            check_choice("algorithm.simlab_diagnose", str(name), LIVE)
+        self._live = None if settings is None else Live(**settings)
         memory.clear()
         super().__init__(config)
 
@@ -50,24 +55,21 @@ class SimlabPPOMixin(Trainer):
         """Compute advantages with the token fields that the estimator reads."""
         fields = {}
         if needs := sorted(self._estimator.needs & TOKEN_FIELDS.keys()):
-            names = [TOKEN_FIELDS[name] for name in needs]
-            data = transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+            data = _columns(batch, [TOKEN_FIELDS[name] for name in needs])
             fields = {name: data[TOKEN_FIELDS[name]].to_padded_tensor(0.0) for name in needs}
-        metrics.update(self._diagnose(batch))
-        with estimators.token_fields(**fields):
+        if self._live is not None:
+            metrics.update(self._diagnose(self._live, batch))
+        with functions.token_fields(**fields):
             return super()._compute_advantage(batch, metrics)
 
-    def _diagnose(self, batch: Any) -> dict[str, float]:
-        """Return the metrics of ``simlab.diagnose.live`` of a batch, if ``algorithm.simlab_diagnose`` is set."""
-        if self._live is None:
-            return {}
-        names = ["uid", "rm_scores", "responses", "response_mask"]
-        data = transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+    def _diagnose(self, live: Live, batch: Any) -> dict[str, float]:
+        """Return the metrics of ``simlab.diagnose.live`` of a batch."""
+        data = _columns(batch, ["uid", "rm_scores", "responses", "response_mask"])
         scores = data["rm_scores"].to_padded_tensor(0.0).sum(dim=1)
         written = data["response_mask"].to_padded_tensor(0).sum(dim=1) > 0  # rows that fill a batch up have no token
         rewards = torch.where(written, scores, torch.nan).tolist()
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in data["responses"].unbind()]
-        return self._live.observe(list(data["uid"]), rewards, texts)
+        return live.observe(list(data["uid"]), rewards, texts)
 
     def _save_checkpoint(self) -> None:
         """Save the estimator's state before the checkpoint: verl notes last that a checkpoint is complete."""
@@ -79,15 +81,14 @@ class SimlabPPOMixin(Trainer):
     def _load_checkpoint(self) -> None:
         """Load a checkpoint with the estimator's state."""
         super()._load_checkpoint()
-        if self.global_steps:
-            settings = self.config.trainer
-            path = Path(settings.resume_from_path) if settings.resume_mode == "resume_path" else None
-            self._load_memory((path or self._step_folder()) / MEMORY)
-
-    def _load_memory(self, path: Path) -> None:
+        if not self.global_steps:
+            return
+        settings = self.config.trainer
+        chosen = Path(settings.resume_from_path) if settings.resume_mode == "resume_path" else None
+        path = (chosen or self._step_folder()) / MEMORY
         if path.exists():
             memory.update(json.loads(path.read_text()))
-        if has_state(self._estimator) and self._text not in memory:
+        if state_numbers(self._estimator.init()) and self._text not in memory:
             logging.getLogger(__name__).warning("%s holds nothing of %s, which begins without memory", path, self._text)
 
     def _step_folder(self) -> Path:
@@ -102,7 +103,11 @@ class SimlabPPOTrainerSync(SimlabPPOMixin, PPOTrainerSync):
         super().__init__(config)
 
 
-def _configured(algorithm: Any) -> tuple[Estimator, str]:
+def _columns(batch: Any, names: list[str]) -> Any:
+    return transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+
+
+def _chosen_estimator(algorithm: Any) -> tuple[Estimator, str]:
     """Return the chosen estimator and its text; for one of verl's, an estimator that needs nothing."""
     name = str(algorithm.adv_estimator)
     if not name.startswith(PREFIX):
@@ -112,7 +117,7 @@ def _configured(algorithm: Any) -> tuple[Estimator, str]:
                 "allowed: with an estimator simlab_NAME"
             )
         return chain(), name
-    chosen, text = estimators.configured(name.removeprefix(PREFIX), algorithm)
+    chosen, text = functions.configured_estimator(name.removeprefix(PREFIX), algorithm)
     for field in sorted(chosen.needs - {"rewards"}):
         check_choice(f"a field of tokens that adv_estimator = {name} needs", field, TOKEN_FIELDS)
     correction = algorithm.get("rollout_correction") or {}
@@ -124,15 +129,41 @@ def _configured(algorithm: Any) -> tuple[Estimator, str]:
     return chosen, text
 
 
-def _make_live(settings: Any) -> Live:
-    """Make a ``Live`` of ``algorithm.simlab_diagnose``, by the names of its numbers."""
-    for name in settings:
-        check_choice("algorithm.simlab_diagnose", str(name), LIVE)
-    return Live(**settings)
+# verl's registries
 
 
-def _check_loss(actor: Any) -> None:
-    mode = str(actor.policy_loss.loss_mode)
-    if mode.startswith(PREFIX):
-        check_choice("policy_loss.loss_mode", mode, [PREFIX + name for name in SURROGATES])
-        losses.configured(mode.removeprefix(PREFIX), actor)
+def entries() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
+    """Return verl's registries by the last part of the setting that chooses from each.
+
+    Returns:
+        The registry, the function that adds to it, and simlab's entries by their names.
+    """
+    estimators = {PREFIX + name: advantage_function(name) for name in REGISTRY}
+    losses = {PREFIX + name: policy_loss(name) for name in SURROGATES}
+    trainers = {PREFIX + "sync": SimlabPPOTrainerSync}
+    return {
+        "adv_estimator": (core_algos.ADV_ESTIMATOR_REGISTRY, core_algos.register_adv_est, estimators),
+        "loss_mode": (core_algos.POLICY_LOSS_REGISTRY, core_algos.register_policy_loss, losses),
+        "trainer_mode": (trainer_base.TRAINER_REGISTRY, trainer_base.register_trainer, trainers),
+    }
+
+
+def register() -> None:
+    """Register all entries; call it again after adding an estimator or a surrogate.
+
+    Raises:
+        ValueError: verl's, where another plug-in has taken a name.
+    """
+    for _, add, named in entries().values():
+        for name, entry in named.items():
+            add(name)(entry)
+
+
+def missing() -> list[str]:
+    """Return the names that verl lacks, or has for something else, such as ``loss_mode = simlab_cispo``."""
+    return [
+        f"{setting} = {name}"
+        for setting, (registry, _, named) in entries().items()
+        for name, entry in named.items()
+        if registry.get(name) is not entry
+    ]

@@ -6,6 +6,7 @@ import { entry, highest, isFormula, linkedLines, lowest, readWeight, SIGN, write
 import { element, short } from "./text.js";
 
 const STOPS = 300;
+const AHEAD = 3; // stops on either side of a slider whose questions are asked before it is there
 const OWN = "your own formula";
 const FIRST_FORMULA = "=(1 - p)^g * (r - p)/s";
 const NEW_NUMBER = "a number with a slider";
@@ -22,6 +23,14 @@ export function stopsOf({ low, high, scale, kind, whole }) {
   }
   [values[0], values[values.length - 1]] = [low, high];
   return [...new Set(values)].sort((left, right) => left - right);
+}
+
+// The stops of a slider around a value; none of another control.
+export function stopsBeside(control, value) {
+  if (control.kind !== "number" && control.kind !== "whole") return [];
+  const stops = stopsOf({ ...control, low: lowest(control), high: highest(control) });
+  const place = nearest(stops, value);
+  return stops.slice(Math.max(place - AHEAD, 0), place + AHEAD + 1);
 }
 
 function nearest(stops, value) {

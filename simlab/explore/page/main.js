@@ -1,7 +1,7 @@
 // The page: tabs, controls and chart of the panel that is seen, and an address that holds every setting.
 
 import { clear, show } from "./chart.js";
-import { controlOf, pinsControl, symbolsOf } from "./controls.js";
+import { controlOf, pinsControl, stopsBeside, symbolsOf } from "./controls.js";
 import { fitLegend, inks, Look } from "./look.js";
 import bank from "./panel_bank.js";
 import interference from "./panel_interference.js";
@@ -34,6 +34,7 @@ let parts = []; // the controls that are seen: {name, show}
 let drawn = null; // what was drawn last
 let waiting = false; // for the next frame
 let moved = 0; // when the change was made that is to be drawn
+let dragged = ""; // the setting that was changed last
 let unanswered = ""; // the error of a question; other errors stay when answers come
 const reader = new Reader(description, () => {
   if (byId("error").textContent === unanswered) say("error", []);
@@ -76,6 +77,7 @@ function change(name, text) {
     return;
   }
   moved = performance.now();
+  dragged = name;
   remember();
   try {
     const note = state.hold(name, text);
@@ -139,12 +141,21 @@ function draw() {
   window.history.replaceState(null, "", state.address());
 }
 
+// The answers to the questions of a panel, null while they have not come; those at the next stops of the slider are fetched too.
+function answersOf({ id, questions: { path, of } }, values) {
+  const control = state.controls.get(dragged);
+  const [panel, setting] = dragged.split(".");
+  const stops = panel === id && values[setting] !== undefined ? stopsBeside(control, values[setting]) : [];
+  const next = stops.flatMap((stop) => of({ ...values, [setting]: stop }, description));
+  return reader.ask(path, of(values, description), next);
+}
+
 // Draw the chart of a panel. While answers to its questions have not come, the chart before stays.
 function drawChart(panel) {
   const chart = byId("chart");
   const results = simulations.of(panel);
   const values = simulations.valuesShown(panel, state.of(panel.id));
-  const answers = panel.questions ? reader.ask(panel.questions.path, panel.questions.of(values, description)) : null;
+  const answers = panel.questions ? answersOf(panel, values) : null;
   if (panel.questions && !answers && drawn?.panel === panel) return;
   const look = new Look(description, chart.clientWidth);
   drawn = { panel, ...panel.compute({ values, description, look, result: results[0], results, answers }) };

@@ -132,7 +132,7 @@ function readout(values, all, slices) {
 }
 
 function command(values, { name }) {
-  return `python -c "from simlab.explore.result_files import open_dataset; print(open_dataset('${name}')['${values.variable}'])"`;
+  return `python -c "from simlab.explore.results import open_dataset; print(open_dataset('${name}')['${values.variable}'])"`;
 }
 
 export default {

@@ -4,41 +4,56 @@
 import { post } from "./server.js";
 import { readWeight, writeWeight } from "./settings.js";
 
-const MOST_ANSWERS = 128;
+const MOST_ANSWERS = 256;
+
+const keyOf = (path, question) => JSON.stringify([path, question]);
 
 export class Reader {
   // `onAnswers()` hears that the last questions are answered, `onError(text)` of what is wrong with them.
   constructor(description, onAnswers, onError) {
     Object.assign(this, { description, onAnswers, onError });
     this.latest = "";
-    this.answers = new Map();
+    this.answers = new Map(); // by question: an answer, or a promise that it comes
   }
 
-  // The answers to some questions at a path, null while they have not come; they are asked for then.
-  ask(path, questions) {
-    const keys = questions.map((question) => JSON.stringify([path, question]));
-    this.latest = keys.join();
+  // The answers to some questions at a path, null while they have not come; they are asked for then. Those to the questions that a
+  // drag would ask `next` are fetched ahead, so that a drag seldom waits.
+  ask(path, questions, next = []) {
     if (!this.description.server) return questions.map((question) => IN_ADVANCE[path](question, this.description));
-    if (keys.every((key) => this.answers.has(key))) return keys.map((key) => this.answers.get(key));
-    this.fetchAll(path, questions, keys);
-    return null;
+    const keys = questions.map((question) => keyOf(path, question));
+    this.latest = keys.join();
+    const answers = keys.map((key) => this.answers.get(key));
+    const isKnown = answers.every((answer) => answer && !(answer instanceof Promise));
+    if (!isKnown) this.fetchAll(path, questions, keys);
+    this.fetchMissing(path, next).catch(() => {}); // what is wrong with one is said when it is asked
+    return isKnown ? answers : null;
   }
 
   async fetchAll(path, questions, keys) {
     const latest = keys.join();
-    if (this.pending === latest) return;
-    this.pending = latest;
     try {
-      await Promise.all(questions.map(async (question, i) => {
-        if (!this.answers.has(keys[i])) this.answers.set(keys[i], await (await post(path, question)).json());
-      }));
-      for (const key of [...this.answers.keys()].slice(0, -MOST_ANSWERS)) if (!keys.includes(key)) this.answers.delete(key);
+      await this.fetchMissing(path, questions);
       if (latest === this.latest) this.onAnswers();
     } catch (error) {
       if (latest === this.latest) this.onError(error.message);
-    } finally {
-      if (this.pending === latest) this.pending = "";
     }
+  }
+
+  // Have the answers to all questions, by one request for those that are neither here nor on their way.
+  async fetchMissing(path, questions) {
+    const missing = questions.filter((question) => !this.answers.has(keyOf(path, question)));
+    if (missing.length) {
+      const answers = post(path, missing).then((answer) => answer.json());
+      missing.forEach((question, i) => {
+        const key = keyOf(path, question);
+        this.answers.set(key, answers.then((all) => { this.answers.set(key, all[i]); }, (error) => {
+          this.answers.delete(key);
+          throw error;
+        }));
+      });
+      for (const key of [...this.answers.keys()].slice(0, -MOST_ANSWERS)) this.answers.delete(key);
+    }
+    await Promise.all(questions.map((question) => this.answers.get(keyOf(path, question))));
   }
 }
 

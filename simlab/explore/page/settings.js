@@ -1,5 +1,5 @@
 // Texts of settings, estimators and numbers, held to the ranges of their controls. The same rules as those of the server
-// (simlab.explore.panel_settings and weights), by the same description, for the page also works without a server.
+// (simlab.explore.controls and weights), by the same description, for the page also works without a server.
 
 import { controlsOf, readPins, writePins } from "./pins.js";
 import { post } from "./server.js";
@@ -65,7 +65,7 @@ export function missingFormulas(texts, { server, estimators }) {
 export async function describeFormulas(weights, { estimators, largest_g: high }) {
   for (const weight of weights) {
     try {
-      const { name, parameters, python } = await (await post("formula", { weight })).json();
+      const [{ name, parameters, python }] = await (await post("formula", [{ weight }])).json();
       const text = name.slice(SIGN.length);
       const help = "a number of your own in the formula";
       const g = { default: 1, low: 0, high, whole: false, scale: "linear", choices: [], help };
