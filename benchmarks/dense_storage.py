@@ -22,7 +22,7 @@ from benchmarks.cell import ACTIONS, CORES, TIMED_GAMMA, Cell, step_bytes
 from benchmarks.cores import passes_per_second
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
-from simlab.sweeps.options import expand
+from simlab.sweeps.parameters import expand
 
 SEEDS_A_CORE = 4
 Measure = Callable[[int, int], float]  # (group_size, steps) -> seconds per seed-step

@@ -27,7 +27,7 @@ from figures.shared.fitted import averaged, fitted
 from simlab.plotting import STYLE
 from simlab.scaling import MARGIN, Curves, Sigmoid
 from simlab.scaling.verdicts import HIGHER, LOWER
-from simlab.sweeps.curves import curves
+from simlab.sweeps.table import curves
 
 DATA = Path(__file__).parent / "data" / "ceiling_or_clock.json"
 COUNTDOWN = Path(__file__).parent / "data" / "countdown_conflict.json"

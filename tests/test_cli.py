@@ -267,7 +267,7 @@ LARGE_LIST = "1,2,...,1e9"
         (["--memory", "much"], "'much'", "2GB"),
         (["--memory", "100MB"], "--memory 100MB", "MB or more"),
         (["--shard", "3/2"], "'3/2'", "1 <= I <= N"),
-        (["--scheduler", "local:2", "--shard", "1/2"], "--shard 1/2", "one of them"),
+        (["--scheduler", "local:2", "--shard", "1/2"], "--shard", "not allowed with argument --scheduler"),
     ],
     ids=str,
 )

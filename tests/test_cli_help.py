@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from simlab.cli import build_parser, main
-from simlab.cli.pages import SHELLS
+from simlab.cli.library import SHELLS
 from simlab.cli.parser import Command, Parser, add_command, argument, option, switch
 from simlab.errors import InputError
 from simlab.simulator.settings import Settings
 from simlab.sweeps.grid import RUN_PARAMETERS, Sweep
-from simlab.sweeps.parameter_words import WORDS
-from simlab.sweeps.words import parameter_table
+from simlab.sweeps.parameters import WORDS, parameter_table
 
 PARSER, COMMANDS = build_parser()
 

@@ -15,7 +15,7 @@ from simlab.simulator import compiled
 from simlab.simulator.resources import SHARDED_FROM, resolved, step_costs, touched
 from simlab.simulator.settings import Settings
 from simlab.sweeps import Plan
-from simlab.sweeps.words import describe_storages
+from simlab.sweeps.table import describe_storages
 
 
 @pytest.mark.parametrize(("actions", "group_size", "steps"), [(50, 3, 40), (10, 64, 5)])

@@ -13,8 +13,8 @@ from run_folders import evaluation, metrics, write_run
 from simlab.cli import main
 from simlab.llm.compare import fit_tables, read_run
 from simlab.scaling import Curves, Fit, Refusal, Sigmoid, against, estimates, fit, fit_curves, scaling_tables
-from simlab.sweeps.curves import curves as curves_of
 from simlab.sweeps.result import read
+from simlab.sweeps.table import curves as curves_of
 
 COMPUTE = np.arange(1, 41) * 100.0
 FEW = COMPUTE[::3]

@@ -27,8 +27,7 @@ from simlab.sweeps import Plan
 from simlab.sweeps.executor import RESERVED, MemoryBudget
 from simlab.sweeps.plan import Unit
 from simlab.sweeps.result import joining_bytes, read
-from simlab.sweeps.run import merge, parts_folder, run
-from simlab.sweeps.store import Store
+from simlab.sweeps.run import Store, merge, parts_folder, run
 
 SWEEP = asked(*SMALL)
 ONE_CELL = asked(*TINY, "--group-size", 2)
@@ -403,9 +402,3 @@ def test_a_flipped_bit_or_a_cut_is_noticed_wherever_it_is(part, data):
     flipped[place] ^= 1 << data.draw(some.integers(0, 7))
     check_damage_is_noticed(parts, flipped)
     check_damage_is_noticed(parts, content[:place])
-
-
-def test_a_part_of_too_few_seeds_is_noticed(tmp_path):
-    parts = Store(tmp_path)
-    parts.save(UNIT, {name: values[:3] for name, values in ROWS.items()})
-    assert "4 seeds" in refusal(parts.load, UNIT)

@@ -19,7 +19,8 @@ from simlab.simulator.optimizers import OPTIMIZERS
 from simlab.simulator.runner import run as simulate
 from simlab.surrogates import SURROGATES
 from simlab.sweeps import Plan, Sweep
-from simlab.sweeps.options import expand, parse_scheduler, parse_shard, parse_size
+from simlab.sweeps.options import parse_scheduler, parse_shard, parse_size
+from simlab.sweeps.parameters import expand
 from simlab.sweeps.presets import PRESETS
 from simlab.sweeps.result import read
 
@@ -40,13 +41,13 @@ from simlab.sweeps.result import read
     ],
 )
 def test_dots_go_on_geometrically_where_that_fits_and_else_arithmetically(text, items):
-    assert expand(text) == items.split()
+    assert expand(text) == tuple(items.split())
 
 
 @given(first=some.integers(1, 50), ratio=some.integers(2, 9), step=some.integers(1, 50), count=some.integers(1, 8))
 def test_a_progression_keeps_whole_numbers_whole(first, ratio, step, count):
     for full in ([first * ratio**power for power in range(count + 1)], [step * i - 400 for i in range(count + 1)]):
-        assert expand(f"{full[0]},{full[1]},...,{full[-1]}") == list(map(str, full))
+        assert expand(f"{full[0]},{full[1]},...,{full[-1]}") == tuple(map(str, full))
 
 
 @pytest.mark.parametrize(
@@ -218,8 +219,8 @@ def test_no_dimension_is_labelled_as_an_argument_of_xarrays_sel(tmp_path, monkey
         (("--arms", "grp"), "'grp' is unknown (did you mean 'grpo'?)"),
         (("--arms", "grpo,grpo"), "['grpo', 'grpo']"),
         (("--arms", "grpo(gamma=1)"), "'gamma'"),
-        (("--arms", "grpo", "--estimator", "rloo"), "--arms and --estimator"),
-        (("--arms", "grpo", "--surrogate", "cispo"), "--arms and --surrogate"),
+        (("--arms", "grpo", "--estimator", "rloo"), "arms beside estimators or surrogates"),
+        (("--arms", "grpo", "--surrogate", "cispo"), "arms beside estimators or surrogates"),
         (("--arms", "f_grpo(gamma=0.5)", "--gamma", "1"), "f_grpo(gamma=0.5) fixes gamma"),
         (("--arms", "grpo", "--param", "aggregation=constant"), "'aggregation'"),
     ],

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from simlab.sweeps.compare import compared
-from simlab.sweeps.table import final_table, mean_and_error, takeaway
-from simlab.sweeps.words import describe_sweep
+from simlab.sweeps.table import compared, describe_sweep, final_table, mean_and_error, takeaway
 
 
 def result(means, *, spread=0.01, without=(), estimators=("f_grpo", "grpo")):

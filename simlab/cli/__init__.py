@@ -7,8 +7,16 @@ import sys
 from collections.abc import Sequence
 
 import simlab
-from simlab.cli.library import CheckCommand, EstimatorsCommand, FiguresCommand, WhereCommand
-from simlab.cli.pages import CompletionCommand, DocsCommand, ExploreCommand, NotebooksCommand
+from simlab.cli.library import (
+    CheckCommand,
+    CompletionCommand,
+    DocsCommand,
+    EstimatorsCommand,
+    ExploreCommand,
+    FiguresCommand,
+    NotebooksCommand,
+    WhereCommand,
+)
 from simlab.cli.parser import Command, Parser, add_command, parsed
 from simlab.cli.simulate import FitCommand, MergeCommand, SweepCommand
 from simlab.cli.training import CompareCommand, DiagnoseCommand, RolloutsCommand, TrainCommand

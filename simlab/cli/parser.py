@@ -9,19 +9,23 @@ A field's type says how its text is read, ``option`` and ``argument`` say what s
         seeds: int | None = option("number of seeds", "N")
         overwrite: bool = switch("replace the result of another sweep at OUT")
 
-reads ``simlab merge OUT [--seeds N] [--overwrite]``. Complaints are one line with a suggestion, and the help is wide.
+reads ``simlab merge OUT [--seeds N] [--overwrite]``. Complaints are one line.
 """
 
 import argparse
 import dataclasses
+import difflib
+import importlib
 import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, dataclass_transform, get_args, get_origin
+from typing import Any, ClassVar, NoReturn, dataclass_transform, get_args
 
 from simlab.errors import InputError, did_you_mean
+
+Read = Callable[[str], Any]
 
 
 def option(
@@ -29,7 +33,7 @@ def option(
     metavar: str | None = None,
     default: Any = None,
     *,
-    read: Callable[[str], Any] | None = None,
+    read: Read | None = None,
     flag: str | None = None,
     bare: Any = None,
 ) -> Any:
@@ -52,9 +56,7 @@ def switch(about: str) -> Any:
     return option(about, default=False)
 
 
-def argument(
-    metavar: str, about: str, default: Any = dataclasses.MISSING, *, read: Callable[[str], Any] | None = None
-) -> Any:
+def argument(metavar: str, about: str, default: Any = dataclasses.MISSING, *, read: Read | None = None) -> Any:
     """Declare an argument without a name; of a tuple's type it takes all texts, one or more where it is required."""
     return dataclasses.field(default=default, metadata={"about": about, "metavar": metavar, "read": read})
 
@@ -68,12 +70,14 @@ class Command:
         summary: one line of ``simlab --help``.
         examples: command lines, which stand at the end of the help.
         headings: the first option below each heading in the help, and the heading.
+        exclusive: fields one after the other, of which one at most may be given.
         interrupted: what a Ctrl-C leaves, for the message.
     """
 
     summary: ClassVar[str]
     examples: ClassVar[Sequence[str]]
     headings: ClassVar[Sequence[tuple[str, str]]] = ()
+    exclusive: ClassVar[Sequence[tuple[str, ...]]] = ()
     interrupted: ClassVar[str] = "finished parts are kept, the same command goes on from them"
 
     def __init_subclass__(cls) -> None:
@@ -85,11 +89,13 @@ class Command:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line."""
+    """A parser whose complaints are one line, and whose help is 110 columns wide."""
 
-    def __init__(self, *arguments: Any, **options: Any):
-        super().__init__(*arguments, **options)
-        self.formatter_class = WideHelp
+    def __init__(self, **options: Any):
+        def wide(prog: str) -> argparse.HelpFormatter:
+            return argparse.RawDescriptionHelpFormatter(prog, max_help_position=32, width=110)
+
+        super().__init__(**options, formatter_class=wide)
         # As Python 3.14 has it: "-1,0" is a value and no option, so that a complaint can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
@@ -102,62 +108,58 @@ class Parser(argparse.ArgumentParser):
         return sorted(self._option_string_actions)
 
 
-class WideHelp(argparse.RawDescriptionHelpFormatter):
-    """Help of 110 columns, whose description and examples are printed as they stand."""
-
-    def __init__(self, prog: str):
-        super().__init__(prog, max_help_position=32, width=110)
-
-
 def add_command(commands: Any, name: str, command: type[Command]) -> None:
     """Add a subcommand with the options of its fields; the parsed ``run`` does its work."""
     about, examples = inspect.cleandoc(command.__doc__ or ""), "\n  ".join(["examples:", *command.examples])
     parser: Parser = commands.add_parser(name, help=command.summary, description=about, epilog=examples)
-    parser.set_defaults(run=lambda namespace: _built(command, namespace).run(), interrupted=command.interrupted)
+
+    def run(namespace: argparse.Namespace) -> int | None:
+        values = {field.name: getattr(namespace, field.name) for field in dataclasses.fields(command)}
+        tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return command(**values | tuples).run()
+
+    parser.set_defaults(run=run, interrupted=command.interrupted)
     group: Any = parser
-    headings = dict(command.headings)
+    headings, together = dict(command.headings), {first: names for names in command.exclusive for first in names}
+    pairs: dict[tuple[str, ...], Any] = {}
     for field in dataclasses.fields(command):
         if field.name in headings:
             group = parser.add_argument_group(headings[field.name])
         names, options = _as_argparse(field)
-        group.add_argument(*names, **options)
-
-
-def _built(command: type[Command], namespace: argparse.Namespace) -> Command:
-    values = {field.name: getattr(namespace, field.name) for field in dataclasses.fields(command)}
-    return command(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        place = group
+        if others := together.get(field.name):
+            place = pairs[others] = pairs.get(others) or group.add_mutually_exclusive_group()
+        place.add_argument(*names, **options)
 
 
 def _as_argparse(field: dataclasses.Field) -> tuple[list[str], dict[str, Any]]:
     """Return the names and settings of ``add_argument`` for a field."""
-    declared, kinds = field.metadata, {*get_args(field.type)} or {field.type}
-    options: dict[str, Any] = {"help": declared["about"], "metavar": declared["metavar"]}
-    is_list = get_origin(field.type) is tuple
+    declared, kinds = field.metadata, get_args(field.type) or (field.type,)
+    options: dict[str, Any] = {"help": declared["about"], "metavar": declared["metavar"], "default": field.default}
+    is_list, required = kinds[-1] is Ellipsis, field.default is dataclasses.MISSING
     if field.type is not bool:
         options["type"] = declared["read"] or next((READERS[kind] for kind in kinds if kind in READERS), str)
+    if required:
+        del options["default"]
     if "flag" not in declared:
-        required = field.default is dataclasses.MISSING
-        if is_list:
-            options["nargs"] = "+" if required else "*"
-        elif not required:
-            options["nargs"] = "?"
-        return [field.name], options | ({} if required else {"default": field.default})
-    options |= {"dest": field.name, "default": field.default}
+        if is_list or not required:
+            options["nargs"] = "?" if not is_list else "+" if required else "*"
+        return [field.name], options
     if field.type is bool:
-        options |= {"action": "store_true", "default": False}
+        options |= {"action": "store_true"}
         del options["metavar"]
     elif is_list:
         options |= {"action": "append", "default": []}
     elif declared["bare"] is not None:
         options |= {"nargs": "?", "const": declared["bare"]}
-    return [f"--{declared['flag'] or field.name.replace('_', '-')}"], options
+    return [f"--{declared['flag'] or field.name.replace('_', '-')}"], options | {"dest": field.name}
 
 
 def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments.
 
     Raises:
-        InputError: for an unknown subcommand, option or value; it names the nearest.
+        InputError: for an unknown subcommand, option or value; it names one that is much like it.
     """
     for text in arguments:
         name, _, value = text.partition("=")
@@ -170,7 +172,8 @@ def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
     if unknown:
         name, _, _ = unknown[0].partition("=")
         parser = commands[options.command] if options.command else parser
-        hint = did_you_mean(name, parser.flags())
+        near = difflib.get_close_matches(name.lstrip("-"), [flag.lstrip("-") for flag in parser.flags()], 1)
+        hint = f" (did you mean '--{near[0]}'?)" if near else ""
         problem = f"has no option {name}{hint}" if name.startswith("-") else f"takes no argument {unknown[0]!r}"
         raise InputError(f"{parser.prog} {problem}; see {parser.prog} --help")
     return options
@@ -193,32 +196,32 @@ def read_file(text: str) -> Path:
     return read_path(text)
 
 
-def read_whole(text: str) -> int:
-    """Read a whole number."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a whole number") from None
-
-
-def read_number(text: str) -> float:
-    """Read a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a number") from None
-
-
-def read_by(reader: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Make a reader whose ``InputError`` argparse shows with the option's name."""
-
+def _number(kind: type, what: str) -> Read:
     def read(text: str) -> Any:
         try:
-            return reader(text)
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a {what}") from None
+
+    return read
+
+
+def read_by(place: str) -> Read:
+    """Make a reader of ``module:function``, which is imported when it is used; its errors name the option."""
+
+    def read(text: str) -> Any:
+        module, _, name = place.partition(":")
+        try:
+            return getattr(importlib.import_module(module), name)(text)
         except InputError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
 
 
-READERS: Mapping[Any, Callable[[str], Any]] = {int: read_whole, float: read_number, Path: read_path, str: str}
+READERS: Mapping[Any, Read] = {
+    int: _number(int, "whole number"),
+    float: _number(float, "number"),
+    Path: read_path,
+    str: str,
+}

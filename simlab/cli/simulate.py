@@ -1,14 +1,16 @@
 """``simlab sweep``, ``merge`` and ``fit``: simulate a grid of runs, join its parts, and fit its curves."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from simlab.cli.parser import Command, argument, option, read_file, switch
+from simlab.cli.parser import Command, argument, option, read_by, read_file, switch
 from simlab.errors import InputError, missing_extra
 
 DEFAULT_OUT = Path("sweep.nc")
+PRESET, ARMS = read_by("simlab.sweeps.presets:known_preset"), read_by("simlab.sweeps.parameters:arm_texts")
+SIZE, SHARD = read_by("simlab.sweeps.options:parse_size"), read_by("simlab.sweeps.options:parse_shard")
+WORDS, NUMBERS = read_by("simlab.sweeps.parameters:expand"), read_by("simlab.sweeps.parameters:whole_numbers")
 OTHER_RESULT = "replace the result of another sweep at OUT"
 
 
@@ -30,12 +32,17 @@ class SweepCommand(Command):
         "simlab sweep --preset league --out league.nc",
     )
     headings = (("preset", "grid"), ("problem", "setting"), ("out", "work"))
+    exclusive = (("steps", "total"), ("shard", "scheduler"))
 
-    preset: str | None = option("start from a preset, which other options override; a wrong name lists all", "NAME")
-    arms: str | None = option("methods, separated by commas, in place of the next two options", "ARMS")
-    estimator: str | None = option("estimators, see simlab estimators", "LIST")
-    surrogate: str | None = option("ppo_clip, cispo, casp, reinforce, ...; a wrong name lists all", "LIST")
-    group_size: str | None = option("rollouts of a group, G", "LIST")
+    preset: str | None = option(
+        "start from a preset, which other options override; a wrong name lists all", "NAME", read=PRESET
+    )
+    arms: tuple[str, ...] | None = option("methods, in place of the next two options", "ARMS", read=ARMS)
+    estimators: tuple[str, ...] | None = option("see simlab estimators", "LIST", read=WORDS, flag="estimator")
+    surrogates: tuple[str, ...] | None = option(
+        "ppo_clip, cispo, casp, reinforce, ...; a wrong name lists all", "LIST", read=WORDS, flag="surrogate"
+    )
+    group_sizes: tuple[int, ...] | None = option("rollouts of a group, G", "LIST", read=NUMBERS, flag="group-size")
     gamma: str | None = option("focal exponent; short for --param gamma=LIST", "LIST")
     learning_rate: str | None = option("short for --param learning_rate=LIST", "LIST")
     seeds: int | None = option("number of seeds", "N")
@@ -48,17 +55,18 @@ class SweepCommand(Command):
         "anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree", "NAME"
     )
     optimizer: str | None = option("adam, adamw or sgd", "NAME")
-    steps: int | None = option("steps of each run", "N")
     record_every: int | None = option("steps between two records", "N")
-    budget: float | None = option(
+    steps: int | None = option("steps of each run", "N")
+    total: float | None = option(
         "budget of each run, instead of --steps, in rollouts (or in the unit of --rollout-cost); larger groups take "
         "fewer steps",
         "COST",
+        flag="budget",
     )
     rollout_cost: float | None = option("cost of one rollout, including its verification (default 1)", "X")
     update_cost: float | None = option("cost of one gradient step (default 0)", "X")
     records: int | None = option("records of each run of a budget, at equal costs (default 20)", "N")
-    pass_at_k: str | None = option("k of the recorded pass@k", "LIST")
+    pass_at_k: tuple[int, ...] | None = option("k of the recorded pass@k", "LIST", read=NUMBERS)
     top_n: int | None = option("how many top log-probabilities to record", "N")
     dtype: str | None = option("float32 or float64", "NAME")
     storage: str | None = option(
@@ -73,8 +81,8 @@ class SweepCommand(Command):
         read=read_file,
     )
     figure: Path | None = option("figure: .png, .svg or .pdf (default OUT with .png)", "FILE", read=read_file)
-    memory: str = option("of this process, and of each worker (default 2GB)", "SIZE", "2GB")
-    shard: str = option("run only the I-th of N parts; join with merge", "I/N", "1/1")
+    memory: int = option("of this process, and of each worker (default 2GB)", "SIZE", 2 * 2**30, read=SIZE)
+    shard: tuple[int, int] = option("run only the I-th of N parts; join with merge", "I/N", (1, 1), read=SHARD)
     scheduler: str | None = option(
         "simulate on workers of a Dask scheduler: tcp://HOST:PORT, tls://HOST:PORT, or local:N, N processes here",
         "WHERE",
@@ -87,11 +95,9 @@ class SweepCommand(Command):
     def run(self) -> None:
         """Run the sweeps that the options ask for, each into files of its own."""
         from simlab.files import make_folder
-        from simlab.sweeps.options import build_sweeps, parse_shard, parse_size
-        from simlab.sweeps.words import parameter_table
+        from simlab.sweeps.options import build_sweeps
+        from simlab.sweeps.parameters import parameter_table
 
-        parse_shard(self.shard)
-        parse_size(self.memory)
         sweeps = build_sweeps(self)
         if self.parameters:
             print(*(parameter_table(sweep) for sweep in sweeps.values()), sep="\n\n")
@@ -108,11 +114,7 @@ class SweepCommand(Command):
                     print(f"{default} holds the result of another sweep; this one's is {paths[name][0]}")
 
     def _paths(self, name: str, sweep: Any) -> tuple[Path, Path]:
-        """Return the paths of the result and the figure of one of several sweeps: its name is put after the stem.
-
-        Raises:
-            InputError: for a path that cannot be written.
-        """
+        """Return the paths of the result and the figure of one of several sweeps: its name is put after the stem."""
         from simlab.files import check_replaceable
         from simlab.plotting import check_figure
         from simlab.sweeps.run import free_path
@@ -120,55 +122,41 @@ class SweepCommand(Command):
         out = _named(self.out or DEFAULT_OUT, name)
         if self.out is None and not self.overwrite:
             out = free_path(out, sweep)
-        check_replaceable(out)
         figure = _named(self.figure, name) if self.figure else out.with_suffix(".png")
         if figure.resolve() == out.resolve():
             raise InputError(f"--out {out} is the figure's path too; allowed: a path of its own, such as sweep.nc")
         check_figure(figure)
+        check_replaceable(out)
         check_replaceable(figure)
         return out, figure
 
     def _run(self, sweep: Any, out: Path, figure: Path, workers: Any) -> None:
         """Run one sweep, and print what it ran, the table, and where the files are."""
         from simlab.plotting import save_final_states
-        from simlab.sweeps.options import parse_shard, parse_size
         from simlab.sweeps.plan import Plan
         from simlab.sweeps.run import run
-        from simlab.sweeps.table import final_table
-        from simlab.sweeps.words import describe_storages, describe_sweep
+        from simlab.sweeps.table import describe_storages, describe_sweep, final_table
 
         plan = Plan(sweep)
-        dataset = run(
-            plan,
-            out,
-            memory=parse_size(self.memory),
-            shard=parse_shard(self.shard),
-            workers=workers,
-            overwrite=self.overwrite,
-            shard_actions=self.shard_actions,
-        )
+        work = {name: getattr(self, name) for name in ("memory", "shard", "overwrite", "shard_actions")}
+        dataset = run(plan, out, workers=workers, **work)
         if dataset is None:
-            print(f"shard {self.shard} is finished; when all are: simlab merge {out}")
+            print("shard {}/{} is finished; when all are: simlab merge {}".format(*self.shard, out))
             return
         ran = describe_sweep(dataset)
         print(ran, *describe_storages(plan), "", final_table(dataset), sep="\n")
         save_final_states({"": dataset}, figure, ran)
         print(f"\nresult  {out}\nfigure  {figure}")
 
-    @contextmanager
-    def _workers(self) -> Iterator[Any]:
-        """Connect to the processes that simulate in place of this one; None if the options name no scheduler."""
+    def _workers(self) -> Any:
+        """Connect to the processes that simulate in place of this one, if the options name a scheduler."""
         if self.scheduler is None:
-            yield None
-            return
-        if self.shard != "1/1":
-            raise InputError(f"--scheduler and --shard {self.shard} both spread a sweep; allowed: one of them")
+            return nullcontext()
         if self.shard_actions is not None:
             raise InputError("--shard-actions is for the devices of this process; allowed: without --scheduler")
         with missing_extra("--scheduler", "dask", {"dask", "distributed"}):
             from simlab.sweeps.cluster import connected
-        with connected(self.scheduler) as workers:
-            yield workers
+        return connected(self.scheduler)
 
 
 def _named(path: Path, name: str) -> Path:
@@ -189,8 +177,7 @@ class MergeCommand(Command):
         """Join the parts, and print what they ran and the table."""
         from simlab.files import check_replaceable
         from simlab.sweeps.run import merge, parts_folder
-        from simlab.sweeps.table import final_table
-        from simlab.sweeps.words import describe_sweep
+        from simlab.sweeps.table import describe_sweep, final_table
 
         check_replaceable(self.out)
         dataset = merge(self.out, [*self.folders] or [parts_folder(self.out)], overwrite=self.overwrite)
@@ -221,10 +208,10 @@ class FitCommand(Command):
     def run(self) -> None:
         """Print a table of fits for each metric."""
         from simlab.scaling import scaling_tables
-        from simlab.sweeps.curves import UNIT, curves
         from simlab.sweeps.result import read
+        from simlab.sweeps.table import curves
 
         dataset = read(self.result)
         for number, metric in enumerate(self.metric.split(",")):
             arms = {name: curve.between(self.first) for name, curve in curves(dataset, metric).items()}
-            print(*[""] * (number > 0), *scaling_tables(metric, UNIT, arms, self.baseline), sep="\n")
+            print(*[""] * (number > 0), *scaling_tables(metric, "rollouts", arms, self.baseline), sep="\n")

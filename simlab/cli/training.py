@@ -30,6 +30,7 @@ class TrainCommand(Command):
         "simlab train --data mine.jsonl --model smollm2 --verifier number",
     )
     headings = (("preset", "what"), ("data", "data of your own (docs/train.md)"), ("engine", "work"))
+    exclusive = (("resume", "overwrite"),)
 
     preset: str | None = option(
         "addition (default), countdown, countdown-conflict, fewshot, maze; of the papers' tables, on countdown: "
@@ -83,8 +84,6 @@ class TrainCommand(Command):
         from simlab.llm.training.run import train
         from simlab.plotting import check_figure
 
-        if self.resume and self.overwrite:
-            raise InputError("--resume with --overwrite; allowed: one of them")
         settings = build_settings(self)
         figure = self.figure or self.out / "comparison.png"
         check_figure(figure)
@@ -110,19 +109,6 @@ class TrainCommand(Command):
         print(f"run     {self.out}\nfigure  {figure}")
 
 
-def _read_list(text: str) -> tuple[int, ...]:
-    from simlab.cli.parser import read_whole
-    from simlab.sweeps.options import expand
-
-    return tuple(read_whole(item) for item in expand(text))
-
-
-def _read_moment(text: str) -> str | int:
-    from simlab.llm.compare.run_arms import read_moment
-
-    return read_moment(text)
-
-
 class CompareCommand(Command):
     """Print a table and draw a figure of the arms of training runs, which may still be going; or of the cells of
     sweeps, with the differences to the first, paired by seed.
@@ -142,10 +128,12 @@ class CompareCommand(Command):
         "rollouts=NUMBER, pass@1=NUMBER (default last)",
         "MOMENT",
         "last",
-        read=read_by(_read_moment),
+        read=read_by("simlab.llm.compare.run_arms:read_moment"),
     )
     pass_at_k: tuple[int, ...] | None = option(
-        "k of pass@k (default 1,4,16,... up to the samples)", "LIST", read=read_by(_read_list)
+        "k of pass@k (default 1,4,16,... up to the samples)",
+        "LIST",
+        read=read_by("simlab.sweeps.parameters:whole_numbers"),
     )
     set: str | None = option("which evaluation set, of runs with several (default the first)", "NAME")
     baseline: str | None = option("add the differences to this arm, paired by seed and problem, and tests", "ARM")
@@ -167,7 +155,7 @@ class CompareCommand(Command):
         """Compare results of ``simlab sweep``, which take none of the options of training runs."""
         from simlab.files import check_replaceable, make_folder
         from simlab.plotting import check_figure, save_final_states
-        from simlab.sweeps.compare import compared, read_results
+        from simlab.sweeps.table import compared, read_results
 
         of_runs = {"pass_at_k": None, "set": None, "baseline": None, "fit": None, "histograms": None, "at": "last"}
         for name, default in of_runs.items():

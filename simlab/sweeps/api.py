@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ from simlab.arms import Arm, parse_list
 from simlab.errors import InputError
 from simlab.sweeps.budget import Budget
 from simlab.sweeps.grid import Sweep
+from simlab.sweeps.parameters import as_values
 from simlab.sweeps.run import run
-
-Values = Any  # one value of a parameter, or a list of them
 
 
 def sweep(
@@ -33,7 +33,7 @@ def sweep(
     out: str | Path | None = None,
     overwrite: bool = False,
     memory: int = 2 * 2**30,
-    **parameters: Values,
+    **parameters: Any,
 ) -> xr.Dataset:
     """Simulate every method at every group size and value of a parameter, over seeds 0 to ``seeds`` - 1.
 
@@ -60,49 +60,19 @@ def sweep(
     >>> dict(result.q_pos.sizes)
     {'arm': 2, 'group_size': 1, 'learning_rate': 2, 'seed': 2, 'step': 2}
     """
-    settings: dict[str, Any] = {
-        "arms": tuple(map(str, parse_list(arms) if isinstance(arms, str) else arms)),
-        "group_sizes": _as_tuple(group_size),
-        "seeds": seeds,
-        "steps": steps,
-        "record_every": record_every,
-        "budget": budget,
-        "problem": problem,
-        "optimizer": optimizer,
-        "pass_at_k": tuple(pass_at_k),
-        "top_n": top_n,
-        "dtype": dtype,
-        "storage": storage,
-    }
-    if not settings["arms"]:
+    settings: dict[str, Any] = dict(
+        seeds=seeds, steps=steps, record_every=record_every, budget=budget, problem=problem, optimizer=optimizer
+    )
+    settings |= dict(pass_at_k=tuple(pass_at_k), top_n=top_n, dtype=dtype, storage=storage)
+    listed = tuple(map(str, parse_list(arms) if isinstance(arms, str) else arms))
+    if not listed:
         raise InputError("arms lists nothing; allowed: one or more methods")
-    bare = Sweep(**settings)
+    bare = Sweep(arms=listed, group_sizes=as_values(group_size, 0), **settings)
     defaults = bare.known_parameters()
-    lists = {bare.resolve(name): values for name, values in parameters.items()}
-    typed = {
-        name: tuple(_typed_like(value, defaults[name]) for value in _as_list(values, defaults[name]))
-        for name, values in lists.items()
-    }
-    grid = Sweep(**settings, parameters=typed)
+    qualified = {bare.resolve(name): values for name, values in parameters.items()}
+    grid = replace(bare, parameters={name: as_values(values, defaults[name]) for name, values in qualified.items()})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sweep.nc" if out is None else Path(out)
         result = run(grid, path, overwrite=overwrite, memory=memory)
     assert result is not None  # that is for shards
     return result
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list | tuple | range) else (value,)
-
-
-def _as_list(values: Any, default: Any) -> tuple[Any, ...]:
-    """Return the values of a parameter; one whose default is a tuple takes tuples, or a list of tuples."""
-    if not isinstance(default, tuple):
-        return _as_tuple(values)
-    return tuple(values) if isinstance(values, list) else (values,)
-
-
-def _typed_like(value: Any, default: Any) -> Any:
-    """Turn a whole number into a float where the default is one, as the command line does."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return float(value) if is_whole and isinstance(default, float) else value

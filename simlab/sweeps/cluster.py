@@ -2,9 +2,7 @@
 
 This process alone knows the sweep and writes its parts. A worker is sent runs, problem and all, and answers with their
 records; Dask begins the work of a worker that dies or falls silent again on another. Workers are trusted: Dask unpacks
-what they send by pickle, which can run code here.
-
-Needs the extra ``dask`` (``pip install 'simlab[dask]'``).
+what they send by pickle, which can run code here. Needs the extra ``dask`` (``pip install 'simlab[dask]'``).
 """
 
 import functools
@@ -94,8 +92,7 @@ def _start_processes(number: int) -> LocalCluster:
 def _close(processes: LocalCluster, others: Set[BaseProcess]) -> None:
     """End the processes; ``others`` are children of this process that began before them.
 
-    Dask gives up at a process that it is just starting in place of a dead one, and may forget one that is stopped: this
-    process would wait for those when it ends.
+    Dask forgets one that it is just starting, or that is stopped: this process would wait for it when it ends.
     """
     try:
         with suppress(AssertionError):
@@ -128,10 +125,8 @@ class Cluster:
             if isinstance(there, BaseException):
                 raise InputError(f"worker {worker} cannot take part: {there}; allowed: the same simlab as here")
             if there["code"] != here["code"]:
-                reason = f"its code is {there['code']}, that of this process {here['code']}"
-                raise InputError(
-                    f"worker {worker} cannot take part: {reason}; allowed: the same simlab, jax and Python"
-                )
+                codes = f"its code is {there['code']}, that of this process {here['code']}"
+                raise InputError(f"worker {worker} cannot take part: {codes}; allowed: the same simlab, jax and Python")
         return dict(there)
 
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
@@ -172,10 +167,9 @@ def _result(future: Future, name: str) -> Rows:
     try:
         result: Rows | InputError = future.result()
     except KilledWorker as error:
-        deaths = error.allowed_failures + 1
         reason = "perhaps for want of memory; allowed: workers that have the memory of --memory"
-        message = f"{deaths} workers died while computing {name}, {reason}; finished parts are kept"
-        raise InputError(message) from None
+        deaths = f"{error.allowed_failures + 1} workers died while computing {name}"
+        raise InputError(f"{deaths}, {reason}; finished parts are kept") from None
     if isinstance(result, InputError):
         raise result
     return result

@@ -1,14 +1,12 @@
-"""Simulate batches of runs on the devices of this process, within a budget of memory, or by other processes."""
+"""Simulate batches of runs on the devices of this process, within a budget of memory."""
 
 import contextlib
 import json
 import math
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -23,22 +21,20 @@ from simlab.sweeps.plan import Plan, Unit, Work, batches
 # that sweeps stay within their budgets.
 RESERVED = 640 * 2**20
 PROCESSOR = "processor"  # among the records: the processor of each run, as JSON
-Rows = dict[str, np.ndarray]
+Rows = Mapping[str, np.ndarray]
+Save = Callable[[Sequence[Unit], Rows], None]
 
 
 class MemoryBudget:
-    """The bytes that running simulations may use together; a simulation waits until it fits.
-
-    ``memory`` is that of the whole process, of which ``RESERVED`` bytes are set aside.
-    """
+    """The bytes that running simulations may use together: those of the process less ``RESERVED``."""
 
     def __init__(self, memory: int):
         self.memory, self.free = memory, memory - RESERVED
         self.changed = threading.Condition()
 
-    @contextmanager
+    @contextlib.contextmanager
     def take(self, amount: int) -> Iterator[None]:
-        """Hold ``amount`` bytes.
+        """Hold ``amount`` bytes, once they are free.
 
         Raises:
             InputError: if the whole budget is smaller than that.
@@ -66,30 +62,13 @@ def check_memory(memory: int, amount: int) -> None:
 def simulate_work(work: Work, budget: MemoryBudget, devices: Devices | None = None) -> Rows:
     """Simulate runs once there is room for them; return their records and, as ``PROCESSOR``, the processor of each.
 
-    ``devices`` are those of ``runner.run``.
-
     Raises:
         InputError: if the work cannot be done, or needs more memory than there is.
     """
-    problem, settings, seeds, steps = work.problem, work.settings, work.seeds, work.steps
-    with budget.take(needed_bytes(problem, settings[0], steps, devices)):
-        rows = run(problem, settings, seeds, steps, devices)
+    with budget.take(needed_bytes(work.problem, work.settings[0], work.steps, devices)):
+        rows = run(work.problem, work.settings, work.seeds, work.steps, devices)
     kind = json.dumps(processor(jax.local_devices()[0].device_kind), sort_keys=True)
-    return rows | {PROCESSOR: np.full(len(seeds), kind)}
-
-
-@runtime_checkable
-class Workers(Protocol):
-    """Other processes that simulate: ``simlab.sweeps.cluster.Cluster``, whose methods say more."""
-
-    def maker(self) -> dict[str, Any]:
-        """Return ``plan.maker()`` of the workers."""
-
-    def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
-        """Yield the number of each work and its records, in the order in which they end."""
-
-
-Save = Callable[[Sequence[Unit], Rows], None]
+    return rows | {PROCESSOR: np.full(len(work.seeds), kind)}
 
 
 def execute_here(plan: Plan, missing: Sequence[Unit], save: Save, memory: int, shard_actions: int | None) -> None:
@@ -100,66 +79,47 @@ def execute_here(plan: Plan, missing: Sequence[Unit], save: Save, memory: int, s
     Raises:
         InputError: if a unit cannot be simulated; the others are saved if it is one whose numbers are not finite.
     """
-    by_shards: dict[int, list[list[Unit]]] = {}
+    budget, by_shards = MemoryBudget(memory), dict[int, list[list[Unit]]]()
     for batch in batches(missing, jax.default_backend()):
         cell = batch[0].resolved
         shards = shard_actions or shards_needed(cell.problem, cell.settings, cell.steps)
         by_shards.setdefault(shards, []).append(batch)
     for shards, shard_batches in by_shards.items():
-        _Stations(plan, stations(shards), MemoryBudget(memory), save).run(shard_batches)
+        _execute_side_by_side(plan, shard_batches, save, budget, stations(shards))
 
 
-def execute_there(
-    plan: Plan, missing: Sequence[Unit], save: Save, workers: Workers, *, made_by: Mapping[str, Any], memory: int
+def _execute_side_by_side(
+    plan: Plan, unit_batches: Sequence[list[Unit]], save: Save, budget: MemoryBudget, devices: Sequence[Devices]
 ) -> None:
-    """Have units simulated by workers, and save each batch of them as it ends.
+    """Simulate each batch on the devices that are free next; the first that fails ends it, once the others are done."""
+    free, stopped = queue.SimpleQueue[Devices](), threading.Event()
+    for station in devices:
+        free.put(station)
 
-    Raises:
-        InputError: as ``Workers.simulate``.
-    """
-    all_batches = list(batches(missing, made_by["platform"]))
-    for number, rows in workers.simulate((plan.work(batch) for batch in all_batches), made_by, memory):
-        save(all_batches[number], rows)
-
-
-class _Stations:
-    """Devices on which batches are simulated side by side, each on those that are free next."""
-
-    def __init__(self, plan: Plan, devices: Sequence[Devices], budget: MemoryBudget, save: Save):
-        self.plan, self.budget, self.save = plan, budget, save
-        self.count, self.stopped = len(devices), threading.Event()
-        self.free = queue.SimpleQueue[Devices]()
-        for station in devices:
-            self.free.put(station)
-
-    def run(self, unit_batches: Sequence[Sequence[Unit]]) -> None:
-        """Simulate batches; the first that fails ends it, once those that have begun are through."""
-        pool = ThreadPoolExecutor(self.count)
-        futures = [pool.submit(self._batch, batch) for batch in unit_batches]
+    def simulate(units: Sequence[Unit]) -> None:
+        station = free.get()
         try:
-            for future in as_completed(futures):
-                future.result()
+            if stopped.is_set():
+                return
+            rows = simulate_work(plan.work(units), budget, station)
         finally:
-            self.stopped.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+            free.put(station)
+        save(units, rows)
 
-    def _batch(self, units: Sequence[Unit]) -> None:
+    def simulate_batch(units: Sequence[Unit]) -> None:
         try:
-            self._simulate(units)
+            simulate(units)
         except Diverged:
-            if len(units) > 1:
-                # One by one, so that those that do not diverge are kept.
-                for unit in units:
-                    with contextlib.suppress(Diverged):
-                        self._simulate([unit])
+            for unit in units if len(units) > 1 else ():  # one by one, so that those that do not diverge are kept
+                with contextlib.suppress(Diverged):
+                    simulate([unit])
             raise
 
-    def _simulate(self, units: Sequence[Unit]) -> None:
-        devices = self.free.get()
-        try:
-            if self.stopped.is_set():
-                return
-            rows = simulate_work(self.plan.work(units), self.budget, devices)
-        finally:
-            self.free.put(devices)
-        self.save(units, rows)
+    pool = ThreadPoolExecutor(len(devices))
+    futures = [pool.submit(simulate_batch, batch) for batch in unit_batches]
+    try:
+        for future in as_completed(futures):
+            future.result()
+    finally:
+        stopped.set()
+        pool.shutdown(wait=True, cancel_futures=True)

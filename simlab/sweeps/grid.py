@@ -31,8 +31,8 @@ WRITTEN = str | int | float | None  # types of a parameter's default with which 
 OPTIONS = ("method", "group_size", "optimizer", "optimizer_parameters", "pass_at_k", "top_n", "dtype", "storage")
 RUN_PARAMETERS = {setting.name: setting.default for setting in fields(Settings) if setting.name not in OPTIONS}
 RUN_PARAMETERS[AGGREGATION] = "token_mean"
-USUAL_LENGTH = {"steps": 1000, "record_every": 50}
-USUAL_PAIR = ("f_grpo",), ("ppo_clip",)
+USUAL_PAIR: dict[str, Any] = {"estimators": ("f_grpo",), "surrogates": ("ppo_clip",)}
+LENGTHS: dict[str, Any] = {"steps": 1000, "record_every": 50}  # which stand beside no budget
 SEL_ARGUMENTS = ("indexers", "method", "tolerance", "drop")  # of xarray's sel
 RESERVED_LABELS = ("seed", "step", "cost", "steps_taken", "spent", *SEL_ARGUMENTS)
 Sections = dict[str, dict[str, Any]]
@@ -46,7 +46,7 @@ class Cell:
         name: the method as the sweep lists it.
         arm: the method with its parameters.
         group_size: G.
-        parameters: the parameters of the other sections, ``problem``, ``optimizer`` and ``run``, in full.
+        parameters: those of the sections ``problem``, ``optimizer`` and ``run``, in full.
     """
 
     name: str
@@ -97,18 +97,33 @@ class Sweep:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        self._complete_methods()
-        self._complete_length()
+        if self.arms and (self.estimators is not None or self.surrogates is not None):
+            raise InputError("arms beside estimators or surrogates; allowed: one or the other")
+        for name in LENGTHS if self.budget else ():
+            if (value := getattr(self, name)) is not None:
+                raise InputError(f"{name} = {value} beside a budget, which sets the steps; allowed: one of the two")
+        usual = ({} if self.arms else USUAL_PAIR) | ({} if self.budget else LENGTHS)
+        filled = {name: value for name, value in usual.items() if getattr(self, name) is None}
+        for name, value in (filled | {"arms": tuple(str(parse(str(arm))) for arm in self.arms)}).items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
+        for name in self.estimators or ():
+            _estimator_defaults(name)
+        for name in self.surrogates or ():
+            check_choice("surrogate", name, [name] if is_file(name) else sorted(SURROGATES))
+            added_constructor(name)
         problem_constructor(self.problem)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)
         check_seeds(self.seeds)
+        _ = self.recorded  # raises for other numbers of steps
         lists = {**self.methods, "group_size": self.group_sizes, **self.parameters}
-        for name, values in lists.items():
-            if not values:
-                raise InputError(f"{name} lists nothing; allowed: one or more values")
         for name, values in {**lists, "pass_at_k": self.pass_at_k}.items():
+            if name in lists and not values:
+                raise InputError(f"{name} lists nothing; allowed: one or more values")
             if len(set(values)) < len(values):
                 raise InputError(f"{name} lists {list(values)}; allowed: different values")
         largest = float(np.finfo(self.dtype).max)
@@ -119,42 +134,19 @@ class Sweep:
                 if isinstance(value, float) and not abs(value) <= largest:
                     raise InputError(f"{name} = {value}; allowed: finite numbers, in {self.dtype} up to {largest:g}")
 
-    def _complete_methods(self) -> None:
-        """Fill in the usual pair where nothing is given, and write arms in the one way that equal ones have."""
-        if self.arms:
-            if self.estimators is not None or self.surrogates is not None:
-                raise InputError("arms beside estimators or surrogates; allowed: one or the other")
-            object.__setattr__(self, "arms", tuple(str(parse(str(arm))) for arm in self.arms))
-            return
-        for name, usual in zip(("estimators", "surrogates"), USUAL_PAIR, strict=True):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, usual)
-        for estimator, surrogate in itertools.product(*self.methods.values()):
-            if is_file(estimator):
-                estimator_constructor(estimator)
-            else:
-                check_choice("estimator", estimator, sorted(REGISTRY))
-            if is_file(surrogate):
-                added_constructor(surrogate)
-            else:
-                check_choice("surrogate", surrogate, sorted(SURROGATES))
-
-    def _complete_length(self) -> None:
-        """Fill in the usual numbers of steps, which stand beside no budget."""
-        for name, usual in USUAL_LENGTH.items():
-            value = getattr(self, name)
-            if self.budget is None and value is None:
-                object.__setattr__(self, name, usual)
-            if self.budget is not None and value is not None:
-                raise InputError(f"{name} = {value} beside a budget, which sets the steps; allowed: one of the two")
-        self.recorded_steps()
-
     @property
     def methods(self) -> dict[str, tuple[str, ...]]:
         """The names of methods, by dimension."""
         if self.arms:
             return {"arm": self.arms}  # not "method", which is an argument of xarray's sel
         return {"estimator": self.estimators or (), "surrogate": self.surrogates or ()}
+
+    @functools.cached_property
+    def recorded(self) -> np.ndarray | None:
+        """The steps that are recorded, without step 0; None where a budget decides them cell by cell."""
+        if self.steps is None or self.record_every is None:
+            return None
+        return recorded_steps(self.steps, self.record_every)
 
     def _arm(self, *names: str) -> Arm:
         """Return the arm with these names, one of each dimension of methods, without swept parameters."""
@@ -172,18 +164,18 @@ class Sweep:
         """
         run = {name: value for name, value in RUN_PARAMETERS.items() if not (self.arms and name == AGGREGATION)}
         problem = problem_constructor(self.problem).defaults
-        optimizer = inspect.signature(OPTIMIZERS[self.optimizer]).parameters
-        shared = {
-            "problem": {name: value for name, value in problem.items() if isinstance(value, WRITTEN | tuple)},
-            "optimizer": {name: parameter.default for name, parameter in optimizer.items()},
-            "run": run,
-        }
+        problem = {name: value for name, value in problem.items() if isinstance(value, WRITTEN | tuple)}
+        signature = inspect.signature(OPTIMIZERS[self.optimizer]).parameters
+        optimizer = {name: parameter.default for name, parameter in signature.items()}
         sections = {}
         for names in itertools.product(*self.methods.values()):
             arm = self._arm(*names)
-            by_section = _open_parameters(arm, is_pair=not self.arms) | shared
-            order = ("estimator", "problem", "surrogate", "optimizer", "run")
-            sections[arm.text] = {section: by_section[section] for section in order}
+            estimator, surrogate = dict[str, Any](), dict[str, Any]()
+            for section, _, defaults in _open_parts(arm, is_pair=not self.arms):
+                (estimator if section == "estimator" else surrogate).update(defaults)
+            sections[arm.text] = dict(
+                estimator=estimator, problem=problem, surrogate=surrogate, optimizer=optimizer, run=run
+            )
         return sections
 
     def known_parameters(self) -> dict[str, Any]:
@@ -200,14 +192,11 @@ class Sweep:
 
         Parameters of a method are left out where there are several, whose defaults may differ.
         """
-        parameters = self.known_parameters()
-        if len(self.sections) > 1:
-            parameters = {
-                name: value for name, value in parameters.items() if not name.startswith(("estimator.", "surrogate."))
-            }
-        parameters |= {name: values[0] for name, values in self.parameters.items()}
-        fixed = {name: value for name, value in parameters.items() if len(self.parameters.get(name, (0,))) == 1}
-        return fixed | ({"group_size": self.group_sizes[0]} if len(self.group_sizes) == 1 else {})
+        of_one = () if len(self.sections) == 1 else ("estimator.", "surrogate.")
+        defaults = {name: value for name, value in self.known_parameters().items() if not name.startswith(of_one)}
+        lists = {name: (value,) for name, value in defaults.items()} | {**self.parameters}
+        lists["group_size"] = self.group_sizes
+        return {name: values[0] for name, values in lists.items() if len(values) == 1}
 
     def resolve(self, name: str) -> str:
         """Return the qualified name of a parameter that is named with or without its section.
@@ -222,7 +211,8 @@ class Sweep:
         if matches:
             raise InputError(f"parameter {name!r} is ambiguous; write one of: {', '.join(matches)}")
         bare, names = name.rpartition(".")[2], sorted({full.partition(".")[2] for full in qualified})
-        if fixing := [arm for arm in self.arms if any(bare in dict(part.parameters) for _, part in _parts(parse(arm)))]:
+        terms = [(text, term) for text in self.arms for term in _terms(parse(text))]
+        if fixing := [text for text, term in terms if bare in dict(term.parameters)]:
             raise InputError(f"{' and '.join(fixing)} fixes {name}; allowed: arms without it, to sweep it by --param")
         owners = [estimator for estimator, entry in REGISTRY.items() if bare in entry.parameters]
         owners = owners or [surrogate for surrogate in SURROGATES if bare in added_constructor(surrogate).defaults]
@@ -274,37 +264,26 @@ class Sweep:
             yield index, self._cell(self._arm(*names), point.pop("group_size"), fixed | point)
 
     def _cell(self, arm: Arm, group_size: int, values: Mapping[str, Any]) -> Cell:
-        defaults = self.sections[arm.text]
-        by_section: Sections = {section: {} for section in defaults}
+        full = {section: dict(defaults) for section, defaults in self.sections[arm.text].items()}
+        chosen: Sections = {"estimator": {}, "surrogate": {}}
         for name, value in values.items():
             section, _, parameter = name.partition(".")
             # A method without the parameter is the same cell all along that dimension, and is run once.
-            if parameter in defaults[section]:
-                by_section[section][parameter] = value
-        full = {section: defaults[section] | by_section[section] for section in ("problem", "optimizer", "run")}
+            if parameter in full[section]:
+                chosen.get(section, full[section])[parameter] = value
         aggregation = full["run"].pop(AGGREGATION, arm.aggregation)
-        return Cell(arm.text, _with_values(arm, by_section, aggregation), group_size, full)
-
-    def recorded_steps(self) -> np.ndarray | None:
-        """Return the steps that are recorded, without step 0; None where a budget decides them cell by cell."""
-        if self.steps is None or self.record_every is None:
-            return None
-        return recorded_steps(self.steps, self.record_every)
+        others = {section: full[section] for section in ("problem", "optimizer", "run")}
+        return Cell(arm.text, _with_values(arm, chosen, aggregation), group_size, others)
 
     def configuration(self) -> dict[str, Any]:
-        """Return the sweep as plain data, from which ``from_configuration`` builds it again.
-
-        The budget is named only where there is one, as in results that were written before budgets.
-        """
+        """Return the sweep as plain data; the budget only where there is one, as in results of earlier versions."""
         plain = asdict(self)
         return plain if self.budget else {name: value for name, value in plain.items() if name != "budget"}
 
     @classmethod
     def from_configuration(cls, data: Mapping[str, Any]) -> "Sweep":
-        """Rebuild a sweep from ``configuration()``, also after a round through JSON.
-
-        Results that were written before storage had its name call it ``engine``.
-        """
+        """Rebuild a sweep from ``configuration()``, also after a round through JSON."""
+        # Results that were written before storage had its name call it ``engine``.
         plain = {"storage" if name == "engine" else name: _as_tuples(value) for name, value in data.items()}
         plain["parameters"] = {name: _as_tuples(values) for name, values in data["parameters"].items()}
         if "budget" in plain:
@@ -316,46 +295,39 @@ def _as_tuples(value: Any) -> Any:
     return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def _parts(arm: Arm) -> Iterator[tuple[str, Term]]:
-    """Yield the parts of an arm with the sections of their parameters."""
-    yield "estimator", arm.base
-    for part in arm.added:
-        yield "surrogate", part
+def _terms(arm: Arm) -> tuple[Term, ...]:
+    return arm.base, *arm.added
 
 
-def _open_parameters(arm: Arm, *, is_pair: bool) -> Sections:
-    """Return the defaults of the parameters that an arm does not fix, by section: ``estimator`` and ``surrogate``.
+def _estimator_defaults(name: str) -> Mapping[str, Any]:
+    """Return the parameters of an estimator, registered or ``FILE.py:NAME``; raises ``InputError`` for another name."""
+    if is_file(name):
+        return estimator_constructor(name).defaults
+    check_choice("estimator", name, sorted(REGISTRY))
+    return REGISTRY[name].parameters
+
+
+def _open_parts(arm: Arm, *, is_pair: bool = False) -> Iterator[tuple[str, Term, dict[str, Any]]]:
+    """Yield the parts of an arm with their section, and the defaults of parameters that they leave open.
 
     The base of a pair is an estimator alone, without the parameters of the method that may have the same name.
-
-    Raises:
-        InputError: for an unknown name, and as ``simlab.own_files.load``.
     """
-    defaults: Sections = {"estimator": {}, "surrogate": {}}
-    for section, part in _parts(arm):
-        defaults[section] |= _open_defaults(section, part, is_pair)
-    return defaults
-
-
-def _open_defaults(section: str, part: Term, is_pair: bool) -> dict[str, Any]:
-    """Return the defaults of the parameters that a part does not fix, and that can be written in an arm."""
-    if section == "surrogate":
-        defaults = added_constructor(part.name).defaults
-    elif not is_pair:
-        defaults = base_constructor(part.name).defaults
-    elif is_file(part.name):
-        defaults = estimator_constructor(part.name).defaults
-    else:
-        defaults = REGISTRY[part.name].parameters
-    fixed = dict(part.parameters)
-    return {name: default for name, default in defaults.items() if name not in fixed and isinstance(default, WRITTEN)}
+    for index, part in enumerate(_terms(arm)):
+        if index:
+            defaults = added_constructor(part.name).defaults
+        elif not is_pair:
+            defaults = base_constructor(part.name).defaults
+        else:
+            defaults = _estimator_defaults(part.name)
+        fixed = dict(part.parameters)
+        unset = {name: value for name, value in defaults.items() if name not in fixed and isinstance(value, WRITTEN)}
+        yield "surrogate" if index else "estimator", part, unset
 
 
 def _with_values(arm: Arm, values: Sections, aggregation: str | None) -> Arm:
     """Return the arm with values, by section, for parameters that it leaves open, and with an aggregation."""
     parts = []
-    for section, part in _parts(arm):
-        unset = _open_defaults(section, part, is_pair=False)
+    for section, part, unset in _open_parts(arm):
         # None and truth values are words in an arm.
         written = {
             name: str(value).lower() if value is None or isinstance(value, bool) else value

@@ -19,7 +19,6 @@ from simlab.problems.base import Problem
 from simlab.problems.registry import problem
 from simlab.simulator.checks import check
 from simlab.simulator.dataset import labels_of
-from simlab.simulator.metrics import Metric
 from simlab.simulator.resources import batch_size, resolved
 from simlab.simulator.settings import Settings, StaticSettings
 from simlab.sweeps.grid import Cell, Sweep
@@ -29,9 +28,9 @@ MOST_PROBLEMS = 4  # that a plan holds at once
 
 
 class Work(NamedTuple):
-    """Runs of one problem that one call simulates, and their name in messages.
+    """Runs of one problem that one call simulates: settings and seed of each, and their name in messages.
 
-    ``settings`` and ``seeds`` have an entry for each run; ``user_code`` and ``files`` are as in ``Resolved``.
+    ``user_code`` and ``files`` are as in ``Resolved``.
     """
 
     name: str
@@ -82,6 +81,11 @@ class Resolved:
         """Return the problem."""
         return self.build()
 
+    @property
+    def labels(self) -> dict[str, list[Any]]:
+        """Return the labels of the dimensions that metrics may have."""
+        return {name: list(labels) for name, labels in labels_of(self.problem, self.settings).items()}
+
     @functools.cached_property
     def program(self) -> tuple[StaticSettings, str, bytes]:
         """Return what the runs of a batch share: the settings that shape a program, the problem, and the steps."""
@@ -122,9 +126,9 @@ class Plan:
         sweep: the sweep.
         cells: the cells by index along the dimensions of the sweep, one problem after the other. Equal cells are one
             object.
+        distinct: the cells, each once.
         metrics: the metrics that every cell records.
         labels: the labels of the dimensions that metrics may have.
-        distinct: the cells, each once.
 
     Raises:
         InputError: for a cell that cannot run, user code that cannot be hashed, and cells whose records differ in
@@ -136,31 +140,32 @@ class Plan:
         self._texts: dict[str, str] = {}
         self._user_code: dict[tuple[str, type], str | None] = {}
         # All problems of a sweep together may be larger than the memory: the last few are kept.
-        self._problem = functools.lru_cache(MOST_PROBLEMS)(
-            lambda parameters: problem(sweep.problem, **dict(parameters))
-        )
+        make = functools.lru_cache(MOST_PROBLEMS)(lambda parameters: problem(sweep.problem, **dict(parameters)))
         by_problem: dict[tuple[Any, ...], dict[tuple[int, ...], Cell]] = {}
         for index, cell in sweep.cells():
             by_problem.setdefault(tuple(cell.parameters["problem"].items()), {})[index] = cell
         top_n = sweep.top_n
         if top_n is None:
-            top_n = min(USUAL_TOP_N, *(self._problem(parameters).actions for parameters in by_problem))
+            top_n = min(USUAL_TOP_N, *(make(parameters).actions for parameters in by_problem))
         resolved_cells: dict[str, Resolved] = {}
         self.cells: dict[tuple[int, ...], Resolved] = {}
         for parameters, cells in by_problem.items():
             for index, cell in cells.items():
                 key = _text([str(cell.arm), cell.group_size, cell.parameters])
                 if key not in resolved_cells:
-                    resolved_cells[key] = self._resolve(cell, functools.partial(self._problem, parameters), top_n)
+                    resolved_cells[key] = self._resolve(cell, functools.partial(make, parameters), top_n)
                 self.cells[index] = resolved_cells[key]
         self.distinct = list(resolved_cells.values())
-        first = self.distinct[0]
-        self.metrics: Sequence[Metric] = first.problem.metrics
-        self.labels = _labels(first)
-        self._check_alike()
+        self.metrics, self.labels = self.distinct[0].problem.metrics, self.distinct[0].labels
+        names = [metric.name for metric in self.metrics]
+        for other in self.distinct[1:]:
+            if other.labels != self.labels or [metric.name for metric in other.problem.metrics] != names:
+                raise InputError(
+                    "the problems of this sweep differ in what they record, or in its labels; allowed: a sweep for each"
+                )
 
     def _resolve(self, cell: Cell, build: Callable[[], Problem], top_n: int) -> Resolved:
-        sweep, cell_problem = self.sweep, build()
+        sweep, own = self.sweep, build()
         settings = Settings(
             cell.arm,
             cell.group_size,
@@ -172,37 +177,21 @@ class Plan:
             storage=sweep.storage,
             **cell.parameters["run"],
         )
-        steps_taken, step_cost = self._steps_taken(cell, cell_problem, settings)
-        settings = resolved(cell_problem, settings, int(steps_taken[-1]))
-        check(cell_problem, settings)
-        key = str(cell.arm), type(cell_problem)
+        steps_taken, step_cost = sweep.recorded, None
+        if steps_taken is None:
+            assert sweep.budget
+            cost = sweep.budget.step_cost(own, settings)
+            steps_taken = sweep.budget.steps_taken(cost, _name(cell))
+            step_cost = float(cost)
+        settings = resolved(own, settings, int(steps_taken[-1]))
+        check(own, settings)
+        key = str(cell.arm), type(own)
         if key not in self._user_code:
-            self._user_code[key] = hash_user_code(cell.name, cell_problem, settings)
-        user_code, files = self._user_code[key], self._files(cell)
-        return Resolved(cell, build, cell_problem.fingerprint, settings, user_code, files, steps_taken, step_cost)
-
-    def _steps_taken(self, cell: Cell, problem: Problem, settings: Settings) -> tuple[np.ndarray, float | None]:
-        """Return the steps of a cell at each record, and the cost of a step if there is a budget."""
-        recorded, budget = self.sweep.recorded_steps(), self.sweep.budget
-        if recorded is not None:
-            return recorded, None
-        assert budget
-        cost = budget.step_cost(problem, settings)
-        return budget.steps_taken(cost, f"{cell.name} at group size {cell.group_size}"), float(cost)
-
-    def _files(self, cell: Cell) -> dict[str, str]:
-        names = [*cell.arm.files, *([self.sweep.problem] if is_file(self.sweep.problem) else [])]
+            self._user_code[key] = hash_user_code(cell.name, own, settings)
+        names = [*cell.arm.files, *([sweep.problem] if is_file(sweep.problem) else [])]
         self._texts |= {file_of(name): source_of(name) for name in names}
-        return {name: digest(name) for name in names}
-
-    def _check_alike(self) -> None:
-        """Raise ``InputError`` unless all cells record the same metrics with the same labels."""
-        names = [metric.name for metric in self.metrics]
-        for cell in self.distinct[1:]:
-            if _labels(cell) != self.labels or [metric.name for metric in cell.problem.metrics] != names:
-                raise InputError(
-                    "the problems of this sweep differ in what they record, or in its labels; allowed: a sweep for each"
-                )
+        files = {name: digest(name) for name in names}
+        return Resolved(cell, build, own.fingerprint, settings, self._user_code[key], files, steps_taken, step_cost)
 
     @property
     def records(self) -> int:
@@ -220,13 +209,12 @@ class Plan:
 
     def user_code(self) -> dict[str, dict[str, Any]]:
         """Return the user's code: its fingerprints by method, and the SHA-256 and text of its files by path."""
-        by_name: dict[str, set[str]] = {}
-        for resolved_cell in self.distinct:
-            if resolved_cell.user_code is not None:
-                by_name.setdefault(resolved_cell.cell.name, set()).add(resolved_cell.user_code)
-        codes = {name: sorted(hashes) for name, hashes in by_name.items()}
+        hashes: dict[str, set[str]] = {}
+        for each in self.distinct:
+            if each.user_code is not None:
+                hashes.setdefault(each.cell.name, set()).add(each.user_code)
         files = {file: _sha256(text) for file, text in self._texts.items()}
-        return {"own": codes, "files": files, "texts": self._texts}
+        return {"own": {name: sorted(own) for name, own in hashes.items()}, "files": files, "texts": self._texts}
 
     def units(self, code: str, platform: str) -> list[Unit]:
         """Return the units that a version of the code makes on a platform."""
@@ -243,10 +231,8 @@ class Plan:
     def work(self, units: Sequence[Unit]) -> Work:
         """Return the runs of units that one program computes."""
         cell = units[0].resolved
-        runs = [(unit.resolved.settings, seed) for unit in units for seed in unit.seeds]
-        settings, seeds = zip(*runs, strict=True)
-        name = f"{cell.cell.name} at group size {cell.cell.group_size}"
-        return Work(name, cell.problem, settings, seeds, cell.steps, cell.user_code, cell.files)
+        settings, seeds = zip(*((unit.resolved.settings, seed) for unit in units for seed in unit.seeds), strict=True)
+        return Work(_name(cell.cell), cell.problem, settings, seeds, cell.steps, cell.user_code, cell.files)
 
 
 def batches(units: Sequence[Unit], platform: str) -> Iterator[list[Unit]]:
@@ -284,11 +270,7 @@ def hash_user_code(name: str, problem: Problem, settings: Settings) -> str | Non
 
 
 def digest(reference: str) -> str:
-    """Return the SHA-256 of the file in ``FILE.py:NAME``, as it was run.
-
-    Raises:
-        InputError: as ``simlab.own_files.load``.
-    """
+    """Return the SHA-256 of the file in ``FILE.py:NAME``, as it was run."""
     return _sha256(source_of(reference))
 
 
@@ -297,8 +279,8 @@ def maker() -> dict[str, Any]:
     return {"code": code_fingerprint(), "platform": jax.default_backend(), "versions": versions(), "commit": commit()}
 
 
-def _labels(cell: Resolved) -> dict[str, list[Any]]:
-    return {name: list(labels) for name, labels in labels_of(cell.problem, cell.settings).items()}
+def _name(cell: Cell) -> str:
+    return f"{cell.name} at group size {cell.group_size}"
 
 
 def _text(data: Any) -> str:

@@ -15,8 +15,7 @@ from simlab.files import write_output
 from simlab.seals import Damaged, is_sealed, sealed, unsealed
 from simlab.simulator.dataset import labelled
 from simlab.sweeps.budget import at_costs
-from simlab.sweeps.grid import Sweep
-from simlab.sweeps.parameter_words import WORDS
+from simlab.sweeps.parameters import WORDS
 from simlab.sweeps.plan import Plan, Unit
 
 NAME = "the result of a sweep"
@@ -26,16 +25,13 @@ ENDS = {0: 40, 1: 44, 2: 28, 3: 28}  # by the version of the superblock, where i
 FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 
 
-def assemble(
-    plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]], attributes: Mapping[str, str]
-) -> xr.Dataset:
+def assemble(plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]]) -> xr.Dataset:
     """Put the records of all units of a sweep into one dataset.
 
     Dimensions: ``estimator`` (or ``arm``, where the sweep lists arms), ``group_size``, each swept parameter,
     ``seed``, ``step``, or ``cost`` where there is a budget, and those of metrics. Variables are the problem's metrics.
     """
-    sweep = plan.sweep
-    dimensions, names = sweep.dimensions(), plan.dimension_labels
+    sweep, dimensions, names = plan.sweep, plan.sweep.dimensions(), plan.dimension_labels
     shape = tuple(len(values) for values in dimensions.values())
     filled: dict[str, np.ndarray] = {}
     for unit, rows in records:
@@ -43,27 +39,26 @@ def assemble(
             if name not in filled:
                 filled[name] = np.full((*shape, sweep.seeds, plan.records, *values.shape[2:]), np.nan, values.dtype)
             filled[name][unit.index][unit.seeds.start : unit.seeds.stop] = values[:, unit.resolved.rows]
-    leading = {names[name]: _coordinate(values) for name, values in dimensions.items()}
-    cells = list(leading)
-    leading["seed"] = list(range(sweep.seeds))
+    cells = {names[name]: _coordinate(values) for name, values in dimensions.items()}
+    leading = cells | {"seed": list(range(sweep.seeds))}
     recorded = plan.distinct[0].steps_taken  # the same for all cells, unless there is a budget
-    attributes = {**attributes, "settled": json.dumps(sweep.fixed_parameters())}
+    attributes = {"settled": json.dumps(sweep.fixed_parameters())}
     dataset = labelled(plan.metrics, plan.labels, filled, leading, recorded, attributes=attributes)
     for name, label in names.items():
-        dataset[label].attrs |= _parameter_attributes(sweep, name)
+        if words := WORDS.get(name.rpartition(".")[2]):
+            dataset[label].attrs["long_name"] = words
+        if lacking := sweep.methods_without(name):
+            dataset[label].attrs["methods_without_it"] = json.dumps(lacking)
     if sweep.budget is None:
         return dataset
     steps, costs = np.zeros((*shape, plan.records), int), np.zeros(shape)
     for index, cell in plan.cells.items():
         steps[index], costs[index] = np.append(0, cell.steps_taken), cell.step_cost
-    return at_costs(dataset, sweep.budget, cells, steps, costs)
+    return at_costs(dataset, sweep.budget, list(cells), steps, costs)
 
 
-def _parameter_attributes(sweep: Sweep, name: str) -> dict[str, str]:
-    """Return the attributes of a dimension: its meaning, and the methods that lack the parameter."""
-    words = WORDS.get(name.rpartition(".")[2])
-    lacking = sweep.methods_without(name)
-    return ({"long_name": words} if words else {}) | ({"methods_without_it": json.dumps(lacking)} if lacking else {})
+def _coordinate(values: tuple[Any, ...]) -> list[Any]:
+    return list(values) if all(isinstance(value, (int, float)) for value in values) else list(map(str, values))
 
 
 def joining_bytes(plan: Plan) -> int:
@@ -74,19 +69,10 @@ def joining_bytes(plan: Plan) -> int:
     return 2 * runs * plan.records * values * np.dtype(sweep.dtype).itemsize
 
 
-def _coordinate(values: tuple[Any, ...]) -> list[Any]:
-    return [str(value) for value in values] if any(not isinstance(v, (int, float)) for v in values) else list(values)
-
-
 def write(dataset: xr.Dataset, path: Path) -> None:
-    """Write a dataset as NetCDF, whole or not at all, with a seal behind it, which readers of NetCDF do not see.
-
-    Raises:
-        InputError: if it cannot be written.
-    """
+    """Write a dataset as NetCDF, whole or not at all, with a seal behind it, which readers of NetCDF do not see."""
     encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
-    data = bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding))
-    write_output(path, sealed(data, NAME))
+    write_output(path, sealed(bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding)), NAME))
 
 
 def read(path: Path) -> xr.Dataset:
@@ -104,11 +90,7 @@ def read(path: Path) -> xr.Dataset:
 
 
 def configuration(path: Path) -> dict[str, Any]:
-    """Read the configuration of the sweep whose result is at ``path``.
-
-    Raises:
-        InputError: if no result of a sweep stands there, or a damaged one.
-    """
+    """Read the configuration of the sweep whose result is at ``path``; raises as ``read``."""
     try:
         data = path.read_bytes()
         if is_sealed(data) or not _is_bare(data):
@@ -124,7 +106,7 @@ def configuration(path: Path) -> dict[str, Any]:
 
 
 def _is_bare(data: bytes) -> bool:
-    """Return True if no checksum can follow: the file is no HDF5, or ends where its HDF5 ends, as xarray writes it."""
+    """Return True if no seal can follow: the file is no HDF5, or ends where its HDF5 ends, as xarray writes it."""
     if not data.startswith(HDF5) or len(data) < max(ENDS.values()) + 8:
         return True
     offset = ENDS.get(data[len(HDF5)])

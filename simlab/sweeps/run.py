@@ -1,5 +1,6 @@
 """Run a sweep: reuse finished units, simulate missing ones, and join all of them into one result."""
 
+import io
 import itertools
 import json
 import sys
@@ -13,16 +14,77 @@ import xarray as xr
 from tqdm import tqdm
 
 from simlab.errors import InputError
-from simlab.files import check_replaceable, file_lock, make_folder
+from simlab.files import check_replaceable, explained, file_lock, make_folder, set_aside, write_output
+from simlab.seals import Damaged, sealed, sealed_json, unsealed, unsealed_json
 from simlab.simulator.checks import check_shards
 from simlab.simulator.resources import host_bytes
-from simlab.sweeps.executor import PROCESSOR, Workers, check_memory, execute_here, execute_there
+from simlab.sweeps.executor import PROCESSOR, check_memory, execute_here
 from simlab.sweeps.grid import Sweep
-from simlab.sweeps.plan import Plan, Unit, maker
+from simlab.sweeps.plan import Plan, Unit, batches, maker
 from simlab.sweeps.result import assemble, configuration, joining_bytes, write
-from simlab.sweeps.store import Store, load_manifest
 
+MANIFEST = "sweep.json"
 COMPARED = ("configuration", "code", "own", "files", "platform")  # entries that parts of one result share
+ENTRIES = (*COMPARED, "texts", "versions", "commit")
+
+
+class Store:
+    """A folder of finished units, one file each, written whole or not at all."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def path(self, unit: Unit) -> Path:
+        """Return the path of a unit's file."""
+        return self.folder / f"{unit.name}.npz"
+
+    def has(self, unit: Unit) -> bool:
+        """Return True if a unit is finished."""
+        return self.path(unit).exists()
+
+    def save(self, unit: Unit, rows: Mapping[str, np.ndarray]) -> None:
+        """Write a unit's records, (seeds, records, ...) each."""
+        buffer = io.BytesIO()
+        # In one order in memory, so that equal records are equal files.
+        np.savez(buffer, **dict[str, Any]({name: np.ascontiguousarray(values) for name, values in rows.items()}))
+        # A zip file does not notice every flipped bit, and goes on without the arrays it cannot find.
+        write_output(self.path(unit), sealed(buffer.getvalue(), unit.name))
+
+    def content(self, unit: Unit) -> bytes:
+        """Read a unit's file.
+
+        Raises:
+            Damaged: for a file that is not what was written for the unit.
+            InputError: if it cannot be read.
+        """
+        path = self.path(unit)
+        with explained(f"cannot read {path}"):
+            data = path.read_bytes()
+        try:
+            return unsealed(data, unit.name)
+        except Damaged as reason:
+            raise Damaged(f"part {path} is damaged ({reason}); its sweep, run again, computes it anew") from None
+
+    def load(self, unit: Unit) -> dict[str, np.ndarray]:
+        """Read a unit's records; raises as ``content``."""
+        with np.load(io.BytesIO(self.content(unit)), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+def load_manifest(folder: Path) -> dict[str, Any]:
+    """Read what identifies the sweep of a folder's units.
+
+    Raises:
+        InputError: if it is not there, or damaged.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise InputError(f"{folder} holds no {MANIFEST}; allowed: a folder of parts that simlab sweep wrote")
+    try:
+        manifest = unsealed_json(path.read_bytes(), MANIFEST)
+        return {name: manifest[name] for name in ENTRIES}
+    except (Damaged, OSError, KeyError) as error:
+        raise InputError(f"{path} is damaged ({error}); run the sweep again to write it anew") from None
 
 
 def parts_folder(out: Path) -> Path:
@@ -36,11 +98,8 @@ def free_path(out: Path, sweep: Sweep) -> Path:
     >>> free_path(Path("nothing/there.nc"), Sweep()).name
     'there.nc'
     """
-    for number in itertools.count(2):
-        if not out.exists() or _is_of(out, sweep):
-            return out
-        out = out.with_stem(f"{out.stem.removesuffix(f'-{number - 1}')}-{number}")
-    raise AssertionError("numbers end")
+    paths = (out if number == 1 else out.with_stem(f"{out.stem}-{number}") for number in itertools.count(1))
+    return next(path for path in paths if not path.exists() or _is_of(path, sweep))
 
 
 def run(
@@ -49,7 +108,7 @@ def run(
     *,
     memory: int = 2 * 2**30,
     shard: tuple[int, int] = (1, 1),
-    workers: Workers | None = None,
+    workers: Any = None,
     overwrite: bool = False,
     shard_actions: int | None = None,
 ) -> xr.Dataset | None:
@@ -60,8 +119,7 @@ def run(
         out: the result file; finished units lie beside it, in ``parts_folder(out)``.
         memory: the bytes that this process, and each of the workers, may use.
         shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
-        workers: the workers that simulate instead of this process, see ``simlab.sweeps.cluster.connected``; this
-            process writes the parts.
+        workers: the ``simlab.sweeps.cluster.Cluster`` that simulates instead of this process, which writes the parts.
         overwrite: replace the result of another sweep at ``out``.
         shard_actions: the number of devices of this process over which sharded storage spreads each run; by default as
             few as hold it.
@@ -74,30 +132,40 @@ def run(
             another process is writing, or workers that cannot do the work.
     """
     plan = sweep if isinstance(sweep, Plan) else Plan(sweep)
-    _check_room(plan, memory, shard_actions)
     number, count = shard
+    for cell in plan.distinct:
+        check_memory(memory, host_bytes(cell.problem, cell.settings))
+        if shard_actions is not None:
+            check_shards(cell.problem, cell.settings, shard_actions)
     if count == 1:
         check_memory(memory, joining_bytes(plan))
+    folder = parts_folder(out)
     _prepare(out, plan.sweep, overwrite)
-    store = Store(parts_folder(out))
+    make_folder(folder)
     lock = ".lock" if count == 1 else f".lock-{number}-of-{count}"
-    with file_lock(store.folder, lock, allowed="another --out, or the same command when that one has ended"):
+    with file_lock(folder, lock, allowed="another --out, or the same command when that one has ended"):
         manifest = plan.manifest(workers.maker() if workers else maker())
-        units = plan.units(manifest["code"], manifest["platform"])
-        store.save_manifest(manifest)
+        write_output(folder / MANIFEST, sealed_json(manifest, MANIFEST))
+        store, units = Store(folder), plan.units(manifest["code"], manifest["platform"])
         shard_units = units[number - 1 :: count]
-        missing = _missing(shard_units, store, store.count_foreign_parts(units))
+        missing = _missing(shard_units, units, store)
         with _progress(missing, shard_units) as bar:
 
             def save(batch: Sequence[Unit], rows: Mapping[str, np.ndarray]) -> None:
-                seeds = store.save_together(batch, rows)
+                start = 0
+                for unit in batch:
+                    end = start + len(unit.seeds)
+                    store.save(unit, {name: values[start:end] for name, values in rows.items()})
+                    start = end
                 with tqdm.get_lock():  # batches end in threads of their own
-                    bar.update(seeds * int(batch[0].resolved.steps[-1]))
+                    bar.update(start * int(batch[0].resolved.steps[-1]))
 
             if workers is None:
                 execute_here(plan, missing, save, memory, shard_actions)
             elif missing:
-                execute_there(plan, missing, save, workers, made_by=manifest, memory=memory)
+                there = list(batches(missing, manifest["platform"]))
+                for index, rows in workers.simulate(map(plan.work, there), manifest, memory):
+                    save(there[index], rows)
         return _join(plan, units, [store], manifest, out) if count == 1 else None
 
 
@@ -108,34 +176,20 @@ def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Data
         InputError: if the folders belong to different sweeps, units are missing, a part is damaged, or ``out`` cannot
             be written.
     """
-    manifests = [load_manifest(folder) for folder in folders]
-    differing = [name for name in COMPARED if len({json.dumps(other[name], sort_keys=True) for other in manifests}) > 1]
-    if differing:
+    manifest, *others = [load_manifest(folder) for folder in folders]
+    if differing := [name for name in COMPARED if any(other[name] != manifest[name] for other in others)]:
         raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
-    manifest = manifests[0]
     plan = Plan(Sweep.from_configuration(manifest["configuration"]))
-    _check_user_code(plan.user_code(), manifest)
-    _prepare(out, plan.sweep, overwrite)
-    units = plan.units(manifest["code"], manifest["platform"])
-    return _join(plan, units, [Store(folder) for folder in folders], manifest, out)
-
-
-def _check_room(plan: Plan, memory: int, shard_actions: int | None) -> None:
-    """Raise ``InputError`` if a problem does not fit into the memory, or cannot be spread as asked."""
-    for cell in plan.distinct:
-        check_memory(memory, host_bytes(cell.problem, cell.settings))
-        if shard_actions is not None:
-            check_shards(cell.problem, cell.settings, shard_actions)
-
-
-def _check_user_code(here: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-    """Raise ``InputError`` unless the user's own code is what it was when units were made."""
+    here = plan.user_code()
     for kind in ("own", "files"):
         for name in sorted({*here[kind], *manifest[kind]}):
             if here[kind].get(name) != manifest[kind].get(name):
                 raise InputError(
                     f"the parts are of other code of your own than there is here (in {name}); allowed: the same code"
                 )
+    _prepare(out, plan.sweep, overwrite)
+    units = plan.units(manifest["code"], manifest["platform"])
+    return _join(plan, units, [Store(folder) for folder in folders], manifest, out)
 
 
 def _prepare(out: Path, sweep: Sweep, overwrite: bool) -> None:
@@ -154,21 +208,26 @@ def _prepare(out: Path, sweep: Sweep, overwrite: bool) -> None:
 
 
 def _is_of(out: Path, sweep: Sweep) -> bool:
-    """Whether the result that stands at ``out`` is one of this sweep."""
+    """Return True if the result that stands at ``out`` is one of this sweep."""
     return bool(configuration(out) == json.loads(json.dumps(sweep.configuration())))
 
 
-def _missing(todo: Sequence[Unit], store: Store, foreign: int) -> list[Unit]:
-    """Return the units that are not finished; set damaged ones aside, and print how many are finished."""
+def _missing(shard_units: Sequence[Unit], units: Sequence[Unit], store: Store) -> list[Unit]:
+    """Return the units of a shard that are not finished; set damaged ones aside, and print how many are finished."""
     # A method without a swept parameter is the same unit at each of its values: it runs once.
-    distinct = {unit.name: unit for unit in todo}
+    distinct = {unit.name: unit for unit in shard_units}
     for unit in filter(store.has, distinct.values()):
-        if damage := store.set_aside_if_damaged(unit):
+        try:
+            store.content(unit)
+        except Damaged as damage:
+            with explained(f"cannot rename {store.path(unit)}"):
+                set_aside(store.path(unit))
             print(f"{damage}, and it is set aside", file=sys.stderr)
     missing = [unit for unit in distinct.values() if not store.has(unit)]
     if len(missing) < len(distinct):
         print(f"{_count_units(len(distinct) - len(missing), len(distinct))} finished already", file=sys.stderr)
-    if foreign:
+    names = {unit.name for unit in units}
+    if foreign := sum(path.stem not in names for path in store.folder.glob("*.npz")):
         are = f"1 part in {store.folder} is" if foreign == 1 else f"{foreign} parts in {store.folder} are"
         print(f"{are} of other sweeps or code versions: left alone", file=sys.stderr)
     return missing
@@ -178,16 +237,15 @@ def _count_units(number: int, total: int) -> str:
     return f"{number} of {total} units {'is' if number == 1 else 'are'}"
 
 
-def _progress(missing: Sequence[Unit], todo: Sequence[Unit]) -> Any:
+def _progress(missing: Sequence[Unit], shard_units: Sequence[Unit]) -> Any:
     """Return a progress bar that begins where an earlier run of the sweep ended."""
     total, remaining = (
         sum(len(unit.seeds) * int(unit.resolved.steps[-1]) for unit in {unit.name: unit for unit in units}.values())
-        for units in (todo, missing)
+        for units in (shard_units, missing)
     )
     # disable=None: a bar on a terminal, nothing in a log.
-    disable = None if missing else True
-    unit = " seed-steps"
-    return tqdm(total=total, initial=total - remaining, unit=unit, unit_scale=True, disable=disable, desc="simulating")
+    quiet, start = (None if missing else True), total - remaining
+    return tqdm(total=total, initial=start, unit=" seed-steps", unit_scale=True, disable=quiet, desc="simulating")
 
 
 def _join(
@@ -198,14 +256,18 @@ def _join(
         count = _count_units(absent, len(units))
         raise InputError(f"{count} missing; run the shards that hold what is missing, then merge")
     processors = Counter[str]()
-    records = (
-        (unit, _without_processor(store.load(unit), processors))
-        for unit, store in zip(units, holders, strict=True)
-        if store
-    )
-    dataset = assemble(plan, records, _attributes(plan, manifest))
+
+    def load(unit: Unit, store: Store) -> dict[str, np.ndarray]:
+        rows = store.load(unit)
+        processors.update(rows.pop(PROCESSOR).tolist())
+        return rows
+
+    dataset = assemble(plan, ((unit, load(unit, store)) for unit, store in zip(units, holders, strict=True) if store))
+    data = ["configuration", "versions", "own", *(("files", "texts") if manifest["files"] else ())]
+    dataset.attrs |= {name: json.dumps(manifest[name], sort_keys=True) for name in data}
+    dataset.attrs |= {name: manifest[name] for name in ("commit", "code", "platform") if manifest[name] != "unknown"}
     kinds = [json.loads(kind) | {"runs": runs} for kind, runs in sorted(processors.items())]
-    dataset.attrs["processors"] = json.dumps(kinds)
+    dataset.attrs |= {"dtype": plan.sweep.dtype, "processors": json.dumps(kinds)}
     if len(kinds) > 1:
         listed = ", ".join(f"{kind['instructions']} ({kind['device']}): {kind['runs']}" for kind in kinds)
         print(
@@ -213,16 +275,3 @@ def _join(
         )
     write(dataset, out)
     return dataset
-
-
-def _attributes(plan: Plan, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return the provenance of a result, with the user's files if there are any."""
-    data = ["configuration", "versions", "own", *(("files", "texts") if manifest["files"] else ())]
-    plain = {name: manifest[name] for name in ("commit", "code", "platform")}
-    return {name: json.dumps(manifest[name], sort_keys=True) for name in data} | plain | {"dtype": plan.sweep.dtype}
-
-
-def _without_processor(rows: dict[str, np.ndarray], processors: Counter[str]) -> dict[str, np.ndarray]:
-    """Return records without the processors that computed them, and count these."""
-    processors.update(rows[PROCESSOR].tolist())
-    return {name: values for name, values in rows.items() if name != PROCESSOR}

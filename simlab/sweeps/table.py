@@ -1,18 +1,90 @@
-"""Write the table that a sweep ends with: the last record of every cell, averaged over seeds, and one sentence."""
+"""Tell what a sweep has found: one line on what ran, a table of its last records, and comparisons with other sweeps."""
 
 import itertools
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from simlab.errors import InputError, check_choice
 from simlab.plotting import METHODS, chosen_metrics, grid_dimensions, lacking, plain, record_axis
+from simlab.scaling import Curves
+from simlab.simulator.resources import StepCosts, step_costs
+from simlab.sweeps.grid import Sweep
+from simlab.sweeps.plan import Plan
+from simlab.sweeps.result import read
 
 COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
+# Parameters that a reader wants to know even if nobody set them.
+ALWAYS = ("estimator.gamma", "problem.actions", "problem.correct", "problem.prompts", "optimizer.learning_rate")
 ABSENT = "-"  # for a parameter that a method lacks
 CLEAR = 2.0  # standard errors from which on the table mentions a difference
 DECIMALS = 5  # of a mean, at most
+Cells = dict[tuple[str, ...], xr.Dataset]
+
+
+# What ran
+
+
+def describe_sweep(dataset: xr.Dataset) -> str:
+    """Return one line on the result of a sweep: methods and problem; swept and fixed parameters; seeds and steps."""
+    configuration = json.loads(dataset.attrs["configuration"])
+    estimators, surrogates = (", ".join(configuration[name] or ()) for name in ("estimators", "surrogates"))
+    methods = ", ".join(configuration["arms"]) or f"{estimators} with {surrogates}"
+    swept = [name for name in grid_dimensions(dataset) if name not in METHODS and dataset.sizes[name] > 1]
+    lists = [f"{_short(name)} = {_join_values(dataset[name].values.tolist())}" for name in swept]
+    # The fixed parameters that somebody set, and those that a reader always wants to know.
+    settled = json.loads(dataset.attrs.get("settled", "{}"))
+    notable = [name for name in dict.fromkeys(["group_size", *ALWAYS, *configuration["parameters"]]) if name in settled]
+    fixed = ", ".join(f"{_short(name)} = {_format(settled[name])}" for name in notable)
+    axis = record_axis(dataset)
+    length = f"{dataset.sizes['seed']} seeds, {plain(dataset[axis].values[-1])} {axis.replace('step', 'steps')}"
+    return f"{methods} on {configuration['problem']}: {'; '.join([*lists, fixed, length])}"
+
+
+def _short(name: str) -> str:
+    return {"group_size": "G"}.get(name, name.rpartition(".")[2])
+
+
+def _join_values(values: Sequence[Any]) -> str:
+    texts = [_format(value) for value in values]
+    return ", ".join(texts if len(texts) <= 8 else [*texts[:3], "...", texts[-1]])
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} values" if len(value) > 4 else ",".join(map(plain, value))
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else plain(value)
+
+
+def describe_storages(plan: Plan) -> list[str]:
+    """Return a line for each storage: its group sizes, and what a step takes there by the cost model."""
+    costs: dict[str, list[tuple[int, StepCosts]]] = {}
+    for cell in plan.distinct:
+        cost = step_costs(cell.problem, cell.settings, int(cell.steps[-1]))
+        costs.setdefault(cell.settings.storage, []).append((cell.settings.group_size, cost))
+    lines = []
+    for storage, by_size in sorted(costs.items()):
+        chosen, other = ("lumped", "dense") if storage == "lumped" else ("dense", "lumped")
+        here, there = ([getattr(cost, name) for _, cost in by_size] for name in (chosen, other))
+        sizes = ", ".join(str(size) for size in sorted({size for size, _ in by_size}))
+        alternative = f"{other} {_span(there)}" if math.isfinite(max(there)) else f"{other} cannot run it"
+        lines.append(
+            f"storage {storage} for G = {sizes}: {_span(here)} us of a core a step by the cost model; {alternative}"
+        )
+    return lines
+
+
+def _span(costs: list[float]) -> str:
+    low, high = f"{min(costs):.0f}", f"{max(costs):.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+# The table of one sweep
 
 
 def final_table(dataset: xr.Dataset) -> str:
@@ -20,19 +92,16 @@ def final_table(dataset: xr.Dataset) -> str:
 
     Numbers are means over seeds with standard errors. A method without a swept parameter has one row, with a dash.
     """
-    names, columns = grid_dimensions(dataset), chosen_metrics(dataset, COLUMNS)
-    axis = record_axis(dataset)
+    names, columns, axis = grid_dimensions(dataset), chosen_metrics(dataset, COLUMNS), record_axis(dataset)
     units = [*("" for _ in names), *(unit(dataset[column]) for column in columns)]
-    rows = [[*names, *columns], *([units] if any(units) else [])]
-    rows += [
-        labels + [mean_and_error(cell[column].values) for column in columns]
-        for labels, cell in final_cells(dataset, names)
-    ]
-    lines = aligned(rows)
-    words = _words(dataset, [*(name for name in names if name not in METHODS), *columns])
-    width = max(len(name) for name, _ in words)
-    meanings = [f"{name:{width}}  {meaning}" for name, meaning in words]
-    return "\n".join([*lines, "", _legend(dataset, axis), *meanings, "", takeaway(dataset)])
+    rows = [[*names, *columns], *([units] if any(units) else []), *_rows(final_cells(dataset, names), columns)]
+    described = [*(name for name in names if name not in METHODS), *columns]
+    words = {name: dataset[name].attrs["long_name"] for name in described if "long_name" in dataset[name].attrs}
+    width = max(map(len, words))
+    meanings = [f"{name:{width}}  {meaning}" for name, meaning in words.items()]
+    seeds, end = dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}"
+    explained = f"one seed at {end}" if seeds == 1 else legend(seeds, end)
+    return "\n".join([*aligned(rows), "", explained, *meanings, "", takeaway(dataset)])
 
 
 def takeaway(dataset: xr.Dataset) -> str:
@@ -44,27 +113,26 @@ def takeaway(dataset: xr.Dataset) -> str:
         start, end = (float(np.nanmean(dataset[metric].isel({axis: record}).values)) for record in (0, -1))
         return f"in short: {metric} went from {start:.4g} to {end:.4g}"
     low, high = (pick(cells, key=lambda cell: float(np.nan_to_num(cell[1].mean()))) for pick in (min, max))
-    gap = high[1] - low[1]
-    if not abs(gap.mean()) > CLEAR * standard_error(gap):
+    if not is_clear(high[1] - low[1]):
         return f"in short: no cell's {metric} differs from another's by more than {CLEAR:g} standard errors"
-    varied = [index for index, name in enumerate(names) if dataset.sizes[name] > 1]
     ends = []
     for labels, values in (high, low):
-        where = ", ".join(_with_name(names[index], labels[index]) for index in varied if labels[index] != ABSENT)
-        ends.append(f"{values.mean():.4g} at {where}" + _ties(values, [other for _, other in cells]))
+        varied = [(name, label) for name, label in zip(names, labels, strict=True) if dataset.sizes[name] > 1]
+        where = ", ".join(label if name in METHODS else f"{name} {label}" for name, label in varied if label != ABSENT)
+        near = sum(not is_clear(other - values) for _, other in cells) - 1
+        ties = f" ({near} more within {CLEAR:g} standard errors)" if near else ""
+        ends.append(f"{values.mean():.4g} at {where}{ties}")
     return f"in short: {metric} ends highest, {ends[0]}, and lowest, {ends[1]}"
-
-
-def _ties(values: np.ndarray, cells: list[np.ndarray]) -> str:
-    """Count the other cells within ``CLEAR`` standard errors, paired by seed; empty if there are none."""
-    near = sum(not abs((other - values).mean()) > CLEAR * standard_error(other - values) for other in cells) - 1
-    return f" ({near} more within {CLEAR:g} standard errors)" if near else ""
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
     """Align the columns of a table; return its lines."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _rows(cells: Iterator[tuple[list[str], xr.Dataset]], columns: Sequence[str]) -> list[list[str]]:
+    return [[*labels, *(mean_and_error(cell[column].values) for column in columns)] for labels, cell in cells]
 
 
 def final_cells(dataset: xr.Dataset, names: list[str]) -> Iterator[tuple[list[str], xr.Dataset]]:
@@ -81,26 +149,10 @@ def final_cells(dataset: xr.Dataset, names: list[str]) -> Iterator[tuple[list[st
             yield [ABSENT if name in absent else labels[name] for name in names], cell
 
 
-def _with_name(name: str, label: str) -> str:
-    return label if name in METHODS else f"{name} {label}"
-
-
 def unit(values: xr.DataArray) -> str:
     """Return the unit of a variable, empty for a pure number."""
     units = str(values.attrs.get("units", "1"))
     return {"1": "", "nat": "nats"}.get(units, units)
-
-
-def _words(dataset: xr.Dataset, names: list[str]) -> list[tuple[str, str]]:
-    """Return the dimensions and variables that have a description, with it."""
-    return [(name, dataset[name].attrs["long_name"]) for name in names if "long_name" in dataset[name].attrs]
-
-
-def _legend(dataset: xr.Dataset, axis: str) -> str:
-    seeds, end = dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}"
-    if seeds == 1:
-        return f"one seed at {end}"
-    return legend(seeds, end)
 
 
 def legend(seeds: Any, end: str) -> str:
@@ -113,6 +165,11 @@ def standard_error(values: np.ndarray) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
+def is_clear(differences: np.ndarray) -> bool:
+    """Return True if a mean difference is more than ``CLEAR`` of its standard errors."""
+    return bool(abs(differences.mean()) > CLEAR * standard_error(differences))
+
+
 def mean_and_error(values: np.ndarray) -> str:
     """Write a mean and two digits of its standard error in units of the last decimal, such as ``0.6719(12)``."""
     error = standard_error(values)
@@ -121,3 +178,116 @@ def mean_and_error(values: np.ndarray) -> str:
     exponent = int(f"{error:.1e}".partition("e")[2])  # of the rounded error: 0.0996 is 1.0e-1
     decimals = min(max(1 - exponent, 0), DECIMALS) if error else DECIMALS
     return f"{values.mean():.{decimals}f}({round(error * 10**decimals)})"
+
+
+# Several sweeps
+
+
+def read_results(paths: Sequence[Path]) -> dict[str, xr.Dataset]:
+    """Read results; their keys are the names of the files, or the paths where two names are equal.
+
+    Raises:
+        InputError: for what is no result, a path given twice, or runs that end at different steps or costs.
+    """
+    if len(set(paths)) < len(paths):
+        raise InputError("a result is given twice; allowed: different files")
+    stems = [path.stem for path in paths]
+    names = stems if len(set(stems)) == len(stems) else list(map(str, paths))
+    results = {name: read(path) for name, path in zip(names, paths, strict=True)}
+    ends = {name: _end(dataset) for name, dataset in results.items()}
+    if len(set(ends.values())) > 1:
+        listed = ", ".join(f"{name} at {end}" for name, end in ends.items())
+        raise InputError(f"the results end differently ({listed}); allowed: sweeps of the same length")
+    return results
+
+
+def _end(dataset: xr.Dataset) -> str:
+    axis = record_axis(dataset)
+    return f"{axis} {plain(dataset[axis].values[-1])}"
+
+
+def compared(datasets: Mapping[str, xr.Dataset]) -> str:
+    """Return a table of every cell of every result, and the differences from the first result, paired by seed."""
+    names = list(dict.fromkeys(name for dataset in datasets.values() for name in grid_dimensions(dataset)))
+    first = next(iter(datasets.values()))
+    columns = [name for name in chosen_metrics(first, COLUMNS) if all(name in dataset for dataset in datasets.values())]
+    cells = {name: _cells(dataset, names) for name, dataset in datasets.items()}
+    labelled = (([result, *labels], cell) for result, own in cells.items() for labels, cell in own.items())
+    rows = [["result", *names, *columns], *_rows(labelled, columns)]
+    seeds = " and ".join(dict.fromkeys(str(dataset.sizes["seed"]) for dataset in datasets.values()))
+    lines = [f"{name}: {describe_sweep(dataset)}" for name, dataset in datasets.items()]
+    lines += ["", *aligned(rows), "", legend(seeds, _end(first))]
+    return "\n".join(lines + _differences(cells, names, columns))
+
+
+def _cells(dataset: xr.Dataset, names: list[str]) -> Cells:
+    """Return the cells of a result by their labels along the dimensions of all results."""
+    dimensions = grid_dimensions(dataset)
+    settled = json.loads(dataset.attrs.get("settled", "{}"))
+    texts = {name.rpartition(".")[2]: plain(value) for name, value in settled.items()}
+    cells = {}
+    for labels, cell in final_cells(dataset, dimensions):
+        labelled = texts | dict(zip(dimensions, labels, strict=True))
+        cells[tuple(labelled.get(name, ABSENT) for name in names)] = cell
+    return cells
+
+
+def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str]) -> list[str]:
+    """Return the table of differences in the cells that a result shares with the first, and a sentence on it."""
+    (reference, base), *others = cells.items()
+    if not others:
+        return []
+    rows, higher, lower = [["result", *names, *columns]], 0, 0
+    for result, by_labels in others:
+        for labels in (labels for labels in by_labels if labels in base):
+            one, other = xr.align(by_labels[labels], base[labels], join="inner", exclude={"k", "rank"})
+            less = [(one[column] - other[column]).values for column in columns]
+            rows.append([result, *labels, *map(mean_and_error, less)])
+            higher += is_clear(less[0]) and less[0].mean() > 0
+            lower += is_clear(less[0]) and less[0].mean() < 0
+    number = len(rows) - 1
+    if not number:
+        return ["", f"in short: no cell of {reference} stands in another result"]
+    return [
+        *("", f"difference from {reference}, paired by seed:", *aligned(rows), ""),
+        f"in short: compared with {reference}, {columns[0]} is higher in {higher} and lower in {lower} of {number} "
+        f"cell{'s' * (number > 1)}, each by more than {CLEAR:g} standard errors",
+    ]
+
+
+# Curves against compute
+
+
+def curves(dataset: xr.Dataset, metric: str) -> dict[str, Curves]:
+    """Return a metric against compute, the rollouts that steps have drawn (steps times P times G), by the cell's label.
+
+    Args:
+        dataset: a result.
+        metric: ``pass@K`` for a recorded K, or a variable that is one number a step.
+
+    Raises:
+        InputError: for a metric that the result lacks, or that has several numbers a step.
+    """
+    names, values = grid_dimensions(dataset), _values(dataset, metric)
+    varied = [name for name in names if dataset.sizes[name] > 1] or names[:1]
+    cells = Plan(Sweep.from_configuration(json.loads(dataset.attrs["configuration"]))).cells
+    curves_by_label = {}
+    for index in itertools.product(*(range(dataset.sizes[name]) for name in names)):
+        cell = values.isel(dict(zip(names, index, strict=True))).transpose("seed", "step")
+        rollouts = cells[index].problem.prompts_a_step(cells[index].settings) * cells[index].cell.group_size
+        texts = {name: plain(cell[name].item()) for name in varied}
+        label = ", ".join(text if name in ("estimator", "arm") else f"{name} = {text}" for name, text in texts.items())
+        series, compute = np.asarray(cell.values, dtype=float), cell["step"].values[1:].astype(float) * rollouts
+        curves_by_label[label] = Curves(cell["seed"].values, compute, series[:, 1:], series[:, 0])
+    return curves_by_label
+
+
+def _values(dataset: xr.Dataset, metric: str) -> xr.DataArray:
+    """Return the values of a metric, whose last dimension is the step."""
+    name, at, k = metric.partition("@")
+    numbers = [str(variable) for variable, values in dataset.data_vars.items() if values.dims[-1] == "step"]
+    ks = [str(value) for value in dataset["k"].values] if "pass_at_k" in dataset else []
+    if at and name == "pass" and k in ks:
+        return dataset["pass_at_k"].sel(k=int(k))
+    check_choice("metric", metric, [*(f"pass@{value}" for value in ks), *numbers])
+    return dataset[metric]

@@ -12,8 +12,7 @@ from sweep_cases import SMALL, asked, parts_of, refusal
 
 from simlab.errors import InputError
 from simlab.sweeps.result import read
-from simlab.sweeps.run import merge, parts_folder, run
-from simlab.sweeps.store import MANIFEST, load_manifest
+from simlab.sweeps.run import MANIFEST, load_manifest, merge, parts_folder, run
 
 SWEEP = asked(*SMALL)
 

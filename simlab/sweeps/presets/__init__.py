@@ -1,5 +1,6 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
+from simlab.errors import check_choice
 from simlab.sweeps.presets.base import Preset, SweepSettings
 from simlab.sweeps.presets.interference import (
     INTERFERENCE,
@@ -36,4 +37,11 @@ PRESETS: dict[str, Preset] = {
     "verifier": VERIFIER,
 }
 
-__all__ = ["F_GRPO_FIG2", "PRESETS", "SweepSettings"]
+
+def known_preset(name: str) -> str:
+    """Return the name of a preset; raises ``InputError`` for another name."""
+    check_choice("preset", name, sorted(PRESETS))
+    return name
+
+
+__all__ = ["F_GRPO_FIG2", "PRESETS", "SweepSettings", "known_preset"]
