@@ -109,12 +109,15 @@ def base_constructor(name: str) -> Constructor:
 
 
 def estimator_constructor(name: str) -> Constructor:
-    """Find the constructor of an estimator of the user's, ``FILE.py:NAME``.
+    """Find the constructor of an estimator, registered or ``FILE.py:NAME``.
 
     Raises:
         InputError: as ``base_constructor``.
     """
-    return _from_file(name, ESTIMATOR)
+    if is_file(name):
+        return _from_file(name, ESTIMATOR)
+    check_choice("estimator", name, sorted(REGISTRY))
+    return Constructor(name, functools.partial(estimator, name), REGISTRY[name].parameters)
 
 
 def added_constructor(name: str) -> Constructor:

@@ -20,7 +20,8 @@ QUIET = {"NO_MKDOCS_2_WARNING": "1", "DISABLE_MKDOCS_2_WARNING": "true"}  # adve
 def check_docs() -> None:
     """Raise ``InputError`` unless this is a checkout, and the packages of the extra ``docs`` are installed."""
     if not is_checkout():
-        raise InputError("docs are built from a checkout, and this simlab comes from a wheel; install from a clone")
+        allowed = "in a clone of the repository: pip install -e '.[docs]', then simlab docs"
+        raise InputError(f"simlab docs builds the pages of a clone, and a wheel has none; allowed: {allowed}")
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
         raise InputError('docs needs MkDocs; install it with: pip install -e ".[docs]"')
 

@@ -161,7 +161,7 @@ def test_a_budget_takes_the_place_of_a_presets_steps_and_steps_that_of_a_budget(
         (["--budget", "100", "--update-cost", "-1"], "update_cost = -1"),
         (["--budget", "100", "--records", "0"], "records = 0"),
         (["--budget", "100", "--steps", "5"], "--steps"),
-        (["--budget", "100", "--record-every", "5"], "--record-every"),
+        (["--budget", "100", "--record-every", "5"], "record_every = 5 beside a budget"),
         (["--update-cost", "2"], "--update-cost"),
     ],
 )

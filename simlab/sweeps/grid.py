@@ -110,7 +110,7 @@ class Sweep:
 
     def _check(self) -> None:
         for name in self.estimators or ():
-            _estimator_defaults(name)
+            estimator_constructor(name)
         for name in self.surrogates or ():
             check_choice("surrogate", name, [name] if is_file(name) else sorted(SURROGATES))
             added_constructor(name)
@@ -299,26 +299,14 @@ def _terms(arm: Arm) -> tuple[Term, ...]:
     return arm.base, *arm.added
 
 
-def _estimator_defaults(name: str) -> Mapping[str, Any]:
-    """Return the parameters of an estimator, registered or ``FILE.py:NAME``; raises ``InputError`` for another name."""
-    if is_file(name):
-        return estimator_constructor(name).defaults
-    check_choice("estimator", name, sorted(REGISTRY))
-    return REGISTRY[name].parameters
-
-
 def _open_parts(arm: Arm, *, is_pair: bool = False) -> Iterator[tuple[str, Term, dict[str, Any]]]:
     """Yield the parts of an arm with their section, and the defaults of parameters that they leave open.
 
     The base of a pair is an estimator alone, without the parameters of the method that may have the same name.
     """
     for index, part in enumerate(_terms(arm)):
-        if index:
-            defaults = added_constructor(part.name).defaults
-        elif not is_pair:
-            defaults = base_constructor(part.name).defaults
-        else:
-            defaults = _estimator_defaults(part.name)
+        find = added_constructor if index else estimator_constructor if is_pair else base_constructor
+        defaults = find(part.name).defaults
         fixed = dict(part.parameters)
         unset = {name: value for name, value in defaults.items() if name not in fixed and isinstance(value, WRITTEN)}
         yield "surrogate" if index else "estimator", part, unset

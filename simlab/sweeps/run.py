@@ -145,9 +145,9 @@ def run(
     lock = ".lock" if count == 1 else f".lock-{number}-of-{count}"
     with file_lock(folder, lock, allowed="another --out, or the same command when that one has ended"):
         manifest = plan.manifest(workers.maker() if workers else maker())
+        units = plan.units(manifest["code"], manifest["platform"])
         write_output(folder / MANIFEST, sealed_json(manifest, MANIFEST))
-        store, units = Store(folder), plan.units(manifest["code"], manifest["platform"])
-        shard_units = units[number - 1 :: count]
+        store, shard_units = Store(folder), units[number - 1 :: count]
         missing = _missing(shard_units, units, store)
         with _progress(missing, shard_units) as bar:
 
