@@ -19,22 +19,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "InputError",
-    "Method",
-    "Rollouts",
-    "Settings",
-    "advantages",
-    "arms",
-    "chain",
-    "estimator",
-    "estimators",
-    "method",
-    "problems",
-    "simulate",
-    "surrogates",
-    "sweep",
-    "theory",
-]
+    "InputError", "Method", "Rollouts", "Settings", "advantages", "arms", "chain", "estimator", "estimators",
+    "method", "problems", "simulate", "surrogates", "sweep", "theory",
+]  # fmt: skip
 _LAZY = {
     "InputError": "simlab.errors:InputError",
     "Method": "simlab.methods:Method",

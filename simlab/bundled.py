@@ -1,8 +1,7 @@
 """Find folders that come with the package but are not part of it: ``figures``, ``paper_checks`` and the notebooks.
 
-In a checkout these folders lie beside the package. A wheel has them inside it, so that an installation adds one name
-to site-packages. Their modules import each other by the names that they have in the checkout, ``from paper_checks.claim
-import ...``; whoever needs them calls ``make_importable`` first.
+In a checkout they lie beside the package, in a wheel inside it. Their modules import each other by the names that they
+have in the checkout; whoever needs them calls ``make_importable`` first.
 """
 
 import importlib
@@ -17,16 +16,12 @@ IMPORTABLE = ("figures", "paper_checks")
 
 def is_checkout() -> bool:
     """Return True if the package is used from a checkout, and not from where a wheel was installed."""
-    return not _in_wheel().is_dir()
+    return not (PACKAGE / "bundled_files").is_dir()
 
 
 def bundled_folder(name: str) -> Path:
-    """Return the folder of ``figures``, ``paper_checks`` or ``notebooks``.
-
-    Raises:
-        InputError: if it is missing.
-    """
-    folder = (PACKAGE.parent if is_checkout() else _in_wheel()) / name
+    """Return the folder of ``figures``, ``paper_checks`` or ``notebooks``; ``InputError`` if it is missing."""
+    folder = (PACKAGE.parent if is_checkout() else PACKAGE / "bundled_files") / name
     if not folder.is_dir():
         raise InputError(f"{folder} is missing; install simlab again")
     return folder
@@ -34,8 +29,6 @@ def bundled_folder(name: str) -> Path:
 
 def make_importable() -> None:
     """Let this process, and those that it starts with ``multiprocessing``, import ``figures`` and ``paper_checks``.
-
-    They come before modules of the user's that have these names.
 
     Raises:
         InputError: if they are missing, or if this process has imported others of these names.
@@ -46,11 +39,4 @@ def make_importable() -> None:
             sys.path.insert(0, str(folder.parent))
         path = importlib.import_module(name).__file__ or ""
         if not Path(path).resolve().is_relative_to(folder):
-            raise InputError(
-                f"this process has imported another {name}, {path}; allowed: a process that has not, such as that of "
-                "the command simlab"
-            )
-
-
-def _in_wheel() -> Path:
-    return PACKAGE / "bundled_files"
+            raise InputError(f"this process has imported another {name}, {path}; allowed: a process that has not")

@@ -25,29 +25,24 @@ class Constructor:
     defaults: Mapping[str, Any]
 
     def __call__(self, **parameters: Any) -> Any:
-        """Call the constructor.
-
-        Raises:
-            InputError: for a parameter that it does not take, one outside its range, and an error in the
-                user's code.
-        """
+        """Call it; ``InputError`` for a parameter that it does not take or allow, and for an error in a user's code."""
         check_parameters(self.name, parameters, self.defaults)
-        if not is_file(self.name):
-            return self.make(**parameters)
         try:
             return self.make(**parameters)
         except InputError:
             raise
         except Exception as error:
+            if not is_file(self.name):
+                raise
             raise own_files.failure(f"{self.name} cannot be built", own_files.file_of(self.name), error) from None
 
 
 class Accepted(NamedTuple):
-    """Objects of the user's that a term of an arm accepts.
+    """Objects of the user's that a term of an arm accepts, ``InputError`` for others.
 
     Attributes:
         kinds: types; a function with defaults for all its parameters may make one of these too.
-        arguments: the arguments of a plain function, those without a default.
+        arguments: the arguments without a default of a plain function.
         join: makes one of ``kinds`` from such a function.
         finish: turns one of ``kinds`` into what the term builds.
     """
@@ -58,7 +53,7 @@ class Accepted(NamedTuple):
     finish: Callable[[Any], Any]
 
     def refusal(self, name: str, what: str) -> InputError:
-        """Make the error for an object that is something else."""
+        """Name the object, what it is, and what is allowed."""
         kinds = ", ".join(kind.__name__ for kind in self.kinds)
         return InputError(
             f"{name} {what}; allowed: {kinds}, a function with defaults for all parameters that makes one, "
@@ -83,22 +78,18 @@ def is_file(name: str) -> bool:
 
 
 def base_constructor(name: str) -> Constructor:
-    """Find the constructor of a method by name, or of the usual method around an estimator of that name.
+    """Find the constructor of a method by name, or of the usual method around an estimator; ``InputError`` if none is.
 
     A name that is both, such as ``grpo``, is the method with that estimator in it, and takes the parameters of both.
-
-    Raises:
-        InputError: for an unknown name, and for a file without such an object.
     """
     if is_file(name):
         return _from_file(name, METHOD)
     check_choice("arm", name, sorted({*METHODS, *REGISTRY}))
     if name not in METHODS:
         return Constructor(name, lambda **values: _as_method(estimator(name, **values)), REGISTRY[name].parameters)
-    of_method = _defaults(METHODS[name])
-    if name not in REGISTRY:
+    of_method, of_estimator = _defaults(METHODS[name]), REGISTRY[name].parameters if name in REGISTRY else None
+    if of_estimator is None:
         return Constructor(name, METHODS[name], of_method)
-    of_estimator = REGISTRY[name].parameters
 
     def make(**values: Any) -> Method:
         inner = {key: value for key, value in values.items() if key in of_estimator}
@@ -109,11 +100,7 @@ def base_constructor(name: str) -> Constructor:
 
 
 def estimator_constructor(name: str) -> Constructor:
-    """Find the constructor of an estimator, registered or ``FILE.py:NAME``.
-
-    Raises:
-        InputError: as ``base_constructor``.
-    """
+    """Find the constructor of an estimator, registered or ``FILE.py:NAME``; ``InputError`` if there is none."""
     if is_file(name):
         return _from_file(name, ESTIMATOR)
     check_choice("estimator", name, sorted(REGISTRY))
@@ -121,11 +108,7 @@ def estimator_constructor(name: str) -> Constructor:
 
 
 def added_constructor(name: str) -> Constructor:
-    """Find the constructor of a surrogate or of a penalty.
-
-    Raises:
-        InputError: as ``base_constructor``.
-    """
+    """Find the constructor of a surrogate or of a penalty; ``InputError`` for an unknown name."""
     if is_file(name):
         return _from_file(name, SURROGATE)
     makers = {**SURROGATES, **PENALTIES}
@@ -155,8 +138,6 @@ def _from_file(name: str, accepted: Accepted) -> Constructor:
 
 def _bind(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
     """Set some parameters of a function, and keep its name."""
-    if not parameters:
-        return function
     bound = functools.partial(function, **parameters)
     bound.__name__ = getattr(function, "__name__", type(function).__name__)  # type: ignore[attr-defined]
     return bound
@@ -165,10 +146,8 @@ def _bind(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callab
 def _parameters(function: Any) -> tuple[int | None, dict[str, Any]]:
     """Number of required arguments and defaults of the others; None where there is no way to call it with arguments."""
     try:
-        parameters = [*inspect.signature(function).parameters.values()] if callable(function) else None
-    except (TypeError, ValueError):  # a built-in function without a signature
-        parameters = None
-    if parameters is None:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # nothing that can be called, or a built-in function without a signature
         return None, {}
     named = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     bare = [each for each in named if each.default is each.empty]

@@ -33,14 +33,7 @@ def check_folder(folder: Path) -> None:
 
 
 def build_site(folder: Path) -> None:
-    """Build the site strictly: a broken link or an unknown reference is an error.
-
-    Args:
-        folder: what it holds is replaced.
-
-    Raises:
-        InputError: if the site cannot be built; what MkDocs says of it is on standard error.
-    """
+    """Build the site strictly in place of what the folder holds: ``InputError`` for a broken link or reference."""
     root = PACKAGE.parent
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]  # --quiet would not count warnings
     command += ["--config-file", str(root / "mkdocs.yml"), "--site-dir", str(folder.absolute())]
@@ -51,17 +44,9 @@ def build_site(folder: Path) -> None:
 
 
 def serve(folder: Path, port: int | None, browser: bool) -> None:
-    """Show a built site on the loopback interface until it is interrupted.
+    """Show a built site on the loopback interface until it is interrupted; its search needs a server.
 
-    Browsers let no page search that is opened as a file, so that it is served.
-
-    Args:
-        folder: with ``index.html``.
-        port: None for one that is free.
-        browser: whether to open a browser.
-
-    Raises:
-        InputError: if the port is taken.
+    ``InputError`` if the port, None for one that is free, is taken.
     """
     handler = functools.partial(_Quiet, directory=str(folder))
     try:

@@ -15,18 +15,14 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u
 
 
 class InputError(ValueError):
-    """A request that cannot be met; its message is one line naming the value and what is allowed.
-
-    The value may be anything: what would break the line is written as an escape, and a very long message is cut in its
-    middle.
-    """
+    """A request that cannot be met; its message is one line naming the value and what is allowed."""
 
     def __init__(self, message: str):
         super().__init__(one_line(message))
 
 
 def one_line(message: str) -> str:
-    """A message as one line that can be printed anywhere, cut in its middle if it is very long."""
+    """Write a message as one line that can be printed anywhere, cut in its middle if it is very long."""
     if len(message) > LONGEST_MESSAGE:
         message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
     return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], message)
@@ -42,12 +38,7 @@ def is_concrete_number(value: Any) -> bool:
 
 
 def check_range(
-    name: str,
-    value: Any,
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
-    open_low: bool = False,
+    name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
 ) -> None:
     """Raise ``InputError`` unless ``value`` is finite and ``low <= value <= high`` (``low < value`` if ``open_low``).
 
@@ -55,9 +46,9 @@ def check_range(
     """
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         value = value[()]
-    if isinstance(value, bool) or not (is_concrete_number(value) or hasattr(value, "dtype")):
-        raise InputError(f"{name} = {value!r} is not a number")
     if not is_concrete_number(value):
+        if isinstance(value, bool) or not hasattr(value, "dtype"):
+            raise InputError(f"{name} = {value!r} is not a number")
         return
     inside = (value > low if open_low else value >= low) and value <= high
     if not inside or value in (-math.inf, math.inf):  # math.isfinite cannot take an int above 10^308
@@ -74,20 +65,14 @@ def check_whole(name: str, value: Any, low: int, high: float = math.inf) -> None
 
 
 def did_you_mean(value: object, allowed: Iterable[object]) -> str:
-    """`` (did you mean 'grpo'?)`` for the allowed name that is nearest to ``value``, or nothing if none is near.
-
-    Case and the kind of dash do not count.
+    """Name the allowed value that is nearest to ``value``, whatever their cases and dashes; nothing if none is near.
 
     >>> did_you_mean("fgrpo", ["grpo", "f_grpo", "maxrl"])
     " (did you mean 'f_grpo'?)"
     """
-    known = {_plain(str(name)): str(name) for name in allowed}
-    close = difflib.get_close_matches(_plain(str(value)), known, n=1)
+    known = {str(name).lower().replace("_", "-"): str(name) for name in allowed}
+    close = difflib.get_close_matches(str(value).lower().replace("_", "-"), known, n=1)
     return f" (did you mean {known[close[0]]!r}?)" if close else ""
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "-")
 
 
 def check_choice(name: str, value: Any, allowed: Any) -> None:
@@ -107,11 +92,7 @@ def check_parameters(name: str, parameters: Iterable[str], allowed: Collection[s
 
 @contextlib.contextmanager
 def missing_extra(feature: str, extra: str, packages: Collection[str]) -> Iterator[None]:
-    """Say which extra to install where one of its packages cannot be imported.
-
-    Raises:
-        InputError: if one of ``packages`` is not installed.
-    """
+    """Raise ``InputError`` that says which extra to install where one of its packages cannot be imported."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -122,11 +103,7 @@ def missing_extra(feature: str, extra: str, packages: Collection[str]) -> Iterat
 
 
 def build(kind: str, name: str, known: Mapping[str, Callable[..., Any]], parameters: Mapping[str, Any]) -> Any:
-    """Call ``known[name](**parameters)``.
-
-    Raises:
-        InputError: for a name that is not known or a parameter that its constructor does not take.
-    """
+    """Call ``known[name](**parameters)``; ``InputError`` for a name or a parameter that is not known."""
     check_choice(kind, name, sorted(known))
     check_parameters(name, parameters, inspect.signature(known[name]).parameters)
     return known[name](**parameters)

@@ -15,10 +15,11 @@ from simlab.errors import InputError
 
 UNFINISHED = ".unfinished-"  # begins the names of files that are being written
 ABANDONED = 3600.0  # seconds after which nobody writes to such a file any more
+KEPT = "finished parts are kept"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears complete or not at all; one that is there is replaced.
+    """Write a file that appears complete or not at all, in the place of one that is there.
 
     Raises:
         OSError: if it cannot be written, as on a full disk; the former file is unchanged then.
@@ -35,21 +36,14 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def write_output(path: Path, content: bytes, consequence: str = "finished parts are kept") -> None:
-    """Write the output of a command; ``consequence`` ends the error message, for the user who lost no work.
-
-    Raises:
-        InputError: if it cannot be written, for instance because the disk is full.
-    """
+def write_output(path: Path, content: bytes, consequence: str = KEPT) -> None:
+    """Write the output of a command; ``InputError`` if it cannot be written, which ``consequence`` ends."""
     with explained(f"cannot write {path}", consequence):
         write_whole(path, content)
 
 
 def remove_unfinished(folder: Path, *, locked: bool = False) -> None:
-    """Remove the files in a folder that killed processes left unfinished, once they are an hour old.
-
-    Where the caller has ``locked`` the folder nobody else writes to it: files of any age go, those below it too.
-    """
+    """Remove what killed processes left unfinished in a folder an hour ago; if it is ``locked``, all, also below it."""
     for path in folder.glob(f"{'**/' if locked else ''}{UNFINISHED}*"):
         with contextlib.suppress(OSError):
             if locked or time.time() - path.stat().st_mtime > ABANDONED:
@@ -57,21 +51,13 @@ def remove_unfinished(folder: Path, *, locked: bool = False) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file or folder, for its owner to look at; returns its new name.
-
-    Raises:
-        OSError: if it cannot be renamed.
-    """
+    """Rename a damaged file or folder, for its owner to look at; return its new name."""
     names = (path.with_name(f"{path.name}.damaged{number}") for number in itertools.chain([""], itertools.count(2)))
     return path.rename(next(name for name in names if not name.exists()))
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder if need be, check that files can be written to it, and remove what is unfinished in it.
-
-    Raises:
-        InputError: if it cannot be made or written to.
-    """
+    """Make a folder if need be, and remove what is unfinished in it; ``InputError`` if no file can be written to it."""
     with explained(f"cannot write to {folder}"):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"cannot write to {folder}: it is not a folder; allowed: a folder, or a new path")
@@ -89,7 +75,7 @@ def check_replaceable(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def explained(problem: str, consequence: str = "finished parts are kept") -> Iterator[None]:
+def explained(problem: str, consequence: str = KEPT) -> Iterator[None]:
     """Turn an ``OSError`` into an ``InputError`` that names the problem, its reason and its consequence."""
     try:
         yield
@@ -99,23 +85,14 @@ def explained(problem: str, consequence: str = "finished parts are kept") -> Ite
 
 @contextlib.contextmanager
 def file_lock(folder: Path, name: str = ".lock", allowed: str = "a folder of its own") -> Iterator[None]:
-    """Keep other processes out of a folder; the lock of a process that dies, however it does, is released.
-
-    Args:
-        folder: the folder, which is made if need be.
-        name: the file in it that is locked; processes that lock different files write side by side.
-        allowed: ends the error message with what a user can do instead.
+    """Lock a file in a folder, which is made if need be; the lock of a process that dies is released.
 
     Raises:
-        InputError: if another process has locked it.
+        InputError: if another process has locked it; it ends with what is ``allowed`` instead.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder / name)
     try:
-        lock.acquire(blocking=False)
+        with filelock.FileLock(folder / name, blocking=False):
+            yield
     except filelock.Timeout:
         raise InputError(f"{folder} is being written by another process; allowed: {allowed}") from None
-    try:
-        yield
-    finally:
-        lock.release()

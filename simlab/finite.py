@@ -1,8 +1,8 @@
 """Report numbers that are not finite, with the rewards that they came from."""
 
+from collections import Counter
 from collections.abc import Mapping
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from simlab.errors import Diverged
@@ -12,14 +12,7 @@ FEW = 3  # different rewards that a message lists; of more, it gives the range
 
 
 def check_finite(name: str, what: str, values: Array, rollouts: Rollouts) -> None:
-    """Raise ``Diverged`` unless the values of each group, (P, G, ...), are finite: for arrays that JAX does not trace.
-
-    Args:
-        name: the source of the values, such as an estimator.
-        what: the kind of values, in the plural.
-        values: (P, G, ...), 0 for absent rollouts.
-        rollouts: the batch that they belong to.
-    """
+    """Raise ``Diverged`` unless values of ``name``, (P, G, ...), are finite: for arrays that JAX does not trace."""
     xp = array_namespace(values)
     finite = xp.isfinite(values)
     if bool(xp.all(finite)):
@@ -28,9 +21,7 @@ def check_finite(name: str, what: str, values: Array, rollouts: Rollouts) -> Non
     rewards = rollouts.rewards[group, ...]
     if rollouts.mask is not None:
         rewards = rewards[rollouts.mask[group, ...]]
-    listed = [float(reward) for reward in rewards]
-    different, counts = np.unique(listed, return_counts=True)
-    described = rewards_in_words(dict(zip(different.tolist(), counts.tolist(), strict=True)))
+    described = rewards_in_words(Counter(float(reward) for reward in rewards))
     raise Diverged(f"{name}: {what} of group {group} are not finite, where {described}; allowed: finite numbers")
 
 

@@ -1,42 +1,37 @@
 """Read the text of an arm, such as ``f_grpo(gamma=0.5)+clip_higher@token_mean``, into terms; build nothing.
 
-An arm is a base term, then surrogates and penalties after ``+``, then perhaps an aggregation after ``@``. A term is a
-name, or a file and a name in it, with parameters in brackets if need be. A list of arms has commas between them::
+An arm is a base term, then surrogates and penalties after ``+``, then perhaps an aggregation after ``@``::
 
-    arm    base [+ term]... [@ aggregation]
-    term   name [( [parameter = value [, parameter = value]...] )]
+    term   name [(parameter=value, ...)]
     name   small letters, digits and _; or a path, a colon and a name in that file: mine.py:weight, dir/mine.py:weight
-    value  a number in decimal, or a word: letters, digits and _ . + - / :
+    value  a number, a word, or a text in quotes
 
-Spaces may stand between these, and mean nothing. Python's own parser would not do: a path is no expression, and words
-need no quotes. ``simlab.arms`` builds what the terms name; the
+Spaces mean nothing. Python itself reads what stands in brackets; ``simlab.arms`` builds what the terms name, and the
 explorer's page reads estimators by ``simlab/explore/page/settings.js``.
 """
 
+import ast
+import keyword
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from simlab.errors import InputError
-from simlab.text import NUMBER, WORDS, read_number, shortened
+from simlab.text import WORDS, parse_python, shortened
 
 LONGEST_ARM = 1000  # characters
 LONGEST_LIST = 20 * LONGEST_ARM
 SMALLEST_INEXACT = 10**16  # whole numbers below are floats too, and are written with all their digits
-NAME = re.compile(r"[\w./-]+:[^\W\d]\w*|[a-z0-9_]+")  # a file and a name in it, or a name
-AGGREGATION = re.compile(r"[a-z_]+")
-PARAMETER = re.compile(r"[^\W\d]\w*")
-WORD = re.compile(r"[\w.+/:-]+")
-INSIDE = re.compile(r"[^()]*")
+TERM = re.compile(r"([\w./-]+:[^\W\d]\w*|[a-z0-9_]+) *(?:\(([^()#\x00-\x1f]*)\))?")
 
 Value = int | float | str
 
 
 class Term(NamedTuple):
-    """A name or ``FILE.py:NAME``, and its written parameters in their order.
+    """A name or ``FILE.py:NAME``, and its written parameters in their order: numbers, whole ones as ints, and words.
 
-    Numbers are numbers, whole ones ints; all else is a word, as only the constructor knows whether its ``none`` is a
-    choice or the absence of one.
+    ``none`` is a word, as only the constructor knows whether it is a choice or the absence of one.
     """
 
     name: str
@@ -52,111 +47,63 @@ class ArmTerms(NamedTuple):
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Split a list of arms at its commas, those within brackets aside.
-
-    Raises:
-        InputError: for a list longer than ``LONGEST_LIST``.
+    """Split a list of arms at its commas, those within brackets aside; ``InputError`` if it is too long.
 
     >>> split("grpo, f_grpo(gamma=0.5,base=maxrl)")
     ('grpo', 'f_grpo(gamma=0.5,base=maxrl)')
     """
     if len(text) > LONGEST_LIST:
         raise InputError(f"the list {shortened(text)} is too long; allowed: up to {LONGEST_LIST} characters")
-    return tuple(name.strip(" ") for name in _outside_of_brackets(text))
+    return tuple(_split(text, ","))
 
 
-def _outside_of_brackets(text: str) -> Iterator[str]:
-    """Yield the pieces between the commas that stand outside of brackets."""
-    begin, depth = 0, 0
-    for index, sign in enumerate(text):
-        depth = max(0, depth + (sign == "(") - (sign == ")"))
-        if sign == "," and depth == 0:
-            yield text[begin:index]
-            begin = index + 1
-    yield text[begin:]
+def _split(text: str, sign: str) -> list[str]:
+    """Split at a sign that stands outside of brackets."""
+    return [piece.strip(" ") for piece in re.split(rf"[{sign}](?![^()]*\))", text)]
 
 
 def read(text: str) -> ArmTerms:
-    """Read one arm.
-
-    Raises:
-        InputError: for a text that cannot be read; the line says where, and what is due there.
+    """Read one arm; ``InputError`` names the term that cannot be read.
 
     >>> read("f_grpo(gamma=0.5) + clip_higher @ token_mean").added
     (Term(name='clip_higher', parameters=()),)
     """
     if len(text) > LONGEST_ARM:
         raise InputError(f"arm {shortened(text)} is too long; allowed: up to {LONGEST_ARM} characters")
-    base, index = _read_term(text, 0)
-    added, aggregation = [], None
-    while text.startswith("+", index):
-        term, index = _read_term(text, index + 1)
-        added.append(term)
-    if text.startswith("@", index):
-        aggregation, index = _take(AGGREGATION, text, index + 1, "an aggregation")
-    if index < len(text):
-        raise _refusal(text, index, "( + @ or the end")
-    return ArmTerms(base, tuple(added), aggregation)
+    terms, *aggregations = _split(text, "@")
+    base, *added = (_read_term(term, text) for term in _split(terms, "+"))
+    if len(aggregations) > 1 or not all(re.fullmatch("[a-z_]+", name) for name in aggregations):
+        raise _refusal(text, "@".join(aggregations))
+    return ArmTerms(base, tuple(added), *aggregations)
 
 
-def _read_term(text: str, index: int) -> tuple[Term, int]:
-    """Read the term at an index; return it and the index after it and any spaces."""
-    begin = _skip_spaces(text, index)
-    name, index = _take(NAME, text, begin, "a name")
-    if not text.startswith("(", index):
-        return Term(name), index
-    inside, index = _take(INSIDE, text, index + 1, "parameters")
-    if not text.startswith(")", index):
-        raise _refusal(text, index, ")")
-    return Term(name, _read_parameters(inside, text[begin : index + 1])), _skip_spaces(text, index + 1)
+def _read_term(term: str, arm: str) -> Term:
+    if (match := TERM.fullmatch(term)) is None:
+        raise _refusal(arm, term)
+    try:
+        call: ast.Call = parse_python(f"f({match[2] or ''})", "eval").body
+        parameters = {str(pair.arg): _read_value(pair.value) for pair in call.keywords if pair.arg}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _refusal(arm, term) from None
+    if call.args or len(parameters) < len(call.keywords):  # one without a name, or a name twice
+        raise _refusal(arm, term)
+    return Term(match[1], tuple(parameters.items()))
 
 
-def _take(pattern: re.Pattern[str], text: str, index: int, due: str) -> tuple[str, int]:
-    """Match a pattern at an index, spaces before it aside; return the match and the index after it and any spaces."""
-    index = _skip_spaces(text, index)
-    match = pattern.match(text, index)
-    if match is None:
-        raise _refusal(text, index, due)
-    return match[0], _skip_spaces(text, match.end())
+def _refusal(arm: str, term: str) -> InputError:
+    allowed = "such as grpo, f_grpo(gamma=0.5,base=maxrl)+clip_higher@token_mean, mine.py:weight"
+    return InputError(f"arm {shortened(arm)} cannot be read at {shortened(term)}; allowed: {allowed}")
 
 
-def _skip_spaces(text: str, index: int) -> int:
-    while text.startswith(" ", index):
-        index += 1
-    return index
-
-
-def _refusal(text: str, index: int, due: str) -> InputError:
-    where = f"character {index + 1}" if index < len(text) else "its end"
-    return InputError(
-        f"arm {shortened(text)} cannot be read at {where}, where {due} is due; "
-        "allowed: such as grpo, f_grpo(gamma=0.5)+clip_higher@token_mean, mine.py:weight"
-    )
-
-
-def _read_parameters(inside: str, term: str) -> tuple[tuple[str, Value], ...]:
-    """Read the inside of the brackets of a term."""
-    parameters: dict[str, Value] = {}
-    for pair in inside.split(",") if inside.strip(" ") else ():
-        name, equals, value = (piece.strip(" ") for piece in pair.partition("="))
-        if not (equals and PARAMETER.fullmatch(name) and WORD.fullmatch(value)):
-            raise InputError(f"{shortened(pair.strip(' '))} in {shortened(term)} cannot be read; allowed: NAME=VALUE")
-        if name in parameters:
-            raise InputError(f"{shortened(name)} stands twice in {shortened(term)}; allowed: once")
-        try:
-            parameters[name] = _read_value(value)
-        except InputError as error:
-            raise InputError(f"{shortened(term)}: {error}") from None
-    return tuple(parameters.items())
-
-
-def _read_value(text: str) -> Value:
-    """Read a number, an int where it is whole; or a word."""
-    if not NUMBER.fullmatch(text):
-        return text.lower() if text.lower() in WORDS else text
-    number = read_number(text)
-    is_whole = isinstance(number, float) and number.is_integer() and abs(number) < SMALLEST_INEXACT
-    return int(number) if is_whole else number
+def _read_value(node: ast.expr) -> Value:
+    """Read a number, an int where it is whole; or a word. ``ValueError`` for anything else."""
+    value = node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+    if value is None or isinstance(value, (str, bool)):
+        word = str(value)
+        return word.lower() if word.lower() in WORDS else word
+    if not isinstance(value, (int, float)) or abs(value) > sys.float_info.max:
+        raise ValueError(value)
+    return int(value) if value == int(value) and abs(value) < SMALLEST_INEXACT else value
 
 
 def write(base: Term, added: Iterable[Term] = (), aggregation: str | None = None) -> str:
@@ -175,9 +122,10 @@ def _write_term(term: Term) -> str:
 
 
 def _write_value(value: Value) -> str:
-    """Write equal numbers alike, whether they are ints or floats."""
+    """Write equal numbers alike, whether they are ints or floats, and quotes around what is no plain name in Python."""
     if isinstance(value, str):
-        return value
+        plain = value.isascii() and value.isidentifier() and not keyword.iskeyword(value)
+        return value if plain else repr(value)
     if abs(value) < SMALLEST_INEXACT and value == int(value):
         return str(int(value))
     return repr(float(value)) if float(value) == value else str(value)

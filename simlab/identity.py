@@ -35,10 +35,7 @@ def _version(name: str) -> str:
 
 @functools.cache
 def code_fingerprint(package: Path = PACKAGE) -> str:
-    """Hash all sources of the library, and the versions of what computes: equal code makes equal numbers.
-
-    Python counts with its minor version alone, since ``sum`` has changed between those.
-    """
+    """Hash all sources of the library, the versions of what computes and the minor version of Python."""
     paths = sorted(path for path in package.rglob("*.py") if BUNDLED not in path.parents)
     sources = {path.relative_to(package).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     libraries = versions(NUMERIC) | {"python": platform.python_version().rpartition(".")[0]}
@@ -47,10 +44,7 @@ def code_fingerprint(package: Path = PACKAGE) -> str:
 
 @functools.cache
 def commit(*paths: Path) -> str:
-    """Return the git commit of the source tree, "unknown" for an installed package.
-
-    "+changes" follows where the library, or a file or folder of ``paths``, differs from it.
-    """
+    """Return the checkout's git commit, with "+changes" if the library or one of ``paths`` differs; or "unknown"."""
 
     def git(*arguments: str) -> str:
         command = ["git", *TRUSTED, "-C", str(PACKAGE), *arguments]
@@ -68,9 +62,7 @@ def commit(*paths: Path) -> str:
 def processor(device: str) -> dict[str, str]:
     """Describe what computes here: ``device``, as JAX names its kind, the CPU's ``instructions``, and ``XLA_FLAGS``.
 
-    XLA compiles for the widest instructions that the processor has and that its flags allow. Wider vectors and fused
-    multiply-adds change the order and the rounding of sums, and so the last digits of a number. The number of devices
-    changes none, so that its flag is left out.
+    Wider vectors and fused multiply-adds change the last digits of a number; the number of devices changes none.
     """
     flags = re.sub(r"--xla_force_host_platform_device_count=\S*", "", os.environ.get("XLA_FLAGS", ""))
     described = {"device": device, "instructions": _instructions(flags)}

@@ -23,13 +23,9 @@ def notebooks(folder: Path) -> dict[str, str]:
 
 
 def working_folder(chosen: Path | None = None) -> Path:
-    """Return the folder to work in; an installed package gives away copies, since notebooks are saved where they are.
+    """Return the chosen folder, or the checkout's own, or ``simlab-notebooks``; ``InputError`` if it cannot be written.
 
-    By default, the checkout's own folder, or else ``simlab-notebooks`` in the current folder. Files that are there
-    already are kept.
-
-    Raises:
-        InputError: if the copies cannot be written.
+    Any but the checkout's gets copies of the notebooks, which are saved where they are; files that are there are kept.
     """
     source = bundled_folder("notebooks")
     if chosen is None and is_checkout():
@@ -61,16 +57,10 @@ def check_marimo() -> None:
 
 
 def open_in_marimo(folder: Path, port: int | None, browser: bool) -> NoReturn:
-    """Become marimo's editor on a folder, on the loopback interface alone.
+    """Become marimo's editor on a folder, on the loopback interface alone; ``port`` None for the usual one.
 
-    This process is replaced, so that signals and the exit code are marimo's own. marimo has no telemetry; its one
-    request to the network, for a newer version of itself, is switched off. Its address carries a token, without which
-    other users of this machine are refused.
-
-    Args:
-        folder: with the notebooks.
-        port: None for marimo's usual one, or the next that is free.
-        browser: whether to open a browser.
+    This process is replaced, so that signals and the exit code are marimo's own. Its one request to the network, for a
+    newer version of itself, is switched off. Its address has a token, without which other users are refused.
     """
     command = [sys.executable, "-m", "marimo", "--yes", "edit", str(folder), "--host", HOST, "--skip-update-check"]
     command += [] if port is None else ["--port", str(port)]

@@ -1,11 +1,8 @@
 """Load what a user has written in a file of theirs, named as ``FILE.py:NAME``.
 
-The file is run once a process, under a module name that is made from its resolved path: two files of one name do not
-meet, and ``Path(__file__).parent`` is the folder that it lies in. A path is taken from the current folder. A file that
-the process has imported already, under whatever name, is that module and is not run again; an edit counts in a new
-process. Its imports are found as in any Python process: by ``PYTHONPATH``, not in its folder.
-
-``simlab.arms`` says what a method may be.
+The file is run once a process, under a module name made from its resolved path, so that two files of one name do not
+meet; one that the process has imported already is that module. Its imports are found by ``PYTHONPATH``, not in its
+folder. An edit counts in a new process.
 """
 
 import hashlib
@@ -26,8 +23,7 @@ def load(reference: str) -> Any:
     """Return the object that ``FILE.py:NAME`` names.
 
     Raises:
-        InputError: for a text of another form, a missing file or name, and for whatever the file raises when it is run;
-            that line has its type, message and place in the file.
+        InputError: for a text of another form, a missing file or name, and whatever the file raises when it is run.
     """
     path, name = _split(reference)
     module, _ = _module(path)
@@ -38,11 +34,7 @@ def load(reference: str) -> Any:
 
 
 def source_of(reference: str) -> str:
-    """Return the text of the file in ``FILE.py:NAME``, as it was run.
-
-    Raises:
-        InputError: as ``load``.
-    """
+    """Return the text of the file in ``FILE.py:NAME``, as it was run; ``InputError`` as for ``load``."""
     return _module(_split(reference)[0])[1]
 
 
@@ -77,15 +69,13 @@ def _module(path: Path) -> tuple[types.ModuleType, str]:
     """Return the module of a file and its text; run the file if it is neither loaded nor imported."""
     if path not in _loaded:
         content = read_bytes(path)
-        imported = (
-            module
-            for module in tuple(sys.modules.values())
-            # Not by getattr, for which some modules import more.
-            if isinstance(file := getattr(module, "__dict__", {}).get("__file__"), str)
-            and Path(file).name == path.name
-            and Path(file).resolve() == path
-        )
-        _loaded[path] = next(imported, None) or _run(path, content), content.decode("utf-8", "surrogateescape")
+        # By ``__dict__``, not by getattr, for which some modules import more.
+        files = {str(getattr(module, "__dict__", {}).get("__file__")): module for module in [*sys.modules.values()]}
+        imported = [
+            module for file, module in files.items() if file.endswith(path.name) and Path(file).resolve() == path
+        ]
+        module = imported[0] if imported else _run(path, content)
+        _loaded[path] = module, content.decode("utf-8", "surrogateescape")
     return _loaded[path]
 
 

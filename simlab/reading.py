@@ -12,33 +12,26 @@ LONGEST_REASON = 200  # characters of another package's complaint
 
 
 def open_regular(path: str | os.PathLike, largest_bytes: int | None = None) -> BinaryIO:
-    """Open a regular file for reading; a pipe would wait for its writer, and a device has no end.
-
-    Args:
-        path: the path of the file; symbolic links are followed.
-        largest_bytes: the largest size that is allowed; None for any.
+    """Open a regular file, or a link to one: a pipe would wait for its writer, and a device has no end.
 
     Raises:
         InputError: for a file that is missing, cannot be opened, is no regular file or is too large.
     """
-    problem = f"{path} cannot be read: "
     try:
         size = os.stat(path).st_size
-        if Path(path).is_file() and (largest_bytes is None or size <= largest_bytes):
-            return open(path, "rb")
+        if not Path(path).is_file():
+            raise InputError(f"{path} is no regular file; allowed: no folders, pipes or devices")
+        if largest_bytes is not None and size > largest_bytes:
+            raise InputError(f"{path} has {size} bytes; allowed: up to {largest_bytes}")
+        return open(path, "rb")
+    except InputError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise InputError(problem + reason(error)) from None
-    if Path(path).is_file():
-        raise InputError(f"{path} has {size} bytes; allowed: up to {largest_bytes}")
-    raise InputError(f"{path} is no regular file; allowed: no folders, pipes or devices")
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None
 
 
 def read_bytes(path: str | os.PathLike, largest_bytes: int | None = None) -> bytes:
-    """Read a regular file of at most ``largest_bytes``.
-
-    Raises:
-        InputError: as ``open_regular`` does, and for a file that cannot be read.
-    """
+    """Read a regular file of at most ``largest_bytes``; ``InputError`` as for ``open_regular``."""
     with open_regular(path, largest_bytes) as file:
         try:
             return file.read()
@@ -47,32 +40,15 @@ def read_bytes(path: str | os.PathLike, largest_bytes: int | None = None) -> byt
 
 
 def read_json(path: str | os.PathLike) -> dict[str, Any]:
-    """Read the object of a JSON file of at most ``LARGEST_JSON`` bytes.
-
-    Raises:
-        InputError: if there is no such object; the line names the file.
-    """
-    return json_object(read_bytes(path, LARGEST_JSON), str(path))
-
-
-def json_object(content: str | bytes, name: str) -> dict[str, Any]:
-    """Parse the object of a JSON text; ``name`` stands for the text in messages.
-
-    Raises:
-        InputError: if the text is no JSON, or its value no object.
-    """
-    entries = parse_json(content, name)
+    """Read the object of a JSON file of at most ``LARGEST_JSON`` bytes; ``InputError`` if there is none."""
+    entries = parse_json(read_bytes(path, LARGEST_JSON), str(path))
     if not isinstance(entries, dict):
-        raise InputError(f"{name} holds no JSON object")
+        raise InputError(f"{path} holds no JSON object")
     return entries
 
 
 def parse_json(content: str | bytes, name: str) -> Any:
-    """Parse a JSON text; ``name`` stands for the text in messages.
-
-    Raises:
-        InputError: for a text that is no JSON, or is nested deeper than Python's parser goes.
-    """
+    """Parse a JSON text, which messages call ``name``; ``InputError`` if it is none, or too deep for Python."""
     try:
         return json.loads(content if isinstance(content, str) else content.decode("utf-8"))
     except ValueError:

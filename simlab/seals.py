@@ -8,8 +8,8 @@ from typing import Any
 from simlab.errors import InputError
 
 MARK = b"simlab1\n"  # the last bytes of a sealed file
-LENGTH_BYTES, CHECKSUM_BYTES = 4, hashlib.sha256().digest_size
-SHORTEST = LENGTH_BYTES + CHECKSUM_BYTES + len(MARK)
+LENGTH_BYTES = 4
+SEAL_BYTES = hashlib.sha256().digest_size + len(MARK)
 CHECKSUM = "checksum"  # the field of a JSON object that holds it
 
 
@@ -25,19 +25,15 @@ def sealed(content: bytes, name: str) -> bytes:
 
 def is_sealed(data: bytes) -> bool:
     """Return True if there is a seal, which may be broken."""
-    return len(data) >= SHORTEST and data.endswith(MARK)
+    return len(data) >= LENGTH_BYTES + SEAL_BYTES and data.endswith(MARK)
 
 
 def unsealed(data: bytes, name: str) -> bytes:
-    """Return the content that ``sealed`` was given.
-
-    Raises:
-        Damaged: for a seal that is missing, broken or of another name.
-    """
+    """Return the content that ``sealed`` was given; ``Damaged`` if the seal is missing, broken or of another name."""
     if not is_sealed(data):
         raise Damaged("it is cut off, or its checksum is missing")
-    named, checksum = data[: -CHECKSUM_BYTES - len(MARK)], data[-CHECKSUM_BYTES - len(MARK) : -len(MARK)]
-    if hashlib.sha256(named).digest() != checksum:
+    named = data[:-SEAL_BYTES]
+    if hashlib.sha256(named).digest() + MARK != data[-SEAL_BYTES:]:
         raise Damaged("its checksum differs")
     end = len(named) - LENGTH_BYTES
     start = end - int.from_bytes(named[end:], "big")
@@ -48,15 +44,11 @@ def unsealed(data: bytes, name: str) -> bytes:
 
 def sealed_json(content: Mapping[str, Any], name: str, indent: int | None = 1) -> bytes:
     """Write a JSON object with the checksum of name and content as its last field; on one line without ``indent``."""
-    return (json.dumps({**content, CHECKSUM: json_checksum(content, name)}, indent=indent) + "\n").encode()
+    return (json.dumps({**content, CHECKSUM: _checksum(content, name)}, indent=indent) + "\n").encode()
 
 
 def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
-    """Return the object that ``sealed_json`` was given.
-
-    Raises:
-        Damaged: for what is no JSON object, or has a checksum that is missing, of other content or of another name.
-    """
+    """Return the object that ``sealed_json`` was given; ``Damaged`` if it is none, or as ``verified``."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
@@ -67,20 +59,16 @@ def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
 
 
 def verified(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the object that ``sealed_json`` was given, from the one that it wrote.
-
-    Raises:
-        Damaged: if the checksum is missing, of other content or of another name.
-    """
+    """Return an object without its checksum; ``Damaged`` if that is missing, of other content or of another name."""
     if CHECKSUM not in content:
         raise Damaged("its checksum is missing")
-    verified_content = {key: value for key, value in content.items() if key != CHECKSUM}
-    if content[CHECKSUM] != json_checksum(verified_content, name):
+    unsealed_content = {key: value for key, value in content.items() if key != CHECKSUM}
+    if content[CHECKSUM] != _checksum(unsealed_content, name):
         raise Damaged("its checksum differs")
-    return verified_content
+    return unsealed_content
 
 
-def json_checksum(content: Mapping[str, Any], name: str) -> str:
+def _checksum(content: Mapping[str, Any], name: str) -> str:
     """Return the SHA-256 of a name and a JSON object, whatever the order of its keys."""
     plain = json.loads(json.dumps(content))  # whose keys are all strings
     return hashlib.sha256(json.dumps([name, plain], sort_keys=True).encode()).hexdigest()

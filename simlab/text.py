@@ -1,7 +1,9 @@
 """Read values that a person wrote (numbers of bounded length, ``true``, ``none``, words), and write aligned columns."""
 
+import ast
 import math
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,14 +12,12 @@ from simlab.errors import InputError
 LONGEST_NUMBER = 32  # characters; the digits of a float are at most 17
 SHOWN = 30  # characters of a long value in a message
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_PARSING = threading.Lock()
 WORDS = {"none": None, "true": True, "false": False}
 
 
 def read_number(text: str) -> int | float:
-    """Read the number that a text writes in decimal, whole where it has neither a point nor an exponent.
-
-    Raises:
-        InputError: for a text that is no number, is longer than ``LONGEST_NUMBER``, or lies beyond the floats.
+    """Read a number in decimal, whole where it has neither a point nor an exponent; ``InputError`` if it is none.
 
     >>> read_number("-12"), read_number("1e-3")
     (-12, 0.001)
@@ -32,11 +32,14 @@ def read_number(text: str) -> int | float:
     return int(text) if re.fullmatch("[+-]?[0-9]+", text) else value
 
 
-def read_value(text: str) -> Any:
-    """Read a number, ``true``, ``false``, ``none``, or else the text itself.
+def parse_python(text: str, mode: str = "exec") -> Any:
+    """Parse Python, one thread at a time: in Python 3.11 two at once may fail (gh-106905)."""
+    with _PARSING:
+        return ast.parse(text, mode=mode)
 
-    Raises:
-        InputError: for a number that is too long or too large.
+
+def read_value(text: str) -> Any:
+    """Read a number, ``true``, ``false``, ``none``, or else the text itself; ``InputError`` as for ``read_number``.
 
     >>> [read_value(text) for text in ("3", "1e-3", "True", "none", "batch")]
     [3, 0.001, True, None, 'batch']

@@ -28,7 +28,7 @@ from simlab.errors import InputError
 from simlab.estimators.base import Estimator, chain, stateless
 from simlab.estimators.registry import REGISTRY, forget, register
 from simlab.rollouts import Array, Rollouts, Scalar, group_count, is_correct, remainder, solve_rate
-from simlab.text import NUMBER, read_number, shortened
+from simlab.text import NUMBER, parse_python, read_number, shortened
 
 SIGN = "="  # a weight that begins with it is a formula
 G_SIGN = "@g="
@@ -69,7 +69,7 @@ def read(text: str) -> ast.expr:
     if end < len(text):
         raise InputError(f"formula {shortened(text)} cannot be read at character {end + 1}; {ALLOWED}")
     try:
-        tree = ast.parse(text.strip(" ").replace("^", "**"), mode="eval").body
+        tree = parse_python(text.strip(" ").replace("^", "**"), "eval").body
         _check(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the latter two: brackets within brackets
         raise InputError(f"formula {shortened(text)} cannot be read; {ALLOWED}") from None
