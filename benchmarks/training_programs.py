@@ -9,10 +9,10 @@ from jax.stages import Traced
 from simlab.llm import batch
 from simlab.llm.completions import CompletionBatch
 from simlab.llm.config import ModelConfig
+from simlab.llm.distribution import Truncation
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import apart, shapes
 from simlab.llm.training.gradient import Computation, Terms, _gradient
-from simlab.llm.truncation import Truncation
 
 
 class Computed(NamedTuple):

@@ -30,7 +30,8 @@ from simlab.adapters.trl import SimlabGRPOMixin, SimlabGRPOTrainer
 from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, _as_tensors, read_checkpoint
-from simlab.llm.completions import CompletionBatch, completion_logits
+from simlab.llm.completions import CompletionBatch, completion_states
+from simlab.llm.model import head_of, logits_of
 from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.policy_gradient import minibatches
 from simlab.methods import method as named
@@ -75,7 +76,8 @@ def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.nda
     lengths = np.full(len(prompts), prompts.shape[1])
     own = CompletionBatch(prompts, lengths, completions, mask > 0)
     rewards = by_group(one._rewards[:, 0].numpy()).astype(np.float32)
-    every = np.asarray(jax.nn.log_softmax(completion_logits(model.parameters, model.config, own)))
+    states = completion_states(model.parameters, model.config, own)
+    every = np.asarray(jax.nn.log_softmax(logits_of(head_of(model.parameters), states)))
     likeliest = np.argsort(-every, axis=-1)[..., :3]
     rollouts = Rollouts(
         rewards,

@@ -54,7 +54,7 @@ def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, see
     width = row_width(group_size)
     rows = prompts * group_size // width + seed % 3
     whole = BatchLayout.of(prompts, group_size, prompts, group_size)
-    places = BatchLayout.empty(rows, width).with_rows(0, whole)
+    places = BatchLayout.of(0, 0, rows, width).with_rows(0, whole)
     for share in random.random(2):
         alive = places.filled & (random.random(places.filled.shape) < share)
         before = sorted(zip(places.prompt[alive], places.member[alive], strict=True))

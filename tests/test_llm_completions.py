@@ -1,13 +1,15 @@
 """The logits of completions, their prompts computed once, are those of whole sequences one by one."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simlab.llm.completions import CompletionBatch, completion_logits, target_logp
+from simlab.llm.completions import CompletionBatch, completion_states, target_logp
 from simlab.llm.config import ModelConfig
-from simlab.llm.model import forward, init
+from simlab.llm.model import forward, head_of, init, logits_of
 
 CONFIG = {
     "vocab_size": 19,
@@ -37,6 +39,11 @@ def batch(tokens, seed=0):
 LENGTHS = (7, 1, 4)
 
 
+@functools.partial(jax.jit, static_argnums=1)
+def completion_logits(parameters, config, given):
+    return logits_of(head_of(parameters), completion_states(parameters, config, given))
+
+
 def whole(parameters, config, given):
     """The logits before each token of each completion, from its sequence as a whole."""
     rows = [
@@ -54,7 +61,7 @@ def whole(parameters, config, given):
 def test_logits_are_those_of_the_whole_sequence(architecture, tokens):
     config, parameters = model(architecture)
     given = batch(tokens)
-    shared = jax.jit(completion_logits, static_argnums=1)(parameters, config, given)
+    shared = completion_logits(parameters, config, given)
     expected = jax.jit(whole, static_argnums=1)(parameters, config, given)
     np.testing.assert_allclose(shared, expected, atol=1e-4)
 
@@ -64,16 +71,15 @@ def test_filling_changes_nothing():
     given = batch(4)
     wider = given._replace(prompts=np.pad(given.prompts, ((0, 0), (0, 5)), constant_values=3))
     longer = wider._replace(tokens=np.pad(wider.tokens, ((0, 0), (0, 0), (0, 2))))
-    run = jax.jit(completion_logits, static_argnums=1)
-    plain = run(parameters, config, given)
-    np.testing.assert_allclose(run(parameters, config, longer)[:, :, :4], plain, atol=1e-4)
+    plain = completion_logits(parameters, config, given)
+    np.testing.assert_allclose(completion_logits(parameters, config, longer)[:, :, :4], plain, atol=1e-4)
 
 
 def test_log_probabilities_of_tokens_at_a_temperature():
     config, parameters = model("llama")
     given = batch(2)
     targets = np.random.default_rng(2).integers(0, 19, (3, 2, 2, 4))
-    logits = jax.jit(completion_logits, static_argnums=1)(parameters, config, given)
+    logits = completion_logits(parameters, config, given)
     expected = np.take_along_axis(np.asarray(jax.nn.log_softmax(logits / 0.5)), targets, axis=-1)
     found = jax.jit(target_logp, static_argnums=1)(parameters, config, given, targets, 0.5)
     np.testing.assert_allclose(found, expected, atol=1e-5)

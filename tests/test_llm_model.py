@@ -167,14 +167,6 @@ def test_llama_3_scales_slow_frequencies_alone():
         assert found == pytest.approx(plain if turns > 4 else plain / 8 if turns < 1 else mixed, rel=1e-12)
 
 
-def test_only_the_distance_of_tokens_counts():
-    """The logits are the same from position 7 as from 0, which is what a rotation is for."""
-    model = read_checkpoint(GOLDEN / "llama3_scaled")
-    tokens, expected = golden("llama3_scaled")
-    moved = run(model.parameters, model.config, tokens, np.tile(np.arange(40) + 7, (2, 1)))
-    np.testing.assert_allclose(moved, expected, atol=1e-4)
-
-
 def test_bfloat16_is_float32_with_fewer_digits():
     """Of logits with a standard deviation of one, to the 2^-8 that a bfloat16 has, over some ten roundings."""
     tokens, expected = golden("qwen2_bfloat16")

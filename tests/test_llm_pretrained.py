@@ -238,7 +238,7 @@ def test_a_source_that_is_no_model_is_refused(tmp_path):
 
 def test_more_than_fits_into_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
     path = write_gguf(tmp_path / "model.gguf", "llama")
-    monkeypatch.setattr("simlab.llm.device_memory.free_memory", lambda: 10_000)
+    monkeypatch.setattr("simlab.llm.checkpoint.free_memory", lambda: 10_000)
     for read, source in ((read_gguf, path), (read_checkpoint, GOLDEN / "llama")):
         assert "allowed: up to the 10000 that are free" in refusal(read, source)
 

@@ -15,10 +15,9 @@ from simlab.llm import batch, batch_layout, logit_slices, sampling
 from simlab.llm.at_once import compile_in_turn, compiled_once
 from simlab.llm.batch_layout import rounded_length, rounded_up
 from simlab.llm.config import ModelConfig
-from simlab.llm.distribution import draw_token, entropy, log_distribution
+from simlab.llm.distribution import Truncation, draw_token, entropy, log_distribution, most_likely, nucleus
 from simlab.llm.model import forward, shapes
 from simlab.llm.sampling import sample
-from simlab.llm.truncation import Truncation, most_likely, nucleus
 
 KEY = jax.random.key(3)
 CONFIG = ModelConfig(
@@ -82,20 +81,26 @@ def sampled():
 # What is recorded
 
 
+def tokens_of(sampled):
+    """Each place and token of some completions, and the logits before it from one full forward pass."""
+    rows = np.zeros((15, 18), int)
+    for row, (p, g) in enumerate(np.ndindex(3, 5)):
+        completion = sampled.tokens[p, g][sampled.mask[p, g]].tolist()
+        rows[row, : len(PROMPTS[p]) + len(completion)] = PROMPTS[p] + completion
+    logits = np.asarray(run(PARAMETERS, CONFIG, rows)).reshape(3, 5, 18, -1)
+    for p, g, t in zip(*np.nonzero(sampled.mask), strict=True):
+        yield (p, g, t), sampled.tokens[p, g, t], logits[p, g, len(PROMPTS[p]) - 1 + t]
+
+
 def test_what_is_recorded_is_what_a_full_forward_pass_says(sampled):
     """Log-probabilities, entropies and candidates at the temperature, to 1e-5 (float32)."""
-    for (p, prompt), g in itertools.product(enumerate(PROMPTS), range(5)):
-        completion = sampled.tokens[p, g][sampled.mask[p, g]].tolist()
-        whole = np.zeros((1, 18), int)
-        whole[0, : len(prompt) + len(completion)] = prompt + completion
-        logits = np.asarray(run(PARAMETERS, CONFIG, whole))[0, len(prompt) - 1 :]
-        for t, token in enumerate(completion):
-            logp = naive_log_distribution(logits[t], 1.3)
-            assert sampled.logp[p, g, t] == pytest.approx(logp[token], abs=1e-5)
-            assert sampled.entropy[p, g, t] == pytest.approx(-np.sum(np.exp(logp) * logp), abs=1e-5)
-            best = np.argsort(-logp)[:3]
-            assert sampled.topn_ids[p, g, t].tolist() == best.tolist()
-            np.testing.assert_allclose(sampled.topn_logp[p, g, t], logp[best], atol=1e-5)
+    for place, token, logits in tokens_of(sampled):
+        logp = naive_log_distribution(logits, 1.3)
+        assert sampled.logp[place] == pytest.approx(logp[token], abs=1e-5)
+        assert sampled.entropy[place] == pytest.approx(-np.sum(np.exp(logp) * logp), abs=1e-5)
+        best = np.argsort(-logp)[:3]
+        assert sampled.topn_ids[place].tolist() == best.tolist()
+        np.testing.assert_allclose(sampled.topn_logp[place], logp[best], atol=1e-5)
 
 
 def test_a_completion_ends_with_its_first_stop_token(sampled):
@@ -161,11 +166,7 @@ def test_a_completion_does_not_depend_on_what_is_sampled_beside_it(sampled):
 def test_at_temperature_0_the_likeliest_token_is_taken():
     greedy = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=0.0, top_n=3)
     assert (greedy.tokens == greedy.tokens[:, :1]).all()
-    for p, prompt in enumerate(PROMPTS):
-        whole = np.zeros((1, 18), int)
-        whole[0, : len(prompt) + 11] = [*prompt, *greedy.tokens[p, 0]]
-        best = np.argmax(run(PARAMETERS, CONFIG, whole)[0, len(prompt) - 1 : len(prompt) + 10], axis=-1)
-        np.testing.assert_array_equal(np.where(greedy.mask[p, 0], best, 0), greedy.tokens[p, 0])
+    assert all(token == np.argmax(logits) for _, token, logits in tokens_of(greedy))
     assert not greedy.logp.any()
     assert not greedy.entropy.any()
     assert (greedy.topn_logp[greedy.mask] == [0, -np.inf, -np.inf]).all()
@@ -175,25 +176,17 @@ def test_at_temperature_0_the_likeliest_token_is_taken():
     "truncation",
     [
         {"top_p": 0.6},
-        {"top_k": 2},
-        {"min_p": 0.3},
         {"top_k": 4, "top_p": 0.8, "min_p": 0.2},
-        {"top_k": 1},
         {"top_k": 99, "min_p": 1.0},
     ],
     ids=str,
 )
 def test_of_a_truncated_distribution_only_what_is_left_is_drawn_and_its_own_probabilities_are_recorded(truncation):
     top = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3, **truncation)
-    for (p, prompt), g in itertools.product(enumerate(PROMPTS), range(5)):
-        completion = top.tokens[p, g][top.mask[p, g]].tolist()
-        whole = np.zeros((1, 18), int)
-        whole[0, : len(prompt) + len(completion)] = prompt + completion
-        logits = np.asarray(run(PARAMETERS, CONFIG, whole))[0, len(prompt) - 1 :]
-        for t, token in enumerate(completion):
-            logp = naive_log_distribution(logits[t], 1.3, **truncation)
-            assert top.logp[p, g, t] == pytest.approx(logp[token], abs=1e-5)
-            assert top.topn_logp[p, g, t].tolist() == pytest.approx(np.sort(logp)[:-4:-1].tolist(), abs=1e-5)
+    for place, token, logits in tokens_of(top):
+        logp = naive_log_distribution(logits, 1.3, **truncation)
+        assert top.logp[place] == pytest.approx(logp[token], abs=1e-5)
+        assert top.topn_logp[place].tolist() == pytest.approx(np.sort(logp)[:-4:-1].tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -225,15 +218,10 @@ def test_a_tiny_temperature_is_no_overflow():
 # What it costs
 
 
-def test_lengths_of_prompts_are_rounded_up_by_an_eighth_at_most():
+def test_lengths_of_prompts_are_rounded_up_by_an_eighth_at_most_and_sizes_by_less_than_half():
     assert [rounded_length(n) for n in (1, 7, 16, 17, 33, 65, 310)] == [1, 7, 16, 18, 36, 72, 320]
     assert all(n <= rounded_length(n) <= 1.125 * n for n in range(1, 3000))
-
-
-def test_sizes_are_rounded_up_by_less_than_half():
-    assert [rounded_up(n) for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 17, 310)] == [
-        1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 16, 24, 384
-    ]  # fmt: skip
+    assert [rounded_up(n) for n in (1, 2, 3, 5, 7, 9, 12, 13, 17, 310)] == [1, 2, 3, 6, 8, 12, 12, 16, 24, 384]
     assert all(n <= rounded_up(n) < 1.5 * n for n in range(2, 3000))
 
 
@@ -326,19 +314,18 @@ def waited(prompts, group_size, limit, at_once, parameters=PARAMETERS, **asked):
 MANY = [[number % 7] * (1 + number % 3) for number in range(11)]
 
 
-@pytest.mark.parametrize(("group_size", "at_once", "size"), [(6, 13, (4, 3)), (1, 3, (3, 1))])
-def test_completions_that_wait_are_those_of_a_batch_of_all(group_size, at_once, size):
-    """Eleven prompts, at most ``at_once`` completions at a time: the same tokens, and probabilities to 1e-6.
+def test_completions_that_wait_are_those_of_a_batch_of_all():
+    """Eleven groups of six, at most 13 completions at a time: the same tokens, and probabilities to 1e-6.
 
     In float64: batches of other sizes add up in another order, which in float32 one kind of processor shows.
     """
     asked = {"temperature": 1.3, "top_n": 2}
     with jax.enable_x64(True):
-        whole = sample(in_float64(), CONFIG, MANY, group_size, 11, key=KEY, **asked)
-        found, seen = waited(MANY, group_size, 11, at_once, in_float64(), **asked)
+        whole = sample(in_float64(), CONFIG, MANY, 6, 11, key=KEY, **asked)
+        found, seen = waited(MANY, 6, 11, 13, in_float64(), **asked)
     assert found.logp.dtype == "float64"
-    assert tuple(seen[0, :2]) == size
-    assert (seen[:, 0] * seen[:, 1]).max() <= at_once
+    assert tuple(seen[0, :2]) == (4, 3)
+    assert (seen[:, 0] * seen[:, 1]).max() <= 13
     np.testing.assert_array_equal(found.tokens, whole.tokens)
     np.testing.assert_array_equal(found.mask, whole.mask)
     np.testing.assert_array_equal(found.topn_ids[found.mask], whole.topn_ids[found.mask])
@@ -359,8 +346,7 @@ def test_while_prompts_wait_there_is_no_room_for_the_next():
     assert seen[:, 3].sum() < sum(part[:, 3].sum() for part in parts)
 
 
-@pytest.mark.parametrize("at_once", [None, 32])
-def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_once):
+def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch):
     """Eleven groups of four, in two threads and in one: the same tokens, and probabilities to 1e-6.
 
     In float64: a product of 44 tokens adds up in another order than one of 32 or fewer.
@@ -376,7 +362,7 @@ def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_
         lambda self: threads.add((threading.get_ident(), len(self.prompts))) or sampled(self),
     )
     with jax.enable_x64(True):
-        found = sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2, at_once=at_once)
+        found = sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2, at_once=32)
     assert len({thread for thread, _ in threads}) == 2
     assert sorted(prompts for _, prompts in threads) == [5, 6]
     np.testing.assert_array_equal(found.tokens, whole.tokens)
@@ -398,32 +384,19 @@ def test_completions_move_when_they_fit_into_half_of_the_places(monkeypatch):
     assert set(seen[1:, 0]) <= {1, 2, 4, 8, 16}
 
 
-@pytest.mark.parametrize("at_once", [None, 15])
-def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, at_once):
+def test_room_for_tokens_grows_as_it_is_needed(monkeypatch):
     """From 2 slots to 4, 8, and the 12 that eleven tokens are given; in float64, as above."""
     with jax.enable_x64(True):
         whole = sample(in_float64(), CONFIG, MANY, 5, 11, key=KEY, top_n=2)
         monkeypatch.setattr(sampling, "FIRST_CAPACITY", 2)
-        found, seen = waited(MANY, 5, 11, at_once, in_float64(), top_n=2)
+        found, seen = waited(MANY, 5, 11, 15, in_float64(), top_n=2)
     assert sorted(set(seen[:, 2])) == [2, 4, 8, 12]
     np.testing.assert_array_equal(found.tokens, whole.tokens)
     np.testing.assert_allclose(found.logp, whole.logp, atol=1e-6)
 
 
-def test_logits_of_a_large_vocabulary_are_computed_for_some_completions_at_a_time(monkeypatch, sampled):
-    """Of three groups of five completions and seven tokens, 21 logits at once: the same to the last bit but two."""
-    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 21)
-    jax.clear_caches()
-    found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
-    jax.clear_caches()
-    np.testing.assert_array_equal(found.tokens, sampled.tokens)
-    np.testing.assert_array_equal(found.topn_ids, sampled.topn_ids)
-    np.testing.assert_allclose(found.logp, sampled.logp, atol=1e-6)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
-@pytest.mark.parametrize("tie_embeddings", [True, False])
+@pytest.mark.parametrize(("architecture", "tie_embeddings"), [("llama", True), ("qwen2", False)])
 def test_every_architecture_samples_what_it_says(architecture, tie_embeddings):
     config = dataclasses.replace(CONFIG, architecture=architecture, tie_embeddings=tie_embeddings)
     parameters = random_parameters(config)
@@ -451,3 +424,14 @@ def test_every_architecture_samples_what_it_says(architecture, tie_embeddings):
 def test_what_cannot_be_sampled_is_refused(arguments, message):
     asked = {"prompts": PROMPTS, "group_size": 5, "max_new_tokens": 11, "key": KEY} | arguments
     assert message in refusal(sample, PARAMETERS, CONFIG, **asked)
+
+
+def test_logits_of_a_large_vocabulary_are_computed_for_some_completions_at_a_time(monkeypatch, sampled):
+    """Of three groups of five completions and seven tokens, 21 logits at once: the same to the last bit but two."""
+    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 21)
+    jax.clear_caches()  # the bound is no argument of the program
+    found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
+    jax.clear_caches()
+    np.testing.assert_array_equal(found.tokens, sampled.tokens)
+    np.testing.assert_array_equal(found.topn_ids, sampled.topn_ids)
+    np.testing.assert_allclose(found.logp, sampled.logp, atol=1e-6)

@@ -12,8 +12,7 @@ from simlab.llm.tasks import from_callable, task
 from simlab.llm.tasks.countdown import CountdownProblem, solutions
 from simlab.llm.tasks.drawn import is_held_out
 from simlab.llm.tasks.fewshot import FewShotProblem, Question
-from simlab.llm.tasks.maze import TOKENS
-from simlab.llm.tasks.maze_grid import perfect_maze
+from simlab.llm.tasks.maze import TOKENS, perfect_maze
 from simlab.llm.vocabulary import Vocabulary, Words, characters
 
 CASES = {

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal
 
@@ -74,6 +74,7 @@ def test_what_is_right(name, right, completion, correct):
     assert here.solution(form, completion) == (form if correct else None)
 
 
+@settings(max_examples=40)
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=3), st.text())
 def test_a_number_behind_any_text_is_found_and_equal_to_itself_alone(number, before):
     here, other = verifier("number"), number + Decimal("0.001")

@@ -238,9 +238,7 @@ class RolloutsCommand(Command):
         """Print a group, a rollout or completions, or write all of them."""
         from simlab.files import check_replaceable
         from simlab.llm.compare import read_run
-        from simlab.llm.completions_view import show_completions
-        from simlab.llm.rollouts_table import write_completions, write_rollouts
-        from simlab.llm.rollouts_view import show_rollouts
+        from simlab.llm.kept_texts import show_completions, show_rollouts, write_completions, write_rollouts
 
         if self.evaluation is not None and self.rollout is not None:
             raise InputError("--rollout is of training; allowed with --evaluation: --prompt, which shows completions")

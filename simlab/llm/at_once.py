@@ -21,10 +21,10 @@ _called: set[Hashable] = set()
 def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     """Make calls at the same time and return their results, all with the precision and device of this thread."""
     config: Any = jax.config
-    wide, device = config.jax_enable_x64, config.jax_default_device
+    exact, device = config.jax_enable_x64, config.jax_default_device
 
     def alone(call: Callable[[], Result]) -> Result:
-        with jax.enable_x64(wide), jax.default_device(device):
+        with jax.enable_x64(exact), jax.default_device(device):
             return call()
 
     if len(calls) == 1:
@@ -34,10 +34,7 @@ def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 
 
 def compiled_once(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Call a jitted function; other threads wait for its first call with arguments of the same shapes.
-
-    Without it each thread would compile the same program.
-    """
+    """Call a jitted function; other threads wait for its first call with these shapes, so that one alone compiles."""
     key = _key(function, arguments, named)
     if key in _called:
         return function(*arguments, **named)
@@ -54,15 +51,14 @@ def compile_in_turn(first: "functools.partial[Any]", following: Callable[[Any], 
     """
 
     def both(lowered: Any) -> None:
-        side_by_side(
-            [lowered.compile, lambda: _unless_compiled(following(lowered.out_info), lambda program: program.compile())]
-        )
+        second = following(lowered.out_info)
+        side_by_side([lowered.compile, lambda: _unless_compiled(second, lambda program: program.compile())])
 
     _unless_compiled(first, both)
 
 
 def _unless_compiled(call: "functools.partial[Any]", compile_it: Callable[[Any], object]) -> None:
-    """Have a call compiled that is lowered here, as the first ``compiled_once`` would compile it."""
+    """Lower a call and have it compiled, as the first ``compiled_once`` would compile it."""
     function: Any = call.func
     key = _key(function, call.args, call.keywords)
     with _turns.setdefault(key, threading.Lock()):
@@ -72,9 +68,7 @@ def _unless_compiled(call: "functools.partial[Any]", compile_it: Callable[[Any],
 
 
 def _key(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Hashable:
+    """Name the program of a call: the shapes of arrays, and the values of all else."""
     leaves, structure = jax.tree.flatten((arguments, named))
-    return function, structure, tuple(map(_shape, leaves))
-
-
-def _shape(leaf: Any) -> Hashable:
-    return (leaf.shape, str(leaf.dtype)) if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray) else leaf
+    shaped = jax.Array | jax.ShapeDtypeStruct | np.ndarray
+    return function, structure, tuple((x.shape, str(x.dtype)) if isinstance(x, shaped) else x for x in leaves)

@@ -23,16 +23,15 @@ from simlab.llm.decoding import (
     read_token,
     with_slots,
 )
-from simlab.llm.distribution import draw_token, entropy, log_distribution
+from simlab.llm.distribution import Truncation, draw_token, entropy, log_distribution
 from simlab.llm.logit_slices import map_logits
 from simlab.llm.model import Parameters, wide
-from simlab.llm.truncation import Truncation
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
 
 
 class DrawnTokens(NamedTuple):
-    """One token of every rollout, or the last C, with what ``simlab.llm.sampling.Sampled`` says of them."""
+    """One token of every rollout, or the last C; the fields are those of ``simlab.llm.sampling.Sampled``."""
 
     tokens: Int[Array, "Q H *C"]
     mask: Bool[Array, "Q H *C"]
@@ -48,9 +47,9 @@ class BatchState(NamedTuple):
     Attributes:
         prompts: keys and values of the prompt of each row.
         rollouts: keys and values of the rollouts' own tokens; the last one drawn is not read yet.
-        group: (Q,) the same number for the rows of one prompt.
-        keys: (Q, H) the randomness of each rollout.
-        alive: (Q, H) whether it goes on.
+        group: the same number for the rows of one prompt.
+        keys: the randomness of each rollout.
+        alive: true for a rollout that goes on.
         drawn: the last C tokens.
         step: the token of the batch that is drawn next.
     """
@@ -62,11 +61,6 @@ class BatchState(NamedTuple):
     alive: Bool[Array, "Q H"]
     drawn: DrawnTokens
     step: Int[Array, ""]
-
-    @property
-    def since(self) -> Int[Array, " Q"]:
-        """The token of the batch with which the rollouts of each row began."""
-        return self.rollouts.since
 
     @property
     def capacity(self) -> int:
@@ -97,7 +91,7 @@ def start(
     capacity: int,
     top_n: int,
 ) -> BatchState:
-    """A new batch, a row for each prompt: read the prompts and draw the first tokens."""
+    """Begin a batch, a row for each prompt: read the prompts and draw the first tokens."""
     hidden, prompts = read_prompts(parameters, config, tokens, lengths)
     rollouts = empty_memory(config, prompts, alive.shape[1], capacity)
     rows = jnp.arange(alive.shape[0], dtype=jnp.int32)
@@ -109,16 +103,9 @@ def start(
 
 
 def _nothing_drawn(shape: tuple[int, ...], top_n: int, dtype: Any) -> DrawnTokens:
-    empty = jnp.zeros(shape)
     each = jnp.zeros((*shape, top_n), dtype)
-    return DrawnTokens(
-        empty.astype(jnp.int32),
-        empty.astype(bool),
-        empty.astype(dtype),
-        empty.astype(dtype),
-        each,
-        each.astype(jnp.int32),
-    )
+    tokens, number = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, dtype)
+    return DrawnTokens(tokens, jnp.zeros(shape, bool), number, number, each, each.astype(jnp.int32))
 
 
 @functools.partial(jax.jit, static_argnums=1, donate_argnums=2)
@@ -127,8 +114,8 @@ def go_on(
 ) -> BatchState:
     """Draw tokens until all rollouts have ended, no slot is left, or it is time to move.
 
-    Where prompts wait, it is time when the ``joining`` rows that the next ones need are free; where ``joining`` is 0,
-    when the rollouts that go on fit into half of the batch.
+    Where prompts wait, it is time when the ``joining`` rows that the next ones need are free once the rollouts of each
+    prompt have moved together; where ``joining`` is 0, when the rollouts that go on fit into half of the batch.
     """
 
     def token(state: BatchState) -> BatchState:
@@ -139,29 +126,23 @@ def go_on(
         return _draw_next(parameters, state._replace(rollouts=rollouts), hidden, choices)
 
     def goes_on(state: BatchState) -> Bool[Array, ""]:
-        moves = jnp.where(joining > 0, _may_join(state, joining), _should_move(state))
-        full = state.step - state.since >= state.capacity
+        rows, width = state.alive.shape
+        moves = jnp.where(joining > 0, rows - _rows_needed(state, width) >= joining, _fits_into_half(state))
+        full = state.step - state.rollouts.since >= state.capacity
         return jnp.any(state.alive) & ~jnp.any(state.alive & full[:, None]) & ~moves
 
     return jax.lax.while_loop(goes_on, token, state)
 
 
-def _should_move(state: BatchState) -> Bool[Array, ""]:
+def _fits_into_half(state: BatchState) -> Bool[Array, ""]:
     """Return True if the rollouts that go on fit into half of the batch; a small batch never moves."""
     size, width = state.alive.size, row_width(state.alive.shape[1])
     if size <= FEWEST_PLACES:
         return jnp.zeros((), bool)
     powers = jnp.asarray(POWERS, jnp.int32)
     needed = _rows_needed(state, width)
-    moves: Array = (2 * width * powers[jnp.searchsorted(powers, needed)] <= size) & (needed > 0)
-    return moves
-
-
-def _may_join(state: BatchState, joining: Int[Array, ""]) -> Bool[Array, ""]:
-    """Return True if so many rows are free once the rollouts of each prompt have moved together."""
-    rows, width = state.alive.shape
-    free: Array = rows - _rows_needed(state, width)
-    return free >= joining
+    fits: Array = (2 * width * powers[jnp.searchsorted(powers, needed)] <= size) & (needed > 0)
+    return fits
 
 
 def _rows_needed(state: BatchState, width: int) -> Int[Array, ""]:
@@ -176,10 +157,10 @@ def move(
     state: BatchState, group: Int[Any, " R"], rows: Int[Any, "R W"], columns: Int[Any, "R W"], alive: Bool[Any, "R W"]
 ) -> BatchState:
     """Move some of the rollouts into new rows: ``simlab.llm.batch_layout.Move``."""
-    shape = _shape(state)
+    shape: Any = state.alive.shape
     prompts = jax.tree.map(lambda field: field[rows[:, 0]], state.prompts[:2])
     rollouts = jax.tree.map(lambda field: at_columns(field, shape, rows, columns), state.rollouts[:2])
-    return _of_memory(_move_others(state, group, rows, columns, alive), prompts, rollouts)
+    return _with_memory(_move_others(state, group, rows, columns, alive), prompts, rollouts)
 
 
 def regroup(
@@ -190,20 +171,15 @@ def regroup(
     The keys or values of one layer are moved after the other, into the memory of the old ones, so that those of all
     layers never exist twice.
     """
-    shape = _shape(state)
+    shape = state.alive.shape
     prompts = jax.tree.map(lambda field: _rows_in_place(field, rows[:, 0]), state.prompts[:2])
     rollouts = jax.tree.map(lambda field: _places_in_place(field, shape, rows, columns), state.rollouts[:2])
-    without = _of_memory(state, ((), ()), ((), ()))
-    return _of_memory(_move_others_alone(without, group, rows, columns, alive), prompts, rollouts)
+    without = _with_memory(state, ((), ()), ((), ()))
+    return _with_memory(_move_others_alone(without, group, rows, columns, alive), prompts, rollouts)
 
 
-def _shape(state: BatchState) -> tuple[int, int]:
-    rows, width = state.alive.shape
-    return rows, width
-
-
-def _of_memory(state: BatchState, prompts: Any, rollouts: Any) -> BatchState:
-    """The batch with other keys and values, of prompts and of the rollouts' own tokens."""
+def _with_memory(state: BatchState, prompts: Any, rollouts: Any) -> BatchState:
+    """Put other keys and values, of prompts and of the rollouts' own tokens."""
     return state._replace(
         prompts=state.prompts._replace(keys=prompts[0], values=prompts[1]),
         rollouts=state.rollouts._replace(keys=rollouts[0], values=rollouts[1]),
@@ -212,17 +188,14 @@ def _of_memory(state: BatchState, prompts: Any, rollouts: Any) -> BatchState:
 
 def _move_others(state: BatchState, group: Array, rows: Array, columns: Array, alive: Array) -> BatchState:
     """Move everything but keys and values."""
-
-    def moved(fields: Any) -> Any:
-        return jax.tree.map(lambda field: field[rows, columns], fields)
-
+    keys, drawn = jax.tree.map(lambda field: field[rows, columns], (state.keys, state.drawn))
     return state._replace(
         prompts=state.prompts._replace(lengths=state.prompts.lengths[rows[:, 0]]),
         rollouts=state.rollouts._replace(since=state.rollouts.since[rows[:, 0]]),
         group=group,
-        keys=moved(state.keys),
+        keys=keys,
         alive=alive,
-        drawn=moved(state.drawn),
+        drawn=drawn,
     )
 
 
@@ -242,7 +215,7 @@ def nobody(
     top_n: int,
     dtype: Any,
 ) -> BatchState:
-    """A batch of (Q, H) places without rollouts, of a model that computes in ``dtype``, for others to ``join``."""
+    """Return a batch of (Q, H) places without rollouts, of a model that computes in ``dtype``, for others to join."""
     each = jnp.zeros((shape[0], config.num_kv_heads, prompt_length, config.head_dim), dtype)
     none = jnp.zeros(shape[0], jnp.int32)
     prompts = PromptMemory((each,) * config.num_layers, (each,) * config.num_layers, none + 1)
@@ -254,10 +227,10 @@ def nobody(
 
 @functools.partial(jax.jit, donate_argnums=0)
 def join(state: BatchState, new: BatchState, first: Int[Array, ""], group: Int[Array, " Q"]) -> BatchState:
-    """Put new rollouts into the rows from ``first`` on; their first token is the one drawn last.
+    """Put new rollouts into the rows from ``first`` on, which are free; their first token is the one drawn last.
 
     Args:
-        state: a batch whose rows from ``first`` on are free.
+        state: a batch.
         new: a batch of new prompts after its first token; its groups are cut into rows as wide as the batch's.
         first: the first row of the new rollouts.
         group: of all rows then.
@@ -277,19 +250,16 @@ def join(state: BatchState, new: BatchState, first: Int[Array, ""], group: Int[A
         starts = tuple(jnp.asarray(start, jnp.int32) for start in starts)
         return jax.lax.dynamic_update_slice(target, values.astype(target.dtype), starts)
 
-    prompts = jax.tree.map(lambda target, values: put(target, each_row(values)), state.prompts, new.prompts)
-    drawn = jax.tree.map(
-        lambda target, values: put(target, cut(values)[:, :, :1], 0, last % state.capacity), state.drawn, new.drawn
-    )
+    keys = put(jax.random.key_data(state.keys), jax.random.key_data(cut(new.keys)))
     return state._replace(
-        prompts=prompts,
-        rollouts=state.rollouts._replace(since=put(state.since, jnp.broadcast_to(last, rows))),
+        prompts=jax.tree.map(lambda target, values: put(target, each_row(values)), state.prompts, new.prompts),
+        rollouts=state.rollouts._replace(since=put(state.rollouts.since, jnp.broadcast_to(last, rows))),
         group=group,
-        keys=jax.random.wrap_key_data(
-            put(jax.random.key_data(state.keys), jax.random.key_data(cut(new.keys))), impl=jax.random.key_impl(new.keys)
-        ),
+        keys=jax.random.wrap_key_data(keys, impl=jax.random.key_impl(new.keys)),
         alive=put(state.alive, cut(new.alive)),
-        drawn=drawn,
+        drawn=jax.tree.map(
+            lambda target, values: put(target, cut(values)[:, :, :1], 0, last % state.capacity), state.drawn, new.drawn
+        ),
     )
 
 
@@ -304,27 +274,9 @@ def _draw_next(
     parameters: Parameters, state: BatchState, hidden: Float[Array, "Q H D"], choices: Choices
 ) -> BatchState:
     """Draw one token of every rollout that is alive; the others get zeros."""
-    own_step = state.step - state.since
+    own_step = state.step - state.rollouts.since
     keys = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)))(state.keys, own_step)
-    drawn = _drawn(parameters, hidden, keys, choices, state.drawn.topn_ids.shape[-1])._replace(mask=state.alive)
-
-    def write(room: Array, values: Array) -> Array:
-        alive = state.alive.reshape(*state.alive.shape, *[1] * (values.ndim - 2))
-        values = jnp.where(alive, values, jnp.zeros_like(values)).astype(room.dtype)
-        return jax.lax.dynamic_update_slice_in_dim(room, values[:, :, None], state.step % state.capacity, axis=2)
-
-    return state._replace(
-        drawn=jax.tree.map(write, state.drawn, drawn),
-        alive=state.alive & ~choices.stops[drawn.tokens] & (own_step + 1 < choices.limit)[:, None],
-        step=state.step + 1,
-    )
-
-
-def _drawn(
-    parameters: Parameters, hidden: Float[Array, "Q H D"], keys: Key[Array, "Q H"], choices: Choices, top_n: int
-) -> DrawnTokens:
-    """A token of each rollout; of a large vocabulary a slice of the rollouts after the other."""
-    kind = jax.random.key_impl(keys)
+    kind, top_n = jax.random.key_impl(keys), state.drawn.topn_ids.shape[-1]
 
     def of_rows(logits: Float[Array, "R V"], words: Array) -> tuple[Array, ...]:
         logp = log_distribution(logits, choices.temperature, choices.truncation)
@@ -333,5 +285,14 @@ def _drawn(
         token_logp = jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
         return tokens, token_logp, entropy(logp), topn_logp, topn_ids.astype(jnp.int32)
 
+    def write(room: Array, values: Array) -> Array:
+        alive = state.alive.reshape(*state.alive.shape, *[1] * (values.ndim - 2))
+        values = jnp.where(alive, values, jnp.zeros_like(values)).astype(room.dtype)
+        return jax.lax.dynamic_update_slice_in_dim(room, values[:, :, None], state.step % state.capacity, axis=2)
+
     tokens, *others = map_logits(of_rows, parameters, hidden, jax.random.key_data(keys))
-    return DrawnTokens(tokens, jnp.ones(tokens.shape, bool), *others)
+    return state._replace(
+        drawn=jax.tree.map(write, state.drawn, DrawnTokens(tokens, state.alive, *others)),
+        alive=state.alive & ~choices.stops[tokens] & (own_step + 1 < choices.limit)[:, None],
+        step=state.step + 1,
+    )

@@ -28,20 +28,21 @@ SHARE = 4  # the next prompts come when they fill one row in so many
 # 32 rollouts of SmolLM2 take .9 of the time in two parts of 16, though each part reads all weights.
 FEWEST_OF_A_PART = 16
 INTEGERS = Int[np.ndarray, "Q H"]
+BOOLEANS = Bool[np.ndarray, "Q H"]
 
 
 class BatchLayout(NamedTuple):
     """The completion in each row and column of a batch, if there is one. Q rows of H columns.
 
     Attributes:
-        prompt: (Q, H) the number of its prompt, the same in a row.
-        member: (Q, H) its number in the group.
-        filled: (Q, H) whether there is one.
+        prompt: the number of its prompt, the same in a row.
+        member: its number in the group.
+        filled: true where there is one.
     """
 
     prompt: INTEGERS
     member: INTEGERS
-    filled: Bool[np.ndarray, "Q H"]
+    filled: BOOLEANS
 
     @classmethod
     def of(cls, prompts: int, members: int, prompt_places: int, member_places: int) -> "BatchLayout":
@@ -49,19 +50,13 @@ class BatchLayout(NamedTuple):
         prompt, member = np.indices((prompt_places, member_places))
         return cls(prompt, member, (prompt < prompts) & (member < members))
 
-    @classmethod
-    def empty(cls, rows: int, width: int) -> "BatchLayout":
-        """Return a layout without completions."""
-        nothing = np.zeros((rows, width), int)
-        return cls(nothing, nothing, nothing.astype(bool))
-
-    def moved(self, old_rows: INTEGERS, old_columns: INTEGERS, filled: Bool[np.ndarray, "Q H"]) -> "BatchLayout":
+    def moved(self, old_rows: INTEGERS, old_columns: INTEGERS, filled: BOOLEANS) -> "BatchLayout":
         """Return the layout after a move."""
         return BatchLayout(self.prompt[old_rows, old_columns], self.member[old_rows, old_columns], filled)
 
     @property
     def group(self) -> Int[np.ndarray, " Q"]:
-        """(Q,) the same small number for the rows of one prompt."""
+        """The same small number for the rows of one prompt."""
         _, numbers = np.unique(self.prompt[:, 0], return_inverse=True)
         return numbers.astype(np.int32)
 
@@ -76,23 +71,23 @@ class BatchLayout(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A move of completions: the old row and column of each new row and column, (Q, H).
+    """A move of completions.
 
     Attributes:
-        rows: (Q, H) the old row, the same prompt's in a row.
-        columns: (Q, H) the old column in it.
-        filled: (Q, H) whether the new place has a completion that goes on; the others hold one that has ended.
+        rows: the old row of each new place, the same prompt's in a row.
+        columns: the old column in it.
+        filled: true where the new place has a completion that goes on; the others hold one that has ended.
     """
 
     rows: INTEGERS
     columns: INTEGERS
-    filled: Bool[np.ndarray, "Q H"]
+    filled: BOOLEANS
 
 
-def regrouped(layout: BatchLayout, alive: Bool[np.ndarray, "Q H"], shape: tuple[int, int]) -> Move:
+def regrouped(layout: BatchLayout, alive: BOOLEANS, shape: tuple[int, int]) -> Move:
     """Move the completions that go on, grouped by prompt, into as few rows as they fill, of a batch of this shape.
 
-    >>> batch = BatchLayout.empty(4, 2).with_rows(0, BatchLayout.of(2, 4, 2, 4))
+    >>> batch = BatchLayout.of(0, 0, 4, 2).with_rows(0, BatchLayout.of(2, 4, 2, 4))
     >>> move = regrouped(batch, np.array([[True, False], [False, True], [False, False], [True, False]]), (4, 2))
     >>> move.rows.tolist(), move.columns.tolist()
     ([[0, 1], [3, 3], [0, 0], [0, 0]], [[0, 1], [0, 0], [0, 0], [0, 0]])
@@ -115,31 +110,25 @@ def regrouped(layout: BatchLayout, alive: Bool[np.ndarray, "Q H"], shape: tuple[
     return Move(from_rows, from_columns, filled)
 
 
-def smaller_shape(layout: BatchLayout, alive: Bool[np.ndarray, "Q H"]) -> tuple[int, int]:
+def smaller_shape(layout: BatchLayout, alive: BOOLEANS) -> tuple[int, int]:
     """Return the shape of the batch that the completions that go on move into where no prompt waits."""
     width = row_width(alive.shape[1])
     return int(POWERS[np.searchsorted(POWERS, rows_needed(alive, layout.prompt, width))]), width
 
 
 def rounded_up(size: int) -> int:
-    """The next of 1, 2, 3, 4, 6, 8, 12, ...: a size that programs are compiled for."""
+    """Return the next of 1, 2, 3, 4, 6, 8, 12, ...: a size that programs are compiled for."""
     return int(SIZES[np.searchsorted(SIZES, size)])
 
 
 def rounded_length(tokens: int) -> int:
-    """The next of 1 to 16, 18, 20, ..., 32, 36, ...: lengths of prompts differ less from step to step than sizes do."""
+    """Return the next of 1 to 16, 18, 20, ..., 32, 36, ...: lengths of prompts differ less than sizes do."""
     step = 1 << max(0, tokens.bit_length() - 4)
     return -(-tokens // step) * step
 
 
 class BatchSize(NamedTuple):
-    """The size of a batch.
-
-    Attributes:
-        rows: of places.
-        width: places of a row.
-        joining: prompts that join at a time, where prompts wait; 0 where all have their places at once.
-    """
+    """The rows and columns of a batch, and the prompts that join at a time (0 where none waits)."""
 
     rows: int
     width: int
@@ -174,7 +163,7 @@ def row_width(group_size: int) -> int:
     return next(width for width in range(min(WIDEST, group_size), 0, -1) if group_size % width == 0)
 
 
-def rows_needed(alive: Bool[np.ndarray, "Q H"], prompt: INTEGERS, width: int) -> int:
+def rows_needed(alive: BOOLEANS, prompt: INTEGERS, width: int) -> int:
     """Return how many rows of ``width`` columns the completions that go on fill, grouped by prompt."""
     counts = np.bincount(prompt[:, 0], weights=alive.sum(axis=1))
     return sum(math.ceil(count / width) for count in counts)

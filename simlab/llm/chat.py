@@ -7,7 +7,6 @@ ask whether there is a clock, such as Llama 3's, then use the date that is writt
 
 import functools
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,16 +14,9 @@ from simlab.errors import InputError
 from simlab.llm.extra import package
 from simlab.reading import reason
 
-TIME_LIMIT = 5.0  # seconds for one prompt; a template takes well under a millisecond
-
 
 class Message(NamedTuple):
-    """One turn of a conversation.
-
-    Attributes:
-        role: system, user or assistant, in most templates.
-        content: the text.
-    """
+    """One turn of a conversation; the role is system, user or assistant, in most templates."""
 
     role: str
     content: str
@@ -41,47 +33,41 @@ class ChatTemplate:
     def __init__(self, source: str, special: Mapping[str, str]):
         self.source, self.special = source, dict(special)
 
-    def check(self) -> None:
-        """Raise ``InputError`` for a template that cannot be read, and without the package that reads it."""
-        _ = self._template
-
     def render(self, messages: Sequence[Message]) -> str:
         """Return the prompt: the messages, and the beginning of the assistant's answer.
 
         Raises:
-            InputError: for a template that cannot be read, that takes longer than ``TIME_LIMIT``, or that refuses these
-                messages.
+            InputError: for a template that cannot be read, or that refuses these messages.
         """
-        template, outcome = self._template, list[str | Exception]()
-        variables = {
-            **self.special,
-            "messages": [message._asdict() for message in messages],
-            "add_generation_prompt": True,
-            "tools": None,
-            "documents": None,
-        }
-
-        def render() -> None:
-            try:
-                outcome.append(template.render(variables))
-            except Exception as error:  # a template can make jinja2 raise anything
-                outcome.append(error)
-
-        # Python cannot stop a thread. One that takes too long is left behind, and ends with the process.
-        thread = threading.Thread(target=render, daemon=True)
-        thread.start()
-        thread.join(TIME_LIMIT)
-        if not outcome:
-            raise InputError(f"the chat template takes more than {TIME_LIMIT:g} seconds")
-        if isinstance(outcome[0], Exception):
-            raise InputError(f"the chat template is refused: {reason(outcome[0])}")
-        return outcome[0]
+        template = self.template
+        try:
+            prompt: str = template.render(
+                **self.special,
+                messages=[message._asdict() for message in messages],
+                add_generation_prompt=True,
+                tools=None,
+                documents=None,
+            )
+        except Exception as error:  # a template can make jinja2 raise anything
+            raise InputError(f"the chat template is refused: {reason(error)}") from None
+        return prompt
 
     @functools.cached_property
-    def _template(self) -> Any:
-        sandbox = package("jinja2.sandbox")
+    def template(self) -> Any:
+        """The template as jinja2 reads it; ``InputError`` if it cannot, and without jinja2."""
+        extension, sandbox = package("jinja2.ext").Extension, package("jinja2.sandbox")
+
+        class Generation(extension):  # type: ignore[misc, valid-type]
+            """``{% generation %}`` marks the assistant's own words; the mark prints nothing."""
+
+            tags = frozenset({"generation"})
+
+            def parse(self, parser: Any) -> Any:
+                next(parser.stream)
+                return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
         environment = sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _generation_extension()]
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
         )
         environment.filters["tojson"] = _as_json
         environment.globals["raise_exception"] = _raise_exception
@@ -98,16 +84,3 @@ def _as_json(value: Any, **options: Any) -> str:
 
 def _raise_exception(message: str) -> None:
     raise ValueError(message)
-
-
-def _generation_extension() -> Any:
-    """Return the extension for ``{% generation %}``, which marks what the assistant says; the mark prints nothing."""
-
-    class Generation(package("jinja2.ext").Extension):  # type: ignore[misc]
-        tags = frozenset({"generation"})
-
-        def parse(self, parser: Any) -> Any:
-            next(parser.stream)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-    return Generation

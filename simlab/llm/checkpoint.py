@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes  # noqa: F401  # so that NumPy knows bfloat16
 import numpy as np
@@ -20,9 +21,8 @@ import numpy as np
 from simlab.errors import InputError, check_choice
 from simlab.files import write_whole
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
-from simlab.llm.device_memory import check_fits
 from simlab.llm.extra import package
-from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, named, shapes
+from simlab.llm.model import DTYPES, Parameters, as_tree, named, shapes
 from simlab.reading import open_regular, read_json, reason
 from simlab.seals import Damaged, sealed_json, unsealed_json
 
@@ -45,20 +45,62 @@ class Model(NamedTuple):
     parameters: Parameters
 
 
+def check_fits(name: str, needed: int) -> None:
+    """Raise ``InputError`` if ``name`` needs more bytes than are free; where that is not known, nothing is refused."""
+    free = free_memory()
+    if free is not None and needed > free:
+        raise InputError(f"{name} needs {needed} bytes of memory; allowed: up to the {free} that are free")
+
+
+def free_memory() -> int | None:
+    """Return the bytes that are free on the device, None where that cannot be known."""
+    device = jax.devices()[0]
+    statistics = device.memory_stats() if device.platform != "cpu" else None
+    if statistics and "bytes_limit" in statistics:
+        return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))
+    meminfo = Path("/proc/meminfo")
+    if device.platform != "cpu" or not meminfo.exists():
+        return None
+    line = next((line for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")), None)
+    return None if line is None else 1024 * int(line.split()[1])
+
+
 def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
     """Read the model of a folder, its weights turned into ``dtype``.
 
     Raises:
         Damaged: for a file that differs from what ``write_checkpoint`` wrote.
-        InputError: for a file that is missing or broken, a config that is not supported (``from_hugging_face``), more
-            than fits into memory, and for a tensor that is missing, left over, of another shape, or not finite; it
-            names the tensor.
+        InputError: for a file that is missing or broken, a config that is not supported, more than fits into memory,
+            and what ``from_tensors`` refuses.
     """
     check_choice("dtype", dtype, DTYPES)
     folder = Path(folder)
-    check_files(folder)
+    _check_files(folder)
     config = from_hugging_face(read_json(folder / "config.json"))
-    return Model(config, from_tensors(_read_tensors(folder), config, dtype))
+    if (folder / INDEX).exists():
+        files = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(files, dict):
+            raise InputError(f"{folder / INDEX} has no weight_map of tensors and files")
+        names = sorted(set(map(str, files.values())))
+    elif (folder / WEIGHTS).exists():
+        names = [WEIGHTS]
+    else:
+        raise InputError(f"{folder} has no {WEIGHTS} and no {INDEX}; other formats are not read")
+    tensors = dict(itertools.chain.from_iterable(_read_safetensors(folder / name) for name in names))
+    return Model(config, from_tensors(tensors, config, dtype))
+
+
+def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    safetensors = package("safetensors")
+    with open_regular(path) as file:
+        check_fits(str(path), os.fstat(file.fileno()).st_size)
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            for tensor in file.keys():  # noqa: SIM118  # it is no dict
+                check_choice(f"the dtype of tensor {tensor} in {path}", file.get_slice(tensor).get_dtype(), FLOATS)
+                yield tensor, file.get_tensor(tensor)
+    except (safetensors.SafetensorError, OSError, struct.error) as error:
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None
 
 
 def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str) -> Parameters:
@@ -67,10 +109,11 @@ def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: 
     Raises:
         InputError: for a tensor that is missing, left over, of another shape, or not finite in this dtype.
     """
-    if config.num_layers > len(tensors):  # before the names of so many layers are listed
-        raise InputError(f"num_layers = {config.num_layers}, but there are only {len(tensors)} tensors")
-    if config.tie_embeddings:
-        tensors = _without_tied_head(tensors)
+    head = tensors.get(OUTSIDE["lm_head"]) if config.tie_embeddings else None
+    if head is not None:
+        if not np.array_equal(head, tensors.get(OUTSIDE["embed_tokens"], ())):
+            raise InputError("tensor lm_head.weight is not model.embed_tokens.weight, but tie_word_embeddings is true")
+        tensors = {name: values for name, values in tensors.items() if name != OUTSIDE["lm_head"]}
     numbers = sum(math.prod(values.shape) for values in tensors.values())
     check_fits("this model", 2 * numbers * np.dtype(dtype).itemsize)  # in this dtype, and stacked
     expected = {tensor for name, _ in named(shapes(config)) for tensor in tensor_names(name, config)}
@@ -83,17 +126,17 @@ def _stacked(
     name: str, shape: tuple[int, ...], tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str
 ) -> Any:
     """Return one parameter, the tensors of its layers along the first axis."""
-    layers = []
+    layers, expected = [], shape[1:] if name.startswith("layers.") else shape
+    if _is_transposed(name):
+        expected = expected[::-1]
     for tensor in tensor_names(name, config):
-        expected = shape[1:] if name.startswith("layers.") else shape
-        expected = expected[::-1] if is_transposed(name) else expected
         if tensors[tensor].shape != expected:
             raise InputError(f"tensor {tensor} has shape {tensors[tensor].shape}; allowed: {expected}")
         with np.errstate(over="ignore"):  # a number beyond the dtype becomes infinite, and is refused
             values = np.asarray(tensors[tensor]).astype(dtype, copy=False)
         if not np.isfinite(values).all():
             raise InputError(f"tensor {tensor} holds what is no finite number in {dtype}")
-        layers.append(values.T if is_transposed(name) else values)
+        layers.append(values.T if _is_transposed(name) else values)
     return jnp.asarray(np.stack(layers) if name.startswith("layers.") else layers[0])
 
 
@@ -110,49 +153,8 @@ def tensor_names(name: str, config: ModelConfig) -> list[str]:
     return [f"model.layers.{layer}.{tensor}" for layer in range(config.num_layers)]
 
 
-def is_transposed(name: str) -> bool:
-    """Return True if Hugging Face stores a parameter the other way round."""
+def _is_transposed(name: str) -> bool:
     return name.endswith("_proj")
-
-
-def _read_tensors(folder: Path) -> dict[str, np.ndarray]:
-    """Read all tensors of one safetensors file, or of the files that an index names."""
-    if not (folder / INDEX).exists():
-        if not (folder / WEIGHTS).exists():
-            raise InputError(f"{folder} has no {WEIGHTS} and no {INDEX}; other formats are not read")
-        return dict(_read_safetensors(folder / WEIGHTS))
-    files = read_json(folder / INDEX).get("weight_map")
-    if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
-        raise InputError(f"{folder / INDEX} has no weight_map of tensors and files")
-    tensors: dict[str, np.ndarray] = {}
-    for file in sorted(set(files.values())):
-        if Path(file).name != file:
-            raise InputError(f"{folder / INDEX} names the file {file!r}; allowed: files of its own folder")
-        tensors.update(_read_safetensors(folder / file))
-    for tensor in sorted(files.keys() ^ tensors.keys()):
-        raise InputError(f"tensor {tensor} is {'missing' if tensor in files else 'there'}, unlike {INDEX} has it")
-    return tensors
-
-
-def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    safetensors = package("safetensors")
-    with open_regular(path) as file:
-        check_fits(str(path), os.fstat(file.fileno()).st_size)
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            for tensor in file.keys():  # noqa: SIM118  # it is no dict
-                check_choice(f"the dtype of tensor {tensor} in {path}", file.get_slice(tensor).get_dtype(), FLOATS)
-                yield tensor, file.get_tensor(tensor)
-    except (safetensors.SafetensorError, OSError, struct.error) as error:
-        raise InputError(f"{path} cannot be read: {reason(error)}") from None
-
-
-def _without_tied_head(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """Drop the head of a tied model, which some checkpoints hold too; it has to be the embedding."""
-    head = tensors.get(OUTSIDE["lm_head"])
-    if head is not None and not np.array_equal(head, tensors.get(OUTSIDE["embed_tokens"], ())):
-        raise InputError("tensor lm_head.weight is not model.embed_tokens.weight, but tie_word_embeddings is true")
-    return {name: values for name, values in tensors.items() if name != OUTSIDE["lm_head"]}
 
 
 def write_checkpoint(
@@ -164,8 +166,8 @@ def write_checkpoint(
 ) -> None:
     """Write a folder that ``transformers`` and ``read_checkpoint`` open; the weights keep their dtype.
 
-    Each file appears whole or not at all. The checksums of all files, those of a tokenizer included, come last: they
-    mark the folder as complete. A former checkpoint in the folder is replaced.
+    The checksums of all files, those of a tokenizer included, come last: they mark the folder as complete. A former
+    checkpoint in the folder is replaced.
 
     Args:
         folder: to write to.
@@ -176,19 +178,17 @@ def write_checkpoint(
             larger tensor, and an index says which file has which.
 
     Raises:
-        InputError: for parameters that are not the config's, and for a folder that cannot be written.
+        InputError: for a folder that cannot be written.
     """
-    check_parameters(model.parameters, model.config)
     folder = Path(folder)
     dtype = str(model.parameters["embed_tokens"].dtype)
-    config = json.dumps(to_hugging_face(model.config, dtype), indent=2) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = _write_weights(folder, model, shard_bytes)
-        write_whole(folder / "config.json", config.encode())
+        _write_json(folder / "config.json", to_hugging_face(model.config, dtype))
         (folder / GENERATION).unlink(missing_ok=True)
         if generation is not None:
-            write_whole(folder / GENERATION, (json.dumps(dict(generation), indent=2) + "\n").encode())
+            _write_json(folder / GENERATION, generation)
         files = [name for name in (*files, "config.json", GENERATION, *TOKENIZER) if (folder / name).exists()]
         checksums = {name: _checksum(folder / name) for name in files}
         write_whole(folder / CHECKSUMS, sealed_json(checksums, CHECKSUMS))
@@ -196,25 +196,30 @@ def write_checkpoint(
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
 
 
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    write_whole(path, (json.dumps(dict(content), indent=2) + "\n").encode())
+
+
 def _write_weights(folder: Path, model: Model, shard_bytes: int) -> list[str]:
     """Write one file, or several with an index, remove those of a former checkpoint, and return the names."""
     numpy_format = package("safetensors.numpy")
-    sizes = dict(_tensor_sizes(model))
-    shards = shards_of(sizes, shard_bytes)
-    names = [shard_name(index, len(shards)) for index in range(len(shards))]
-    tensors = _as_tensors(model)
-    for name, shard in zip(names, shards, strict=True):
-        shard_tensors = dict(itertools.islice(tensors, len(shard)))
-        write_whole(folder / name, numpy_format.save(shard_tensors, metadata={"format": "pt"}))
+    sizes: dict[str, int] = {}
+    for name, values in named(model.parameters):
+        tensors_of = tensor_names(name, model.config)
+        sizes |= dict.fromkeys(tensors_of, values.nbytes // len(tensors_of))
+    shards, tensors = shards_of(sizes, shard_bytes), _as_tensors(model)
+    files = [f"model-{index + 1:05}-of-{len(shards):05}.safetensors" for index in range(len(shards))]
+    files = files if len(shards) > 1 else [WEIGHTS]
+    for file, shard in zip(files, shards, strict=True):
+        write_whole(folder / file, numpy_format.save(dict(itertools.islice(tensors, len(shard))), {"format": "pt"}))
     if len(shards) > 1:
-        files = {tensor: name for name, shard in zip(names, shards, strict=True) for tensor in shard}
-        index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": files}
-        write_whole(folder / INDEX, (json.dumps(index, indent=2) + "\n").encode())
-        names.append(INDEX)
+        places = {tensor: file for file, shard in zip(files, shards, strict=True) for tensor in shard}
+        _write_json(folder / INDEX, {"metadata": {"total_size": sum(sizes.values())}, "weight_map": places})
+        files.append(INDEX)
     for former in {folder / INDEX, folder / WEIGHTS, *folder.glob(SHARDS)}:
-        if former.name not in names:
+        if former.name not in files:
             former.unlink(missing_ok=True)
-    return names
+    return files
 
 
 def shards_of(sizes: Mapping[str, int], shard_bytes: int) -> list[list[str]]:
@@ -234,37 +239,16 @@ def shards_of(sizes: Mapping[str, int], shard_bytes: int) -> list[list[str]]:
     return shards
 
 
-def shard_name(index: int, count: int) -> str:
-    """Return the name that ``transformers`` gives to a file of weights.
-
-    >>> shard_name(0, 1), shard_name(1, 12)
-    ('model.safetensors', 'model-00002-of-00012.safetensors')
-    """
-    return WEIGHTS if count == 1 else f"model-{index + 1:05}-of-{count:05}.safetensors"
-
-
-def _tensor_sizes(model: Model) -> Iterator[tuple[str, int]]:
-    """Yield the name and the bytes of each tensor, in the order of ``_as_tensors``."""
-    for name, values in named(model.parameters):
-        tensors = tensor_names(name, model.config)
-        yield from ((tensor, values.nbytes // len(tensors)) for tensor in tensors)
-
-
 def _as_tensors(model: Model) -> Iterator[tuple[str, np.ndarray]]:
     """Yield Hugging Face's tensors with their names."""
     for name, values in named(model.parameters):
         layers = np.asarray(values) if name.startswith("layers.") else [np.asarray(values)]
         for tensor, layer in zip(tensor_names(name, model.config), layers, strict=True):
-            yield tensor, np.ascontiguousarray(layer.T if is_transposed(name) else layer)
+            yield tensor, np.ascontiguousarray(layer.T if _is_transposed(name) else layer)
 
 
-def check_files(folder: Path) -> None:
-    """Compare a folder's files with its checksums; a folder that other programs wrote has none, and passes.
-
-    Raises:
-        Damaged: for a file that is missing or changed.
-        OSError: if one cannot be read.
-    """
+def _check_files(folder: Path) -> None:
+    """Raise ``Damaged`` for a file that is missing or changed; other programs write no checksums, and pass."""
     path = folder / CHECKSUMS
     if not path.exists():
         return

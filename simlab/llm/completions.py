@@ -1,10 +1,9 @@
-"""Compute the logits of given completions; each prompt is computed once for its whole group.
+"""Compute the hidden states of given completions; each prompt is computed once for its whole group.
 
 Gradients pass through the prompt, so that a training step costs P S + P G T tokens, not P G (S + T). P prompts of at
 most S tokens, G rollouts of each, T tokens; the other letters are those of ``simlab.llm.model``.
 """
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from simlab.llm.config import ModelConfig
 from simlab.llm.logit_slices import map_logits
-from simlab.llm.model import Parameters, causal_attention, logits, run_layers, shared_weights
+from simlab.llm.model import Parameters, causal_attention, run_layers, shared_weights
 
 # A gradient of the maze model's four layers takes .9 of the time without a loop, as long to compile, and half as much
 # memory again; thirty layers would take far longer to compile.
@@ -32,10 +31,10 @@ class CompletionBatch(NamedTuple):
     """Prompts and completions, both filled up on their right with any token.
 
     Attributes:
-        prompts: (P, S) tokens.
-        lengths: (P,) how many tokens each prompt has, at least 1.
-        tokens: (P, G, T) the completions.
-        mask: (P, G, T) true where a completion has a token.
+        prompts: tokens.
+        lengths: how many tokens each prompt has, at least 1.
+        tokens: the completions.
+        mask: true where a completion has a token.
     """
 
     prompts: Int[Any, "P S"]
@@ -45,7 +44,7 @@ class CompletionBatch(NamedTuple):
 
 
 def filled_up(sequences: Sequence[Sequence[int]], count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences as rows (``count``, ``length``), and how long each is.
+    """Return sequences as rows (``count``, ``length``), and how long each is.
 
     They are filled up with token 0 on the right, and the rows that are left over with sequences of one such token.
     """
@@ -56,19 +55,14 @@ def filled_up(sequences: Sequence[Sequence[int]], count: int, length: int) -> tu
 
 
 def longest(sequences: Sequence[Sequence[int]]) -> int:
-    """The length of the longest sequence; 1 where there is none."""
+    """Return the length of the longest sequence; 1 where there is none."""
     return max(map(len, sequences), default=1)
-
-
-def completion_logits(parameters: Parameters, config: ModelConfig, batch: CompletionBatch) -> Float[Array, "P G T V"]:
-    """The logits before each token of the completions, in float32 at least; anything where there is no token."""
-    return logits(parameters, completion_states(parameters, config, batch))
 
 
 def completion_states(
     parameters: Parameters, config: ModelConfig, batch: CompletionBatch, checkpointing: bool = False
 ) -> Float[Array, "P G T D"]:
-    """Return the hidden states that ``logits`` turns into the logits before each token of the completions.
+    """Return the hidden states of the logits before each token of the completions.
 
     Tokens of prompts and of completions go through the layers together, and part where they attend: a layer's matrices
     are read once, and have one gradient. ``checkpointing`` is that of ``simlab.llm.model.run_layers``.
@@ -78,60 +72,44 @@ def completion_states(
     tokens = jnp.asarray(batch.tokens)[:, :, :-1]
     in_prompts = jnp.broadcast_to(jnp.arange(prompts.shape[1]), prompts.shape)
     in_completions = jnp.broadcast_to(lengths[:, None, None] + jnp.arange(tokens.shape[2]), tokens.shape)
-    parts = _Parts(prompts.shape, tokens.shape)
+
+    def parted(values: Shaped[Array, "N ..."]) -> tuple[Shaped[Array, "P S ..."], Shaped[Array, "P G T ..."]]:
+        own, others = jnp.split(values, [prompts.size])
+        each = values.shape[1:]
+        return own.reshape(*prompts.shape, *each), others.reshape(*tokens.shape, *each)
+
+    def attend(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, None]:
+        """Attend from each token to its prompt and its completion, up to itself."""
+        (prompt_queries, own_queries), (prompt_keys, own_keys) = parted(queries), parted(keys)
+        prompt_values, own_values = parted(values)
+        of_prompts = causal_attention(prompt_queries, prompt_keys, prompt_values)
+        of_completions = _attend(own_queries, own_keys, own_values, (prompt_keys, prompt_values), lengths)
+        return _joined(of_prompts, of_completions, queries.ndim - 1), None
+
     hidden, _ = run_layers(
         parameters,
         config,
-        parts.joined(prompts, tokens),
-        parts.joined(in_prompts, in_completions),
-        attend=functools.partial(_attend, parts, lengths),
+        _joined(prompts, tokens),
+        _joined(in_prompts, in_completions),
+        attend=attend,
         checkpointing=checkpointing,
         unrolled=unrolled(config, checkpointing),
     )
-    of_prompts, others = parts.of(hidden)
+    of_prompts, others = parted(hidden)
     last = jnp.take_along_axis(of_prompts, (lengths - 1)[:, None, None], axis=1)[:, None]
     first = jnp.broadcast_to(last, (*others.shape[:2], 1, last.shape[-1]))
     return jnp.concatenate([first, others], axis=2)
 
 
-class _Parts(NamedTuple):
-    """The shapes of the tokens of prompts (P, S) and of completions (P, G, T), which are joined to one axis."""
-
-    prompts: tuple[int, ...]
-    completions: tuple[int, ...]
-
-    def joined(
-        self, prompts: Shaped[Array, "P S ..."], completions: Shaped[Array, "P G T ..."]
-    ) -> Shaped[Array, "N ..."]:
-        """Values of all tokens along one axis, those of prompts first."""
-        flat = (own.reshape(-1, *own.shape[len(of) :]) for own, of in zip((prompts, completions), self, strict=True))
-        return jnp.concatenate(list(flat))
-
-    def of(self, values: Shaped[Array, "N ..."]) -> tuple[Shaped[Array, "P S ..."], Shaped[Array, "P G T ..."]]:
-        """The values of the tokens of prompts, and those of completions."""
-        prompts, completions = jnp.split(values, [math.prod(self.prompts)])
-        each = values.shape[1:]
-        return prompts.reshape(*self.prompts, *each), completions.reshape(*self.completions, *each)
+def _joined(
+    prompts: Shaped[Array, "P S ..."], completions: Shaped[Array, "P G T ..."], inner: int = 0
+) -> Shaped[Array, "N ..."]:
+    """Return values of all tokens along one axis, those of prompts first; each has ``inner`` axes."""
+    parts = (prompts, completions)
+    return jnp.concatenate([part.reshape(-1, *part.shape[part.ndim - inner :]) for part in parts])
 
 
 def _attend(
-    parts: _Parts,
-    lengths: Int[Array, " P"],
-    queries: Float[Array, "N K R E"],
-    keys: Float[Array, "N K E"],
-    values: Float[Array, "N K E"],
-    _: Any,
-) -> tuple[Float[Array, "N K R E"], None]:
-    """Attend from each token to its prompt and its completion, up to itself."""
-    prompt_queries, own_queries = parts.of(queries)
-    prompt_keys, own_keys = parts.of(keys)
-    prompt_values, own_values = parts.of(values)
-    of_prompts = causal_attention(prompt_queries, prompt_keys, prompt_values)
-    of_completions = _completion_attention(own_queries, own_keys, own_values, (prompt_keys, prompt_values), lengths)
-    return parts.joined(of_prompts, of_completions), None
-
-
-def _completion_attention(
     queries: Float[Array, "P G T K R E"],
     keys: Float[Array, "P G T K E"],
     values: Float[Array, "P G T K E"],

@@ -26,11 +26,10 @@ class Llama3Scaling:
     original_positions: float
 
     def __post_init__(self) -> None:
+        low, high = self.low_frequency_factor, self.high_frequency_factor
         check_range("rope factor", self.factor, 1.0, LARGEST_BASE)
-        check_range("low_freq_factor", self.low_frequency_factor, 0.0, LARGEST_BASE, open_low=True)
-        check_range(
-            "high_freq_factor", self.high_frequency_factor, self.low_frequency_factor, LARGEST_BASE, open_low=True
-        )
+        check_range("low_freq_factor", low, 0.0, LARGEST_BASE, open_low=True)
+        check_range("high_freq_factor", high, low, LARGEST_BASE, open_low=True)
         check_range("original_max_position_embeddings", self.original_positions, 1, LARGEST_SIZE)
 
 
@@ -49,7 +48,7 @@ class ModelConfig:
         rope_theta: base of the rotation's frequencies.
         rope_scaling: Llama 3's change of them, or None.
         rms_norm_eps: added to the mean square.
-        tie_embeddings: whether the matrix that embeds tokens also gives the logits.
+        tie_embeddings: the matrix that embeds tokens also gives the logits.
         max_positions: the longest sequence, prompt and completion together.
         architecture: llama, qwen2 or qwen3.
         bos_id: the token that starts a sequence, or None.
@@ -57,7 +56,7 @@ class ModelConfig:
         pad_id: the token that fills up a batch, or None.
 
     Raises:
-        InputError: for sizes that do not fit together.
+        InputError: for a value of another type, and for sizes that do not fit together.
     """
 
     vocab_size: int
@@ -79,14 +78,15 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "hidden_size", "intermediate_size", "num_layers", "num_heads", "max_positions"):
-            _check_size(name, getattr(self, name), 1)
+            check_whole(name, getattr(self, name), 1, LARGEST_SIZE)
         check_choice("architecture", self.architecture, CLASSES)
+        check_choice("tie_embeddings", self.tie_embeddings, (True, False))
         if self.num_kv_heads is None:
             object.__setattr__(self, "num_kv_heads", self.num_heads)
         if self.head_dim is None:
             object.__setattr__(self, "head_dim", self.hidden_size // self.num_heads)
-        _check_size("num_kv_heads", self.num_kv_heads, 1)
-        _check_size("head_dim", self.head_dim, 2)
+        check_whole("num_kv_heads", self.num_kv_heads, 1, LARGEST_SIZE)
+        check_whole("head_dim", self.head_dim, 2, LARGEST_SIZE)
         check_range("rope_theta", self.rope_theta, 1.0, LARGEST_BASE)
         check_range("rms_norm_eps", self.rms_norm_eps, 0.0, 1.0)
         if self.num_heads % self.num_kv_heads:
@@ -94,9 +94,8 @@ class ModelConfig:
         if self.head_dim % 2:
             raise InputError(f"head_dim = {self.head_dim}; allowed: even numbers, which are rotated in pairs")
         for name, token in (("bos_id", self.bos_id), ("pad_id", self.pad_id), *(("eos_ids", i) for i in self.eos_ids)):
-            if token is not None:
-                check_whole(name, token, 0)
-                check_range(name, token, 0, self.vocab_size - 1)
+            if token is not None or name == "eos_ids":
+                check_whole(name, token, 0, self.vocab_size - 1)
 
     @property
     def attention_bias(self) -> bool:
@@ -109,40 +108,13 @@ class ModelConfig:
         return self.architecture == "qwen3"
 
 
-def _check_size(name: str, value: int, low: int) -> None:
-    check_whole(name, value, low)
-    check_range(name, value, low, LARGEST_SIZE)
-
-
 # Entries of a config.json that say nothing of the logits, whatever their value.
-IGNORED = frozenset(
-    (
-        "_name_or_path",
-        "_attn_implementation_autoset",
-        "architectures",
-        "auto_map",
-        "chunk_size_feed_forward",
-        "dtype",
-        "eos_token",
-        "id2label",
-        "initializer_range",
-        "is_llama_config",
-        "keys_to_ignore_at_inference",
-        "label2id",
-        "max_window_layers",
-        "output_attentions",
-        "output_hidden_states",
-        "problem_type",
-        "return_dict",
-        "sliding_window",
-        "torch_dtype",
-        "transformers.js_config",
-        "transformers_version",
-        "unsloth_fixed",
-        "unsloth_version",
-        "use_cache",
-    )
-)
+IGNORED = frozenset((
+    "_name_or_path", "_attn_implementation_autoset", "architectures", "auto_map", "chunk_size_feed_forward", "dtype",
+    "eos_token", "id2label", "initializer_range", "is_llama_config", "keys_to_ignore_at_inference", "label2id",
+    "max_window_layers", "output_attentions", "output_hidden_states", "problem_type", "return_dict", "sliding_window",
+    "torch_dtype", "transformers.js_config", "transformers_version", "unsloth_fixed", "unsloth_version", "use_cache",
+))  # fmt: skip
 # Entries that have to have one of these values, where they are there at all.
 FIXED: dict[str, tuple[Any, ...]] = {
     "hidden_act": ("silu",),
@@ -175,7 +147,7 @@ READ = {
     "pad_token_id": "pad_id",
 }
 REQUIRED = ("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-OTHERS = {"model_type", "layer_types", "rope_theta", "rope_scaling", "rope_parameters", "eos_token_id"}
+KNOWN = {*IGNORED, *READ, "model_type", "rope_theta", "rope_scaling", "rope_parameters", "eos_token_id"}
 LLAMA3 = {
     "factor": "factor",
     "low_freq_factor": "low_frequency_factor",
@@ -185,7 +157,7 @@ LLAMA3 = {
 
 
 def from_hugging_face(entries: Mapping[str, Any]) -> ModelConfig:
-    """The config of a ``config.json``, as ``transformers`` 4 and 5 write it.
+    """Return the config of a ``config.json``, as ``transformers`` 4 and 5 write it.
 
     Raises:
         InputError: for an entry that is missing, unknown, or has a value that is not supported; it names the entry.
@@ -195,54 +167,25 @@ def from_hugging_face(entries: Mapping[str, Any]) -> ModelConfig:
             raise InputError(f"the config has no entry {name}")
     check_choice("model_type", entries["model_type"], CLASSES)
     for name, value in entries.items():
-        _check_entry(name, value)
-    fields: dict[str, Any] = {
-        READ[name]: value for name, value in entries.items() if name in READ and value is not None
-    }
-    if entries["model_type"] == "qwen3":
-        fields.setdefault("head_dim", 128)  # what transformers takes where a Qwen3 config says nothing
-    eos = entries.get("eos_token_id")
-    theta, scaling = _rope(entries)
-    return checked_config(
-        fields
-        | {"architecture": entries["model_type"], "rope_theta": theta, "rope_scaling": scaling}
-        | {"eos_ids": () if eos is None else tuple(eos) if isinstance(eos, list) else (eos,)}
-    )
-
-
-def checked_config(fields: Mapping[str, Any]) -> ModelConfig:
-    """A config of fields whose types nobody has looked at yet.
-
-    Raises:
-        InputError: for a field of another type than the config's, and for sizes that do not fit together.
-    """
-    for name, value in fields.items():
-        if name in ("rope_theta", "rms_norm_eps"):
-            check_range(name, value)
-        elif name == "tie_embeddings":
-            if not isinstance(value, bool):
-                raise InputError(f"{name} = {value!r} is unknown; allowed: true, false")
-        elif name not in ("architecture", "rope_scaling"):
-            for number in value if name == "eos_ids" else (value,):
-                if number is not None or name == "eos_ids":
-                    check_whole(name, number, 0)
-    return ModelConfig(**fields)
-
-
-def _check_entry(name: str, value: Any) -> None:
-    if name in FIXED:
-        if value not in FIXED[name]:
+        if name in FIXED and value not in FIXED[name]:
             allowed = " or ".join(repr(choice) for choice in FIXED[name] if choice is not None)
             raise InputError(f"the config's {name} = {value!r} is not supported; allowed: {allowed}")
-    elif name == "layer_types":
-        if value is not None and not (isinstance(value, list) and all(kind == "full_attention" for kind in value)):
-            raise InputError(f"the config's layer_types = {value!r} is not supported; allowed: full_attention")
-    elif name not in IGNORED and name not in READ and name not in OTHERS:
-        raise InputError(f"the config's entry {name} = {value!r} is not known, and might change the model")
+        if name == "layer_types":
+            if value is not None and (not isinstance(value, list) or {"full_attention"} != set(map(str, value))):
+                raise InputError(f"the config's layer_types = {value!r} is not supported; allowed: full_attention")
+        elif name not in FIXED and name not in KNOWN:
+            raise InputError(f"the config's entry {name} = {value!r} is not known, and might change the model")
+    fields = {READ[name]: value for name, value in entries.items() if name in READ and value is not None}
+    if entries["model_type"] == "qwen3":
+        fields.setdefault("head_dim", 128)  # the default of transformers, where a Qwen3 config says nothing
+    eos = entries.get("eos_token_id")
+    fields["eos_ids"] = () if eos is None else tuple(eos) if isinstance(eos, list) else (eos,)
+    theta, scaling = _rope(entries)
+    return ModelConfig(**fields, architecture=entries["model_type"], rope_theta=theta, rope_scaling=scaling)
 
 
 def _rope(entries: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
-    """The base and the scaling, of transformers 5's ``rope_parameters`` or 4's ``rope_theta`` and ``rope_scaling``."""
+    """Read transformers 5's ``rope_parameters``, or 4's ``rope_theta`` and ``rope_scaling``."""
     numbers: dict[str, Any] = {}
     for name in ("rope_scaling", "rope_parameters"):
         if not isinstance(entries.get(name), dict | None):
@@ -262,14 +205,12 @@ def _rope(entries: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
     for name in allowed:
         if name not in numbers:
             raise InputError(f"the config's rope scaling has no {name}")
-        check_range(name, numbers[name])
-    theta = 10000.0 if theta is None else theta
-    check_range("rope_theta", theta)
-    return theta, Llama3Scaling(**{field: numbers[name] for name, field in LLAMA3.items()}) if kinds else None
+    scaling = Llama3Scaling(**{field: numbers[name] for name, field in LLAMA3.items()}) if kinds else None
+    return 10000.0 if theta is None else theta, scaling
 
 
 def to_hugging_face(config: ModelConfig, dtype: str) -> dict[str, Any]:
-    """The entries of the ``config.json`` that ``transformers`` 4 and 5 read; ``dtype`` is the weights'."""
+    """Return the entries of the ``config.json`` that ``transformers`` 4 and 5 read; ``dtype`` is the weights'."""
     entries: dict[str, Any] = {name: getattr(config, field) for name, field in READ.items()}
     if config.rope_scaling is not None:
         numbers = {name: getattr(config.rope_scaling, field) for name, field in LLAMA3.items()}

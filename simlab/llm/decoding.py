@@ -5,7 +5,6 @@ P prompts of at most S tokens, G rollouts of each, room for C tokens of their ow
 when some have begun later than others: a rollout sees the slots that were written since it began.
 """
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -25,15 +24,13 @@ class PromptMemory(NamedTuple):
 
 
 class RolloutMemory(NamedTuple):
-    """Keys and values of what the rollouts have sampled, of each layer.
+    """Keys and values of the last C tokens that the rollouts have sampled, of each layer.
 
     A key is a column, so that the scores of all tokens are rows added up; a CPU takes three times as long for rows.
     The first axis has all heads of all rollouts, P K G: were it three, and one of them 1, XLA would drop that one where
     it reads, and copy everything for each token.
 
     Attributes:
-        keys: the last C tokens.
-        values: the same.
         written: tokens of the batch so far.
         since: the token of the batch with which the rollouts of each prompt began.
     """
@@ -44,7 +41,7 @@ class RolloutMemory(NamedTuple):
     since: Int[Array, " P"]
 
     def grown(self, capacity: int) -> "RolloutMemory":
-        """The same with more slots."""
+        """Return the same with more slots."""
         return self._replace(
             keys=tuple(with_slots(field, 2, self.written, capacity) for field in self.keys),
             values=tuple(with_slots(field, 1, self.written, capacity) for field in self.values),
@@ -54,14 +51,14 @@ class RolloutMemory(NamedTuple):
 def at_columns(
     field: Float[Array, "PKG ..."], shape: tuple[int, int], rows: Int[Array, "Q H"], columns: Int[Array, "Q H"]
 ) -> Float[Array, "QKH ..."]:
-    """Keys or values of (P, G) rollouts, of those at some places."""
+    """Return keys or values of (P, G) rollouts, of those at some places."""
     heads = field.reshape(shape[0], -1, shape[1], *field.shape[1:])
     chosen = heads[rows[:, None], jnp.arange(heads.shape[1])[None, :, None], columns[:, None]]
     return chosen.reshape(-1, *field.shape[1:])
 
 
 def with_slots(field: Array, axis: int, written: Int[Array, ""], capacity: int) -> Array:
-    """A field whose slots along an axis hold the last of the ``written`` tokens, with ``capacity`` slots.
+    """Return a field whose slots along an axis hold the last of the ``written`` tokens, with ``capacity`` slots.
 
     The latest token that belongs in slot j is the largest s < written with s mod capacity = j; a slot whose token is
     no longer in the field gets anything. Six tokens in four slots are 4 5 2 3, and in eight x x 2 3 4 5 x x.
@@ -86,7 +83,7 @@ def read_prompts(
 
 
 def empty_memory(config: ModelConfig, prompts: PromptMemory, group_size: int, capacity: int) -> RolloutMemory:
-    """Room for ``capacity`` tokens of every rollout."""
+    """Return room for ``capacity`` tokens of every rollout."""
     shape = (len(prompts.lengths) * group_size * config.num_kv_heads, config.head_dim, capacity)
     keys = tuple(jnp.zeros(shape, of_prompt.dtype) for of_prompt in prompts.keys)
     values = tuple(jnp.swapaxes(empty, 1, 2) for empty in keys)
@@ -101,7 +98,10 @@ def read_token(
     rollouts: RolloutMemory,
 ) -> tuple[Float[Array, "P G D"], RolloutMemory]:
     """Read one more token of every rollout: return the hidden states after it; the parameters are ``apart``."""
-    attend = _Seeing(prompts.lengths, rollouts.written, rollouts.since)
+
+    def attend(queries: Array, keys: Array, values: Array, memory: Any) -> tuple[Array, tuple[Array, Array]]:
+        return _attend(prompts.lengths, rollouts, (queries, keys, values), memory)
+
     positions = jnp.broadcast_to((prompts.lengths + rollouts.written - rollouts.since)[:, None], tokens.shape)
     memory = tuple(zip(prompts.keys, prompts.values, rollouts.keys, rollouts.values, strict=True))
     hidden, memories = run_layers(parameters, config, tokens, positions, attend=attend, memory=memory)
@@ -109,41 +109,29 @@ def read_token(
     return hidden, rollouts._replace(keys=keys, values=values, written=rollouts.written + 1)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Seeing:
-    """Attention of one token to the prompt, which its whole group shares, and to the rollout's own tokens.
+def _attend(
+    lengths: Array, rollouts: RolloutMemory, heads: tuple[Array, Array, Array], memory: Any
+) -> tuple[Array, tuple[Array, Array]]:
+    """Attend from one token to the prompt, which its whole group shares, and to the rollout's own tokens.
 
     The new key and value are written before anything is read, so that a loop of tokens writes them in place.
     """
-
-    lengths: Int[Array, " P"]
-    written: Int[Array, ""]
-    since: Int[Array, " P"]
-
-    def __call__(self, queries: Array, keys: Array, values: Array, memory: Any) -> tuple[Array, tuple[Array, Array]]:
-        prompt_keys, prompt_values, own_keys, own_values = memory
-        size, capacity = prompt_keys.shape[2], own_keys.shape[2]
-        # A head's rollouts stand together, as its prompt's scores come.
-        queries, new_key, new_value = (jnp.swapaxes(array, 1, 2) for array in (queries, keys, values))
-        slot, each = self.written % capacity, (len(own_keys), *queries.shape[3:])
-        own_keys = jax.lax.dynamic_update_slice_in_dim(own_keys, new_key.reshape(len(own_keys), -1, 1), slot, axis=2)
-        own_values = jax.lax.dynamic_update_slice_in_dim(
-            own_values, new_value.reshape(len(own_values), 1, -1), slot, axis=1
-        )
-        in_rows = (*queries.shape[:2], -1)  # P, K, G R
-        scores = [
-            jnp.einsum("pkqe,pkse->pkqs", queries.reshape(*in_rows, queries.shape[-1]), prompt_keys),
-            jnp.einsum("bre,bec->brc", queries.reshape(each), own_keys).reshape(*in_rows, capacity),
-        ]
-        visible = [self._in_prompt(size), self._since_it_began(capacity)]
-        prompt_weights, weights = shared_weights(scores, visible, values)
-        output = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values).reshape(queries.shape)
-        of_own = jnp.einsum("brc,bce->bre", weights.reshape(*each[:2], capacity), own_values)
-        return jnp.swapaxes(output + of_own.reshape(queries.shape), 1, 2), (own_keys, own_values)
-
-    def _in_prompt(self, size: int) -> Array:
-        return (jnp.arange(size) < self.lengths[:, None])[:, None, None]
-
-    def _since_it_began(self, capacity: int) -> Array:
-        age = (self.written - jnp.arange(capacity)) % capacity
-        return (age <= (self.written - self.since)[:, None])[:, None, None]
+    prompt_keys, prompt_values, own_keys, own_values = memory
+    size, (count, _, capacity) = prompt_keys.shape[2], own_keys.shape
+    # A head's rollouts stand together, as its prompt's scores come.
+    queries, new_key, new_value = (jnp.swapaxes(array, 1, 2) for array in heads)
+    slot, each = rollouts.written % capacity, (count, *queries.shape[3:])
+    own_keys = jax.lax.dynamic_update_slice_in_dim(own_keys, new_key.reshape(count, -1, 1), slot, axis=2)
+    own_values = jax.lax.dynamic_update_slice_in_dim(own_values, new_value.reshape(count, 1, -1), slot, axis=1)
+    in_rows = (*queries.shape[:2], -1)  # P, K, G R
+    scores = [
+        jnp.einsum("pkqe,pkse->pkqs", queries.reshape(*in_rows, queries.shape[-1]), prompt_keys),
+        jnp.einsum("bre,bec->brc", queries.reshape(each), own_keys).reshape(*in_rows, capacity),
+    ]
+    in_prompt = (jnp.arange(size) < lengths[:, None])[:, None, None]
+    age = (rollouts.written - jnp.arange(capacity)) % capacity
+    since_it_began = (age <= (rollouts.written - rollouts.since)[:, None])[:, None, None]
+    prompt_weights, weights = shared_weights(scores, [in_prompt, since_it_began], heads[2])
+    output = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values).reshape(queries.shape)
+    of_own = jnp.einsum("brc,bce->bre", weights.reshape(*each[:2], capacity), own_values)
+    return jnp.swapaxes(output + of_own.reshape(queries.shape), 1, 2), (own_keys, own_values)

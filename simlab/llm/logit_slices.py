@@ -23,13 +23,13 @@ def rows_at_once(rows: int, vocab_size: int) -> int:
     >>> rows_at_once(300, 50_000), rows_at_once(3000, 50_000)
     (300, 1000)
     """
-    return math.ceil(rows / _slices(rows, vocab_size))
+    return math.ceil(rows / math.ceil(rows / max(1, LOGITS_AT_ONCE // vocab_size)))
 
 
 def map_logits(
     function: Callable[..., Any], parameters: Parameters, hidden: Float[Array, "*B D"], *others: Array
 ) -> Any:
-    """Apply a function to the logits of each token, a slice at a time.
+    """Apply a function to the logits of each token, a slice at a time, and return its arrays (*B, ...).
 
     Args:
         function: takes the logits (C, V) of C tokens and the same rows of ``others``, and returns arrays, or nested
@@ -37,26 +37,26 @@ def map_logits(
         parameters: the parameters of the model.
         hidden: from ``hidden_states`` or ``completion_states``.
         others: arrays (*B, ...).
-
-    Returns:
-        the same arrays, (*B, ...) each.
     """
     shape, head = hidden.shape[:-1], head_of(parameters)
     count = math.prod(shape)
     rows = [array.reshape(count, *array.shape[len(shape) :]) for array in (hidden, *others)]
-    slices = _slices(count, len(head))
-    results = function(logits_of(head, rows[0]), *rows[1:]) if slices == 1 else _in_slices(function, head, rows, slices)
+    if rows_at_once(count, len(head)) == count:
+        results = function(logits_of(head, rows[0]), *rows[1:])
+    else:
+        results = _in_slices(function, head, rows)
     return jax.tree.map(lambda values: values.reshape(*shape, *values.shape[1:]), results)
 
 
-def _in_slices(function: Callable[..., Any], head: Float[Array, "V D"], rows: list[Array], slices: int) -> Any:
-    count, size = len(rows[0]), rows_at_once(len(rows[0]), len(head))
-    cut = [
-        jnp.concatenate([array, jnp.zeros((slices * size - count, *array.shape[1:]), array.dtype)]).reshape(
-            slices, size, *array.shape[1:]
-        )
-        for array in rows
-    ]
+def _in_slices(function: Callable[..., Any], head: Float[Array, "V D"], rows: list[Array]) -> Any:
+    count = len(rows[0])
+    size = rows_at_once(count, len(head))
+    slices = math.ceil(count / size)
+
+    def cut(array: Array) -> Array:
+        filling = jnp.zeros((slices * size - count, *array.shape[1:]), array.dtype)
+        return jnp.concatenate([array, filling]).reshape(slices, size, *array.shape[1:])
+
     # The head's gradient is a sum over slices: its dtype is that of what the slices are given.
     exact = head.astype(wide(head.dtype))
 
@@ -64,9 +64,5 @@ def _in_slices(function: Callable[..., Any], head: Float[Array, "V D"], rows: li
     def reduce_slice(slice_rows: list[Array]) -> Any:
         return function(logits_of(exact.astype(head.dtype), slice_rows[0]), *slice_rows[1:])
 
-    results = jax.lax.map(reduce_slice, cut)
+    results = jax.lax.map(reduce_slice, [cut(array) for array in rows])
     return jax.tree.map(lambda values: values.reshape(-1, *values.shape[2:])[:count], results)
-
-
-def _slices(rows: int, vocab_size: int) -> int:
-    return math.ceil(rows / max(1, LOGITS_AT_ONCE // vocab_size))

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import check_choice
 from simlab.llm.config import ModelConfig
 from simlab.llm.product import Transposed, is_product, product, with_rows
 
@@ -99,52 +99,18 @@ def as_tree(leaves: Mapping[str, Any]) -> Parameters:
     return tree
 
 
-def check_parameters(parameters: Mapping[str, Any], config: ModelConfig) -> None:
-    """Raise ``InputError`` unless these are all the parameters of the config, in their shapes."""
-    present, expected = dict(named(parameters)), dict(named(shapes(config)))
-    for name in sorted(expected.keys() ^ present.keys()):
-        raise InputError(f"parameter {name} is {'missing' if name in expected else 'none of this model'}")
-    for name, shape in expected.items():
-        if tuple(present[name].shape) != shape:
-            raise InputError(f"parameter {name} has shape {tuple(present[name].shape)}; allowed: {shape}")
-
-
-def forward(
-    parameters: Parameters,
-    config: ModelConfig,
-    tokens: Int[Array, "B T"],
-    positions: Int[Array, "B T"] | None = None,
-) -> Float[Array, "B T V"]:
-    """The logits after each token, in float32 at least.
+def forward(parameters: Parameters, config: ModelConfig, tokens: Int[Array, "B T"]) -> Float[Array, "B T V"]:
+    """Return the logits after each token, in float32 at least.
 
     A token sees itself and those to its left; so a shorter sequence is filled up on its right, with anything, and what
-    belongs to its tokens stays as it is alone. ``positions`` are 0, 1, ... unless given.
-    """
-    return logits(parameters, hidden_states(parameters, config, tokens, positions))
-
-
-def hidden_states(
-    parameters: Parameters,
-    config: ModelConfig,
-    tokens: Int[Array, "B T"],
-    positions: Int[Array, "B T"] | None = None,
-) -> Float[Array, "B T D"]:
-    """Return the hidden states that ``logits`` turns into the logits after each token.
-
-    For those who need the logits of some tokens only: with a large vocabulary they are the largest array of all.
+    belongs to its tokens stays as it is alone.
     """
 
     def attend(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, None]:
         return causal_attention(queries, keys, values), None
 
-    if positions is None:
-        positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     hidden, _ = run_layers(parameters, config, tokens, positions, attend=attend)
-    return hidden
-
-
-def logits(parameters: Parameters, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-    """The logits of the next token, in float32 at least."""
     return logits_of(head_of(parameters), hidden)
 
 
@@ -170,7 +136,7 @@ def run_layers(
     checkpointing: bool = False,
     unrolled: bool = False,
 ) -> tuple[Float[Array, "*B D"], Any]:
-    """The normalised output of the last layer, and what each layer's attention leaves behind, stacked.
+    """Return the normalised output of the last layer, and what each layer's attention leaves behind, stacked.
 
     ``attend(queries (*B, K, R, E), keys (*B, K, E), values (*B, K, E), memory)`` gives the values seen (*B, K, R, E)
     and what it leaves behind; its ``memory`` is its layer's part of the stacked one. With parameters that are
@@ -180,14 +146,17 @@ def run_layers(
     ``checkpointing`` it keeps each layer's input alone. Stacked layers that are ``unrolled`` are computed without a
     loop, and all that they give may be kept.
     """
-    rotation = rotations(config, positions)
+    angles = positions[..., None].astype(jnp.float32) * jnp.asarray(frequencies(config), jnp.float32)
+    rotation = jnp.cos(angles), jnp.sin(angles)
 
     def layer(hidden: Array, inputs: tuple[Parameters, Any]) -> tuple[Array, Any]:
         weights, remembered = inputs
         normed = rms_norm(hidden, weights["input_layernorm"], config)
         output, behind = attend(*heads(weights, config, normed, rotation), remembered)
         hidden = hidden + linear(weights, "o_proj", output.reshape(*hidden.shape[:-1], -1))
-        return hidden + feed_forward(weights, rms_norm(hidden, weights["post_attention_layernorm"], config)), behind
+        normed = rms_norm(hidden, weights["post_attention_layernorm"], config)
+        inner = jax.nn.silu(linear(weights, "gate_proj", normed)) * linear(weights, "up_proj", normed)
+        return hidden + linear(weights, "down_proj", inner), behind
 
     hidden, layers = parameters["embed_tokens"][tokens], parameters["layers"]
     if isinstance(layers, tuple):
@@ -205,11 +174,10 @@ def run_layers(
 
 
 def apart(parameters: Parameters) -> Parameters:
-    """The same parameters with a tuple of layers in place of stacked ones, for ``run_layers``.
+    """Return the same parameters with a tuple of layers, their matrices ``Transposed``, for ``run_layers``.
 
     A scan copies the matrices of a layer each time it comes to it. Where one token is computed after the other, that
-    takes longer than the copies made here once, and longer than it takes to compile every layer. The copies of matrices
-    are ``Transposed``.
+    takes longer than the copies made here once, and longer than it takes to compile every layer.
     """
     layers = parameters["layers"]
     count = len(layers["input_layernorm"])
@@ -230,20 +198,19 @@ def _layer(layers: Parameters, i: Int[Array, ""] | int) -> Parameters:
 def heads(
     weights: Parameters, config: ModelConfig, normed: Float[Array, "*B D"], rotation: Rotation
 ) -> tuple[Float[Array, "*B K R E"], Float[Array, "*B K E"], Float[Array, "*B K E"]]:
-    """The queries, keys and values of one layer, with their positions rotated in."""
-    queries, keys, values = (_projected(weights, name, normed, config.head_dim) for name in "qkv")
+    """Return the queries, keys and values of one layer, with their positions rotated in."""
+
+    def projected(name: str) -> Array:
+        flat = linear(weights, f"{name}_proj", normed)
+        if f"{name}_bias" in weights:
+            flat = flat + weights[f"{name}_bias"]
+        return flat.reshape(*normed.shape[:-1], -1, config.head_dim)
+
+    queries, keys, values = map(projected, "qkv")
     if config.qk_norm:
         queries, keys = rms_norm(queries, weights["q_norm"], config), rms_norm(keys, weights["k_norm"], config)
     queries, keys = rotated(queries, rotation), rotated(keys, rotation)
     return queries.reshape(*keys.shape[:-1], -1, config.head_dim), keys, values
-
-
-def _projected(weights: Parameters, name: str, normed: Float[Array, "*B D"], head_dim: int) -> Float[Array, "*B H E"]:
-    flat = linear(weights, f"{name}_proj", normed)
-    if f"{name}_bias" in weights:
-        flat = flat + weights[f"{name}_bias"]
-    parted: Array = flat.reshape(*normed.shape[:-1], -1, head_dim)
-    return parted
 
 
 def linear(weights: Parameters, name: str, values: Float[Array, "*B D"]) -> Float[Array, "*B F"]:
@@ -279,11 +246,11 @@ def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S
 def shared_weights(
     scores: Sequence[Float[Array, "*B Q _"]], visible: Sequence[Bool[Array, "*_ _"]], values: Float[Array, "*_ E"]
 ) -> list[Float[Array, "*B Q _"]]:
-    """One softmax over the keys of several parts, cut into the weights of each, in the dtype of the ``values``.
+    """Return one softmax over the keys of several parts, cut into the weights of each, in the dtype of the ``values``.
 
     Args:
         scores: of each part, queries keys.
-        visible: of each part, which keys a query may see; of the scores' shape but for leading and repeated axes.
+        visible: of each part, the keys that a query may see; of the scores' shape but for leading and repeated axes.
         values: those of a part, of the queries' width E, by whose root the scores are divided.
     """
     together = jnp.concatenate(scores, axis=-1) / math.sqrt(values.shape[-1])
@@ -292,24 +259,12 @@ def shared_weights(
     return jnp.split(weights, np.cumsum([segment.shape[-1] for segment in scores])[:-1], axis=-1)
 
 
-def feed_forward(weights: Parameters, normed: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
-    """down(silu(gate(x)) up(x))."""
-    inner: Array = jax.nn.silu(linear(weights, "gate_proj", normed)) * linear(weights, "up_proj", normed)
-    return linear(weights, "down_proj", inner)
-
-
 def rms_norm(values: Float[Array, "*B D"], weight: Float[Array, " D"], config: ModelConfig) -> Float[Array, "*B D"]:
     """values / sqrt(mean(values^2) + eps), times a factor for each of the last axis."""
     exact = values.astype(wide(values.dtype))
     scale = jax.lax.rsqrt(jnp.mean(exact**2, axis=-1, keepdims=True) + config.rms_norm_eps)
     normed: Array = weight * (exact * scale).astype(values.dtype)
     return normed
-
-
-def rotations(config: ModelConfig, positions: Int[Array, "*B"]) -> Rotation:
-    """Cosine and sine of each position times each frequency, in float32: (*B, E / 2) each."""
-    angles = positions[..., None].astype(jnp.float32) * jnp.asarray(frequencies(config), jnp.float32)
-    return jnp.cos(angles), jnp.sin(angles)
 
 
 def frequencies(config: ModelConfig) -> np.ndarray:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from simlab.errors import InputError, did_you_mean
+from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.gguf import read_gguf
 from simlab.llm.tokenizer import Tokenizer, read_tokenizer
@@ -24,18 +24,14 @@ def load(source: str, dtype: str = "float32", *, beside: tuple[str, ...] = ()) -
     if source in PRETRAINED:
         return PRETRAINED[source](dtype)
     if os.path.isdir(source):  # False also for a name that no folder can have
-        return _read_folder(Path(source), dtype)
-    if source.endswith(".gguf"):
-        return read_gguf(source, dtype)
-    names = [*beside, *PRETRAINED]
-    hint = did_you_mean(source, names)
-    raise InputError(f"model = {source!r} is unknown{hint}; allowed: {', '.join(names)}, a .gguf file, a folder")
-
-
-def _read_folder(path: Path, dtype: str) -> tuple[Model, Tokenizer]:
-    tokenizer, model = read_tokenizer(path), read_checkpoint(path, dtype)
+        tokenizer, model = read_tokenizer(source), read_checkpoint(source, dtype)
+    elif source.endswith(".gguf"):
+        model, tokenizer = read_gguf(source, dtype)
+    else:
+        names = ", ".join((*beside, *PRETRAINED))
+        raise InputError(f"model = {source!r} is unknown; allowed: {names}, a .gguf file, a folder")
     if tokenizer.size > model.config.vocab_size:
-        raise InputError(f"the tokenizer of {path} has {tokenizer.size} tokens; allowed: {model.config.vocab_size}")
+        raise InputError(f"the tokenizer of {source} has {tokenizer.size} tokens; allowed: {model.config.vocab_size}")
     return model, tokenizer
 
 

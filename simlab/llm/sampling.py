@@ -21,7 +21,6 @@ Completion g of prompt p draws token t with random numbers of (key, p, g, t) alo
 the batch, on the group size or on the limit, up to the rounding of the logits.
 """
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Sequence
@@ -48,14 +47,14 @@ from simlab.llm.batch_layout import (
 )
 from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
+from simlab.llm.distribution import Truncation
 from simlab.llm.model import Parameters, apart
-from simlab.llm.truncation import Truncation
 
 FIRST_CAPACITY = 128  # tokens of each completion; below, another program takes longer to compile than it saves
 
 
 def concatenated(fields: Sequence[Any]) -> Any:
-    """Fields of parts as one array; None where the parts have none."""
+    """Join fields of parts to one array; None where the parts have none."""
     return None if fields[0] is None else np.concatenate(fields)
 
 
@@ -84,7 +83,7 @@ class Sampled(NamedTuple):
 
     @classmethod
     def joined(cls, batches: "Sequence[Sampled]") -> "Sampled":
-        """The completions of some prompts, then those of others."""
+        """Return the completions of some prompts, then those of others."""
         return cls(*map(concatenated, zip(*batches, strict=True)))
 
 
@@ -105,7 +104,7 @@ def sample(
     first_prompt: int = 0,
     at_once: int | None = None,
 ) -> Sampled:
-    """``group_size`` completions of every prompt.
+    """Sample ``group_size`` completions of every prompt.
 
     Args:
         parameters: of ``simlab.llm.model``.
@@ -136,38 +135,33 @@ def sample(
     check_range("top_p", top_p, 0.0, 1.0, open_low=True)
     check_whole("top_k", top_k, 0)
     check_range("min_p", min_p, 0.0, 1.0)
-    check_whole("top_n", top_n, 0)
+    check_whole("top_n", top_n, 0, config.vocab_size)
     check_whole("first_prompt", first_prompt, 0)
-    check_range("top_n", top_n, 0, config.vocab_size)
     if at_once is not None:
         check_whole("at_once", at_once, group_size)
     check_prompts(prompts, config, max_new_tokens)
-    choices = batch.Choices(
-        jnp.float32(temperature),
-        Truncation(jnp.int32(min(top_k, config.vocab_size)), jnp.float32(top_p), jnp.float32(min_p)),
-        jnp.asarray(_stops(config.eos_ids if stop_ids is None else stop_ids, config.vocab_size)),
-        jnp.int32(max_new_tokens),
-    )
+    stops = np.zeros(config.vocab_size, bool)
+    for token in config.eos_ids if stop_ids is None else stop_ids:
+        check_whole("stop token", token, 0, config.vocab_size - 1)
+        stops[token] = True
+    truncation = Truncation(jnp.int32(min(top_k, config.vocab_size)), jnp.float32(top_p), jnp.float32(min_p))
     count = part_count(len(prompts), group_size, at_once) if jax.default_backend() == "cpu" else 1
     cuts = [len(prompts) * index // count for index in range(count + 1)]
+    begin = functools.partial(
+        _Sampler,
+        parameters=parameters,
+        one_layer_each=apart(parameters),
+        config=config,
+        group_size=group_size,
+        limit=max_new_tokens,
+        top_n=top_n,
+        key=key,
+        choices=batch.Choices(jnp.float32(temperature), truncation, jnp.asarray(stops), jnp.int32(max_new_tokens)),
+        prompt_length=rounded_length(longest(prompts)),  # the same for all parts, so that one program serves them
+    )
     share = None if at_once is None else at_once // count
-    one_layer_each = apart(parameters)
-    prompt_length = rounded_length(longest(prompts))  # the same for all parts, so that one program serves them
     samplers = [
-        _Sampler(
-            parameters,
-            one_layer_each,
-            config,
-            prompts[first:last],
-            first_prompt + first,
-            group_size=group_size,
-            limit=max_new_tokens,
-            top_n=top_n,
-            key=key,
-            choices=choices,
-            size=batch_size(last - first, group_size, share),
-            prompt_length=prompt_length,
-        )
+        begin(prompts[first:last], first_prompt + first, batch_size(last - first, group_size, share))
         for first, last in itertools.pairwise(cuts)
     ]
     batches = side_by_side([sampler.sampled for sampler in samplers])
@@ -191,54 +185,43 @@ def check_prompts(prompts: Sequence[Sequence[int]], config: ModelConfig, max_new
             )
 
 
-def _stops(ids: Iterable[int], vocab_size: int) -> np.ndarray:
-    stops = np.zeros(vocab_size, bool)
-    for token in ids:
-        check_whole("stop token", token, 0)
-        check_range("stop token", token, 0, vocab_size - 1)
-        stops[token] = True
-    return stops
-
-
-@dataclasses.dataclass
 class _Sampler:
     """The loop around the programs of a batch.
 
-    Attributes:
+    Args:
+        prompts: of this part of the batch.
+        first_prompt: the number of the first of them.
+        size: of the batch.
         one_layer_each: the parameters, ``apart``; the parts of a batch share the copy.
-        group_size: completions of a prompt.
         limit: tokens of a completion.
         top_n: candidates that are reported.
-        size: of the batch.
         prompt_length: room for the tokens of a prompt.
-        next: the prompt that is read next.
-        done: how many tokens of the batch have been taken down.
-        capacity: tokens of a completion that there is room for.
     """
 
-    parameters: Parameters
-    one_layer_each: Parameters
-    config: ModelConfig
-    prompts: Sequence[Sequence[int]]
-    first_prompt: int
-    group_size: int
-    limit: int
-    top_n: int
-    key: PRNGKeyArray
-    choices: batch.Choices
-    size: BatchSize
-    prompt_length: int
-    next: int = 0
-    done: int = 0
-    capacity: int = 0
-
-    def __post_init__(self) -> None:
-        self.capacity = min(self.most, FIRST_CAPACITY)
-
-    @property
-    def most(self) -> int:
-        """Tokens of a completion that there may be room for."""
-        return rounded_up(self.limit)
+    def __init__(
+        self,
+        prompts: Sequence[Sequence[int]],
+        first_prompt: int,
+        size: BatchSize,
+        *,
+        parameters: Parameters,
+        one_layer_each: Parameters,
+        config: ModelConfig,
+        group_size: int,
+        limit: int,
+        top_n: int,
+        key: PRNGKeyArray,
+        choices: batch.Choices,
+        prompt_length: int,
+    ) -> None:
+        self.prompts, self.first_prompt, self.size = prompts, first_prompt, size
+        self.parameters, self.one_layer_each, self.config = parameters, one_layer_each, config
+        self.group_size, self.limit, self.top_n = group_size, limit, top_n
+        self.key, self.choices, self.prompt_length = key, choices, prompt_length
+        self.most = rounded_up(limit)  # tokens of a completion that there may be room for
+        self.capacity = min(self.most, FIRST_CAPACITY)  # tokens of a completion that there is room for
+        self.next = 0  # the prompt that is read next
+        self.done = 0  # tokens of the batch that have been taken down
 
     def sampled(self) -> Sampled:
         """Draw all tokens, and put every completion where it belongs."""
@@ -261,17 +244,22 @@ class _Sampler:
         return self.next < len(self.prompts)
 
     def _rows_of_next(self) -> int:
-        """The rows that the next prompts need; 0 if none waits."""
+        """Return the rows that the next prompts need; 0 if none waits."""
         return self.size.joining * self.group_size // self.size.width if self._waiting else 0
 
     def _begin(self) -> tuple[batch.BatchState, BatchLayout]:
-        """A batch of all prompts, or of the first of them."""
+        """Begin a batch of all prompts, or of the first of them."""
         if not self.size.joining:
-            count, members = len(self.prompts), self.group_size
-            layout = BatchLayout.of(count, members, self.size.rows, self.size.width)
-            self.next = count
-            return self._first_read(layout), layout
-        layout = BatchLayout.empty(self.size.rows, self.size.width)
+            layout = BatchLayout.of(len(self.prompts), self.group_size, self.size.rows, self.size.width)
+            self.next = len(self.prompts)
+            read, none_waits = self._reading(0, layout, self.capacity), jnp.int32(0)
+
+            def following(state: batch.BatchState) -> functools.partial[batch.BatchState]:
+                return functools.partial(batch.go_on, self.one_layer_each, self.config, state, self.choices, none_waits)
+
+            compile_in_turn(read, following)
+            return compiled_once(read.func, *read.args, **read.keywords), layout
+        layout = BatchLayout.of(0, 0, self.size.rows, self.size.width)
         state = compiled_once(
             batch.nobody,
             self.config,
@@ -284,23 +272,8 @@ class _Sampler:
         )
         return self._joined(state, layout, layout.filled)
 
-    def _first_read(self, layout: BatchLayout) -> batch.BatchState:
-        """The batch of all prompts after its first token. New programs, this and the next, are compiled together."""
-        read = self._reading(0, layout, self.capacity)
-        none_waits = jnp.int32(0)
-
-        def following(state: batch.BatchState) -> functools.partial[batch.BatchState]:
-            return functools.partial(batch.go_on, self.one_layer_each, self.config, state, self.choices, none_waits)
-
-        compile_in_turn(read, following)
-        return _read_once_compiled(read)
-
-    def _read(self, first: int, layout: BatchLayout, capacity: int) -> batch.BatchState:
-        """The batch of some prompts, the first of which has this number, after its first token."""
-        return _read_once_compiled(self._reading(first, layout, capacity))
-
     def _reading(self, first: int, layout: BatchLayout, capacity: int) -> functools.partial[batch.BatchState]:
-        """The call that reads these prompts."""
+        """Return the call that reads the prompts from this one on, and draws their first tokens."""
         rows = len(layout.filled)
         tokens, lengths = filled_up(self.prompts[first : first + rows], rows, self.prompt_length)
         return functools.partial(
@@ -317,48 +290,43 @@ class _Sampler:
             top_n=self.top_n,
         )
 
-    def _next_read(self) -> tuple[batch.BatchState, BatchLayout]:
-        """The next prompts that join, after their first token, and which completions they are."""
-        first, count = self.next, min(self.size.joining, len(self.prompts) - self.next)
-        joining = BatchLayout.of(count, self.group_size, self.size.joining, self.group_size)
-        self.next += count
-        return self._read(first, joining, 1), joining._replace(prompt=joining.prompt + first)
-
     def _changed(
         self, state: batch.BatchState, layout: BatchLayout, alive: np.ndarray
     ) -> tuple[batch.BatchState, BatchLayout]:
-        """The batch with new prompts, with more room for each completion, or in fewer places."""
+        """Take new prompts in, make more room for each completion, or move to fewer places."""
         if self._waiting and len(alive) - rows_needed(alive, layout.prompt, self.size.width) >= self._rows_of_next():
             return self._joined(state, layout, alive)
-        full = int(state.step) - np.asarray(state.since) >= self.capacity
+        full = int(state.step) - np.asarray(state.rollouts.since) >= self.capacity
         if (alive & full[:, None]).any():
             self.capacity = min(2 * self.capacity, self.most)
-            grown: batch.BatchState = compiled_once(batch.grow, state, self.capacity)
-            return grown, layout
+            return compiled_once(batch.grow, state, self.capacity), layout
         to = regrouped(layout, alive, smaller_shape(layout, alive))
-        new = layout.moved(*to)
-        moved: batch.BatchState = compiled_once(batch.move, state, new.group, *to)
-        return moved, new
+        layout = layout.moved(*to)
+        return compiled_once(batch.move, state, layout.group, *to), layout
 
     def _joined(
         self, state: batch.BatchState, layout: BatchLayout, alive: np.ndarray
     ) -> tuple[batch.BatchState, BatchLayout]:
-        """The batch with as many of the prompts that wait as find room."""
+        """Take in as many of the prompts that wait as find room."""
         to = regrouped(layout, alive, alive.shape)
         layout = layout.moved(*to)
         state = compiled_once(batch.regroup, state, layout.group, *to)
-        first = int(layout.filled.any(axis=1).sum())
-        while self._waiting and len(alive) - first >= self._rows_of_next():
-            new, joining = self._next_read()
-            layout = layout.with_rows(first, joining)
-            state = compiled_once(batch.join, state, new, jnp.int32(first), layout.group)
-            first += joining.filled.size // self.size.width
+        row = int(layout.filled.any(axis=1).sum())
+        while self._waiting and len(alive) - row >= self._rows_of_next():
+            first, count = self.next, min(self.size.joining, len(self.prompts) - self.next)
+            self.next += count
+            joining = BatchLayout.of(count, self.group_size, self.size.joining, self.group_size)
+            read = self._reading(first, joining, 1)
+            new = compiled_once(read.func, *read.args, **read.keywords)
+            layout = layout.with_rows(row, joining._replace(prompt=joining.prompt + first))
+            state = compiled_once(batch.join, state, new, jnp.int32(row), layout.group)
+            row += joining.filled.size // self.size.width
         self.done = int(state.step) - 1
         return state, layout
 
     def _take_down(self, state: batch.BatchState, layout: BatchLayout, fields: list[np.ndarray]) -> None:
         """Copy the tokens that have been drawn since the last time to where they belong."""
-        steps, since = np.arange(self.done, int(state.step)), np.asarray(state.since)
+        steps, since = np.arange(self.done, int(state.step)), np.asarray(state.rollouts.since)
         slots = steps % state.capacity
         there = np.asarray(state.drawn.mask)[:, :, slots] & layout.filled[:, :, None]
         row, column, number = np.nonzero(there)
@@ -366,9 +334,3 @@ class _Sampler:
         for target, field in zip(fields, state.drawn, strict=True):
             target[to] = np.asarray(field)[row, column, slots[number]]
         self.done = int(state.step)
-
-
-def _read_once_compiled(read: functools.partial[batch.BatchState]) -> batch.BatchState:
-    """The batch that such a call gives."""
-    state: batch.BatchState = compiled_once(read.func, *read.args, **read.keywords)
-    return state

@@ -6,7 +6,7 @@ rules too, so that a model trained on it from scratch has its tokenizer beside i
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,28 +15,23 @@ from simlab.errors import InputError, check_choice
 from simlab.files import write_whole
 from simlab.llm.chat import ChatTemplate
 from simlab.llm.extra import package
-from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words
+from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words, check_ids
 from simlab.reading import LARGEST_JSON, read_bytes, read_json, reason
 
-# How a text is cut into pieces before pairs are merged.
-LLAMA3_PIECES = "|".join(
-    (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
-        r"[^\r\n\p{L}\p{N}]?\p{L}+",
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    )
+# How a text is cut into pieces before pairs are merged; the names are llama.cpp's.
+LLAMA3_PIECES = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
 )
-QWEN2_PIECES = LLAMA3_PIECES.replace(r"\p{N}{1,3}", r"\p{N}")
+PIECES = {"llama-bpe": LLAMA3_PIECES, "qwen2": LLAMA3_PIECES.replace(r"\p{N}{1,3}", r"\p{N}")}
+CUTS = ("gpt-2", "smollm", *PIECES)
 
 
 class Tokenizer:
     """A vocabulary of a pretrained model, as the sampler and the training loop want it.
 
     Attributes:
+        rules: the tokenizer of the package ``tokenizers``.
         size: number of token ids; they run from 0.
         pad: id that fills up shorter sequences.
         bos: id that begins a text, None if there is none.
@@ -75,9 +70,7 @@ class Tokenizer:
         Raises:
             InputError: for an id outside the vocabulary, and for ids that the rules cannot put together.
         """
-        for token in ids:
-            if not 0 <= token < self.size:
-                raise InputError(f"token id {token} is outside the vocabulary; allowed: 0 to {self.size - 1}")
+        check_ids(ids, self.size)
         with _in_one_line("the tokenizer cannot decode these tokens"):
             text: str = self.rules.decode(list(map(int, ids)), skip_special_tokens=False)
         return text
@@ -108,43 +101,35 @@ def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
     rules.no_truncation()  # transformers does what the file says of truncation and padding on request alone
     rules.no_padding()
     config = read_json(folder / "tokenizer_config.json")
-    eos, bos, pad = (_special_token(rules, config.get(f"{name}_token"), name) for name in ("eos", "bos", "pad"))
+    texts = {name: entry.get("content") if isinstance(entry, dict) else entry for name, entry in config.items()}
+    ids = {}
+    for name in ("eos_token", "bos_token", "pad_token"):
+        text = texts.get(name)
+        ids[name] = rules.token_to_id(text) if isinstance(text, str) else None
+        if text is not None and ids[name] is None:
+            raise InputError(f"the tokenizer has no token {text!r}, its {name}")
+    eos, bos, pad = ids.values()
     if eos is None:
         raise InputError(f"{folder / 'tokenizer_config.json'} has no eos_token, which ends a completion")
-    return Tokenizer(rules, eos, bos, pad, _chat_template(folder, config))
+    special = {name: text for name, text in texts.items() if name.endswith("_token") and isinstance(text, str)}
+    source = _chat_template(folder, config)
+    return Tokenizer(rules, eos, bos, pad, None if source is None else ChatTemplate(source, special))
 
 
-def _chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
+def _chat_template(folder: Path, config: Mapping[str, Any]) -> str | None:
     """Return the template of a file of its own, else that of the config; of several the one named default."""
     path, source = folder / "chat_template.jinja", config.get("chat_template")
     if path.exists():
-        try:
-            source = read_bytes(path, LARGEST_JSON).decode()
-        except UnicodeDecodeError:
-            raise InputError(f"{path} is no UTF-8") from None
+        return read_bytes(path, LARGEST_JSON).decode(errors="replace")
     if isinstance(source, list):
         templates = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
         source = templates.get("default")
-    if source is None:
-        return None
-    if not isinstance(source, str):
+    if not isinstance(source, str | None):
         raise InputError(f"{folder / 'tokenizer_config.json'} has a chat_template that is no text")
-    texts = {name: entry.get("content") if isinstance(entry, dict) else entry for name, entry in config.items()}
-    special = {name: text for name, text in texts.items() if name.endswith("_token") and isinstance(text, str)}
-    return ChatTemplate(source, special)
+    return source
 
 
-def _special_token(rules: Any, entry: Any, name: str) -> int | None:
-    text = entry.get("content") if isinstance(entry, dict) else entry
-    if text is None:
-        return None
-    token: int | None = rules.get_vocab(with_added_tokens=True).get(text) if isinstance(text, str) else None
-    if token is None:
-        raise InputError(f"the tokenizer has no token {text!r}, its {name}_token")
-    return token
-
-
-def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words | Characters) -> None:
+def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words) -> None:
     """Write a vocabulary as ``tokenizer.json`` and ``tokenizer_config.json``, which ``read_tokenizer`` reads.
 
     Raises:
@@ -165,16 +150,15 @@ def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words | C
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
 
 
-def _task_rules(vocabulary: Words | Characters) -> Any:
+def _task_rules(vocabulary: Words) -> Any:
     """Return the rules that cut a text as a task's vocabulary does."""
     tokenizers = package("tokenizers")
     rules = tokenizers.Tokenizer(tokenizers.models.WordLevel({token: i for i, token in enumerate(vocabulary.tokens)}))
-    if isinstance(vocabulary, Words):
-        rules.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    else:
-        pattern = tokenizers.Regex(r"[\s\S]")
-        rules.pre_tokenizer = tokenizers.pre_tokenizers.Split(pattern, behavior="isolated")
+    if isinstance(vocabulary, Characters):
+        rules.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), behavior="isolated")
         rules.decoder = tokenizers.decoders.Fuse()
+    else:
+        rules.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     rules.add_special_tokens(_special_tokens((PAD, BOS, EOS)))
     return rules
 
@@ -201,7 +185,7 @@ def byte_pairs(
         tokens: the text of every id.
         merges: the pairs that are merged, ``left right``, in the order of their ranks.
         special: the tokens that are never made of pieces.
-        cut: how a text is cut before that: a name of ``CUTS``, which are llama.cpp's names.
+        cut: how a text is cut before that: a name of ``CUTS``.
         eos: id that ends a completion.
         bos: id that begins a text.
         pad: id that fills up shorter sequences.
@@ -216,7 +200,13 @@ def byte_pairs(
         ids = {token: index for index, token in enumerate(tokens)}
         pairs = [tuple(merge.split(" ")) for merge in merges]
         rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs, ignore_merges=cut == "llama-bpe"))
-    rules.pre_tokenizer = CUTS[cut](tokenizers.pre_tokenizers)
+    cutters = tokenizers.pre_tokenizers
+    pieces = cutters.ByteLevel(add_prefix_space=False, use_regex=cut not in PIECES)
+    if cut in PIECES:
+        pieces = cutters.Sequence([cutters.Split(tokenizers.Regex(PIECES[cut]), behavior="isolated"), pieces])
+    elif cut == "smollm":  # each digit alone
+        pieces = cutters.Sequence([cutters.Digits(individual_digits=True), pieces])
+    rules.pre_tokenizer = pieces
     if cut == "qwen2":
         rules.normalizer = tokenizers.normalizers.NFC()
     rules.decoder = tokenizers.decoders.ByteLevel()
@@ -224,30 +214,3 @@ def byte_pairs(
     named_ids = {"eos_token": eos, "bos_token": bos, "pad_token": pad}
     texts = {name: tokens[token] for name, token in named_ids.items() if token is not None and 0 <= token < len(tokens)}
     return Tokenizer(rules, eos, bos, pad, None if chat_template is None else ChatTemplate(chat_template, texts))
-
-
-def _by_pattern(pattern: str) -> Callable[[Any], Any]:
-    """Cut by a regular expression, and write each piece as bytes."""
-
-    def cut(pre_tokenizers: Any) -> Any:
-        pieces = pre_tokenizers.Split(package("tokenizers").Regex(pattern), behavior="isolated")
-        return pre_tokenizers.Sequence([pieces, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-
-    return cut
-
-
-def _gpt2(pre_tokenizers: Any) -> Any:
-    return pre_tokenizers.ByteLevel(add_prefix_space=False)
-
-
-def _smollm(pre_tokenizers: Any) -> Any:
-    """Cut each digit off; for the rest GPT-2's pieces."""
-    return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _gpt2(pre_tokenizers)])
-
-
-CUTS = {
-    "gpt-2": _gpt2,
-    "smollm": _smollm,
-    "qwen2": _by_pattern(QWEN2_PIECES),
-    "llama-bpe": _by_pattern(LLAMA3_PIECES),
-}

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from random import Random
 
-from simlab.errors import check_choice
+from simlab.errors import check_choice, check_whole
 from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.drawn import DrawnTask, check_width
+from simlab.llm.tasks.drawn import DrawnTask
 from simlab.llm.vocabulary import Vocabulary, characters
 
 ORDERS = ("plain", "reversed")
@@ -13,11 +13,7 @@ ORDERS = ("plain", "reversed")
 
 @dataclass(frozen=True)
 class AdditionProblem(TaskProblem):
-    """The sum of two numbers.
-
-    Attributes:
-        first, second: the numbers.
-    """
+    """The sum of two numbers."""
 
     first: int
     second: int
@@ -52,7 +48,7 @@ class Addition(DrawnTask[AdditionProblem]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_width("digits", self.digits, 1, 18)
+        check_whole("digits", self.digits, 1, 18)
         check_choice("order", self.order, ORDERS)
 
     @property
@@ -61,19 +57,19 @@ class Addition(DrawnTask[AdditionProblem]):
         return self.digits + 2
 
     def draw(self, random: Random) -> AdditionProblem:
-        """Two uniform numbers."""
+        """Draw two uniform numbers."""
         first, second = random.randrange(10**self.digits), random.randrange(10**self.digits)
         return AdditionProblem(f"{first:0{self.digits}d}+{second:0{self.digits}d}=", first, second)
 
     def identity(self, problem: AdditionProblem) -> str:
-        """The two numbers in increasing order."""
+        """Return the two numbers in increasing order."""
         return "{}+{}".format(*sorted((problem.first, problem.second)))
 
     def demonstration(self, problem: AdditionProblem) -> str:
-        """The one right answer."""
+        """Return the one right answer."""
         text = f"{problem.first + problem.second:0{self.digits + 1}d}"
         return text if self.order == "plain" else text[::-1]
 
     def solution(self, problem: AdditionProblem, completion: str) -> str | None:
-        """The completion itself where it is the right answer, digit by digit."""
+        """Return the completion itself where it is the right answer, digit by digit."""
         return completion if completion == self.demonstration(problem) else None

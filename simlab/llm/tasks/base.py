@@ -10,11 +10,7 @@ from simlab.llm.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class TaskProblem:
-    """One prompt; tasks add what their verifier needs to know.
-
-    Attributes:
-        prompt: the text that a policy is given.
-    """
+    """One prompt, the text that a policy is given; tasks add what their verifier needs to know."""
 
     prompt: str
 
@@ -32,11 +28,13 @@ class Task(ABC, Generic[P]):
         vocabulary: the tokens of a model trained from scratch on it; None for the model's own.
         stop: a completion also ends behind the first token whose text contains this; None if only the end token ends
             it. What would follow has no part in the reward.
+        notes: lines on the problems that a user reads before training.
     """
 
     name: str
     vocabulary: Vocabulary | None
     stop: str | None
+    notes: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -45,7 +43,7 @@ class Task(ABC, Generic[P]):
 
     @abstractmethod
     def training(self, index: int) -> P:
-        """The training problem of an index from 0 up; none of the evaluation problems.
+        """Return the training problem of an index from 0 up; none of the evaluation problems.
 
         Raises:
             InputError: for a negative index.
@@ -76,36 +74,24 @@ class Task(ABC, Generic[P]):
         """Functions of the user's own, by the ``FILE.py:NAME`` that names them."""
         return {}
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes on the problems that a user reads before training, one line each."""
-        return ()
-
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Task[P]":
-        """The task as a model with this vocabulary and context sees it.
+        """Return the task as a model with this vocabulary and context sees it; ``InputError`` if nothing is left.
 
         Args:
             vocabulary: the vocabulary of the model.
             max_positions: tokens of prompt and completion together, at most.
-            demonstrated: whether demonstrations will be asked for.
-
-        Raises:
-            InputError: if nothing is left of it.
+            demonstrated: demonstrations will be asked for.
         """
         return self
 
     @abstractmethod
     def demonstration(self, problem: P) -> str:
-        """A correct completion, for supervised training; the caller appends the end token.
-
-        Raises:
-            InputError: if the task has none.
-        """
+        """Return a correct completion without the end token; ``InputError`` if the task has none."""
 
     @abstractmethod
     def solution(self, problem: P, completion: str) -> str | None:
-        """None for a wrong answer, else its canonical form: completions of one form count as one solution."""
+        """Return the canonical form of a right answer (one form counts as one solution), None for a wrong one."""
 
     def reward(self, problem: P, completion: str) -> float:
-        """1 for a correct completion, else 0."""
+        """Return 1 for a correct completion, else 0."""
         return float(self.solution(problem, completion) is not None)

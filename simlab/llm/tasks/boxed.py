@@ -22,14 +22,13 @@ def boxed_answers(
     *,
     timeout: int = 2,
 ) -> CallableTask:
-    r"""A task of prompts and LaTeX answers: a completion is correct if math-verify finds it equal to the answer.
+    r"""Make a task of prompts and LaTeX answers: a completion is correct if math-verify finds it equal to the answer.
 
     Judged is the content of the last ``\boxed{...}``, and only by math-verify's LaTeX grammar: its other parser, for
     plain expressions, evaluates what it reads as Python. Equal contents are equal without it. A decimal is the fraction
     that it says: 0.5 is 1/2, but 0.50000000001 is not, and 0.333333 is not 1/3; left to itself, math-verify rounds
-    decimals to six places. An answer past the limits
-    of length and depth is wrong, and so is one whose comparison takes too long; as this is a matter of seconds, an
-    answer that takes about as long may be judged differently on another machine.
+    decimals to six places. An answer past the limits of length and depth is wrong, and so is one whose comparison takes
+    too long; as this is a matter of seconds, such an answer may be judged differently on another machine.
 
     Args:
         training: pairs of a prompt and its answer, without the box.
@@ -47,7 +46,6 @@ def boxed_answers(
     for prompt, answer in (*training, *evaluation):
         if answers.setdefault(prompt, answer) != answer:
             raise InputError(f"the prompt {shown(prompt)} has two answers; allowed: one")
-
     for prompt, answer in answers.items():
         if not comparison.can_read(answer):
             raise InputError(f"the answer {shown(answer)} of the problem {shown(prompt)} is no LaTeX that can be read")
@@ -69,14 +67,7 @@ def boxed_answers(
 
 
 class Comparison:
-    """Compare LaTeX without a box around it by math-verify; see ``boxed_answers``.
-
-    Args:
-        timeout: seconds that reading and that comparing may take.
-
-    Raises:
-        InputError: without math-verify, and for a timeout that is no whole number from 1 up.
-    """
+    """Compare LaTeX without a box around it by math-verify; see ``boxed_answers``."""
 
     def __init__(self, timeout: int = 2) -> None:
         self._math_verify, self._sympy = package("math_verify", "math-verify"), package("sympy", "math-verify")
@@ -88,34 +79,27 @@ class Comparison:
         return boxed(f"{OPENING}{answer}}}") == answer and bool(self._read(answer))
 
     def equal(self, right: str, answer: str) -> bool:
-        """Return True if two answers are equal; equal texts are without being read.
-
-        Raises:
-            InputError: outside of the main thread, where math-verify cannot stop.
-        """
+        """Return True if two answers are equal; equal texts are without being read."""
         self.check_thread()
         if answer == right:
             return True
         return bool(self._math_verify.verify(self._read(right), self._read(answer), timeout_seconds=self._timeout))
 
     def check_thread(self) -> None:
-        """Raise ``InputError`` outside of the main thread."""
+        """Raise ``InputError`` outside of the main thread, where math-verify cannot stop."""
         if threading.current_thread() is not threading.main_thread():
             raise InputError("math-verify works in the main thread alone")
 
     def _read(self, answer: str) -> list[Any]:
         parsed = self._math_verify.parse(f"{OPENING}{answer}}}", self._extraction, parsing_timeout=self._timeout)
-        return [_with_fractions(self._sympy, expression) for expression in parsed]
+        return [self._with_fractions(expression) for expression in parsed]
 
-
-def _with_fractions(sympy: Any, parsed: Any) -> Any:
-    """Replace each decimal that math-verify read by the fraction that it writes; texts stay as they are."""
-    if not isinstance(parsed, sympy.Basic | sympy.MatrixBase):
-        return parsed
-    written = {number: str(number) for number in parsed.atoms(sympy.Float)}
-    return parsed.xreplace(
-        {number: sympy.Rational(text) for number, text in written.items() if DECIMAL.fullmatch(text)}
-    )
+    def _with_fractions(self, parsed: Any) -> Any:
+        """Replace each decimal that math-verify read by the fraction that it writes; texts stay as they are."""
+        if not isinstance(parsed, self._sympy.Basic | self._sympy.MatrixBase):
+            return parsed
+        written = {number: str(number) for number in parsed.atoms(self._sympy.Float) if DECIMAL.fullmatch(str(number))}
+        return parsed.xreplace({number: self._sympy.Rational(text) for number, text in written.items()})
 
 
 def boxed(completion: str) -> str | None:

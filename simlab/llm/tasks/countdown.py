@@ -8,21 +8,24 @@ import numpy as np
 
 from simlab.errors import InputError, check_whole
 from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.canonical import canonical
-from simlab.llm.tasks.drawn import DRAWS_WITHOUT_NEWS, DrawnTask, check_width
-from simlab.llm.tasks.expressions import numbers_in, parse, value, written
-from simlab.llm.tasks.formulas import LARGEST_NUMBER, MOST_NUMBERS, formula, fractions
+from simlab.llm.tasks.drawn import DRAWS_WITHOUT_NEWS, DrawnTask
+from simlab.llm.tasks.expressions import (
+    LARGEST_NUMBER,
+    MOST_NUMBERS,
+    canonical,
+    formula,
+    fractions,
+    numbers_in,
+    parse,
+    value,
+    written,
+)
 from simlab.llm.vocabulary import Vocabulary, characters
 
 
 @dataclass(frozen=True)
 class CountdownProblem(TaskProblem):
-    """Numbers and a target.
-
-    Attributes:
-        numbers: each is to be used exactly once.
-        target: the value to reach.
-    """
+    """Numbers, each to be used exactly once, and the value to reach."""
 
     numbers: tuple[int, ...]
     target: int
@@ -65,8 +68,8 @@ class Countdown(DrawnTask[CountdownProblem]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_width("numbers", self.numbers, 2, MOST_NUMBERS)
-        check_width("largest", self.largest, self.numbers, LARGEST_NUMBER)
+        check_whole("numbers", self.numbers, 2, MOST_NUMBERS)
+        check_whole("largest", self.largest, self.numbers, LARGEST_NUMBER)
         check_whole("largest_target", self.largest_target, 1)
         check_whole("least_solutions", self.least_solutions, 1)
 
@@ -76,38 +79,30 @@ class Countdown(DrawnTask[CountdownProblem]):
         return self.numbers * len(str(self.largest)) + 3 * (self.numbers - 1) - 2 + 1
 
     def draw(self, random: Random) -> CountdownProblem:
-        """Different numbers and a target within their reach.
-
-        Raises:
-            InputError: if none seems to exist.
-        """
+        """Draw different numbers and a target within their reach; ``InputError`` if none seems to exist."""
         for _ in range(DRAWS_WITHOUT_NEWS):
             numbers = tuple(random.sample(range(1, self.largest + 1), self.numbers))
-            targets = self._targets(tuple(sorted(numbers)))
-            if targets:
-                target = random.choice(targets)
+            reached, ways = within_reach(tuple(sorted(numbers)))
+            targets = reached[(reached <= self.largest_target) & (ways >= self.least_solutions)]
+            if len(targets):
+                target = random.choice(targets.tolist())
                 return CountdownProblem(f"{','.join(map(str, numbers))}={target}:", numbers, target)
         raise InputError(
             f"least_solutions = {self.least_solutions}: no {self.numbers} numbers up to {self.largest} make a target "
             f"up to {self.largest_target} in so many ways; allowed: fewer"
         )
 
-    def _targets(self, numbers: tuple[int, ...]) -> list[int]:
-        reached, ways = within_reach(numbers)
-        allowed: list[int] = reached[(reached <= self.largest_target) & (ways >= self.least_solutions)].tolist()
-        return allowed
-
     def identity(self, problem: CountdownProblem) -> str:
-        """The numbers in increasing order, and the target."""
+        """Return the numbers in increasing order, and the target."""
         return f"{sorted(problem.numbers)} {problem.target}"
 
     def demonstration(self, problem: CountdownProblem) -> str:
-        """A solution, uniform among them all: which one is a hash of the problem."""
+        """Return a solution, uniform among them all: a hash of the problem chooses."""
         hits = np.flatnonzero(_hits(problem))
         return written(formula(problem.numbers, int(Random(self.identity(problem)).choice(hits.tolist()))))
 
     def solution(self, problem: CountdownProblem, completion: str) -> str | None:
-        """The canonical form of an expression that uses each number exactly once and makes the target."""
+        """Return the canonical form of an expression that uses each number exactly once and makes the target."""
         expression = parse(completion)
         if expression is None or sorted(numbers_in(expression)) != sorted(problem.numbers):
             return None
@@ -115,20 +110,20 @@ class Countdown(DrawnTask[CountdownProblem]):
 
 
 def _hits(problem: CountdownProblem) -> np.ndarray:
-    """(F,) which of all formulas of the numbers make the target."""
+    """Mark the formulas of the numbers that make the target."""
     above, below = fractions(problem.numbers)
     hits: np.ndarray = (below != 0) & (above == problem.target * below)
     return hits
 
 
 def solutions(problem: CountdownProblem) -> frozenset[str]:
-    """The canonical forms of all solutions, exactly."""
+    """Return the canonical forms of all solutions, exactly."""
     return frozenset(canonical(formula(problem.numbers, int(index))) for index in np.flatnonzero(_hits(problem)))
 
 
 @functools.lru_cache(maxsize=4096)
 def within_reach(numbers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The whole numbers from 1 up that different numbers can make, in increasing order, and in how many ways each."""
+    """Return the whole numbers from 1 up that numbers can make, in increasing order, and the number of ways of each."""
     above, below = fractions(numbers)
     above, below = above[below != 0], below[below != 0]
     values = above[above % below == 0] // below[above % below == 0]

@@ -3,8 +3,10 @@
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -12,19 +14,20 @@ from typing import Any, NamedTuple
 from simlab.errors import InputError, check_choice, check_parameters, check_range, check_whole
 from simlab.llm.chat import Message
 from simlab.llm.tasks.base import Task, TaskProblem
-from simlab.llm.tasks.judges import ByFunction, ByVerifier, Judge
-from simlab.llm.tasks.left_out import LeftOut
+from simlab.llm.tasks.from_callable import checked_reward
 from simlab.llm.tasks.rows import DataRow, checksum, rows
+from simlab.llm.tasks.verifiers import Verifier
 from simlab.llm.tasks.verifiers import verifier as named_verifier
 from simlab.llm.tokenizer import Tokenizer
 from simlab.llm.vocabulary import Vocabulary, characters
+from simlab.own_files import load
 
 TRAINING, HELD_OUT = "training", "held-out"
 HELD_OUT_OF = 8  # one prompt of so many is held out where no evaluation set is named
-LONGEST_PROMPT = 2**18  # characters
-MOST_TEXT = 2**31  # characters of all prompts and answers of a file
 MOST_CHARACTERS = 4096  # different ones, in a vocabulary that is made of the data
+LINES_SHOWN, REASONS_SHOWN = 5, 8
 TEMPLATES = ("auto", "chat", "none")
+Asked = str | tuple[Message, ...]
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,13 @@ class DataProblem(TaskProblem):
     """A row.
 
     Attributes:
-        asked: what the column of prompts holds: a text, or messages.
-        answer: what the column of answers holds, None without one.
+        asked: the content of the column of prompts: a text, or messages.
+        answer: the content of the column of answers, None without one.
         right: the answer as completions are compared with it; "" for a reward function.
-        line: where the row stands.
+        line: the place of the row.
     """
 
-    asked: str | tuple[Message, ...]
+    asked: Asked
     answer: Any
     right: str
     line: int
@@ -48,26 +51,109 @@ class DataSplit(NamedTuple):
     """Problems of one file, or of a part of it.
 
     Attributes:
+        file: its name, as the user wrote it.
+        rows: how many it has.
         problems: in the order of the file.
-        left_out: what became of the other rows.
+        left_out: the lines of the other rows, by reason.
     """
 
+    file: str
+    rows: int
     problems: tuple[DataProblem, ...]
-    left_out: LeftOut
+    left_out: Mapping[str, list[int]]
 
     def without(self, lost: Mapping[int, str]) -> "DataSplit":
-        """Without the problems of some places, each of which has a reason.
-
-        Raises:
-            InputError: if no problem is left.
-        """
-        left_out = self.left_out.copy()
+        """Leave out the problems of some places, each for a reason; ``InputError`` if no problem is left."""
+        left_out = {reason: [*lines] for reason, lines in self.left_out.items()}
         for index, reason in lost.items():
-            left_out.add(reason, self.problems[index].line)
+            left_out.setdefault(reason, []).append(self.problems[index].line)
         problems = tuple(problem for index, problem in enumerate(self.problems) if index not in lost)
+        split = self._replace(problems=problems, left_out=left_out)
         if not problems:
-            raise InputError(f"no problem is left: {left_out.in_words()}")
-        return DataSplit(problems, left_out)
+            raise InputError(f"no problem is left: {split.in_words()}")
+        return split
+
+    def in_words(self) -> str:
+        """Summarise in words: the number of rows that are used, and the reasons and lines of the others.
+
+        >>> DataSplit("x.jsonl", 9, (), {"empty prompt": [2, 7]}).in_words()
+        'x.jsonl: 7 of 9 rows; left out: 2 (empty prompt: lines 2, 7)'
+        """
+        lost, reasons = sum(map(len, self.left_out.values())), list[str]()
+        for reason, lines in [*self.left_out.items()][:REASONS_SHOWN]:
+            more = f" and {len(lines) - LINES_SHOWN} more" if len(lines) > LINES_SHOWN else ""
+            shown = ", ".join(map(str, lines[:LINES_SHOWN])) + more
+            reasons.append(f"{reason}: line{'s' if len(lines) > 1 else ''} {shown}")
+        if len(self.left_out) > REASONS_SHOWN:
+            reasons.append("and other reasons")
+        summary = f"{self.file}: {self.rows - lost} of {self.rows} rows"
+        return f"{summary}; left out: {lost} ({'; '.join(reasons)})" if lost else summary
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A verifier, or a reward function of prompt, completion and answer.
+
+    Attributes:
+        verifier: None where there is a function.
+        functions: the function, by the ``FILE.py:NAME`` that names it.
+        correct_from: a completion of this reward or more counts as correct.
+    """
+
+    verifier: Verifier | None
+    functions: Mapping[str, Callable[[Any, str, Any], object]]
+    correct_from: float
+
+    @classmethod
+    def of(cls, verifier: str, reward: str, correct_from: float) -> "Judge":
+        """Read the names of the settings; ``InputError`` for a name of no verifier or function."""
+        if not reward:
+            return cls(named_verifier(verifier), {}, correct_from)
+        function = load(reward)
+        if not callable(function):
+            raise InputError(f"reward = {reward!r} is a {type(function).__name__}; allowed: a function")
+        return cls(None, {reward: function}, correct_from)
+
+    def right(self, answer: Any) -> str:
+        """Return the answer as completions are compared with it; ``InputError`` for one that cannot be read."""
+        if self.verifier is None:
+            return ""
+        right = self.verifier.right_answer(_as_text(answer))
+        if right is None:
+            raise InputError("answer that the verifier cannot read")
+        return right
+
+    def demonstration(self, answer: Any) -> str:
+        """Return a completion that gives the answer; ``InputError`` for an answer that makes none."""
+        text = _as_text(answer)
+        return text if self.verifier is None else self.verifier.demonstration(text)
+
+    def reward(self, problem: DataProblem, completion: str) -> float:
+        """Return 1 or 0, or the number of the function."""
+        if self.verifier is not None:
+            return float(self.verifier.solution(problem.right, completion) is not None)
+        (function,) = self.functions.values()
+        asked = problem.asked if isinstance(problem.asked, str) else [turn._asdict() for turn in problem.asked]
+        return checked_reward(str(asked), lambda: function(asked, completion, problem.answer))
+
+    def solution(self, problem: DataProblem, completion: str) -> str | None:
+        """Return the right answer, or the completion without the space around it if its reward is high enough."""
+        if self.verifier is not None:
+            return self.verifier.solution(problem.right, completion)
+        return completion.strip() if self.reward(problem, completion) >= self.correct_from else None
+
+
+def _as_text(answer: Any) -> str:
+    """Write a text or a number as a text, a float without an exponent."""
+    if isinstance(answer, float) and math.isfinite(answer):
+        return format(Decimal(repr(answer)), "f")
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        return str(answer)
+    if not isinstance(answer, str):
+        raise InputError("no answer" if answer is None else "answer that is no text or number")
+    if not answer.strip():
+        raise InputError("empty answer")
+    return answer
 
 
 @dataclass(frozen=True)
@@ -75,14 +161,14 @@ class Data(Task[DataProblem]):
     """Problems of files; see ``data``.
 
     Attributes:
-        train: what is trained on.
+        train: the problems to train on.
         evaluate: evaluation sets by name.
         judge: of completions.
         checksums: SHA-256 of the files by name.
         vocabulary: the characters of prompts and demonstrations; None where prompts are messages, or where there are
             more than ``MOST_CHARACTERS``.
-        longest, template, system, shuffle: ``max_new_tokens`` and others of ``data``.
-        notes: what became of the rows, once the task is put to a model.
+        template, system, shuffle, max_new_tokens: those of ``data``.
+        notes: on the rows that are left out, once the task is put to a model.
     """
 
     train: DataSplit
@@ -90,10 +176,10 @@ class Data(Task[DataProblem]):
     judge: Judge
     checksums: Mapping[str, str]
     vocabulary: Vocabulary | None
-    longest: int
     template: str
     system: str
     shuffle: bool
+    max_new_tokens: int = 256
     notes: tuple[str, ...] = ()
     name: str = field(default="data", init=False)
     stop: str | None = field(default=None, init=False)
@@ -114,11 +200,6 @@ class Data(Task[DataProblem]):
         return {name: split.problems for name, split in self.evaluate.items()}
 
     @property
-    def max_new_tokens(self) -> int:
-        """The longest completion, of the settings."""
-        return self.longest
-
-    @property
     def files(self) -> Mapping[str, str]:
         """The SHA-256 of each file."""
         return self.checksums
@@ -126,44 +207,28 @@ class Data(Task[DataProblem]):
     @property
     def own_functions(self) -> Mapping[str, object]:
         """The reward function, where there is one."""
-        return self.judge.own_functions
+        return self.judge.functions
 
     def training(self, index: int) -> DataProblem:
-        """The training problems, over and over; each pass has them all, in an order of its own.
-
-        Raises:
-            InputError: for a negative index.
-        """
+        """Return the training problems, over and over; each pass has them all, in an order of its own."""
         check_whole("index of a training problem", index, 0)
         number, index = divmod(index, len(self.train.problems))
         return self.train.problems[_order(len(self.train.problems), number)[index] if self.shuffle else index]
 
     def demonstration(self, problem: DataProblem) -> str:
-        """The answer, as the verifier wants it.
-
-        Raises:
-            InputError: for an answer that makes no completion.
-        """
+        """Return the answer, as the verifier wants it; ``InputError`` for one that makes no completion."""
         return self.judge.demonstration(problem.answer)
 
     def solution(self, problem: DataProblem, completion: str) -> str | None:
-        """Return the canonical form of a correct completion, as the judge sees it.
-
-        Raises:
-            InputError: if a reward function raises or returns no finite number.
-        """
-        return self.judge.solution(_as_json(problem.asked), completion, problem.answer, problem.right)
+        """Return the canonical form of a correct completion; ``InputError`` if a reward function fails."""
+        return self.judge.solution(problem, completion)
 
     def reward(self, problem: DataProblem, completion: str) -> float:
-        """Return the reward that the judge gives.
-
-        Raises:
-            InputError: if a reward function raises or returns no finite number.
-        """
-        return self.judge.reward(_as_json(problem.asked), completion, problem.answer, problem.right)
+        """Return the judge's reward; ``InputError`` if a reward function raises or returns no finite number."""
+        return self.judge.reward(problem, completion)
 
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Data":
-        """With prompts in the model's chat template, and without problems that are too long for it.
+        """Put prompts into the model's chat template, and leave out problems that are too long for it.
 
         Raises:
             InputError: for a template that is asked for and not there, or that is refused, and if a set loses all of
@@ -173,52 +238,50 @@ class Data(Task[DataProblem]):
         if chat is None and self.template == "chat":
             raise InputError("task.template = 'chat' of a model without a chat template; allowed: auto or none")
         if chat is not None:
-            chat.check()
-        room = max_positions - self.longest
+            _ = chat.template  # refused here for all rows, if it cannot be read
+        room = max_positions - self.max_new_tokens
         if room < 1:
             raise InputError(
-                f"task.max_new_tokens = {self.longest}; allowed: less than the model's context of {max_positions}"
+                f"task.max_new_tokens = {self.max_new_tokens}; allowed: less than the model's context of "
+                f"{max_positions}"
             )
 
-        def prompt(problem: DataProblem) -> str:
-            if chat is not None:
-                return chat.render(self._messages(problem))
-            if not isinstance(problem.asked, str):
+        def prompt(asked: Asked) -> str:
+            if chat is None:
+                if isinstance(asked, str):
+                    return asked
                 raise InputError("messages without a chat template")
-            return problem.asked
+            if not isinstance(asked, str):
+                return chat.render(asked)
+            first = [Message("system", self.system)] if self.system else []
+            return chat.render([*first, Message("user", asked)])
 
         def fit(split: DataSplit, demonstrated: bool) -> DataSplit:
             shown, lost = list[DataProblem](), dict[int, str]()
             for index, problem in enumerate(split.problems):
                 try:
-                    shown.append(replace(problem, prompt=prompt(problem)))
+                    shown.append(replace(problem, prompt=prompt(problem.asked)))
                     _check_length("prompt", vocabulary.encode(shown[-1].prompt), room)
                     if demonstrated:
                         answer = vocabulary.encode(self.demonstration(problem))
-                        _check_length("answer", answer, self.longest - 1)
+                        _check_length("answer", answer, self.max_new_tokens - 1)
                 except InputError as error:
                     shown[index:] = [problem]
                     lost[index] = str(error)
-            return DataSplit(tuple(shown), split.left_out).without(lost)
+            return split._replace(problems=tuple(shown)).without(lost)
 
         train = fit(self.train, demonstrated)
         evaluate = {name: fit(split, False) for name, split in self.evaluate.items()}
         how = "in the model's chat template" if chat is not None else "as they stand, without a chat template"
-        counts = [f"{name}: {split.left_out.in_words()}" for name, split in {TRAINING: train, **evaluate}.items()]
+        counts = [f"{name}: {split.in_words()}" for name, split in {TRAINING: train, **evaluate}.items()]
         return replace(self, train=train, evaluate=evaluate, notes=(*counts, f"prompts are given {how}"))
 
-    def _messages(self, problem: DataProblem) -> list[Message]:
-        if not isinstance(problem.asked, str):
-            return [*problem.asked]
-        first = [Message("system", self.system)] if self.system else []
-        return [*first, Message("user", problem.asked)]
 
-
-def _check_length(what: str, tokens: Sequence[int], room: int) -> None:
+def _check_length(name: str, tokens: Sequence[int], room: int) -> None:
     if not tokens:
-        raise InputError(f"{what} of no tokens")
+        raise InputError(f"{name} of no tokens")
     if len(tokens) > room:
-        raise InputError(f"{what} of more than {room} tokens")
+        raise InputError(f"{name} of more than {room} tokens")
 
 
 def data(
@@ -235,7 +298,7 @@ def data(
     system: str = "",
     shuffle: bool = True,
 ) -> Data:
-    """A task of files: JSON Lines, CSV or Parquet.
+    """Make a task of files: JSON Lines, CSV or Parquet.
 
     A row that cannot be used is left out, counted and named by its line: ``Data.notes`` says so. A training prompt that
     is one of an evaluation set too is left out of training, and one that stands twice in an evaluation set counts once.
@@ -252,9 +315,9 @@ def data(
         correct_from: a completion of this reward or more counts as correct; for a reward function.
         max_new_tokens: the longest completion in tokens, the end token included.
         evaluation_size: the most problems of an evaluation set; the others of its file have no part in the run.
-        template: whether prompts are put into the model's chat template: "chat", "none", or "auto" for where there is
-            one. Messages need one.
-        shuffle: whether each pass through the training rows has an order of its own, or all have that of the file.
+        template: put prompts into the model's chat template: "chat", "none", or "auto" for where there is one. Messages
+            need one.
+        shuffle: each pass through the training rows has an order of its own; else all have that of the file.
         system: a system message before prompts that are texts; "" for none. It needs a chat template.
 
     Raises:
@@ -270,30 +333,27 @@ def data(
     check_choice("task.shuffle", shuffle, (True, False))
     if system and template == "none":
         raise InputError("task.system is for a chat template; allowed with task.template: auto or chat")
-    names_of_columns, named = {**(columns or {})}, {**(evaluate or {})}
-    check_parameters("task.columns", names_of_columns, ("prompt", "answer"))
+    renamed, named = {**(columns or {})}, {**(evaluate or {})}
+    check_parameters("task.columns", renamed, ("prompt", "answer"))
     if TRAINING in named:
         raise InputError(f"an evaluation set is called {TRAINING!r}; allowed: another name")
-    judge = ByFunction(reward, correct_from) if reward else ByVerifier(named_verifier(verifier))
-    names = names_of_columns.get("prompt", "prompt"), names_of_columns.get("answer", "answer")
+    judge = Judge.of(verifier, reward, correct_from)
+    names = renamed.get("prompt", "prompt"), renamed.get("answer", "answer")
     split, sets = _read(train, names, judge), {name: _read(file, names, judge) for name, file in named.items()}
     if sets:
         sets = {name: _first(_once(results), evaluation_size) for name, results in sets.items()}
         prompts = {problem.asked for results in sets.values() for problem in results.problems}
-        reason = "prompt of an evaluation set"
-        split = split.without(
-            {index: reason for index, problem in enumerate(split.problems) if problem.asked in prompts}
-        )
+        places = [index for index, problem in enumerate(split.problems) if problem.asked in prompts]
+        split = split.without(dict.fromkeys(places, "prompt of an evaluation set"))
     else:
-        split, held_out = _held_out(split, evaluation_size)
-        sets = {HELD_OUT: held_out}
+        split, sets[HELD_OUT] = _hold_out(split, evaluation_size)
     files = {file: checksum(Path(file)) for file in (train, *named.values())}
     vocabulary = _characters(judge, (split, *sets.values()))
-    return Data(split, sets, judge, files, vocabulary, max_new_tokens, template, system, shuffle)
+    return Data(split, sets, judge, files, vocabulary, template, system, shuffle, max_new_tokens=max_new_tokens)
 
 
 def _characters(judge: Judge, splits: Iterable[DataSplit]) -> Vocabulary | None:
-    """The vocabulary of all prompts and demonstrations; see ``Data``."""
+    """Return the vocabulary of all prompts and demonstrations; see ``Data``."""
     results: set[str] = set()
     for problem in (problem for split in splits for problem in split.problems):
         if not isinstance(problem.asked, str):
@@ -305,27 +365,19 @@ def _characters(judge: Judge, splits: Iterable[DataSplit]) -> Vocabulary | None:
 
 
 def _read(file: str, names: tuple[str, str], judge: Judge) -> DataSplit:
-    """The problems of a file."""
-    left_out, problems, text = LeftOut(file), list[DataProblem](), 0
+    """Read the problems of a file."""
+    left_out, problems, count = dict[str, list[int]](), list[DataProblem](), 0
     for row in rows(Path(file), names):
-        left_out.rows += 1
+        count += 1
         try:
             problems.append(_problem(row, names, judge))
         except InputError as error:
-            left_out.add(str(error), row.line)
-            continue
-        text += len(str(problems[-1].asked)) + len(str(problems[-1].answer))
-        if text > MOST_TEXT:
-            raise InputError(f"{file} has more than {MOST_TEXT} characters of prompts and answers; allowed: fewer")
-    return DataSplit(tuple(problems), left_out).without({})
+            left_out.setdefault(str(error), []).append(row.line)
+    return DataSplit(file, count, tuple(problems), left_out).without({})
 
 
 def _problem(row: DataRow, names: tuple[str, str], judge: Judge) -> DataProblem:
-    """The problem of a row.
-
-    Raises:
-        InputError: if it has none; why, in few words.
-    """
+    """Return the problem of a row; ``InputError`` with the reason, in few words, if it has none."""
     if row.fault:
         raise InputError(row.fault)
     prompt, answer = names
@@ -338,18 +390,15 @@ def _problem(row: DataRow, names: tuple[str, str], judge: Judge) -> DataProblem:
     return DataProblem(asked if isinstance(asked, str) else "", asked, right_answer, right, row.line)
 
 
-def _asked(value: Any) -> str | tuple[Message, ...]:
-    if isinstance(value, list):
-        if not value:
-            raise InputError("empty prompt")
-        return tuple(map(_message, value))
-    return _checked_prompt(value)
-
-
-def _message(value: Any) -> Message:
-    if not (isinstance(value, dict) and isinstance(value.get("role"), str)):
-        raise InputError("prompt with a message that has no role")
-    return Message(value["role"], _checked_prompt(value.get("content")))
+def _asked(value: Any) -> Asked:
+    if not isinstance(value, list):
+        return _checked_prompt(value)
+    if not value:
+        raise InputError("empty prompt")
+    for turn in value:
+        if not (isinstance(turn, dict) and isinstance(turn.get("role"), str)):
+            raise InputError("prompt with a message that has no role")
+    return tuple(Message(turn["role"], _checked_prompt(turn.get("content"))) for turn in value)
 
 
 def _checked_prompt(value: Any) -> str:
@@ -357,63 +406,48 @@ def _checked_prompt(value: Any) -> str:
         raise InputError("no prompt" if value is None else "prompt that is no text")
     if not value.strip():
         raise InputError("empty prompt")
-    if len(value) > LONGEST_PROMPT:
-        raise InputError(f"prompt of more than {LONGEST_PROMPT} characters")
     _check_text("prompt", value)
     return value
 
 
-def _check_text(what: str, value: Any) -> None:
+def _check_text(name: str, value: Any) -> None:
     """Raise ``InputError`` for a text with half a character, as JSON and what is no UTF-8 may bring."""
     try:
         (value if isinstance(value, str) else "").encode()
     except UnicodeEncodeError:
-        raise InputError(f"{what} that is no Unicode") from None
-
-
-def _as_json(asked: str | tuple[Message, ...]) -> Any:
-    """A prompt as it stands in a file of JSON."""
-    return asked if isinstance(asked, str) else [message._asdict() for message in asked]
+        raise InputError(f"{name} that is no Unicode") from None
 
 
 def _once(split: DataSplit) -> DataSplit:
-    """Without the problems whose prompts came before."""
-    prompts, lost = set(), dict[int, str]()
-    for index, problem in enumerate(split.problems):
-        if problem.asked in prompts:
-            lost[index] = "prompt that stands there before"
-        prompts.add(problem.asked)
-    return split.without(lost)
+    """Leave out the problems whose prompts came before."""
+    first: dict[Asked, int] = {}
+    places = [index for index, problem in enumerate(split.problems) if first.setdefault(problem.asked, index) != index]
+    return split.without(dict.fromkeys(places, "prompt that stands there before"))
 
 
 def _first(split: DataSplit, most: int) -> DataSplit:
-    return split.without(
-        {index: f"more than the {most} of task.evaluation_size" for index in range(most, len(split.problems))}
-    )
+    reason = f"more than the {most} of task.evaluation_size"
+    return split.without(dict.fromkeys(range(most, len(split.problems)), reason))
 
 
-def _held_out(split: DataSplit, most: int) -> tuple[DataSplit, DataSplit]:
-    """Split the problems into training and evaluation; the prompts of the smallest hashes are held out.
-
-    Raises:
-        InputError: for fewer than two prompts.
-    """
+def _hold_out(split: DataSplit, most: int) -> tuple[DataSplit, DataSplit]:
+    """Split the problems into training and evaluation; the prompts of the smallest hashes are held out."""
     prompts = sorted({problem.asked for problem in split.problems}, key=_hash)
     if len(prompts) < 2:
-        raise InputError(f"{split.left_out.file} has one prompt, of which none can be held out; allowed: --evaluate")
+        raise InputError(f"{split.file} has one prompt, of which none can be held out; allowed: --evaluate")
     chosen = set(prompts[: min(most, max(1, len(prompts) // HELD_OUT_OF))])
-    held_out = {index: "held out" for index, problem in enumerate(split.problems) if problem.asked in chosen}
-    problems = tuple(split.problems[index] for index in held_out)
-    return split.without(held_out), _once(DataSplit(problems, LeftOut(split.left_out.file, len(problems))))
+    places = [index for index, problem in enumerate(split.problems) if problem.asked in chosen]
+    problems = tuple(split.problems[index] for index in places)
+    return split.without(dict.fromkeys(places, "held out")), _once(DataSplit(split.file, len(problems), problems, {}))
 
 
 @functools.lru_cache(maxsize=4)
 def _order(count: int, number: int) -> list[int]:
-    """The order of a pass."""
+    """Return the order of a pass."""
     order = [*range(count)]
     Random(int.from_bytes(hashlib.sha256(f"{count} {number}".encode()).digest())).shuffle(order)
     return order
 
 
-def _hash(asked: str | tuple[Message, ...]) -> bytes:
+def _hash(asked: Asked) -> bytes:
     return hashlib.sha256(repr(asked).encode()).digest()

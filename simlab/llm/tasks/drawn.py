@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
-from simlab.errors import InputError, check_range, check_whole
+from simlab.errors import InputError, check_whole
 from simlab.llm.tasks.base import Task, TaskProblem
 
 HELD_OUT = 8  # one problem of so many is held out for evaluation
@@ -16,7 +16,7 @@ P = TypeVar("P", bound=TaskProblem)
 
 
 def is_held_out(identity: str) -> bool:
-    """Return True if the problem of this identity is for evaluation alone: a hash decides, whatever the seed is."""
+    """Return True if the problem of this identity is for evaluation alone: a hash decides, for every seed."""
     return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest()) % HELD_OUT == 0
 
 
@@ -49,32 +49,24 @@ class DrawnTask(Task[P]):
 
     @abstractmethod
     def draw(self, random: Random) -> P:
-        """A problem, which may be held out or not."""
+        """Draw a problem, which may be held out or not."""
 
     @abstractmethod
     def identity(self, problem: P) -> str:
         """Return a text that identifies the problem: problems of one identity would teach each other's answers."""
 
     def training(self, index: int) -> P:
-        """The training problem of an index from 0 up; none that is held out.
-
-        Raises:
-            InputError: for a negative index.
-        """
+        """Return the training problem of an index from 0 up; none that is held out."""
         check_whole("index of a training problem", index, 0)
         random = self._random("training", index if self.training_size is None else index % self.training_size)
-        return self.draw_until(random, held_out=False)
+        return self._draw_until(random, held_out=False)
 
     @functools.cached_property
     def evaluation(self) -> tuple[P, ...]:
-        """The evaluation problems: held out, pairwise different.
-
-        Raises:
-            InputError: if there are fewer than ``evaluation_size``.
-        """
+        """The evaluation problems: held out, pairwise different; ``InputError`` if there are too few."""
         random, problems, barren = self._random("evaluation", 0), dict[str, P](), 0
         while len(problems) < self.evaluation_size:
-            problem = self.draw_until(random, held_out=True)
+            problem = self._draw_until(random, held_out=True)
             barren = barren + 1 if self.identity(problem) in problems else 0
             problems.setdefault(self.identity(problem), problem)
             if barren > DRAWS_WITHOUT_NEWS // HELD_OUT:
@@ -84,12 +76,7 @@ class DrawnTask(Task[P]):
                 )
         return tuple(problems.values())
 
-    def draw_until(self, random: Random, held_out: bool) -> P:
-        """The first drawn problem that is held out, or that is not.
-
-        Raises:
-            InputError: if none seems to exist.
-        """
+    def _draw_until(self, random: Random, held_out: bool) -> P:
         for _ in range(DRAWS_WITHOUT_NEWS):
             problem = self.draw(random)
             if is_held_out(self.identity(problem)) == held_out:
@@ -98,12 +85,6 @@ class DrawnTask(Task[P]):
         raise InputError(f"this {self.name} task has no problem for {purpose}; allowed: larger problems")
 
     def _random(self, purpose: str, index: int) -> Random:
-        """Random numbers of one problem; they depend on nothing that was drawn before."""
+        """Return random numbers of one problem; they depend on nothing that was drawn before."""
         digest = hashlib.blake2b(f"{self.name} {purpose} {self.seed} {index}".encode(), digest_size=16).digest()
         return Random(int.from_bytes(digest))
-
-
-def check_width(name: str, value: int, low: int, high: int) -> None:
-    """Raise ``InputError`` unless ``value`` is a whole number from ``low`` to ``high``."""
-    check_range(name, value, low, high)
-    check_whole(name, value, low)

@@ -5,18 +5,14 @@ from random import Random
 
 from simlab.errors import InputError, check_whole
 from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.drawn import DrawnTask, check_width, is_held_out
+from simlab.llm.tasks.drawn import DrawnTask, is_held_out
 
 OPERATIONS = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
 
 
 @dataclass(frozen=True)
 class Question:
-    """An operation on two numbers.
-
-    Attributes:
-        first, operator, second: as written from left to right; the operator is one of ``+ - *``.
-    """
+    """An operation, one of ``+ - *``, on two numbers, as written from left to right."""
 
     first: int
     operator: str
@@ -41,11 +37,7 @@ class Question:
 
 @dataclass(frozen=True)
 class FewShotProblem(TaskProblem):
-    """A question after some answered ones.
-
-    Attributes:
-        question: the last line of the prompt.
-    """
+    """A question, the last line of the prompt, after some answered ones."""
 
     question: Question
 
@@ -83,7 +75,7 @@ class FewShot(DrawnTask[FewShotProblem]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("shots", self.shots, 0)
-        check_width("digits", self.digits, 1, 9)
+        check_whole("digits", self.digits, 1, 9)
         operators = set(self.operators)
         if not operators or len(operators) < len(self.operators) or not operators <= OPERATIONS.keys():
             raise InputError(f"operators = {self.operators!r}; allowed: some of {' '.join(OPERATIONS)}, each once")
@@ -94,7 +86,7 @@ class FewShot(DrawnTask[FewShotProblem]):
         return 2 * self.digits + 8
 
     def draw(self, random: Random) -> FewShotProblem:
-        """A question, and before it answered ones that are not held out."""
+        """Draw a question, and before it answered ones that are not held out."""
         question = self._question(random)
         lines: list[str] = []
         while len(lines) < self.shots:
@@ -108,14 +100,14 @@ class FewShot(DrawnTask[FewShotProblem]):
         return Question(first, random.choice(self.operators), second)
 
     def identity(self, problem: FewShotProblem) -> str:
-        """The question, up to the order of numbers that may be exchanged; not the lines before it."""
+        """Return the question's identity, without the lines before it."""
         return problem.question.identity
 
     def demonstration(self, problem: FewShotProblem) -> str:
-        """A space, the answer and a line break."""
+        """Return a space, the answer and a line break."""
         return f" {problem.question.answer}\n"
 
     def solution(self, problem: FewShotProblem, completion: str) -> str | None:
-        """The answer."""
+        """Return the answer."""
         first_line = completion.partition("\n")[0].strip(" \t\r")
         return first_line if first_line == problem.question.answer else None

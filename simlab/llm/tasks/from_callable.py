@@ -14,22 +14,24 @@ LONGEST_SHOWN = 60  # characters of a prompt in a complaint
 
 
 def shown(text: str) -> str:
-    """A text in quotes, shortened."""
+    """Write a text in quotes, shortened."""
     return repr(text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "...")
 
 
-def call_function(kind: str, prompt: str, function: Callable[[], Any]) -> Any:
-    """Call a function of the user's, or of another package, and return its result for ``prompt``.
+def _call(kind: str, prompt: str, function: Callable[[], Any], allowed: type, words: str) -> Any:
+    """Call a function of the user's, or of another package, whose result must be of a type.
 
     Raises:
-        InputError: if it raises, one line that names the function's kind and the problem.
+        InputError: if it raises or returns something else, one line that names the function's kind and the problem.
     """
+    name = f"the {kind} function of the problem {shown(prompt)}"
     try:
-        return function()
+        result = function()
     except Exception as error:
-        raise InputError(
-            f"the {kind} function of the problem {shown(prompt)} raised {type(error).__name__}: {reason(error)}"
-        ) from None
+        raise InputError(f"{name} raised {type(error).__name__}: {reason(error)}") from None
+    if not isinstance(result, allowed) or (isinstance(result, float) and not math.isfinite(result)):
+        raise InputError(f"{name} returned {shown(str(result))}; allowed: {words}")
+    return result
 
 
 def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
@@ -45,26 +47,8 @@ def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
         is_number = isinstance(result, bool) or is_concrete_number(result)
         return float(result) if is_number else result  # raises for a whole number beyond the floats
 
-    reward = call_function("reward", prompt, as_float)
-    if isinstance(reward, float) and math.isfinite(reward):
-        return reward
-    raise InputError(
-        f"the reward function of the problem {shown(prompt)} returned {shown(str(reward))}; allowed: finite numbers"
-    )
-
-
-def call_for_text(kind: str, prompt: str, function: Callable[[], Any]) -> str:
-    """Call a function and return its text for ``prompt``.
-
-    Raises:
-        InputError: if it raises or returns something else, one line that names the problem.
-    """
-    text = call_function(kind, prompt, function)
-    if not isinstance(text, str):
-        raise InputError(
-            f"the {kind} function of the problem {shown(prompt)} returned {shown(str(text))}; allowed: texts"
-        )
-    return text
+    reward: float = _call("reward", prompt, as_float, float, "finite numbers")
+    return reward
 
 
 @dataclass(frozen=True)
@@ -74,30 +58,16 @@ class CallableTask(Task[TaskProblem]):
     name: str
     vocabulary: Vocabulary | None
     stop: str | None
-    longest: int
     problems: tuple[TaskProblem, ...]
-    evaluated: tuple[TaskProblem, ...]
     rewards: Callable[[str, str], object]
     demonstrations: Callable[[str], str] | None
     solutions: Callable[[str, str], str] | None
     correct_from: float
-
-    @property
-    def max_new_tokens(self) -> int:
-        """The longest completion, of the arguments."""
-        return self.longest
-
-    @property
-    def evaluation(self) -> tuple[TaskProblem, ...]:
-        """The prompts that were listed for it."""
-        return self.evaluated
+    evaluation: tuple[TaskProblem, ...] = ()
+    max_new_tokens: int = 1
 
     def training(self, index: int) -> TaskProblem:
-        """The listed problems, over and over.
-
-        Raises:
-            InputError: for a negative index.
-        """
+        """Return the listed problems, over and over; ``InputError`` for a negative index."""
         check_whole("index of a training problem", index, 0)
         return self.problems[index % len(self.problems)]
 
@@ -107,31 +77,29 @@ class CallableTask(Task[TaskProblem]):
         Raises:
             InputError: if there is none, or it raises or returns no text.
         """
-        if self.demonstrations is None:
-            raise InputError(f"task {self.name} has no demonstrations; allowed: training without them")
         demonstrations = self.demonstrations
-        return call_for_text("demonstration", problem.prompt, lambda: demonstrations(problem.prompt))
+        if demonstrations is None:
+            raise InputError(f"task {self.name} has no demonstrations; allowed: training without them")
+        text: str = _call("demonstration", problem.prompt, lambda: demonstrations(problem.prompt), str, "texts")
+        return text
 
     def reward(self, problem: TaskProblem, completion: str) -> float:
-        """Return the number of the reward function.
-
-        Raises:
-            InputError: if it raises or returns no finite number.
-        """
+        """Return the number of the reward function; ``InputError`` if it raises or returns no finite number."""
         return checked_reward(problem.prompt, lambda: self.rewards(problem.prompt, completion))
 
     def solution(self, problem: TaskProblem, completion: str) -> str | None:
-        """The canonical form of a completion whose reward is high enough.
+        """Return the canonical form of a completion whose reward is high enough.
 
         Raises:
             InputError: as ``reward`` does, and if the function of solutions raises or returns no text.
         """
         if self.reward(problem, completion) < self.correct_from:
             return None
-        if self.solutions is None:
-            return completion.strip()
         solutions = self.solutions
-        return call_for_text("solution", problem.prompt, lambda: solutions(problem.prompt, completion))
+        if solutions is None:
+            return completion.strip()
+        text: str = _call("solution", problem.prompt, lambda: solutions(problem.prompt, completion), str, "texts")
+        return text
 
 
 def from_callable(
@@ -147,7 +115,7 @@ def from_callable(
     correct_from: float = 1.0,
     stop: str | None = None,
 ) -> CallableTask:
-    """A task of your own.
+    """Make a task of your own.
 
     Args:
         reward: a function of prompt and completion; any finite number, True or False.
@@ -181,11 +149,11 @@ def from_callable(
         name,
         vocabulary,
         stop,
-        max_new_tokens,
         tuple(map(TaskProblem, training)),
-        tuple(map(TaskProblem, evaluation)),
         reward,
         demonstration,
         solution,
         correct_from,
+        evaluation=tuple(map(TaskProblem, evaluation)),
+        max_new_tokens=max_new_tokens,
     )

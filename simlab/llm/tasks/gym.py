@@ -50,11 +50,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class GymProblem(TaskProblem):
-    """An item of a data set.
-
-    Attributes:
-        item: question, answer and metadata.
-    """
+    """An item of a data set: question, answer and metadata."""
 
     item: Mapping[str, Any]
 
@@ -97,25 +93,22 @@ class ReasoningGym(DrawnTask[GymProblem]):
         object.__setattr__(self, "source", source)
 
     def draw(self, random: Random) -> GymProblem:
-        """One of two billion items."""
+        """Draw one of two billion items."""
         item = self.source[random.randrange(INDICES)]
         return GymProblem(item["question"], item)
 
     def identity(self, problem: GymProblem) -> str:
-        """The question."""
+        """Return the question."""
         return problem.prompt
 
     def demonstration(self, problem: GymProblem) -> str:
-        """The answer that comes with the question."""
+        """Return the answer that comes with the question."""
         return str(problem.item["answer"])
 
     def solution(self, problem: GymProblem, completion: str) -> str | None:
-        """The completion without the space around it, if it gets full marks.
+        """Return the completion without the space around it, if it gets full marks.
 
         An answer that is more than ``MOST_ADDED`` characters longer than the right one is wrong without being scored.
-
-        Raises:
-            InputError: if the scorer raises or returns no finite number.
         """
         answer = completion.strip()
         if len(answer) > len(self.demonstration(problem)) + MOST_ADDED:

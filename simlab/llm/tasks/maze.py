@@ -1,14 +1,18 @@
 """The maze of F-GRPO and MaxRL: a grid of tokens, to be answered by moves from start to goal."""
 
+import functools
 from dataclasses import dataclass, field
 from random import Random
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, check_choice, check_whole
 from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.drawn import DrawnTask, check_width
-from simlab.llm.tasks.maze_grid import MOVES, START, Position, arrival, goal_of, perfect_maze
+from simlab.llm.tasks.drawn import DrawnTask
 from simlab.llm.vocabulary import BOS, EOS, PAD, Vocabulary, Words
 
+Position = tuple[int, int]  # row and column
+Wall = tuple[Position, Position, Position, str]  # a cell, the gap beside it, the cell behind that, and the move to it
+MOVES = {"UP": (-1, 0), "DOWN": (1, 0), "LEFT": (0, -1), "RIGHT": (0, 1)}
+START: Position = (1, 1)
 REWARDS = ("walk", "strict")
 DONE = "DONE"
 TOKENS = (  # ids as in the tokenizer that the MaxRL authors published, in which a line break is never used either
@@ -17,12 +21,47 @@ TOKENS = (  # ids as in the tokenizer that the MaxRL authors published, in which
 )  # fmt: skip
 
 
+def perfect_maze(size: int, random: Random) -> tuple[frozenset[Position], tuple[str, ...]]:
+    """Draw a maze of ``size`` times ``size`` places: the open ones, and the moves of the path from start to goal.
+
+    Open are the cells, at odd places, and the gaps between some, so that there is one path between any two cells.
+    Randomised Prim's algorithm: from the start on, one of the walls between a cell inside and one outside is opened,
+    each with equal probability, until all are inside.
+    """
+    opened, walls, entrance = {START}, list(_walls_around(START, size)), dict[Position, Wall]()
+    while walls:
+        chosen = int(random.random() * len(walls))
+        wall, walls[chosen] = walls[chosen], walls[-1]
+        walls.pop()
+        _, gap, behind, _ = wall
+        if behind not in opened:
+            opened |= {gap, behind}
+            entrance[behind] = wall
+            walls += _walls_around(behind, size)
+    cell, moves = (size - 2, size - 2), list[str]()
+    while cell != START:
+        cell, _, _, move = entrance[cell]
+        moves += [move] * 2
+    return frozenset(opened), tuple(reversed(moves))
+
+
+@functools.cache
+def _walls_around(cell: Position, size: int) -> tuple[Wall, ...]:
+    ways = [(_moved(cell, move), _moved(_moved(cell, move), move), move) for move in MOVES]
+    return tuple((cell, gap, behind, move) for gap, behind, move in ways if all(0 < place < size for place in behind))
+
+
+def _moved(position: Position, move: str) -> Position:
+    down, right = MOVES[move]
+    return position[0] + down, position[1] + right
+
+
 @dataclass(frozen=True)
 class MazeProblem(TaskProblem):
     """One maze.
 
     Attributes:
-        opened: the places that are no wall, as (row, column).
+        opened: the places that are no wall.
         path: the moves of the one path from start to goal that visits no place twice.
     """
 
@@ -59,37 +98,39 @@ class Maze(DrawnTask[MazeProblem]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_width("size", self.size, 5, 101)
+        check_whole("size", self.size, 5, 101)
         if self.size % 2 == 0:
             raise InputError(f"size = {self.size} is even; allowed: odd numbers from 5 to 101")
         check_choice("accept", self.accept, REWARDS)
         cells = (self.size // 2) ** 2
-        check_width("max_new_tokens", self.max_new_tokens, 2 * (cells - 1) + 2, 10**6)
+        check_whole("max_new_tokens", self.max_new_tokens, 2 * (cells - 1) + 2, 10**6)
+
+    @property
+    def goal(self) -> Position:
+        """The cell in the corner opposite to the start."""
+        return self.size - 2, self.size - 2
 
     def draw(self, random: Random) -> MazeProblem:
-        """A maze."""
+        """Draw a maze."""
         opened, path = perfect_maze(self.size, random)
-        return MazeProblem(self._prompt(opened), opened, path)
-
-    def _prompt(self, opened: frozenset[Position]) -> str:
-        ends = {START: "START", goal_of(self.size): "GOAL"}
-        rows = (
-            [ends.get((row, column), "PATH" if (row, column) in opened else "WALL") for column in range(self.size)]
+        words = {**dict.fromkeys(opened, "PATH"), START: "START", self.goal: "GOAL"}
+        grid = [
+            word
             for row in range(self.size)
-        )
-        grid = (word for row in rows for word in (*row, "NEWLINE"))
-        return " ".join((BOS, "GRID_START", *grid, "GRID_END", "PATH_START"))
+            for word in (*(words.get((row, column), "WALL") for column in range(self.size)), "NEWLINE")
+        ]
+        return MazeProblem(" ".join((BOS, "GRID_START", *grid, "GRID_END", "PATH_START")), opened, path)
 
     def identity(self, problem: MazeProblem) -> str:
-        """The grid."""
+        """Return the grid."""
         return problem.prompt
 
     def demonstration(self, problem: MazeProblem) -> str:
-        """The path, and DONE."""
+        """Return the path, and DONE."""
         return " ".join((*problem.path, DONE))
 
     def solution(self, problem: MazeProblem, completion: str) -> str | None:
-        """The moves until the walk is at the goal: walks that differ before count as different solutions.
+        """Return the moves until the walk is at the goal: walks that differ before count as different solutions.
 
         A word is at least a token, so that DONE has to be among the first ``max_new_tokens`` words; what follows these
         is not read.
@@ -97,10 +138,14 @@ class Maze(DrawnTask[MazeProblem]):
         if self.accept == "strict":
             return " ".join(problem.path) if completion == self.demonstration(problem) else None
         words = completion.split(maxsplit=self.max_new_tokens)[: self.max_new_tokens]
-        if DONE not in words:
-            return None
-        moves = words[: words.index(DONE)]
+        moves = words[: words.index(DONE)] if DONE in words else []
         if not MOVES.keys() >= set(moves):
             return None
-        count = arrival(problem.opened, self.size, moves)
-        return None if count is None else " ".join(moves[:count])
+        position = START
+        for count, move in enumerate(moves, 1):
+            position = _moved(position, move)
+            if position not in problem.opened:
+                return None
+            if position == self.goal:
+                return " ".join(moves[:count])
+        return None

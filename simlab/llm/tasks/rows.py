@@ -13,20 +13,18 @@ from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.extra import package
-from simlab.reading import open_regular, parse_json, reason
+from simlab.reading import open_regular, parse_json, read_bytes, reason
 
-LARGEST_FILE = 2**30  # bytes, of Parquet also those of a part once it is unpacked
-LONGEST_ROW = 2**20  # bytes of a line of JSON
-ROWS_AT_ONCE = 64  # of Parquet, where a few bytes can stand for many long texts
+LARGEST_FILE = 2**30  # bytes
 
 
 class DataRow(NamedTuple):
     """One row of a file.
 
     Attributes:
-        line: where it stands, from 1; of Parquet, which has no lines, its number among the rows.
+        line: its place, from 1; of Parquet, which has no lines, its number among the rows.
         values: by column; empty for a row that cannot be read.
-        fault: why it cannot be read; "" for a row that can.
+        fault: the reason why it cannot be read; "" for a row that can.
     """
 
     line: int
@@ -35,52 +33,32 @@ class DataRow(NamedTuple):
 
 
 def rows(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
-    """The rows of a file, whose name says what it is.
-
-    Args:
-        path: ends in .jsonl, .csv or .parquet.
-        columns: those that will be read; no other is taken from a Parquet file.
+    """Yield the rows of a .jsonl, .csv or .parquet file; of Parquet only these columns.
 
     Raises:
         InputError: for a name with another ending, what is no regular file, one of more than ``LARGEST_FILE`` bytes,
-            and a Parquet file that is damaged or has a larger part.
+            and a Parquet file that is damaged.
     """
     check_choice(f"the ending of {path}", path.suffix.lower(), READERS)
     return READERS[path.suffix.lower()](path, columns)
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file's content.
-
-    Raises:
-        InputError: for what is no regular file, and one of more than ``LARGEST_FILE`` bytes.
-    """
-    with open_regular(path, LARGEST_FILE) as file:
-        digest = hashlib.sha256()
-        while piece := file.read(LONGEST_ROW):
-            digest.update(piece)
-        return digest.hexdigest()
+    """Return the SHA-256 of a file's content; ``InputError`` as ``rows``."""
+    return hashlib.sha256(read_bytes(path, LARGEST_FILE)).hexdigest()
 
 
 def _of_json_lines(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     with open_regular(path, LARGEST_FILE) as file:
-        line = 0
-        while content := file.readline(LONGEST_ROW + 1):
-            line += 1
-            if len(content) > LONGEST_ROW:
-                while content and not content.endswith(b"\n"):
-                    content = file.readline(LONGEST_ROW)
-                yield DataRow(line, {}, f"longer than {LONGEST_ROW} bytes")
-            elif content.strip():
-                yield _json_row(line, content.removeprefix(b"\xef\xbb\xbf") if line == 1 else content)
-
-
-def _json_row(line: int, content: bytes) -> DataRow:
-    try:
-        values = parse_json(content, "it")
-    except InputError:
-        return DataRow(line, {}, "no JSON")
-    return DataRow(line, values) if isinstance(values, dict) else DataRow(line, {}, "no JSON object")
+        for line, content in enumerate(file, 1):
+            if not content.strip():
+                continue
+            try:
+                values = parse_json(content.removeprefix(b"\xef\xbb\xbf") if line == 1 else content, "it")
+            except InputError:
+                yield DataRow(line, {}, "no JSON")
+                continue
+            yield DataRow(line, values) if isinstance(values, dict) else DataRow(line, {}, "no JSON object")
 
 
 def _of_csv(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
@@ -90,24 +68,20 @@ def _of_csv(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
         reader = csv.reader(text, strict=True)
         names: list[str] | None = None
         while True:
-            first = reader.line_num + 1
+            line = reader.line_num + 1
             try:
                 cells = next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                yield DataRow(first, {}, f"no CSV ({reason(error)})")
+                yield DataRow(line, {}, f"no CSV ({reason(error)})")
                 continue
             if names is None:
                 names = cells
+            elif cells and len(cells) != len(names):
+                yield DataRow(line, {}, f"other than {len(names)} cells, as the first line has")
             elif cells:
-                yield _csv_row(first, names, cells)
-
-
-def _csv_row(line: int, names: list[str], cells: list[str]) -> DataRow:
-    if len(cells) != len(names):
-        return DataRow(line, {}, f"other than {len(names)} cells, as the first line has")
-    return DataRow(line, dict(zip(names, cells, strict=True)))
+                yield DataRow(line, dict(zip(names, cells, strict=True)))
 
 
 def _of_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
@@ -115,23 +89,14 @@ def _of_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     with open_regular(path, LARGEST_FILE) as opened:
         try:
             with parquet.ParquetFile(opened) as file:
-                _check_parts(path, [file.metadata.row_group(index) for index in range(file.num_row_groups)])
                 present = [name for name in columns if name in file.schema_arrow.names]
                 number = 0
-                for batch in file.iter_batches(ROWS_AT_ONCE, columns=present):
+                for batch in file.iter_batches(columns=present):
                     for values in batch.to_pylist():
                         number += 1
                         yield DataRow(number, values)
-        except InputError:
-            raise
         except Exception as error:  # the package's errors have no common class but this
             raise InputError(f"{path} cannot be read: {reason(error)}") from None
-
-
-def _check_parts(path: Path, groups: list[Any]) -> None:
-    largest = max((group.total_byte_size for group in groups), default=0)
-    if largest > LARGEST_FILE:
-        raise InputError(f"{path} has a part of {largest} bytes; allowed: up to {LARGEST_FILE}")
 
 
 READERS: dict[str, Callable[[Path, tuple[str, ...]], Iterator[DataRow]]] = {

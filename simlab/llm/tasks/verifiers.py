@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from simlab.errors import InputError, did_you_mean
+from simlab.errors import InputError, check_choice
 from simlab.llm.extra import package
 from simlab.llm.tasks.boxed import Comparison, boxed
 from simlab.text import shortened
@@ -41,14 +41,14 @@ GROUPED = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?([eE].*)?")
 
 
 class Verifier(ABC):
-    """Interface of the verifiers: find the answer in a completion, and compare it with the right one."""
+    """Find the answer in a completion, and compare it with the right one; here the right one's text."""
 
     @abstractmethod
     def answer(self, text: str) -> str | None:
-        """The answer that a completion gives, in a form in which equal answers are equal; None if it gives none."""
+        """Return the answer that a completion gives, in a form in which equal answers are equal; None without one."""
 
     def right_answer(self, text: str) -> str | None:
-        """The answer that a data file's text stands for; None if it is none that this verifier can read."""
+        """Return the answer that a data file's text stands for; None if this verifier can read none."""
         return self.answer(text)
 
     def agree(self, right: str, answer: str) -> bool:
@@ -56,24 +56,20 @@ class Verifier(ABC):
         return right == answer
 
     def demonstration(self, text: str) -> str:
-        """A correct completion, made of a data file's answer.
-
-        Raises:
-            InputError: if none can be made.
-        """
+        """Return a correct completion, made of a data file's answer; ``InputError`` if none can be made."""
         return text
 
     def solution(self, right: str, completion: str) -> str | None:
-        """The canonical form of a correct completion, which is the right answer; None for a wrong one."""
+        """Return the canonical form of a correct completion, which is the right answer; None for a wrong one."""
         answer = self.answer(completion)
         return right if answer is not None and self.agree(right, answer) else None
 
 
 class Exact(Verifier):
-    """All of the completion, without the space around it."""
+    """All of the completion."""
 
     def answer(self, text: str) -> str | None:
-        """The text without the space around it; None if nothing is left.
+        """Return the text without the space around it; None if nothing is left.
 
         >>> Exact().solution("Paris", " Paris\\n")
         'Paris'
@@ -85,7 +81,7 @@ class Number(Verifier):
     """The last decimal number, as an exact fraction."""
 
     def answer(self, text: str) -> str | None:
-        """The last number of a text; None if there is none, or one that is too long or too far from the end.
+        """Return the last number of a text; None if there is none, or one that is too long or too far from the end.
 
         Commas may stand between groups of three digits. Fractions and percentages are not read: 1/2 ends with a 2.
 
@@ -94,10 +90,10 @@ class Number(Verifier):
         """
         read = text[-LONGEST_READ:]
         match = _last(NUMBER.finditer(read))
-        if match is not None and match.start() == 0 and len(text) > len(read):
-            return None  # it may begin before
-        exponent = (match["exponent"] or "").lstrip("eE+-") if match is not None else ""
-        if match is None or len(match[0]) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT:
+        if match is None or (match.start() == 0 and len(text) > len(read)):  # it may begin before
+            return None
+        exponent = (match["exponent"] or "").lstrip("eE+-")
+        if len(match[0]) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT:
             return None
         written = match[0].rstrip(",")
         if "," in written:
@@ -109,7 +105,7 @@ class Boxed(Verifier):
     """The content of the last box, compared as text without spaces."""
 
     def answer(self, text: str) -> str | None:
-        r"""The content of the last box without its spaces; None without a box, or with one that ``boxed`` refuses.
+        r"""Return the content of the last box; None without a box, or with one that ``boxed`` refuses.
 
         >>> Boxed().solution(r"\\frac{1}{2}", r"It is \\boxed{\\frac{1} {2}}.")
         '\\\\frac{1}{2}'
@@ -118,47 +114,36 @@ class Boxed(Verifier):
         return "".join(content.split()) or None if content is not None else None
 
     def right_answer(self, text: str) -> str | None:
-        """The content of the text's last box, or all of the text where it has none."""
+        """Return the content of the text's last box, or all of the text where it has none."""
         return self.answer(self.demonstration(text))
 
     def demonstration(self, text: str) -> str:
-        """The answer in a box, or the text itself where it has one."""
+        """Return the answer in a box, or the text itself where it has one."""
         return text if boxed(text) is not None else rf"\boxed{{{text.strip()}}}"
 
 
 class MathVerify(Boxed):
-    """The content of the last box, compared by math-verify.
-
-    Raises:
-        InputError: without the package.
-    """
+    """The content of the last box, compared by math-verify; ``InputError`` without the package."""
 
     def __init__(self) -> None:
         self.comparison = Comparison()
 
     def answer(self, text: str) -> str | None:
-        """The content of the last box."""
+        """Return the content of the last box."""
         return boxed(text)
 
     def right_answer(self, text: str) -> str | None:
-        """The content of the last box or the text, if it is LaTeX that math-verify reads."""
+        """Return the content of the last box or the text, if it is LaTeX that math-verify reads."""
         content = super().right_answer(text)
         return content if content is not None and self.comparison.can_read(content) else None
 
     def agree(self, right: str, answer: str) -> bool:
-        """Compare two answers by math-verify.
-
-        Raises:
-            InputError: outside of the main thread.
-        """
+        """Compare two answers by math-verify; ``InputError`` outside of the main thread."""
         return self.comparison.equal(right, answer)
 
 
 class Pattern(Verifier):
-    """The last match of a regular expression: its first group, or all that matched where it has none.
-
-    Args:
-        pattern: in the syntax of RE2.
+    """The last match of a regular expression of RE2: its first group, or all that matched where it has none.
 
     Raises:
         InputError: without the package google-re2, and for a pattern that is none of RE2's.
@@ -187,18 +172,14 @@ class Pattern(Verifier):
         return self.answer(text) or text.strip() or None
 
     def demonstration(self, text: str) -> str:
-        """The text itself, if the pattern finds its answer there.
-
-        Raises:
-            InputError: if it does not.
-        """
+        """Return the text itself; ``InputError`` if the pattern does not find its answer there."""
         if self.answer(text) is None:
             raise InputError(f"the answer {shortened(text)} does not match the verifier's pattern, so that it is no")
         return text
 
 
 def _last(matches: Iterable[Any]) -> Any:
-    """The last of some matches, None if there are none; the others are not kept."""
+    """Return the last of some matches, None if there are none; the others are not kept."""
     return next(iter(deque(matches, maxlen=1)), None)
 
 
@@ -211,7 +192,7 @@ VERIFIERS: dict[str, Callable[[], Verifier]] = {
 
 
 def verifier(name: str) -> Verifier:
-    """The verifier of a name, or of ``regex:PATTERN``.
+    """Return the verifier of a name, or of ``regex:PATTERN``.
 
     Raises:
         InputError: for an unknown name, a pattern that is refused, and without the package that it needs.
@@ -219,8 +200,5 @@ def verifier(name: str) -> Verifier:
     kind, colon, pattern = name.partition(":")
     if kind == "regex" and colon:
         return Pattern(pattern)
-    if name not in VERIFIERS:
-        hint = did_you_mean(name, VERIFIERS)
-        names = ", ".join(VERIFIERS)
-        raise InputError(f"verifier = {shortened(name)} is unknown{hint}; allowed: {names}, regex:PATTERN")
+    check_choice("verifier", name, (*VERIFIERS, "regex:PATTERN"))
     return VERIFIERS[name]()

@@ -27,7 +27,7 @@ from simlab.llm.checkpoint import Model, write_checkpoint
 from simlab.llm.tokenizer import Tokenizer, write_tokenizer
 from simlab.llm.training.origin import Origin, first_difference
 from simlab.llm.training.state import TrainerState, load_state, save_state
-from simlab.llm.vocabulary import Characters, Vocabulary, Words
+from simlab.llm.vocabulary import Vocabulary, Words
 from simlab.seals import CHECKSUM, Damaged, sealed_json, unsealed_json
 
 RUN, START = "run.json", "start"  # START stands for an arm's name
@@ -272,7 +272,7 @@ class ArmFolder:
 
     def save_model(self, model: Model, vocabulary: Vocabulary, generation: Mapping[str, Any] | None = None) -> None:
         """Write a model that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
-        if isinstance(vocabulary, Tokenizer | Words | Characters):
+        if isinstance(vocabulary, Tokenizer | Words):
             write_tokenizer(self.path / MODEL, vocabulary)
         write_checkpoint(self.path / MODEL, model, generation)
 

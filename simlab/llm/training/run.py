@@ -12,10 +12,10 @@ from typing import Any
 
 from simlab.errors import InputError
 from simlab.files import explained, file_lock, remove_unfinished
-from simlab.llm.device_memory import free_memory
+from simlab.llm.checkpoint import free_memory
 from simlab.llm.extra import package
+from simlab.llm.loggers import check_tensorboard, check_wandb
 from simlab.llm.tasks import OWN, Task, task
-from simlab.llm.tensorboard import check_tensorboard
 from simlab.llm.training.arms import ArmRun, train_by_simlab, train_by_trl
 from simlab.llm.training.evaluate import Start
 from simlab.llm.training.folder import RUN, START
@@ -26,7 +26,6 @@ from simlab.llm.training.settings import TrainingSettings
 from simlab.llm.training.setup import Setup
 from simlab.llm.training.warm_start import make_start
 from simlab.llm.training.warnings import warnings
-from simlab.llm.wandb_files import check_wandb
 from simlab.simulator.compiled import keep_on_disk
 
 OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory")  # in errors of XLA and of torch

@@ -9,12 +9,11 @@ from typing import Any
 
 from simlab.errors import InputError
 from simlab.files import write_whole
-from simlab.llm.tensorboard import Scalars
+from simlab.llm.loggers import Scalars, WandbFiles
 from simlab.llm.training.folder import CHECKPOINT, FINISHED, RUN, START, ArmFolder, Writer, arm_folder, warn
 from simlab.llm.training.origin import CONTINUED, Origin, describe_difference, first_difference, list_origins
 from simlab.llm.training.settings import TrainingSettings
 from simlab.llm.training.state import saved_record
-from simlab.llm.wandb_files import WandbFiles
 from simlab.seals import Damaged, sealed_json, unsealed_json
 
 

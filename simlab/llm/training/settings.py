@@ -237,7 +237,7 @@ class EvaluationSettings:
         rollouts: most rollouts that are sampled at once; further ones start where others have ended.
         temperature: of sampling; None for that of training, ``rl.temperature``. At 0 the likeliest token is taken, so
             that one sample of each problem is enough.
-        top_p, top_k, min_p: see ``simlab.llm.truncation``; all tokens by default.
+        top_p, top_k, min_p: see ``simlab.llm.distribution.Truncation``; all tokens by default.
     """
 
     every: int = 50

@@ -1,5 +1,6 @@
-"""Offline runs of W&B: what is handed to its library, and that its library takes it."""
+"""Numbers for TensorBoard, read back by TensorBoard, and offline runs of W&B: what is handed to its library."""
 
+import math
 import sys
 from types import SimpleNamespace
 
@@ -8,10 +9,65 @@ from sweep_cases import refusal
 from training_cases import settings
 
 from simlab.cli import main
+from simlab.llm.loggers import Scalars, WandbFiles
 from simlab.llm.training.folder import EVALUATIONS, METRICS, ArmFolder, evaluation_scalars
 from simlab.llm.training.run_folder import RunFolder
-from simlab.llm.wandb_files import WandbFiles
 from simlab.seals import Damaged
+
+# TensorBoard
+
+
+@pytest.fixture
+def shown():
+    """What TensorBoard shows of a folder: (step, value) pairs by tag."""
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+    def read(folder):
+        found = reader.EventAccumulator(str(folder), size_guidance={reader.SCALARS: 0})
+        found.Reload()
+        return {
+            tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in found.Tags()[reader.SCALARS]
+        }
+
+    return read
+
+
+def test_floats_and_lists_are_written_by_step(tmp_path, shown):
+    """What is written twice at one step stays: the metrics of a step, then its evaluation."""
+    with Scalars(tmp_path / "run") as scalars:
+        scalars.write(1, {"reward": 0.5, "masses": [0.25, 2]})
+        scalars.write(2, {"reward": math.nan, "masses": []})
+        scalars.write(2, {"pass@1": 0.5})
+        found = shown(tmp_path / "run")  # at once, before the file is closed
+    assert found["masses/0"] == [(1, 0.25)]
+    assert found["masses/1"] == [(1, 2.0)]
+    assert found["reward"][0] == (1, 0.5)
+    assert math.isnan(found["reward"][1][1])
+    assert found["pass@1"] == [(2, 0.5)]
+
+
+def test_a_run_that_goes_on_after_a_kill_shows_no_step_twice(tmp_path, shown):
+    """Killed after step 7, it goes on from the checkpoint of step 4; the first file was never closed."""
+    killed = Scalars(tmp_path)
+    for step in range(1, 8):
+        killed.write(step, {"reward": step, "masses": [step, step]})
+    with Scalars(tmp_path) as scalars:
+        assert shown(tmp_path)["reward"] == [(step, step) for step in range(1, 8)]
+        for step in range(5, 7):
+            scalars.write(step, {"reward": 10 * step})
+    found = shown(tmp_path)
+    assert found["reward"] == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 50), (6, 60)]
+    assert found["masses/1"] == [(1, 1), (2, 2), (3, 3), (4, 4)]
+
+
+def test_without_tensorboard_the_extra_is_named(tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tensorboard"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    assert refusal(Scalars, tmp_path).endswith("install it with: pip install 'simlab[tensorboard]'")
+
+
+# W&B
 
 
 class Library:

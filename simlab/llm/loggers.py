@@ -1,8 +1,9 @@
-"""Write scalars for TensorBoard with its own writer; needs the extra ``tensorboard``, not torch or TensorFlow."""
+"""Write the numbers of an arm for TensorBoard (extra ``tensorboard``) and Weights & Biases (extra ``wandb``)."""
 
 import os
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -11,16 +12,18 @@ from simlab.llm.extra import package
 
 
 def check_tensorboard() -> Any:
-    """The module of TensorBoard that writes files.
-
-    Raises:
-        InputError: if tensorboard cannot be imported.
-    """
+    """Import the module of TensorBoard that writes files, or raise ``InputError``."""
     return package("tensorboard.summary.writer.event_file_writer", "tensorboard")
 
 
+def check_wandb() -> Any:
+    """Import W&B, or raise ``InputError``."""
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it sends reports of its own errors, offline too
+    return package("wandb", "wandb")
+
+
 class Scalars:
-    """Writes numbers by name and step into a folder; a context manager.
+    """Writes numbers by name and step into a folder for TensorBoard; a context manager.
 
     A run that goes on after a kill may have written steps that it comes to again. The first event says that the run
     (re)starts at the step of the first ``write``: TensorBoard then drops what it has of that step and later ones.
@@ -35,8 +38,7 @@ class Scalars:
         writer = check_tensorboard()
         self._events = package("tensorboard.compat.proto.event_pb2", "tensorboard")
         self._summaries = package("tensorboard.compat.proto.summary_pb2", "tensorboard")
-        self._folder = folder
-        self._begun = False
+        self._folder, self._begun = folder, False
         try:
             self._writer = writer.EventFileWriter(os.fspath(folder))
         except OSError as error:
@@ -80,3 +82,44 @@ class Scalars:
 
     def _unwritten(self, error: OSError) -> InputError:
         return InputError(f"{self._folder} cannot be written: {error.strerror or error}")
+
+
+class WandbFiles:
+    """An offline run of W&B in ``folder/wandb``, which ``wandb sync`` uploads; a context manager.
+
+    W&B cannot take steps of an offline run back, and of several that are uploaded under one id the last one stays. So
+    each process writes a run of its own under the same ``identity`` (up to 64 letters and digits), and is given the
+    steps of former processes again.
+
+    Raises:
+        InputError: if wandb cannot be imported.
+    """
+
+    begins_anew = True
+
+    def __init__(self, folder: Path, *, name: str, group: str, identity: str, config: Mapping[str, Any]):
+        wandb = check_wandb()
+        # Neither the user's code nor the machine's use, output and packages are recorded.
+        settings = wandb.Settings(
+            silent=True, console="off", save_code=False, disable_git=True, x_disable_stats=True, x_disable_meta=True
+        )
+        self._run = wandb.init(
+            mode="offline",
+            dir=os.fspath(folder),
+            project="simlab",
+            group=group,
+            name=name,
+            id=identity,
+            config=dict(config),
+            reinit="create_new",
+            settings=settings,
+        )
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Write the numbers of a step, from the earliest step on; those of one step may come in parts."""
+        self._run.log(dict(values), step=step)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._run.finish(exit_code=0 if kind is None else 1)

@@ -1,0 +1,239 @@
+"""Show what a run has kept of its rollouts and evaluations in a terminal, or write it as parquet."""
+
+import io
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simlab.errors import InputError, check_choice
+from simlab.files import write_output
+from simlab.llm.compare.runs import Run
+from simlab.llm.extra import package
+from simlab.llm.training.folder import COMPLETIONS, ROLLOUTS, START, arm_folder, read_lines
+from simlab.text import aligned
+
+ASKED, ANSWERED, SOLUTION, WIDTH = 32, 80, 24, 100  # characters of a text in a row
+
+
+def show_rollouts(
+    run: Run,
+    *,
+    arm: str | None = None,
+    seed: int = 0,
+    step: int | None = None,
+    prompt: int | None = None,
+    rollout: int | None = None,
+) -> str:
+    """Show one group of a step, a row a rollout, with long texts cut; or one rollout as a whole, and a row a token.
+
+    By default of the first arm, the last step, and the first group with unequal rewards.
+
+    Raises:
+        InputError: for an arm, seed, step, prompt or rollout that was not kept, and a damaged file.
+    """
+    name, steps = _kept(run, arm, seed)
+    number = max(steps) if step is None else _check_kept("step", step, steps)
+    groups = steps[number]
+    mixed = [place for place, group in enumerate(groups) if len({one["reward"] for one in group["rollouts"]}) > 1]
+    place = _check_kept("prompt", next(iter(mixed), 0) if prompt is None else prompt, range(len(groups)))
+    asked, rollouts = groups[place]["prompt"], groups[place]["rollouts"]
+    head = (
+        f"{name}, seed {seed}, step {number}, prompt {place} of {len(groups)} (unequal rewards: "
+        f"{', '.join(map(str, mixed)) or 'none'}), mean reward {_mean([one['reward'] for one in rollouts]):.3g}"
+    )
+    if rollout is None:
+        rows = [_rollout_row(index, one) for index, one in enumerate(rollouts)]
+        return "\n".join([head, f"prompt: {_cut(asked, 4 * WIDTH)}", "", *_left_aligned(rows)])
+    one = rollouts[_check_kept("rollout", rollout, range(len(rollouts)))]
+    tokens = zip(one["tokens"], one["logp"], one["advantages"], strict=True)
+    rows = [
+        {"token": str(index), "log p": f"{logp:.3f}", "advantage": f"{advantage:+.3f}", "text": _visible(text)}
+        for index, (text, logp, advantage) in enumerate(tokens)
+    ]
+    return "\n".join([
+        head,
+        f"rollout {rollout}: reward {one['reward']:g}, solution {_solution(one)}, {len(rows)} tokens",
+        f"prompt: {_visible(asked)}",
+        f"text: {_visible(one['text'])}",
+        "",
+        *_left_aligned(rows),
+    ])  # fmt: skip
+
+
+def show_completions(
+    run: Run,
+    evaluation: str,
+    *,
+    arm: str | None = None,
+    seed: int = 0,
+    step: int | None = None,
+    prompt: int | None = None,
+) -> str:
+    """Show the completions of an evaluation set, a row each with long texts cut, or those of one prompt in full.
+
+    By default of the first arm and the last step that was evaluated; step 0 is the start, which all arms share.
+
+    Raises:
+        InputError: for an arm, seed, set, step or prompt that was not kept, and a damaged file.
+    """
+    name, steps = _kept(run, arm, seed, evaluation)
+    number = max(steps) if step is None else _check_kept("step", step, steps)
+    problems = steps[number]
+    rewards = [one["reward"] for problem in problems for one in problem["completions"]]
+    head = (
+        f"{name}, seed {seed}, step {number}, evaluation set {evaluation}: {len(rewards)} completions of "
+        f"{len(problems)} prompts, mean reward {_mean(rewards):.3g}"
+    )
+    if prompt is None:
+        rows = [
+            {
+                "prompt": str(place),
+                "sample": str(sample),
+                "reward": f"{one['reward']:g}",
+                "solution": _cut(_solution(one), SOLUTION),
+                "text": f"{_cut(problem['prompt'], ASKED, beginning=True)} | {_cut(one['text'], ANSWERED)}",
+            }
+            for place, problem in enumerate(problems)
+            for sample, one in enumerate(problem["completions"])
+        ]
+        return "\n".join([head, "", *_left_aligned(rows)])
+    problem = problems[_check_kept("prompt", prompt, range(len(problems)))]
+    texts = [
+        f"sample {sample}: reward {one['reward']:g}, solution {_solution(one)}\ntext: {_visible(one['text'])}"
+        for sample, one in enumerate(problem["completions"])
+    ]
+    return "\n".join([head, f"prompt: {_visible(problem['prompt'])}", *texts])
+
+
+def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 0, step: int | None = None) -> int:
+    """Write a row a rollout, with the columns of TRL's logs, and return the number of rows; by default of all steps.
+
+    The advantage is the mean over the tokens of a rollout; methods that weigh rollouts give them all the same one.
+
+    Raises:
+        InputError: for an arm, seed or step that was not kept, a damaged file, and where pyarrow is not installed.
+    """
+    _, steps = _kept(run, arm, seed)
+    rows = [
+        {
+            "step": number,
+            "prompt": _encodable(group["prompt"]),
+            "completion": _encodable(one["text"]),
+            "reward": float(one["reward"]),
+            "advantage": float(np.mean(one["advantages"])),
+        }
+        for number in _chosen(step, steps)
+        for group in steps[number]
+        for one in group["rollouts"]
+    ]
+    return _write(path, rows)
+
+
+def write_completions(
+    run: Run, path: Path, evaluation: str, *, arm: str | None = None, seed: int = 0, step: int | None = None
+) -> int:
+    """Write a row a completion of an evaluation set, and return the number of rows; by default of all steps.
+
+    Raises:
+        InputError: for an arm, seed, set or step that was not kept, a damaged file, and where pyarrow is not installed.
+    """
+    _, steps = _kept(run, arm, seed, evaluation)
+    rows = [
+        {
+            "step": number,
+            "set": evaluation,
+            "prompt": _encodable(problem["prompt"]),
+            "sample": sample,
+            "completion": _encodable(one["text"]),
+            "reward": float(one["reward"]),
+        }
+        for number in _chosen(step, steps)
+        for problem in steps[number]
+        for sample, one in enumerate(problem["completions"])
+    ]
+    return _write(path, rows)
+
+
+def _kept(
+    run: Run, arm: str | None, seed: int, evaluation: str | None = None
+) -> tuple[str, dict[int, list[dict[str, Any]]]]:
+    """Return an arm, by default the first, and by step its groups, or the problems of an evaluation set."""
+    name = next(iter(run.arms)) if arm is None else arm
+    check_choice("arm", name, run.arms)
+    file, option = (ROLLOUTS, "rollouts") if evaluation is None else (COMPLETIONS, "completions")
+    path = arm_folder(run.folder, name) / f"seed-{seed}" / file
+    start = [] if evaluation is None else read_lines(run.folder / START / f"seed-{seed}" / file)
+    lines = [*start, *read_lines(path)]
+    if not lines:
+        raise InputError(f"{path} has no {option}; allowed: runs of --engine simlab with record.{option} above 0")
+    if evaluation is None:
+        return name, {line["step"]: line["groups"] for line in lines}
+    check_choice("evaluation", evaluation, list(lines[0]["sets"]))
+    return name, {line["step"]: line["sets"][evaluation] for line in lines}
+
+
+def _check_kept(name: str, value: int, kept: Collection[int]) -> int:
+    if value not in kept:
+        first, last = min(kept), max(kept)
+        gaps = len(kept) <= last - first
+        allowed = ", ".join(map(str, sorted(kept))) if gaps else f"{first} to {last}"
+        raise InputError(f"{name} {value} was not kept; allowed: {allowed}")
+    return value
+
+
+def _chosen(step: int | None, steps: Collection[int]) -> list[int]:
+    return sorted(steps) if step is None else [_check_kept("step", step, steps)]
+
+
+def _mean(rewards: list[float]) -> float:
+    return sum(rewards) / len(rewards)
+
+
+def _rollout_row(index: int, one: dict[str, Any]) -> dict[str, str]:
+    return {
+        "rollout": str(index),
+        "reward": f"{one['reward']:g}",
+        "solution": _cut(_solution(one), SOLUTION),
+        "advantage": f"{sum(one['advantages']) / max(1, len(one['advantages'])):+.3f}",
+        "log p": f"{sum(one['logp']):.2f}",
+        "tokens": str(len(one["tokens"])),
+        "text": _cut(one["text"], WIDTH),
+    }
+
+
+def _solution(one: dict[str, Any]) -> str:
+    return "-" if one["solution"] is None else _visible(str(one["solution"]))
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> int:
+    arrow, parquet = (package(name, "logs") for name in ("pyarrow", "pyarrow.parquet"))
+    content = io.BytesIO()
+    parquet.write_table(arrow.Table.from_pylist(rows), content)
+    write_output(path, content.getvalue())
+    return len(rows)
+
+
+def _encodable(text: str) -> str:
+    """Put ``?`` for half of a surrogate pair, which UTF-8 cannot have."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _visible(text: str) -> str:
+    """Write a text on one line, control characters as escapes, so that a completion cannot command the terminal."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def _cut(text: str, width: int, *, beginning: bool = False) -> str:
+    """Write a text on one line, without its end (or its beginning) where that is too long."""
+    shown = _visible(text)
+    if len(shown) <= width:
+        return shown
+    return f"...{shown[3 - width :]}" if beginning else f"{shown[: width - 3]}..."
+
+
+def _left_aligned(rows: list[dict[str, str]]) -> list[str]:
+    """Align rows whose last column, the texts, begins at one place."""
+    numbers = aligned([{head: cell for head, cell in row.items() if head != "text"} for row in rows])
+    return [f"{row}  {text}" for row, text in zip(numbers, ["text", *(row["text"] for row in rows)], strict=True)]
