@@ -20,7 +20,7 @@ from benchmarks.machine import RESULTS, describe
 from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.reading import read_log
 from simlab.files import write_whole
-from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean
+from simlab.llm.compare.run_arms import MeanEstimate, estimate_mean
 
 DATA = RESULTS / "diagnose_recommendation.json"
 PAGE = DATA.with_suffix(".md")

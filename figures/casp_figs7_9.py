@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from figures.casp_table6 import BASELINE, DATA, STYLES
 from figures.shared.paper_panels import windows_of
 from figures.shared.paper_runs import START, Data, shown
-from simlab.llm.compare.arm_measures import estimate_mean
+from simlab.llm.compare.run_arms import estimate_mean
 from simlab.plotting import STYLE
 
 MESSAGE = "All sharpen as GRPO does but W-REINFORCE and forking tokens: their candidates of ranks 2 and 3 stay"

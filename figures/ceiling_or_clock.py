@@ -25,8 +25,7 @@ from figures.shared.condensed import keep, provenance, results, rounded
 from figures.shared.end_labels import end_labels
 from figures.shared.fitted import averaged, fitted
 from simlab.plotting import STYLE
-from simlab.scaling import MARGIN, Curves, Sigmoid
-from simlab.scaling.verdicts import HIGHER, LOWER
+from simlab.scaling import HIGHER, LOWER, MARGIN, Curves, Sigmoid
 from simlab.sweeps.table import curves
 
 DATA = Path(__file__).parent / "data" / "ceiling_or_clock.json"

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from figures.shared.condensed import keep
 from figures.shared.paper_panels import windows_of
 from figures.shared.paper_runs import COMPARED, Data, condense, interval, pairs_table, table
-from simlab.llm.compare.arm_measures import estimate_mean
+from simlab.llm.compare.run_arms import estimate_mean
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "cw_grpo_table3.json"

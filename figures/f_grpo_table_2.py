@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
 from figures.shared.paper_runs import Data, condense, ends, pairs_table, table
-from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean
+from simlab.llm.compare.run_arms import MeanEstimate, estimate_mean
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "f_grpo_table_2.json"

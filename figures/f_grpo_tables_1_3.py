@@ -18,7 +18,7 @@ from figures.shared.condensed import keep
 from figures.shared.end_labels import end_labels
 from figures.shared.paper_panels import draw_gains, draw_paths
 from figures.shared.paper_runs import COMPARED, Data, condense, ends, interval, pairs_table, table
-from simlab.llm.compare.arm_measures import estimate_mean
+from simlab.llm.compare.run_arms import estimate_mean
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "f_grpo_tables_1_3.json"

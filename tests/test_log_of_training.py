@@ -12,14 +12,12 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def test_the_groups_of_a_run_are_those_that_its_metrics_speak_of(tmp_path):
-    train(settings({"rl": {"steps": 3}, "evaluation": {"every": 2}}), tmp_path / "run", own_task=task())
-    run = read_run(tmp_path / "run")
-    recorded = run.arms["grpo"][0].metrics
-    reading = read_log([tmp_path / "run"])
+    """Where the run keeps no rollouts, its evaluations are read."""
+    train(settings({"rl": {"steps": 2}, "evaluation": {"every": 1}}), tmp_path / "run", own_task=task())
+    training = read_run(tmp_path / "run").arms["grpo"][0]
+    recorded, reading = training.metrics, read_log([tmp_path / "run"])
     log = reading.log
-    assert log.format == "simlab"
-    assert log.refused.count == 0
-    assert set(log.group_size) == {4}
+    assert (log.format, log.refused.count, set(log.group_size)) == ("simlab", 0, {4})
     assert reading.mean_reward == pytest.approx(recorded["reward"].mean())
     for place, step in enumerate(recorded["step"]):
         own = log.step == step
@@ -33,13 +31,8 @@ def test_the_groups_of_a_run_are_those_that_its_metrics_speak_of(tmp_path):
         assert log.log_probs.length[drawn].mean() == pytest.approx(recorded["length"][place])
         per_token = log.log_probs.log_probability[drawn].sum() / log.log_probs.length[drawn].sum()
         assert per_token == pytest.approx(recorded["logp"][place], abs=1e-4)
-
-
-def test_of_a_run_that_keeps_no_rollouts_the_evaluations_are_read(tmp_path):
-    asked = settings({"record": {"rollouts": 0}, "evaluation": {"every": 1}})
-    train(asked, tmp_path / "run", own_task=task())
-    evaluations = read_run(tmp_path / "run").arms["grpo"][0].evaluations
+    (tmp_path / "run" / "arms" / "grpo" / "seed-0" / "rollouts.jsonl").unlink()
     log = read_log([tmp_path / "run"]).log
     assert sorted(set(log.step)) == [1, 2]
-    for found in evaluations:
+    for found in training.evaluations:
         np.testing.assert_array_equal(log.correct[log.step == found.step], found.correct)

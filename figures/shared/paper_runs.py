@@ -8,7 +8,7 @@ import numpy as np
 
 from figures.shared.condensed import rounded
 from figures.shared.rank_runs import run_file
-from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean
+from simlab.llm.compare.run_arms import MeanEstimate, estimate_mean
 from simlab.llm.training.folder import EVALUATIONS, METRICS, arm_folder, read_lines
 from simlab.seals import CHECKSUM
 

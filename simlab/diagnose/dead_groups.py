@@ -6,15 +6,14 @@ solve rate p a group of G is all wrong with probability (1 - p)^G and all right 
 
 import dataclasses
 import itertools
-import math
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy.special import betainc, gammaln
 
 from simlab.arms import parse
 from simlab.diagnose.estimate import IntervalEstimate, jackknife
-from simlab.diagnose.log import Log
+from simlab.diagnose.log import Log, RolloutLogProbs
 from simlab.diagnose.mixture import Weights, components
 from simlab.diagnose.solve_rates import Population
 from simlab.estimators import advantages
@@ -29,14 +28,7 @@ OTHERS = ("dr_grpo", "maxrl", "f_grpo(gamma=1)", "power_alpha(alpha=2)")
 
 @dataclasses.dataclass(frozen=True)
 class ObservedGroups:
-    """Counts of the groups of a window.
-
-    Attributes:
-        groups: their number.
-        groups_per_step: median.
-        group_size: G, the median; ``sizes`` are all that occur.
-        all_right, all_wrong: shares of the groups.
-    """
+    """Counts and shares of the groups of a window; ``groups_per_step`` and ``group_size`` are medians."""
 
     groups: int
     groups_per_step: float
@@ -48,13 +40,7 @@ class ObservedGroups:
 
 @dataclasses.dataclass(frozen=True)
 class PredictedGroups:
-    """Groups of one size, predicted from the fitted population.
-
-    Attributes:
-        group_size: G.
-        all_right, all_wrong, dead: shares of the groups.
-        effective_prompts: groups of a step that are not dead, at as many groups a step as the log has.
-    """
+    """Shares of groups of one size, predicted; effective prompts are the groups of a step that are not dead."""
 
     group_size: int
     all_right: IntervalEstimate
@@ -68,7 +54,6 @@ class GradientMasses:
     """Shares of the gradient of an estimator by solve rate.
 
     Attributes:
-        estimator: as it is written on the command line.
         of_prompts: shares of the expected mass m_S + m_F ``[fade:masses]`` of a group, by the prompt's solve rate,
             between ``EDGES``: few rollouts a prompt determine them badly.
         of_groups: the same by the share of correct rollouts of the group itself.
@@ -81,13 +66,7 @@ class GradientMasses:
 
 @dataclasses.dataclass(frozen=True)
 class GroupEstimates:
-    """Dead groups and gradient masses.
-
-    Attributes:
-        observed: in the last window.
-        at_sizes: predicted, by size; the size in use is among them.
-        gradient_masses: of the estimator in use, which comes first, and of others.
-    """
+    """Dead groups, observed in the last window and predicted by size, and masses, those in use first."""
 
     observed: ObservedGroups
     at_sizes: tuple[PredictedGroups, ...]
@@ -95,17 +74,7 @@ class GroupEstimates:
 
 
 def estimate_groups(log: Log, now: Population, estimator: str, others: tuple[str, ...] = OTHERS) -> GroupEstimates:
-    """Estimate dead groups and gradient masses of a window.
-
-    Args:
-        log: the last window.
-        now: its population.
-        estimator: in use, such as ``"grpo"``; its masses are those of one group from a fresh state.
-        others: to compare it with.
-
-    Raises:
-        InputError: for an estimator that is unknown, or whose masses depend on more than rewards.
-    """
+    """Estimate dead groups of a window, and the masses of estimators: those of one group from a fresh state."""
     observed = observe_groups(log)
     sizes = sorted({*SIZES, observed.group_size})
     names = dict.fromkeys((estimator, *others))
@@ -118,14 +87,12 @@ def estimate_groups(log: Log, now: Population, estimator: str, others: tuple[str
 
 def observe_groups(log: Log) -> ObservedGroups:
     """Count the groups of a window, and those that are all right or all wrong."""
-    sizes, times = np.unique(log.group_size, return_counts=True)
     _, per_step = np.unique(log.step, return_counts=True)
-    median = int(sizes[np.searchsorted(np.cumsum(times), times.sum() / 2)])
     return ObservedGroups(
         len(log.prompt),
         float(np.median(per_step)),
-        median,
-        tuple(sizes.tolist()),
+        int(np.quantile(log.group_size, 0.5, method="inverted_cdf")),
+        tuple(np.unique(log.group_size).tolist()),
         float((log.correct == log.group_size).mean()),
         float((log.correct == 0).mean()),
     )
@@ -133,8 +100,7 @@ def observe_groups(log: Log) -> ObservedGroups:
 
 def dead_share(group_size: int) -> Weights:
     """Return the probability of a dead group under each component; 1 for groups of one."""
-    share: Weights = components().moment(group_size, 0) + components().moment(0, group_size)
-    return share
+    return np.asarray(components().moment(group_size, 0) + components().moment(0, group_size))
 
 
 def predict_groups(now: Population, group_size: int, groups_per_step: float) -> PredictedGroups:
@@ -150,11 +116,7 @@ def predict_groups(now: Population, group_size: int, groups_per_step: float) -> 
 
 
 def gradient_masses(now: Population, estimator: str, group_size: int) -> GradientMasses:
-    """Estimate the shares of an estimator's gradient by solve rate, in groups of one size.
-
-    Raises:
-        InputError: for an estimator that is unknown, or whose masses depend on more than rewards.
-    """
+    """Estimate the shares of an estimator's gradient by solve rate, in groups of one size."""
     by_prompt, by_group, total = expected_masses(estimator, group_size)
     return GradientMasses(
         estimator,
@@ -167,25 +129,19 @@ def expected_masses(estimator: str, group_size: int) -> tuple[dict[str, Weights]
     """Return the expected mass under each component: by the prompt's range, by the group's own range, and in all."""
     mass, rates = total_mass(estimator, group_size), np.arange(group_size + 1) / group_size
     anywhere = _count_chances(group_size, 0, 1)
-    by_prompt = {_range_name(*edges): mass @ _count_chances(group_size, *edges) for edges in RANGES}
-    by_group = {_range_name(*edges): (mass * _in_range(rates, *edges)) @ anywhere for edges in RANGES}
+    by_prompt, by_group = {}, {}
+    for low, high in RANGES:
+        name = f"{'[' if low == 0 else '('}{low:g}, {high:g}]"
+        inside = ((rates > low) | ((rates == 0) & (low == 0))) & (rates <= high)
+        by_prompt[name] = mass @ _count_chances(group_size, low, high)
+        by_group[name] = (mass * inside) @ anywhere
     return by_prompt, by_group, mass @ anywhere
 
 
 def total_mass(estimator: str, group_size: int) -> Float[np.ndarray, " counts"]:
     """Return m_S + m_F for x = 0 to G correct rollouts, each without its sign."""
     both = masses(parse(estimator).build().estimator, group_size)
-    mass: Float[np.ndarray, " counts"] = np.abs(both.success) + np.abs(both.failure)
-    return mass
-
-
-def _in_range(rates: Float[np.ndarray, " counts"], low: float, high: float) -> Bool[np.ndarray, " counts"]:
-    inside: Bool[np.ndarray, " counts"] = ((rates > low) | ((rates == 0) & (low == 0))) & (rates <= high)
-    return inside
-
-
-def _range_name(low: float, high: float) -> str:
-    return f"{'[' if low == 0 else '('}{low:g}, {high:g}]"
+    return np.asarray(np.abs(both.success) + np.abs(both.failure))
 
 
 def _count_chances(group_size: int, low: float, high: float) -> Float[np.ndarray, "counts K"]:
@@ -198,10 +154,7 @@ def _count_chances(group_size: int, low: float, high: float) -> Float[np.ndarray
     a, b = betas.a + x[:, None], betas.b + (group_size - x)[:, None]
     inside = betainc(a, b, high) - betainc(a, b, low)
     at_ends = np.broadcast_to([float(low == 0), float(high == 1)], (group_size + 1, 2))
-    chances: Float[np.ndarray, "counts K"] = (
-        choose * betas.moment(x, group_size - x) * np.concatenate([inside, at_ends], axis=1)
-    )
-    return chances
+    return np.asarray(choose * betas.moment(x, group_size - x) * np.concatenate([inside, at_ends], axis=1))
 
 
 # Entropy and covariance, where a log has log-probabilities
@@ -209,12 +162,11 @@ def _count_chances(group_size: int, low: float, high: float) -> Float[np.ndarray
 
 @dataclasses.dataclass(frozen=True)
 class EntropyEstimates:
-    """Entropy of a window; a log has log-probabilities of whole rollouts, and of tokens only the mean.
+    """Entropy of a window, the mean of -log p of a rollout, in nats.
 
     Attributes:
-        entropy: mean of -log p of a rollout, in nats.
         entropy_per_token: the same over the tokens; None where the log has no lengths.
-        surprise_of_correct, surprise_of_wrong: mean of -log p of correct and of wrong rollouts.
+        surprise_of_correct, surprise_of_wrong: the same of correct and of wrong rollouts.
         covariance: mean of (log p - its mean)(A - its mean) over the rollouts of the window, A by the estimator in use;
             above 0, learning makes the policy surer of itself.
         top_percent: the percentage of the rollouts of either sign that count as the top.
@@ -243,7 +195,7 @@ def estimate_entropy(log: Log, estimator: str, level: float) -> EntropyEstimates
         return jackknife(name, np.bincount(prompt, values * weights), np.bincount(prompt, weights), level)
 
     ones, correct = np.ones(len(surprise)), drawn.correct.astype(float)
-    advantage = _rollout_advantages(log, estimator)
+    advantage = _rollout_advantages(log, drawn, estimator)
     terms = -(surprise - surprise.mean()) * (advantage - advantage.mean())
     positive, negative = covariance_thresholds(terms)
     per_token = mean("entropy per token", surprise / np.maximum(drawn.length, 1), drawn.length.astype(float))
@@ -259,11 +211,9 @@ def estimate_entropy(log: Log, estimator: str, level: float) -> EntropyEstimates
     )
 
 
-def _rollout_advantages(log: Log, estimator: str) -> Float[np.ndarray, " R"]:
+def _rollout_advantages(log: Log, drawn: RolloutLogProbs, estimator: str) -> Float[np.ndarray, " R"]:
     """Return the advantage of each sampled rollout: that of a correct or wrong one in a group with as many correct."""
-    drawn = log.log_probs
-    assert drawn is not None
-    result = np.full(len(drawn.group), math.nan)
+    result = np.zeros(len(drawn.group))
     size, correct = log.group_size[drawn.group], log.correct[drawn.group]
     chosen = parse(estimator).build().estimator
     for group_size in np.unique(size).tolist():

@@ -4,35 +4,13 @@ import dataclasses
 
 import numpy as np
 
-from simlab.diagnose.dead_groups import (
-    OTHERS,
-    EntropyEstimates,
-    GroupEstimates,
-    estimate_entropy,
-    estimate_groups,
-    total_mass,
-)
+from simlab.diagnose import dead_groups, recommend, solve_rates
+from simlab.diagnose.dead_groups import OTHERS, EntropyEstimates, GroupEstimates
 from simlab.diagnose.estimate import LEVEL
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import Prediction, predict
-from simlab.diagnose.recommend import (
-    SMALLEST,
-    Recommendation,
-    WeightEffects,
-    recommend,
-    simulate_weights,
-    trainer_commands,
-)
-from simlab.diagnose.solve_rates import (
-    WINDOWS,
-    PassAtK,
-    SolveRates,
-    count_by_prompt,
-    estimate_pass_at_k,
-    estimate_solve_rates,
-    fit_population,
-    split_windows,
-)
+from simlab.diagnose.recommend import SMALLEST, Recommendation, WeightEffects
+from simlab.diagnose.solve_rates import WINDOWS, PassAtK, SolveRates, count_by_prompt
 from simlab.diagnose.tail_misses import UnseenSolutions, estimate_unseen, typical_solution
 from simlab.diagnose.unseen import count_solutions
 from simlab.errors import InputError, check_range, check_whole
@@ -45,15 +23,10 @@ class Diagnosis:
     """All estimates of a log; ``simlab.diagnose.estimate.as_json`` makes JSON of it.
 
     Attributes:
-        level: the level of all intervals.
         estimator: in use.
-        steps: the first and the last step.
-        solve_rates, groups, pass_at_k: the estimates of the last window of steps.
-        unseen: None where the log has no answers.
-        confidence: None where it has no log-probabilities.
-        prediction: the prediction for the next steps.
-        recommendation: for a budget of rollouts.
-        weights: their simulated effects; None unless asked for.
+        steps: the first and the last step; ``solve_rates``, ``groups`` and ``pass_at_k`` are of the last window.
+        unseen, confidence: None where the log has no answers, and no log-probabilities.
+        weights: None unless they were simulated.
         commands: what to run next, as the log's own trainer takes it; empty where nothing is recommended.
         untold: what this log cannot tell, a sentence each.
     """
@@ -103,29 +76,29 @@ def diagnose(
             on more than rewards.
     """
     check_options(estimator, others, rollouts=rollouts, level=level, holdout=holdout, seed=seed)
-    parts = split_windows(log, windows)
+    parts = solve_rates.split_windows(log, windows)
     last = parts[-1]
-    now = fit_population(last, level)
-    groups = estimate_groups(last, now, estimator, others)
+    now = solve_rates.fit_population(last, level)
+    groups = dead_groups.estimate_groups(last, now, estimator, others)
     size = groups.observed.group_size
     sizes = tuple(predicted.group_size for predicted in groups.at_sizes)
     counts = count_solutions(last)
     solution = typical_solution(counts, level, seed, sizes) if counts is not None else None
-    advice = recommend(now, solution, size, rollouts)
-    weights = simulate_weights(now, estimator, size) if simulate else None
+    advice = recommend.recommend(now, solution, size, rollouts)
+    weights = recommend.simulate_weights(now, estimator, size) if simulate else None
     return Diagnosis(
         level=level,
         estimator=estimator,
         steps=(int(log.step.min()), int(log.step.max())),
-        solve_rates=estimate_solve_rates(parts, now, seed),
+        solve_rates=solve_rates.estimate_solve_rates(parts, now, seed),
         groups=groups,
-        pass_at_k=estimate_pass_at_k(count_by_prompt(last), now),
+        pass_at_k=solve_rates.estimate_pass_at_k(count_by_prompt(last), now),
         unseen=estimate_unseen(parts, level, seed, sizes),
-        confidence=estimate_entropy(last, estimator, level),
+        confidence=dead_groups.estimate_entropy(last, estimator, level),
         prediction=predict(log, level, share=holdout),
         recommendation=advice,
         weights=weights,
-        commands=trainer_commands(log.format, advice, weights),
+        commands=recommend.trainer_commands(log.format, advice, weights),
         untold=tuple(_list_gaps(log, last)),
     )
 
@@ -139,41 +112,29 @@ def check_options(
     holdout: float = 0.0,
     seed: int = 0,
 ) -> None:
-    """Check the options of ``diagnose``, before a log is read for minutes.
-
-    Raises:
-        InputError: for a number outside its range, or an estimator that is unknown or whose masses depend on more than
-            rewards.
-    """
+    """Check the options of ``diagnose``, before a log is read for minutes."""
     check_range("level", level, 0.5, 0.999)
     check_whole("seed", seed, 0)
     check_whole("rollouts", rollouts, SMALLEST)
     if not 0 <= holdout < 1:
         raise InputError(f"holdout = {holdout} is not allowed; allowed: [0, 1)")
     for name in (estimator, *others):
-        total_mass(name, SMALLEST)
+        dead_groups.total_mass(name, SMALLEST)
 
 
 def _list_gaps(log: Log, last: Log) -> list[str]:
     """List the questions that this log leaves open, and the assumptions of the estimates."""
-    largest = int(count_by_prompt(last).trials.max())
-    gaps = [
-        f"solve rates below about 1 / {largest} are not told from 0, nor those above 1 - 1 / {largest} from 1",
-        "what prompts share, and so whether learning one helps or harms another",
-    ]
-    if log.answers is None:
-        gaps.append("which solutions were never drawn, and which groups teach against them: the log has no answers")
-    if log.log_probs is None:
-        gaps.append("entropy and its drift: the log has no log-probabilities")
-    if len(np.unique(log.step)) == 1:
-        gaps.append("drift and the next steps: all groups are of one step")
-    if int(last.group_size.max()) == 1:
-        gaps.append("anything about groups, and how much prompts differ: every group is of one rollout")
-    gaps += [
-        "whether the policy stands still within a window of steps, as is assumed",
-        "whether the prompts of a window are a sample of those to come, as is assumed",
-        "whether the next steps go on along the line of the last, as is assumed",
-    ]
-    if log.answers is not None:
-        gaps.append("whether answers of one canonical form, and only those, are one solution, as is assumed")
-    return gaps
+    largest, bare = int(count_by_prompt(last).trials.max()), log.answers is None
+    gaps = {
+        f"solve rates below about 1 / {largest} are not told from 0, nor those above 1 - 1 / {largest} from 1": True,
+        "what prompts share, and so whether learning one helps or harms another": True,
+        "which solutions were never drawn, and which groups teach against them: the log has no answers": bare,
+        "entropy and its drift: the log has no log-probabilities": log.log_probs is None,
+        "drift and the next steps: all groups are of one step": len(np.unique(log.step)) == 1,
+        "anything about groups, and how much prompts differ: every group is of one rollout": last.group_size.max() == 1,
+        "whether the policy stands still within a window of steps, as is assumed": True,
+        "whether the prompts of a window are a sample of those to come, as is assumed": True,
+        "whether the next steps go on along the line of the last, as is assumed": True,
+        "whether answers of one canonical form, and only those, are one solution, as is assumed": not bare,
+    }
+    return [sentence for sentence, is_open in gaps.items() if is_open]

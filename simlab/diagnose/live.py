@@ -15,8 +15,7 @@ import numpy as np
 from simlab.diagnose.dead_groups import dead_share, observe_groups
 from simlab.diagnose.estimate import LEVEL, IntervalEstimate
 from simlab.diagnose.log import AnswerCounts, Log
-from simlab.diagnose.reading.answers import from_completion
-from simlab.diagnose.reading.gather import answer_hash
+from simlab.diagnose.reading.answers import digest, from_completion
 from simlab.diagnose.solve_rates import (
     fit_population,
     learnability,
@@ -32,7 +31,6 @@ PREFIX = "diagnose/"
 HARD, EASY = 0.1, 0.9  # solve rates below and above which prompts count as hard and easy
 TIMES = (0.5, 2, 4)  # multiples of the group size at which dead groups are predicted
 PASSES = (1, 4)  # multiples of the group size at which pass@k is estimated
-Canonical = Callable[[str], str | None]
 
 
 @dataclasses.dataclass
@@ -56,7 +54,7 @@ class Live:
     every: int = 10
     window: int = 20
     threshold: float | None = None
-    answer: Canonical = from_completion
+    answer: Callable[[str], str | None] = from_completion
     level: float = LEVEL
     share: float | None = None
     clock: Callable[[], float] = time.perf_counter
@@ -80,9 +78,9 @@ class Live:
         """Return metrics after one more batch; empty if no rollout of it has a reward.
 
         Args:
-            prompts: (N,) of each rollout, equal for the rollouts of one group.
-            rewards: (N,) of each rollout; NaN leaves it out.
-            completions: (N,) texts; without them there are no metrics of solutions.
+            prompts: of each rollout, equal for the rollouts of one group.
+            rewards: of each rollout; NaN leaves it out.
+            completions: texts; without them there are no metrics of solutions.
 
         Raises:
             InputError: for other lengths, and for rewards other than 0 and 1 without a threshold.
@@ -112,51 +110,47 @@ class Live:
     def _make_log(
         self, prompts: Sequence[Hashable], rewards: Sequence[float], completions: Sequence[str] | None
     ) -> Log | None:
+        """Make a log of a batch; a hash is the number of a prompt, and of prompt and answer that of a solution."""
         lengths = {len(prompts), len(rewards), len(prompts if completions is None else completions)}
         if len(lengths) > 1:
             raise InputError(f"prompts, rewards and completions are {sorted(lengths)} in number; allowed: one number")
         values = np.asarray(rewards, dtype=float)
-        rows = np.flatnonzero(~np.isnan(values)).tolist()
-        if not rows:
+        rows = np.flatnonzero(~np.isnan(values))
+        if not rows.size:
             return None
         if self.threshold is None and (odd := values[rows][~np.isin(values[rows], (0, 1))]).size:
             raise InputError(
                 f"a reward is {odd[0]:g}; allowed: 0 and 1, or with threshold, the least of a correct rollout"
             )
-        names = [prompts[row] for row in rows]
-        numbers = np.array([_hash(name if isinstance(name, str) else repr(name)) for name in names], dtype=np.int64)
+        names = [prompts[row] for row in rows.tolist()]
+        numbers = np.array([_hash(name if isinstance(name, str) else repr(name)) for name in names])
         prompt, group = np.unique(numbers, return_inverse=True)
         right = values[rows] >= (1 if self.threshold is None else self.threshold)
         answers = None
         if completions is not None:
-            texts = [completions[row] for row, is_right in zip(rows, right, strict=True) if is_right]
-            answers = self._count_answers(prompt, group[right], texts)
+            pairs = [
+                (index, _hash(f"{prompt[index]} {answer}"))
+                for index, row in zip(group[right].tolist(), rows[right].tolist(), strict=True)
+                if (answer := self.answer(completions[row])) is not None
+            ]
+            distinct, times = np.unique(np.array(pairs, np.int64).reshape(-1, 2), axis=0, return_counts=True)
+            answers = AnswerCounts(distinct[:, 0], distinct[:, 1], times)
         step, size, correct = np.full(len(prompt), self._count), np.bincount(group), np.bincount(group, right)
         return Log("live", prompt, step, size, correct.astype(int), (), answers)
-
-    def _count_answers(self, prompt: np.ndarray, group: np.ndarray, texts: list[str]) -> AnswerCounts:
-        """Count the answers of correct rollouts; a hash of prompt and answer is the number of an answer."""
-        pairs = [
-            (index, _hash(f"{prompt[index]} {answer}"))
-            for index, text in zip(group.tolist(), texts, strict=True)
-            if (answer := self.answer(text)) is not None
-        ]
-        rows, times = np.unique(np.array(pairs, dtype=np.int64).reshape(-1, 2), axis=0, return_counts=True)
-        return AnswerCounts(rows[:, 0], rows[:, 1], times)
 
 
 def _hash(text: str) -> int:
     """Return 63 bits, which numpy's whole numbers hold."""
-    return answer_hash(text) >> 1
+    return digest(text, 8) >> 1
 
 
 def join_logs(batches: Sequence[Log] | deque[Log]) -> Log:
     """Join the groups of several batches; without answers, unless all have them."""
+    prompt, step, size, correct = (
+        np.concatenate([getattr(batch, name) for batch in batches])
+        for name in ("prompt", "step", "group_size", "correct")
+    )
     first = np.cumsum([0, *(len(batch.prompt) for batch in batches)])
-
-    def column(name: str) -> np.ndarray:
-        return np.concatenate([getattr(batch, name) for batch in batches])
-
     counts = [batch.answers for batch in batches if batch.answers is not None]
     answers = None
     if len(counts) == len(batches):
@@ -165,7 +159,7 @@ def join_logs(batches: Sequence[Log] | deque[Log]) -> Log:
             np.concatenate([count.answer for count in counts]),
             np.concatenate([count.count for count in counts]),
         )
-    return Log("live", column("prompt"), column("step"), column("group_size"), column("correct"), (), answers)
+    return Log("live", prompt, step, size, correct, (), answers)
 
 
 def count_groups(batch: Log) -> dict[str, float]:

@@ -1,24 +1,19 @@
-"""Hold what a diagnosis reads of a training run: groups, correct answers, and log-probabilities of rollouts.
-
-Readers (``simlab.diagnose.reading``) make a ``Log`` of files; estimates (``simlab.diagnose``) read nothing else. It
-holds a few numbers a group and one row a distinct correct answer of a group, whatever the length of the texts.
-"""
+"""Hold what a diagnosis reads of a training run: groups, correct answers, and log-probabilities of rollouts."""
 
 import dataclasses
+from os import PathLike
 from typing import TypeVar
 
 import numpy as np
 
+from simlab.errors import one_line
+
+COMPLAINTS = 5  # refused rows that are named
+
 
 @dataclasses.dataclass(frozen=True)
 class AnswerCounts:
-    """Count the draws of each distinct correct answer: one row an answer of a group.
-
-    Attributes:
-        group: index of the group, shape (rows,).
-        answer: number of the answer, shape (rows,); one canonical answer of one prompt has one number in all groups.
-        count: rollouts of that group with that answer, shape (rows,).
-    """
+    """Rollouts of each distinct correct answer of each group; an answer of a prompt has one number in all groups."""
 
     group: np.ndarray
     answer: np.ndarray
@@ -27,13 +22,9 @@ class AnswerCounts:
 
 @dataclasses.dataclass(frozen=True)
 class RolloutLogProbs:
-    """Log-probabilities of rollouts under the policy that drew them: a uniform sample of bounded size.
+    """Log-probabilities of whole rollouts, in nats, under the policy that drew them: a uniform sample.
 
-    Attributes:
-        group: index of the group, shape (rollouts,).
-        correct: true for a correct rollout, shape (rollouts,).
-        log_probability: of the whole rollout, in nats, shape (rollouts,).
-        length: tokens of the rollout, shape (rollouts,); 0 where the log does not say.
+    ``length`` is in tokens, 0 where the log does not say.
     """
 
     group: np.ndarray
@@ -42,12 +33,18 @@ class RolloutLogProbs:
     length: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class RefusedRows:
-    """Rows that could not be read: their number, and the first of them as ``file:line: why``."""
+    """Rows and files that could not be read: their number, and the first of them as ``file:line: why``."""
 
     count: int = 0
-    first: tuple[str, ...] = ()
+    first: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, path: str | PathLike, line: int | None, why: str) -> None:
+        """Count one; ``line`` is None where a file is left out."""
+        self.count += 1
+        if len(self.first) < COMPLAINTS:
+            self.first.append(one_line(f"{path}: {why}" if line is None else f"{path}:{line}: {why}"))
 
 
 Rows = TypeVar("Rows", AnswerCounts, RolloutLogProbs)
@@ -55,18 +52,15 @@ Rows = TypeVar("Rows", AnswerCounts, RolloutLogProbs)
 
 @dataclasses.dataclass(frozen=True)
 class Log:
-    """The groups of a training run; a group is the rollouts of one prompt at one step.
+    """The groups of a training run, (groups,) each; a group is the rollouts of one prompt at one step.
 
     Attributes:
         format: the trainer that wrote the files: ``trl``, ``verl``, ``simlab`` or ``table``.
-        prompt: number of the prompt, from 0, shape (groups,).
-        step: training step, shape (groups,), in ascending order; all 0 where the log has no steps.
-        group_size: rollouts of the group G, shape (groups,).
-        correct: rollouts whose reward reaches the threshold X, shape (groups,).
+        prompt: number of the prompt, from 0.
+        step: training step, in ascending order; all 0 where the log has no steps.
+        group_size: rollouts of the group G.
+        correct: rollouts whose reward reaches the threshold X.
         prompts: the first characters of each prompt, for people.
-        answers: distinct correct answers; None where the log has none.
-        log_probs: log-probabilities; None where the log has none.
-        refused: rows that were left out.
     """
 
     format: str
@@ -77,25 +71,18 @@ class Log:
     prompts: tuple[str, ...]
     answers: AnswerCounts | None = None
     log_probs: RolloutLogProbs | None = None
-    refused: RefusedRows = RefusedRows()
+    refused: RefusedRows = dataclasses.field(default_factory=RefusedRows)
 
     def select(self, mask: np.ndarray) -> "Log":
         """Return the log of the groups where ``mask``, (groups,), is true; prompts and answers keep their numbers."""
         number = np.cumsum(mask) - 1
-        return dataclasses.replace(
-            self,
-            prompt=self.prompt[mask],
-            step=self.step[mask],
-            group_size=self.group_size[mask],
-            correct=self.correct[mask],
-            answers=_select_rows(self.answers, mask, number),
-            log_probs=_select_rows(self.log_probs, mask, number),
-        )
 
+        def rows(rows: Rows | None) -> Rows | None:
+            if rows is None:
+                return None
+            inside = mask[rows.group]
+            columns = {name: column[inside] for name, column in vars(rows).items()}
+            return dataclasses.replace(rows, **columns | {"group": number[columns["group"]]})
 
-def _select_rows(rows: Rows | None, mask: np.ndarray, number: np.ndarray) -> Rows | None:
-    if rows is None:
-        return None
-    inside = mask[rows.group]
-    columns = {field.name: getattr(rows, field.name)[inside] for field in dataclasses.fields(rows)}
-    return dataclasses.replace(rows, **columns | {"group": number[columns["group"]]})
+        groups = {name: getattr(self, name)[mask] for name in ("prompt", "step", "group_size", "correct")}
+        return dataclasses.replace(self, **groups, answers=rows(self.answers), log_probs=rows(self.log_probs))

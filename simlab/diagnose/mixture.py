@@ -9,8 +9,7 @@ of the weights is largest; the likeliest weights themselves are 0 but for a few 
 
 An interval holds the values that a functional takes on all weights whose log-likelihood lies within half the chi-square
 quantile of one degree of freedom below the largest (the profile likelihood). It includes every mixture that explains
-the data as well, so that the interval is wide where the data do not determine a functional, such as for groups of many
-times as many rollouts.
+the data as well, so that it is wide where the data do not determine a functional.
 
 Example: of four prompts, three were right in 0 of 2 rollouts and one in 2 of 2. Take three components only, at solve
 rates 0, 1/2 and 1. Then log L(w) = 3 log(w_0 + w_half / 4) + log(w_1 + w_half / 4), which is largest, -2.25, at
@@ -30,8 +29,9 @@ from scipy.special import betaln
 from scipy.stats import chi2
 
 Weights = Float[np.ndarray, " K"]
-# Value, gradient, and the negative of the curvature, (K, K); the value is -infinity where it is not defined.
-Objective = Callable[[Weights], tuple[float, Weights, np.ndarray]]
+# Value, gradient, and the negative of the curvature, (K, K), at some weights and a scale; the value is -infinity where
+# it is not defined.
+Objective = Callable[[Weights, float], tuple[float, Weights, np.ndarray]]
 
 # Means at equal steps of arcsin(sqrt(p)), on which a binomial share has the same noise at every p. The standard
 # deviation of a component is a fifth of a step, so that prompts of few different solve rates can be told apart: where
@@ -48,32 +48,25 @@ ROUNDING = 1e-15
 
 
 class BetaComponents(NamedTuple):
-    """The Betas of a mixture; after them come the masses at 0 and at 1.
-
-    Attributes:
-        a: (K - 2,) first parameter.
-        b: (K - 2,) second parameter.
-    """
+    """The parameters a and b of the Betas of a mixture; after them come the masses at 0 and at 1."""
 
     a: Float[np.ndarray, " B"]
     b: Float[np.ndarray, " B"]
 
     def log_moment(
-        self, successes: Int[np.ndarray, "..."], failures: Int[np.ndarray, "..."]
+        self, successes: int | Int[np.ndarray, "..."], failures: int | Int[np.ndarray, "..."]
     ) -> Float[np.ndarray, "... K"]:
         """Return log E p^s (1 - p)^f under each component; -infinity where the moment is 0."""
         s, f = np.broadcast_arrays(np.asarray(successes, float)[..., None], np.asarray(failures, float)[..., None])
         betas = betaln(self.a + s, self.b + f) - betaln(self.a, self.b)
         masses = np.where(np.concatenate([s, f], axis=-1) > 0, -np.inf, 0.0)
-        result: Float[np.ndarray, "... K"] = np.concatenate([betas, masses], axis=-1)
-        return result
+        return np.concatenate([betas, masses], axis=-1)
 
     def moment(
         self, successes: int | Int[np.ndarray, "..."], failures: int | Int[np.ndarray, "..."]
     ) -> Float[np.ndarray, "... K"]:
         """Return E p^s (1 - p)^f under each component."""
-        result: Float[np.ndarray, "... K"] = np.exp(self.log_moment(np.asarray(successes), np.asarray(failures)))
-        return result
+        return np.asarray(np.exp(self.log_moment(successes, failures)))
 
 
 @functools.cache
@@ -88,28 +81,14 @@ def components() -> BetaComponents:
     return BetaComponents(a, b)
 
 
-class SuccessCounts(NamedTuple):
-    """Prompts by their counts, one row a pair of successes and rollouts: (R,) each; ``prompts`` is never 0."""
-
-    successes: Int[np.ndarray, " R"]
-    trials: Int[np.ndarray, " R"]
-    prompts: Int[np.ndarray, " R"]
-
-
-def count_pairs(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"]) -> SuccessCounts:
-    """Count the prompts of each pair of successes and rollouts."""
-    pairs, times = np.unique(np.stack([trials, successes], axis=1), axis=0, return_counts=True)
-    return SuccessCounts(pairs[:, 1], pairs[:, 0], times)
-
-
 class Mixture(NamedTuple):
     """A fitted mixture, with the likelihood that bounds it.
 
     Attributes:
-        weights: (K,) of the components: the centre of the weights that are about as likely as the likeliest.
-        best: (K,) of the largest likelihood, which are 0 but for a few components.
-        likelihood: (R, K) of each row of the counts under each component, each row divided by its largest.
-        prompts: (R,) prompts of each row.
+        weights: of the components: the centre of the weights that are about as likely as the likeliest.
+        best: those of the largest likelihood, which are 0 but for a few components.
+        likelihood: of each pair of successes and rollouts under each component, each row divided by its largest.
+        prompts: of each pair.
     """
 
     weights: Weights
@@ -123,13 +102,16 @@ class Mixture(NamedTuple):
 
     def bounds(self, functional: Weights, level: float) -> tuple[float, float]:
         """Return the least and the largest ``functional @ weights`` within the profile likelihood's interval."""
-        slack = chi2.ppf(level, 1) / 2
-        return 0 - _maximise(self, -functional, slack)[0], _maximise(self, functional, slack)[0]  # -x would be -0.0
+        (low, _), (high, _) = self._both_ends(functional, level)
+        return 0 - low, high  # -x would be -0.0
 
     def ends(self, functional: Weights, level: float) -> tuple[Weights, Weights]:
         """Return the weights at which the functional is about the least and the largest."""
-        slack = chi2.ppf(level, 1) / 2
-        return _maximise(self, -functional, slack)[1], _maximise(self, functional, slack)[1]
+        (_, least), (_, most) = self._both_ends(functional, level)
+        return least, most
+
+    def _both_ends(self, functional: Weights, level: float) -> list[tuple[float, Weights]]:
+        return [_maximise(self, sign * functional, chi2.ppf(level, 1) / 2) for sign in (-1, 1)]
 
     def ratio_bounds(self, above: Weights, below: Weights, level: float) -> tuple[float, float]:
         """Return the least and the largest ratio of two functionals, the second above 0 (Dinkelbach 1967)."""
@@ -152,22 +134,20 @@ class Mixture(NamedTuple):
         return min(last + most / float(below @ weights), float((above[mask] / below[mask]).max()))
 
 
-def fit(counts: SuccessCounts) -> Mixture:
+def fit(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"]) -> Mixture:
     """Fit the mixture of the largest likelihood, and the centre of those that are about as likely."""
-    log = components().log_moment(counts.successes, counts.trials - counts.successes)
+    pairs, prompts = np.unique(np.stack([trials, successes], axis=1), axis=0, return_counts=True)
+    log = components().log_moment(pairs[:, 1], pairs[:, 0] - pairs[:, 1])
     likelihood = np.exp(log - log.max(axis=1, keepdims=True))
     start = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
 
-    def at_scale(scale: float) -> Objective:
-        def objective(weights: Weights) -> tuple[float, Weights, np.ndarray]:
-            value, slope, curvature = _log_likelihood(likelihood, counts.prompts, weights)
-            return value / scale, slope / scale, curvature / scale
+    def objective(weights: Weights, scale: float) -> tuple[float, Weights, np.ndarray]:
+        value, slope, curvature = _log_likelihood(likelihood, prompts, weights)
+        return value / scale, slope / scale, curvature / scale
 
-        return objective
-
-    best = _climb(at_scale, start, _barrier_path(float(counts.prompts.sum()), FITTED))
+    best = _climb(objective, start, _barrier_path(float(prompts.sum()), FITTED))
     best /= best.sum()
-    mixture = Mixture(best, best, likelihood, counts.prompts)
+    mixture = Mixture(best, best, likelihood, prompts)
     return mixture._replace(weights=_maximise(mixture, np.zeros(len(best)), CENTRAL)[1])
 
 
@@ -186,35 +166,27 @@ def _maximise(mixture: Mixture, functional: Weights, slack: float) -> tuple[floa
     The second barrier, log(log-likelihood - floor), keeps the weights inside that region. A functional that is the same
     for all weights gives the centre of the region.
     """
-    span = float(np.ptp(functional))
+    span, count = float(np.ptp(functional)), len(functional)
     target = (functional - functional.min()) / (span or 1.0)
-    floor = mixture.log_likelihood(mixture.best) - slack
+    largest = mixture.log_likelihood(mixture.best)
 
-    def at_scale(scale: float) -> Objective:
-        def objective(weights: Weights) -> tuple[float, Weights, np.ndarray]:
-            value, slope, curvature = _log_likelihood(mixture.likelihood, mixture.prompts, weights)
-            room = value - floor
-            if room <= 0:
-                return -np.inf, slope, curvature
-            steep = slope / room
-            gain = float(target @ weights) / scale
-            return gain + np.log(room), target / scale + steep, curvature / room + np.outer(steep, steep)
+    def objective(weights: Weights, scale: float) -> tuple[float, Weights, np.ndarray]:
+        value, slope, curvature = _log_likelihood(mixture.likelihood, mixture.prompts, weights)
+        room = value - (largest - slack)
+        if room <= 0:
+            return -np.inf, slope, curvature
+        steep = slope / room
+        gain = float(target @ weights) / scale
+        return gain + np.log(room), target / scale + steep, curvature / room + np.outer(steep, steep)
 
-        return objective
-
-    weights = _climb(at_scale, _inner_point(mixture, slack), _barrier_path(1.0, BOUNDED) if span else np.ones(1))
-    weights = weights / weights.sum()
-    gap = (len(weights) + 1) * BOUNDED * span  # the most that the barrier's path may still lie below the largest
-    return min(float(functional @ weights) + gap, float(functional.max())), weights
-
-
-def _inner_point(mixture: Mixture, slack: float) -> Weights:
-    """Return weights above 0 that lose no more than half the slack."""
-    share, even = 0.5, np.full(len(mixture.weights), 1 / len(mixture.weights))
-    best = mixture.log_likelihood(mixture.best)
-    while best - mixture.log_likelihood((1 - share) * mixture.best + share * even) > slack / 2:
+    share, inner = 1.0, mixture.best  # weights above 0 that lose no more than half the slack
+    while share == 1 or largest - mixture.log_likelihood(inner) > slack / 2:
         share /= 2
-    return (1 - share) * mixture.best + share * even
+        inner = (1 - share) * mixture.best + share * np.full(count, 1 / count)
+    weights = _climb(objective, inner, _barrier_path(1.0, BOUNDED) if span else [1.0])
+    weights = weights / weights.sum()
+    gap = (count + 1) * BOUNDED * span  # the most that the barrier's path may still lie below the largest
+    return min(float(functional @ weights) + gap, float(functional.max())), weights
 
 
 # Interior point: maximise a concave function of weights that are at least 0 and sum to 1, by Newton's method. The
@@ -222,26 +194,32 @@ def _inner_point(mixture: Mixture, slack: float) -> Weights:
 # stage, so that the barrier matters less and less; each stage begins where the one before has ended.
 
 
-def _climb(at_scale: Callable[[float], Objective], start: Weights, scales: Float[np.ndarray, " S"]) -> Weights:
-    """Return the weights of the largest objective + sum log weights, at one scale after the other."""
-    weights = start
-    for scale in scales.tolist():
-        weights = _climb_stage(at_scale(scale), weights)
-    return weights
-
-
-def _barrier_path(start: float, end: float) -> Float[np.ndarray, " S"]:
+def _barrier_path(start: float, end: float) -> list[float]:
     """Return scales from ``start`` to ``end``, each about a tenth of the one before."""
     stages = max(int(np.ceil(np.log10(start / end))), 1)
-    scales: Float[np.ndarray, " S"] = start * (end / start) ** (np.arange(stages + 1) / stages)
+    scales: list[float] = (start * (end / start) ** (np.arange(stages + 1) / stages)).tolist()
     return scales
 
 
-def _climb_stage(objective: Objective, weights: Weights) -> Weights:
-    value, slope, curvature = objective(weights)
+def _climb(objective: Objective, weights: Weights, scales: list[float]) -> Weights:
+    """Return the weights of the largest objective + sum log weights, at one scale after the other."""
+    for scale in scales:
+        weights = _climb_stage(objective, weights, scale)
+    return weights
+
+
+def _climb_stage(objective: Objective, weights: Weights, scale: float) -> Weights:
+    value, slope, curvature = objective(weights, scale)
     for _ in range(MOST_STEPS):
         slope = slope + 1 / weights
-        step = _newton_step(slope, curvature, weights)
+        # Newton's step that leaves the sum of the weights as it is, solved for step / weight, in which the barrier's
+        # curvature is the identity. Close to where the objective ends, one curvature is larger than the others by more
+        # than a float can hold.
+        scaled = weights[:, None] * curvature * weights
+        scaled += max(1.0, ROUNDING * float(scaled.trace())) * np.eye(len(weights))
+        _, solved, _ = dposv(scaled, np.stack([weights * slope, weights], axis=1))
+        price = (weights @ solved[:, 0]) / (weights @ solved[:, 1])
+        step = weights * (solved[:, 0] - price * solved[:, 1])
         gain = float(slope @ step)
         if gain < CENTRED:
             break
@@ -249,7 +227,7 @@ def _climb_stage(objective: Objective, weights: Weights) -> Weights:
         least = value + np.log(weights).sum()
         while True:
             moved = weights + length * step
-            value, slope, curvature = objective(moved)
+            value, slope, curvature = objective(moved, scale)
             if value + np.log(moved).sum() >= least + 0.1 * length * gain:
                 break
             length /= 2
@@ -257,17 +235,3 @@ def _climb_stage(objective: Objective, weights: Weights) -> Weights:
                 return weights
         weights = moved
     return weights
-
-
-def _newton_step(slope: Weights, curvature: np.ndarray, weights: Weights) -> Weights:
-    """Return the Newton step that leaves the sum of the weights as it is.
-
-    It is solved for step / weight, in which the barrier's curvature is the identity whatever the weights are.
-    """
-    scaled = weights[:, None] * curvature * weights
-    # Close to where the objective ends, one curvature is larger than the others by more than a float can hold.
-    scaled += max(1.0, ROUNDING * float(scaled.trace())) * np.eye(len(weights))
-    _, solved, _ = dposv(scaled, np.stack([weights * slope, weights], axis=1))
-    price = (weights @ solved[:, 0]) / (weights @ solved[:, 1])
-    step: Weights = weights * (solved[:, 0] - price * solved[:, 1])
-    return step

@@ -8,7 +8,6 @@ intervals.
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,13 +15,12 @@ from scipy.special import stdtrit
 
 from simlab.diagnose.estimate import IntervalEstimate, missing
 from simlab.diagnose.log import Log
-from simlab.diagnose.solve_rates import PromptCounts, prompt_pass_at_k
+from simlab.diagnose.solve_rates import prompt_pass_at_k
 from simlab.errors import InputError, check_range, check_whole
 
 LINE = "line through the last steps"
 FEWEST = 6  # steps that a line is fitted to; fewer give their mean, or nothing
 STEPS = 20
-Quantity = Callable[[Log], Float[np.ndarray, " steps"]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,14 +34,7 @@ class ScoredPrediction:
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """The next steps of a run.
-
-    Attributes:
-        steps: how many are predicted, as many as the log has where it has fewer.
-        next_steps: means over them.
-        scored: the same from the log's earlier part, against its later part; empty without a hold-out.
-        share: the share of the steps that were held out; 0 for none.
-    """
+    """Means over the next ``steps`` steps, and predictions of the share of the log's own steps that were held out."""
 
     steps: int
     next_steps: tuple[IntervalEstimate, ...]
@@ -52,34 +43,18 @@ class Prediction:
 
 
 def predict(log: Log, level: float, steps: int = STEPS, share: float = 0.0) -> Prediction:
-    """Predict the steps that follow a log, and score the same method on its own later part.
-
-    Args:
-        log: all its steps.
-        level: the level of the intervals.
-        steps: how many to predict.
-        share: the share of the log's steps that are held out; 0 for none.
-
-    Raises:
-        InputError: for a share outside [0, 1), or fewer than one step.
-    """
+    """Predict so many steps that follow a log, and score the method on a share of the log's own steps, if not 0."""
     check_whole("steps", steps, 1)
     ahead = min(steps, len(np.unique(log.step)))
     return Prediction(ahead, _predict_ahead(log, ahead, level), score(log, share, level) if share else (), share)
 
 
 def split_holdout(log: Log, share: float) -> tuple[Log, Log]:
-    """Return the earlier and the later steps of a log.
-
-    Raises:
-        InputError: for a share outside (0, 1), or a log of one step.
-    """
+    """Return the earlier and the later steps of a log."""
     check_range("holdout", share, 0, 1, open_low=True)
     steps = np.unique(log.step)
-    if len(steps) < 2 or share == 1:
-        raise InputError(
-            f"holdout = {share} of {len(steps)} steps leaves nothing; allowed: below 1, of two steps or more"
-        )
+    if (count := len(steps)) < 2 or share == 1:
+        raise InputError(f"holdout = {share} of {count} steps leaves nothing; allowed: below 1, of two steps or more")
     first = steps[min(max(round((1 - share) * len(steps)), 1), len(steps) - 1)]
     return log.select(log.step < first), log.select(log.step >= first)
 
@@ -87,37 +62,29 @@ def split_holdout(log: Log, share: float) -> tuple[Log, Log]:
 def score(log: Log, share: float, level: float) -> tuple[ScoredPrediction, ...]:
     """Compare predictions from the earlier steps with the later ones."""
     early, late = split_holdout(log, share)
-    predictions = _predict_ahead(early, len(np.unique(late.step)), level)
-    truths = {name: float(measure(late).mean()) for name, measure in quantities(late).items()}
-    pairs = ((estimate, truths[estimate.name]) for estimate in predictions if estimate.name in truths)
-    return tuple(ScoredPrediction(estimate, truth, estimate.low <= truth <= estimate.high) for estimate, truth in pairs)
+    truths = {name: float(means.mean()) for name, means in step_means(late).items()}
+    return tuple(
+        ScoredPrediction(estimate, truth := truths[estimate.name], estimate.low <= truth <= estimate.high)
+        for estimate in _predict_ahead(early, len(np.unique(late.step)), level)
+        if estimate.name in truths
+    )
 
 
-def quantities(log: Log) -> dict[str, Quantity]:
-    """Return the predicted quantities by name: functions of a log that give a value a step."""
-    half = max(int(log.group_size.min()) // 2, 1)
-    functions: dict[str, Quantity] = {
-        "mean solve rate": lambda log: _step_means(log, log.correct / log.group_size),
-        "all right": lambda log: _step_means(log, (log.correct == log.group_size).astype(float)),
-        "all wrong": lambda log: _step_means(log, (log.correct == 0).astype(float)),
-        "groups below a quarter right": lambda log: _step_means(log, (4 * log.correct < log.group_size).astype(float)),
-        f"pass@{half}": lambda log: _step_means(
-            log, prompt_pass_at_k(PromptCounts(log.prompt, log.correct, log.group_size), half)
-        ),
+def step_means(log: Log) -> dict[str, Float[np.ndarray, " steps"]]:
+    """Return the predicted quantities by name: a mean over groups for each step."""
+    right, size = log.correct, log.group_size
+    half = max(int(size.min()) // 2, 1)
+    values = {
+        "mean solve rate": right / size,
+        "all right": right == size,
+        "all wrong": right == 0,
+        "groups below a quarter right": 4 * right < size,
+        f"pass@{half}": prompt_pass_at_k(right, size, half),
     }
     if log.answers is not None:
-        functions["distinct solutions of a group"] = lambda log: _step_means(log, _distinct_solutions(log))
-    return functions
-
-
-def _distinct_solutions(log: Log) -> Float[np.ndarray, " groups"]:
-    assert log.answers is not None
-    return np.bincount(log.answers.group, minlength=len(log.prompt)).astype(float)
-
-
-def _step_means(log: Log, values: Float[np.ndarray, " groups"]) -> Float[np.ndarray, " steps"]:
+        values["distinct solutions of a group"] = np.bincount(log.answers.group, minlength=len(right))
     _, step, times = np.unique(log.step, return_inverse=True, return_counts=True)
-    return np.bincount(step, values) / times
+    return {name: np.bincount(step, own) / times for name, own in values.items()}
 
 
 def _predict_ahead(log: Log, ahead: int, level: float) -> tuple[IntervalEstimate, ...]:
@@ -125,8 +92,8 @@ def _predict_ahead(log: Log, ahead: int, level: float) -> tuple[IntervalEstimate
     gap = float(np.median(np.diff(steps))) if len(steps) > 1 else 1.0
     later, groups = steps[-1] + gap * np.arange(1, ahead + 1), len(log.step) / len(steps)
     return tuple(
-        extrapolate_line(name, steps, measure(log), later, groups=groups, level=level)
-        for name, measure in quantities(log).items()
+        extrapolate_line(name, steps, means, later, groups=groups, level=level)
+        for name, means in step_means(log).items()
     )
 
 

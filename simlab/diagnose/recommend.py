@@ -10,7 +10,8 @@ what prompts share is not in a log (``benchmarks/results/diagnose_recommendation
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.special import stdtrit
@@ -20,8 +21,7 @@ from simlab.diagnose.dead_groups import dead_share
 from simlab.diagnose.estimate import IntervalEstimate
 from simlab.diagnose.mixture import components
 from simlab.diagnose.solve_rates import Population
-from simlab.diagnose.subsets import Range, Sums, exact
-from simlab.diagnose.tail_misses import SolutionKind, Typical
+from simlab.diagnose.tail_misses import Range, SolutionKind, Sums, Typical
 from simlab.errors import InputError, check_whole
 
 SMALLEST, LARGEST = 2, 256  # group sizes of the splits
@@ -32,10 +32,9 @@ class BudgetSplit:
     """One way to spend the rollouts of a step, beside the group size in use at the same cost.
 
     Attributes:
-        prompts, group_size: their product is the budget, or just below it.
-        teaching: groups of a step that teach, and ``gain``, how many more than at the size in use.
-        against: groups of a step that teach against the typical solution, and ``loss``, how many more.
-        holding: groups that teach and hold it, and ``net``, how many more.
+        teaching, gain: groups of a step that teach, and how many more than at the size in use.
+        against, loss: groups of a step that teach against the typical solution, and how many more.
+        holding, net: groups that teach and hold it, and how many more.
         The last four are None where the log has no answers.
     """
 
@@ -43,22 +42,17 @@ class BudgetSplit:
     group_size: int
     teaching: IntervalEstimate
     gain: IntervalEstimate
-    against: IntervalEstimate | None
-    loss: IntervalEstimate | None
-    holding: IntervalEstimate | None
-    net: IntervalEstimate | None
+    against: IntervalEstimate | None = None
+    loss: IntervalEstimate | None = None
+    holding: IntervalEstimate | None = None
+    net: IntervalEstimate | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Recommendation:
-    """The splits of a budget, and the recommended one.
+    """The splits of a budget of rollouts a step, and the recommended one.
 
-    Attributes:
-        rollouts: the rollouts of a step.
-        group_size: in use.
-        splits: by group size.
-        recommended: None where the intervals leave open which split is better, or disagree.
-        reason: in one line.
+    It is None where the intervals leave open which split is better, or disagree. ``group_size`` is in use.
     """
 
     rollouts: int
@@ -69,17 +63,7 @@ class Recommendation:
 
 
 def recommend(now: Population, solution: SolutionKind | None, group_size: int, rollouts: int) -> Recommendation:
-    """Compare the splits of a budget.
-
-    Args:
-        now: the prompts.
-        solution: the typical one; None where the log has no answers.
-        group_size: in use.
-        rollouts: the rollouts of a step.
-
-    Raises:
-        InputError: for fewer than two rollouts.
-    """
+    """Compare the splits of a budget of rollouts a step; ``solution`` is the typical one, ``group_size`` is in use."""
     check_whole("rollouts", rollouts, SMALLEST)
     powers = [2**power for power in range(1, LARGEST.bit_length())]
     sizes = sorted({size for size in (*powers, group_size) if 2 <= size <= rollouts})
@@ -101,32 +85,28 @@ def evaluate_split(
     teach = now.estimate(f"groups that teach at G = {size}", teaching)
     gain = now.estimate(f"more groups that teach at G = {size}", teaching - usual)
     if solution is None:
-        return BudgetSplit(int(groups), size, teach, gain, None, None, None, None)
+        return BudgetSplit(int(groups), size, teach, gain)
     estimates: list[IntervalEstimate] = []
-    for kind, share, teaching_share in SHARES:
-        value = teach.value * float(teaching_share(solution.sums, size).value[0])
-        more = value - float(usual @ now.mixture.weights) * float(teaching_share(solution.sums, in_use).value[0])
-
-        def count(sums: Sums, share: Share = share) -> Range:
-            return share(sums, size).scale(groups)
-
-        def count_more(sums: Sums, share: Share = share) -> Range:
-            here = share(sums, size).scale(groups)
-            if size == in_use:
-                return exact(here.value - here.value)
-            return here.subtract(share(sums, in_use).scale(base))
-
+    for kind, share in (("groups against", Typical.against), ("groups holding it", Typical.holding)):
+        here, there = (partial(_count, share=share, size=each, rollouts=rollouts) for each in (size, in_use))
+        value, in_use_share = (float(share(solution.sums, each)[1, 0]) for each in (size, in_use))
+        value *= teach.value
+        more = value - float(usual @ now.mixture.weights) * in_use_share
         name = f"{kind} at G = {size}"
-        estimates += [solution.estimate(name, count, value), solution.estimate(f"more {name}", count_more, more)]
+        difference = partial(_subtract, here=here, there=here if size == in_use else there)
+        estimates += [solution.estimate(name, here, value), solution.estimate(f"more {name}", difference, more)]
     return BudgetSplit(int(groups), size, teach, gain, *estimates)
 
 
-Share = Callable[[Sums, int], Range]
-# Kinds of groups: their share of all groups, and of the groups that teach
-SHARES: tuple[tuple[str, Share, Share], ...] = (
-    ("groups against", Typical.teaching_against, Typical.against),
-    ("groups holding it", Typical.teaching_holding, Typical.holding),
-)
+def _count(sums: Sums, *, share: Callable[[Sums, int], Range], size: int, rollouts: int) -> Range:
+    """Return the groups of a step that teach, times a share of them."""
+    return np.asarray(rollouts / size * (Typical.teaching(sums, size) * share(sums, size)))
+
+
+def _subtract(sums: Sums, *, here: Callable[[Sums], Range], there: Callable[[Sums], Range]) -> Range:
+    """Return a difference, as wide as both; of the same groups it is 0."""
+    first, second = here(sums), there(sums)
+    return np.asarray(first - (second if here is there else second[::-1]))
 
 
 def _choose_split(splits: tuple[BudgetSplit, ...], in_use: int) -> tuple[BudgetSplit | None, str]:
@@ -162,17 +142,13 @@ MARGIN = 1e-4  # of solve rates from 0 and 1, which no softmax policy has
 OVERLAPS = (0.0, 0.1, 0.3)
 WEIGHTS = ("f_grpo(gamma=1)", "power_alpha(alpha=2)", "easy_power(alpha=2)")
 PASS_AT = 64
-Curves = tuple[np.ndarray, np.ndarray]  # pass@1 and pass@k of each seed
 
 
 @dataclasses.dataclass(frozen=True)
 class WeightEffect:
-    """A weight against the estimator in use.
+    """How much higher a weight's pass@1 and pass@k are at the last step than those of the estimator in use.
 
-    Attributes:
-        weight: as it is written on the command line.
-        overlap: of features; 0 for prompts that share nothing, None for the bracket of all overlaps.
-        pass_at_1, pass_at_k: how much higher at the last step.
+    The overlap of features is 0 for prompts that share nothing, None for the bracket of all overlaps.
     """
 
     weight: str
@@ -183,13 +159,10 @@ class WeightEffect:
 
 @dataclasses.dataclass(frozen=True)
 class WeightEffects:
-    """The simulated effects of several weights.
+    """The effects of weights at each overlap, and their brackets whatever the overlap.
 
-    Attributes:
-        effects: of each weight at each overlap.
-        brackets: of each weight, whatever the overlap.
-        for_pass_at_1, for_pass_at_k: the bracket of the weight that surely raises it, the most surely if there are
-            several; None where the brackets of all hold 0 or less.
+    ``for_pass_at_1`` and ``for_pass_at_k`` are the brackets of the weight that raises it the most surely; None where
+    all hold 0 or less.
     """
 
     effects: tuple[WeightEffect, ...]
@@ -205,16 +178,15 @@ def simulate_weights(
     weights: tuple[str, ...] = WEIGHTS,
     overlaps: tuple[float, ...] = OVERLAPS,
 ) -> WeightEffects:
-    """Simulate weights on the fitted bank; it takes a minute or two.
-
-    Raises:
-        InputError: for an estimator that the simulator cannot run, or a group size of one.
-    """
+    """Simulate weights on the fitted bank; it takes a minute or two."""
     if group_size < 2:
         raise InputError(
             f"a group of {group_size} cannot be simulated: it teaches nothing; allowed: 2 rollouts or more"
         )
-    banks = [population.quantiles(PROMPTS) for population in _plausible_populations(now, group_size)]
+    # The fitted bank, and those with the fewest and the most prompts unsolved at four times the size.
+    ends = now.mixture.ends(components().moment(0, 4 * group_size), now.level)
+    populations = [now, *(now._replace(mixture=now.mixture._replace(weights=end)) for end in ends)]
+    banks = [population.quantiles(PROMPTS) for population in populations]
     compared = [weight for weight in weights if weight != estimator]
     effects = []
     for overlap in overlaps:
@@ -223,61 +195,42 @@ def simulate_weights(
             for bank in banks
         ]
         for weight in compared:
-            pairs = [(by_method[weight], by_method[estimator]) for by_method in curves]
-            first, many = ([curve[k] - base[k] for curve, base in pairs] for k in (0, 1))
-            effects.append(
-                WeightEffect(
-                    weight,
-                    overlap,
-                    _seed_interval(_effect_name("pass@1", weight, overlap), first, now.level),
-                    _seed_interval(_effect_name(f"pass@{PASS_AT}", weight, overlap), many, now.level),
+            changes = [
+                _seed_interval(
+                    f"change of {measure} by {weight} at overlap {overlap:g}",
+                    [of_method[weight][k] - of_method[estimator][k] for of_method in curves],
+                    now.level,
                 )
-            )
-    brackets = tuple(_bracket(weight, effects) for weight in compared)
-    return WeightEffects(
-        tuple(effects),
-        brackets,
-        _surest(brackets, lambda effect: effect.pass_at_1.low),
-        _surest(brackets, lambda effect: effect.pass_at_k.low),
-    )
+                for k, measure in enumerate(("pass@1", f"pass@{PASS_AT}"))
+            ]
+            effects.append(WeightEffect(weight, overlap, *changes))
+    brackets = []
+    for weight in compared:
+        own = [effect for effect in effects if effect.weight == weight]
+        hulls = [_hull([getattr(effect, measure) for effect in own]) for measure in ("pass_at_1", "pass_at_k")]
+        brackets.append(WeightEffect(weight, None, *hulls))
+    first, many = (_find_surest(brackets, measure) for measure in ("pass_at_1", "pass_at_k"))
+    return WeightEffects(tuple(effects), tuple(brackets), first, many)
 
 
-def _bracket(weight: str, effects: list[WeightEffect]) -> WeightEffect:
+def _find_surest(brackets: list[WeightEffect], measure: str) -> WeightEffect | None:
+    best = max(brackets, key=lambda effect: float(getattr(effect, measure).low), default=None)
+    return best if best is not None and getattr(best, measure).low > 0 else None
+
+
+def _hull(estimates: list[IntervalEstimate]) -> IntervalEstimate:
     """Return the hull of a weight's intervals over all overlaps, about the value of the first overlap."""
-    chosen = [effect for effect in effects if effect.weight == weight]
-
-    def hull(measure: str, estimates: list[IntervalEstimate]) -> IntervalEstimate:
-        first = estimates[0]
-        low, high = min(estimate.low for estimate in estimates), max(estimate.high for estimate in estimates)
-        method = f"{first.method}, {len(estimates)} overlaps"
-        return IntervalEstimate(_effect_name(measure, weight, None), first.value, low, high, first.level, method)
-
-    return WeightEffect(
-        weight,
-        None,
-        hull("pass@1", [effect.pass_at_1 for effect in chosen]),
-        hull(f"pass@{PASS_AT}", [effect.pass_at_k for effect in chosen]),
+    first = estimates[0]
+    return dataclasses.replace(
+        first,
+        name=f"{first.name.partition(' at ')[0]} at all overlaps",
+        low=min(estimate.low for estimate in estimates),
+        high=max(estimate.high for estimate in estimates),
+        method=f"{first.method}, {len(estimates)} overlaps",
     )
 
 
-def _surest(brackets: tuple[WeightEffect, ...], low: Callable[[WeightEffect], float]) -> WeightEffect | None:
-    best = max(brackets, key=low, default=None)
-    return best if best is not None and low(best) > 0 else None
-
-
-def _effect_name(measure: str, weight: str, overlap: float | None) -> str:
-    return f"change of {measure} by {weight} at {'all overlaps' if overlap is None else f'overlap {overlap:g}'}"
-
-
-def _plausible_populations(now: Population, group_size: int) -> Iterator[Population]:
-    """Return the fitted population, and those with the fewest and the most prompts unsolved at four times the size."""
-    hard = components().moment(0, 4 * group_size)
-    yield now
-    for weights in now.mixture.ends(hard, now.level):
-        yield now._replace(mixture=now.mixture._replace(weights=weights))
-
-
-def _simulate(rates: np.ndarray, overlap: float, method: str, group_size: int) -> Curves:
+def _simulate(rates: np.ndarray, overlap: float, method: str, group_size: int) -> tuple[np.ndarray, np.ndarray]:
     """Return pass@1 and pass@k of each seed at the last step."""
     from simlab.problems import interference  # noqa: PLC0415  # loads JAX
     from simlab.simulator.runner import simulate  # noqa: PLC0415
@@ -303,44 +256,32 @@ def _seed_interval(name: str, differences: list[np.ndarray], level: float) -> In
     ends = []
     for values in differences:
         half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / math.sqrt(len(values))
-        ends.append((float(values.mean()) - half, float(values.mean()) + half))
-    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+        ends += [float(values.mean()) - half, float(values.mean()) + half]
     method = f"simulation of {len(differences)} banks x {len(differences[0])} seeds"
-    return IntervalEstimate(name, float(differences[0].mean()), low, high, level, method)
-
-
-# What to run next, as the trainer takes it
+    return IntervalEstimate(name, float(differences[0].mean()), min(ends), max(ends), level, method)
 
 
 def trainer_commands(form: str, advice: Recommendation, weights: WeightEffects | None = None) -> tuple[str, ...]:
     """Return options for TRL's, verl's or simlab's trainer, one string each; none where nothing is recommended.
 
     A weight is included if the simulation surely finds it better in pass@1, which is what the split is advice for.
-
-    Args:
-        form: the trainer that wrote the log, ``Log.format``; for any but ``trl`` and ``verl`` the options are simlab's.
-        advice: the recommended split.
-        weights: simulated effects; None for none.
+    ``form`` is the trainer that wrote the log; for any but ``trl`` and ``verl`` the options are simlab's.
     """
     weight = weights.for_pass_at_1.weight if weights and weights.for_pass_at_1 else None
-    split, options = advice.recommended, []
-    if form == "trl":
-        if split is not None:
-            batch = split.prompts * split.group_size
-            options.append(f"GRPOConfig(num_generations={split.group_size}, generation_batch_size={batch})")
-        if weight is not None:
-            options.append(f'SimlabGRPOTrainer(..., method="{weight}")')
-        return tuple(options)
-    if form == "verl":
-        if split is not None:
-            options += [f"data.train_batch_size={split.prompts}", f"actor_rollout_ref.rollout.n={split.group_size}"]
-        if weight is not None:
-            base = parse(weight).base
-            options.append(f"algorithm.adv_estimator=simlab_{base.name}")
-            options += [f"+algorithm.simlab.{name}={value}" for name, value in dict(base.parameters).items()]
-        return (" ".join(options),) if options else ()
-    if split is not None:
-        options += [f"--prompts {split.prompts}", f"--group-size {split.group_size}"]
+    options: list[str] = []
+    if (split := advice.recommended) is not None:
+        prompts, size = split.prompts, split.group_size
+        options += {
+            "trl": [f"GRPOConfig(num_generations={size}, generation_batch_size={prompts * size})"],
+            "verl": [f"data.train_batch_size={prompts}", f"actor_rollout_ref.rollout.n={size}"],
+        }.get(form, [f"--prompts {prompts}", f"--group-size {size}"])
     if weight is not None:
-        options.append(f'--arms "{weight}"')
-    return (f"simlab train {' '.join(options)}",) if options else ()
+        base = parse(weight).base
+        parameters = [f"+algorithm.simlab.{name}={value}" for name, value in dict(base.parameters).items()]
+        options += {
+            "trl": [f'SimlabGRPOTrainer(..., method="{weight}")'],
+            "verl": [f"algorithm.adv_estimator=simlab_{base.name}", *parameters],
+        }.get(form, [f'--arms "{weight}"'])
+    if form == "trl" or not options:
+        return tuple(options)
+    return (" ".join(options if form == "verl" else ["simlab train", *options]),)

@@ -2,7 +2,7 @@
 
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -44,38 +44,27 @@ NO_COMMAND = "No split of the budget is surely better than the one in use."
 
 def report(reading: Reading, result: Diagnosis) -> str:
     """Return the page."""
+    svg = io.StringIO()
+    with mpl.style.context(STYLE):
+        figure(result).savefig(svg, format="svg")
     commands = "".join(f"<li><code>{html.escape(command)}</code></li>" for command in result.commands)
+    rows = [(estimate.name, shown(estimate), estimate.method) for estimate in dict.fromkeys(_list_estimates(result))]
     return PAGE.format(
         summary=html.escape("\n".join(summary(reading, result))),
-        plots=_draw_plots(result),
+        plots=svg.getvalue()[svg.getvalue().index("<svg") :],
         commands=f"<ul>{commands}</ul>" if commands else f"<p>{NO_COMMAND}</p>",
         untold="".join(f"<li>{html.escape(sentence)}</li>" for sentence in result.untold),
         level=f"{result.level:.0%}",
-        rows="\n".join(_table_row(estimate) for estimate in dict.fromkeys(_list_estimates(result))),
+        rows="\n".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>" for row in rows),
     )
-
-
-def _table_row(estimate: IntervalEstimate) -> str:
-    texts = (estimate.name, shown(estimate), estimate.method)
-    return f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>"
 
 
 def _list_estimates(record: object) -> list[IntervalEstimate]:
     """Return all estimates within a record of them, in order."""
     if isinstance(record, IntervalEstimate):
         return [record]
-    fields = (
-        record if isinstance(record, (tuple, list)) else vars(record).values() if hasattr(record, "__dict__") else ()
-    )
+    fields = record if isinstance(record, tuple) else vars(record).values() if hasattr(record, "__dict__") else ()
     return [estimate for field in fields for estimate in _list_estimates(field)]
-
-
-def _draw_plots(result: Diagnosis) -> str:
-    file = io.StringIO()
-    with mpl.style.context(STYLE):
-        figure(result).savefig(file, format="svg")
-    text = file.getvalue()
-    return text[text.index("<svg") :]
 
 
 def figure(result: Any) -> Figure:
@@ -84,14 +73,31 @@ def figure(result: Any) -> Figure:
     Args:
         result: a ``Diagnosis``, or its JSON as objects with ``groups``, ``pass_at_k`` and ``recommendation``.
     """
-    panels: dict[str, Callable[[Axes, Any], None]] = {
-        "Dead groups": _draw_dead_groups,
-        "pass@k": _draw_pass_at_k,
-        f"Groups of {result.recommendation.rollouts:,} rollouts a step": _draw_teaching_groups,
-    }
+    groups, curve, advice = result.groups, result.pass_at_k, result.recommendation
     page = Figure(figsize=(7.2, 2.7), layout="constrained")
-    for (title, draw), axes in zip(panels.items(), page.subplots(1, len(panels)).flat, strict=True):
-        draw(axes, result)
+    dead, passes, teaching = page.subplots(1, 3).flat
+    sizes = [predicted.group_size for predicted in groups.at_sizes]
+    _draw_band(dead, sizes, [predicted.all_wrong for predicted in groups.at_sizes], "all wrong", "C3")
+    _draw_band(dead, sizes, [predicted.all_right for predicted in groups.at_sizes], "all right", "C2")
+    dead.set(xlabel="group size G", ylabel="share of groups", ylim=(0, 1))
+    _draw_band(passes, curve.k, curve.carried, "carried by the log")
+    if curve.beyond:
+        _draw_band(passes, curve.beyond_k, curve.beyond, "extrapolated", "C1")
+    passes.set(xlabel="k", ylim=(0, 1))
+    sizes = [split.group_size for split in advice.splits]
+    _draw_band(teaching, sizes, [split.teaching for split in advice.splits], "teach")
+    against = [split.against for split in advice.splits if split.against is not None]
+    if len(against) == len(sizes):
+        _draw_band(teaching, sizes, against, "teach against a\ntypical solution", "C3")
+    teaching.set(xlabel="group size G", ylabel="groups a step", ylim=(0, None))
+    titles = ("Dead groups", "pass@k", f"Groups of {advice.rollouts:,} rollouts a step")
+    for axes, title, in_use in zip(
+        page.axes, titles, (groups.observed.group_size, None, advice.group_size), strict=True
+    ):
+        if in_use is not None:
+            axes.axvline(in_use, color="0.6", linewidth=0.8)
+            place = axes.get_xaxis_transform()
+            axes.text(in_use, 0.12, "in use", transform=place, rotation=90, ha="right", color="0.4", fontsize=7)
         axes.set_title(title, loc="left", fontsize=9)
         axes.set_xscale("log", base=2)
         axes.legend(fontsize=7)
@@ -104,37 +110,3 @@ def _draw_band(
     low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
     axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(x, [estimate.value for estimate in estimates], color=colour, label=label, marker="o", markersize=3)
-
-
-def _mark_size_in_use(axes: Axes, group_size: int) -> None:
-    axes.axvline(group_size, color="0.6", linewidth=0.8)
-    transform = axes.get_xaxis_transform()
-    axes.text(group_size, 0.12, "in use", transform=transform, rotation=90, ha="right", color="0.4", fontsize=7)
-
-
-def _draw_dead_groups(axes: Axes, result: Any) -> None:
-    by_size = result.groups.at_sizes
-    sizes = [groups.group_size for groups in by_size]
-    _draw_band(axes, sizes, [groups.all_wrong for groups in by_size], "all wrong", "C3")
-    _draw_band(axes, sizes, [groups.all_right for groups in by_size], "all right", "C2")
-    _mark_size_in_use(axes, result.groups.observed.group_size)
-    axes.set(xlabel="group size G", ylabel="share of groups", ylim=(0, 1))
-
-
-def _draw_pass_at_k(axes: Axes, result: Any) -> None:
-    curve = result.pass_at_k
-    _draw_band(axes, curve.k, curve.carried, "carried by the log")
-    if curve.beyond:
-        _draw_band(axes, curve.beyond_k, curve.beyond, "extrapolated", "C1")
-    axes.set(xlabel="k", ylim=(0, 1))
-
-
-def _draw_teaching_groups(axes: Axes, result: Any) -> None:
-    splits = result.recommendation.splits
-    sizes = [split.group_size for split in splits]
-    _draw_band(axes, sizes, [split.teaching for split in splits], "teach")
-    against = [split.against for split in splits if split.against is not None]
-    if len(against) == len(splits):
-        _draw_band(axes, sizes, against, "teach against a\ntypical solution", "C3")
-    _mark_size_in_use(axes, result.recommendation.group_size)
-    axes.set(xlabel="group size G", ylabel="groups a step", ylim=(0, None))

@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import betainc
 
-from simlab.diagnose.estimate import IntervalEstimate, bootstrap, missing, percentile_interval, resample_sums
+from simlab.diagnose.estimate import IntervalEstimate, bootstrap, missing, percentile_interval, ratio, resample_sums
 from simlab.diagnose.log import Log
-from simlab.diagnose.mixture import Mixture, Weights, components, count_pairs, fit
+from simlab.diagnose.mixture import Mixture, Weights, components, fit
 from simlab.errors import InputError, check_whole
 from simlab.llm.instruments.pass_at_k import powers, unbiased_pass_at_k
-from simlab.theory.power_law import ShiftedPowerLaw, fit_shifted_power_law
+from simlab.theory.power_law import fit_shifted_power_law
 
 PROFILE = "profile likelihood of a Beta mixture with masses at 0 and 1"
 SHARES_BELOW = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)  # solve rates whose distribution function is reported
@@ -25,13 +25,7 @@ BEYOND = 16  # pass@k is extrapolated up to this many times the largest k that t
 
 
 class PromptCounts(NamedTuple):
-    """The rollouts of each prompt, all its groups together: (P,) each.
-
-    Attributes:
-        prompt: its number, in increasing order.
-        successes: correct rollouts.
-        trials: rollouts.
-    """
+    """Number, correct rollouts and rollouts of each prompt, all its groups together, by increasing number."""
 
     prompt: Int[np.ndarray, " P"]
     successes: Int[np.ndarray, " P"]
@@ -47,23 +41,24 @@ class Population(NamedTuple):
     def estimate(self, name: str, functional: Weights) -> IntervalEstimate:
         """Estimate the mean over prompts of a quantity whose mean under each component is ``functional``."""
         value = float(functional @ self.mixture.weights)
-        low, high = self.mixture.bounds(functional, self.level)
-        return IntervalEstimate(name, value, min(low, value), max(high, value), self.level, PROFILE)
+        return self._within(name, value, self.mixture.bounds(functional, self.level))
 
     def ratio(self, name: str, above: Weights, below: Weights) -> IntervalEstimate:
         """Estimate the ratio of two such means; NaN where the second is 0 for all components."""
         if not below.any():
             return missing(name, self.level, PROFILE)
         value = float(above @ self.mixture.weights / (below @ self.mixture.weights))
-        low, high = self.mixture.ratio_bounds(above, below, self.level)
-        return IntervalEstimate(name, value, min(low, value), max(high, value), self.level, PROFILE)
+        return self._within(name, value, self.mixture.ratio_bounds(above, below, self.level))
+
+    def _within(self, name: str, value: float, bounds: tuple[float, float]) -> IntervalEstimate:
+        return IntervalEstimate(name, value, *bounds, self.level, PROFILE).include(value)
 
     def quantiles(self, count: int) -> Float[np.ndarray, " count"]:
         """Return the solve rates at the probabilities (i + 1/2) / count: prompts that stand for the distribution."""
         grid = np.concatenate([[0.0], np.geomspace(1e-6, 0.01, 400), np.linspace(0.01, 1, 2000)[1:]])
         below = np.array([share_below(rate) @ self.mixture.weights for rate in grid])
         index = np.searchsorted(below, (np.arange(count) + 0.5) / count)
-        return grid[np.minimum(index, len(grid) - 1)]
+        return np.asarray(grid[np.minimum(index, len(grid) - 1)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,12 +75,8 @@ class SolveRates:
     """The distribution of solve rates in the last window, and the means of all windows.
 
     Attributes:
-        prompts: prompts of the last window.
-        mean: solve rate.
         learnability: mean of p (1 - p), the variance of a reward, which is what a rollout can teach.
-        below: the share of prompts with a solve rate of at most each of ``SHARES_BELOW``.
-        raw_below: the same of raw frequencies.
-        windows: from the first steps to the last.
+        below, raw_below: the share of prompts with a solve rate of at most each of ``SHARES_BELOW``, fitted and raw.
         change: mean of the last window less that of the first; None where there is one window.
     """
 
@@ -99,11 +90,7 @@ class SolveRates:
 
 
 def count_by_prompt(log: Log) -> PromptCounts:
-    """Add up the groups of each prompt.
-
-    Raises:
-        InputError: for an empty log.
-    """
+    """Add up the groups of each prompt."""
     if not len(log.prompt):
         raise InputError("the log holds no group; allowed: one or more")
     prompt, index = np.unique(log.prompt, return_inverse=True)
@@ -114,15 +101,11 @@ def count_by_prompt(log: Log) -> PromptCounts:
 def fit_population(log: Log, level: float) -> Population:
     """Fit the distribution of solve rates to a log's groups."""
     counts = count_by_prompt(log)
-    return Population(fit(count_pairs(counts.successes, counts.trials)), level)
+    return Population(fit(counts.successes, counts.trials), level)
 
 
 def split_windows(log: Log, windows: int = WINDOWS) -> list[Log]:
-    """Cut the log into windows of equally many steps, as far as there are steps.
-
-    Raises:
-        InputError: for fewer windows than one, or an empty log.
-    """
+    """Cut the log into windows of equally many steps, as far as there are steps."""
     check_whole("windows", windows, 1)
     steps = np.unique(log.step)
     if not steps.size:
@@ -149,41 +132,31 @@ def learnability(now: Population) -> IntervalEstimate:
 
 def mean_change(first: Log, last: Log, level: float, seed: int) -> IntervalEstimate:
     """Estimate the difference of the mean solve rates of two windows; prompts of both are resampled together."""
-    early, late = count_by_prompt(first), count_by_prompt(last)
-    prompts = np.union1d(early.prompt, late.prompt)
+    both = [count_by_prompt(first), count_by_prompt(last)]
+    prompts = np.union1d(both[0].prompt, both[1].prompt)
     table = np.zeros((len(prompts), 4))
-    for column, counts in zip((0, 2), (early, late), strict=True):
+    for column, counts in zip((0, 2), both, strict=True):
         rows = np.searchsorted(prompts, counts.prompt)
         table[rows, column], table[rows, column + 1] = counts.successes / counts.trials, 1
     sums = resample_sums(table, seed)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        draws = sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1]
+    draws = ratio(sums[:, 2], sums[:, 3]) - ratio(sums[:, 0], sums[:, 1])
     name = "change of the mean solve rate"
     return percentile_interval(name, float(draws[0]), draws[1:], level, "bootstrap over prompts")
 
 
 def estimate_solve_rates(windows: list[Log], now: Population, seed: int) -> SolveRates:
     """Estimate the solve rates of windows (``split_windows``), ``now`` being the population of the last."""
-    last = count_by_prompt(windows[-1])
-    raw = last.successes / last.trials
+    raw = [counts.successes / counts.trials for counts in map(count_by_prompt, windows)]
+    means = [bootstrap("mean solve rate", rates, now.level, seed) for rates in raw]
     return SolveRates(
-        len(last.prompt),
+        len(raw[-1]),
         mean_solve_rate(now),
         learnability(now),
         tuple(now.estimate(f"share of prompts with p <= {rate:g}", share_below(rate)) for rate in SHARES_BELOW),
-        tuple(float((raw <= rate).mean()) for rate in SHARES_BELOW),
-        tuple(_window_mean(window, now.level, seed) for window in windows),
+        tuple(float((raw[-1] <= rate).mean()) for rate in SHARES_BELOW),
+        tuple(Window(int(log.step[0]), int(log.step[-1]), mean) for log, mean in zip(windows, means, strict=True)),
         mean_change(windows[0], windows[-1], now.level, seed) if len(windows) > 1 else None,
     )
-
-
-def _window_mean(window: Log, level: float, seed: int) -> Window:
-    counts = count_by_prompt(window)
-    mean = bootstrap("mean solve rate", counts.successes / counts.trials, level, seed)
-    return Window(int(window.step[0]), int(window.step[-1]), mean)
-
-
-# Pass@k as far as the rollouts of a prompt carry it, and beyond
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,11 +164,9 @@ class PassAtK:
     """Pass@k of the prompts of a window.
 
     Attributes:
-        k: up to the rollouts of every prompt.
-        carried: the unbiased estimate at each, with the interval of the mixtures that explain the data as well: the
-            bootstrap over prompts has no width where all are solved.
-        beyond_k: larger ones.
-        beyond: the values under the mixtures that explain the data as well: wide where the data do not determine them.
+        carried: the unbiased estimate, with the interval of the mixtures that explain the data as well: the bootstrap
+            over prompts has no width where all are solved.
+        beyond: the values under the mixtures that explain the data as well, where k is above a prompt's rollouts.
         power_law: G(k) = exp(-a (k + c)^-b) at ``beyond_k``, fitted to ``carried`` ``[fade:fig-6]``; None where those
             are fewer than four, or do not rise. It has no interval: that its form holds on is not in the data.
         power_law_within: true if it stays within the intervals of ``beyond``.
@@ -206,51 +177,47 @@ class PassAtK:
     carried: tuple[IntervalEstimate, ...]
     beyond_k: tuple[int, ...]
     beyond: tuple[IntervalEstimate, ...]
-    power_law: tuple[float, ...] | None
-    power_law_within: bool | None
-    scale: float | None
-    exponent: float | None
-    shift: float | None
+    power_law: tuple[float, ...] | None = None
+    power_law_within: bool | None = None
+    scale: float | None = None
+    exponent: float | None = None
+    shift: float | None = None
 
 
 def estimate_pass_at_k(counts: PromptCounts, now: Population) -> PassAtK:
     """Estimate pass@k of a window's prompts, whose population is ``now``."""
-    carried_k = powers(int(counts.trials.min()))
-    carried = tuple(carried_pass_at_k(counts, now, k) for k in carried_k)
-    beyond_k = tuple(k for k in powers(BEYOND * carried_k[-1]) if k > carried_k[-1])
-    beyond = tuple(population_pass_at_k(now, k) for k in beyond_k)
-    law = _power_law(carried_k, carried)
-    if law is None:
-        return PassAtK(tuple(carried_k), carried, beyond_k, beyond, None, None, None, None, None)
-    curve = tuple(law(np.array(beyond_k)).tolist())
+    ks = tuple(powers(int(counts.trials.min())))
+    beyond_ks = tuple(k for k in powers(BEYOND * ks[-1]) if k > ks[-1])
+    carried = tuple(carried_pass_at_k(counts, now, k) for k in ks)
+    beyond = tuple(population_pass_at_k(now, k) for k in beyond_ks)
+    result = PassAtK(ks, carried, beyond_ks, beyond)
+    if len(ks) < 4:
+        return result
+    try:
+        law = fit_shifted_power_law(np.array(ks), np.array([estimate.value for estimate in carried]))
+    except InputError:
+        return result
+    curve = tuple(law(np.array(beyond_ks)).tolist())
     within = all(estimate.low <= value <= estimate.high for estimate, value in zip(beyond, curve, strict=True))
-    return PassAtK(tuple(carried_k), carried, beyond_k, beyond, curve, within, law.scale, law.exponent, law.shift)
+    return PassAtK(ks, carried, beyond_ks, beyond, curve, within, law.scale, law.exponent, law.shift)
 
 
 def carried_pass_at_k(counts: PromptCounts, now: Population, k: int) -> IntervalEstimate:
     """Return the unbiased estimate, every prompt having k rollouts, in the population's interval widened to hold it."""
-    value, estimate = float(prompt_pass_at_k(counts, k).mean()), population_pass_at_k(now, k)
-    return dataclasses.replace(estimate, value=value, low=min(estimate.low, value), high=max(estimate.high, value))
+    return population_pass_at_k(now, k).include(float(prompt_pass_at_k(counts.successes, counts.trials, k).mean()))
 
 
-def prompt_pass_at_k(counts: PromptCounts, k: int) -> Float[np.ndarray, " P"]:
+def prompt_pass_at_k(
+    successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"], k: int
+) -> Float[np.ndarray, " P"]:
     """Return the unbiased pass@k of each prompt; NaN where it has fewer than k rollouts."""
-    values = np.full(len(counts.trials), np.nan)
-    for trials in np.unique(counts.trials[counts.trials >= k]).tolist():
-        mask = counts.trials == trials
-        values[mask] = unbiased_pass_at_k(counts.successes[mask], trials, k)
+    values = np.full(len(trials), np.nan)
+    for size in np.unique(trials[trials >= k]).tolist():
+        mask = trials == size
+        values[mask] = unbiased_pass_at_k(successes[mask], size, k)
     return values
 
 
 def population_pass_at_k(now: Population, k: int) -> IntervalEstimate:
     """Estimate 1 - E (1 - p)^k."""
     return now.estimate(f"pass@{k}", 1 - components().moment(0, k))
-
-
-def _power_law(k: list[int], curve: tuple[IntervalEstimate, ...]) -> ShiftedPowerLaw | None:
-    if len(k) < 4:
-        return None
-    try:
-        return fit_shifted_power_law(np.array(k), np.array([estimate.value for estimate in curve]))
-    except InputError:
-        return None

@@ -8,17 +8,17 @@ import numpy as np
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.recommend import PASS_AT, BudgetSplit, WeightEffects
+from simlab.diagnose.recommend import PASS_AT, WeightEffects
+from simlab.diagnose.solve_rates import SHARES_BELOW
 
 LINES = 25
 SHARE_BELOW = 0.1  # solve rates that count as hard
 COMMON_SIZES = 4  # sizes of groups that are named
-
-# Contents, before anything is estimated
+ROUNDING = 1e-8  # smaller numbers, which the barrier of a fit leaves, are written as 0
 
 
 def contents_json(reading: Reading) -> dict[str, Any]:
-    """Return the contents of a log, for JSON.
+    """Return the contents of a log, for JSON, before anything is estimated.
 
     Shares are of groups; ``mean_reward`` is of rows, before the threshold. ``distinct_answers`` counts the correct
     answers of each prompt once, and is null without answers.
@@ -29,7 +29,7 @@ def contents_json(reading: Reading) -> dict[str, Any]:
         "format": log.format,
         "files": reading.files,
         "rows": int(log.group_size.sum()),
-        "refused": {"count": log.refused.count, "first": list(log.refused.first)},
+        "refused": {"count": log.refused.count, "first": log.refused.first},
         "prompts": len(np.unique(log.prompt)),
         "groups": len(log.prompt),
         "steps": {"number": len(np.unique(log.step)), "first": int(log.step[0]), "last": int(log.step[-1])},
@@ -50,8 +50,7 @@ def contents_lines(reading: Reading) -> list[str]:
     """Return the contents of a log, a line each."""
     entries = contents_json(reading)
     steps, refused, answers = entries["steps"], entries["refused"], entries["distinct_answers"]
-    solutions = "not told: " if answers is None else f"{answers:,} distinct correct answers ("
-    solutions += entries["answer"] if answers is None else f"{entries['answer']})"
+    told = "not told: {}" if answers is None else f"{answers:,} distinct correct answers ({{}})"
     files = f"{entries['files']:,} file{'' if entries['files'] == 1 else 's'}"
     lines = [
         f"format      {entries['format']}, {files}",
@@ -62,7 +61,7 @@ def contents_lines(reading: Reading) -> list[str]:
         f"reward      {entries['mean_reward']:.4g} on average ({entries['reward']})",
         f"correct     {entries['solve_rate']:.1%} of rollouts",
         f"no signal   {entries['all_right']:.1%} of groups are all right, {entries['all_wrong']:.1%} all wrong",
-        f"solutions   {solutions}",
+        f"solutions   {told.format(entries['answer'])}",
     ]
     if entries["log_probabilities"]:
         drawn = ", drawn at random" if entries["log_probabilities"] < entries["rows"] else ""
@@ -76,17 +75,13 @@ def contents_lines(reading: Reading) -> list[str]:
 def _describe_sizes(groups: dict[str, int]) -> str:
     """Name the most common sizes.
 
-    >>> _describe_sizes({"7": 1, "8": 40}), _describe_sizes({"1": 1, "2": 1, "3": 1, "4": 1, "6": 2})
-    ('8 rollouts (40), 7 (1)', '6 rollouts (2), 1 (1), 2 (1), 3 (1), other sizes: 1')
+    >>> _describe_sizes({"1": 1, "2": 1, "3": 1, "4": 1, "6": 2})
+    '6 rollouts (2), 1 (1), 2 (1), 3 (1), other sizes: 1'
     """
     common = sorted(groups.items(), key=lambda item: -item[1])
     names = [f"{size} ({count:,})" for size, count in common[:COMMON_SIZES]]
-    names[0] = names[0].replace(" (", " rollouts (")
-    others = len(common) - COMMON_SIZES
-    return ", ".join([*names, f"other sizes: {others}"] if others > 0 else names)
-
-
-# The summary of a diagnosis
+    names += [f"other sizes: {others}"] if (others := len(common) - COMMON_SIZES) > 0 else []
+    return ", ".join(names).replace(" (", " rollouts (", 1)
 
 
 def summary(reading: Reading, result: Diagnosis) -> list[str]:
@@ -97,28 +92,29 @@ def summary(reading: Reading, result: Diagnosis) -> list[str]:
 
 
 def _log(reading: Reading) -> list[str]:
-    log = reading.log
-    steps = np.unique(log.step)
-    rows, groups = int(log.group_size.sum()), len(log.prompt)
+    entries = contents_json(reading)
+    steps, refused = entries["steps"], entries["refused"]
     return [
-        f"log       {log.format}: {rows:,} rollouts of {len(np.unique(log.prompt)):,} prompts in {groups:,} groups, "
-        f"steps {steps[0]} to {steps[-1]}; {log.refused.count:,} rows refused",
-        f"observed  {log.correct.sum() / rows:.1%} correct ({reading.reward}); of the groups "
-        f"{(log.correct == log.group_size).mean():.1%} all right, {(log.correct == 0).mean():.1%} all wrong",
-        *(f"refused   {why}" for why in log.refused.first[:1]),
+        f"log       {entries['format']}: {entries['rows']:,} rollouts of {entries['prompts']:,} prompts in "
+        f"{entries['groups']:,} groups, steps {steps['first']} to {steps['last']}; {refused['count']:,} rows refused",
+        f"observed  {entries['solve_rate']:.1%} correct ({reading.reward}); of the groups "
+        f"{entries['all_right']:.1%} all right, {entries['all_wrong']:.1%} all wrong",
+        *(f"refused   {why}" for why in refused["first"][:1]),
     ]
 
 
 def _now(result: Diagnosis) -> list[str]:
     rates, groups, size = result.solve_rates, result.groups, result.groups.observed.group_size
-    last = rates.windows[-1]
+    last, hard, curve = rates.windows[-1], SHARES_BELOW.index(SHARE_BELOW), result.pass_at_k
     by_size = {predicted.group_size: predicted for predicted in groups.at_sizes}
     dead = f"{share(by_size[size].dead)} at G = {size}"
     dead += "".join(f", {share(by_size[g].dead)} at {g}" for g in (size // 2, 2 * size, 4 * size) if g in by_size)
     change = "" if rates.change is None else f", changed by {shown(rates.change, '+')} since the first steps"
     masses = ", ".join(f"{entry.estimator} {share(entry.of_prompts[0])}" for entry in groups.gradient_masses[:4])
-    hard = next(n for n, estimate in enumerate(rates.below) if estimate.name.endswith(f"<= {SHARE_BELOW:g}"))
     effective = shown(by_size[size].effective_prompts)
+    passes = f"pass@{curve.k[-1]} {shown(curve.carried[-1])}"
+    if curve.beyond:
+        passes += f"; extrapolated pass@{curve.beyond_k[-1]} {shown(curve.beyond[-1])}"
     lines = [
         f"now, steps {last.first} to {last.last} [{result.level:.0%} intervals]",
         f"  mean solve rate     {shown(rates.mean)}{change}",
@@ -127,32 +123,23 @@ def _now(result: Diagnosis) -> list[str]:
         f"  dead groups         {dead}",
         f"  effective prompts   {effective} of {groups.observed.groups_per_step:.4g} a step",
         f"  gradient, p <= 1/4   {masses}",
-        f"  pass@k              {_pass_at_k(result)}",
+        f"  pass@k              {passes}",
     ]
     if result.unseen is not None:
         window, typical = result.unseen.windows[-1], result.unseen.typical
-        lines.append(
+        against = typical.against[typical.group_sizes.index(size)]
+        lines += [
             f"  unseen solutions    {share(window.share)} of the correct mass; Good-Turing "
-            f"{percent(window.good_turing)}; {window.distinct:,} drawn"
-        )
-        if size in typical.group_sizes:
-            against = typical.against[typical.group_sizes.index(size)]
-            lines.append(f"  typical solution    taught against by {share(against)} of teaching groups")
+            f"{percent(window.good_turing)}; {window.distinct:,} drawn",
+            f"  typical solution    taught against by {share(against)} of teaching groups",
+        ]
     if result.confidence is not None:
         lines.append(f"  entropy             {shown(result.confidence.entropy)} nats a rollout")
     return lines
 
 
-def _pass_at_k(result: Diagnosis) -> str:
-    curve = result.pass_at_k
-    text = f"pass@{curve.k[-1]} {shown(curve.carried[-1])}"
-    return f"{text}; extrapolated pass@{curve.beyond_k[-1]} {shown(curve.beyond[-1])}" if curve.beyond else text
-
-
 def _next(result: Diagnosis) -> list[str]:
     prediction = result.prediction
-    if not prediction.next_steps:
-        return ["next      not predicted: too few steps"]
     means = "; ".join(f"{estimate.name} {shown(estimate)}" for estimate in prediction.next_steps[:3])
     lines = [f"next {prediction.steps:<4} {means}"]
     if prediction.scored:
@@ -168,12 +155,17 @@ def _budget(result: Diagnosis) -> list[str]:
     sizes = {advice.group_size // 2, advice.group_size, 2 * advice.group_size}
     if advice.recommended is not None:
         sizes.add(advice.recommended.group_size)
-    splits = [split for split in advice.splits if split.group_size in sizes]
-    others = [split for split in splits if split.group_size != advice.group_size]
+    teaching, gains = [], []
+    for split in advice.splits:
+        if split.group_size in sizes:
+            in_use = split.group_size == advice.group_size
+            mark = " (in use)" if in_use else ""
+            teaching.append(f"{shown(split.teaching)} at {split.prompts} x {split.group_size}{mark}")
+            gains += [] if in_use else [f"{shown(split.gain, '+')} at G = {split.group_size}"]
     lines = [
         f"budget    {advice.rollouts:,} rollouts a step: {advice.reason}",
-        "  teaching groups     " + ", ".join(_teaching(split, advice.group_size) for split in splits),
-        "  more than in use    " + ", ".join(f"{shown(split.gain, '+')} at G = {split.group_size}" for split in others),
+        f"  teaching groups     {', '.join(teaching)}",
+        f"  more than in use    {', '.join(gains)}",
     ]
     if result.weights is not None:
         lines.append(f"weights   {describe_weights(result.weights)}")
@@ -182,32 +174,24 @@ def _budget(result: Diagnosis) -> list[str]:
 
 def describe_weights(effects: WeightEffects) -> str:
     """Name the weights that surely raise pass@1 and pass@k, and by how much."""
-    first, many = effects.for_pass_at_1, effects.for_pass_at_k
-    first_text = "none is surely higher" if first is None else f"{first.weight} {shown(first.pass_at_1, '+')}"
-    many_text = "none is surely higher" if many is None else f"{many.weight} {shown(many.pass_at_k, '+')}"
+    first, many, none = effects.for_pass_at_1, effects.for_pass_at_k, "none is surely higher"
+    first_text = f"{first.weight} {shown(first.pass_at_1, '+')}" if first else none
+    many_text = f"{many.weight} {shown(many.pass_at_k, '+')}" if many else none
     return f"simulated; pass@1: {first_text}; pass@{PASS_AT}: {many_text}"
 
 
-def _teaching(split: BudgetSplit, in_use: int) -> str:
-    mark = " (in use)" if split.group_size == in_use else ""
-    return f"{shown(split.teaching)} at {split.prompts} x {split.group_size}{mark}"
-
-
-def shown(estimate: IntervalEstimate, sign: str = "") -> str:
+def shown(estimate: IntervalEstimate, sign: str = "", form: str = ".3g") -> str:
     """Write ``0.073 [0.051, 0.093]``; "-" where there is no value."""
-    return _with_interval(estimate, f"{sign}.3g")
+    if not math.isfinite(estimate.value):
+        return "-"
+    numbers = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (f"{0.0 if abs(number) < ROUNDING else number:{sign}{form}}" for number in numbers)
+    return value if math.isnan(estimate.low) else f"{value} [{low}, {high}]"
 
 
 def share(estimate: IntervalEstimate) -> str:
     """Write ``58% [49%, 66%]``; "-" where there is no value."""
-    return _with_interval(estimate, ".0%")
-
-
-def _with_interval(estimate: IntervalEstimate, form: str) -> str:
-    if not math.isfinite(estimate.value):
-        return "-"
-    value = f"{estimate.value:{form}}"
-    return value if math.isnan(estimate.low) else f"{value} [{estimate.low:{form}}, {estimate.high:{form}}]"
+    return shown(estimate, form=".0%")
 
 
 def percent(value: float) -> str:

@@ -1,8 +1,24 @@
 """Estimate how often groups teach without having drawn a solution: they teach against it ``[f-grpo:lemma-3.1]``.
 
 Lemma 3.1 is of one prompt and one solution. Over prompts that differ, the mean of the lemma is not the lemma at mean
-masses and solve rates, so that it is estimated prompt by prompt (``simlab.diagnose.subsets``). Prompts of fewer
-rollouts than nine in ten prompts have are left out: N is the same for all others.
+masses and solve rates, so that it is estimated prompt by prompt, from all groups that the rollouts of a prompt contain.
+Prompts of fewer rollouts than nine in ten prompts have are left out: N is the same for all others.
+
+Of a prompt with N rollouts, one rollout and G of the N - 1 others are a draw of a solution and of a group. The mean
+over all such choices is an unbiased estimate of what a group of G does, prompt by prompt, for every G below N
+(Hoeffding 1948, Annals of Mathematical Statistics 19): with X correct rollouts and x_s of solution s,
+
+    sum_s x_s [C(N - x_s, G) - C(X - x_s, G) - C(N - X, G)] / (N C(N - 1, G))
+
+has the mean sum_s pi_s [(1 - pi_s)^G - (p - pi_s)^G - (1 - p)^G].
+
+Example: N = 4 rollouts answered a, a, b and wrong, so that X = 3, x_a = 2, x_b = 1; groups of G = 2. Draw the b
+(x_b = 1 of 4): of the C(3, 2) = 3 groups of the others, aa, aw and aw, none has b, and the two with a wrong one teach.
+The formula counts the same: 1 [C(3, 2) - C(2, 2) - C(1, 2)] = 3 - 1 - 0 = 2. Draw an a (2 of 4): only groups of b and
+wrong miss a, and there is one: 2 [C(2, 2) - C(1, 2) - C(1, 2)] = 2. Together 4 / (4 x 3) = 1/3.
+
+Beyond N nothing is unbiased. Then there are bounds: ``missed`` and the like, divided by G (G - 1), are moments of a
+measure on [0, 1], which fall with G and whose logarithm is convex (Hausdorff 1921, Mathematische Zeitschrift 9).
 
 Two solutions are of interest: the typical one, of a random correct rollout, and one that was drawn once.
 """
@@ -14,47 +30,31 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.special import gammaln
 
+from simlab.diagnose import unseen
 from simlab.diagnose.dead_groups import SIZES
 from simlab.diagnose.estimate import (
     IntervalEstimate,
     accelerated_bootstrap,
     missing,
     percentile_interval,
+    ratio,
     resample_sums,
 )
 from simlab.diagnose.log import Log
-from simlab.diagnose.subsets import (
-    Column,
-    Draws,
-    Range,
-    Sums,
-    active,
-    exact,
-    exact_sizes,
-    extrapolate,
-    extrapolate_rising,
-    missed,
-    mixed_without,
-    not_all_right,
-    ratio,
-    reached,
-)
-from simlab.diagnose.unseen import (
-    SolutionCounts,
-    UnseenMass,
-    count_solutions,
-    estimate_sum,
-    estimate_unseen_mass,
-    mass_drawn_once,
-    share_change,
-)
+from simlab.diagnose.unseen import SolutionCounts, UnseenMass
 
 FEW = 0.1  # share of the prompts that may be left out for having fewer rollouts than the others
 STEP = 1e-5  # of each sum, between which slopes are taken
 EXACT, BOUNDED = "bootstrap over prompts", "bounds beyond the rollouts of a prompt, bootstrap over prompts"
-Columns = dict[Column, Float[np.ndarray, " P"]]
+
+Column = tuple[str, int]  # the name of a sum over prompts, and the group size
+ByPrompt = Float[np.ndarray, " P"]
+Draws = Float[np.ndarray, " draws"]
+# A number within bounds: the least, the value, the most; all three are equal where the data determine it without bias.
+Range = Float[np.ndarray, "3 draws"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,12 +65,9 @@ class TailMissEstimates:
     the last two sizes.
 
     Attributes:
-        solution: its name.
-        mass: its probability.
-        solve_rate: the solve rate of the prompts that have it.
-        group_sizes: G.
-        missed: probability that a group teaches without having drawn it: that it teaches against it.
-        against: the same, of the groups that teach.
+        mass, solve_rate: its probability, and the solve rate of the prompts that have it.
+        missed, against: probability that a group teaches without having drawn it, of all groups and of those that
+            teach.
     """
 
     solution: str
@@ -83,14 +80,7 @@ class TailMissEstimates:
 
 @dataclasses.dataclass(frozen=True)
 class UnseenSolutions:
-    """Undrawn mass by window, and tail misses of two solutions.
-
-    Attributes:
-        windows: from the first steps to the last.
-        change: share of the last window less that of the first; None where there is one window.
-        typical: the solution that a random correct rollout gives.
-        rarest: a solution that was drawn once.
-    """
+    """Undrawn mass by window with its change, and tail misses of a typical solution and of one drawn once."""
 
     windows: tuple[UnseenMass, ...]
     change: IntervalEstimate | None
@@ -102,29 +92,137 @@ def estimate_unseen(
     windows: list[Log], level: float, seed: int, group_sizes: tuple[int, ...] = SIZES
 ) -> UnseenSolutions | None:
     """Estimate the undrawn solutions of the windows of a log; None where the log has no answers."""
-    counts = [count for window in windows if (count := count_solutions(window)) is not None]
+    counts = [count for window in windows if (count := unseen.count_solutions(window)) is not None]
     if not counts:
         return None
     masses = tuple(
-        estimate_unseen_mass(count, level, (int(log.step[0]), int(log.step[-1])))
+        unseen.estimate_unseen_mass(count, level, (int(log.step[0]), int(log.step[-1])))
         for log, count in zip(windows, counts, strict=True)
     )
-    change = share_change(masses[0].share, masses[-1].share, level) if len(masses) > 1 else None
+    change = unseen.share_change(masses[0].share, masses[-1].share, level) if len(masses) > 1 else None
     kinds = (find(counts[-1], level, seed, group_sizes) for find in (typical_solution, rarest_solution))
     return UnseenSolutions(masses, change, *(estimate_tail_misses(kind, group_sizes) for kind in kinds))
+
+
+# Counts of groups within the rollouts of each prompt, unbiased
+
+
+def all_within(count: Int[np.ndarray, "..."], total: Int[np.ndarray, "..."], size: int) -> Float[np.ndarray, "..."]:
+    """Return C(count, G) / C(total, G), the chance that G of ``total`` rollouts are all among ``count`` of them."""
+    enough = np.maximum(count, size)
+    share = gammaln(enough + 1) - gammaln(enough - size + 1) - gammaln(total + 1) + gammaln(total - size + 1)
+    return np.where(count >= size, np.exp(share), 0.0)
+
+
+def active(counts: SolutionCounts, size: int) -> ByPrompt:
+    """Estimate 1 - p^G - (1 - p)^G, for G up to N."""
+    right, wrong = counts.successes, counts.trials - counts.successes
+    return np.asarray(1 - all_within(right, counts.trials, size) - all_within(wrong, counts.trials, size))
+
+
+def reached(counts: SolutionCounts, size: int) -> ByPrompt:
+    """Estimate p (1 - p^G - (1 - p)^G): a rollout is correct, and a group of G others teaches; for G below N."""
+    return np.asarray(counts.answered() / counts.trials * _mixed_beside_correct(counts, size))
+
+
+def missed(counts: SolutionCounts, size: int) -> ByPrompt:
+    """Estimate sum_s pi_s [(1 - pi_s)^G - (p - pi_s)^G - (1 - p)^G]: and the group lacks its solution; G below N."""
+    right, trials = counts.successes[counts.prompt], counts.trials[counts.prompt]
+    groups = (
+        all_within(trials - counts.times, trials - 1, size)
+        - all_within(right - counts.times, trials - 1, size)
+        - all_within(trials - right, trials - 1, size)
+    )
+    return np.asarray(counts.sum_by_prompt(counts.times * groups) / counts.trials)
+
+
+def mixed_without(counts: SolutionCounts, size: int) -> ByPrompt:
+    """Sum over the solutions drawn once the chance that a group of G without them teaches; for G below N."""
+    return np.asarray(_drawn_once(counts) * _mixed_beside_correct(counts, size))
+
+
+def not_all_right(counts: SolutionCounts, size: int) -> ByPrompt:
+    """Sum over the same the chance that G rollouts without them are not all right; for G below N."""
+    right = np.maximum(counts.successes - 1, 0)
+    return np.asarray(_drawn_once(counts) * (1 - all_within(right, counts.trials - 1, size)))
+
+
+def _drawn_once(counts: SolutionCounts) -> ByPrompt:
+    return counts.sum_by_prompt((counts.times == 1).astype(float))
+
+
+def _mixed_beside_correct(counts: SolutionCounts, size: int) -> ByPrompt:
+    """Return the chance that G of the rollouts beside a correct one are right and wrong; 0 without a correct one."""
+    right, others = np.maximum(counts.successes - 1, 0), counts.trials - 1
+    mixed = 1 - all_within(right, others, size) - all_within(counts.trials - counts.successes, others, size)
+    return np.where(counts.successes > 0, mixed, 0.0)
+
+
+def exact_sizes(sizes: tuple[int, ...], largest: int) -> list[int]:
+    """Return the sizes from 2 to the largest exact one, and the last two, from which bounds continue."""
+    return sorted({size for size in (*sizes, largest, largest - 1) if 2 <= size <= largest})
+
+
+# Sums of them over prompts, continued beyond N
+
+
+class Sums(NamedTuple):
+    """Sums over prompts by column, those of the log first and then those of its resamples."""
+
+    columns: tuple[Column, ...]
+    values: Float[np.ndarray, "draws C"]
+
+    def column(self, name: str, size: int = 0) -> Draws:
+        """Return one column."""
+        return np.asarray(self.values[:, self.columns.index((name, size))])
+
+    def largest(self, name: str) -> int:
+        """Return the largest group size of a column; 0 for none."""
+        return max((size for column, size in self.columns if column == name), default=0)
+
+
+def exact(value: Draws) -> Range:
+    """Return a range without width."""
+    return np.stack([value] * 3)
+
+
+def extrapolate(sums: Sums, name: str, size: int, order: int = 2, most: Draws | None = None) -> Range:
+    """Return a column at a size: exact as far as the data go, and what moments can be beyond.
+
+    With n the largest exact size and m_G the column over G (G - 1) (over G, for ``order`` 1): m_n (m_n / m_(n-1))^(G-n)
+    is the least that log-convexity allows, and m_n the most, for moments fall. The value continues as the power of G
+    through the last two sizes; it is NaN where they are fewer. With ``most``, the column never falls with G and stays
+    below that. Groups of fewer than ``order`` rollouts are 0.
+    """
+    last = sums.largest(name)
+    zeros = np.zeros(len(sums.values))
+    if size < order:
+        return exact(zeros)
+    if size <= last:
+        return exact(sums.column(name, size))
+    least, low, value, high = zeros, zeros, np.full_like(zeros, np.nan), np.full_like(zeros, np.inf)
+    if last:
+        least = sums.column(name, last)
+        high = least * (math.perm(size, order) / math.perm(last, order))
+    if (name, last - 1) in sums.columns:
+        before = sums.column(name, last - 1) * (math.perm(last, order) / math.perm(last - 1, order))
+        falling = np.clip(np.where(before > 0, least / np.where(before > 0, before, 1), 1.0), 0, 1)
+        power = math.log(size / last) / math.log(last / (last - 1))
+        low, value = high * falling ** (size - last), high * falling**power
+    if most is not None:
+        low, high = np.clip(low, least, most), np.minimum(high, most)
+        value = np.clip(value, low, high)
+    return np.stack([low, value, high])
 
 
 class SolutionKind(NamedTuple):
     """A kind of solution in a log, with resampled sums.
 
     Attributes:
-        name: of the solution.
         kind: how to read the sums.
-        rows: (P, C) what each prompt adds to the sums.
-        sums: of the log and of its resamples.
-        events: (draws,) 0 for the log and Exp(1) for each resample: so many more prompts of a kind that may have come
-            too seldom.
-        level: of intervals.
+        rows: what each prompt adds to the sums.
+        events: 0 for the log and Exp(1) for each resample: so many more prompts of a kind that may have come too
+            seldom.
         smooth: true if the prompts differ; if not, resamples are those of an event that could have come and did not.
     """
 
@@ -138,22 +236,27 @@ class SolutionKind(NamedTuple):
 
     def estimate(self, name: str, read: Callable[[Sums], Range], value: float | None = None) -> IntervalEstimate:
         """Estimate a smooth function of the sums; ``value`` replaces its own value."""
-        result = read(self.sums)
-        centre = float(result.value[0]) if value is None else value
-        is_exact = np.array_equal(result.low, result.high, equal_nan=True)
+        low, middle, high = read(self.sums)
+        centre = float(middle[0]) if value is None else value
+        is_exact = np.array_equal(low, high, equal_nan=True)
         method = EXACT if is_exact else BOUNDED
         if not math.isfinite(centre):
             return missing(name, self.level, method)
-        first = self._interval(name, method, result.low, lambda sums: read(sums).low)
-        last = first if is_exact else self._interval(name, method, result.high, lambda sums: read(sums).high)
-        low, high = min(centre, first.low), max(centre, last.high)
-        return IntervalEstimate(name, centre, low, high, self.level, first.method)
+        first = self._interval(name, method, low, lambda sums: read(sums)[0])
+        last = first if is_exact else self._interval(name, method, high, lambda sums: read(sums)[2])
+        low_end, high_end = min(centre, first.low), max(centre, last.high)
+        return IntervalEstimate(name, centre, low_end, high_end, self.level, first.method)
 
     def _interval(self, name: str, method: str, draws: Draws, read: Callable[[Sums], Draws]) -> IntervalEstimate:
         value = float(draws[0])
         if not self.smooth:
             return percentile_interval(name, value, draws[1:], self.level, method)
-        influence = self._influence(read)
+        # What each prompt adds to the error, to first order.
+        totals = self.sums.values[0]
+        moves = np.diag(STEP * totals)
+        above, below = (np.nan_to_num(read(self.sums._replace(values=totals + sign * moves))) for sign in (1, -1))
+        slopes = np.where(totals != 0, (above - below) / np.where(totals != 0, 2 * STEP * totals, 1.0), 0.0)
+        influence = self.rows @ slopes
         lower, higher = (read(self.add_events(self.rows[at]))[1:] for at in (influence.argmin(), influence.argmax()))
         return accelerated_bootstrap(
             name, value, draws[1:], influence, with_more=(lower, higher), level=self.level, method=method
@@ -162,15 +265,6 @@ class SolutionKind(NamedTuple):
     def add_events(self, row: Float[np.ndarray, " C"]) -> Sums:
         """Return the sums with ``events`` prompts more that add this row each."""
         return self.sums._replace(values=self.sums.values + self.events[:, None] * row)
-
-    def _influence(self, read: Callable[[Sums], Draws]) -> Float[np.ndarray, " P"]:
-        """Return what each prompt adds to the error of a function of the sums, to first order."""
-        totals = self.sums.values[0]
-        moves = np.diag(STEP * totals)
-        above, below = (np.nan_to_num(read(Sums(self.sums.columns, totals + sign * moves))) for sign in (1, -1))
-        slopes = np.where(totals != 0, (above - below) / np.where(totals != 0, 2 * STEP * totals, 1.0), 0.0)
-        influence: Float[np.ndarray, " P"] = self.rows @ slopes
-        return influence
 
 
 def estimate_tail_misses(solution: SolutionKind, group_sizes: tuple[int, ...]) -> TailMissEstimates:
@@ -194,7 +288,9 @@ def _drop_short_prompts(counts: SolutionCounts) -> SolutionCounts:
     return counts.drop_short(int(np.quantile(counts.trials, FEW, method="lower")))
 
 
-def _resample(name: str, kind: "Typical | Rarest", columns: Columns, level: float, seed: int) -> SolutionKind:
+def _resample(
+    name: str, kind: "Typical | Rarest", columns: dict[Column, ByPrompt], level: float, seed: int
+) -> SolutionKind:
     rows = np.stack(list(columns.values()), axis=1)
     sums = resample_sums(rows, seed)
     events = np.random.default_rng((seed, 1)).standard_exponential(len(sums) - 1)
@@ -220,56 +316,50 @@ class Typical:
     @staticmethod
     def missed(sums: Sums, size: int) -> Range:
         """Return sum pi [(1 - pi)^G - (p - pi)^G - (1 - p)^G] / sum p."""
-        return Range(*(ratio(end, sums.column("correct")) for end in _missed_range(sums, size)))
+        return _over(_missed_range(sums, size), sums.column("correct"))
 
     @staticmethod
     def against(sums: Sums, size: int) -> Range:
         """Return the same over sum p (1 - p^G - (1 - p)^G): of groups that teach, prompts weighted by solve rate."""
         miss, reach = _missed_range(sums, size), _reached_range(sums, size)
-        low = ratio(miss.low, reach.high)
-        most = np.fmin(ratio(miss.high, reach.low), 1 - ratio(_least_holding(sums, size), reach.high))
+        low = ratio(miss[0], reach[2])
+        most = np.fmin(ratio(miss[2], reach[0]), 1 - ratio(_least_holding(sums, size), reach[2]))
         high = np.clip(most, low, None)
-        return Range(low, np.clip(ratio(miss.value, reach.value), low, high), high)
+        return np.stack([low, np.clip(ratio(miss[1], reach[1]), low, high), high])
 
     @staticmethod
     def holding(sums: Sums, size: int) -> Range:
         """Return 1 - ``against``."""
-        return exact(np.ones(len(sums.values))).subtract(Typical.against(sums, size))
+        return np.asarray(1 - Typical.against(sums, size)[::-1])
 
     @staticmethod
-    def teaching_against(sums: Sums, size: int) -> Range:
-        """Return the share of groups that teach, all prompts weighted alike, times ``against``."""
-        return _teaching_range(sums, size).multiply(Typical.against(sums, size))
-
-    @staticmethod
-    def teaching_holding(sums: Sums, size: int) -> Range:
-        """Return the share of groups that teach, all prompts weighted alike, times ``holding``."""
-        return _teaching_range(sums, size).multiply(Typical.holding(sums, size))
+    def teaching(sums: Sums, size: int) -> Range:
+        """Return the share of groups that teach, all prompts weighted alike."""
+        prompts = sums.column("prompts")
+        return _over(extrapolate(sums, "active", size, most=prompts), prompts)
 
 
-def _teaching_range(sums: Sums, size: int) -> Range:
-    prompts = sums.column("prompts")
-    return Range(*(ratio(end, prompts) for end in extrapolate_rising(sums, "active", size, prompts)))
+def _over(above: Range, below: Draws) -> Range:
+    return ratio(above, np.broadcast_to(below, above.shape))
 
 
 def _reached_range(sums: Sums, size: int) -> Range:
-    return extrapolate_rising(sums, "reached", size, sums.column("correct"))
+    return extrapolate(sums, "reached", size, most=sums.column("correct"))
 
 
 def _least_holding(sums: Sums, size: int) -> Draws:
     """Return the least that groups reach and do not miss: a group that holds a solution still does when it grows."""
     last = min(size, sums.largest("missed"))
-    if not last:
+    if last < 2:
         return np.zeros(len(sums.values))
     most = sums.column("reached", last)
-    holding: Draws = np.clip(most - sums.column("missed", last), 0, most)  # events, which are added, may be too many
-    return holding
+    return np.asarray(np.clip(most - sums.column("missed", last), 0, most))  # events, which are added, may be too many
 
 
 def _missed_range(sums: Sums, size: int) -> Range:
     """Return the mass that groups miss, no more than what they reach leaves."""
-    most = _reached_range(sums, size).high - _least_holding(sums, size)
-    return Range(*(np.clip(end, 0, most) for end in extrapolate(sums, "missed", size)))
+    most = _reached_range(sums, size)[2] - _least_holding(sums, size)
+    return np.asarray(np.clip(extrapolate(sums, "missed", size), 0, most))
 
 
 def typical_solution(counts: SolutionCounts, level: float, seed: int, group_sizes: tuple[int, ...]) -> SolutionKind:
@@ -286,13 +376,18 @@ def typical_solution(counts: SolutionCounts, level: float, seed: int, group_size
     if not several.any():
         return solution._replace(sums=solution.sums._replace(values=np.full_like(solution.sums.values, np.nan)))
     if (counts.times == 1).all():
-        return _add_unseen_event(solution, _agreeing(counts), answered * (answered - 1), group_sizes)
-    if (counts.drawn() <= 1).all():
-        return _add_unseen_event(solution, _dissenting(counts), answered * several, group_sizes)
-    return solution
+        event, weight = _agreeing(counts), answered * (answered - 1)
+    elif (counts.drawn() <= 1).all():
+        event, weight = _dissenting(counts), answered * several
+    else:
+        return solution
+    # Exp(1) events are added to the resamples, each of a prompt by its weight and as large as it would be there.
+    rows = np.stack(list(_typical_columns(event, group_sizes).values()), axis=1)
+    added = weight @ (rows - solution.rows) / weight.sum()
+    return solution._replace(sums=solution.add_events(added), smooth=False)
 
 
-def _typical_columns(counts: SolutionCounts, group_sizes: tuple[int, ...]) -> Columns:
+def _typical_columns(counts: SolutionCounts, group_sizes: tuple[int, ...]) -> dict[Column, ByPrompt]:
     fewest = int(counts.trials.min())
     pairs = np.maximum(counts.trials * (counts.trials - 1.0), 1)
     answered = counts.answered()
@@ -302,22 +397,9 @@ def _typical_columns(counts: SolutionCounts, group_sizes: tuple[int, ...]) -> Co
         ("alike", 0): counts.sum_by_prompt(counts.times * (counts.times - 1.0)) / pairs,
         ("both", 0): answered * np.maximum(counts.successes - 1, 0) / pairs,
     }
-    for name, share, largest in (
-        ("active", active, fewest),
-        ("reached", reached, fewest - 1),
-        ("missed", missed, fewest - 1),
-    ):
-        columns |= {(name, size): share(counts, size) for size in exact_sizes(group_sizes, largest)}
+    for share, largest in ((active, fewest), (reached, fewest - 1), (missed, fewest - 1)):
+        columns |= {(share.__name__, size): share(counts, size) for size in exact_sizes(group_sizes, largest)}
     return columns
-
-
-def _add_unseen_event(
-    solution: SolutionKind, event: SolutionCounts, weight: Float[np.ndarray, " P"], group_sizes: tuple[int, ...]
-) -> SolutionKind:
-    """Add Exp(1) events to the resamples, each of a prompt by its weight and as large as it would be there."""
-    rows = np.stack(list(_typical_columns(event, group_sizes).values()), axis=1)
-    added = weight @ (rows - solution.rows) / weight.sum()
-    return solution._replace(sums=solution.add_events(added), smooth=False)
 
 
 def _dissenting(counts: SolutionCounts) -> SolutionCounts:
@@ -357,7 +439,7 @@ class Rarest:
         No estimate from N rollouts is without a bias, for that takes N + 1; it ranges over what the bias may be.
         """
         once, mass, bias = (sums.column(name) for name in ("once", "mass of once", "bias of once"))
-        return Range(*(np.clip(ratio(mass + sign * bias, once), 0, 1) for sign in (-1, 0, 1)))
+        return np.asarray(np.clip(_over(np.stack([mass - bias, mass, mass + bias]), once), 0, 1))
 
     def solve_rate(self, sums: Sums) -> Range:
         """Return the share of correct ones of the other rollouts."""
@@ -365,44 +447,35 @@ class Rarest:
 
     def missed(self, sums: Sums, size: int) -> Range:
         """Return Pr(it is missed) Pr(the group teaches, if it is missed)."""
-        return _once_range(sums, "mixed", size, 2).multiply(self._missed_chance(sums, size))
+        return np.asarray(self._once_range(sums, "mixed", size, 2) * self._missed_chance(sums, size))
 
     def against(self, sums: Sums, size: int) -> Range:
         """Return ``missed`` over itself and Pr(it is drawn and the others of the group are not all right)."""
-        gone, wrong = self._missed_chance(sums, size), _once_range(sums, "wrong", size - 1, 1)
-        holding = ((1 - gone.low) * wrong.high, (1 - gone.value) * wrong.value, (1 - gone.high) * wrong.low)
-        return Range(*(ratio(miss, miss + hold) for miss, hold in zip(self.missed(sums, size), holding, strict=True)))
+        gone, wrong = self._missed_chance(sums, size), self._once_range(sums, "wrong", size - 1, 1)
+        miss, holding = self.missed(sums, size), (1 - gone) * wrong[::-1]
+        return ratio(miss, miss + holding)
 
     def _missed_chance(self, sums: Sums, size: int) -> Range:
-        mass = self.mass(sums)
-        value = (1 + size / self.trials) ** (-mass.value * self.trials)
-        return Range((1 - mass.high) ** size, value, 1 - mass.low)
+        low, value, high = self.mass(sums)
+        return np.stack([(1 - high) ** size, (1 + size / self.trials) ** (-value * self.trials), 1 - low])
 
-
-def _once_range(sums: Sums, name: str, size: int, order: int) -> Range:
-    once = sums.column("once")
-    return Range(*(ratio(end, once) for end in extrapolate_rising(sums, name, size, once, order)))
+    def _once_range(self, sums: Sums, name: str, size: int, order: int) -> Range:
+        once = sums.column("once")
+        return _over(extrapolate(sums, name, size, order, most=once), once)
 
 
 def rarest_solution(counts: SolutionCounts, level: float, seed: int, group_sizes: tuple[int, ...]) -> SolutionKind:
     """Return a solution that was drawn once, to be read at groups of these sizes."""
     counts = _drop_short_prompts(counts)
-    kind = Rarest(int(counts.trials.min()))
-    return _resample("drawn once", kind, _rarest_columns(counts, group_sizes), level, seed)
-
-
-def _rarest_columns(counts: SolutionCounts, group_sizes: tuple[int, ...]) -> Columns:
-    once = counts.sum_by_prompt((counts.times == 1).astype(float))
-    others = np.maximum(counts.successes - 1, 0) / np.maximum(counts.trials - 1, 1)
-    mass = estimate_sum(counts, mass_drawn_once)
+    once, mass = _drawn_once(counts), unseen.estimate_sum(counts, unseen.mass_drawn_once)
     sizes = exact_sizes(group_sizes, int(counts.trials.min()) - 1)
     columns = {
         ("once", 0): once,
         ("mass of once", 0): mass.per_prompt,
         ("bias of once", 0): mass.bias,
-        ("others correct", 0): once * others,
+        ("others correct", 0): once * (np.maximum(counts.successes - 1, 0) / np.maximum(counts.trials - 1, 1)),
     }
     columns |= {("mixed", size): mixed_without(counts, size) for size in sizes}
-    return columns | {
-        ("wrong", size): not_all_right(counts, size) for size in sorted({*sizes, *(size - 1 for size in sizes)})
-    }
+    around = sorted({*sizes, *(size - 1 for size in sizes)})
+    columns |= {("wrong", size): not_all_right(counts, size) for size in around}
+    return _resample("drawn once", Rarest(int(counts.trials.min())), columns, level, seed)

@@ -36,13 +36,7 @@ Target = Callable[[Float[np.ndarray, " points"], int], Float[np.ndarray, " point
 
 
 class SolutionCounts(NamedTuple):
-    """Draws of each solution of each prompt.
-
-    Attributes:
-        successes, trials: (P,) correct rollouts and rollouts of each prompt.
-        prompt: (S,) index of each drawn solution's prompt.
-        times: (S,) draws of it.
-    """
+    """Correct rollouts and rollouts of each prompt; index of each drawn solution's prompt, and draws of it."""
 
     successes: Int[np.ndarray, " P"]
     trials: Int[np.ndarray, " P"]
@@ -51,8 +45,7 @@ class SolutionCounts(NamedTuple):
 
     def sum_by_prompt(self, values: Float[np.ndarray, " S"]) -> Float[np.ndarray, " P"]:
         """Sum a number of each drawn solution over the solutions of a prompt."""
-        total: Float[np.ndarray, " P"] = np.bincount(self.prompt, values, len(self.trials)).astype(float)
-        return total  # of no solutions, bincount's sums are whole numbers
+        return np.bincount(self.prompt, values, len(self.trials)).astype(float)  # whole numbers of no solutions
 
     def answered(self) -> Float[np.ndarray, " P"]:
         """Count the correct rollouts of each prompt that have an answer."""
@@ -83,14 +76,12 @@ def count_solutions(log: Log) -> SolutionCounts | None:
 
 def undrawn_mass(pi: Float[np.ndarray, " points"], trials: int) -> Float[np.ndarray, " points"]:
     """Return pi (1 - pi)^N, the mass that N rollouts are expected to leave undrawn."""
-    mass: Float[np.ndarray, " points"] = pi * (1 - pi) ** trials
-    return mass
+    return np.asarray(pi * (1 - pi) ** trials)
 
 
 def mass_drawn_once(pi: Float[np.ndarray, " points"], trials: int) -> Float[np.ndarray, " points"]:
     """Return N pi^2 (1 - pi)^(N - 1), the expected mass of the solutions that are drawn once."""
-    mass: Float[np.ndarray, " points"] = trials * pi**2 * (1 - pi) ** (trials - 1)
-    return mass
+    return np.asarray(trials * pi**2 * (1 - pi) ** (trials - 1))
 
 
 class Coefficients(NamedTuple):
@@ -114,20 +105,13 @@ def fit_coefficients(target: Target, trials: int, prompts: int) -> Coefficients:
     # Of solutions spread evenly over log pi, about 1 / x are drawn x times.
     penalty = np.diag(1 / np.sqrt(x * prompts)) * np.sqrt(POINTS)
     system = np.concatenate([basis, penalty])
-    solved = np.linalg.lstsq(system, np.concatenate([scaled, np.zeros(len(x))]), rcond=None)[0]
     values = np.zeros(trials + 1)
-    values[x] = solved
-    return Coefficients(values, float(np.abs(basis @ solved - scaled).max()))
+    values[x] = np.linalg.lstsq(system, np.concatenate([scaled, np.zeros(len(x))]), rcond=None)[0]
+    return Coefficients(values, float(np.abs(basis @ values[x] - scaled).max()))
 
 
 class SumEstimate(NamedTuple):
-    """An estimated sum over the solutions of each prompt: (P,) each.
-
-    Attributes:
-        per_prompt: the sum.
-        variance: of it, about its expectation.
-        bias: the most that its expectation may be off.
-    """
+    """An estimated sum over the solutions of each prompt, its variance, and the most that its expectation is off."""
 
     per_prompt: Float[np.ndarray, " P"]
     variance: Float[np.ndarray, " P"]
@@ -158,10 +142,8 @@ class UnseenMass:
     """The undrawn correct mass of a window, as the mean over its prompts.
 
     Attributes:
-        first, last: steps of the window.
         distinct: solutions drawn.
-        mass: probability of correct answers that were never drawn.
-        share: the same, of the probability of all correct answers.
+        mass, share: probability of correct answers that were never drawn, and its share of that of all correct ones.
         good_turing: the share by Good's estimate, for comparison: answers drawn once over correct rollouts.
     """
 
@@ -178,32 +160,26 @@ def estimate_unseen_mass(counts: SolutionCounts, level: float, steps: tuple[int,
 
     The truth that they are to hold is the mass that these prompts have left, not the expected mass of such prompts.
     """
-    prompts = len(counts.trials)
     total = estimate_sum(counts, undrawn_mass)
-    variance = float((total.variance + _undrawn_variance(counts)).sum()) / prompts**2
-    value, half = total.per_prompt.mean(), float(_half_width(np.array(variance), total.bias.mean(), level))
-    inside, low, high = float(np.clip(value, 0, 1)), max(value - half, 0.0), min(value + half, 1.0)
-    mass = IntervalEstimate("undrawn correct mass", inside, low, high, level, UNSEEN)
-    correct, once = int(counts.successes.sum()), int((counts.times == 1).sum())
-    good_turing = once / correct if correct else math.nan
-    return UnseenMass(*steps, len(counts.times), mass, _unseen_share(counts, level), good_turing)
-
-
-def _undrawn_variance(counts: SolutionCounts) -> Float[np.ndarray, " P"]:
-    """Estimate sum pi^2 (1 - pi)^N, the variance of the undrawn mass itself."""
+    # The variance of the undrawn mass itself is sum pi^2 (1 - pi)^N.
     pairs = np.maximum(counts.trials * (counts.trials - 1) / 2, 1)
-    variance: Float[np.ndarray, " P"] = counts.sum_by_prompt((counts.times == 2).astype(float)) / pairs
-    return variance
+    variance = (total.variance + counts.sum_by_prompt((counts.times == 2).astype(float)) / pairs).sum()
+    value = total.per_prompt.mean()
+    half = float(_half_width(variance / len(counts.trials) ** 2, total.bias.mean(), level))
+    inside, low, high = float(np.clip(value, 0, 1)), max(value - half, 0.0), min(value + half, 1.0)
+    mass = IntervalEstimate("undrawn correct mass", inside, float(low), float(high), level, UNSEEN)
+    correct, once = int(counts.successes.sum()), int((counts.times == 1).sum())
+    share = _unseen_share(counts, total, variance, level)
+    return UnseenMass(*steps, len(counts.times), mass, share, once / correct if correct else math.nan)
 
 
-def _unseen_share(counts: SolutionCounts, level: float) -> IntervalEstimate:
+def _unseen_share(counts: SolutionCounts, total: SumEstimate, variance: float, level: float) -> IntervalEstimate:
     """Estimate the undrawn mass over the solve rate; Fieller's interval holds every ratio that both errors allow.
 
     Where a prompt has by chance more correct rollouts, it also has more solutions drawn once, so that both errors
     cancel in part. The slope says how many more: without one of its X correct rollouts, it had (f_1 - 2 f_2) / X fewer.
     """
-    name, total = "undrawn share of the correct mass", estimate_sum(counts, undrawn_mass)
-    rates = counts.successes / counts.trials
+    name, rates = "undrawn share of the correct mass", counts.successes / counts.trials
     above, below = float(total.per_prompt.sum()), float(rates.sum())
     if below == 0:
         return missing(name, level, UNSEEN)
@@ -211,23 +187,22 @@ def _unseen_share(counts: SolutionCounts, level: float) -> IntervalEstimate:
     slope = counts.sum_by_prompt(once_less_twice) / np.maximum(counts.successes, 1)
     rate_variance = rates * (1 - rates) / np.maximum(counts.trials - 1, 1)
     ratio = np.linspace(0, 1, 2001)
-    variance = (total.variance + _undrawn_variance(counts)).sum() + ratio**2 * rate_variance.sum()
-    room = _half_width(variance - 2 * ratio * (slope * rate_variance).sum(), float(total.bias.sum()), level)
+    both = variance + ratio**2 * rate_variance.sum() - 2 * ratio * (slope * rate_variance).sum()
+    room = _half_width(both, float(total.bias.sum()), level)
     value = float(np.clip(above / below, 0, 1))
     allowed = np.append(ratio[np.abs(above - ratio * below) <= room], value)
     return IntervalEstimate(name, value, float(allowed.min()), float(allowed.max()), level, UNSEEN)
 
 
-def _half_width(variance: Float[np.ndarray, "..."], bias: float, level: float) -> Float[np.ndarray, "..."]:
+def _half_width(variance: float | Float[np.ndarray, "..."], bias: float, level: float) -> Float[np.ndarray, "..."]:
     """Return half the width of a normal interval around an estimate that is off by up to ``bias``.
 
     It is the quantile of abs(z + bias) (Armstrong and Kolesar 2018, Econometrica 86), which is less than that of abs(z)
     and the bias together.
     """
     error = np.sqrt(np.maximum(variance, 1e-300))
-    half: np.ndarray = error * np.sqrt(ncx2.ppf(level, 1, np.minimum(bias / error, MOST_BIAS) ** 2))
-    widest: np.ndarray = np.asarray(np.maximum(half, bias))
-    return widest
+    half = error * np.sqrt(ncx2.ppf(level, 1, np.minimum(bias / error, MOST_BIAS) ** 2))
+    return np.asarray(np.maximum(half, bias))
 
 
 def share_change(first: IntervalEstimate, last: IntervalEstimate, level: float) -> IntervalEstimate:

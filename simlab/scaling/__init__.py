@@ -1,12 +1,22 @@
 """Ceiling or clock: fit sigmoids to metrics against compute, and compare the fits of arms (``simlab fit``)."""
 
-from simlab.scaling.curves import Curves
-from simlab.scaling.estimates import Fit, Refusal, fit_curves
-from simlab.scaling.sigmoid import Sigmoid, fit
-from simlab.scaling.table import differences, scaling_tables
-from simlab.scaling.verdicts import MARGIN, Difference, against
+from simlab.scaling.estimates import (
+    HIGHER,
+    LOWER,
+    MARGIN,
+    Difference,
+    Fit,
+    Refusal,
+    against,
+    differences,
+    fit_curves,
+    scaling_tables,
+)
+from simlab.scaling.sigmoid import Curves, Sigmoid, fit
 
 __all__ = [
+    "HIGHER",
+    "LOWER",
     "MARGIN",
     "Curves",
     "Difference",

@@ -4,6 +4,7 @@ A column of the log may have it, or a function of the user's give it. Otherwise 
 content of the last ``\boxed{...}``, else the last number, else the whole completion without the space around it.
 """
 
+import hashlib
 import re
 from collections.abc import Callable
 
@@ -21,8 +22,6 @@ def from_completion(completion: str) -> str:
 
     >>> from_completion(r"so \boxed{ 1{,}000 } it is"), from_completion("first 3, then 1,004.50.")
     ('1{,}000', '1004.5')
-    >>> from_completion(r"\boxed{007}"), from_completion(" up, left ")
-    ('7', 'up, left')
     """
     content = boxed(completion)
     if content is not None:
@@ -38,19 +37,13 @@ def plain_number(text: str) -> str:
     >>> plain_number("+1,000.250"), plain_number("-0.0"), plain_number("0012")
     ('1000.25', '0', '12')
     """
-    sign = "-" if text.startswith("-") else ""
     integer, _, fraction = text.lstrip("+-").replace(",", "").partition(".")
-    integer, fraction = integer.lstrip("0") or "0", fraction.rstrip("0")
-    plain = f"{integer}.{fraction}" if fraction else integer
-    return plain if plain == "0" else sign + plain
+    plain = f"{integer.lstrip('0') or '0'}.{fraction.rstrip('0')}".removesuffix(".")
+    return f"-{plain}" if text.startswith("-") and plain != "0" else plain
 
 
 def load_function(reference: str) -> Callable[[str], str | None]:
-    """Return the user's function ``FILE.py:NAME``; its errors become ``InputError``.
-
-    Raises:
-        InputError: for a reference that names no function.
-    """
+    """Return the user's function ``FILE.py:NAME``; its errors become ``InputError``."""
     function = load(reference)
     if not callable(function):
         raise InputError(f"--answer {reference} is {function!r}; allowed: a function of a completion")
@@ -65,3 +58,8 @@ def load_function(reference: str) -> Callable[[str], str | None]:
         return answer
 
     return canonical
+
+
+def digest(text: str, size: int) -> int:
+    """Hash a text to so many bytes."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest(), "big")

@@ -1,122 +1,114 @@
 """The layouts of trainers' logs: which columns they have, and how a line with several rollouts becomes rows.
 
-TRL: with ``log_completions=True`` its trainers write a parquet file at each step that they log. Its columns are
-``step``, ``prompt``, ``completion``, one for each reward function, others that reward functions log, and ``advantage``
-(``GRPOTrainer.log``, trl/trainer/grpo_trainer.py, TRL 1.16). The files do not say
+TRL (``log_completions=True``; ``GRPOTrainer.log``, TRL 1.16) writes a parquet file at each step that it logs. Several
+rewards are summed as they are, for the files do not say ``reward_weights``. Where one generation serves several steps
+(``num_iterations``, ``steps_per_generation``) each of them writes its rows again: such a step is left out.
 
-- the weights of the reward functions (``reward_weights``): several are summed as they are;
-- which columns are rewards: those of floats between ``completion`` and ``advantage`` are taken for rewards;
-- that rollouts are old: where one generation serves several steps (``num_iterations``, ``steps_per_generation``), each
-  of them writes its rows again. A step whose rows are those of the step before is left out;
-- steps in between: with ``logging_steps`` above 1 only the rollouts of the last generation are written.
-
-verl: with ``trainer.rollout_data_dir`` its trainers write a JSONL file a step, named by the step. Its lines have
-``input``, ``output``, ``gts`` (the ground truth), ``score`` and ``step``, and whatever the reward function returns
-besides (``_write_generations``, verl/trainer/ppo/ray_trainer.py and v1/trainer_base.py, verl 0.9). The score is the sum
+verl (``trainer.rollout_data_dir``; ``_write_generations``, verl 0.9) writes a JSONL file a step. The score is the sum
 of the rewards of the tokens; ``--reward acc`` takes the reward function's own column.
 
 simlab: a line of ``rollouts.jsonl`` has the first groups of a step (``simlab.llm.training.groups.rollout_records``), a
-line of ``evaluation.jsonl`` how many samples of each problem are right. ``simlab compare`` checks that lines are as
-they were written; here they are only read.
+line of ``evaluation.jsonl`` how many samples of each problem are right.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from simlab.diagnose.reading.columns import ROLES, Format, Unreadable
-
+MAY_BE_ABSENT = ("answer", "log_probability", "length")  # from some of the rows
+OPTIONAL = ("step", "completion", *MAY_BE_ABSENT)
+ROLES = ("prompt", "reward", *OPTIONAL)
 MOST_SAMPLES = 10**6  # of a problem in an evaluation
 
-
-def _trl_rewards(row: Mapping[str, Any]) -> list[str]:
-    """Return the columns of floats between the completion and the advantage."""
-    names = list(row)
-    if "completion" not in names or "advantage" not in names:
-        return []
-    between = names[names.index("completion") + 1 : names.index("advantage")]
-    return [name for name in between if isinstance(row[name], float)]
+Row = Mapping[str, Any]  # the values of a rollout by column
 
 
-TRL = Format(
-    "trl",
-    {"prompt": "prompt", "completion": "completion", "step": "step"},
-    frozenset({"step", "prompt", "completion", "advantage"}),
-    _trl_rewards,
-    repeats=True,
-)
-VERL = Format(
-    "verl",
-    {"prompt": "input", "completion": "output", "reward": "score", "step": "step"},
-    frozenset({"input", "output", "score", "step"}),
-)
-SIMLAB = Format(
-    "simlab",
-    {
-        "prompt": "prompt",
-        "reward": "reward",
-        "step": "step",
-        "completion": "text",
-        "answer": "solution",
-        "log_probability": "logp",
-        "length": "length",
-    },
-    frozenset({"step", "prompt", "reward", "rollout", "text"}),
-)
-SIMLAB_EVALUATIONS = Format(
-    "simlab",
-    {"prompt": "prompt", "reward": "reward", "step": "step"},
-    frozenset({"step", "prompt", "reward", "rollout"}),
-    note="the run recorded no rollouts (record.rollouts): these are its evaluations, not what it learned from",
-)
-TABLE = Format("table", {role: role for role in ROLES}, frozenset())
-FORMATS = (TRL, VERL, SIMLAB, SIMLAB_EVALUATIONS, TABLE)
-NAMES = tuple(dict.fromkeys(form.name for form in FORMATS))
+class Unreadable(Exception):
+    """A row that is left out; the message says why."""
 
 
-def recognise_format(row: Mapping[str, object], name: str | None = None) -> Format:
-    """Return the first format, of this name if any, that has the columns of a row; or the last of them."""
-    allowed = [form for form in FORMATS if name in (None, form.name)]
-    return next((form for form in allowed if form.marks <= row.keys()), allowed[-1])
+class Layout(NamedTuple):
+    """The columns of a trainer's logs.
 
-
-def expand_line(line: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield one row a rollout: those of a step of ``simlab train``, or else the line itself.
-
-    Raises:
-        Unreadable: for a step whose groups are not as ``simlab train`` writes them.
+    Attributes:
+        name: of the trainer.
+        columns: the usual column of each role.
+        marks: columns by which a file is recognised; a row has all of them.
+        rewards_between: two columns between which all columns of floats are rewards.
+        repeats: true if a step may hold the rows of the step before once more, as they are.
+        note: a remark for the reader of such a log.
     """
+
+    name: str
+    columns: Mapping[str, str]
+    marks: tuple[str, ...]
+    rewards_between: tuple[str, str] | None = None
+    repeats: bool = False
+    note: str = ""
+
+    def rewards(self, row: Row) -> list[str]:
+        """Return the reward columns of a row, where there may be several."""
+        names = list(row)
+        if self.rewards_between is None or not set(self.rewards_between) <= set(names):
+            return []
+        first, last = map(names.index, self.rewards_between)
+        return [name for name in names[first + 1 : last] if isinstance(row[name], float)]
+
+
+IDENTITY = {role: role for role in ROLES}
+ROLLOUT_COLUMNS = IDENTITY | {"completion": "text", "answer": "solution", "log_probability": "logp"}
+NO_ROLLOUTS = "the run recorded no rollouts (record.rollouts): these are its evaluations, not what it learned from"
+LAYOUTS = (
+    Layout(
+        "trl",
+        {"prompt": "prompt", "completion": "completion", "step": "step"},
+        ("step", "prompt", "completion", "advantage"),
+        rewards_between=("completion", "advantage"),
+        repeats=True,
+    ),
+    Layout(
+        "verl",
+        {"prompt": "input", "completion": "output", "reward": "score", "step": "step"},
+        ("input", "output", "score", "step"),
+    ),
+    Layout("simlab", ROLLOUT_COLUMNS, ("step", "prompt", "reward", "rollout", "text")),
+    Layout(
+        "simlab",
+        {"prompt": "prompt", "reward": "reward", "step": "step"},
+        ("step", "prompt", "reward", "rollout"),
+        note=NO_ROLLOUTS,
+    ),
+    Layout("table", IDENTITY, ()),
+)
+NAMES = tuple(dict.fromkeys(layout.name for layout in LAYOUTS))
+
+
+def recognise_layout(row: Row, name: str | None = None) -> Layout:
+    """Return the first layout, of this name if any, that has the columns of a row; or the last of them."""
+    allowed = [layout for layout in LAYOUTS if name in (None, layout.name)]
+    return next((layout for layout in allowed if row.keys() >= set(layout.marks)), allowed[-1])
+
+
+def expand_line(line: Row) -> list[Row]:
+    """Return one row a rollout: those of a step of ``simlab train``, or else the line itself."""
     try:
         if isinstance(line.get("groups"), list):
-            yield from _recorded_rollouts(line)
-        elif isinstance(line.get("correct"), list) and "samples" in line:
-            yield from _evaluation_samples(line)
-        else:
-            yield line
+            return [
+                {"step": line["step"], "prompt": group["prompt"], "rollout": number}
+                | {name: rollout[name] for name in ("reward", "text", "solution")}
+                | {"logp": sum(rollout["logp"]), "length": len(rollout["logp"])}
+                for group in line["groups"]
+                for number, rollout in enumerate(group["rollouts"])
+            ]
+        if not isinstance(line.get("correct"), list) or "samples" not in line:
+            return [line]
+        samples = line["samples"]
+        if not 0 <= min(line["correct"]) <= max(line["correct"]) <= samples <= MOST_SAMPLES:
+            raise ValueError
+        return [
+            {"step": line["step"], "prompt": f"evaluation problem {problem}"}
+            | {"rollout": sample, "reward": float(sample < correct)}
+            for problem, correct in enumerate(line["correct"])
+            for sample in range(samples)
+        ]
     except (KeyError, TypeError, AttributeError, ValueError):
         raise Unreadable("the line is no step of simlab train") from None
-
-
-def _recorded_rollouts(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for group in line["groups"]:
-        for number, rollout in enumerate(group["rollouts"]):
-            logp = rollout["logp"]
-            yield {
-                "step": line["step"],
-                "prompt": group["prompt"],
-                "rollout": number,
-                "reward": rollout["reward"],
-                "text": rollout["text"],
-                "solution": rollout["solution"],
-                "logp": sum(logp),
-                "length": len(logp),
-            }
-
-
-def _evaluation_samples(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    samples = line["samples"]
-    for problem, correct in enumerate(line["correct"]):
-        if not 0 <= correct <= samples <= MOST_SAMPLES:
-            raise ValueError
-        for sample in range(samples):
-            reward = float(sample < correct)
-            yield {"step": line["step"], "prompt": f"evaluation problem {problem}", "rollout": sample, "reward": reward}

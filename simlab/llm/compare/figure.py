@@ -13,13 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from simlab.errors import InputError
-from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean, evaluation_pass_at_k
 from simlab.llm.compare.run_arms import (
     ComparedArm,
+    MeanEstimate,
     ShownArm,
     abbreviate_moment,
     check_comparable,
     choose_evaluations,
+    estimate_mean,
     gather_arms,
     gather_starts,
 )
@@ -36,26 +37,18 @@ LEAST_SHARE = 1e-5  # of tokens, at the lower edge of the histograms
 
 
 def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last") -> None:
-    """Draw ``comparison_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG.
-
-    Raises:
-        InputError: as ``comparison_figure``, for an unknown kind of file, or a path that cannot be written.
-    """
-    check_figure(path)
-    _write(comparison_figure(runs, at=at), path)
+    """Draw ``comparison_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG."""
+    _draw(comparison_figure, runs, path, at)
 
 
 def draw_histograms(runs: Sequence[Run], path: Path, *, at: str | int = "last") -> None:
-    """Draw ``histogram_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG.
+    """Draw ``histogram_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG."""
+    _draw(histogram_figure, runs, path, at)
 
-    Raises:
-        InputError: as ``histogram_figure``, for an unknown kind of file, or a path that cannot be written.
-    """
+
+def _draw(draw: Callable[..., Figure], runs: Sequence[Run], path: Path, at: str | int) -> None:
     check_figure(path)
-    _write(histogram_figure(runs, at=at), path)
-
-
-def _write(figure: Figure, path: Path) -> None:
+    figure = draw(runs, at=at)
     try:
         with matplotlib.style.context(STYLE):
             write_figure(figure, path)
@@ -71,26 +64,28 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
     steps are averaged over so many parts. The start is grey. The last panel shows the evaluations at ``at``, as in
     ``comparison_table``.
 
-    Raises:
-        InputError: for runs that do not compare, and for an evaluation that there is not.
+    Raises ``InputError`` for runs that do not compare, and for an evaluation that there is not.
     """
     check_comparable(runs)
     arms, starts = gather_arms(runs), gather_starts(runs)
     shown = [choose_evaluations(arm, at) for arm in arms]
-    most = min(evaluation.samples for arm in arms for history in _histories(arm) for evaluation in history)
+    most = min(evaluation.samples for arm in arms for history in _histories(arm) for evaluation in history.values())
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(7.2, 4.8), layout="constrained")
         reward, entropy, first, largest, distinct, by_k = figure.subplots(2, 3).flat
         _draw_training(reward, "reward", arms)
         _draw_training(entropy, "entropy", arms)
-        _draw_evaluations(first, lambda evaluation: evaluation_pass_at_k(evaluation, 1), arms, starts)
-        _draw_evaluations(largest, lambda evaluation: evaluation_pass_at_k(evaluation, most), arms, starts)
+        _draw_evaluations(first, lambda evaluation: evaluation.pass_at_k(1), arms, starts)
+        _draw_evaluations(largest, lambda evaluation: evaluation.pass_at_k(most), arms, starts)
         _draw_evaluations(distinct, lambda evaluation: evaluation.distinct, arms, starts)
         _draw_by_k(by_k, shown, starts)
         last = f"pass@k, {abbreviate_moment(at)}"
         titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", last)
         for letter, panel, title in zip("abcdef", figure.axes, titles, strict=True):
             panel.set_title(f"({letter}) {title}", loc="left")
+            if panel is not by_k:
+                panel.set_xlabel("step")
+                panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         _add_legend(figure, by_k)
     return figure
 
@@ -113,7 +108,6 @@ def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm]) -> None:
         pieces = np.array_split(np.arange(len(steps)), min(POINTS, len(steps)))
         means = [estimate_mean(values[:, piece].mean(axis=1)) for piece in pieces]
         _draw_line(axes, [steps[piece].mean() for piece in pieces], means, **_line_style(number))
-    _label_steps(axes)
 
 
 def _draw_evaluations(
@@ -127,11 +121,10 @@ def _draw_evaluations(
         level = estimate_mean(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
         axes.axhline(level.mean, color=GREY, linestyle=DASHES[number % len(DASHES)])
     for number, arm in enumerate(arms):
-        histories = [{evaluation.step: evaluation for evaluation in history} for history in _histories(arm)]
+        histories = _histories(arm)
         steps = _common_steps([np.array(list(history)) for history in histories])
         means = [estimate_mean(np.stack([measure(history[step]) for history in histories])) for step in steps]
         _draw_line(axes, steps, means, marker="o", **_line_style(number))
-    _label_steps(axes)
 
 
 def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm]) -> None:
@@ -141,9 +134,7 @@ def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm])
         evaluations = arm.evaluations.values()
         samples = min((evaluation.samples for evaluation in evaluations), default=0)
         ks = sorted({*powers(samples), samples}) if evaluations else []
-        means = [
-            estimate_mean(np.stack([evaluation_pass_at_k(evaluation, k) for evaluation in evaluations])) for k in ks
-        ]
+        means = [estimate_mean(np.stack([evaluation.pass_at_k(k) for evaluation in evaluations])) for k in ks]
         _draw_line(axes, ks, means, label=arm.name, **style)
         most = max(most, samples)
     axes.set_xscale("log", base=2)
@@ -152,10 +143,10 @@ def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm])
     axes.set_xlabel("k")
 
 
-def _histories(arm: ComparedArm) -> list[list[EvaluationResult]]:
-    """Return the evaluations of each evaluated seed, from the start on."""
+def _histories(arm: ComparedArm) -> list[dict[int, EvaluationResult]]:
+    """Return the evaluations of each evaluated seed by step, from the start on."""
     return [
-        [*([arm.starts[seed]] if seed in arm.starts and training.evaluations[0].step else []), *training.evaluations]
+        {each.step: each for each in (*filter(None, [arm.starts.get(seed)]), *training.evaluations)}
         for seed, training in arm.seeds.items()
         if training.evaluations
     ]
@@ -168,10 +159,9 @@ def _common_steps(steps: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, " 
 
 def _with_styles(arms: Sequence[ShownArm], starts: Sequence[ShownArm]) -> list[tuple[ShownArm, dict[str, Any]]]:
     """Return each arm, and in grey below them each start, with the style of its lines."""
+    grey = {"color": GREY, "zorder": 0.5}
     styles = [(arm, _line_style(number)) for number, arm in enumerate(arms)]
-    for number, start in enumerate(starts):
-        styles.append((start, {"color": GREY, "linestyle": DASHES[number % len(DASHES)], "zorder": 0.5}))
-    return styles
+    return styles + [(start, _line_style(number) | grey) for number, start in enumerate(starts)]
 
 
 def _line_style(number: int) -> dict[str, Any]:
@@ -186,23 +176,14 @@ def _draw_line(axes: Axes, x: Sequence[float] | np.ndarray, means: Sequence[Mean
     axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
-def _label_steps(axes: Axes) -> None:
-    axes.set_xlabel("step")
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-
-
-# Histograms of token entropies and of the likeliest candidates' probabilities, as CaSP's Figures 8 and 9
-
-
 def histogram_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
-    """Draw a panel of tokens by their entropy, and one of each of the likeliest candidates by its probability.
+    """Draw tokens by their entropy, and the likeliest candidates by their probability, as CaSP's Figures 8 and 9.
 
     A line is the mean over seeds of the shares of tokens, at the evaluations of ``at``; the start is grey. There are as
     many candidates as all runs have recorded (``record.top_n``), 3 at most. The last bin of entropies, from 4 nats on,
     has no end.
 
-    Raises:
-        InputError: for runs that do not compare, without histograms, and for an evaluation that there is not.
+    Raises ``InputError`` for runs that do not compare, without histograms, and for an evaluation that there is not.
     """
     check_comparable(runs)
     arms = [shown for arm in gather_arms(runs) if (shown := choose_evaluations(arm, at)).evaluations]
@@ -217,16 +198,14 @@ def histogram_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
         for arm, style in _with_styles(arms, starts):
             for axes, shares in zip(panels, _token_shares(arm, ranks), strict=True):
                 axes.stairs(shares, np.arange(len(shares) + 1) / 10, baseline=None, label=arm.name, **style)
-        titles = [f"(a) tokens, {abbreviate_moment(at)}"]
-        titles += [f"({'bcd'[rank]}) candidate {rank + 1}" for rank in range(ranks)]
-        labels = ["entropy (nats)"] + ["probability"] * ranks
-        for axes, title, label in zip(panels, titles, labels, strict=True):
-            axes.set_title(title, loc="left")
-            axes.set_xlabel(label)
+        for number, (letter, axes) in enumerate(zip("abcd", panels, strict=False)):
+            name = f"candidate {number}" if number else f"tokens, {abbreviate_moment(at)}"
+            axes.set_title(f"({letter}) {name}", loc="left")
+            axes.set_xlabel("probability" if number else "entropy (nats)")
             axes.set(yscale="log", ylim=(LEAST_SHARE, 1.2))
+            if number:
+                axes.set_xticks([0, 0.5, 1])
         figure.supylabel("share of tokens")
-        for axes in panels[1:]:
-            axes.set_xticks([0, 0.5, 1])
         _add_legend(figure, panels[0])
     return figure
 

@@ -1,25 +1,32 @@
-"""Gather the arms of several runs: name them, choose an evaluation of each, and check that they can be compared."""
+"""Gather the arms of several runs: name them, choose an evaluation of each, and measure it with an interval."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from simlab import arms
-from simlab.errors import InputError
+import numpy as np
+from jaxtyping import Float
+from scipy.special import stdtrit
+
+from simlab.errors import InputError, check_whole
 from simlab.llm.compare.runs import EvaluationResult, Run, Training
+from simlab.llm.instruments.pass_at_k import interval, powers
+from simlab.llm.instruments.significance import crossed_interval
 from simlab.llm.training.settings import read_arm
 from simlab.text import read_number
 
 ALLOWED = "last, best, a step, rollouts=NUMBER or pass@1=NUMBER"
 EQUAL = ("rollouts", "pass@1")
+TRAINING_METRICS = ("reward", "entropy")
+LAST_PART = 10  # they are averaged over the last of so many equal parts of the steps
+SEED, RESAMPLES = 0, 2000  # of the intervals over problems: the same table every time, a figure in a moment
 
 
 @dataclass(frozen=True)
 class ComparedArm:
-    """An arm beside the arms of other runs.
+    """An arm beside the arms of other runs, under a name of its own.
 
     Attributes:
-        name: unlike that of any other arm.
         seeds: its trainings by seed.
         starts: by seed, an evaluation of the model that the training starts from, where there is one.
         rollouts: the rollouts of a step; None where its run does not say.
@@ -49,13 +56,7 @@ def check_comparable(runs: Sequence[Run]) -> None:
             raise InputError(f"{run.folder} is given twice; allowed: each run once")
         if not any(training.evaluations for seeds in run.arms.values() for training in seeds.values()):
             raise InputError(f"{run.folder} has no evaluation yet; allowed: runs of which an arm has been evaluated")
-    sizes = {
-        len(evaluation.correct): run.folder
-        for run in runs
-        for seeds in (run.starts, *run.arms.values())
-        for training in seeds.values()
-        for evaluation in training.evaluations
-    }
+    sizes = {len(evaluation.correct): run.folder for run in runs for evaluation in run.evaluations()}
     if len(sizes) > 1:
         counts = ", ".join(f"{size} in {folder}" for size, folder in sorted(sizes.items()))
         raise InputError(f"evaluation problems differ: {counts}; allowed: evaluations of the same problems")
@@ -72,22 +73,22 @@ def gather_arms(runs: Sequence[Run]) -> list[ComparedArm]:
 
 def gather_starts(runs: Sequence[Run]) -> list[ShownArm]:
     """Return the untrained models that the arms of each run start from, for runs that have evaluated them."""
-    pairs = [(run, starts) for run in runs if (starts := _starts(run))]
-    names = _unique_names([(run, "start") for run, _ in pairs])
+    begun = [(run, starts) for run in runs if (starts := _starts(run))]
+    names = _unique_names([(run, "start") for run, _ in begun])
     return [
         ShownArm(name, starts, dict.fromkeys(starts, Training({}, ())))
-        for name, (_, starts) in zip(names, pairs, strict=True)
+        for name, (_, starts) in zip(names, begun, strict=True)
     ]
 
 
 def _starts(run: Run) -> dict[int, EvaluationResult]:
     """Return by seed the evaluation of the warm start, or else that at step 0 of an arm: all arms have the same."""
-    starts = {}
-    for seeds in (*run.arms.values(), run.starts):
-        for seed, training in seeds.items():
-            if training.evaluations and training.evaluations[0].step == 0:
-                starts[seed] = training.evaluations[0]
-    return starts
+    return {
+        seed: training.evaluations[0]
+        for seeds in (*run.arms.values(), run.starts)
+        for seed, training in seeds.items()
+        if training.evaluations and training.evaluations[0].step == 0
+    }
 
 
 def _unique_names(pairs: Sequence[tuple[Run, str]]) -> list[str]:
@@ -104,21 +105,14 @@ def _unique_names(pairs: Sequence[tuple[Run, str]]) -> list[str]:
 
 def _rollouts_of_step(run: Run, name: str) -> int | None:
     """Return P times G, as the run says or the arm for itself, plus P greedy answers where the method reads them."""
-    settings: Any = run.settings.get("rl")
     try:
         arm = read_arm(name)
-        settings = dict(settings) | arm.overrides
-        return int(settings["prompts"]) * (int(settings["group_size"]) + _samples_greedy(arm.method))
+        settings = dict(run.settings["rl"]) | arm.overrides
+        # No code of a user's file is run.
+        reads_greedy = not arm.method.files and "greedy_reward" in arm.method.build().needs
+        return int(settings["prompts"]) * (int(settings["group_size"]) + reads_greedy)
     except (InputError, KeyError, TypeError, ValueError):
         return None
-
-
-def _samples_greedy(method: arms.Arm) -> bool:
-    """Return True if a method reads the greedy answer's reward; no code of a user's file is run."""
-    try:
-        return not method.files and "greedy_reward" in method.build().needs
-    except InputError:  # of a run of another version
-        return False
 
 
 # Moments: the evaluation of each training that is compared
@@ -126,9 +120,6 @@ def _samples_greedy(method: arms.Arm) -> bool:
 
 def read_moment(text: str) -> str | int:
     """Parse a moment: ``last``, ``best``, a step, ``rollouts=NUMBER`` or ``pass@1=NUMBER``.
-
-    Raises:
-        InputError: for anything else.
 
     >>> read_moment("20"), read_moment("pass@1=0.5")
     (20, 'pass@1=0.5')
@@ -163,11 +154,7 @@ def abbreviate_moment(at: str | int) -> str:
 
 
 def choose_evaluations(arm: ComparedArm, at: str | int) -> ShownArm:
-    """Choose the evaluation of a moment for each seed; seeds that have none are left out.
-
-    Raises:
-        InputError: for an unknown moment, a step without an evaluation, and rollouts that are not known.
-    """
+    """Choose the evaluation of a moment for each seed; seeds that have none are left out."""
     trainings = {seed: training for seed, training in arm.seeds.items() if training.evaluations}
     chosen = {
         seed: _choose(at, f"{arm.name}, seed {seed}", training.evaluations, arm.rollouts)
@@ -184,13 +171,15 @@ def _choose(
 
     The best is that of the highest pass@1, the first of several: its measures are too good by that choice.
     """
+    rates = [float(evaluation.correct.mean() / evaluation.samples) for evaluation in evaluations]
     if at == "last":
         return evaluations[-1]
     if at == "best":
-        return max(evaluations, key=_pass_at_1)
+        return evaluations[int(np.argmax(rates))]
     name, _, number = str(at).partition("=")
     if name == "pass@1":
-        return next((evaluation for evaluation in evaluations if _pass_at_1(evaluation) >= float(number)), None)
+        pairs = zip(rates, evaluations, strict=True)
+        return next((evaluation for rate, evaluation in pairs if rate >= float(number)), None)
     if name == "rollouts":
         if rollouts is None:
             raise InputError(f"{who}: its run does not say its prompts and group_size; allowed: runs that do")
@@ -201,5 +190,64 @@ def _choose(
     return evaluations[steps.index(int(at))]
 
 
-def _pass_at_1(evaluation: EvaluationResult) -> float:
-    return float(evaluation.correct.mean() / evaluation.samples)
+# Measures: a number for each seed, or for each seed and problem, and means with their intervals
+
+
+def measure_arm(arm: ShownArm, ks: Iterable[int]) -> dict[str, Float[np.ndarray, "S ..."]]:
+    """Return by label (S,) metrics of training over its last tenth, and (S, P) pass@k and distinct solutions."""
+    evaluations = arm.evaluations.values()
+    values = {
+        name: np.array([_last_mean(arm.trainings[seed], name, each.step) for seed, each in arm.evaluations.items()])
+        for name in TRAINING_METRICS
+    }
+    values |= {f"pass@{k}": np.stack([evaluation.pass_at_k(k) for evaluation in evaluations]) for k in ks}
+    return values | {"distinct": np.stack([evaluation.distinct for evaluation in evaluations])}
+
+
+def _last_mean(training: Training, name: str, until: int) -> float:
+    """Average a metric over the last tenth of the steps up to one; NaN if there are none."""
+    if name not in training.metrics:
+        return np.nan
+    values = training.metrics[name][training.metrics["step"] <= until]
+    count = -(-len(values) // LAST_PART)
+    return float(values[-count:].mean()) if count else np.nan
+
+
+def check_ks(ks: Sequence[int] | None, shown: Iterable[ShownArm], default: Sequence[int] | None = None) -> list[int]:
+    """Return the k of pass@k, up to the fewest samples; by default ``default``, or the powers of 4 up to them."""
+    samples = min(evaluation.samples for arm in shown for evaluation in arm.evaluations.values())
+    if ks is None:
+        return powers(samples, 4) if default is None else sorted({*default, samples})
+    for k in ks:
+        check_whole("pass@k's k", k, 1)
+        if k > samples:
+            raise InputError(f"pass@{k} cannot be told of {samples} samples a problem; allowed: k from 1 to {samples}")
+    return list(ks)
+
+
+class MeanEstimate(NamedTuple):
+    """A mean, its standard error over seeds and its 95 % interval; NaN where that is not known."""
+
+    mean: float
+    error: float
+    low: float
+    high: float
+
+
+def estimate_mean(values: Float[np.ndarray, "S ..."]) -> MeanEstimate:
+    """Estimate the mean over S seeds and P problems, if there are any.
+
+    Of several seeds and problems the interval is over both (``simlab.llm.instruments.significance``). Of several seeds
+    without problems it is the t-interval over seeds, and there is the standard error s / sqrt(S). One seed says nothing
+    of other seeds: its interval is the bootstrap over problems.
+    """
+    each = values.reshape(len(values), -1).mean(axis=1)
+    mean = float(each.mean())
+    if np.isnan(mean) or values.shape == (1,):
+        return MeanEstimate(mean, np.nan, np.nan, np.nan)
+    if len(values) == 1 or values[0].size > 1:
+        _, low, high = interval(values[0], SEED, RESAMPLES) if len(values) == 1 else crossed_interval(values)
+        return MeanEstimate(mean, np.nan, low, high)
+    error = float(each.std(ddof=1) / np.sqrt(len(each)))
+    half = float(stdtrit(len(each) - 1, 0.975)) * error
+    return MeanEstimate(mean, error, mean - half, mean + half)

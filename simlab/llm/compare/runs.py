@@ -6,7 +6,7 @@ every line is as ``simlab train`` wrote it, so that its content is not checked a
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
 from simlab.llm.instruments.batch_metrics import PROBABILITIES
+from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN, arm_folder, check_finished, read_lines
 from simlab.llm.training.origin import describe_changes
 from simlab.reading import read_json
@@ -28,12 +29,10 @@ class EvaluationResult:
 
     Attributes:
         step: training steps before it; 0 at the start.
-        samples: completions of each problem.
-        correct: (P,) correct completions.
-        distinct: (P,) different solutions among the correct ones; NaN where nobody counted.
-        entropies: tokens with an entropy in each bin of ``simlab.llm.instruments.batch_metrics``; empty where nobody
-            counted.
-        candidates: (N, B) the same for the probabilities of the likeliest candidates, by rank.
+        samples, correct: completions of each problem, and how many are correct.
+        distinct: different solutions among the correct ones; NaN where nobody counted.
+        entropies, candidates: tokens with an entropy in each bin of ``simlab.llm.instruments.batch_metrics``, and with
+            probabilities of the likeliest candidates, by rank; empty where nobody counted.
         sets: if the run has several evaluation sets, the evaluation on each, by name; the first is this one.
     """
 
@@ -45,16 +44,14 @@ class EvaluationResult:
     candidates: Int[np.ndarray, "N B"] = field(default_factory=lambda: np.zeros((0, PROBABILITIES), int))
     sets: Mapping[str, "EvaluationResult"] = field(default_factory=dict)
 
+    def pass_at_k(self, k: int) -> Float[np.ndarray, " P"]:
+        """Return the unbiased pass@k of each problem."""
+        return unbiased_pass_at_k(self.correct, self.samples, k)
+
 
 @dataclass(frozen=True)
 class Training:
-    """One seed of one arm.
-
-    Attributes:
-        metrics: by name, a number of each step, (S,), or several, (S, N); NaN where there is none. ``step``, (S,), has
-            the steps.
-        evaluations: in the order of their steps.
-    """
+    """One seed of one arm: by name, a number of each step or several, NaN where there is none; and evaluations."""
 
     metrics: Mapping[str, Num[np.ndarray, "S ..."]]
     evaluations: tuple[EvaluationResult, ...]
@@ -65,8 +62,6 @@ class Run:
     """A folder that ``simlab train`` wrote.
 
     Attributes:
-        folder: the path.
-        settings: the settings of the run.
         arms: trainings that have begun, by the arm's name and seed.
         starts: by seed, the supervised warm start that all arms start from; its evaluation is their step 0.
         changes: the steps from which other code or another processor continued it, in words.
@@ -77,6 +72,12 @@ class Run:
     arms: Mapping[str, Mapping[int, Training]]
     starts: Mapping[int, Training]
     changes: tuple[str, ...] = ()
+
+    def evaluations(self) -> Iterator[EvaluationResult]:
+        """Yield all evaluations, those of the warm start first."""
+        for seeds in (self.starts, *self.arms.values()):
+            for training in seeds.values():
+                yield from training.evaluations
 
 
 def read_run(folder: str | os.PathLike) -> Run:
@@ -100,9 +101,7 @@ def read_run(folder: str | os.PathLike) -> Run:
 
 def set_names(run: Run) -> list[str]:
     """Return the evaluation sets of a run that has several; none of a run with one."""
-    trainings = [training for seeds in (run.starts, *run.arms.values()) for training in seeds.values()]
-    names = (name for training in trainings for evaluation in training.evaluations for name in evaluation.sets)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(name for evaluation in run.evaluations() for name in evaluation.sets))
 
 
 def select_set(run: Run, name: str) -> Run:
@@ -116,15 +115,17 @@ def select_set(run: Run, name: str) -> Run:
         raise InputError(
             f"{run.folder} has no evaluation set {name!r}; allowed: {', '.join(names) or 'none, it has one'}"
         )
+    for evaluation in run.evaluations():
+        if name not in evaluation.sets:
+            raise InputError(f"the evaluation of {run.folder} at step {evaluation.step} lacks the set {name}")
 
-    def select(training: Training) -> Training:
-        for evaluation in training.evaluations:
-            if name not in evaluation.sets:
-                raise InputError(f"the evaluation of {run.folder} at step {evaluation.step} lacks the set {name}")
-        return replace(training, evaluations=tuple(evaluation.sets[name] for evaluation in training.evaluations))
+    def select(seeds: Mapping[int, Training]) -> dict[int, Training]:
+        return {
+            seed: replace(training, evaluations=tuple(each.sets[name] for each in training.evaluations))
+            for seed, training in seeds.items()
+        }
 
-    arms = {arm: {seed: select(training) for seed, training in seeds.items()} for arm, seeds in run.arms.items()}
-    return replace(run, arms=arms, starts={seed: select(training) for seed, training in run.starts.items()})
+    return replace(run, arms={arm: select(seeds) for arm, seeds in run.arms.items()}, starts=select(run.starts))
 
 
 def _read_trainings(folder: Path, seeds: list[int]) -> dict[int, Training]:
@@ -148,7 +149,7 @@ def _lines_by_step(path: Path) -> list[dict[str, Any]]:
 
 
 def _column(values: list[Any], name: str) -> np.ndarray:
-    """Return (S,) of numbers, (S, N) of lists; NaN for null, and where a list is shorter than another."""
+    """Return an array of numbers, or a matrix of lists; NaN for null, and where a list is shorter than another."""
     if not any(isinstance(value, list) for value in values):
         return np.array(values, dtype=int if name == "step" else float)
     rows = [value if isinstance(value, list) else [value] for value in values]  # a number among lists is a list of one

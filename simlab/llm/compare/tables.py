@@ -6,22 +6,18 @@ import numpy as np
 from jaxtyping import Float
 
 from simlab.errors import InputError
-from simlab.llm.compare.arm_measures import (
-    MeanEstimate,
-    check_ks,
-    estimate_mean,
-    evaluation_pass_at_k,
-    fewest_samples,
-    measure_arm,
-)
 from simlab.llm.compare.run_arms import (
     ComparedArm,
+    MeanEstimate,
     ShownArm,
     check_comparable,
+    check_ks,
     choose_evaluations,
     describe_moment,
+    estimate_mean,
     gather_arms,
     gather_starts,
+    measure_arm,
 )
 from simlab.llm.compare.runs import Run
 from simlab.llm.instruments.significance import subsampling_test
@@ -51,30 +47,32 @@ def comparison_table(
     problems; with a single seed there is only the interval over problems.
 
     Args:
-        runs: with the same evaluation problems.
+        runs: with the same evaluation problems, else an ``InputError`` is raised.
         at: ``last``, ``best`` (by pass@1, which flatters), a step, or at equal ``rollouts=NUMBER`` or
             ``pass@1=NUMBER``.
         pass_at_k: the k; by default the powers of 4 up to the samples.
         baseline: the arm to which the others' differences are added, paired by seed and problem, with the test of
             pass@k.
-
-    Raises:
-        InputError: for runs that do not compare, and for an evaluation, k or baseline that does not exist.
     """
     check_comparable(runs)
     arms = gather_arms(runs)
     chosen = [choose_evaluations(arm, at) for arm in arms]
     evaluated = [arm for arm in chosen if arm.evaluations]
     rows = gather_starts(runs) + evaluated
-    ks = check_ks(pass_at_k, fewest_samples(rows))
+    ks = check_ks(pass_at_k, rows)
     lines = [f"{describe_moment(at)}; {_describe_errors(rows)}", *aligned([_row(arm, ks) for arm in rows])]
     for shown, arm in zip(chosen, arms, strict=True):
         seeds = sum(bool(training.evaluations) for training in arm.seeds.values())
-        if not shown.evaluations or len(shown.evaluations) < seeds:
-            reached = f"{len(shown.evaluations)} of {seeds} seeds have a {describe_moment(at)}"
-            lines.append(f"{arm.name}: {reached if seeds else 'not evaluated yet'}")
+        if not seeds:
+            lines.append(f"{arm.name}: not evaluated yet")
+        elif len(shown.evaluations) < seeds:
+            lines.append(f"{arm.name}: {len(shown.evaluations)} of {seeds} seeds have a {describe_moment(at)}")
     lines += [f"{run.folder}: {change}" for run in runs for change in run.changes]
-    lines.append(f"distinct: different correct solutions of a problem {_describe_samples(rows)}")
+    counts = sorted({evaluation.samples for arm in rows for evaluation in arm.evaluations.values()})
+    among = f"among {counts[0]} samples"
+    if len(counts) > 1:
+        among = f"among {counts[0]} to {counts[-1]} samples; not to be compared, as more samples find more"
+    lines.append(f"distinct: different correct solutions of a problem {among}")
     if baseline is not None:
         lines += ["", *_differences(find_baseline(baseline, evaluated), evaluated, ks)]
     return "\n".join(lines)
@@ -116,22 +114,11 @@ def _describe_errors(arms: Iterable[ShownArm]) -> str:
     return "; ".join([OVER_SEEDS] * (True in several) + [OVER_PROBLEMS] * (False in several))
 
 
-def _describe_samples(rows: Sequence[ShownArm]) -> str:
-    counts = sorted({evaluation.samples for arm in rows for evaluation in arm.evaluations.values()})
-    if len(counts) == 1:
-        return f"among {counts[0]} samples"
-    return f"among {counts[0]} to {counts[-1]} samples; not to be compared, as more samples find more"
-
-
 # Differences from a baseline arm: paired by seed and problem, and tested as in F-GRPO's Appendix Q
 
 
 def find_baseline(name: str, arms: Sequence[ShownArm]) -> ShownArm:
-    """Return the arm of a name, whose spelling does not count.
-
-    Raises:
-        InputError: if no arm with an evaluation has it.
-    """
+    """Return the arm of a name, whose spelling does not count."""
     for normalise in (str, _normal_spelling):
         for arm in arms:
             if normalise(arm.name) == normalise(name):
@@ -145,11 +132,9 @@ def _normal_spelling(name: str) -> str:
     for prefix in ("", f"{folder}/"):
         try:
             arm = read_arm(name.removeprefix(prefix))
-            return prefix + "@".join(
-                [str(arm.method), *(f"{key}={arm.overrides[key]}" for key in sorted(arm.overrides))]
-            )
         except InputError:
             continue
+        return prefix + "@".join([str(arm.method), *(f"{key}={arm.overrides[key]}" for key in sorted(arm.overrides))])
     return name
 
 
@@ -167,12 +152,10 @@ def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]
     return [*lines, "", TEST, *aligned(tests)] if tests else lines
 
 
-def _common_seeds(first: ShownArm, second: ShownArm) -> tuple[ShownArm, ShownArm]:
+def _common_seeds(*pair: ShownArm) -> tuple[ShownArm, ShownArm]:
     """Return two arms with the seeds that both have, in one order."""
-    seeds = sorted(first.evaluations.keys() & second.evaluations.keys())
-    first, second = (
-        arm._replace(evaluations={seed: arm.evaluations[seed] for seed in seeds}) for arm in (first, second)
-    )
+    seeds = sorted(pair[0].evaluations.keys() & pair[1].evaluations.keys())
+    first, second = (arm._replace(evaluations={seed: arm.evaluations[seed] for seed in seeds}) for arm in pair)
     return first, second
 
 
@@ -187,10 +170,13 @@ def _test_rows(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> Iterator
 
     It draws some of n samples of every problem, so that arms of different n, and k = n, have no row.
     """
-    counts = {evaluation.samples for each in (baseline, arm) for evaluation in each.evaluations.values()}
+    samples = {evaluation.samples for each in (baseline, arm) for evaluation in each.evaluations.values()}
+    first, second = (
+        np.concatenate([evaluation.correct for evaluation in each.evaluations.values()]) for each in (baseline, arm)
+    )
     for k in ks:
-        if len(counts) == 1 and k < min(counts):
-            test = subsampling_test(_correct(baseline), _correct(arm), min(counts), k, SEED)
+        if len(samples) == 1 and k < min(samples):
+            test = subsampling_test(first, second, min(samples), k, SEED)
             yield {
                 "arm": arm.name,
                 "k": str(k),
@@ -200,13 +186,6 @@ def _test_rows(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> Iterator
             }
 
 
-def _correct(arm: ShownArm) -> np.ndarray:
-    return np.concatenate([evaluation.correct for evaluation in arm.evaluations.values()])
-
-
-# Ceiling or clock: ScaleRL's sigmoid, fitted to the evaluations of arms against rollouts (simlab compare --fit)
-
-
 def fit_tables(
     runs: Sequence[Run],
     first: float = 0.0,
@@ -214,25 +193,20 @@ def fit_tables(
     pass_at_k: Sequence[int] | None = None,
     baseline: str | None = None,
 ) -> list[str]:
-    """Return the lines of the tables of ``simlab.scaling.scaling_tables`` for pass@k of each k.
+    """Return the tables of ``simlab.scaling.scaling_tables`` for pass@k of each k (``simlab compare --fit``).
 
     R_0 is the evaluation before the first step. Compute is steps times P times G, the rollouts that updates used.
 
     Args:
-        runs: with the same evaluation problems.
+        runs: with the same evaluation problems; they say their batch, else an ``InputError`` is raised.
         first: evaluations after fewer rollouts are not fitted.
         pass_at_k: the k; by default 1 and the samples.
         baseline: the arm to which the others are compared.
-
-    Raises:
-        InputError: for runs that do not compare, for an unknown k or baseline, and for a run that does not say its
-            batch.
     """
     check_comparable(runs)
     arms = [arm for arm in gather_arms(runs) if any(training.evaluations for training in arm.seeds.values())]
     chosen = [choose_evaluations(arm, "last") for arm in arms]
-    samples = fewest_samples(chosen)
-    ks = sorted({1, samples}) if pass_at_k is None else check_ks(pass_at_k, samples)
+    ks = check_ks(pass_at_k, chosen, default=[1])
     base = None if baseline is None else find_baseline(baseline, chosen).name
     lines: list[str] = []
     for k in ks:
@@ -245,14 +219,14 @@ def _curves(arm: ComparedArm, k: int) -> Curves:
     """Return pass@k of the seeds that have a start and evaluations, at the steps that all of these have."""
     if arm.rollouts is None:
         raise InputError(f"the run of {arm.name} does not say its prompts and group_size; allowed: runs that do")
-    by_seed = {}
-    for seed, training in arm.seeds.items():
-        if training.evaluations and seed in arm.starts:
-            curve = {entry.step: float(evaluation_pass_at_k(entry, k).mean()) for entry in training.evaluations}
-            by_seed[seed] = curve | {0: float(evaluation_pass_at_k(arm.starts[seed], k).mean())}
+    by_seed = {
+        seed: {each.step: float(each.pass_at_k(k).mean()) for each in (*training.evaluations, arm.starts[seed])}
+        for seed, training in arm.seeds.items()
+        if training.evaluations and seed in arm.starts
+    }
     if not by_seed:
         raise InputError(f"{arm.name} has no evaluation before its first step; allowed: arms whose start was evaluated")
-    steps = sorted(set.intersection(*(set(curve) for curve in by_seed.values())) - {0})
+    steps = sorted(set.intersection(*map(set, by_seed.values())) - {0})
     values = np.array([[curve[step] for step in steps] for curve in by_seed.values()])
     base = np.array([curve[0] for curve in by_seed.values()])
     return Curves(np.array(list(by_seed)), np.array(steps, dtype=float) * arm.rollouts, values, base)
