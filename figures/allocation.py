@@ -27,7 +27,7 @@ from figures.shared.end_labels import end_labels
 from simlab.plotting import STYLE
 from simlab.problems import prompt_bank
 from simlab.simulator.allocation import ALLOCATIONS, SIZED, USUAL_ROOM, group_sizes
-from simlab.sweeps.presets.weights import ALLOCATION
+from simlab.sweeps.presets.banks import ALLOCATION
 
 DATA = Path(__file__).parent / "data" / "allocation.json"
 MESSAGE = "Where prompts share features, knapsack allocation wins hard prompts that even groups lose"

@@ -18,7 +18,7 @@ SMALL_UNITS = 12
 
 def asked(*arguments):
     """The one sweep that a command line asks for."""
-    (sweep,) = build_sweeps(cli._parser().parse_args(["sweep", *map(str, arguments)])).values()
+    (sweep,) = build_sweeps(cli.build_parser()[0].parse_args(["sweep", *map(str, arguments)])).values()
     return sweep
 
 

@@ -78,4 +78,4 @@ def test_there_is_a_recipe_for_each_kind_of_change_and_its_commands_are_understo
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("simlab ")]
     assert len(commands) >= 3
     for command in commands:
-        assert cli._parser().parse_args(command).run
+        assert cli.build_parser()[0].parse_args(command).run

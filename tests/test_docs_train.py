@@ -44,7 +44,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab train")])
 def test_each_command_describes_a_run_of_all_rows_of_the_files(folder, command):
-    asked = build_settings(cli._parser().parse_args(shlex.split(command)[1:]))
+    asked = build_settings(cli.build_parser()[0].parse_args(shlex.split(command)[1:]))
     assert asked == TrainingSettings.from_data(asked.as_data())
     here = named_task(**asked.task)
     problems = sum(map(len, here.evaluation_sets.values())) + len(here.listed)

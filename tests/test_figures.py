@@ -164,7 +164,10 @@ def test_the_commands_of_a_figure_are_understood_and_end_with_its_own_script():
         commands = recipe(one)
         assert bool(commands) == (one.data is not None and one.name not in without)
         for command in commands:
-            assert command[:3] == ["python", "-m", f"figures.{one.name}"] or cli._parser().parse_args(command[1:]).run
+            assert (
+                command[:3] == ["python", "-m", f"figures.{one.name}"]
+                or cli.build_parser()[0].parse_args(command[1:]).run
+            )
         assert not commands or commands[-1][0] == "python"
 
 

@@ -30,7 +30,7 @@ def of(subcommand: str) -> list[str]:
 
 
 def options(command: str):
-    return cli._parser().parse_args(shlex.split(command)[1:])
+    return cli.build_parser()[0].parse_args(shlex.split(command)[1:])
 
 
 @pytest.fixture

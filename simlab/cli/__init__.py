@@ -1,44 +1,20 @@
 """The ``simlab`` command: subcommands by subject, each of which imports the heavy libraries when it runs."""
 
-import argparse
 import io
 import os
 import sys
 from collections.abc import Sequence
 
 import simlab
-from simlab.cli.library import (
-    CheckCommand,
-    CompletionCommand,
-    DocsCommand,
-    EstimatorsCommand,
-    ExploreCommand,
-    FiguresCommand,
-    NotebooksCommand,
-    WhereCommand,
-)
+from simlab.cli import library, simulate, training
 from simlab.cli.parser import Command, Parser, add_command, parsed
-from simlab.cli.simulate import FitCommand, MergeCommand, SweepCommand
-from simlab.cli.training import CompareCommand, DiagnoseCommand, RolloutsCommand, TrainCommand
 from simlab.errors import InputError, one_line
 
-COMMANDS: dict[str, type[Command]] = {
-    "sweep": SweepCommand,
-    "merge": MergeCommand,
-    "fit": FitCommand,
-    "estimators": EstimatorsCommand,
-    "where": WhereCommand,
-    "check": CheckCommand,
-    "figures": FiguresCommand,
-    "explore": ExploreCommand,
-    "train": TrainCommand,
-    "compare": CompareCommand,
-    "rollouts": RolloutsCommand,
-    "diagnose": DiagnoseCommand,
-    "notebooks": NotebooksCommand,
-    "docs": DocsCommand,
-    "completion": CompletionCommand,
-}
+NAMES = (
+    "sweep merge fit estimators where check figures explore train compare rollouts diagnose notebooks docs completion"
+)
+CLASSES = vars(simulate) | vars(library) | vars(training)
+COMMANDS: dict[str, type[Command]] = {name: CLASSES[f"{name.capitalize()}Command"] for name in NAMES.split()}
 _WELCOME = """simlab: a laboratory for policy-gradient weights in RLVR. To begin:
 
   simlab sweep                                         what group size and focal weight do to correct answers (30 s)
@@ -69,7 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain(f"interrupted; {interrupted}", 130)
     except OSError as error:
-        _give_up_output()
+        try:
+            sys.stdout.flush()
+        except OSError:  # what cannot be written could not be when Python exits either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0 if isinstance(error, BrokenPipeError) else _complain(str(error), 2)
 
 
@@ -83,18 +62,6 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     for name, command in COMMANDS.items():
         add_command(commands, name, command)
     return parser, dict(commands.choices)
-
-
-def _parser() -> argparse.ArgumentParser:
-    return build_parser()[0]
-
-
-def _give_up_output() -> None:
-    """Forget what cannot be written: it could not be when Python exits either."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, code: int) -> int:

@@ -156,15 +156,7 @@ def _as_argparse(field: dataclasses.Field) -> tuple[list[str], dict[str, Any]]:
 
 
 def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments.
-
-    Raises:
-        InputError: for an unknown subcommand, option or value; it names one that is much like it.
-    """
-    for text in arguments:
-        name, _, value = text.partition("=")
-        if name.startswith("--") and value == "--":  # argparse would make a list of it
-            raise InputError(f"argument {name}: '--' is no value")
+    """Parse the arguments."""
     if arguments and not arguments[0].startswith("-") and arguments[0] not in commands:
         hint = did_you_mean(arguments[0], commands)
         raise InputError(f"unknown command {arguments[0]!r}{hint}; allowed: {', '.join(commands)}")

@@ -49,11 +49,7 @@ class Budget:
         check_whole("records", self.records, 1, MOST_RECORDS)
 
     def step_cost(self, problem: Problem, settings: Settings) -> Fraction:
-        """Return the exact cost of one step.
-
-        Raises:
-            InputError: for a price of updates where what is drawn decides how many there are.
-        """
+        """Return the exact cost of one step."""
         if self.update_cost and settings.allocation == "dynamic":
             raise InputError(f"update_cost = {self.update_cost:g} with allocation = 'dynamic'; allowed: 0")
         rollouts = problem.prompts_a_step(settings) * settings.rollouts_a_prompt
@@ -61,11 +57,7 @@ class Budget:
         return rollouts * _exact(self.rollout_cost) + updates * _exact(self.update_cost)
 
     def steps_taken(self, step_cost: Fraction, name: str) -> Int[np.ndarray, " R"]:
-        """Return the number of steps that the cost of each record pays for, 0 where it pays for none.
-
-        Raises:
-            InputError: for the run ``name``, if the whole budget does not pay for one step, or pays for 2^31 or more.
-        """
+        """Return the number of steps that the cost of each record pays for, 0 where it pays for none."""
         if step_cost > _exact(self.total):
             cost = float(step_cost)
             raise InputError(f"budget = {self.total:g}, but a step of {name} costs {cost:g}; allowed: {cost:g} or more")

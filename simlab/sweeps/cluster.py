@@ -109,11 +109,7 @@ class Cluster:
         self.client, self.scheduler = client, scheduler
 
     def maker(self) -> dict[str, Any]:
-        """Return ``plan.maker()`` of the workers, of which there must be one or more.
-
-        Raises:
-            InputError: if one of them lacks simlab, or its code is not that of this process.
-        """
+        """Return ``plan.maker()`` of the workers, of which there must be one or more."""
         if not self.client.nthreads():
             tqdm.write(f"no worker at {self.scheduler}: waiting for one", file=sys.stderr)
         here, answers = maker(), dict[str, Any]()
@@ -136,9 +132,6 @@ class Cluster:
             works: what to simulate, read as workers become free.
             made_by: code and platform that a worker must have, see ``plan.maker``.
             memory: bytes that each process may take.
-
-        Raises:
-            InputError: if a work cannot be done, kills worker after worker, or the scheduler is gone.
         """
         waiting, running = enumerate(works), dict[Any, tuple[int, str]]()
 
@@ -199,8 +192,7 @@ def _packed(work: Work) -> bytes:
 def records(code: str, platform: str, memory: int, files: Mapping[str, str], packed_work: bytes) -> Rows | InputError:
     """Simulate packed work on this worker; return its records, or the error of a work that cannot be done.
 
-    Raises:
-        InputError: if code, platform or a file of the user's is not that of the sweep: another worker may have it.
+    It raises for other code, platform or files than the sweep's: another worker may have these.
     """
     here = maker()
     if (here["code"], here["platform"]) != (code, platform):

@@ -34,11 +34,7 @@ class MemoryBudget:
 
     @contextlib.contextmanager
     def take(self, amount: int) -> Iterator[None]:
-        """Hold ``amount`` bytes, once they are free.
-
-        Raises:
-            InputError: if the whole budget is smaller than that.
-        """
+        """Hold ``amount`` bytes, once they are free."""
         check_memory(self.memory, amount)
         with self.changed:
             self.changed.wait_for(lambda: self.free >= amount)
@@ -60,11 +56,7 @@ def check_memory(memory: int, amount: int) -> None:
 
 
 def simulate_work(work: Work, budget: MemoryBudget, devices: Devices | None = None) -> Rows:
-    """Simulate runs once there is room for them; return their records and, as ``PROCESSOR``, the processor of each.
-
-    Raises:
-        InputError: if the work cannot be done, or needs more memory than there is.
-    """
+    """Simulate runs once there is room for them; return their records and, as ``PROCESSOR``, the processor of each."""
     with budget.take(needed_bytes(work.problem, work.settings[0], work.steps, devices)):
         rows = run(work.problem, work.settings, work.seeds, work.steps, devices)
     kind = json.dumps(processor(jax.local_devices()[0].device_kind), sort_keys=True)
@@ -75,9 +67,6 @@ def execute_here(plan: Plan, missing: Sequence[Unit], save: Save, memory: int, s
     """Simulate units on the devices of this process, and save each batch of them as it ends.
 
     Batches of as many devices run side by side; ``shard_actions`` is that number, by default as few as hold a run.
-
-    Raises:
-        InputError: if a unit cannot be simulated; the others are saved if it is one whose numbers are not finite.
     """
     budget, by_shards = MemoryBudget(memory), dict[int, list[list[Unit]]]()
     for batch in batches(missing, jax.default_backend()):

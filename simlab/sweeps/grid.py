@@ -157,11 +157,7 @@ class Sweep:
 
     @functools.cached_property
     def sections(self) -> dict[str, Sections]:
-        """Every section's parameters at their defaults, for each method by its text.
-
-        Raises:
-            InputError: for an unknown name, and for what a file of the user's lacks or raises.
-        """
+        """Every section's parameters at their defaults, for each method by its text."""
         run = {name: value for name, value in RUN_PARAMETERS.items() if not (self.arms and name == AGGREGATION)}
         problem = problem_constructor(self.problem).defaults
         problem = {name: value for name, value in problem.items() if isinstance(value, WRITTEN | tuple)}
@@ -199,11 +195,7 @@ class Sweep:
         return {name: values[0] for name, values in lists.items() if len(values) == 1}
 
     def resolve(self, name: str) -> str:
-        """Return the qualified name of a parameter that is named with or without its section.
-
-        Raises:
-            InputError: for a name that no section or more than one section has.
-        """
+        """Return the qualified name of a parameter that is named with or without its section."""
         qualified = self.known_parameters()
         matches = [name] if name in qualified else [full for full in qualified if full.partition(".")[2] == name]
         if len(matches) == 1:

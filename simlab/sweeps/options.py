@@ -22,9 +22,6 @@ def build_sweeps(options: Any) -> dict[str, Sweep]:
     """Return the sweeps that the options ask for, by their names in a preset; one alone has the name ``""``.
 
     Options are named as the fields of ``Sweep`` and ``Budget`` that they set.
-
-    Raises:
-        InputError: for an unknown name, or a value outside its range.
     """
     names = {field.name for field in fields(Sweep)} - {"parameters", "budget"}
     own = {name: value for name in names if (value := getattr(options, name)) is not None}
@@ -78,11 +75,7 @@ def _read_parameters(sweep: Sweep, defaults: Mapping[str, Any], pairs: Sequence[
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size such as ``2GB``, ``512MiB`` or ``1e9``; K, M and G count in powers of 1024.
-
-    Raises:
-        InputError: for anything else, or a size that is not above 0.
-    """
+    """Return the bytes of a size such as ``2GB``, ``512MiB`` or ``1e9``; K, M and G count in powers of 1024."""
     match = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     try:
         size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
@@ -94,11 +87,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Return (i, n) of a shard written ``i/n``.
-
-    Raises:
-        InputError: unless 1 <= i <= n.
-    """
+    """Return (i, n) of a shard written ``i/n``."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count:
@@ -107,11 +96,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def parse_scheduler(text: str) -> int | str:
-    """Return N of ``local:N``, or the address of a Dask scheduler.
-
-    Raises:
-        InputError: for anything else.
-    """
+    """Return N of ``local:N``, or the address of a Dask scheduler."""
     local, address = re.fullmatch(r"local:(\d{1,4})", text), re.fullmatch(r"(tcp|tls)://[^\s/]+:\d{1,5}", text)
     if not address and not (local and int(local[1])):
         allowed = "local:N for N processes of this machine, tcp://HOST:PORT or tls://HOST:PORT"

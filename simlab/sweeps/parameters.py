@@ -135,9 +135,6 @@ def arm_texts(text: str) -> tuple[str, ...]:
 def expand(text: str) -> tuple[str, ...]:
     """Return the items of a comma-separated list; ``2,4,...,1024`` is filled in, geometrically where that fits.
 
-    Raises:
-        InputError: for an empty item, or a "..." that no progression fits.
-
     >>> expand("2,4,...,32")
     ('2', '4', '8', '16', '32')
     >>> expand("0,0.5,...,2")

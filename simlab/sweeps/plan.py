@@ -78,7 +78,7 @@ class Resolved:
 
     @property
     def problem(self) -> Problem:
-        """Return the problem."""
+        """The problem."""
         return self.build()
 
     @property
@@ -204,17 +204,18 @@ class Plan:
         return self.sweep.labels({name for metric in self.metrics for name in metric.dimensions})
 
     def manifest(self, made_by: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what identifies the sweep: its configuration, the user's code, and ``maker()``."""
-        return {"configuration": self.sweep.configuration(), **self.user_code(), **made_by}
+        """Return what identifies the sweep: its configuration, the user's code, and ``maker()``.
 
-    def user_code(self) -> dict[str, dict[str, Any]]:
-        """Return the user's code: its fingerprints by method, and the SHA-256 and text of its files by path."""
+        ``own`` are fingerprints of the user's code by method, ``files`` and ``texts`` the SHA-256 and text by path.
+        """
         hashes: dict[str, set[str]] = {}
         for each in self.distinct:
             if each.user_code is not None:
                 hashes.setdefault(each.cell.name, set()).add(each.user_code)
         files = {file: _sha256(text) for file, text in self._texts.items()}
-        return {"own": {name: sorted(own) for name, own in hashes.items()}, "files": files, "texts": self._texts}
+        own = {name: sorted(each) for name, each in hashes.items()}
+        user_code = {"own": own, "files": files, "texts": self._texts}
+        return {"configuration": self.sweep.configuration(), **user_code, **made_by}
 
     def units(self, code: str, platform: str) -> list[Unit]:
         """Return the units that a version of the code makes on a platform."""
@@ -256,11 +257,7 @@ def batches(units: Sequence[Unit], platform: str) -> Iterator[list[Unit]]:
 
 
 def hash_user_code(name: str, problem: Problem, settings: Settings) -> str | None:
-    """Hash the user's code in a method and in the type of a problem; None if all of it is the library's.
-
-    Raises:
-        InputError: for code that cannot be hashed, or that holds such a value: its numbers could not be reused.
-    """
+    """Hash the user's code in a method and in the type of a problem; None if all of it is the library's."""
     try:
         hashes = settings.user_code(), own_source(type(problem))
     except Unhashable as error:

@@ -51,12 +51,7 @@ class Store:
         write_output(self.path(unit), sealed(buffer.getvalue(), unit.name))
 
     def content(self, unit: Unit) -> bytes:
-        """Read a unit's file.
-
-        Raises:
-            Damaged: for a file that is not what was written for the unit.
-            InputError: if it cannot be read.
-        """
+        """Read a unit's file."""
         path = self.path(unit)
         with explained(f"cannot read {path}"):
             data = path.read_bytes()
@@ -72,11 +67,7 @@ class Store:
 
 
 def load_manifest(folder: Path) -> dict[str, Any]:
-    """Read what identifies the sweep of a folder's units.
-
-    Raises:
-        InputError: if it is not there, or damaged.
-    """
+    """Read what identifies the sweep of a folder's units."""
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(f"{folder} holds no {MANIFEST}; allowed: a folder of parts that simlab sweep wrote")
@@ -180,7 +171,7 @@ def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Data
     if differing := [name for name in COMPARED if any(other[name] != manifest[name] for other in others)]:
         raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
     plan = Plan(Sweep.from_configuration(manifest["configuration"]))
-    here = plan.user_code()
+    here = plan.manifest({})
     for kind in ("own", "files"):
         for name in sorted({*here[kind], *manifest[kind]}):
             if here[kind].get(name) != manifest[kind].get(name):

@@ -184,11 +184,7 @@ def mean_and_error(values: np.ndarray) -> str:
 
 
 def read_results(paths: Sequence[Path]) -> dict[str, xr.Dataset]:
-    """Read results; their keys are the names of the files, or the paths where two names are equal.
-
-    Raises:
-        InputError: for what is no result, a path given twice, or runs that end at different steps or costs.
-    """
+    """Read results; their keys are the names of the files, or the paths where two names are equal."""
     if len(set(paths)) < len(paths):
         raise InputError("a result is given twice; allowed: different files")
     stems = [path.stem for path in paths]
@@ -264,9 +260,6 @@ def curves(dataset: xr.Dataset, metric: str) -> dict[str, Curves]:
     Args:
         dataset: a result.
         metric: ``pass@K`` for a recorded K, or a variable that is one number a step.
-
-    Raises:
-        InputError: for a metric that the result lacks, or that has several numbers a step.
     """
     names, values = grid_dimensions(dataset), _values(dataset, metric)
     varied = [name for name in names if dataset.sizes[name] > 1] or names[:1]
