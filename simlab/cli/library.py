@@ -24,10 +24,7 @@ class EstimatorsCommand(Command):
         """Print the list."""
         from simlab.estimators_table import as_entries, markdown_table, plain_list
 
-        if self.json:
-            print(json.dumps(as_entries(), indent=1))
-        else:
-            print(markdown_table() if self.markdown else plain_list())
+        print(json.dumps(as_entries(), indent=1) if self.json else markdown_table() if self.markdown else plain_list())
 
 
 class WhereCommand(Command):
@@ -80,7 +77,7 @@ class CheckCommand(Command):
 
         if self.jobs is not None:
             check_range("jobs", self.jobs, 1)
-        if self.json and self.html and self.json.resolve() == self.html.resolve():
+        if self.json and self.json == self.html:
             raise InputError(f"--json and --html are both {self.html}; allowed: a path each")
         for path in filter(None, (self.json, self.html)):
             check_replaceable(path)
@@ -89,9 +86,8 @@ class CheckCommand(Command):
         verdicts = judge_all(select(claims, self.paper, self.tag), self.jobs)
         papers = {} if self.tag else {verdict.paper for verdict in verdicts}
         findings = {paper: summary for paper, summary in summaries().items() if paper in papers}
-        print(report.table(verdicts, shutil.get_terminal_size((100, 24)).columns))
-        print(report.findings(findings, shutil.get_terminal_size((100, 24)).columns))
-        print(f"\n{report.summary(verdicts)}")
+        width = shutil.get_terminal_size((100, 24)).columns
+        print(report.table(verdicts, width), report.findings(findings, width), "", report.summary(verdicts), sep="\n")
         consequence = "the verdicts are those printed"
         if self.json:
             write_output(self.json, report.as_json(verdicts).encode(), consequence)
@@ -168,18 +164,19 @@ class ExploreCommand(Command):
         "simlab explore run/",
         "simlab explore --export page.html",
     )
+    exclusive = (("preset", "export"),)
 
     results: tuple[Path, ...] = argument(
         "RESULT",
         "results to open: a sweep's result.nc, the folder of a training run, the report.json of a diagnosis",
         (),
     )
-    preset: str | None = option("open a view named after a figure; a wrong name lists all", "NAME")
     estimator: str | None = option("estimators of your own to choose: mine.py:weight", "LIST")
     port: int | None = option(
         "port of the page (default 8737, or any that is free if it is taken; 0: any that is free)", "N"
     )
     no_browser: bool = switch(NO_BROWSER)
+    preset: str | None = option("open a view named after a figure; a wrong name lists all", "NAME")
     export: Path | None = option(
         "write the closed forms and the map of interference as one .html file that needs no server", "FILE"
     )
@@ -197,11 +194,8 @@ class ExploreCommand(Command):
         if self.preset is not None:
             preset(self.preset)
         if self.export is not None:
-            if self.preset is not None:
-                raise InputError(f"--export takes no --preset; allowed: the file's address with ?preset={self.preset}")
-            for name, value in (("result", self.results), ("--estimator", self.estimator)):
-                if value:
-                    raise InputError(f"--export takes no {name}: its page has no server; allowed: without --export")
+            if self.results or self.estimator:
+                raise InputError("--export takes no results and no --estimator: its page has no server")
             export(self.export)
             print(f"page    {self.export}")
             return

@@ -6,20 +6,16 @@ about half as many steps. All runs are recorded at the same costs, so that curve
 cost.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import xarray as xr
 from jaxtyping import Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.problems.base import Problem
 from simlab.simulator.dataset import MOST_RECORDS
 from simlab.simulator.settings import LARGEST_INT, Settings
-
-AXIS = "cost"  # takes the place of the dimension "step" in a result
 
 
 @dataclass(frozen=True)
@@ -71,27 +67,6 @@ class Budget:
     def costs(self) -> Float[np.ndarray, " records"]:
         """What may have been spent at each record, the first at the start."""
         return np.array([float(_exact(self.total) * record / self.records) for record in range(self.records + 1)])
-
-
-def at_costs(
-    records: xr.Dataset,
-    budget: Budget,
-    cells: Sequence[str],
-    steps_taken: Int[np.ndarray, "*cells records"],
-    step_costs: Float[np.ndarray, "*cells"],
-) -> xr.Dataset:
-    """Turn records along steps into records along cost; ``cells`` are the dimensions of the grid.
-
-    The result has the coordinates ``steps_taken``, the steps of each cell until then, and ``spent``, what these have
-    cost: less than the cost by a part of a step.
-    """
-    unit = {"units": "rollouts" if budget.rollout_cost == 1 else "1"}
-    along = records.rename(step=AXIS).assign_coords({AXIS: (AXIS, budget.costs, {"long_name": "cost", **unit})})
-    spent = steps_taken * step_costs[..., None]
-    return along.assign_coords(
-        steps_taken=((*cells, AXIS), steps_taken, {"long_name": "steps that the cost has paid for", "units": "1"}),
-        spent=((*cells, AXIS), spent, {"long_name": "what these steps have cost", **unit}),
-    )
 
 
 def _exact(number: float) -> Fraction:

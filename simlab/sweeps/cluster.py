@@ -41,11 +41,7 @@ CONFIGURATION = {
 
 @contextmanager
 def connected(scheduler: str) -> Iterator["Cluster"]:
-    """Connect to the workers of a Dask scheduler.
-
-    Args:
-        scheduler: ``tcp://HOST:PORT`` or ``tls://HOST:PORT``, or ``local:N`` for N processes of this machine, which end
-            when the context does.
+    """Connect to ``tcp://HOST:PORT`` or ``tls://HOST:PORT``, or to ``local:N``, N processes that end with the context.
 
     Raises:
         InputError: for anything else, or if no scheduler answers there.
@@ -90,10 +86,7 @@ def _start_processes(number: int) -> LocalCluster:
 
 
 def _close(processes: LocalCluster, others: Set[BaseProcess]) -> None:
-    """End the processes; ``others`` are children of this process that began before them.
-
-    Dask forgets one that it is just starting, or that is stopped: this process would wait for it when it ends.
-    """
+    """End the processes, also what Dask forgets: one that it is just starting, or that is stopped."""
     try:
         with suppress(AssertionError):
             processes.close()
@@ -116,7 +109,7 @@ class Cluster:
         while not answers:  # a worker that dies meanwhile does not answer: Dask begins it again
             self.client.wait_for_workers(1)
             replies = self.client.run(_remote(), "maker", on_error="return")
-            answers = {worker: answer for worker, answer in replies.items() if not isinstance(answer, OSError)}
+            answers = {worker: reply for worker, reply in replies.items() if not isinstance(reply, OSError)}
         for worker, there in answers.items():
             if isinstance(there, BaseException):
                 raise InputError(f"worker {worker} cannot take part: {there}; allowed: the same simlab as here")
@@ -128,10 +121,7 @@ class Cluster:
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
         """Yield the number of each work and its records, in the order in which they end.
 
-        Args:
-            works: what to simulate, read as workers become free.
-            made_by: code and platform that a worker must have, see ``plan.maker``.
-            memory: bytes that each process may take.
+        ``works`` are read as workers become free; ``made_by`` has the code and platform that a worker must have.
         """
         waiting, running = enumerate(works), dict[Any, tuple[int, str]]()
 
@@ -170,10 +160,9 @@ def _result(future: Future, name: str) -> Rows:
 
 @no_type_check  # it travels as it stands here, without what checks types in the tests
 def _remote() -> Callable[..., Any]:
-    """Return a function that calls one of this module on a worker.
+    """Return a function that calls one of this module on a worker, and that is sent itself, not its name.
 
-    Made within another, it is sent itself, not its name: Dask's scheduler needs no simlab, and a worker without it can
-    say so.
+    So Dask's scheduler needs no simlab, and a worker without it can say so.
     """
 
     def call(name: str, *arguments: Any) -> Any:
@@ -185,8 +174,7 @@ def _remote() -> Callable[..., Any]:
 
 
 def _packed(work: Work) -> bytes:
-    """Return pickled work, without what its problem has computed of itself."""
-    return pickle.dumps(work._replace(problem=replace(work.problem)))
+    return pickle.dumps(work._replace(problem=replace(work.problem)))  # without what the problem has computed of itself
 
 
 def records(code: str, platform: str, memory: int, files: Mapping[str, str], packed_work: bytes) -> Rows | InputError:
@@ -209,7 +197,4 @@ def records(code: str, platform: str, memory: int, files: Mapping[str, str], pac
         return error
 
 
-@functools.cache
-def _budget(memory: int) -> MemoryBudget:
-    """Return the one budget of all threads of this process."""
-    return MemoryBudget(memory)
+_budget = functools.cache(MemoryBudget)  # one for all threads of this process

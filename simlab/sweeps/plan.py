@@ -28,10 +28,7 @@ MOST_PROBLEMS = 4  # that a plan holds at once
 
 
 class Work(NamedTuple):
-    """Runs of one problem that one call simulates: settings and seed of each, and their name in messages.
-
-    ``user_code`` and ``files`` are as in ``Resolved``.
-    """
+    """Runs of one problem that one call simulates; ``user_code`` and ``files`` are as in ``Resolved``."""
 
     name: str
     problem: Problem
@@ -47,10 +44,9 @@ class Resolved:
     """A cell with all that its runs need.
 
     Attributes:
-        cell: the cell of the grid.
+        cell, fingerprint: the cell of the grid, and the fingerprint of its problem.
         build: makes the problem, or returns the one that it made a moment ago.
-        fingerprint: the fingerprint of the problem.
-        settings: the settings of its runs, with a storage in place of "auto".
+        settings: those of its runs, with a storage in place of "auto".
         user_code: a fingerprint of the user's code in it; None if all of it is the library's.
         files: SHA-256 of the user's files that it names, by ``FILE.py:NAME``.
         steps_taken: (R,) the steps at each record after that of the start: 0 where a budget does not pay for one yet.
@@ -108,10 +104,7 @@ class Resolved:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A block of seeds of one cell, which is finished or missing as a whole.
-
-    ``name`` is a hash of all that its numbers depend on; ``index`` is the position of its cell in the grid.
-    """
+    """A block of seeds of the cell at ``index``; ``name`` is a hash of all that its numbers depend on."""
 
     index: tuple[int, ...]
     resolved: Resolved
@@ -123,12 +116,9 @@ class Plan:
     """A sweep with its cells resolved.
 
     Attributes:
-        sweep: the sweep.
-        cells: the cells by index along the dimensions of the sweep, one problem after the other. Equal cells are one
-            object.
+        cells: by index along the dimensions of the sweep, one problem after the other. Equal cells are one object.
         distinct: the cells, each once.
-        metrics: the metrics that every cell records.
-        labels: the labels of the dimensions that metrics may have.
+        metrics, labels: the metrics that every cell records, and the labels of the dimensions that these may have.
 
     Raises:
         InputError: for a cell that cannot run, user code that cannot be hashed, and cells whose records differ in
@@ -195,27 +185,21 @@ class Plan:
 
     @property
     def records(self) -> int:
-        """Return the number of records of a run, with that of the start."""
+        """The number of records of a run, with that of the start."""
         return len(self.distinct[0].steps_taken) + 1
-
-    @property
-    def dimension_labels(self) -> dict[str, str]:
-        """Return the names of the grid's dimensions in the result, see ``Sweep.labels``."""
-        return self.sweep.labels({name for metric in self.metrics for name in metric.dimensions})
 
     def manifest(self, made_by: Mapping[str, Any]) -> dict[str, Any]:
         """Return what identifies the sweep: its configuration, the user's code, and ``maker()``.
 
         ``own`` are fingerprints of the user's code by method, ``files`` and ``texts`` the SHA-256 and text by path.
         """
-        hashes: dict[str, set[str]] = {}
-        for each in self.distinct:
-            if each.user_code is not None:
-                hashes.setdefault(each.cell.name, set()).add(each.user_code)
+        own: dict[str, list[str]] = {}
+        for cell in self.distinct:
+            if cell.user_code is not None:
+                own[cell.cell.name] = sorted({*own.get(cell.cell.name, ()), cell.user_code})
         files = {file: _sha256(text) for file, text in self._texts.items()}
-        own = {name: sorted(each) for name, each in hashes.items()}
-        user_code = {"own": own, "files": files, "texts": self._texts}
-        return {"configuration": self.sweep.configuration(), **user_code, **made_by}
+        code = {"own": own, "files": files, "texts": self._texts}
+        return {"configuration": self.sweep.configuration(), **code, **made_by}
 
     def units(self, code: str, platform: str) -> list[Unit]:
         """Return the units that a version of the code makes on a platform."""
@@ -272,7 +256,7 @@ def digest(reference: str) -> str:
 
 
 def maker() -> dict[str, Any]:
-    """Describe what makes the numbers of this process: code, platform, versions and commit."""
+    """Describe what makes the numbers of this process."""
     return {"code": code_fingerprint(), "platform": jax.default_backend(), "versions": versions(), "commit": commit()}
 
 

@@ -14,7 +14,6 @@ from simlab.errors import InputError
 from simlab.files import write_output
 from simlab.seals import Damaged, is_sealed, sealed, unsealed
 from simlab.simulator.dataset import labelled
-from simlab.sweeps.budget import at_costs
 from simlab.sweeps.parameters import WORDS
 from simlab.sweeps.plan import Plan, Unit
 
@@ -26,12 +25,9 @@ FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeErr
 
 
 def assemble(plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]]) -> xr.Dataset:
-    """Put the records of all units of a sweep into one dataset.
-
-    Dimensions: ``estimator`` (or ``arm``, where the sweep lists arms), ``group_size``, each swept parameter,
-    ``seed``, ``step``, or ``cost`` where there is a budget, and those of metrics. Variables are the problem's metrics.
-    """
-    sweep, dimensions, names = plan.sweep, plan.sweep.dimensions(), plan.dimension_labels
+    """Put the records of all units into one dataset, whose first dimensions are those of the grid and the seed."""
+    sweep, dimensions = plan.sweep, plan.sweep.dimensions()
+    names = sweep.labels({name for metric in plan.metrics for name in metric.dimensions})
     shape = tuple(len(values) for values in dimensions.values())
     filled: dict[str, np.ndarray] = {}
     for unit, rows in records:
@@ -51,10 +47,17 @@ def assemble(plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]
             dataset[label].attrs["methods_without_it"] = json.dumps(lacking)
     if sweep.budget is None:
         return dataset
-    steps, costs = np.zeros((*shape, plan.records), int), np.zeros(shape)
+    # Records along steps become records along cost.
+    steps, spent = np.zeros((*shape, plan.records), int), np.zeros((*shape, plan.records))
     for index, cell in plan.cells.items():
-        steps[index], costs[index] = np.append(0, cell.steps_taken), cell.step_cost
-    return at_costs(dataset, sweep.budget, list(cells), steps, costs)
+        steps[index] = np.append(0, cell.steps_taken)
+        spent[index] = steps[index] * cell.step_cost
+    words, along = {"units": "rollouts" if sweep.budget.rollout_cost == 1 else "1"}, (*cells, "cost")
+    return dataset.rename(step="cost").assign_coords(
+        cost=("cost", sweep.budget.costs, {"long_name": "cost", **words}),
+        steps_taken=(along, steps, {"long_name": "steps that the cost has paid for", "units": "1"}),
+        spent=(along, spent, {"long_name": "what these steps have cost", **words}),  # less by a part of a step
+    )
 
 
 def _coordinate(values: tuple[Any, ...]) -> list[Any]:

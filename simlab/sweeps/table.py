@@ -93,14 +93,14 @@ def final_table(dataset: xr.Dataset) -> str:
     Numbers are means over seeds with standard errors. A method without a swept parameter has one row, with a dash.
     """
     names, columns, axis = grid_dimensions(dataset), chosen_metrics(dataset, COLUMNS), record_axis(dataset)
-    units = [*("" for _ in names), *(unit(dataset[column]) for column in columns)]
+    units = [dataset[column].attrs.get("units", "1") for column in columns]
+    units = [*("" for _ in names), *({"1": "", "nat": "nats"}.get(unit, unit) for unit in units)]
     rows = [[*names, *columns], *([units] if any(units) else []), *_rows(final_cells(dataset, names), columns)]
     described = [*(name for name in names if name not in METHODS), *columns]
     words = {name: dataset[name].attrs["long_name"] for name in described if "long_name" in dataset[name].attrs}
     width = max(map(len, words))
     meanings = [f"{name:{width}}  {meaning}" for name, meaning in words.items()]
-    seeds, end = dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}"
-    explained = f"one seed at {end}" if seeds == 1 else legend(seeds, end)
+    explained = legend(dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}")
     return "\n".join([*aligned(rows), "", explained, *meanings, "", takeaway(dataset)])
 
 
@@ -149,14 +149,10 @@ def final_cells(dataset: xr.Dataset, names: list[str]) -> Iterator[tuple[list[st
             yield [ABSENT if name in absent else labels[name] for name in names], cell
 
 
-def unit(values: xr.DataArray) -> str:
-    """Return the unit of a variable, empty for a pure number."""
-    units = str(values.attrs.get("units", "1"))
-    return {"1": "", "nat": "nats"}.get(units, units)
-
-
 def legend(seeds: Any, end: str) -> str:
     """Return the line that explains the numbers of a table."""
+    if seeds == 1:
+        return f"one seed at {end}"
     return f"mean over {seeds} seeds at {end}; 0.6534(42) is a mean of 0.6534 with a standard error of 0.0042"
 
 
