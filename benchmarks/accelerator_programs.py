@@ -52,9 +52,7 @@ def step_of(name: str, problem: Problem, settings: Settings, must_move: int | No
     runs = batch_size(problem, settings, KIND)
     with computing(settings, None):
         call = Call(problem, [settings] * runs, list(range(runs)), np.array([STEPS]), None)
-        inputs = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), call.inputs(call.storage, call.loaded)
-        )
+        inputs = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), call.inputs(call.storage))
 
         def learners(inputs: Inputs) -> Any:
             return make_learners(call.static, call.storage, inputs, are_padded=pads_groups(call.static))

@@ -23,7 +23,7 @@ from simlab.problems import Tree, tree
 from simlab.problems.tree_paths import path_sums, prefix_sums, word
 from simlab.simulator.metrics import POLICY, Metric
 from simlab.simulator.runner import run
-from simlab.simulator.tree_metrics import mode_metrics
+from simlab.simulator.tree import mode_metrics
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.plan import maker
 from simlab.sweeps.presets import PRESETS

@@ -23,7 +23,7 @@ STEPS = np.array([1, 2])
 
 def stored(settings, shards):
     """The settings with sharded storage, or with dense."""
-    return settings.resolved("sharded" if shards else "dense")
+    return dataclasses.replace(settings, storage="sharded" if shards else "dense")
 
 
 def records(problem, settings, recorded, shards):

@@ -18,9 +18,8 @@ from simlab.arms import parse
 from simlab.estimators import center, chain
 from simlab.problems import custom, interference, prompt_bank
 from simlab.simulator.allocation import ALLOCATIONS, first_active, group_sizes, most_learnable, sizes_by_rounds
-from simlab.simulator.checks import check
 from simlab.simulator.learner import Learner
-from simlab.simulator.runner import simulate
+from simlab.simulator.runner import check, simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, StoredProblem
 from simlab.sweeps import Budget

@@ -15,9 +15,8 @@ from simlab.methods import Method
 from simlab.problems import anchored, custom
 from simlab.rollouts import Rollouts
 from simlab.simulator import call
-from simlab.simulator.checks import check
 from simlab.simulator.metrics import USUAL_METRICS
-from simlab.simulator.runner import simulate
+from simlab.simulator.runner import check, simulate
 from simlab.simulator.settings import SUPPLIED, Settings
 from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, reinforce
 

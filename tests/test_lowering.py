@@ -56,8 +56,6 @@ def test_programs_of_the_simulator_are_exported_for_accelerators(name):
     settings = Settings(**({"method": "grpo", "group_size": 4} | chosen))
     storage = "Sparse" if name == SPARSE else settings.storage.capitalize()
     wanted = {("run", storage)}
-    if settings.storage == "lumped":
-        wanted.add(("begin", storage))
     if name == SPARSE:
         wanted.add(("decide", storage))
     assert exported(problem, settings) == dict.fromkeys(wanted, ACCELERATORS)
@@ -67,7 +65,7 @@ def test_programs_of_the_simulator_are_exported_for_accelerators(name):
 @pytest.mark.parametrize(("name", "kind", "storage"), STEPS)
 def test_every_kind_of_step_is_exported_for_accelerators(name, kind, storage):
     found = exported(problem_of(ROWS[name], KINDS[kind]), settings_of(ROWS[name], KINDS[kind], storage, "float32"))
-    assert {name for name, _ in found} == {"run", "begin"} if storage == "lumped" else {"run"}
+    assert {name for name, _ in found} == {"run"}
     assert set(found.values()) == {ACCELERATORS}
 
 

@@ -279,8 +279,8 @@ def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(
     monkeypatch.setattr(call, "cached", lambda key, compile_it: names.append(key) or cached(key, compile_it))
     for group_size, steps in [(2, [4]), (31, [3, 5]), (32, [6])]:
         run(anchored(200, 20), [Settings("psr", group_size, storage="lumped")], [0], np.array(steps))
-    assert [name for name, *_ in names] == ["begin", "run"] * 3
-    assert len(set(names)) == 2
+    assert [name for name, *_ in names] == ["run"] * 3
+    assert len(set(names)) == 1
 
 
 @pytest.mark.parametrize("kind", [Lumped, Sparse])

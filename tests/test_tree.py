@@ -18,7 +18,7 @@ from sweep_cases import asked
 from simlab.errors import InputError
 from simlab.problems import Tree, custom, tree
 from simlab.problems.tree_paths import leaf_of, path_sums, paths, word
-from simlab.simulator.sums import exact_segment_sums
+from simlab.simulator.sampling import exact_segment_sums
 from simlab.sweeps.run import run
 
 # The problem

@@ -12,8 +12,8 @@ from simlab.problems import custom
 from simlab.simulator.optimizers import scale_to_norm
 from simlab.simulator.policy import UPDATE_RULES, Listed, softmax
 from simlab.simulator.runner import simulate
+from simlab.simulator.sampling import exact_sum
 from simlab.simulator.storage import DENSE
-from simlab.simulator.sums import exact_sum
 
 ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
 WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are

@@ -12,8 +12,7 @@ from problem_contract import ROWS, Bench, Kind, key_of
 
 from simlab.errors import InputError
 from simlab.problems import anchored, custom
-from simlab.simulator.checks import judged_rewards
-from simlab.simulator.runner import simulate
+from simlab.simulator.runner import judged_rewards, simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.verifier import correct_rewards
 

@@ -23,8 +23,8 @@ from simlab.explore.weights import arm_text, read_weight
 from simlab.problems import Categorical, Problem, anchored, tree
 from simlab.problems.exact import correct_mass, pass_at_k
 from simlab.problems.interference import interference, overlap_edge
-from simlab.simulator.checks import check
 from simlab.simulator.metrics import POLICY, JointView, Metric, PolicyView
+from simlab.simulator.runner import check
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import EMPTY
 from simlab.theory import tail_miss

@@ -17,7 +17,7 @@ from simlab.theory.covariance import TOP_PERCENT
 if TYPE_CHECKING:
     from simlab.simulator.metrics import Metric
     from simlab.simulator.settings import Settings
-    from simlab.simulator.tree_policy import TreePolicy
+    from simlab.simulator.tree import TreePolicy
 
 LARGEST_TREE = 2**20  # leaves
 MOST_MODES = 64  # whose probabilities are recorded one by one
@@ -108,7 +108,7 @@ class Tree(Problem):
 
     def policy(self, logits: Float[Array, "nodes B"], temperature: Any, storage: Any, slots: Any) -> "TreePolicy":
         """The policies of all nodes."""
-        from simlab.simulator.tree_policy import tree_policy  # noqa: PLC0415  # the simulator imports problems
+        from simlab.simulator.tree import tree_policy  # noqa: PLC0415  # the simulator imports problems
 
         return tree_policy(logits, temperature, self.depth)
 
@@ -120,7 +120,7 @@ class Tree(Problem):
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """Metrics of a policy over leaves, of modes, of nodes, and of the tokens of a group."""
-        from simlab.simulator.tree_metrics import tree_metrics  # noqa: PLC0415
+        from simlab.simulator.tree import tree_metrics  # noqa: PLC0415
 
         return tree_metrics(self.modes)
 

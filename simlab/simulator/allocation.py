@@ -1,6 +1,4 @@
-"""Allocate the rollouts of a step: how many each prompt gets, which prompts are drawn, and which groups are kept.
-
-Every rule costs the same: P G rollouts a step.
+"""Allocate the P G rollouts of a step: how many each prompt gets, which prompts are drawn, and which groups are kept.
 
 - ``even``: G for each prompt.
 - ``knapsack`` (Knapsack RL, arXiv 2509.25849): group sizes n_i that maximise the sum of the task values
@@ -17,14 +15,13 @@ Every rule costs the same: P G rollouts a step.
   on, up to ``largest_group``. It goes by no solve rate but by what the verifier accepts in this step.
 
 What differs from the papers. They estimate p by the last epoch (Knapsack RL), by a Gaussian process over embeddings of
-prompts (VIP), or by rollouts of their own, which cost extra (LILO). Here p is exact, or the solve rate of the prompt's
-last group; but for clipping that is what VIP believes where no two prompts are alike. A prompt that has not been
-sampled counts as p = 1/2. Sizes are the best whole numbers; VIP rounds the best real ones, and its code adds a term in
-log p. LILO draws a pool of candidates first. A round of ``dynamic`` may hold a prompt that an earlier round has kept.
+prompts (VIP), or by rollouts of their own (LILO). Here p is exact, or the solve rate of the prompt's last group, 1/2
+before the first. Sizes are the best whole numbers; VIP rounds the best real ones, and its code adds a term in log p.
+LILO draws a pool of candidates first. A round of ``dynamic`` may hold a prompt that an earlier round has kept.
 Reinforce-Ada's step costs what its rounds cost, and learns from n rollouts of each prompt, as balanced as they can be,
-with the mean of all as their baseline. Here a step ends after P G rollouts: the first of the batch come first where few
-are left, and all prompts get more rounds where none asks for one. It learns from all rollouts. In both, the mean reward
-of a group that grew until it succeeded is a biased estimate of the solve rate.
+with the mean of all as their baseline. Here a step ends after P G rollouts, of which the first of the batch come first,
+and learns from all. In both, the mean reward of a group that grew until it succeeded is a biased estimate of the solve
+rate.
 """
 
 import jax

@@ -1,6 +1,6 @@
 """Ascend: take the gradient steps that a weighed batch pays for.
 
-A gradient step goes through four functions: ``token_coefficients`` (what the surrogate multiplies grad log pi with),
+A gradient step goes through ``token_coefficients`` (what the surrogate multiplies grad log pi with),
 ``prompt_gradients`` (of each prompt's objective, with respect to its logits), the problem's ``pullback`` (to the
 parameters), and ``move`` (the optimiser).
 """
@@ -55,12 +55,13 @@ def ascend_batch(
     state = state._replace(schedule=context.surrogate.follow(batch.rollouts, state.schedule))
     distinct = distinct_rollouts(batch.samples.groups, batch.advantages)
     fault = _check(context, state.fault.begin_step(), ADVANTAGE, distinct, batch)
-    state = _add_sums(state._replace(fault=fault), _step_records(context, batch))
+    state = state._replace(fault=fault).recorded(_step_records(context, batch))
     current = _current_policies(context, batch, state) if settings.samples_otherwise else _on_policy(context, batch)
     if settings.allocation == "dynamic":
         moved, gradients = _fill_batch(context, batch, state, current)
-    elif settings.minibatches > 1 or settings.isolates:
-        coefficients = _weight(_coefficients_at(context, current.log_ratio, batch, state.schedule), batch)
+    elif settings.minibatches > 1 or settings.isolation:
+        learned = batch.advantages, batch.rollouts, state.schedule
+        coefficients = _weight(token_coefficients(context, current.log_ratio, *learned), batch)
         gradients = prompt_gradients(context, coefficients, batch, state, current.policies)
         moved = _ascend_parts(context, batch, state)
     else:
@@ -82,7 +83,7 @@ def ascend_batch(
 def record_shapes(context: StepContext, batch: WeighedBatch, schedule: Any) -> Records:
     """Return something of the shapes of all that is summed over steps."""
     log_ratio = _on_policy(context, batch).log_ratio
-    coefficients = _coefficients_at(context, log_ratio, batch, schedule)
+    coefficients = token_coefficients(context, log_ratio, batch.advantages, batch.rollouts, schedule)
     return _step_records(context, batch) | _ascent_records(context, batch, log_ratio, coefficients, 0)
 
 
@@ -137,13 +138,13 @@ def record_gradient_step(
     context: StepContext, batch: WeighedBatch, state: LearnerState, log_ratio: Float[Array, "P G T"], number: Number
 ) -> tuple[Float[Array, "P G T D"], LearnerState]:
     """Return the coefficients of a gradient step, and the state with its records and faults."""
-    coefficients = _coefficients_at(context, log_ratio, batch, state.schedule)
-    if context.settings.isolates:  # the tokens of the other turn teach nothing
+    coefficients = token_coefficients(context, log_ratio, batch.advantages, batch.rollouts, state.schedule)
+    if context.settings.isolation:  # the tokens of the other turn teach nothing
         is_first_turn = number < context.settings.gradient_steps // 2
         in_turn = takes_part(batch.rollouts.old_logp, context.numbers.isolation, is_first_turn)
         batch = batch._replace(advantages=jnp.where(in_turn, batch.advantages, 0))
         coefficients = jnp.where(in_turn[..., None], coefficients, 0)
-    state = _add_sums(state, _ascent_records(context, batch, log_ratio, coefficients, number))
+    state = state.recorded(_ascent_records(context, batch, log_ratio, coefficients, number))
     coefficients = _weight(coefficients, batch)
     distinct = distinct_rollouts(batch.samples.groups, coefficients)
     return coefficients, state._replace(fault=_check(context, state.fault, COEFFICIENT, distinct, batch))
@@ -152,7 +153,7 @@ def record_gradient_step(
 def move(context: StepContext, gradient: Any, state: LearnerState) -> LearnerState:
     """Return the state after the optimiser has taken its step."""
     change, moments = context.optimizer.update(jax.tree.map(jnp.negative, gradient), state.moments, state.parameters)
-    if context.settings.fixes_update_norm:
+    if context.settings.update_norm:
         members = context.parameter_members(change, state.slots)
         change = scale_to_norm(change, context.numbers.update_norm, members, context.storage)
     return state._replace(parameters=jax.tree.map(jnp.add, state.parameters, change), moments=moments)
@@ -191,21 +192,11 @@ def empty_batch(context: StepContext) -> PartialBatch | None:
     return PartialBatch(jax.tree.map(jnp.zeros_like, context.initial_parameters), jnp.zeros((), jnp.int32))
 
 
-def _coefficients_at(
-    context: StepContext, log_ratio: Float[Array, "P G T"], batch: WeighedBatch, schedule: Any
-) -> Float[Array, "P G T D"]:
-    ratio: Array = jnp.exp(log_ratio)
-    return token_coefficients(context, ratio, batch.advantages, batch.rollouts, schedule)
-
-
 def token_coefficients(
-    context: StepContext,
-    ratio: Float[Array, "P G T"],
-    advantages: Float[Array, "P G #T"],
-    rollouts: Rollouts,
-    schedule: Any,
+    context: StepContext, log_ratio: Float[Array, "P G T"], advantages: Array, rollouts: Rollouts, schedule: Any
 ) -> Float[Array, "P G T D"]:
     """Return what the loss multiplies grad log pi with: of each token first, then of its candidates."""
+    ratio: Array = jnp.exp(log_ratio)
     values: Array = context.surrogate.at(schedule)(ratio, advantages, rollouts)
     return values.reshape(*ratio.shape, -1) * _loss_weights(context, rollouts, ratio.dtype)[..., None]
 
@@ -215,10 +206,7 @@ def _weight(coefficients: Float[Array, "P G T D"], batch: WeighedBatch) -> Float
 
 
 def _loss_weights(context: StepContext, rollouts: Rollouts, dtype: Any) -> Float[Array, "P G T"]:
-    """Return the weight of each token of a group in the loss; 1 / n where n rollouts of the group have one.
-
-    All rollouts are as long, so that ``"constant"`` adds up the tokens of each unless the method has a normaliser.
-    """
+    """Return the weight of each token of a group in the loss; 1 / n where n rollouts of the group have one."""
     method = context.method
     normaliser = 1.0 if method.normaliser is None else method.normaliser
 
@@ -246,18 +234,18 @@ def prompt_gradients(
         policy, group, temperature = samples.policies, samples.groups, numbers.temperature
         gradient: Array = policy.score_gradient(coefficients, group, samples.candidates, settings.update_rule)
         gradient /= temperature
-        if settings.uses_entropy_bonus:
+        if settings.entropy_bonus:
             gradient += numbers.entropy_bonus * (policy.entropy_gradient(group, weights) / temperature)
-        if settings.uses_kl:
+        if settings.kl:
             initial_logp = initial.logp_at_slots(slots)
             gradient -= numbers.kl * (policy.kl_gradient(initial_logp, group, weights) / temperature)
-        if settings.uses_supervised:
+        if settings.supervised:
             answers = storage.fill_empty(demonstrator.at_slots(slots).p, 0, slots)
             gradient += numbers.supervised * (policy.likelihood_gradient(answers) / temperature)
         return gradient
 
-    initial = context.select(context.initial_policies, batch.prompts) if settings.uses_kl else None
-    demonstrators = context.select(context.demonstrators, batch.prompts) if settings.uses_supervised else None
+    initial = context.select(context.initial_policies, batch.prompts) if settings.kl else None
+    demonstrators = context.select(context.demonstrators, batch.prompts) if settings.supervised else None
     slots = context.select_rows(state.slots, batch.prompts)
     samples = batch.samples._replace(policies=policies)
     weights = _loss_weights(context, batch.rollouts, coefficients.dtype)
@@ -294,10 +282,6 @@ def _ascent_records(
     learned = log_ratio, advantages, coefficients
     each = context.map_prompts(record)(None, batch.samples, batch.correct, batch.rollouts.mask, learned)
     return {name: jnp.mean(values, axis=0) for name, values in each.items()}
-
-
-def _add_sums(state: LearnerState, records: Records) -> LearnerState:
-    return state._replace(sums=state.sums | {name: state.sums[name] + value for name, value in records.items()})
 
 
 def _check(context: StepContext, fault: Fault, kind: int, values: Array, batch: WeighedBatch) -> Fault:

@@ -7,7 +7,7 @@ many classes and every group size up to its own.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from simlab.finite import rewards_in_words
 from simlab.problems.base import Problem
 from simlab.simulator.compiled import cached
 from simlab.simulator.learner import Learner
-from simlab.simulator.lumped import GROWTH, Lumped, initial_size, round_up_slots
+from simlab.simulator.lumped import GROWTH, Lumped, initial_size, round_up
 from simlab.simulator.metrics import Metric
 from simlab.simulator.resources import Devices
 from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
@@ -59,7 +59,9 @@ class Call:
         self.problem = problem.by_classes() if isinstance(self.storage, Lumped) else problem.listed()
         static = settings[0].static
         self.static = dataclasses.replace(static, group_size=padded_group(static))
-        self.schedule = padded_schedule(steps)
+        missing = round_up(len(steps), FEWEST_RECORDS) - len(steps)
+        padded, count = np.pad(steps, (0, missing)), jnp.asarray(len(steps), jnp.int32)
+        self.schedule = RecordSchedule(jnp.asarray(padded, jnp.int32), count)
         self.group_size = jnp.asarray(static.group_size, jnp.int32)
         # Gathered by NumPy: JAX compiles a program for each such small step on arrays of its own.
         index: Any = (0, ...) if len(seeds) == 1 else slice(None)
@@ -74,18 +76,15 @@ class Call:
         return Call(self.problem, settings, seeds, self.steps, self.devices, sparse=sparse)
 
     def are_sparse(self) -> Bool[np.ndarray, " runs"]:
-        """Return True for runs whose steps are sparse: whose coefficients sum to exactly 0 in every group.
-
-        Rewards are binary and rollouts interchangeable: of any number of correct rollouts two orders are tried.
-        """
+        """Return True for runs whose coefficients sum to exactly 0 in every group: two orders of each are tried."""
         settings, runs = self.settings[0].static, len(self.seeds)
         if not isinstance(self.storage, Lumped) or not may_be_sparse(self.problem, settings):
             return np.zeros(runs, bool)
-        storage, rollouts = Sparse(round_up_slots(self.problem.entries, 0)), np.arange(settings.group_size)
+        storage, rollouts = Sparse(round_up(self.problem.entries)), np.arange(settings.group_size)
         ranks = np.full((2, self.static.group_size), self.static.group_size, np.int32)
         ranks[:, : settings.group_size] = rollouts, np.random.default_rng(0).permutation(rollouts)
         program = functools.partial(_always_sum_to_zero, self.static, storage)
-        arguments = self.inputs(storage, self.loaded), ranks
+        arguments = self.inputs(storage), ranks
         return np.atleast_1d(self._cached("decide", storage, program, arguments)(*arguments))
 
     @functools.cached_property
@@ -96,54 +95,37 @@ class Call:
 
     def rows(self) -> Rows:
         """Simulate, and return the records, (runs, R + 1, ...)."""
-        storage = self.storage
-        progress = self._advance(storage, self._begin(storage) if isinstance(storage, Lumped) else None)
+        storage, progress = self.storage, self._advance(self.storage, None)
+        axis = (len(self.seeds) > 1) + self.problem.has_own_parameters  # of slots, after those of runs and prompts
         while int(progress.step) < self.steps[-1]:
             assert isinstance(storage, Lumped)
-            progress, storage = self._grow(progress, storage, GROWTH * storage.size)
-            progress = self._advance(storage, progress)
+            state, storage = storage.grow(progress.state, GROWTH * storage.size, axis)
+            progress = self._advance(storage, progress._replace(state=state))
         filled = {name: values for name, values in progress.rows.items() if values.size}  # not of no k, or no rank
         rows = {name: np.asarray(values)[: len(self.steps) + 1] for name, values in filled.items()}
         if len(self.seeds) == 1:
             return {name: values[None] for name, values in rows.items()}
         return {name: np.moveaxis(values, 0, 1) for name, values in rows.items()}
 
-    def _begin(self, storage: Lumped) -> RunProgress:
-        """Start with the fewest slots, whose program serves every number of slots that the steps begin with."""
-        smallest = dataclasses.replace(storage, size=round_up_slots(self.problem.entries, 0))
-        arguments = self.schedule, self.inputs(smallest, self.loaded)
-        program = functools.partial(_begin, self.static, smallest)
-        progress: RunProgress = self._cached("begin", smallest, program, arguments)(*arguments)
-        return self._grow(progress, smallest, storage.size)[0]
-
-    def _grow(self, progress: RunProgress, storage: Lumped, size: int) -> tuple[RunProgress, Lumped]:
-        axis = (len(self.seeds) > 1) + self.problem.has_own_parameters  # of slots, after those of runs and prompts
-        state, larger = storage.grow(progress.state, size, axis)
-        return progress._replace(state=state), larger
-
     def _advance(self, storage: Dense, progress: RunProgress | None) -> RunProgress:
-        call = self.compiled(storage, progress)
-        done: RunProgress = call(self.schedule, self.inputs(storage, self.loaded), progress)
+        done: RunProgress = self.compiled(storage, progress)(self.schedule, self.inputs(storage), progress)
         raise_faults(self.settings, self.seeds, done.state.fault, self.problem)
         return done
 
-    def inputs(self, storage: Dense, loaded: Problem) -> Inputs:
-        """Return the arguments of a program of these runs; ``loaded`` is the problem on its devices, or its shapes."""
-        return Inputs(loaded, storage.initial_slots(self.problem), self.group_size, self.keys, self.traced)
+    def inputs(self, storage: Dense) -> Inputs:
+        """Return the arguments of a program of these runs."""
+        return Inputs(self.loaded, storage.initial_slots(self.problem), self.group_size, self.keys, self.traced)
 
     def compiled(self, storage: Dense, progress: RunProgress | None) -> Any:
         """Compile the program that takes these runs to their end, or as far as the storage has room."""
         return self._cached("run", storage, *self.program(storage, progress))
 
     def program(self, storage: Dense, progress: RunProgress | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return that program before it is compiled, and the arguments that it is compiled for, or their shapes."""
+        """Return that program before it is compiled, and the arguments that it is compiled for."""
         program: Callable[..., RunProgress] = functools.partial(_program, self.static, storage)
-        if isinstance(storage, Sharded):  # its shapes suffice: the arrays might not fit
-            loaded = storage.shapes(self.problem, self.static.dtype)
-            program = on_mesh(program, storage, loaded)
-        else:
-            loaded = self.loaded
-        return program, (self.schedule, self.inputs(storage, loaded), progress)
+        if isinstance(storage, Sharded):
+            program = on_mesh(program, storage, self.loaded)
+        return program, (self.schedule, self.inputs(storage), progress)
 
     def _cached(self, name: str, storage: Dense, program: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
@@ -155,25 +137,17 @@ def _program(
     settings: StaticSettings, storage: Dense, schedule: RecordSchedule, inputs: Inputs, progress: RunProgress | None
 ) -> RunProgress:
     """Take runs from their start, or from where they are, to their end, or as far as the storage has room."""
-    begun = _begin(settings, storage, schedule, inputs) if progress is None else progress
-    return advance(_learners(settings, storage, inputs), schedule, begun)
-
-
-def _begin(settings: StaticSettings, storage: Dense, schedule: RecordSchedule, inputs: Inputs) -> RunProgress:
-    return begin(_learners(settings, storage, inputs), schedule)
+    learners = make_learners(settings, storage, inputs, are_padded=pads_groups(settings))
+    return advance(learners, schedule, begin(learners, schedule) if progress is None else progress)
 
 
 def _always_sum_to_zero(
     settings: StaticSettings, storage: Sparse, inputs: Inputs, ranks: Int[Array, "2 G"]
 ) -> Bool[Array, "*runs"]:
     """Return True for runs whose coefficients sum to exactly 0, whichever rollouts of a group are correct."""
-    learners = _learners(settings, storage, inputs)
+    learners = make_learners(settings, storage, inputs, are_padded=pads_groups(settings))
     decided: Bool[Array, "*runs"] = learners.map(lambda learner: learner.always_sum_to_zero(ranks))()
     return decided
-
-
-def _learners(settings: StaticSettings, storage: Dense, inputs: Inputs) -> Learners:
-    return make_learners(settings, storage, inputs, are_padded=pads_groups(settings))
 
 
 def make_learners(
@@ -202,12 +176,6 @@ def seed_keys(seeds: Int[np.ndarray, "*runs"]) -> Key[Array, "*runs"]:
     return keys
 
 
-def padded_schedule(steps: Int[np.ndarray, " R"]) -> RecordSchedule:
-    """Return the recorded steps, padded to 16, 64, 256, ... records."""
-    size, count = _round_up(len(steps), FEWEST_RECORDS), jnp.asarray(len(steps), jnp.int32)
-    return RecordSchedule(jnp.asarray(np.pad(steps, (0, size - len(steps))), jnp.int32), count)
-
-
 def pads_groups(settings: StaticSettings) -> bool:
     """Return True if a program is for groups up to its size, which are padded with absent rollouts."""
     return settings.storage == "lumped" and settings.exchangeable
@@ -215,24 +183,15 @@ def pads_groups(settings: StaticSettings) -> bool:
 
 def padded_group(settings: StaticSettings) -> int:
     """Return the group size that is compiled for: the next of 32, 128, 512, ... where groups may be padded."""
-    return _round_up(settings.group_size, SMALLEST_GROUP) if pads_groups(settings) else settings.group_size
+    return round_up(settings.group_size, SMALLEST_GROUP) if pads_groups(settings) else settings.group_size
 
 
-def _round_up(count: int, smallest: int) -> int:
-    """Return the next of ``smallest``, 4 times that, 16 times that, ..."""
-    size = smallest
-    while size < count:
-        size *= 4
-    return size
-
-
-def computing(settings: Settings, devices: Devices | None) -> contextlib.AbstractContextManager[object]:
+@contextlib.contextmanager
+def computing(settings: Settings, devices: Devices | None) -> Iterator[None]:
     """Compute in the dtype of the settings, on the first of the devices if there are any."""
-    stack = contextlib.ExitStack()
-    stack.enter_context(jax.enable_x64(settings.dtype == "float64"))
-    if devices:
-        stack.enter_context(jax.default_device(devices[0]))
-    return stack
+    first = jax.default_device(devices[0]) if devices else contextlib.nullcontext()
+    with jax.enable_x64(settings.dtype == "float64"), first:
+        yield
 
 
 def raise_faults(settings: Sequence[Settings], seeds: Sequence[int], fault: Fault, problem: Problem) -> None:

@@ -28,13 +28,10 @@ _one_at_a_time = threading.Lock()
 
 
 def cached(key: Hashable, compile_program: Callable[[], Any]) -> Any:
-    """Return the program of a key on the thread's default device, compiled at the first call by ``compile_program``.
-
-    The lock is for all devices, one after the other: on GPUs the next one finds on disk what the first has compiled.
-    """
+    """Return the program of a key on the thread's default device, compiled at the first call by ``compile_program``."""
     keep_on_disk()
     here = _here(key)
-    with _one_at_a_time:
+    with _one_at_a_time:  # for all devices: on GPUs the next one finds on disk what the first has compiled
         lock = _locks.setdefault(key, threading.Lock())
     with lock:
         program = _programs.pop(here, None) or compile_program()

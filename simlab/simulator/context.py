@@ -37,7 +37,7 @@ class StepContext:
     ):
         self.settings, self.key, self.numbers, self.present = settings, key, numbers, present
         self.problem, self.storage, self.initial_slots = stored
-        self.method = settings.method(numbers.method)
+        self.method = settings.build(numbers.method)
         self.surrogate: Any = self.method.surrogate
         self.optimizer = optimizer(settings.optimizer, **numbers.optimizer)
         self.metrics = self.problem.metrics if metrics is None else metrics

@@ -12,11 +12,10 @@ from simlab.simulator.allocation import SIZED, group_sizes, most_learnable
 from simlab.simulator.context import StepContext
 from simlab.simulator.lumped import Lumped, SlotMoves, SlotTable, draw_members, rank_within_label
 from simlab.simulator.policy import Group, Listed, SoftmaxPolicy
-from simlab.simulator.sampling import random_words, threefry
+from simlab.simulator.sampling import descend, random_words, threefry
 from simlab.simulator.settings import StaticSettings
 from simlab.simulator.state import LearnerState, Samples
 from simlab.simulator.storage import MOVING
-from simlab.simulator.sums import descend
 
 CHOOSING, GROUPS = 0, 1  # the first word of the counters of a step's key: which prompts, and the key of each
 EQUAL_ROLLOUT_NEEDS = frozenset({"rewards", "entropy", "greedy_reward"})
@@ -28,10 +27,9 @@ GROUP_TO_ACTIONS = 0.5  # with a quarter the two take as long, and counts take l
 def draw_samples(
     context: StepContext, index: Int[Array, ""], state: LearnerState
 ) -> tuple[LearnerState, Key[Array, " P"], Int[Array, " P"], Samples]:
-    """Draw the prompts of a step and a group for each; what a prompt draws does not depend on the prompts beside it.
+    """Draw the prompts of a step and a group for each, whatever the prompts beside it.
 
-    Returns:
-        The state, with a slot for every action that was drawn; a key and a number for each prompt; and the samples.
+    Returns the state, with a slot for every action that was drawn; a key and a number for each prompt; the samples.
     """
     key = jax.random.fold_in(context.key, index)
     if context.problem.prompts == 1:
@@ -43,8 +41,12 @@ def draw_samples(
     if isinstance(context.storage, Lumped):
         state, samples = _draw_lumped(context, keys, prompts, state)
     else:
-        policies = context.samplers(state, prompts)
-        samples = draw_groups(context, keys, policies, allocate_sizes(context, state, prompts))
+        settings, sizes = context.settings, None  # all groups are as large, or grow as a step goes
+        if settings.allocation in SIZED:
+            bounds = settings.smallest_group, settings.room
+            rates = believed_rates(context, state, prompts)
+            sizes = group_sizes(settings.allocation, rates, settings.group_size, *bounds)
+        samples = draw_groups(context, keys, context.samplers(state, prompts), sizes)
     return state, keys, prompts, samples
 
 
@@ -73,15 +75,6 @@ def believed_rates(context: StepContext, state: LearnerState, prompts: Int[Array
     correct = context.select(context.correct, prompts)
     rates: Array = context.map_prompts(context.solve_rate)(slots, policies, correct)
     return rates
-
-
-def allocate_sizes(context: StepContext, state: LearnerState, prompts: Int[Array, " P"]) -> Int[Array, " P"] | None:
-    """Return how many rollouts each prompt gets; None where all get as many, or a step decides as it goes."""
-    settings = context.settings
-    if settings.allocation not in SIZED:
-        return None
-    rates = believed_rates(context, state, prompts)
-    return group_sizes(settings.allocation, rates, settings.group_size, settings.smallest_group, settings.room)
 
 
 def counts_suffice(settings: StaticSettings, method: Method, problem: Any) -> bool:
@@ -181,8 +174,7 @@ def assign_slots(
 
 def moving_arrays(state: LearnerState) -> tuple[list[Array], ...]:
     """Return what moves with an action that gets a slot: parameters, moments, history."""
-    fields = (jax.tree.leaves(getattr(state, name)) for name in MOVING)
-    return tuple([leaf for leaf in leaves if leaf.ndim] for leaves in fields)
+    return tuple([leaf for leaf in jax.tree.leaves(getattr(state, name)) if leaf.ndim] for name in MOVING)
 
 
 def replace_moving(state: LearnerState, slots: SlotTable, arrays: tuple[list[Array], ...]) -> LearnerState:

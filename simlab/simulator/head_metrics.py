@@ -294,10 +294,9 @@ def metric_by_kind(name: str) -> Callable[[JointView], Array]:
 
 
 def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, "2 2"]]:
-    """Return how much the prompts of one kind raise the mean Q_pos of another per learning rate, (source, kind).
+    """Return how much a plain step on one kind of prompts raises Q_pos of another per learning rate, (source, kind).
 
-    The step is a plain one on the last batch's prompts of the source alone: to first order, and taken at the learning
-    rate of the run.
+    It is on the last batch's prompts of the source alone: to first order, and taken at the learning rate of the run.
     """
     learner, slots, problem = view.learner, view.state.slots, view.learner.problem
     history, prompts = view.state.history, view.state.last.prompts
@@ -306,7 +305,7 @@ def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, 
     rate, kinds = learner.numbers.optimizer["learning_rate"], problem.members_of_kinds()
     before = correct_masses(learner, old, slots)
 
-    def predicted(slots: Any, policy: Any, moved: Array, correct: Array) -> Array:
+    def predicted(slots: Any, policy: Any, moved: Array, correct: Array) -> Any:
         return first_order(policy, moved, learner.storage.at_slots(correct, slots)) / learner.numbers.temperature
 
     def of_source(members: Bool[Array, " M"]) -> tuple[Array, Array]:

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
+from simlab.simulator.sampling import CHUNK, row_sums, tree_sum
 from simlab.simulator.storage import EMPTY, MOVING, Dense, to_device
-from simlab.simulator.sums import CHUNK, row_sums, tree_sum
 from simlab.truths import all_true
 
 FEWEST_SLOTS = 2 * CHUNK
@@ -56,9 +56,7 @@ class Count(NamedTuple):
 
 
 def uniform_below(count: Count, random: Count) -> Count:
-    """Return a whole number in [0, count) from 64 random bits: floor(count * random / 2^64).
-
-    A number's probability is off by less than 2^-64. The random number 2^63 gives half of the count:
+    """Return a whole number in [0, count) from 64 random bits: floor(count * random / 2^64), off by less than 2^-64.
 
     >>> half = uniform_below(Count.from_integers(np.array(10**18)), Count.from_integers(np.array(2**63)))
     >>> int(half.high) * 2**32 + int(half.low) == 10**18 // 2
@@ -83,21 +81,13 @@ def uniform_below(count: Count, random: Count) -> Count:
 
 
 class SlotTable(NamedTuple):
-    """The state of S slots, of which the first C hold the classes.
+    """The state of S slots, of which the first C hold the classes."""
 
-    Attributes:
-        counts: how many actions each class had at the start.
-        class_of: the class that the action of a slot came from.
-        touched: how many actions have slots of their own.
-        departed: how many actions have left each class.
-        cache: the weights that sparse steps keep, see ``simlab.simulator.sparse``; None in ordinary ones.
-    """
-
-    counts: Count
-    class_of: Int[Array, " S"]
-    touched: Int[Array, ""]
-    departed: UInt32[Array, " C"]
-    cache: Any = None
+    counts: Count  # of each class at the start
+    class_of: Int[Array, " S"]  # that the action of a slot came from
+    touched: Int[Array, ""]  # actions with slots of their own
+    departed: UInt32[Array, " C"]  # how many actions have left each class
+    cache: Any = None  # the weights that sparse steps keep, see ``simlab.simulator.sparse``
 
     @property
     def classes(self) -> int:
@@ -193,9 +183,7 @@ class Lumped(Dense):
         """Give slots to the drawn members of classes; draws of a class with equal ordinals are one action.
 
         In the table above, a group that draws slots 0, 3, 0 and 1 with ordinals 0, -, 1 and 0 gets slots 5, 3, 6 and 7.
-
-        Returns:
-            The new table, the moves that fill the new slots, and the slot of each draw.
+        Returns the new table, the moves that fill the new slots, and the slot of each draw.
         """
         classes = slots.classes
         label = jnp.where(is_class, drawn, classes)
@@ -277,12 +265,12 @@ def rank_within_label(labels: Int[Array, " G"], counted: Bool[Array, " G"]) -> I
     return jnp.where(counted, ranks, 0)
 
 
-def round_up_slots(classes: int, actions: int) -> int:
-    """Return a number of slots for the classes and so many actions: the next of 2048, 8192, 32768, ..."""
-    slots = FEWEST_SLOTS
-    while slots < classes + actions:
-        slots *= GROWTH
-    return slots
+def round_up(count: int, smallest: int = FEWEST_SLOTS) -> int:
+    """Return the next of ``smallest``, 4 times that, 16 times that, ...: a number of slots that hold so many."""
+    size = smallest
+    while size < count:
+        size *= GROWTH
+    return size
 
 
 def most_new(problem: Any, prompts: int, rollouts: Any, candidates: int) -> Any:
@@ -294,20 +282,17 @@ def most_new(problem: Any, prompts: int, rollouts: Any, candidates: int) -> Any:
 def most_touched(problem: Any, settings: Any, steps: int) -> int:
     """Return how many actions of one set of slots a run of so many steps may touch; a fuller storage grows.
 
-    A prompt of a bank is drawn in a share P / M of the steps. The bound on its draws lies six standard deviations and
-    12 above the mean, which fewer than one prompt in 10^9 exceeds.
+    A prompt of a bank is drawn in a share P / M of the steps; fewer than one in 10^9 exceeds the bound on its draws.
     """
     prompts, candidates = problem.prompts_a_step(settings), settings.build().surrogate.candidates
     draws = steps
     if problem.has_own_parameters and settings.prompts_per_step:
         mean = steps * settings.prompts_per_step / problem.prompts
         draws = min(steps, math.ceil(mean + 6 * math.sqrt(mean) + 12))
-    each: int = most_new(problem, prompts, settings.group_size, candidates)
-    most: int = min(problem.actions, each * draws)
-    return most
+    return int(min(problem.actions, draws * most_new(problem, prompts, settings.group_size, candidates)))
 
 
 def initial_size(problem: Any, settings: Any, steps: int) -> int:
     """Return how many slots a run of so many steps begins with."""
     most, fewest = (most_touched(problem, settings, number) for number in (steps, 1))
-    return round_up_slots(problem.by_classes().entries, max(most // START_SHARE, fewest))
+    return round_up(problem.by_classes().entries + max(most // START_SHARE, fewest))

@@ -1,9 +1,4 @@
-"""Record quantities of a run: each is one object that says its name, dimensions and meaning, and how to compute it.
-
-A ``Metric`` describes the policy after a step, the last update, every step, or every gradient step of a batch; the last
-two are averaged since the last record. It is computed of one prompt, and the record holds its mean over prompts, unless
-it is joint. Below the metrics of one prompt are those of a bank of prompts of mixed difficulty.
-"""
+"""Record quantities of a run: of one prompt, whose record is the mean over prompts, and below of a bank of prompts."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -65,18 +60,14 @@ class PolicyView(NamedTuple):
 
 
 class UpdateView(NamedTuple):
-    """One update of one prompt: the policies before and after it, the change of the scores, and the group.
-
-    ``change`` is that of logits / temperature, to first order; ``times`` is how often the group holds each outcome.
-    ``sampler`` is the policy that drew the tokens, which is ``old`` where a rollout has one token.
-    """
+    """One update of one prompt: the policies before and after it, the change of the scores, and the group."""
 
     old: Any
     new: Any
-    change: Float[Array, " N"]
-    times: Float[Array, " N"]
+    change: Float[Array, " N"]  # of logits / temperature, to first order
+    times: Float[Array, " N"]  # how often the group holds each outcome
     correct: Bool[Array, " N"]
-    sampler: Any
+    sampler: Any  # drew the tokens; ``old`` where a rollout has one
     group: Any
     advantages: Float[Array, "G T"]
     top_n: int
@@ -104,27 +95,17 @@ def first_order(policy: Any, change: Float[Array, " N"], members: Bool[Array, " 
 
 
 class AscentView(NamedTuple):
-    """One gradient step on the group of one prompt.
+    """One gradient step on the group of one prompt."""
 
-    Attributes:
-        sampler: the policy that drew the group.
-        group: the group; ``present`` is false for padding, None where there is none.
-        correct: what the verifier accepts.
-        log_ratio: log of the probability of each token over that on record, before the step.
-        coefficients: those of the surrogate, for the token and its candidates.
-        is_last: True for the last gradient step of the batch.
-        share: 1 / the number of gradient steps of the batch.
-    """
-
-    sampler: Any
+    sampler: Any  # the policy that drew the group
     group: Any
-    present: Bool[Array, " G"] | None
-    correct: Bool[Array, " G"]
-    log_ratio: Float[Array, "G T"]
+    present: Bool[Array, " G"] | None  # false for padding
+    correct: Bool[Array, " G"]  # what the verifier accepts
+    log_ratio: Float[Array, "G T"]  # of the probability of each token over that on record, before the step
     advantages: Float[Array, "G T"]
-    coefficients: Float[Array, "G T D"]
-    is_last: Bool[Array, ""] | bool
-    share: float
+    coefficients: Float[Array, "G T D"]  # of the surrogate, for the token and its candidates
+    is_last: Bool[Array, ""] | bool  # gradient step of the batch
+    share: float  # 1 / the number of gradient steps of the batch
 
     @property
     def clipped(self) -> Bool[Array, "G T"]:
@@ -177,10 +158,7 @@ def _retention(measure: Callable[..., Array]) -> Callable[[PolicyView], Array]:
 
 
 def _share_by_decade(name: str, kind: str, chosen: Callable[[AscentView], Array]) -> Metric:
-    """Return a metric of the share of the chosen tokens, (G, T), split by decade.
-
-    Looking up the probabilities takes a tenth of a step's time, and on-policy there is no clip to ask about.
-    """
+    """Return a metric of the share of the chosen tokens, (G, T), split by decade: a tenth of a step's time."""
     text = (
         f"share of tokens that are {kind}, by the sampler's probability of the token; recorded in off-policy runs only"
     )

@@ -10,8 +10,7 @@ and which weight a token has besides:
 - ``truncated``: the same, but at most ``correction_bound`` (truncated importance sampling, TIS);
 - ``masked``: the same, but 0 where it is not between 1 / bound and bound (masked importance sampling).
 
-A token of probability .3 now, and .1 for the sampler, weighs 3 (decoupled), and with a bound of 2 it weighs 2
-(truncated) or 0 (masked).
+A token of probability .3 now, and .1 for the sampler, weighs 3 (decoupled); with a bound of 2, 2 (truncated) or 0.
 
 Sources: decoupled PPO, arXiv 2110.00641 and, for language models, AReaL, arXiv 2505.24298; truncation, the blog
 "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training" (Yao et al., 2025); masks, IcePop (Ring-1T) and
@@ -77,13 +76,11 @@ def takes_part(logp: Any, isolation: Any, is_first_turn: Any) -> Any:
     Lopti (low-probability token isolation, arXiv 2505.12929; ``seperate_prob``, by default .5, in
     ``verl/trainer/ppo/ray_trainer.py`` of zhyang2226/AR-Lopti) goes through a batch twice. All gradient steps of the
     first turn take the tokens whose probability on record is below the threshold, those of the second the others, at
-    the policy that the first has left. The advantages, the ratio's denominator and the divisor of the loss are those of
-    the whole batch in both.
-    A probability that differs from the threshold by rounding alone counts as likely.
+    the policy that the first has left; advantages, denominators and divisors are those of the whole batch in both. A
+    probability that differs from the threshold by rounding alone counts as likely.
 
-    Differences: a run's own penalties (``kl``, ``entropy_bonus``) and ``supervised`` are no token's, and act in every
-    gradient step, as they do in epochs; penalties that are part of the arm go with their tokens, as in the paper's
-    code, whose other threshold, a quantile of the batch's probabilities, is left out. ``logp`` are those on record, of
-    any array library.
+    Differences: a run's own penalties (``kl``, ``entropy_bonus``) and ``supervised`` act in every gradient step, as in
+    epochs; penalties of the arm go with their tokens, as in the paper's code, whose other threshold, a quantile of the
+    batch's probabilities, is left out.
     """
     return (array_namespace(logp).exp(logp + TIE) < isolation) == is_first_turn

@@ -95,10 +95,8 @@ def _slot_owners(sizes: Int[Array, " N"], slots: int) -> Int[Array, " V"]:
 
 
 def _running(add: Callable[[Array, Array], Array], cumulate: Cumulate, values: Int[Array, " n"]) -> Int[Array, " n"]:
-    """Return ``cumulate(values)``, by the way that suits the device the program is lowered for."""
-    running: Int[Array, " n"] = jax.lax.platform_dependent(
-        values, cpu=functools.partial(side_by_side, add, cumulate), default=cumulate
-    )
+    on_cpu = functools.partial(side_by_side, add, cumulate)
+    running: Int[Array, " n"] = jax.lax.platform_dependent(values, cpu=on_cpu, default=cumulate)
     return running
 
 
@@ -117,13 +115,8 @@ def side_by_side(
 
 
 def poisson_pairs(key: PRNGKeyArray, attempt: Int[Array, ""], means: Cells) -> Int[Array, " H"]:
-    """Draw Poisson counts of the cells: that of the first row, plus 2^16 times that of the second.
-
-    Two cells share an output, because XLA would hash the counter once for each.
-    """
-    low, high = (
-        _poisson(mean, uniform) for mean, uniform in zip(means, _uniform_rows(key, attempt, means), strict=True)
-    )
+    """Draw Poisson counts of two rows in one output, low + 2^16 high: XLA would hash the counter once for each."""
+    low, high = map(_poisson, means, _uniform_rows(key, attempt, means))
     return low + (high << SHIFT)
 
 

@@ -32,33 +32,20 @@ class Moments(NamedTuple):
 
 
 def sgd(learning_rate: Scalar = 0.01) -> Optimizer:
-    """Plain gradient steps.
-
-    Raises:
-        InputError: for a negative ``learning_rate``.
-    """
+    """Plain gradient steps."""
     check_range("learning_rate", learning_rate, 0)
     return Optimizer(lambda _: (), lambda gradients, moments, _: (_downhill(learning_rate, gradients), moments))
 
 
 def adam(learning_rate: Scalar = 0.01, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8) -> Optimizer:
-    """Adam, bias-corrected, eps outside the root (PyTorch's convention too).
-
-    Raises:
-        InputError: for a negative ``learning_rate``, ``b1`` or ``b2`` outside [0, 1), or ``eps`` not above 0, which
-            would divide 0 by 0 at every action that was never drawn.
-    """
+    """Adam, bias-corrected, eps outside the root (PyTorch's convention too)."""
     return _adam(learning_rate, b1, b2, eps, None)
 
 
 def adamw(
     learning_rate: Scalar = 0.01, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8, weight_decay: Scalar = 0.01
 ) -> Optimizer:
-    """Adam with decoupled weight decay: every logit decays, sampled or not.
-
-    Raises:
-        InputError: as ``adam``, and for a negative ``weight_decay``.
-    """
+    """Adam with decoupled weight decay: every logit decays, sampled or not."""
     check_range("weight_decay", weight_decay, 0)
     return _adam(learning_rate, b1, b2, eps, weight_decay)
 
@@ -67,7 +54,7 @@ def _adam(learning_rate: Scalar, b1: Scalar, b2: Scalar, eps: Scalar, weight_dec
     check_range("learning_rate", learning_rate, 0)
     check_range("b1", b1, 0, BELOW_ONE)
     check_range("b2", b2, 0, BELOW_ONE)
-    check_range("eps", eps, 0, open_low=True)
+    check_range("eps", eps, 0, open_low=True)  # 0 would divide 0 by 0 at every action that was never drawn
 
     def init(parameters: Parameters) -> Moments:
         zeros = jax.tree.map(jnp.zeros_like, parameters)
@@ -112,11 +99,7 @@ def moments_per_parameter(name: str) -> int:
 
 
 def optimizer(name: str, **parameters: Any) -> Optimizer:
-    """Build an optimiser by name.
-
-    Raises:
-        InputError: for an unknown name or parameter, or one outside its range.
-    """
+    """Build an optimiser by name, or refuse a name, a parameter, or a value outside its range."""
     built: Optimizer = build("optimizer", name, OPTIMIZERS, parameters)
     return built
 
@@ -124,10 +107,9 @@ def optimizer(name: str, **parameters: Any) -> Optimizer:
 def scale_to_norm(
     change: Float[Array, "..."], norm: Float[Array, ""], members: Float[Array, "..."] | float, storage: Dense
 ) -> Float[Array, "..."]:
-    """Scale the change of the parameters to a Euclidean norm; a change of 0 stays 0.
+    """Scale the change of the parameters to a Euclidean norm, in which an entry counts as often as it has ``members``.
 
-    Each entry counts as often as it has ``members``. The largest entry is divided out first, for the squares of small
-    entries to keep their digits.
+    The largest entry is divided out first, for the squares of small ones to keep their digits.
     """
     largest = storage.largest_parameter(change)
     direction = change / jnp.where(largest > 0, largest, 1)

@@ -16,9 +16,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from simlab.simulator.lumped import Lumped, relative_scores
 from simlab.simulator.multinomial import multinomial
-from simlab.simulator.sampling import barrier
+from simlab.simulator.sampling import ROW, barrier, exact_sum, row_sums, tree_sum
 from simlab.simulator.storage import DENSE, EMPTY, Dense, Slots
-from simlab.simulator.sums import ROW, exact_sum, row_sums, tree_sum
 
 UPDATE_RULES = ("simulator", "simulator_literal", "theorem")
 
@@ -38,11 +37,7 @@ class Listed(NamedTuple):
         return jnp.sum(labels, dtype=jnp.int32)
 
     def score_sums(
-        self,
-        coefficients: Float[Array, "G D"],
-        candidates: Int[Array, " C"],
-        rule: str,
-        policy: "SoftmaxPolicy",
+        self, coefficients: Float[Array, "G D"], candidates: Int[Array, " C"], rule: str, policy: "SoftmaxPolicy"
     ) -> tuple[Float[Array, " S"], Float[Array, ""]]:
         """Return the sum of the coefficients of each slot, and that of all: of rollouts first, then of candidates."""
         storage, weights = policy.storage, policy.weights
@@ -97,11 +92,7 @@ class Counted(NamedTuple):
         return times * jnp.stack([values[0, 0], values[-1, 0]])
 
     def score_sums(
-        self,
-        coefficients: Float[Array, "G 1"],
-        candidates: Int[Array, " 0"],
-        rule: str,
-        policy: "SoftmaxPolicy",
+        self, coefficients: Float[Array, "G 1"], candidates: Int[Array, " 0"], rule: str, policy: "SoftmaxPolicy"
     ) -> tuple[Float[Array, " N"], Float[Array, ""]]:
         """Return the sum of the coefficients of each action, and that of all."""
         times = self.counts.astype(coefficients.dtype)
@@ -157,20 +148,14 @@ class SoftmaxPolicy(NamedTuple):
 
     Each slot is one action, or none where the logit is ``EMPTY``; but the first C slots, if there are ``counts``, are
     classes of that many equal actions.
-
-    Attributes:
-        scores: logits / temperature less their maximum.
-        weights: exp(scores), the weight of each action of the slot.
-        total: sum of the weights of all actions.
-        rows, chunks: the sums of the masses of 32 slots each and of 32 rows each, where there are counts.
     """
 
-    scores: Float[Array, " S"]
-    weights: Float[Array, " S"]
-    total: Float[Array, ""]
+    scores: Float[Array, " S"]  # logits / temperature less their maximum
+    weights: Float[Array, " S"]  # exp(scores), of each action of the slot
+    total: Float[Array, ""]  # the weights of all actions
     counts: Float[Array, " C"] | None = None
-    rows: Float[Array, " S/32"] | None = None
-    chunks: Float[Array, " S/1024"] | None = None
+    rows: Float[Array, " S/32"] | None = None  # the masses of 32 slots each, where there are counts
+    chunks: Float[Array, " S/1024"] | None = None  # the sums of 32 rows each
     storage: Dense = DENSE
 
     @property

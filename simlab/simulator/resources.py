@@ -20,7 +20,7 @@ from jaxtyping import Int
 from simlab.errors import InputError
 from simlab.problems.base import LARGEST_ARRAY, Problem
 from simlab.simulator.draw import counts_suffice
-from simlab.simulator.lumped import FEWEST_SLOTS, most_touched, round_up_slots
+from simlab.simulator.lumped import FEWEST_SLOTS, most_touched, round_up
 from simlab.simulator.optimizers import moments_per_parameter
 from simlab.simulator.settings import Settings
 
@@ -42,11 +42,7 @@ Devices = tuple[jax.Device, ...]
 
 
 def devices_by(shards: int) -> list[Devices]:
-    """Return the devices of this process in tuples of so many, over which one simulation is spread.
-
-    Raises:
-        InputError: if there are fewer devices.
-    """
+    """Return the devices of this process in tuples of so many, over which one simulation is spread."""
     devices = jax.local_devices()
     if not 1 <= shards <= len(devices):
         raise InputError(f"shard_actions = {shards}; allowed: 1 to {len(devices)}, the devices of this process")
@@ -138,11 +134,7 @@ def batch_size(problem: Problem, settings: Settings, platform: str) -> int:
 
 
 def host_bytes(problem: Problem, settings: Settings) -> int:
-    """Return the bytes of the problem's arrays on the host.
-
-    Raises:
-        InputError: for more actions than can be listed, in a storage that lists them.
-    """
+    """Return the bytes of the problem's arrays on the host; refuse more actions than can be listed where they are."""
     if settings.storage == "lumped":
         return 0
     problem.check_listed()
@@ -157,7 +149,7 @@ def device_bytes(problem: Problem, settings: Settings, steps: int, devices: Devi
     drawn, static, size = problem.prompts_a_step(settings), settings.static, problem.actions / len(devices)
     floats = DENSE_FLOATS
     if settings.storage == "lumped":
-        size = round_up_slots(problem.by_classes().entries, most_touched(problem, settings, steps))
+        size = round_up(problem.by_classes().entries + most_touched(problem, settings, steps))
         floats = LUMPED_FLOATS
     state = 1 + moments_per_parameter(settings.optimizer) + settings.lag
     parameters = np.size(problem.parameters) / problem.entries
@@ -171,9 +163,7 @@ def device_bytes(problem: Problem, settings: Settings, steps: int, devices: Devi
 def needed_bytes(
     problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], devices: Devices | None = None
 ) -> int:
-    """Forecast the bytes of the host's memory that the runs of one call take.
-
-    On CPUs, where several devices share it, that is what all of them take.
+    """Forecast the bytes of the host's memory that the runs of one call take: on CPUs, what all devices take.
 
     Raises:
         InputError: if a device has too little memory of its own.
@@ -189,11 +179,7 @@ def needed_bytes(
 
 
 def shards_needed(problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"]) -> int:
-    """Return over how many devices a run is spread: as few as hold it, and one in other storages.
-
-    Raises:
-        InputError: if all devices of the process together do not.
-    """
+    """Return over how many devices a run is spread: as few as hold it, and one in other storages; or refuse it."""
     room = own_memory(jax.local_devices()[0])
     if settings.storage != "sharded" or room is None:
         return 1

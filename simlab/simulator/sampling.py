@@ -12,6 +12,16 @@ so that B = 3, where actions 0, 4, 8 and 9 have the weights 4, 2, 1 and 1::
     row 1     0  2  0    0.2 x 2 = 0.4, first exceeded in the running sums 0, 2, 2, 2 of that block by row 1;
     row 2     0  0  1    the action is 1 x 3 + 1 = 4
     row 3     1  0  0    random numbers 0.5 and 0.9: 4.0, so block 0; 4.5 of 4, 4, 4, 5, so row 3: action 3 x 3 + 0 = 9
+
+A draw from a tree of sums chooses first 1024 slots, then 32 of these, then one, each by its sum of weights. It does not
+depend on how many free slots follow the ones in use: free ones weigh 0, sums over all slots are taken by halves
+(``tree_sum``), and below them everything is counted in whole grains. Where runs are batched a gather of one number
+costs as much as one of 32 in a row, so a level is a row of 32, searched by comparing with all of it. Of 2048 slots, 3,
+70 and 1030 have the weights 1, 2 and 5, and the others 0; the random numbers are 0.25, 0.5 and 0.9::
+
+    chunks of 1024    3 and 5                        0.25 x 8 = 2 is first exceeded by 3: chunk 0
+    rows of 32        1, 0, 2, 0, 0, ...             0.5 x 3 = 1.5 is first exceeded by 1 + 0 + 2: row 2
+    slots 64 to 95    0, but for a 2 at slot 70      0.9 x 2 = 1.8 is first exceeded there: slot 70
 """
 
 import functools
@@ -20,6 +30,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.random import threefry_2x32
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
@@ -29,6 +40,8 @@ ROWS = 128
 FEW = 8
 MEMBER_STREAM = 3  # folded into a key that itself draws blocks
 GRAINS = 2.0**31
+ROW = 32
+CHUNK = ROW * ROW
 Sums = Shaped[Array, "M B"]  # float64, or uint32 grains
 Randoms = Shaped[Array, " G"]  # float64 in [0, 1), or uint32, to be read as a fraction of 2^32
 Values = TypeVar("Values")
@@ -46,8 +59,7 @@ def barrier(values: Values) -> Values:
 def threefry(key: PRNGKeyArray, first: Words, second: Words) -> tuple[Words, Words]:
     """Return two random words for each two words of a counter, by Threefry-2x32 (Salmon et al. 2011).
 
-    ``jax.extend.random.threefry_2x32`` makes the same words, but on a CPU loops over the rounds and stores every word
-    after each. Here XLA makes the words where they are used.
+    They are those of ``jax.extend.random.threefry_2x32``, which on a CPU stores every word after each round.
     """
     words: UInt32[Array, " 2"] = jax.random.key_data(key)
     schedule = (words[0], words[1], words[0] ^ words[1] ^ PARITY)
@@ -64,8 +76,7 @@ def threefry(key: PRNGKeyArray, first: Words, second: Words) -> tuple[Words, Wor
 def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: int = ROWS) -> Int[Array, " G"]:
     """Draw ``group_size`` i.i.d. actions in proportion to ``weights``, in blocks of ``rows`` actions.
 
-    An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31 of the mass of its block,
-    and the mass of a block by up to 2^-31.
+    In float32 a probability is off by up to 2^-31 of the mass of its block, and the mass of a block by up to 2^-31.
     """
     blocks = to_blocks(weights, rows)
     first, second = random_pairs(key, group_size, weights.dtype)
@@ -73,10 +84,7 @@ def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: 
 
 
 def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) -> Int[Array, " G"]:
-    """Draw as ``draw`` does, in a third of the time if N is some 50 times ``group_size`` and that some thousand.
-
-    The blocks, of a few actions, are themselves drawn by blocks.
-    """
+    """Draw as ``draw`` does, in a third of the time if N is some 50 times ``group_size``: blocks by blocks."""
     blocks = to_blocks(weights, FEW)
     # As jnp.sum, whose kernel on a CPU adds in the same order, and for so few rows takes four times as long.
     low, high = (functools.reduce(operator.add, four) for four in jnp.split(blocks, 2))
@@ -191,10 +199,7 @@ def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Ar
 
 
 def look_up(values: Shaped[Array, " n"], index: Int[Array, " G"]) -> Shaped[Array, " G"]:
-    """Return ``values[index]`` for indices from 0 to n - 1: their check took a fifth of the time of a draw.
-
-    For an index past the end, which weights that are not finite may give, XLA itself takes the last value.
-    """
+    """Return ``values[index]``, unchecked, which took a fifth of a draw's time; past the end it is the last one."""
     return values.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
@@ -209,3 +214,104 @@ def _partitioned_fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"
     words_high, words_low = words >> 16, words & 0xFFFF
     middle = high * words_low + (low * words_low >> 16)
     return high * words_high + (middle >> 16) + ((middle & 0xFFFF) + low * words_high >> 16)
+
+
+# Sums
+
+
+def tree_sum(values: Shaped[Array, "n ..."]) -> Shaped[Array, "..."]:
+    """Return the sum of a power of two of values, by halves: zeros that double their number change no bit of it."""
+    while len(values) > 1:
+        half = len(values) // 2
+        values = values[:half] + values[half:]
+    return values[0]
+
+
+def exact_sum(values: Float[Array, " n"], group_size: int | None = None) -> Float[Array, ""]:
+    """Return the sum of ``values``, and exactly 0 where it is no more than rounding.
+
+    Adding pairwise, log2(G) levels deep, errs by at most log2(G) eps sum |v|, and each value arrives with a few eps of
+    rounding; a sum below that bound carries no digit that means anything. G is ``group_size`` where each value is
+    itself a sum, of equal numbers, and otherwise n. In float32, whose eps is 1.2e-7, whatever .1 + .2 - .3 comes to is
+    set to 0 up to a size of 10 eps (.1 + .2 + .3) = 7e-7.
+    """
+    total, size = values, jnp.abs(values)
+    for _ in range((len(values) - 1).bit_length()):
+        total, size = _fold(total), _fold(size)
+    return _drop_rounding(total[0], size[0], ((group_size or len(values)) - 1).bit_length())
+
+
+def exact_segment_sums(values: Float[Array, " n"], segments: Int[Array, " n"], count: int) -> Float[Array, " count"]:
+    """Return ``exact_sum`` of each of the segments 0 to ``count`` - 1: pairwise too, of values sorted side by side."""
+    if count == 1:
+        return exact_sum(values)[None]
+    order = jnp.argsort(segments, stable=True)
+    segment, position = segments[order], jnp.arange(len(segments), dtype=jnp.int32)
+    levels = (len(segments) - 1).bit_length()
+
+    def add(level: Int[Array, ""], sums: Float[Array, " n"]) -> Float[Array, " n"]:
+        before = position - (1 << level)
+        return sums + jnp.where((before >= 0) & (segment[before] == segment), sums[before], 0)
+
+    sums = jax.lax.fori_loop(0, levels, add, values[order])
+    last = jnp.concatenate([segment[1:] != segment[:-1], jnp.ones(1, bool)])
+    total = jnp.zeros(count, values.dtype).at[jnp.where(last, segment, count)].set(sums, mode="drop")
+    size = jnp.zeros(count, values.dtype).at[segments].add(jnp.abs(values))
+    return _drop_rounding(total, size, levels)
+
+
+def _drop_rounding(total: Float[Array, "*n"], size: Float[Array, "*n"], levels: int) -> Float[Array, "*n"]:
+    bound = (levels + 8) * float(np.finfo(total.dtype).eps) * size
+    return jnp.where(jnp.abs(total) <= bound, jnp.zeros_like(total), total)
+
+
+def _fold(values: Float[Array, " n"]) -> Float[Array, " m"]:
+    even = jnp.pad(values, (0, values.shape[0] % 2))
+    half = even.shape[0] // 2
+    return even[:half] + even[half:]
+
+
+def row_sums(values: Float[Array, " n"]) -> Float[Array, " n/32"]:
+    """Return the sums of 32 values in a row each."""
+    return jnp.sum(values.reshape(-1, ROW), axis=1)
+
+
+def descend(
+    words: UInt32[Array, "3 G"],
+    weights: Float[Array, " S"],
+    counts: Float[Array, " C"],
+    rows: Float[Array, " S/32"],
+    chunks: Float[Array, " S/1024"],
+) -> Int[Array, " G"]:
+    """Draw slots in proportion to their masses: count times weight for the first C, weight for the others.
+
+    ``rows`` are the sums of the masses of 32 slots each, ``chunks`` those of 32 rows each; each draw has a random word
+    a level, whose shares are off by up to 2^-31.
+    """
+    sums, shift = to_grains(chunks[:, None], tree_sum(chunks)[None])[:, 0], 1
+    while shift < len(sums):
+        sums, shift = sums + jnp.pad(sums[:-shift], (shift, 0)), 2 * shift
+    threshold = fraction(sums[-1], words[0])
+    chunk = jnp.sum((sums <= threshold[:, None])[:, :-1], axis=1, dtype=jnp.int32)
+    row = ROW * chunk + _draw_in_row(rows.reshape(-1, ROW)[chunk], words[1])
+    return ROW * row + _draw_in_row(row_masses(row, weights, counts), words[2])
+
+
+def row_masses(row: Int[Array, " G"], weights: Float[Array, " S"], counts: Float[Array, " C"]) -> Float[Array, "G 32"]:
+    """Return the masses of the slots of some rows."""
+    several = jnp.pad(counts, (0, -len(counts) % ROW), constant_values=1).reshape(-1, ROW)
+    multiplicity = jnp.where((row < len(several))[:, None], several[jnp.minimum(row, len(several) - 1)], 1)
+    return weights.reshape(-1, ROW)[row] * multiplicity
+
+
+def _draw_in_row(masses: Float[Array, "G 32"], words: UInt32[Array, " G"]) -> Int[Array, " G"]:
+    """Draw an index of each row of masses by its random word, in proportion to them."""
+    columns = to_grains(masses.T, jnp.sum(masses, axis=1))
+    sums = [columns[0]]
+    for column in columns[1:]:
+        sums.append(sums[-1] + column)
+    threshold = fraction(sums[-1], words)
+    index = jnp.zeros(len(masses), jnp.int32)
+    for reached in sums[:-1]:
+        index += reached <= threshold
+    return index

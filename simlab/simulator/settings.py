@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ FLOATS = (
     "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
     "top_p", "correction_bound", "isolation",
 )  # fmt: skip
+SWITCHES = ("kl", "entropy_bonus", "supervised", "update_norm", "isolation")  # 0 turns each off
 STORAGES = ("auto", "dense", "lumped", "sharded")
 WHOLE_NUMBERS = {
     "group_size": (1, LARGEST_GROUP), "epochs": (1, LARGEST_INT), "minibatches": (1, LARGEST_INT),
@@ -60,85 +61,6 @@ class TracedSettings(NamedTuple):
     top_p: Any = 1.0
     correction_bound: Any = 2.0
     isolation: Any = 0.0
-
-
-@dataclass(frozen=True)
-class StaticSettings:
-    """The part of a run's settings that shapes its compiled program; ``Settings.static`` makes it.
-
-    ``shape`` is the arm without its floats, or a built method. ``user_code`` is a fingerprint of the user's code in it:
-    a name may come to mean another estimator, and an estimator to read another value of its module.
-    """
-
-    shape: Arm | Method
-    group_size: int
-    optimizer: str
-    update_rule: str
-    epochs: int
-    minibatches: int
-    prompts_per_step: int
-    uses_kl: bool
-    uses_entropy_bonus: bool
-    uses_supervised: bool
-    fixes_update_norm: bool
-    errs: bool
-    errors_of: str
-    verifier_correction: str
-    lag: int
-    sampler: str
-    top_k: int
-    correction: str
-    correction_unit: str
-    isolates: bool
-    allocation: str
-    allocation_by: str
-    smallest_group: int
-    largest_group: int
-    pass_at_k: tuple[int, ...]
-    top_n: int
-    dtype: str
-    storage: str
-    user_code: str | None = None
-
-    def method(self, floats: Mapping[str, Any] | None = None) -> Method:
-        """Build the method with its floats, which may be traced; by default they have their default values."""
-        return self.shape if isinstance(self.shape, Method) else self.shape.build(floats)
-
-    @property
-    def samples_otherwise(self) -> bool:
-        """True if the sampler may be another policy than the one that learns."""
-        return self.lag > 0 or self.sampler != "exact"
-
-    @property
-    def gradient_steps(self) -> int:
-        """The number of gradient steps of each batch; all but the first are off-policy."""
-        return self.epochs * self.minibatches * (2 if self.isolates else 1)
-
-    @property
-    def is_off_policy(self) -> bool:
-        """True if any gradient step learns from rollouts that another policy has drawn."""
-        return self.gradient_steps > 1 or self.samples_otherwise
-
-    @property
-    def is_ragged(self) -> bool:
-        """True if groups differ in size."""
-        return self.allocation in RAGGED
-
-    @property
-    def room(self) -> int:
-        """The most rollouts that a group can hold: G, or the largest group that an allocation may give."""
-        return (self.largest_group or USUAL_ROOM * self.group_size) if self.is_ragged else self.group_size
-
-    @property
-    def remembers_solve_rates(self) -> bool:
-        """True if the allocation goes by the solve rates of earlier groups."""
-        return self.allocation in INFORMED and self.allocation_by == "estimate"
-
-    @property
-    def exchangeable(self) -> bool:
-        """True if a group may be padded with absent rollouts, and listed in any order: see ``Link``."""
-        method = self.method()
-        return method.estimator.exchangeable and method.surrogate.exchangeable
 
 
 @dataclass(frozen=True)
@@ -197,7 +119,7 @@ class Settings:
     method: str | Arm | Method
     group_size: int = 8
     optimizer: str = "adam"
-    optimizer_parameters: Mapping[str, float] = field(default_factory=dict)
+    optimizer_parameters: Mapping[str, float] = field(default_factory=dict, hash=False)
     temperature: float = 1.0
     kl: float = 0.0
     entropy_bonus: float = 0.0
@@ -284,9 +206,9 @@ class Settings:
         """The method, read if it is text."""
         return parse(self.method) if isinstance(self.method, str) else self.method
 
-    def build(self) -> Method:
-        """Build the method."""
-        return self.arm if isinstance(self.arm, Method) else self.arm.build()
+    def build(self, floats: Mapping[str, Any] | None = None) -> Method:
+        """Build the method, with other floats than its own if there are any, which may be traced."""
+        return self.arm if isinstance(self.arm, Method) else self.arm.build(floats)
 
     @property
     def rollouts_a_prompt(self) -> int:
@@ -311,37 +233,88 @@ class Settings:
         return TracedSettings(floats, moments, **{name: getattr(self, name) for name in FLOATS})
 
     @property
-    def static(self) -> StaticSettings:
+    def static(self) -> "StaticSettings":
         """The settings that shape the compiled program."""
         try:
-            user_code = self.user_code()
+            code = self.user_code()
         except Unhashable:  # only objects differ then, not what they hold
-            user_code = None
-        errs = bool(self.false_positive != 0 or self.false_negative != 0)
-        names = StaticSettings.__dataclass_fields__.keys() & self.__dataclass_fields__
-        shared = {name: getattr(self, name) for name in names} | {"pass_at_k": tuple(self.pass_at_k)}
-        # Runs without errors share a program, whatever their errors would belong to.
-        shared["errors_of"] = self.errors_of if errs else ERRORS_OF[0]
-        return StaticSettings(
-            shape=self.arm if isinstance(self.arm, Method) else self.arm.without_floats(),
-            uses_kl=bool(self.kl != 0),
-            uses_entropy_bonus=bool(self.entropy_bonus != 0),
-            uses_supervised=bool(self.supervised != 0),
-            fixes_update_norm=bool(self.update_norm != 0),
-            errs=errs,
-            isolates=bool(self.isolation != 0),
-            user_code=user_code,
-            **shared,
-        )
+            code = None
+        same: dict[str, Any] = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        same |= {name: float(getattr(self, name) != 0) for name in SWITCHES}
+        same |= {"method": self._shape, "optimizer_parameters": {}, "pass_at_k": tuple(self.pass_at_k)}
+        same |= {"temperature": 1.0, "top_p": 1.0, "correction_bound": 1.0, "code": code}
+        if self.false_positive == self.false_negative == 0:
+            # Runs without errors share a program, whatever their errors would belong to.
+            same["errors_of"] = ERRORS_OF[0]
+        else:
+            same["false_positive"] = same["false_negative"] = 1.0
+        return StaticSettings(**same)
+
+    @property
+    def _shape(self) -> Arm | Method:
+        """The arm without its floats, or a method that is built."""
+        return self.arm if isinstance(self.arm, Method) else self.arm.without_floats()
 
     def user_code(self) -> str | None:
-        """Return a fingerprint of the user's code in it, whatever its floats; None if there is none.
-
-        Raises:
-            Unhashable: for code, or what it holds, that cannot be told from another.
-        """
-        method = self.arm if isinstance(self.arm, Method) else self.arm.without_floats().build()
+        """Return a fingerprint of the user's code in it, None if there is none; or raise ``Unhashable``."""
+        shape = self._shape
+        method = shape if isinstance(shape, Method) else shape.build()
         return own_source((method, OPTIMIZERS[self.optimizer]))
+
+
+@dataclass(frozen=True)
+class StaticSettings(Settings):
+    """The part of a run's settings that shapes its compiled program; ``Settings.static`` makes it.
+
+    Its floats say what is computed at all: they are 1 where those of the run are not 0. ``code`` is its fingerprint of
+    the user's code: a name may come to mean another estimator, and an estimator to read another value of its module.
+    """
+
+    code: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check nothing: what it is made of is checked."""
+
+    @property
+    def errs(self) -> bool:
+        """True if the verifier ever errs."""
+        return bool(self.false_positive != 0 or self.false_negative != 0)
+
+    @property
+    def samples_otherwise(self) -> bool:
+        """True if the sampler may be another policy than the one that learns."""
+        return self.lag > 0 or self.sampler != "exact"
+
+    @property
+    def gradient_steps(self) -> int:
+        """The number of gradient steps of each batch; all but the first are off-policy."""
+        return self.epochs * self.minibatches * (2 if self.isolation else 1)
+
+    @property
+    def is_off_policy(self) -> bool:
+        """True if any gradient step learns from rollouts that another policy has drawn."""
+        return self.gradient_steps > 1 or self.samples_otherwise
+
+    @property
+    def is_ragged(self) -> bool:
+        """True if groups differ in size."""
+        return self.allocation in RAGGED
+
+    @property
+    def room(self) -> int:
+        """The most rollouts that a group can hold: G, or the largest group that an allocation may give."""
+        return (self.largest_group or USUAL_ROOM * self.group_size) if self.is_ragged else self.group_size
+
+    @property
+    def remembers_solve_rates(self) -> bool:
+        """True if the allocation goes by the solve rates of earlier groups."""
+        return self.allocation in INFORMED and self.allocation_by == "estimate"
+
+    @property
+    def exchangeable(self) -> bool:
+        """True if a group may be padded with absent rollouts, and listed in any order: see ``Link``."""
+        method = self.build()
+        return method.estimator.exchangeable and method.surrogate.exchangeable
 
 
 def _to_numpy(value: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Spread the actions of a policy over several devices: sharded storage.
-
-A device holds its share of every array of actions and never a whole one; ``on_mesh`` has a program run on each of them.
-"""
+"""Spread the actions of a policy over several devices: sharded storage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +12,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from simlab.problems.base import Problem
 from simlab.simulator.resources import Devices
-from simlab.simulator.sampling import ROWS, barrier, draw_block, draw_member, random_pairs
+from simlab.simulator.sampling import ROWS, barrier, draw_block, draw_member, random_pairs, tree_sum
 from simlab.simulator.state import LearnerState
 from simlab.simulator.storage import Dense, Slots, dtype_on_device
-from simlab.simulator.sums import tree_sum
 from simlab.simulator.trajectory import Inputs, RecordSchedule, RunProgress
 
 MESH_AXIS = "actions"
@@ -37,20 +33,11 @@ class Sharded(Dense):
 
     Sums do not depend on how many devices there are: blocks are added up row by row and then among each other by
     halves. Operations that XLA was seen to compute in one way on one device and in another on several are written out.
-
-    Attributes:
-        actions: N.
-        devices: the devices that they are spread over.
     """
 
     actions: int
     devices: Devices
     name = "sharded"
-
-    @property
-    def shards(self) -> int:
-        """The number of devices."""
-        return len(self.devices)
 
     @property
     def blocks(self) -> int:
@@ -60,60 +47,40 @@ class Sharded(Dense):
     @property
     def columns(self) -> int:
         """Blocks of each device."""
-        return -(-self.blocks // self.shards)
-
-    # Arrays over actions: complete ones, in rows of blocks that are split over devices, and one device's share
+        return -(-self.blocks // len(self.devices))
 
     def split(self, values: Shaped[np.ndarray, "..."], axis: int) -> Shaped[np.ndarray, "..."]:
         """Lay the axis of all actions in rows of all blocks, to be split over devices along the second."""
-        missing, more = ROWS * self.blocks - self.actions, self.shards * self.columns - self.blocks
-        before, after = values.shape[:axis], values.shape[axis + 1 :]
-        rows = np.pad(values, _padding(axis, values.ndim, missing)).reshape(*before, ROWS, self.blocks, *after)
-        return np.pad(rows, _padding(axis + 1, rows.ndim, more))
+        missing, more = ROWS * self.blocks - self.actions, len(self.devices) * self.columns - self.blocks
+        last = np.pad(np.moveaxis(values, axis, -1), [(0, 0)] * (values.ndim - 1) + [(0, missing)])
+        rows = last.reshape(*last.shape[:-1], ROWS, self.blocks)
+        rows = np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, more)])
+        return np.moveaxis(rows, (-2, -1), (axis, axis + 1))
 
     def load(self, problem: Problem, dtype: str) -> Problem:
         """Put the problem on the devices."""
         host = jax.tree.map(lambda values: np.asarray(values, dtype_on_device(values, dtype)), problem.listed())
         split = _over_actions(host, self.split)
-        loaded: Problem = jax.tree.map(jax.device_put, split, self._shardings(split))
+        loaded: Problem = jax.tree.map(
+            lambda values, spec: jax.device_put(values, NamedSharding(self.mesh, spec)), split, self.specs(split)
+        )
         return loaded
-
-    def shapes(self, problem: Problem, dtype: str) -> Problem:
-        """Return the shapes of the problem on the devices, on which nothing is put: it might not fit."""
-        split = _over_actions(problem.listed(), self.split)
-
-        def shape(values: Any, sharding: Any) -> Any:
-            return jax.ShapeDtypeStruct(np.shape(values), dtype_on_device(values, dtype), sharding=sharding)  # type: ignore[no-untyped-call]
-
-        shapes: Problem = jax.tree.map(shape, split, self._shardings(split))
-        return shapes
-
-    def join(self, problem: Problem) -> Problem:
-        """Lay one device's share of a loaded problem row after row of its blocks."""
-
-        def join(values: Array, axis: int) -> Array:
-            return values.reshape(*values.shape[:axis], -1, *values.shape[axis + 2 :])
-
-        return _over_actions(problem, join)
 
     def specs(self, problem: Problem) -> Any:
         """Return how the arrays of a loaded problem are split."""
         everywhere = jax.tree.map(lambda _: EVERYWHERE, problem)
         return _over_actions(everywhere, lambda _, axis: PartitionSpec(*[None] * (axis + 1), MESH_AXIS))  # type: ignore[no-untyped-call]
 
-    def _shardings(self, split: Problem) -> Any:
-        return jax.tree.map(
-            lambda spec: NamedSharding(self.mesh, spec),
-            self.specs(split),
-            is_leaf=lambda leaf: leaf is not split and isinstance(leaf, PartitionSpec),
+    def join(self, problem: Problem) -> Problem:
+        """Lay one device's share of a loaded problem row after row of its blocks."""
+        return _over_actions(
+            problem, lambda values, axis: values.reshape(*values.shape[:axis], -1, *values.shape[axis + 2 :])
         )
 
     @property
     def mesh(self) -> Mesh:
         """The devices in a row."""
         return Mesh(np.array(self.devices), (MESH_AXIS,))
-
-    # Values of all slots
 
     def fill_empty(self, values: Shaped[Array, " n"], fill: float, slots: Slots) -> Shaped[Array, " n"]:
         """Replace the values of slots that hold no action."""
@@ -211,11 +178,9 @@ class Sharded(Dense):
     def _block_sums(self, values: Shaped[Array, " n"]) -> Shaped[Array, " B"]:
         """Return the sum of each block, on every device."""
 
-        def add(above: Array, row: Array) -> tuple[Array, None]:
-            return above + row, None
-
         rows = values.reshape(ROWS, -1)
-        sums, _ = jax.lax.scan(add, jnp.sum(rows[:0], axis=0), rows, unroll=UNROLLED)
+        zeros = jnp.sum(rows[:0], axis=0)
+        sums, _ = jax.lax.scan(lambda above, row: (above + row, None), zeros, rows, unroll=UNROLLED)
         block_sums: Shaped[Array, " B"] = jax.lax.all_gather(sums, MESH_AXIS, tiled=True)[: self.blocks]
         return block_sums
 
@@ -240,7 +205,3 @@ def _over_actions(problem: Problem, change: Callable[[Any, int], Any]) -> Proble
     return problem.replaced(
         **{name: change(getattr(problem, name), axis) for name, axis in problem.over_actions.items()}
     )
-
-
-def _padding(axis: int, axes: int, more: int) -> list[tuple[int, int]]:
-    return [(0, more if number == axis else 0) for number in range(axes)]

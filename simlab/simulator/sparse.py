@@ -25,10 +25,10 @@ from simlab.simulator.ascend import CurrentPolicies, Number, ascend_batch, recor
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import Lumped, SlotTable, relative_scores
 from simlab.simulator.policy import Listed, SoftmaxPolicy
+from simlab.simulator.sampling import CHUNK, ROW, exact_sum, row_masses, tree_sum
 from simlab.simulator.settings import StaticSettings
 from simlab.simulator.state import LearnerState, Samples, WeighedBatch
 from simlab.simulator.storage import EMPTY
-from simlab.simulator.sums import CHUNK, ROW, exact_sum, row_masses, tree_sum
 from simlab.simulator.weigh import to_rollouts
 
 LARGEST_GROUP = 4096  # what deciding costs grows with its square
@@ -39,16 +39,13 @@ LEAST_TOTAL = math.exp(-20)
 
 
 class WeightCache(NamedTuple):
-    """The weights of S slots, as ``SoftmaxPolicy`` has them, but relative to the highest logit of an earlier step.
-
-    The cache is stale once the policy has moved so far since that all weights are to be computed again.
-    """
+    """The weights of S slots, as ``SoftmaxPolicy`` has them, but relative to the highest logit of an earlier step."""
 
     weights: Float[Array, " S"]
     rows: Float[Array, " S/32"]
     chunks: Float[Array, " S/1024"]
     reference: Float[Array, ""]
-    is_stale: Bool[Array, ""]
+    is_stale: Bool[Array, ""]  # the policy has moved so far that all weights are to be computed again
 
 
 @jax.tree_util.register_static
@@ -146,7 +143,7 @@ class SparseLearner(Learner):
         samples = Samples(self.initial_policies, nowhere, *top)
         rollouts = to_rollouts(self, samples, self.initial_policies, correct[None], self.key[None])
         advantages = of_tokens(self.method.estimator.update(rollouts, self.method.estimator.init())[0])
-        coefficients = token_coefficients(self, jnp.ones_like(advantages), advantages, rollouts, ())
+        coefficients = token_coefficients(self, jnp.zeros_like(advantages), advantages, rollouts, ())
         return exact_sum(coefficients.reshape(-1)) == 0
 
 
@@ -160,11 +157,11 @@ def may_be_sparse(problem: Any, settings: StaticSettings) -> bool:
 
     It can be tried beforehand where coefficients depend on the number of correct rollouts alone.
     """
-    method = settings.method()
+    method = settings.build()
     return (
         (settings.optimizer, settings.update_rule, settings.gradient_steps) == ("sgd", "simulator", 1)
-        and not (settings.uses_kl or settings.uses_entropy_bonus or settings.uses_supervised)
-        and not (settings.fixes_update_norm or settings.samples_otherwise)
+        and not (settings.kl or settings.entropy_bonus or settings.supervised)
+        and not (settings.update_norm or settings.samples_otherwise)
         and method.surrogate.candidates == 0
         and method.surrogate.schedule is None
         and settings.exchangeable

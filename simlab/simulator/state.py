@@ -1,8 +1,4 @@
-"""Define what passes from stage to stage and from step to step: samples, batch, state, and the first fault.
-
-A step draws ``Samples``, weighs them to a ``WeighedBatch``, and ascends to the next ``LearnerState``. Every array of
-samples and of a batch has a first axis of prompts, of length 1 where a problem has one prompt.
-"""
+"""Define what passes from stage to stage and from step to step: samples, batch, state, and the first fault."""
 
 from typing import Any, NamedTuple
 
@@ -28,27 +24,18 @@ class Samples(NamedTuple):
 
 
 class WeighedBatch(NamedTuple):
-    """The batch that a step learns from: the numbers of its prompts, their samples, and the advantages.
-
-    Attributes:
-        correct: what the verifier accepts, false for rollouts that only pad a group.
-        rollouts: the record of the groups that the estimator reads.
-        active: true for groups with both outcomes.
-        holds_target: true for groups with a rollout in the target set.
-        solve_rates: the exact probabilities of a correct rollout before the step.
-        importance: weights of tokens that another policy drew; None for 1.
-    """
+    """The batch that a step learns from: the numbers of its prompts, their samples, and the advantages."""
 
     prompts: Int[Array, " P"]
     samples: Samples
-    correct: Bool[Array, "P G"]
+    correct: Bool[Array, "P G"]  # what the verifier accepts, false for padding
     number_correct: Int[Array, " P"]
-    rollouts: Rollouts
+    rollouts: Rollouts  # what the estimator reads
     advantages: Float[Array, "P G T"]
-    active: Bool[Array, " P"]
-    holds_target: Bool[Array, " P"]
-    solve_rates: Float[Array, " P"]
-    importance: Float[Array, "P G #T"] | None = None
+    active: Bool[Array, " P"]  # true for groups with both outcomes
+    holds_target: Bool[Array, " P"]  # true for groups with a rollout in the target set
+    solve_rates: Float[Array, " P"]  # exact, before the step
+    importance: Float[Array, "P G #T"] | None = None  # of tokens that another policy drew; None for 1
 
     @property
     def dtype(self) -> Any:
@@ -58,7 +45,8 @@ class WeighedBatch(NamedTuple):
     @property
     def accepted_share(self) -> Float[Array, " P"]:
         """The share of correct rollouts in each group."""
-        return self.number_correct.astype(self.dtype) / self._size
+        share: Float[Array, " P"] = self.number_correct.astype(self.dtype) / self._size
+        return share
 
     @property
     def _size(self) -> Any:
@@ -99,18 +87,12 @@ class Fault(NamedTuple):
     A loop on a device cannot stop to complain, and what is not finite need not show in the records. Within a step the
     advantages and coefficients of its group are checked, and then the logits that it drew; where something is recorded,
     all logits and the optimiser's moments.
-
-    Attributes:
-        kind: 0 while all is well, then LOGIT, ADVANTAGE, COEFFICIENT or MOMENT.
-        steps: how many steps had begun.
-        correct: how many rollouts of the group were correct, -1 if it was noticed at a record.
-        prompt: the prompt of the group in a batch of several prompts; -1 otherwise.
     """
 
-    kind: Int[Array, ""]
-    steps: Int[Array, ""]
-    correct: Int[Array, ""]
-    prompt: Int[Array, ""]
+    kind: Int[Array, ""]  # 0 while all is well, then LOGIT, ADVANTAGE, COEFFICIENT or MOMENT
+    steps: Int[Array, ""]  # how many had begun
+    correct: Int[Array, ""]  # rollouts of the group; UNKNOWN at a record
+    prompt: Int[Array, ""]  # in a batch of several prompts; UNKNOWN otherwise
 
     @classmethod
     def none(cls) -> "Fault":
@@ -141,36 +123,26 @@ class Fault(NamedTuple):
 
 
 class LearnerState(NamedTuple):
-    """The state of a learner between steps.
-
-    Attributes:
-        moments: the optimiser's state.
-        memory: the estimator's.
-        slots: what the storage knows of its slots.
-        sums: the sums of each metric of every step, since the last record.
-        history: what the problem's own metrics need of earlier steps.
-        older: the parameters at the starts of the last steps, the latest first, as many as the sampler lags behind.
-        solved: the solve rate of the last group of each prompt, where an allocation goes by it.
-        schedule: the memory of a surrogate that changes from batch to batch.
-    """
+    """The state of a learner between steps."""
 
     parameters: Any
-    moments: Any
-    memory: Any
-    slots: Slots
+    moments: Any  # the optimiser's
+    memory: Any  # the estimator's
+    slots: Slots  # what the storage knows of its slots
     last: LastBatch
-    sums: Records
-    history: Any
-    older: tuple[Any, ...]
+    sums: Records  # of each metric of every step, since the last record
+    history: Any  # what the problem's own metrics need
+    older: tuple[Any, ...]  # parameters at the starts of the last steps, the latest first
     fault: Fault
-    solved: Float[Array, " M"] | None = None
+    solved: Float[Array, " M"] | None = None  # of the last group of each prompt
     partial: PartialBatch | None = None
-    schedule: Any = ()
+    schedule: Any = ()  # the memory of a surrogate that changes from batch to batch
+
+    def recorded(self, records: Records) -> "LearnerState":
+        """Add records to the sums."""
+        return self._replace(sums=self.sums | {name: self.sums[name] + value for name, value in records.items()})
 
 
 def count_true(marks: Bool[Array, "P G"]) -> Int[Array, " P"]:
-    """Count the marked rollouts of each group.
-
-    XLA goes over a group of 131072 twice for any such number, so that ``any`` and ``all`` are told by the same count.
-    """
+    """Count the marked rollouts of each group, which tells ``any`` and ``all`` too: XLA goes over them twice."""
     return jnp.sum(marks, axis=-1, dtype=jnp.int32)

@@ -46,15 +46,12 @@ class Inputs(NamedTuple):
 
 
 class Learners(NamedTuple):
-    """Learners in lockstep: a constructor, and the keys and numbers of each; a single one has no axis of learners.
-
-    ``sparse`` ones cache the weights of their slots from step to step, see ``simlab.simulator.sparse``.
-    """
+    """Learners in lockstep: a constructor, and the keys and numbers of each; a single one has no axis of learners."""
 
     make: Callable[[Any, TracedSettings], Learner]
     keys: Key[Array, "*learners"]
     numbers: TracedSettings
-    sparse: bool = False
+    sparse: bool = False  # their weights are cached from step to step, see ``simlab.simulator.sparse``
 
     def map(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Extend a function of a learner and of its values to all of them."""
@@ -123,10 +120,7 @@ def _take_steps(
         return jnp.any(state.slots.cache.is_stale)
 
     def steps(carry: tuple[LearnerState, Int[Array, ""]]) -> tuple[LearnerState, Int[Array, ""]]:
-        """Take steps, at least one, until the weights of a learner are stale, and refresh these.
-
-        A condition inside a step would copy all weights, at every step.
-        """
+        # A condition inside a step would copy all weights, at every step.
         state, index = jax.lax.while_loop(lambda carry: goes_on(carry) & ~any_stale(carry[0]), step, carry)
         refresh = learners.map(lambda learner, state: learner.refresh(state))
         return jax.lax.cond(any_stale(state), refresh, lambda state: state, state), index
@@ -138,10 +132,7 @@ def _take_steps(
 
 
 def record(learner: Learner, before: Any, state: LearnerState, length: Int[Array, ""]) -> Records:
-    """Return the records after ``length`` steps, the last of which started at parameters ``before``.
-
-    At the start, after no step, there is no update yet: metrics of one, or of every step, are NaN.
-    """
+    """Return the records after ``length`` steps, the last of which started at ``before``; NaN for what 0 steps lack."""
     steps = length.astype(learner.settings.dtype)
     means = {name: total / steps for name, total in state.sums.items()}
     last_update = update_records(learner, before, state)

@@ -22,10 +22,7 @@ NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
 def weigh_samples(
     context: StepContext, keys: Key[Array, " P"], prompts: Int[Array, " P"], samples: Samples, state: LearnerState
 ) -> tuple[WeighedBatch, Any]:
-    """Return the batch with its advantages, and the memory of the estimator.
-
-    From here on ``correct`` is what the verifier accepts; the records of policies go by the truth.
-    """
+    """Return the batch with its advantages, and the memory of the estimator; ``correct`` is by the verifier."""
     settings, method = context.settings, context.method
     slots = context.select_rows(state.slots, prompts)
     proximal = context.policies(state, prompts) if settings.samples_otherwise else samples.policies
@@ -41,8 +38,11 @@ def weigh_samples(
     if settings.errs:
         chances = error_chances(context, keys, prompts, samples.groups, correct)
         correct = verdicts(correct, chances, context.numbers.false_positive, context.numbers.false_negative)
-    if settings.allocation == "sequential":
-        samples = _end_rounds(context, samples, correct)
+    if settings.allocation == "sequential":  # rollouts after a prompt's last round are absent
+        sizes = sizes_by_rounds(correct, settings.group_size, settings.smallest_group)
+        present = jnp.arange(context.group_size, dtype=jnp.int32) < sizes[:, None]
+        groups: Any = samples.groups
+        samples = samples._replace(groups=Listed(groups.slots, present))
     rollouts = to_rollouts(context, samples, proximal, correct, keys)
     if "greedy_reward" in method.needs:
         greedy = _greedy_reward(context, slots, samples.policies, prompts)
@@ -56,8 +56,11 @@ def weigh_samples(
     number = count(None, samples.groups, correct, correct_entries)
     holds_target = count(None, samples.groups, target, target_entries) > 0
     outcomes = (number > 0) & (number < size), holds_target, solve_rates
-    weights = _importance(context, proximal, samples)
-    batch = WeighedBatch(prompts, samples, correct, number, rollouts, of_tokens(advantages), *outcomes, weights)
+    batch = WeighedBatch(prompts, samples, correct, number, rollouts, of_tokens(advantages), *outcomes)
+    if settings.samples_otherwise:
+        log_ratio = context.token_logp(proximal, samples.groups) - context.token_logp(samples.policies, samples.groups)
+        how = settings.correction, settings.correction_unit, context.numbers.correction_bound
+        batch = batch._replace(importance=importance_weights(log_ratio, *how))
     return batch, memory
 
 
@@ -75,14 +78,6 @@ def error_chances(
     return shared_chances(key, numbers, judged.astype(jnp.uint32), dtype)
 
 
-def _end_rounds(context: StepContext, samples: Samples, accepted: Bool[Array, "P G"]) -> Samples:
-    """Mark the rollouts that come after a prompt's last round as absent."""
-    sizes = sizes_by_rounds(accepted, context.settings.group_size, context.settings.smallest_group)
-    present = jnp.arange(context.group_size, dtype=jnp.int32) < sizes[:, None]
-    assert isinstance(samples.groups, Listed)
-    return samples._replace(groups=samples.groups._replace(present=present))
-
-
 def _greedy_reward(context: StepContext, slots: Slots, samplers: Any, prompts: Int[Array, " P"]) -> Float[Array, " P"]:
     """Return the reward of the answer of the samplers' likeliest tokens, by the truth."""
     problem = context.problem
@@ -94,22 +89,12 @@ def _greedy_reward(context: StepContext, slots: Slots, samplers: Any, prompts: I
     return rewards.astype(context.settings.dtype)
 
 
-def _importance(context: StepContext, proximal: Any, samples: Samples) -> Float[Array, "P G #T"] | None:
-    """Return what each token weighs because another policy drew it; None for 1."""
-    settings = context.settings
-    if not settings.samples_otherwise:
-        return None
-    log_ratio = context.token_logp(proximal, samples.groups) - context.token_logp(samples.policies, samples.groups)
-    bound = context.numbers.correction_bound
-    return importance_weights(log_ratio, settings.correction, settings.correction_unit, bound)
-
-
 def to_rollouts(
     context: StepContext, samples: Samples, proximal: Any, correct: Bool[Array, "P G"], keys: Key[Array, " P"]
 ) -> Rollouts:
     """Record the groups, with what the estimator, the surrogate or a later gradient step reads.
 
-    ``correct`` is what the verifier accepts, ``proximal`` the policies before the gradient steps.
+    ``proximal`` are the policies before the gradient steps.
     """
     settings, problem, needs = context.settings, context.problem, context.method.needs
     shape, dtype = (*correct.shape, problem.tokens), settings.dtype
@@ -131,17 +116,13 @@ def to_rollouts(
         rates = context.numbers.false_positive, context.numbers.false_negative
         shares = correct_rewards(correct.astype(dtype), correction, *rates)
         rewards = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
+    groups = samples.groups
+    present = groups.present if isinstance(groups, Listed) and settings.is_ragged else context.present
     return Rollouts(
         rewards,
         old_logp=logp,
         entropy=entropy,
         topn_logp=top,
         noise=noise,
-        mask=_mask(context, samples.groups, correct.shape),
+        mask=None if present is None else jnp.broadcast_to(present, correct.shape),
     )
-
-
-def _mask(context: StepContext, groups: Group, shape: tuple[int, ...]) -> Bool[Array, "P G"] | None:
-    """Return True for rollouts that are there; None where all are."""
-    present = groups.present if isinstance(groups, Listed) and context.settings.is_ragged else context.present
-    return None if present is None else jnp.broadcast_to(present, shape)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.problems.base import Problem
-from simlab.simulator.dataset import MOST_RECORDS
+from simlab.simulator.runner import MOST_RECORDS
 from simlab.simulator.settings import LARGEST_INT, Settings
 
 

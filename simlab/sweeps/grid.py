@@ -19,8 +19,8 @@ from simlab.errors import InputError, check_choice, did_you_mean
 from simlab.estimators import REGISTRY
 from simlab.grammar import Term
 from simlab.problems.registry import problem_constructor
-from simlab.simulator.dataset import check_seeds, recorded_steps
 from simlab.simulator.optimizers import OPTIMIZERS
+from simlab.simulator.runner import check_seeds, recorded_steps
 from simlab.simulator.settings import DTYPES, STORAGES, Settings
 from simlab.surrogates import SURROGATES
 from simlab.sweeps.budget import Budget

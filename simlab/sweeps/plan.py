@@ -17,9 +17,8 @@ from simlab.identity import code_fingerprint, commit, versions
 from simlab.own_files import file_of, source_of
 from simlab.problems.base import Problem
 from simlab.problems.registry import problem
-from simlab.simulator.checks import check
-from simlab.simulator.dataset import labels_of
 from simlab.simulator.resources import batch_size, resolved
+from simlab.simulator.runner import check, labels_of
 from simlab.simulator.settings import Settings, StaticSettings
 from simlab.sweeps.grid import Cell, Sweep
 

@@ -13,7 +13,7 @@ import xarray as xr
 from simlab.errors import InputError
 from simlab.files import write_output
 from simlab.seals import Damaged, is_sealed, sealed, unsealed
-from simlab.simulator.dataset import labelled
+from simlab.simulator.runner import labelled
 from simlab.sweeps.parameters import WORDS
 from simlab.sweeps.plan import Plan, Unit
 

@@ -16,8 +16,8 @@ from tqdm import tqdm
 from simlab.errors import InputError
 from simlab.files import check_replaceable, explained, file_lock, make_folder, set_aside, write_output
 from simlab.seals import Damaged, sealed, sealed_json, unsealed, unsealed_json
-from simlab.simulator.checks import check_shards
 from simlab.simulator.resources import host_bytes
+from simlab.simulator.runner import check_shards
 from simlab.sweeps.executor import PROCESSOR, check_memory, execute_here
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.plan import Plan, Unit, batches, maker

@@ -1,5 +1,7 @@
 """Random links of one's own, most of them reading the mean or the order of a group, learn the same in every storage."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
@@ -90,7 +92,7 @@ def test_a_random_plain_link_learns_the_same_from_groups_that_counts_would_do_fo
     text, link = random_link(0)
     settings = Settings(Method(link, ppo_clip()), 4096)
     dense, sharded = (
-        run(anchored(2000, 100), [settings.resolved(storage)], [0], np.array([10]))["q_pos"]
+        run(anchored(2000, 100), [dataclasses.replace(settings, storage=storage)], [0], np.array([10]))["q_pos"]
         for storage in ("dense", "sharded")
     )
     np.testing.assert_allclose(dense, sharded, rtol=1e-4, err_msg=text)
