@@ -8,7 +8,8 @@ from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.completions import CompletionBatch
 from simlab.llm.sampling import sample
 from simlab.llm.training.gradient import DecoderPolicy
-from simlab.llm.training.optimizer import OptimizerSettings, ascend
+from simlab.llm.training.optimizer import ascend, first_state
+from simlab.llm.training.settings import OptimizerSettings
 from simlab.methods import method
 from simlab.rollouts import Rollouts
 
@@ -22,7 +23,7 @@ class Program:
         # The whole batch in one program, as the other programs have it.
         self.policy = DecoderPolicy(self.config, "float32", 1.0, len(case.prompts) * case.group_size)
         self.settings = OptimizerSettings(learning_rate=LEARNING_RATE, weight_decay=0.0, max_norm=MAX_GRAD_NORM)
-        self.state = self.settings.init(self.parameters)
+        self.state = first_state(self.settings, self.parameters)
         lengths = np.array([len(prompt) for prompt in case.prompts], np.int32)
         prompts = np.zeros((len(lengths), lengths.max()), np.int32)
         for row, prompt in zip(prompts, case.prompts, strict=True):

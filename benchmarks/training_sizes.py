@@ -58,7 +58,7 @@ def stated(config: ModelConfig, microbatch: int, lora_rank: int) -> int:
             "evaluation": {"samples": GROUP_SIZE, "rollouts": PROMPTS * GROUP_SIZE},
         }
     )
-    return sum(memory.needed_memory(settings, config, PROMPT, COMPLETION, PROMPTS, platform="gpu").values())
+    return sum(memory.needed_memory(settings, config, (PROMPT, COMPLETION), PROMPTS, "gpu").values())
 
 
 def fits(config: ModelConfig, lora_rank: int) -> str:
@@ -88,7 +88,7 @@ def check() -> None:
             config = dataclasses.replace(MODELS[name], max_positions=PROMPT + COMPLETION)
             analysis = gradient_program(case, config).trace().lower().compile().memory_analysis()
             exact = int(analysis.temp_size_in_bytes) + int(analysis.output_size_in_bytes)
-            trained = memory.FLOAT * (memory.count_trained(config, rank) + memory.count_parameters(config))
+            trained = memory.FLOAT * (memory.count_parameters(config, rank) + memory.count_parameters(config))
             lengths = PROMPT, COMPLETION
             told = trained + memory.activation_bytes(config, (2, GROUP_SIZE), lengths, memory.FLOAT, checkpointing=True)
             print(f"{name:16}{rank:5}{exact / GB:10.1f}GB{told / GB:10.1f}GB{told / exact:7.2f}", flush=True)

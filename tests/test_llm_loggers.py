@@ -10,8 +10,7 @@ from training_cases import settings
 
 from simlab.cli import main
 from simlab.llm.loggers import Scalars, WandbFiles
-from simlab.llm.training.folder import EVALUATIONS, METRICS, ArmFolder, evaluation_scalars
-from simlab.llm.training.run_folder import RunFolder
+from simlab.llm.training.folder import EVALUATIONS, METRICS, ArmFolder, RunFolder, evaluation_scalars
 from simlab.seals import Damaged
 
 # TensorBoard
@@ -117,7 +116,7 @@ def test_an_arm_that_goes_on_hands_over_its_former_steps_again_under_one_id(tmp_
     """Killed after step 3, it goes on from step 2: the lines of the steps up to it, each step's metrics first."""
     killed = arm_of(tmp_path)
     for step in (1, 2, 3):
-        files = killed.record()["files"]  # of the steps before
+        files = killed.record()["sizes"]  # of the steps before
         killed.append(METRICS, {"step": step, "reward": step / 10})
         killed.append(EVALUATIONS, {"step": step, "samples": 4, "length": float(step)})
     with arm_of(tmp_path) as folder:

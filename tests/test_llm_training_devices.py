@@ -10,8 +10,7 @@ from training_cases import contents, parameters_of, trainer_and_state
 
 from simlab.llm.completions import CompletionBatch
 from simlab.llm.training import gradient
-from simlab.llm.training.gradient import DecoderPolicy
-from simlab.llm.training.microbatches import compute_on_devices
+from simlab.llm.training.gradient import DecoderPolicy, compute_on_devices
 
 # Four microbatches of a batch, and two of the last minibatch.
 LAYERS = (

@@ -8,8 +8,7 @@ from training_cases import parameters_of, trainer_and_state
 
 from simlab.llm.completions import CompletionBatch
 from simlab.llm.config import ModelConfig
-from simlab.llm.training.gradient import DecoderPolicy
-from simlab.llm.training.microbatches import microbatches, turns
+from simlab.llm.training.gradient import DecoderPolicy, microbatches, turns
 
 TEMPERATURE = 0.7
 MODEL = ModelConfig(vocab_size=64, hidden_size=64, intermediate_size=256, num_layers=2, num_heads=4, num_kv_heads=2)
@@ -91,7 +90,7 @@ def test_a_program_takes_as_few_turns_as_may_be(shape, tokens, count):
 @pytest.mark.parametrize("tokens", [12, 24])
 def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkpointing, case, naive, monkeypatch):
     """A prompt has four rollouts with room for three tokens."""
-    monkeypatch.setattr("simlab.llm.training.microbatches.CPU_TOKENS", tokens)
+    monkeypatch.setattr("simlab.llm.training.gradient.CPU_TOKENS", tokens)
     config, parameters, batch, coefficients = case
     policy = DecoderPolicy(config, "float32", TEMPERATURE, 16, checkpointing=checkpointing)
     found, objective = policy.gradient(parameters, batch, coefficients)

@@ -9,7 +9,8 @@ from naive_training import NaiveAdamW, assert_trees_agree
 from sweep_cases import refusal
 from training_cases import parameters_of, trainer_and_state
 
-from simlab.llm.training.optimizer import OptimizerSettings, ascend
+from simlab.llm.training.optimizer import ascend, first_state
+from simlab.llm.training.settings import OptimizerSettings
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -26,7 +27,7 @@ def test_adamw_clips_corrects_for_its_start_and_lets_matrices_alone_decay():
     parameters = parameters_of(config())
     wanted, naive = parameters, NaiveAdamW(parameters, **RULE)
     settings = OptimizerSettings(learning_rate=0.02, warmup=2, decay="cosine", **RULE)
-    state, norms = settings.init(parameters), []
+    state, norms = first_state(settings, parameters), []
     for step in range(1, 8):
         gradient = parameters_of(config(), scale=0.004 * step, seed=step)
         uphill = jax.tree.map(lambda leaf: -np.asarray(leaf, float), gradient)
@@ -63,7 +64,7 @@ def test_an_update_that_is_not_finite_is_refused(value, rate, message):
     settings, gradient = OptimizerSettings(rate, **RULE), jax.tree.map(np.ones_like, parameters)
     gradient["norm"][3] = value
     gradient = jax.tree.map(jax.numpy.asarray, gradient)
-    assert message in refusal(ascend, settings, parameters, settings.init(parameters), gradient, rate)
+    assert message in refusal(ascend, settings, parameters, first_state(settings, parameters), gradient, rate)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from simlab.llm.training import run
 from simlab.llm.training.origin import current_origin
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
-from simlab.llm.training.state import saved_record
+from simlab.llm.training.state import read_record
 
 pytestmark = pytest.mark.usefixtures("quickly")
 SHORT = {
@@ -75,7 +75,7 @@ def test_run_json_and_each_checkpoint_say_who_made_them(out):
     assert set(made) == {"commit", "code", "own", "versions", "platform", "processor"}
     assert {"jax", "jaxlib", "numpy", "optax", "simlab", "python"} <= made["versions"].keys()
     assert made["processor"]["instructions"]
-    found = saved_record(out / "arms" / "maxrl" / "seed-0" / "state.npz")["origin"]
+    found = read_record(out / "arms" / "maxrl" / "seed-0" / "state.npz")["origin"]
     assert (found["arm"], found["seed"]) == ("maxrl", 0)
     assert {name: found[name] for name in ("code", "own", "versions", "platform", "processor")} == {
         name: json.loads(json.dumps(made[name])) for name in found.keys() & made.keys()
@@ -212,7 +212,7 @@ def test_the_text_and_hash_of_a_file_are_in_run_json_and_its_hash_in_each_checkp
     assert said(out)["texts"] == {"lab/mine.py": WEIGHT}
     assert said(out)["files"] == {"lab/mine.py": hashlib.sha256(WEIGHT.encode()).hexdigest()}
     assert said(out)["own"].keys() == {"arm lab/mine.py:weight", "task"}
-    state = saved_record(out / "arms" / "grpo" / "seed-0" / "state.npz")
+    state = read_record(out / "arms" / "grpo" / "seed-0" / "state.npz")
     assert said(out)["files"] == state["origin"]["files"]
 
 

@@ -2,7 +2,6 @@
 
 import json
 
-import jax
 import numpy as np
 import pytest
 from naive_training import leaves, sequence_tables
@@ -12,7 +11,8 @@ from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.tasks import task as named_task
 from simlab.llm.tasks.from_callable import CallableTask
 from simlab.llm.tokenizer import read_tokenizer
-from simlab.llm.training.evaluate import Evaluator, evaluate
+from simlab.llm.training.evaluate import Evaluator
+from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.setup import Setup
@@ -139,7 +139,7 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
 def fresh(setup):
     """A state of the shapes of a run's."""
     start = parameters_of(setup.loaded.config)
-    return TrainerState(start, setup.settings.rl.init(start), ())
+    return TrainerState(start, first_state(setup.settings.rl, start), ())
 
 
 def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_seeds):
@@ -163,22 +163,6 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
     (start,) = lines(out / "start" / "seed-0" / "evaluation.jsonl")
     assert start["step"] == 0
     assert "weight_change_norm" not in start
-
-
-@pytest.mark.slow
-def test_an_evaluation_of_which_some_wait_is_that_of_all_problems_at_once():
-    """Four problems, three of them at once: the same completions, and means over all of them."""
-    setup = Setup(settings(), task())
-    parameters, reader = parameters_of(setup.loaded.config), setup.reader
-    whole = reader.sample(parameters, reader.task.evaluation, 4, key=jax.random.key(3))
-    found = evaluate(reader, parameters, 4, key=jax.random.key(3), temperature=1.0, rollouts=15)
-    np.testing.assert_array_equal(found.groups.sampled.tokens, whole.sampled.tokens)
-    mask, entropy = whole.sampled.mask, whole.sampled.entropy
-    assert found.line["length"] == pytest.approx(mask.sum() / 16)
-    assert found.line["entropy"] == pytest.approx(entropy[mask].sum() / mask.sum(), rel=1e-5)
-    assert found.line["correct"].tolist() == whole.rewards.sum(axis=1).tolist()
-    assert found.line["distinct"] == [len(set(forms) - {None}) for forms in whole.solutions]
-    assert found.solutions == list(whole.solutions)
 
 
 @pytest.mark.slow

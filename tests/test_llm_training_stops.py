@@ -12,12 +12,13 @@ from sweep_cases import refusal
 from training_cases import EVALUATION, contents, reward, settings, task
 from training_cases import trainer_and_state as built
 
+from simlab.cli import main
 from simlab.files import file_lock
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.state import load_state
 
-SHORT = {"rl": {"steps": 4}, "evaluation": {"every": 2}, "record": {"keep_checkpoint": True}}
+SHORT = {"rl": {"steps": 4}, "evaluation": {"every": 2}}
 
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -28,11 +29,23 @@ def short_run(out, *layers, rewards=reward, **choices):
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    """What a short run leaves that nothing stopped."""
+def whole(tmp_path_factory):
+    """The folder of a short run that nothing stopped."""
     out = tmp_path_factory.mktemp("unbroken") / "run"
     short_run(out)
-    return contents(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def unbroken(whole):
+    """What it leaves."""
+    return contents(whole)
+
+
+@pytest.fixture
+def finished(whole, out):
+    """A copy of it."""
+    return shutil.copytree(whole, out)
 
 
 @pytest.fixture
@@ -177,20 +190,39 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(wr
 # Another run at the same place
 
 
-def test_a_run_of_other_settings_is_refused_and_nothing_is_lost(unbroken, out):
-    short_run(out)
+def test_a_run_of_other_settings_is_refused_and_nothing_is_lost(unbroken, out, finished):
     assert refusal(short_run, out, {"rl": {"steps": 5}}) == (
         f"{out} holds a run of other settings (steps: 4 there, 5 here); "
         "allowed: the same settings, --overwrite, or another --out"
     )
     assert contents(out) == unbroken
-    (out / "run.json").write_text('{"settings"')
-    assert "run.json is damaged (it is no JSON); allowed: --overwrite, or another --out" in refusal(short_run, out)
 
 
-def test_overwriting_begins_anew_and_a_kill_meanwhile_leaves_no_run_that_could_be_taken_for_one(out, monkeypatch):
-    short_run(out)
+def test_a_damaged_run_json_is_refused_wherever_it_is_read(finished, capsys):
+    path = finished / "run.json"
+    content = path.read_bytes()
+    for damaged in (content.replace(b'"steps": 4', b'"steps": 5'), content[:-9], b""):
+        path.write_bytes(damaged)
+        assert f"{path} is damaged" in refusal(short_run, finished)
+        assert main(["compare", str(finished)]) == 2
+        assert str(path) in capsys.readouterr().err
+    path.write_text('{"settings"')
+    assert main(["train", "--config", str(path), "--out", str(finished / "other")]) == 2
 
+
+def test_a_finished_run_has_no_checkpoints_and_the_same_command_computes_nothing(unbroken, finished, monkeypatch):
+    """Those that a kill has left are removed."""
+    assert not [name for name in unbroken if name.endswith("state.npz")]
+    (arm_of(finished) / "state.npz").write_bytes(b"of the last step")
+    (arm_of(finished) / "trl" / "checkpoint-3").mkdir(parents=True)
+    monkeypatch.setattr(Trainer, "step", None)
+    short_run(finished)
+    assert contents(finished) == unbroken
+
+
+def test_overwriting_begins_anew_and_a_kill_meanwhile_leaves_no_run_that_could_be_taken_for_one(
+    out, finished, monkeypatch
+):
     def killed(folder):
         raise KeyboardInterrupt
 

@@ -17,6 +17,7 @@ from simlab.llm.model import shapes
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.from_callable import CallableTask, from_callable
 from simlab.llm.training.folder import read_lines
+from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.settings import TrainingSettings, merge_layers
@@ -76,35 +77,26 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
     verifier = step_key(seed, VERIFIER_KEY)
     trainer = Trainer(setup.policy(), setup.reader, method, asked.rl, start, 0, asked.record.top_n, verifier)
     states = (jax.tree.map(np.float32, part.init()) for part in (method.estimator, method.surrogate))
-    return trainer, TrainerState(start, asked.rl.init(start), *states)._replace(older=(start,) * asked.rl.lag)
+    return trainer, TrainerState(start, first_state(asked.rl, start), *states)._replace(older=(start,) * asked.rl.lag)
 
 
 def contents(out):
-    """All that a run has left, by file, without the seconds that steps took, and so without checksums of metrics.
+    """All that a run has left, by file, without the seconds that steps took, and so without sizes of metrics.
 
-    TensorBoard's files hold the time of day, and are left out, as are damaged files that were renamed.
+    TensorBoard's files hold the time of day, and are left out.
     """
     found = {}
     for path in sorted(path for path in out.rglob("*") if path.is_file() and path.parent.name != "tensorboard"):
         content = path.read_bytes()
         if path.name == "metrics.jsonl":
             content = [{**line, "seconds": 0} for line in read_lines(path)]
-        elif path.name == "finished.json":
-            content = without_metrics(json.loads(content))
-            content.pop("checksum")
         elif path.name == "state.npz":
             with np.load(path) as arrays:
                 content = {name: (str(arrays[name].dtype), arrays[name].tobytes()) for name in arrays.files}
-                content["record"] = without_metrics(json.loads(str(arrays["record"])))
-        if ".damaged" not in path.name:
-            found[str(path.relative_to(out))] = content
+                content["record"] = json.loads(str(arrays["record"]))
+                content["record"]["sizes"].pop("metrics.jsonl", None)
+        found[str(path.relative_to(out))] = content
     return found
-
-
-def without_metrics(record):
-    """A record without the size and checksum of the metrics."""
-    record["files"].pop("metrics.jsonl", None)
-    return record
 
 
 LONG = {

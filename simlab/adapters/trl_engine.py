@@ -30,7 +30,6 @@ from simlab.llm.training.folder import TRL_CHECKPOINTS, ArmFolder
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
 from simlab.methods import Method
-from simlab.seals import Damaged
 
 ORIGIN = "simlab_origin.json"  # of a checkpoint: the arm and the code that made it
 EARLIER = "delete it to resume from an earlier one"
@@ -289,14 +288,11 @@ def _cut_lines(folder: ArmFolder, checkpoint: Path | None) -> None:
         return
     try:
         record = json.loads((checkpoint / ORIGIN).read_text())
-        origin, files = record["origin"], record["files"]
+        origin, sizes = record["origin"], record["sizes"]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"checkpoint {checkpoint} is damaged ({error}); {EARLIER}") from None
     folder.check_origin(origin, f"checkpoint {checkpoint}")
-    try:
-        folder.cut_lines(files)
-    except Damaged as error:
-        raise InputError(f"{error}; allowed: to delete {folder.path}, and so to begin this arm anew") from None
+    folder.cut_lines(sizes)
 
 
 def steps_done(arm: Path, updates: int) -> int:

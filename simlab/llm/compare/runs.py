@@ -17,7 +17,7 @@ from jaxtyping import Float, Int, Num
 from simlab.errors import InputError
 from simlab.llm.instruments.batch_metrics import PROBABILITIES
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
-from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN, arm_folder, check_finished, read_lines
+from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN, arm_folder, read_lines
 from simlab.llm.training.origin import describe_changes
 from simlab.reading import read_json
 from simlab.seals import Damaged, verified
@@ -135,7 +135,6 @@ def _read_trainings(folder: Path, seeds: list[int]) -> dict[int, Training]:
 
 
 def _read_training(folder: Path) -> Training:
-    check_finished(folder)
     evaluations = tuple(_make_evaluation(line) for line in _lines_by_step(folder / EVALUATIONS))
     metrics = _lines_by_step(folder / METRICS)
     names = dict.fromkeys(["step", *(name for line in metrics for name in line)])

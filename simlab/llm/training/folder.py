@@ -1,9 +1,10 @@
-"""The folder of an arm and seed: lines of metrics, evaluations and texts; a checkpoint; and at the end a model.
+"""The folder of a run: the run and its makers, its measurements, where it may go on, and the models at its end.
 
-Files of lines are only appended to. A checkpoint records the size and checksum of each. A resumed run cuts the files to
-these sizes and appends the same lines again::
+``run.json`` has the settings and the origin. Below it are the folders of the arms' seeds and of the seeds' starts. Each
+has files of JSON lines, to which lines are only appended; a checkpoint with the sizes of these files; and at the end a
+model and the mark ``finished.json``. A run that goes on cuts the files to these sizes, and appends the same lines::
 
-    step 1 2 3 | 4 5      a kill in step 6; the checkpoint of step 3 says "3 lines"
+    step 1 2 3 | 4 5      a kill in step 6; the checkpoint of step 3 has the size of three lines
     step 1 2 3            the resumed run cuts here, and computes steps 4 and 5 again
 """
 
@@ -11,24 +12,23 @@ import contextlib
 import hashlib
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import numpy as np
 
 from simlab.errors import Diverged, InputError
-from simlab.files import set_aside, write_whole
-from simlab.llm.checkpoint import Model, write_checkpoint
-from simlab.llm.tokenizer import Tokenizer, write_tokenizer
-from simlab.llm.training.origin import Origin, first_difference
-from simlab.llm.training.state import TrainerState, load_state, save_state
-from simlab.llm.vocabulary import Vocabulary, Words
-from simlab.seals import CHECKSUM, Damaged, sealed_json, unsealed_json
+from simlab.files import write_whole
+from simlab.llm.loggers import Scalars, WandbFiles
+from simlab.llm.training.origin import CONTINUED, Origin, describe_difference, first_difference, list_origins
+from simlab.llm.training.settings import TrainingSettings
+from simlab.llm.training.state import TrainerState, load_state, read_record, save_state
+from simlab.seals import Damaged, sealed_json, unsealed_json
 
 RUN, START = "run.json", "start"  # START stands for an arm's name
 METRICS, EVALUATIONS, ROLLOUTS, COMPLETIONS = LINES = (
@@ -37,11 +37,8 @@ METRICS, EVALUATIONS, ROLLOUTS, COMPLETIONS = LINES = (
     "rollouts.jsonl",
     "completions.jsonl",
 )
-CHECKPOINT, MODEL = "state.npz", "model"
+CHECKPOINT, MODEL, FINISHED = "state.npz", "model", "finished.json"
 TRL_CHECKPOINTS = "trl"  # the folder that TRL writes its own to
-FINISHED = "finished.json"  # of an arm or a start whose model is complete
-EVALUATION = "evaluation"  # the name of a single evaluation set
-Checksums = Mapping[str, Sequence[Any]]  # bytes and SHA-256 of each file
 
 
 def arm_folder(run: Path, name: str) -> Path:
@@ -53,7 +50,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read a file of JSON lines; a missing file has none, and a last line without an end is left out.
 
     Raises:
-        InputError: for a damaged line, which is named, and for a file that cannot be read.
+        InputError: for a file that cannot be read, and for a line that is no JSON object.
     """
     try:
         *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
@@ -64,69 +61,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            raise Damaged(f"{path} line {number} is damaged (it is no JSON)") from None
+            record = None
         if not isinstance(record, dict):
             raise Damaged(f"{path} line {number} is damaged (it is no JSON object)")
-        record.pop(CHECKSUM, None)  # former versions wrote one a line
         records.append(record)
     return records
-
-
-def check_finished(folder: Path) -> None:
-    """Compare the lines of a finished arm or start with their checksums; an unfinished one passes.
-
-    Raises:
-        Damaged: for a file that is not as it was written.
-    """
-    record = _read_finished(folder)
-    if record is not None:
-        _check_files(folder, {name: entry for name, entry in record["files"].items() if name in LINES})
-
-
-def _read_finished(folder: Path) -> dict[str, Any] | None:
-    path = folder / FINISHED
-    if not path.exists():
-        return None
-    data, is_earlier = path.read_bytes(), False
-    with contextlib.suppress(ValueError):
-        is_earlier = "files" not in json.loads(data)
-    if is_earlier:
-        raise InputError(f"{path} was written by an earlier version of simlab; allowed: another folder for a new run")
-    try:
-        return unsealed_json(data, FINISHED)
-    except Damaged as reason:
-        raise Damaged(f"{path} is damaged ({reason})") from None
-
-
-def _check_files(folder: Path, files: Checksums) -> None:
-    """Raise ``Damaged`` unless each file begins with as many bytes of the same checksum."""
-    for name, (size, checksum) in files.items():
-        if _file_checksum(folder / name, size) != [size, checksum]:
-            raise Damaged(f"{folder / name} is damaged (its checksum differs)")
-
-
-def _file_checksum(path: Path, size: int | None = None) -> list[Any]:
-    content = path.read_bytes()[:size] if path.is_file() else b""
-    return [len(content), hashlib.sha256(content).hexdigest()]
-
-
-@runtime_checkable
-class Writer(Protocol):
-    """Another place for the numbers of an arm, such as TensorBoard's files; a context manager.
-
-    Attributes:
-        begins_anew: True if a new process loses what a former one wrote, and so needs all steps again.
-    """
-
-    begins_anew: bool
-
-    def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Write the numbers of a step; a step may come twice, with its metrics and with its evaluation."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close it."""
 
 
 def metric_scalars(line: Mapping[str, Any]) -> dict[str, float]:
@@ -135,14 +74,10 @@ def metric_scalars(line: Mapping[str, Any]) -> dict[str, float]:
     >>> metric_scalars({"step": 3, "reward": 0.5, "grad_norm": None, "group_share": [0.5, 0.5]})
     {'reward': 0.5}
     """
-    return {
-        name: float(value)
-        for name, value in line.items()
-        if name != "step" and isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    return {name: float(value) for name, value in line.items() if name != "step" and type(value) in (int, float)}
 
 
-def evaluation_scalars(line: Mapping[str, Any], name: str = EVALUATION) -> dict[str, float]:
+def evaluation_scalars(line: Mapping[str, Any], name: str = "evaluation") -> dict[str, float]:
     """Return the numbers of an evaluation and its pass@k, with the name of their evaluation set.
 
     >>> line = {"step": 3, "samples": 8, "pass_at_k": {"1": {"mean": 0.25, "low": 0, "high": 1}}, "length": 2.5}
@@ -165,13 +100,12 @@ class ArmFolder:
     Args:
         path: the folder, which is made if need be.
         origins: the accepted origins of its checkpoints; a new checkpoint has the last of them.
-        writers: further places for its numbers.
+        writers: further places for its numbers, files of TensorBoard or W&B.
     """
 
-    def __init__(self, path: Path, origins: Sequence[Origin], writers: Sequence[Writer] = ()):
+    def __init__(self, path: Path, origins: Sequence[Origin], writers: Sequence[Scalars | WandbFiles] = ()):
         self.path, self.origins, self.writers = path, origins, writers
         path.mkdir(parents=True, exist_ok=True)
-        self._sizes, self._digests = dict[str, int](), dict[str, Any]()
 
     def __enter__(self) -> "ArmFolder":
         return self
@@ -183,22 +117,16 @@ class ArmFolder:
     def begin(self, fresh: TrainerState) -> TrainerState:
         """Return the state of the checkpoint, or the fresh one at step 0, and cut all lines after it.
 
-        A damaged checkpoint is renamed, as is one whose lines are damaged, and the arm begins anew.
-
         Raises:
-            InputError: for the checkpoint of another arm or of other code.
+            InputError: for a damaged checkpoint, and one of another arm or of other code.
         """
-        checkpoint = self.path / CHECKPOINT
+        state, sizes, checkpoint = fresh, {}, self.path / CHECKPOINT
         if checkpoint.exists():
-            try:
-                state, record = load_state(checkpoint, fresh)
-                self.check_origin(record["origin"], f"checkpoint {checkpoint}")
-                self.cut_lines(record["files"])
-                return state
-            except Damaged as error:
-                warn(f"{error}: the checkpoint is now {set_aside(checkpoint).name}, and {self.path} begins anew")
-        self.cut_lines({})
-        return fresh
+            state, record = load_state(checkpoint, fresh)
+            self.check_origin(record["origin"], f"checkpoint {checkpoint}")
+            sizes = record["sizes"]
+        self.cut_lines(sizes)
+        return state
 
     def check_origin(self, origin: Origin, subject: str) -> None:
         """Raise ``InputError`` for the origin of another arm, or of other code."""
@@ -209,11 +137,8 @@ class ArmFolder:
     def append(self, name: str, line: Mapping[str, Any]) -> None:
         """Append a line to a file; numbers that are not finite become null."""
         plain = _as_plain(line)
-        content = (json.dumps(plain) + "\n").encode()
         with (self.path / name).open("ab") as file:
-            file.write(content)
-        self._sizes[name] = self._sizes.get(name, 0) + len(content)
-        self._digests.setdefault(name, hashlib.sha256()).update(content)
+            file.write((json.dumps(plain) + "\n").encode())
         if name in SCALARS:
             for writer in self.writers:
                 writer.write(line["step"], SCALARS[name](plain))
@@ -223,26 +148,28 @@ class ArmFolder:
         return read_lines(self.path / name)
 
     def record(self) -> dict[str, Any]:
-        """Return what a checkpoint records: the origin, and the size and checksum of each file of lines."""
-        files = {name: [size, self._digests[name].hexdigest()] for name, size in self._sizes.items()}
-        return {"origin": self.origins[-1], "files": files}
+        """Return the record of a checkpoint: the origin, and the size of each file of lines."""
+        sizes = {name: (self.path / name).stat().st_size for name in LINES if (self.path / name).exists()}
+        return {"origin": self.origins[-1], "sizes": sizes}
 
-    def cut_lines(self, files: Checksums) -> None:
-        """Cut each file of lines to its recorded size; a file that is not recorded is removed.
+    def cut_lines(self, sizes: Mapping[str, int]) -> None:
+        """Cut each file of lines to its recorded size; one that is not recorded is removed.
 
         Raises:
-            Damaged: for a file that is shorter, or has another checksum.
+            InputError: for a file that is shorter.
         """
-        _check_files(self.path, files)
-        self._sizes, self._digests = {}, {}
         for name in LINES:
-            path, (size, _) = self.path / name, files.get(name, (0, ""))
+            path, size = self.path / name, sizes.get(name, 0)
+            if size > (path.stat().st_size if path.exists() else 0):
+                raise InputError(f"{path} is damaged (it is cut off); delete {self.path} to restart this arm")
             if size:
-                with path.open("r+b") as file:
-                    file.truncate(size)
-                self._sizes[name], self._digests[name] = size, hashlib.sha256(path.read_bytes())
+                os.truncate(path, size)
             else:
                 path.unlink(missing_ok=True)
+        self._write_again()
+
+    def _write_again(self) -> None:
+        """Give all lines to the writers that begin anew in each process."""
         anew = [writer for writer in self.writers if writer.begins_anew]
         if anew:
             scalars = [(line["step"], SCALARS[name](line)) for name in SCALARS for line in self.lines(name)]
@@ -255,13 +182,7 @@ class ArmFolder:
         save_state(self.path / CHECKPOINT, state, self.record())
 
     def explain_stop(self, state: TrainerState, where: str, error: InputError) -> InputError:
-        """Return the error message of a step that failed, after saving the state before it.
-
-        Args:
-            state: the state before the step.
-            where: the step, in words.
-            error: the error in the step.
-        """
+        """Return the error message of a step that failed, after saving the ``state`` before it; ``where`` has words."""
         # A task fails before anything changes; an update that fails has used up the optimiser's buffers.
         buffers = jax.tree.leaves((state.parameters, state.optimizer))
         if not isinstance(error, Diverged) and not any(leaf.is_deleted() for leaf in buffers):
@@ -270,51 +191,31 @@ class ArmFolder:
         checkpoint = f"the last checkpoint is kept: {path}" if path.exists() else "there was no checkpoint yet"
         return InputError(f"{where}: {error}; {checkpoint}")
 
-    def save_model(self, model: Model, vocabulary: Vocabulary, generation: Mapping[str, Any] | None = None) -> None:
-        """Write a model that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
-        if isinstance(vocabulary, Tokenizer | Words):
-            write_tokenizer(self.path / MODEL, vocabulary)
-        write_checkpoint(self.path / MODEL, model, generation)
-
     def finish(self, *, keep_checkpoint: bool = False, **facts: Any) -> None:
-        """Record that all is done, with the checksums of all files and further facts, and remove the checkpoints."""
-        models = sorted(path for path in (self.path / MODEL).glob("*") if path.is_file())
-        record = self.record() | facts
-        record["files"] |= {f"{MODEL}/{path.name}": _file_checksum(path) for path in models}
-        write_whole(self.path / FINISHED, sealed_json(record, FINISHED))
-        if not keep_checkpoint:
-            self._remove_checkpoints()
+        """Mark that all is done, with further facts, and remove the checkpoints."""
+        record = {"origin": self.origins[-1], **facts}
+        write_whole(self.path / FINISHED, (json.dumps(record) + "\n").encode())
+        self._remove_checkpoints(keep_checkpoint)
 
     def finished_record(self, *, keep_checkpoint: bool = False) -> dict[str, Any] | None:
-        """Return the record of ``finish``; None if the folder is unfinished, or damaged, and so begins anew.
+        """Return the facts of ``finish``; None if the folder is unfinished.
 
         Raises:
-            InputError: for the record of another arm or of other code.
+            InputError: for a mark of another arm or of other code.
         """
         path = self.path / FINISHED
-        try:
-            record = _read_finished(self.path)
-            if record is None:
-                return None
-            self.check_origin(record["origin"], str(path))
-            _check_files(self.path, record["files"])
-            self.cut_lines({name: entry for name, entry in record["files"].items() if name in LINES})
-        except Damaged as error:
-            warn(f"{error}: {self.path} begins anew")
-            path.unlink()
+        if not path.exists():
             return None
-        if not keep_checkpoint:
-            self._remove_checkpoints()  # a kill may have left them
+        record: dict[str, Any] = json.loads(path.read_text())
+        self.check_origin(record["origin"], str(path))
+        self._remove_checkpoints(keep_checkpoint)  # a kill may have left them
+        self._write_again()
         return record
 
-    def _remove_checkpoints(self) -> None:
-        (self.path / CHECKPOINT).unlink(missing_ok=True)
-        shutil.rmtree(self.path / TRL_CHECKPOINTS, ignore_errors=True)
-
-
-def warn(message: str) -> None:
-    """Print to standard error which file is damaged, and the consequence."""
-    print(message, file=sys.stderr)
+    def _remove_checkpoints(self, keep: bool) -> None:
+        if not keep:
+            (self.path / CHECKPOINT).unlink(missing_ok=True)
+            shutil.rmtree(self.path / TRL_CHECKPOINTS, ignore_errors=True)
 
 
 def _as_plain(value: Any) -> Any:
@@ -325,3 +226,107 @@ def _as_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_as_plain(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class RunFolder:
+    """The folder ``out`` of a run; ``begin`` comes first. Arms are written for TensorBoard and W&B too if need be."""
+
+    def __init__(self, out: Path, settings: TrainingSettings, *, tensorboard: bool = False, wandb: bool = False):
+        self.out, self.settings, self.tensorboard, self.wandb = out, settings, tensorboard, wandb
+        self.origins: list[Origin] = []
+        # A state does not depend on records, nor on the list of arms and seeds.
+        data = {name: settings.as_data()[name] for name in ("task", "model", "warm_start", "rl", "engine")}
+        self._digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+
+    def begin(self, origin: Origin, *, overwrite: bool, other_code: bool) -> None:
+        """Write ``run.json``; in that of a former process, record who goes on, and from which steps.
+
+        Args:
+            origin: code, versions and platform of this process.
+            overwrite: replace the content of the folder.
+            other_code: go on with a run that other code began.
+
+        Raises:
+            InputError: for a run of other settings or by other code, and for a folder with something else in it.
+        """
+        path = self.out / RUN
+        record, reason = self._read_run() if path.exists() else (None, "")
+        difference = describe_difference(list_origins(record)[-1], origin) if record else None
+        if difference and not other_code:
+            reason = (
+                f"{self.out} was made by other code ({difference}); allowed: the code that made it, --other-code to go "
+                "on, --overwrite, or another --out"
+            )
+        if reason and not overwrite:
+            raise InputError(reason)
+        if record is None or reason:
+            self._clear(overwrite)
+            seeds = list(range(self.settings.seeds))
+            record = {"settings": self.settings.as_data(), "arms": list(self.settings.arms), "seeds": seeds, **origin}
+            write_whole(path, sealed_json(record, RUN))
+        elif (difference or list_origins(record)[-1]["processor"] != origin["processor"]) and (
+            steps := self._unfinished_steps()
+        ):
+            record = {**record, CONTINUED: [*record.get(CONTINUED, []), {**origin, "from": steps}]}
+            write_whole(path, sealed_json(record, RUN))
+            warning = f"{self.out} goes on with other code or another processor: {RUN} says from which steps"
+            print(warning, file=sys.stderr)
+        self.origins = list_origins(record)
+
+    def _read_run(self) -> tuple[dict[str, Any] | None, str]:
+        """Return ``run.json``, and why the run cannot go on: it is damaged, or has other settings."""
+        try:
+            record = unsealed_json((self.out / RUN).read_bytes(), RUN)
+        except Damaged as reason:
+            return None, f"{self.out / RUN} is damaged ({reason}); allowed: --overwrite, or another --out"
+        before, now = record["settings"], json.loads(json.dumps(self.settings.as_data()))
+        with contextlib.suppress(InputError):  # settings that a former version did not have are at their defaults
+            before = json.loads(json.dumps(TrainingSettings.from_data(before).as_data()))
+        if before == now:
+            return record, ""
+        return None, (
+            f"{self.out} holds a run of other settings ({first_difference(before, now)}); "
+            "allowed: the same settings, --overwrite, or another --out"
+        )
+
+    def arm(self, name: str, seed: int) -> ArmFolder:
+        """Return the folder of an arm and seed, or of the start of a seed."""
+        path, owner = self._path(name, seed), {"arm": name, "seed": seed, "settings": self._digest}
+        writers: list[Scalars | WandbFiles] = []
+        if self.tensorboard and name != START:
+            writers.append(Scalars(path / "tensorboard"))
+        if self.wandb and name != START:
+            identity = hashlib.sha256(f"{path.resolve()} {self._digest}".encode()).hexdigest()[:16]
+            group, config = self.out.resolve().name, {**self.settings.as_data(), "arm": name, "seed": seed}
+            path.mkdir(parents=True, exist_ok=True)
+            writers.append(WandbFiles(path, name=f"{name}, seed {seed}", group=group, identity=identity, config=config))
+        return ArmFolder(path, [{**owner, **origin} for origin in self.origins], writers)
+
+    def _path(self, name: str, seed: int) -> Path:
+        return (self.out / START if name == START else arm_folder(self.out, name)) / f"seed-{seed}"
+
+    def _unfinished_steps(self) -> dict[str, dict[str, int]]:
+        """Return the finished steps of unfinished folders, by arm and seed; the warm start is ``START``."""
+        steps: dict[str, dict[str, int]] = {}
+        for name in [*([START] if self.settings.warm_start.steps else []), *self.settings.arms]:
+            for seed in range(self.settings.seeds):
+                if not (self._path(name, seed) / FINISHED).exists():
+                    steps.setdefault(name, {})[str(seed)] = self._steps_done(name, self._path(name, seed))
+        return steps
+
+    def _steps_done(self, name: str, path: Path) -> int:
+        if self.settings.engine == "simlab" or name == START:
+            return int(read_record(path / CHECKPOINT)["step"]) if (path / CHECKPOINT).exists() else 0
+        from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
+
+        return trl_engine.steps_done(path, self.settings.arm_rl(name).updates)
+
+    def _clear(self, overwrite: bool) -> None:
+        """Remove a former run."""
+        folders = [folder for folder in (self.out / START, self.out / "arms") if folder.exists()]
+        if folders and not overwrite:
+            raise InputError(f"{folders[0]} is there without {RUN}; allowed: --overwrite, or another --out")
+        # run.json goes first: after a kill, the remains of the former run do not look like a run.
+        (self.out / RUN).unlink(missing_ok=True)
+        for folder in folders:
+            shutil.rmtree(folder)

@@ -2,12 +2,12 @@
 
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray, UInt32
+from jaxtyping import Bool, Float, UInt32
 
 from simlab.errors import Diverged, InputError
 from simlab.estimators.tokens import of_tokens
@@ -18,7 +18,6 @@ from simlab.llm.sampling import Sampled, concatenated, sample
 from simlab.llm.tasks.base import Task, TaskProblem
 from simlab.llm.vocabulary import Vocabulary
 
-NO_TRUNCATION: Mapping[str, Any] = MappingProxyType({})
 DIGITS = 5  # of log-probabilities and advantages in a record
 
 
@@ -49,26 +48,14 @@ class RolloutGroups(NamedTuple):
 
     def select(self, rows: np.ndarray) -> "RolloutGroups":
         """Return some of the groups, by their row numbers."""
-
-        def rows_of(array: Any) -> Any:
-            return None if array is None else array[rows]
-
-        return RolloutGroups(
-            tuple(self.problems[row] for row in rows),
-            CompletionBatch(*(array[rows] for array in self.batch)),
-            Sampled(*map(rows_of, self.sampled)),
-            self.rewards[rows],
-            tuple(self.solutions[row] for row in rows),
-            rows_of(self.greedy_reward),
-        )
+        problems, solutions = (tuple(values[row] for row in rows) for values in (self.problems, self.solutions))
+        arrays = self.batch, self.sampled, self.rewards, self.greedy_reward
+        batch, sampled, rewards, greedy_reward = jax.tree.map(lambda array: array[rows], arrays)
+        return RolloutGroups(problems, batch, sampled, rewards, solutions, greedy_reward)
 
 
 class Reader:
-    """A task put to a model: prompts as tokens, tokens as text, and the tokens that end a completion.
-
-    Raises:
-        InputError: if prompt and completion of a problem do not fit into the model's context.
-    """
+    """A task put to a model: prompts as tokens, tokens as text, and the tokens that end a completion."""
 
     def __init__(self, task: Task, config: ModelConfig, vocabulary: Vocabulary):
         self.task, self.config, self.vocabulary = task, config, vocabulary
@@ -122,16 +109,9 @@ class Reader:
         parameters: Parameters,
         problems: Sequence[TaskProblem],
         group_size: int,
-        *,
-        key: PRNGKeyArray,
-        temperature: float = 1.0,
-        truncation: Mapping[str, Any] = NO_TRUNCATION,
-        top_n: int = 0,
-        at_once: int | None = None,
+        **choices: Any,
     ) -> RolloutGroups:
-        """Sample groups of rollouts of some problems, at most ``at_once`` rollouts at a time.
-
-        ``truncation`` holds ``top_p``, ``top_k`` and ``min_p`` of ``simlab.llm.sampling.sample``.
+        """Sample groups of rollouts of some problems; ``choices`` are those of ``simlab.llm.sampling.sample``.
 
         Raises:
             InputError: for a prompt that does not fit, and for errors of the task's own reward function.
@@ -144,12 +124,8 @@ class Reader:
             prompts,
             group_size,
             self.task.max_new_tokens,
-            key=key,
-            temperature=temperature,
-            top_n=top_n,
             stop_ids=self.stop_ids,
-            at_once=at_once,
-            **truncation,
+            **choices,
         )
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
@@ -186,16 +162,23 @@ class Reader:
     ) -> tuple[UInt32[np.ndarray, "P G"], UInt32[np.ndarray, "P G"]]:
         """Return two words of each rollout that decide its verifier error: of its prompt, and of what is judged.
 
-        The second is a hash of the text where errors belong to an "answer", and 0 or 1 by correctness where they belong
-        to a "prompt".
+        The second is a hash of the text where errors are of an "answer", and 0 or 1 by correctness for a "prompt".
         """
-        shape, (tokens, mask) = groups.rewards.shape, (groups.sampled.tokens, groups.sampled.mask)
+        tokens, mask = groups.sampled.tokens, groups.sampled.mask
         prompts = np.array([[hash_word(problem.prompt)] for problem in groups.problems], np.uint32)
         judged = correct(groups).astype(np.uint32)
         if errors_of == "answer":
-            for index in np.ndindex(shape):
+            for index in np.ndindex(judged.shape):
                 judged[index] = hash_word(self.text(tokens[index][mask[index]]))
-        return np.broadcast_to(prompts, shape), judged
+        return np.broadcast_to(prompts, judged.shape), judged
+
+    def record(self, groups: RolloutGroups, row: int, member: int) -> dict[str, Any]:
+        """Return a completion as plain data: text, reward, and canonical form, which is null for a wrong one."""
+        return {
+            "text": self.text(groups.sampled.tokens[row, member][groups.sampled.mask[row, member]]),
+            "reward": float(groups.rewards[row, member]),
+            "solution": groups.solutions[row][member],
+        }
 
 
 def correct(groups: RolloutGroups) -> Bool[np.ndarray, "P G"]:
@@ -220,15 +203,13 @@ def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
     if len(batches) == 1:
         return batches[0]
     width = max(groups.batch.prompts.shape[1] for groups in batches)
-    padded = [
-        groups.batch._replace(
-            prompts=np.pad(groups.batch.prompts, ((0, 0), (0, width - groups.batch.prompts.shape[1])))
-        )
-        for groups in batches
-    ]
+
+    def padded(batch: CompletionBatch) -> CompletionBatch:
+        return batch._replace(prompts=np.pad(batch.prompts, ((0, 0), (0, width - batch.prompts.shape[1]))))
+
     return RolloutGroups(
         tuple(problem for groups in batches for problem in groups.problems),
-        CompletionBatch(*map(np.concatenate, zip(*padded, strict=True))),
+        CompletionBatch(*map(np.concatenate, zip(*(padded(groups.batch) for groups in batches), strict=True))),
         Sampled.joined([groups.sampled for groups in batches]),
         np.concatenate([groups.rewards for groups in batches]),
         tuple(forms for groups in batches for forms in groups.solutions),
@@ -236,15 +217,11 @@ def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
     )
 
 
-# Records of texts
-
-
 def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reader, most: int) -> list[dict[str, Any]]:
     """Return the first groups of a batch as plain data, with at most ``most`` rollouts together.
 
-    A group has its ``prompt`` and its ``rollouts``; a rollout has its ``text``, the texts of its tokens (``tokens``),
-    its ``reward``, the canonical form of a correct answer (``solution``, null for a wrong one), and for each token the
-    log-probability that it was drawn with (``logp``) and its ``advantages``.
+    A group has its ``prompt`` and its ``rollouts``; a rollout is a ``Reader.record``, with the texts of its ``tokens``,
+    and for each token the log-probability that it was drawn with (``logp``) and its ``advantages``.
     """
     mask = groups.sampled.mask
     spread = np.broadcast_to(of_tokens(np.asarray(advantages)), mask.shape)
@@ -252,12 +229,11 @@ def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reade
 
     def record(row: int, member: int) -> dict[str, Any]:
         used = mask[row, member]
-        tokens = groups.sampled.tokens[row, member][used]
+        entries = reader.record(groups, row, member)
         return {
-            "text": reader.text(tokens),
-            "tokens": [reader.vocabulary.decode([int(token)]) for token in tokens],
-            "reward": float(groups.rewards[row, member]),
-            "solution": groups.solutions[row][member],
+            "text": entries.pop("text"),
+            "tokens": [reader.vocabulary.decode([int(token)]) for token in groups.sampled.tokens[row, member][used]],
+            **entries,
             "logp": groups.sampled.logp[row, member][used].astype(float).round(DIGITS).tolist(),
             "advantages": spread[row, member][used].astype(float).round(DIGITS).tolist(),
         }
@@ -271,22 +247,13 @@ def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reade
 def completion_records(groups: RolloutGroups, reader: Reader, most: int) -> list[dict[str, Any]]:
     """Return the first sample of each problem of an evaluation set, then the second, and so on up to ``most``.
 
-    A problem has its ``prompt`` and its ``completions``, in the order of the samples; a completion has its ``text``,
-    its ``reward``, and the canonical form of a correct answer (``solution``, null for a wrong one). They are the same
-    problems for every arm and step, so that completions of one prompt can be compared side by side.
+    A problem has its ``prompt`` and its ``completions``, each a ``Reader.record``. They are the same problems for every
+    arm and step, so that completions of one prompt can be compared side by side.
     """
     rounds, more = divmod(most, len(groups.problems))
-
-    def record(row: int, member: int) -> dict[str, Any]:
-        tokens = groups.sampled.tokens[row, member][groups.sampled.mask[row, member]]
-        return {
-            "text": reader.text(tokens),
-            "reward": float(groups.rewards[row, member]),
-            "solution": groups.solutions[row][member],
-        }
-
     problems = []
     for row, problem in enumerate(groups.problems):
         samples = min(rounds + (row < more), groups.rewards.shape[1])
-        problems.append({"prompt": problem.prompt, "completions": [record(row, member) for member in range(samples)]})
+        completions = [reader.record(groups, row, member) for member in range(samples)]
+        problems.append({"prompt": problem.prompt, "completions": completions})
     return [problem for problem in problems if problem["completions"]]

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -10,57 +9,15 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float
 
-from simlab.errors import Diverged, check_choice, check_range, check_whole
+from simlab.errors import Diverged
 from simlab.llm.model import Parameters
+from simlab.llm.training.settings import OptimizerSettings
 from simlab.truths import all_true
 
-DECAYS = ("constant", "cosine")
 
-
-@dataclass(frozen=True)
-class OptimizerSettings:
-    """Settings of AdamW in a phase of training.
-
-    Attributes:
-        learning_rate: the rate from the end of the warm-up on.
-        warmup: steps over which the learning rate rises linearly.
-        decay: ``"constant"``, or ``"cosine"``, which falls from the first step on and would be 0 after the last.
-        weight_decay: decoupled, of matrices; norms and biases have none.
-        b1, b2, eps: Adam's.
-        max_norm: a gradient with a larger Euclidean norm, over all parameters together, is scaled down to it.
-
-    Raises:
-        InputError: for numbers outside their ranges.
-    """
-
-    learning_rate: float = 1e-4
-    warmup: int = 0
-    decay: str = "constant"
-    weight_decay: float = 0.01
-    b1: float = 0.9
-    b2: float = 0.95
-    eps: float = 1e-8
-    max_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_range("learning_rate", self.learning_rate, 0)
-        check_whole("warmup", self.warmup, 0)
-        check_choice("decay", self.decay, DECAYS)
-        check_range("weight_decay", self.weight_decay, 0)
-        check_range("b1", self.b1, 0, 1)
-        check_range("b2", self.b2, 0, 1)
-        check_range("eps", self.eps, 0)
-        check_range("max_norm", self.max_norm, 0, open_low=True)
-
-    def rate(self, step: int, steps: int) -> float:
-        """Return the learning rate of a step, from 1 to ``steps``."""
-        rising = min(1.0, step / (self.warmup + 1))
-        falling = 0.5 + 0.5 * math.cos(math.pi * (step - 1) / steps) if self.decay == "cosine" else 1.0
-        return self.learning_rate * rising * falling
-
-    def init(self, parameters: Parameters) -> Any:
-        """Return the optimiser's state before the first step."""
-        return jax.jit(_compiled_settings(self).transformation().init)(parameters)
+def first_state(settings: OptimizerSettings, parameters: Parameters) -> Any:
+    """Return the optimiser's state before the first step."""
+    return jax.jit(_compiled_settings(settings).transformation().init)(parameters)
 
 
 def ascend(

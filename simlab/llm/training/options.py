@@ -14,7 +14,10 @@ from simlab.reading import read_json
 from simlab.seals import CHECKSUM, Damaged, verified
 from simlab.text import read_value
 
-RL_OPTIONS = ("steps", "prompts", "group_size", "learning_rate")
+# The settings that have options: of the task ``data``, of others, and of the run as a whole.
+DATA = {"data": "train", "verifier": "verifier", "reward": "reward", "max_new_tokens": "max_new_tokens"}
+RL = ("steps", "prompts", "group_size", "learning_rate")
+RUNS = ("seeds", "engine")
 
 
 def build_settings(options: Any) -> TrainingSettings:
@@ -23,45 +26,31 @@ def build_settings(options: Any) -> TrainingSettings:
     Raises:
         InputError: for an unknown name, a value outside its range, or a file that cannot be read.
     """
+
+    def chosen(**settings: str) -> dict[str, Any]:
+        values = {name: getattr(options, option) for option, name in settings.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
     base = _read_settings(options.config) if options.config else preset(options.preset, options.model)
-    layer: dict[str, Any] = {}
-    if options.task is not None:
-        layer["task"] = {"name": options.task}
-    if data := _data_task(options):
-        layer["task"] = layer.get("task", {"name": "data"}) | data
-    if options.model is not None:
-        layer["model"] = {"source": options.model}
-    if options.arms is not None:
-        layer["arms"] = list(split(options.arms))
-    for name in ("seeds", "engine"):
-        if (value := getattr(options, name)) is not None:
-            layer[name] = value
-    for name in RL_OPTIONS:
-        if (value := getattr(options, name)) is not None:
-            layer.setdefault("rl", {})[name] = value
-    return TrainingSettings.from_data(merge_layers(base, layer, *map(_read_param, options.param)))
-
-
-def _data_task(options: Any) -> dict[str, Any]:
-    """Return the settings of the task ``data`` that have options.
-
-    Raises:
-        InputError: for such an option with another task, a verifier beside a reward function, and for a text that is
-            not NAME=VALUE.
-    """
-    texts = {"train": options.data, "verifier": options.verifier, "reward": options.reward}
-    task: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
-    if options.max_new_tokens is not None:
-        task["max_new_tokens"] = options.max_new_tokens
+    task, data = chosen(task="name"), chosen(**DATA)
     if options.columns is not None:
-        task["columns"] = _read_pairs("--columns", options.columns.split(","), "prompt=question,answer=gold")
+        data["columns"] = _read_pairs("--columns", options.columns.split(","), "prompt=question,answer=gold")
     if options.evaluate:
-        task["evaluate"] = _read_pairs("--evaluate", options.evaluate, "test=test.jsonl")
-    if task and options.task not in (None, "data"):
-        raise InputError(f"--task {options.task} with {', '.join(task)}; allowed: these options with --data alone")
+        data["evaluate"] = _read_pairs("--evaluate", options.evaluate, "test=test.jsonl")
+    if data and options.task not in (None, "data"):
+        raise InputError(f"--task {options.task} with {', '.join(data)}; allowed: these options with --data alone")
     if options.verifier is not None and options.reward is not None:
         raise InputError("--verifier and --reward are both given; allowed: one of them")
-    return task
+    sections = {
+        "task": (task or {"name": "data"}) | data if data else task,
+        "model": chosen(model="source"),
+        "rl": chosen(**dict(zip(RL, RL, strict=True))),
+    }
+    layer = {name: section for name, section in sections.items() if section}
+    layer |= chosen(**dict(zip(RUNS, RUNS, strict=True)))
+    if options.arms is not None:
+        layer["arms"] = list(split(options.arms))
+    return TrainingSettings.from_data(merge_layers(base, layer, *map(_read_param, options.param)))
 
 
 def _read_pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:

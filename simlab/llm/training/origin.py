@@ -26,9 +26,8 @@ TRL_LIBRARIES = ("trl", "transformers", "torch", "accelerate")
 def current_origin(settings: TrainingSettings, own_task: Task | None, built: Task | None = None) -> dict[str, Any]:
     """Return the origin of the numbers of this process, as plain data: ``COMPARED``, the commit and the processor.
 
-    ``own`` has fingerprints of the user's own code: of arms, of reward functions, and of a task from Python or from
-    ``TASKS``. ``files`` has the SHA-256, and ``texts`` the text, of the files that arms and rewards name; ``files`` has
-    the SHA-256 of data files too. Both are absent if there are none.
+    ``own`` has fingerprints of the user's own code: arms, reward functions and tasks. ``files`` has the SHA-256 of
+    files of arms, rewards and data, and ``texts`` the text of the code among them; both are absent if there are none.
 
     Args:
         settings: the settings of the run.
@@ -46,20 +45,18 @@ def current_origin(settings: TrainingSettings, own_task: Task | None, built: Tas
     texts = {file_of(reference): source_of(reference) for reference in references}
     hashes = {file: hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest() for file, text in texts.items()}
     files = hashes | dict(built.files if built is not None else {})
-    return {
+    origin = {
         "commit": commit(),
         "code": code_fingerprint(),
         "own": {name: value for name, value in own.items() if value is not None},
         "versions": versions(libraries),
         "platform": jax.default_backend(),
         "processor": processor(jax.local_devices()[0].device_kind),
-        **({"files": files} if files else {}),
-        **({"texts": texts} if texts else {}),
     }
+    return origin | {name: value for name, value in (("files", files), ("texts", texts)) if value}
 
 
 def _hash(function: Callable[[Any], str | None], value: Any) -> str | None:
-    """Return the hash of a value, or the reason why it has none."""
     try:
         return function(value)
     except Unhashable as error:
@@ -75,18 +72,18 @@ def list_origins(run: Mapping[str, Any]) -> list[Origin]:
 def describe_difference(before: Origin, after: Origin, sides: tuple[str, str] = SIDES) -> str | None:
     """Describe a difference that should keep a process from going on with another's run; None if there is none."""
     for name in COMPARED:
-        first, second = (_comparable(origin.get(name)) for origin in (before, after))
+        first, second = before.get(name), after.get(name)
+        if name == "versions":
+            first, second = (_without_patch(versions) for versions in (first, second))
         if first != second:
             return first_difference(first, second, name, sides)
     return next((f"{name}: {value}" for name, value in after["own"].items() if value.startswith(UNKNOWN)), None)
 
 
-def _comparable(value: Any) -> Any:
-    """Drop simlab from versions, since its code is compared, and the last number of Python's."""
-    if not isinstance(value, Mapping) or "python" not in value:
-        return value
-    others = {name: version for name, version in value.items() if name != "simlab"}
-    return others | {"python": others["python"].rpartition(".")[0]}
+def _without_patch(versions: Mapping[str, str] | None) -> dict[str, str]:
+    """Drop simlab, since its code is compared, and the last number of Python's version."""
+    others = {name: version for name, version in (versions or {}).items() if name != "simlab"}
+    return others | {"python": others.get("python", "").rpartition(".")[0]}
 
 
 def first_difference(before: Any, after: Any, name: str = "", sides: tuple[str, str] = SIDES) -> str:

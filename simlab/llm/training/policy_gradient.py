@@ -19,9 +19,8 @@ from simlab.llm.instruments.batch_metrics import (
 )
 from simlab.llm.instruments.model_changes import entropy_change
 from simlab.llm.model import Parameters
-from simlab.llm.training.gradient import DecoderPolicy
+from simlab.llm.training.gradient import DecoderPolicy, microbatches
 from simlab.llm.training.groups import Reader, RolloutGroups, concatenate_groups, correct
-from simlab.llm.training.microbatches import microbatches
 from simlab.llm.training.optimizer import ascend
 from simlab.llm.training.settings import PolicyGradientSettings
 from simlab.llm.training.state import TrainerState
@@ -99,8 +98,8 @@ class Trainer(NamedTuple):
     def collect(self, state: TrainerState, key: PRNGKeyArray) -> tuple[RolloutGroups, int, Metrics]:
         """Return the groups to learn from, the next problem, and metrics of all groups that were sampled.
 
-        With ``rounds`` only groups of unequal rewards are used, and batches are sampled until there are enough. Rewards
-        are the verifier's verdicts after a correction; the metric ``reward`` is the task's own.
+        With ``rounds`` batches are sampled until there are enough groups of unequal rewards. Rewards are the verifier's
+        verdicts after a correction; the metric ``reward`` is the task's own.
         """
         settings, cursor = self.settings, state.cursor
         batches, rewards, accepted = list[RolloutGroups](), list[np.ndarray](), list[np.ndarray]()
@@ -128,20 +127,15 @@ class Trainer(NamedTuple):
     def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> RolloutGroups:
         settings = self.settings
         numbers = range(self.first + cursor, self.first + cursor + settings.prompts)
+        problems, common = list(map(self.reader.task.training, numbers)), {"key": key, "at_once": settings.rollouts}
+        top_n = max(self.top_n, self.method.surrogate.candidates)
         groups = self.reader.sample(
-            parameters,
-            [self.reader.task.training(number) for number in numbers],
-            settings.group_size,
-            key=key,
-            temperature=settings.temperature,
-            top_n=max(self.top_n, self.method.surrogate.candidates),
-            at_once=settings.rollouts,
+            parameters, problems, settings.group_size, temperature=settings.temperature, top_n=top_n, **common
         )
         if "greedy_reward" not in self.method.needs:
             return groups
         # The answer of the likeliest tokens, which no random number changes.
-        at_once = settings.rollouts
-        greedy = self.reader.sample(parameters, groups.problems, 1, key=key, temperature=0.0, at_once=at_once)
+        greedy = self.reader.sample(parameters, problems, 1, temperature=0.0, **common)
         return groups._replace(greedy_reward=np.broadcast_to(greedy.rewards, groups.rewards.shape))
 
     def verdicts(self, groups: RolloutGroups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
@@ -158,32 +152,28 @@ class Trainer(NamedTuple):
     def proximal(self, parameters: Parameters, groups: RolloutGroups) -> np.ndarray:
         """Return the log-probabilities (P, G, T) of the tokens under the policy before the updates.
 
-        The sampler's own serve where nothing is divided by them. Elsewhere the trainer computes them: in bfloat16 the
-        two differ by up to .2 nats, so that a ratio to the sampler's would be clipped before the policy has moved.
+        The sampler's own serve where nothing is divided by them. In bfloat16 the two differ by up to .2 nats, so that a
+        ratio to the sampler's would be clipped before the policy has moved.
         """
         divides = self.settings.off_policy or self.settings.updates > 1
         return self.policy.logp(parameters, groups.batch) if divides else groups.sampled.logp
 
     def importance(self, groups: RolloutGroups, proximal: np.ndarray) -> np.ndarray | None:
         """Return importance weights (P, G, T) or (P, G, 1) for a sampler that is another policy; None for 1."""
-        settings = self.settings
-        log_ratio = jnp.where(groups.batch.mask, proximal - groups.sampled.logp, 0)
-        unit, bound = settings.correction_unit, settings.correction_bound
-        weights = importance_weights(log_ratio, settings.correction, unit, bound)
+        choices = self.settings.correction, self.settings.correction_unit, self.settings.correction_bound
+        weights = importance_weights(jnp.where(groups.batch.mask, proximal - groups.sampled.logp, 0), *choices)
         return None if weights is None else np.asarray(weights)
 
     def rollouts(self, groups: RolloutGroups, proximal: np.ndarray, key: PRNGKeyArray) -> Rollouts:
         """Return the input of estimators and surrogates."""
         sampled, needs = groups.sampled, self.method.needs
-        ref_logp = self.policy.logp(self.reference, groups.batch) if "ref_logp" in needs else None
-        noise = np.asarray(jax.random.uniform(key, sampled.tokens.shape)) if "noise" in needs else None
         return Rollouts(
             groups.rewards,
             old_logp=sampled.logp if self.settings.correction == "ratio" else proximal,
             entropy=sampled.entropy,
             topn_logp=sampled.topn_logp,
-            ref_logp=ref_logp,
-            noise=noise,
+            ref_logp=self.policy.logp(self.reference, groups.batch) if "ref_logp" in needs else None,
+            noise=np.asarray(jax.random.uniform(key, sampled.tokens.shape)) if "noise" in needs else None,
             token_mask=sampled.mask,
             greedy_reward=groups.greedy_reward,
         )
@@ -194,12 +184,9 @@ class Trainer(NamedTuple):
         groups: RolloutGroups,
         rollouts: Rollouts,
         advantages: np.ndarray,
-        importance: np.ndarray | None = None,
+        importance: np.ndarray | None,
     ) -> tuple[TrainerState, Metrics]:
-        """Update by each minibatch, in all epochs; return the state after them, and metrics of the updates.
-
-        With an isolation there are two passes over all epochs: by unlikely tokens, and then by the others.
-        """
+        """Update by each minibatch, in all epochs; return the state after them, and metrics of the updates."""
         method, updates = self.method.at(state.surrogate), []
         rate = self.settings.rate(state.step + 1, self.settings.steps)
         order = minibatches(len(groups.problems), self.settings.minibatches) * self.settings.epochs
@@ -223,10 +210,7 @@ class Trainer(NamedTuple):
         return state, {**batch_values(updates, rate)}
 
     def ratio(self, parameters: Parameters, groups: RolloutGroups, rollouts: Rollouts, update: int) -> np.ndarray:
-        """Return the ratios (P, G, T) of pi to the policy in the denominator.
-
-        That is pi itself at the first update of a batch, so that the ratio is 1, unless it is another sampler.
-        """
+        """Return the ratios (P, G, T) of pi to the policy before: 1 at the first update, unless it is the sampler's."""
         against_sampler = self.settings.off_policy and self.settings.correction == "ratio"
         if update == 0 and not against_sampler:
             return np.ones(groups.batch.tokens.shape, np.float32)
@@ -236,13 +220,13 @@ class Trainer(NamedTuple):
 
     def metrics(self, groups: RolloutGroups, advantages: np.ndarray) -> Metrics:
         """Return the metrics of the groups that are learned from."""
-        sampled, advantages = groups.sampled, np.asarray(advantages)
-        groups_metrics = group_metrics(groups.rewards, advantages, sampled.mask, groups.solutions)
-        tokens = token_metrics(
-            sampled.logp, sampled.entropy, advantages, mask=sampled.mask, topn_logp=sampled.topn_logp
-        )
-        lengths = {"length": float(sampled.mask.sum(axis=2).mean()), "unfinished": self.reader.unfinished(groups)}
-        return {**groups_metrics, **tokens, **lengths}
+        sampled, mask, advantages = groups.sampled, groups.sampled.mask, np.asarray(advantages)
+        return {
+            **group_metrics(groups.rewards, advantages, mask, groups.solutions),
+            **token_metrics(sampled.logp, sampled.entropy, advantages, mask=mask, topn_logp=sampled.topn_logp),
+            "length": float(mask.sum(axis=2).mean()),
+            "unfinished": self.reader.unfinished(groups),
+        }
 
     def entropy_change(
         self, before: Parameters, after: Parameters, groups: RolloutGroups, advantages: np.ndarray
@@ -250,15 +234,9 @@ class Trainer(NamedTuple):
         """Return the change of entropy in the contexts of the rollouts of one microbatch."""
         microbatch = next(microbatches(groups.batch, self.policy.microbatch))
         spread = np.broadcast_to(of_tokens(advantages), groups.batch.mask.shape)
-        change = entropy_change(
-            self.policy.merge(before),
-            self.policy.merge(after),
-            self.policy.config,
-            microbatch.batch,
-            microbatch.gather(spread),
-            temperature=self.settings.temperature,
-        )
-        return dict(change)
+        models, advantages = map(self.policy.merge, (before, after)), microbatch.gather(spread)
+        temperature = self.settings.temperature
+        return {**entropy_change(*models, self.policy.config, microbatch.batch, advantages, temperature=temperature)}
 
 
 def _expand(weights: np.ndarray, coefficients: np.ndarray) -> np.ndarray:

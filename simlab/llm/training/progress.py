@@ -17,12 +17,7 @@ TIMES = (("h", 3600), ("min", 60), ("s", 1))
 class TrainingProgress:
     """A bar on a terminal, and elsewhere a line every half minute; a context manager.
 
-    Args:
-        name: the name of the phase.
-        total: steps of the phase.
-        done: steps of former processes.
-        file: the text file to write to; standard error by default.
-        clock: returns the time in seconds.
+    ``done`` of the ``total`` steps are those of former processes.
     """
 
     def __init__(self, name: str, total: int, done: int, file: Any = None, clock: Callable[[], float] = time.monotonic):
@@ -30,9 +25,8 @@ class TrainingProgress:
         self.file = sys.stderr if file is None else file
         self.numbers: dict[str, float] = {}
         self.began = self.printed = clock()
-        self.bar = tqdm(
-            desc=name, total=total, initial=done, unit="step", file=self.file, disable=not self.file.isatty()
-        )
+        hidden = not self.file.isatty()
+        self.bar = tqdm(desc=name, total=total, initial=done, unit="step", file=self.file, disable=hidden)
 
     def __enter__(self) -> "TrainingProgress":
         return self
@@ -53,15 +47,13 @@ class TrainingProgress:
             self.bar.update(step - self.bar.n)
         elif step in (self.first + 1, self.total) or self.clock() - self.printed >= SECONDS:
             self.printed = self.clock()
-            print(self._line(step), file=self.file, flush=True)
+            numbers = [f"{name} {value:.3f}" for name, value in self.numbers.items()]
+            line = ", ".join([f"{self.name}: step {step} of {self.total}", *self._times(step), *numbers])
+            print(line, file=self.file, flush=True)
 
     def trained(self, step: int, line: Mapping[str, Any]) -> None:
         """Show a line of an arm's metrics."""
         self.step(step, reward=line["reward"], entropy=line["entropy"])
-
-    def _line(self, step: int) -> str:
-        numbers = [f"{name} {value:.3f}" for name, value in self.numbers.items()]
-        return ", ".join([f"{self.name}: step {step} of {self.total}", *self._times(step), *numbers])
 
     def _times(self, step: int) -> list[str]:
         """Return rate and remaining time; none at the first step, which compiles programs."""
@@ -85,10 +77,9 @@ def format_seconds(seconds: float) -> str:
 
 @contextlib.contextmanager
 def catch_interrupts() -> Iterator[Callable[[], bool]]:
-    """Remember the first Ctrl-C instead of raising it; the second one raises ``KeyboardInterrupt`` as usual.
+    """Yield a function that returns True after the first Ctrl-C; the second one raises ``KeyboardInterrupt`` as usual.
 
-    Yields a function that returns True after the first one. Only the main thread receives signals: in another thread
-    nothing changes.
+    Only the main thread receives signals: in another thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

@@ -6,6 +6,7 @@ was not: everything is a function of the settings, the seed and the step.
 
 import contextlib
 import dataclasses
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,10 @@ from simlab.llm.checkpoint import free_memory
 from simlab.llm.extra import package
 from simlab.llm.loggers import check_tensorboard, check_wandb
 from simlab.llm.tasks import OWN, Task, task
-from simlab.llm.training.arms import ArmRun, train_by_simlab, train_by_trl
-from simlab.llm.training.evaluate import Start
-from simlab.llm.training.folder import RUN, START
-from simlab.llm.training.memory import check_memory, describe_disk, describe_memory
+from simlab.llm.training.arms import ArmRun
+from simlab.llm.training.folder import MODEL, RUN, START, RunFolder
+from simlab.llm.training.memory import FLOAT, count_parameters, needed_memory
 from simlab.llm.training.origin import current_origin
-from simlab.llm.training.run_folder import RunFolder
 from simlab.llm.training.settings import TrainingSettings
 from simlab.llm.training.setup import Setup
 from simlab.llm.training.warm_start import make_start
@@ -29,6 +28,8 @@ from simlab.llm.training.warnings import warnings
 from simlab.simulator.compiled import keep_on_disk
 
 OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory")  # in errors of XLA and of torch
+LESS = "less, by a smaller rl.microbatch, rl.rollouts, rl.prompts, evaluation.rollouts or model"
+TEXT = 50  # bytes of a token in a record of rollouts
 
 
 def train(
@@ -72,38 +73,55 @@ def train(
         check_tensorboard()
     if wandb:
         check_wandb()
-    for line in warnings(settings):
-        say(line)
     setup = Setup(settings, task(**settings.task) if own_task is None else own_task)
-    for note in setup.reader.task.notes:
-        say(note)
+    for line in (*warnings(settings), *setup.reader.task.notes):
+        say(line)
     if settings.engine == "simlab":
-        needed = setup.needed_memory()
-        say(describe_memory(needed))
-        say(describe_disk(setup.needed_disk(), out))
-        check_memory(needed, free_memory())
+        _state_needs(setup, out, say)
     folder = RunFolder(out, settings, tensorboard=tensorboard, wandb=wandb)
     with explained(f"cannot write {out}", "finished steps are kept"), file_lock(out), _explain_exhaustion():
         remove_unfinished(out, locked=True)
         origin = current_origin(settings, own_task, setup.reader.task)
         folder.begin(origin, overwrite=overwrite, other_code=other_code)
         for seed in range(settings.seeds):
-            start = make_start(setup, seed, folder.arm(START, seed))
+            begun = folder.arm(START, seed)
+            start = make_start(setup, seed, begun)
             for name in settings.arms:
-                _train_arm(setup, name, seed, start, folder)
+                with folder.arm(name, seed) as own:
+                    ArmRun(setup, name, seed, start, own).train(begun.path / MODEL)
 
 
-def _train_arm(setup: Setup, name: str, seed: int, start: Start, run: RunFolder) -> None:
-    """Train one arm from the start of a seed, or go on with it, and write its model; skip a finished one."""
-    keep_checkpoint = setup.settings.record.keep_checkpoint
-    with run.arm(name, seed) as folder:
-        if folder.finished_record(keep_checkpoint=keep_checkpoint):
-            return
-        arm = ArmRun(setup, name, seed, start, folder)
-        by_trl = setup.settings.engine == "trl"
-        parameters = train_by_trl(arm, run.arm(START, seed)) if by_trl else train_by_simlab(arm)
-        setup.save_model(folder, parameters, arm.settings.rl.temperature)
-        folder.finish(keep_checkpoint=keep_checkpoint)
+def _state_needs(setup: Setup, out: Path, say: Callable[[str], Any]) -> None:
+    """Say how much memory and disk the run needs; raise ``InputError`` if the memory is not free."""
+    *lengths, problems = setup.sizes()
+    needed = needed_memory(setup.settings, setup.loaded.config, (lengths[0], lengths[1]), problems)
+    purposes = ", ".join(f"{name} {format_bytes(size)}" for name, size in needed.items())
+    memory, free = f"memory: about {format_bytes(sum(needed.values()))} ({purposes})", free_memory()
+    say(memory)
+    disk, folder = needed_disk(setup), next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    say(f"disk: about {format_bytes(disk)}; {format_bytes(shutil.disk_usage(folder).free)} are free")
+    if free is not None and sum(needed.values()) > free:
+        raise InputError(f"{memory}, but {format_bytes(free)} are free; allowed: {LESS}")
+
+
+def needed_disk(setup: Setup) -> int:
+    """Return the bytes of models, checkpoints of parameters and moments, and texts of rollouts at their longest.
+
+    A checkpoint is written beside the former one, so that the last one counts twice.
+    """
+    settings, config, record = setup.settings, setup.loaded.config, setup.settings.record
+    arms, warm = [settings.arm_rl(name) for name in settings.arms], settings.warm_start.steps > 0
+    weights, trained = (FLOAT * count_parameters(config, rank) for rank in (0, settings.model.lora_rank))
+    checkpoints = [(3 + rl.lag) * trained for rl in arms] + [3 * weights] * warm
+    stored = settings.seeds * sum(checkpoints) if record.keep_checkpoint else max(checkpoints)
+    rollouts = sum(rl.steps * min(record.rollouts, rl.prompts * rl.group_size) for rl in arms)
+    texts = TEXT * settings.seeds * rollouts * setup.reader.task.max_new_tokens
+    return settings.seeds * (len(arms) + warm) * weights + stored + max(checkpoints) + texts
+
+
+def format_bytes(size: int) -> str:
+    """Format a number of bytes in MiB or GiB."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
 @contextlib.contextmanager
@@ -115,7 +133,4 @@ def _explain_exhaustion() -> Iterator[None]:
         if not isinstance(error, MemoryError) and not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
         reason = str(error).splitlines()[0] if str(error) else "no more memory"
-        raise InputError(
-            f"memory ran out ({reason}); allowed: less, by a smaller rl.microbatch, rl.rollouts, rl.prompts, "
-            "evaluation.rollouts or model; finished steps are kept"
-        ) from None
+        raise InputError(f"memory ran out ({reason}); allowed: {LESS}; finished steps are kept") from None

@@ -1,56 +1,87 @@
-"""Settings of a training run, as plain data: written to ``run.json`` and read from it."""
+"""Settings of a training run, as plain data: written to ``run.json`` and read from it.
+
+The annotation of a setting says what it may be: its kind, and the check of its range.
+"""
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 
 from simlab.arms import Arm, parse
 from simlab.errors import InputError, check_choice, check_range, check_whole, did_you_mean
 from simlab.estimators.registry import check_domain
-from simlab.llm.training.optimizer import OptimizerSettings
 from simlab.methods import Method
 from simlab.simulator import mismatch
 from simlab.simulator.verifier import check_accepted, check_errors, correct_rewards
 from simlab.text import read_value
 
 SCRATCH = "scratch"
-DTYPES = ("float32", "bfloat16")
-ENGINES = ("simlab", "trl")
-SAMPLERS = ("exact", "bfloat16")  # the decoder computes in no float16
 NOT_ARCHITECTURE = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")
 LORA_ALPHA = 32.0
-NONE = type(None)
 LARGEST_LAG = 1024  # steps, each of which keeps a copy of the parameters
 ARM_SETTING = re.compile(r"(.*)@([^@=()]+)=([^@=()]*)", re.DOTALL)
+KINDS: dict[Any, tuple[Any, str]] = {
+    str: (str, "a text"),
+    bool: (bool, "true or false"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    float | None: (Real | None, "a number, or none"),
+}
+
+
+def check_positive(name: str, value: float, high: float = math.inf) -> None:
+    """Raise ``InputError`` for a number that is not above 0, and up to ``high``."""
+    check_range(name, value, 0, high, open_low=True)
+
+
+Count = Annotated[int, check_whole, 1]
+CountOrNone = Annotated[int, check_whole, 0]
+Positive = Annotated[float, check_positive]
+NotNegative = Annotated[float, check_range, 0]
+Share = Annotated[float, check_range, 0, 1]
+Decay = Annotated[str, check_choice, ("constant", "cosine")]
+
+
+class Section:
+    """Settings that are checked by their annotations; ``prefix`` goes before their names in messages."""
+
+    prefix = ""
+
+    def __post_init__(self) -> None:
+        """Raise ``InputError`` for a value outside its range."""
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            check, *limits = getattr(hint, "__metadata__", [None])
+            if check is not None and getattr(self, name) is not None:
+                check(f"{self.prefix}{name}", getattr(self, name), *limits)
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Section):
     """The model that is trained.
 
     Attributes:
         source: ``"scratch"``, or a source that ``simlab.llm.pretrained.load`` takes.
-        dtype: the dtype of rollouts and gradients. Parameters (the masters), sums of gradients and the optimiser's
-            state are always float32: each computation begins with a copy of the masters in this dtype, so that updates
-            too small for bfloat16 add up.
-        gradient_checkpointing: store only the inputs of layers for a gradient, and compute the layers a second time.
-            That takes a third longer, and the memory of one layer instead of all.
-        lora_rank: the rank of the adapters that are trained instead of the model's parameters; 0 trains all
-            parameters. The warm start always trains all of them.
+        dtype: of rollouts and gradients. Parameters, sums of gradients and the optimiser's state are always float32, so
+            that updates too small for bfloat16 add up.
+        gradient_checkpointing: store only the inputs of layers for a gradient, and compute the layers a second time:
+            a third longer, in the memory of one layer instead of all.
+        lora_rank: the rank of the adapters that the arms train instead of the model's parameters; 0 for all parameters.
         lora_alpha: the product of two adapters is multiplied by ``lora_alpha / lora_rank``.
         architecture, hidden_size, ...: of a model from scratch, see ``ModelConfig``.
     """
 
+    prefix = "model."
     source: str = SCRATCH
-    dtype: str = "float32"
+    dtype: Annotated[str, check_choice, ("float32", "bfloat16")] = "float32"
     gradient_checkpointing: bool = False
-    lora_rank: int = 0
-    lora_alpha: float = LORA_ALPHA
+    lora_rank: CountOrNone = 0
+    lora_alpha: Positive = LORA_ALPHA
     architecture: str = "qwen2"
     hidden_size: int = 128
     intermediate_size: int = 512
@@ -62,9 +93,7 @@ class ModelSettings:
     max_positions: int = 1024
 
     def __post_init__(self) -> None:
-        check_choice("model.dtype", self.dtype, DTYPES)
-        check_whole("model.lora_rank", self.lora_rank, 0)
-        check_range("model.lora_alpha", self.lora_alpha, 0, open_low=True)
+        super().__post_init__()
         if not self.lora_rank and self.lora_alpha != LORA_ALPHA:
             raise InputError(
                 f"model.lora_alpha = {self.lora_alpha} without adapters; allowed: a model.lora_rank above 0"
@@ -82,6 +111,35 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
+class OptimizerSettings(Section):
+    """Settings of AdamW in a phase of training.
+
+    Attributes:
+        learning_rate: the rate from the end of the warm-up on.
+        warmup: steps over which the learning rate rises linearly.
+        decay: ``"constant"``, or ``"cosine"``, which falls from the first step on and would be 0 after the last.
+        weight_decay: decoupled, of matrices; norms and biases have none.
+        b1, b2, eps: Adam's.
+        max_norm: a gradient with a larger Euclidean norm, over all parameters together, is scaled down to it.
+    """
+
+    learning_rate: NotNegative = 1e-4
+    warmup: CountOrNone = 0
+    decay: Decay = "constant"
+    weight_decay: NotNegative = 0.01
+    b1: Share = 0.9
+    b2: Share = 0.95
+    eps: NotNegative = 1e-8
+    max_norm: Positive = 1.0
+
+    def rate(self, step: int, steps: int) -> float:
+        """Return the learning rate of a step, from 1 to ``steps``."""
+        rising = min(1.0, step / (self.warmup + 1))
+        falling = 0.5 + 0.5 * math.cos(math.pi * (step - 1) / steps) if self.decay == "cosine" else 1.0
+        return self.learning_rate * rising * falling
+
+
+@dataclass(frozen=True)
 class WarmStartSettings(OptimizerSettings):
     """Supervised training on demonstrations, before the policy gradient.
 
@@ -90,15 +148,11 @@ class WarmStartSettings(OptimizerSettings):
         batch: demonstrations a step.
     """
 
-    learning_rate: float = 1e-3
-    decay: str = "cosine"
-    steps: int = 0
-    batch: int = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("warm_start.steps", self.steps, 0)
-        check_whole("warm_start.batch", self.batch, 1)
+    prefix = "warm_start."
+    learning_rate: NotNegative = 1e-3
+    decay: Decay = "cosine"
+    steps: CountOrNone = 0
+    batch: Count = 64
 
 
 @dataclass(frozen=True)
@@ -111,65 +165,61 @@ class PolicyGradientSettings(OptimizerSettings):
         group_size: G, rollouts of a prompt.
         temperature: of sampling; log-probabilities and gradients are those at this temperature.
         epochs: passes over each batch.
-        minibatches: parts of equal size into which the prompts of a batch are split, in their order. Each makes an
-            update of its own, as in verl; at the first update of a batch the ratio is 1 by definition.
+        minibatches: equal parts of the prompts of a batch, in their order. Each makes an update of its own, as in verl;
+            at the first update of a batch the ratio is 1 by definition.
         false_positive: probability that the verifier accepts a wrong rollout, whose reward is then 1.
         false_negative: probability that it rejects a correct one, whose reward is then 0.
-        errors_of: the unit that the verifier errs about: each "rollout", each "answer" (a completion's text; the same
-            error throughout a seed), or each "prompt" (all its wrong, or all its correct, answers).
-        verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
+        errors_of: the verifier errs about each "rollout", each "answer" (a text, throughout a seed), or each "prompt"
+            (all its wrong, or all its correct, answers).
+        verifier_correction: "none", "backward" or "forward", see ``simlab.simulator.verifier``.
         lag: age of the sampler in steps; the first steps are sampled by the start.
         sampler: dtype of the sampler: "exact" for the model's, or "bfloat16".
         correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
             ``simlab.simulator.mismatch``.
         correction_unit: one importance weight for each "token", or for the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
-        isolation: probability threshold: less likely tokens get their updates first, the others afterwards (Lopti); 0
-            turns this off. See ``simlab.simulator.mismatch.takes_part``.
-        rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
-            keeps all groups of one batch.
+        isolation: less likely tokens get their updates first, the others afterwards (Lopti); 0 turns this off. See
+            ``simlab.simulator.mismatch.takes_part``.
+        rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; 0 keeps all of one batch.
         rollouts: most rollouts that are sampled at once; further ones start where others have ended.
         microbatch: rollouts whose gradient one program computes. A CPU computes at most 8,192 of their tokens at once.
     """
 
-    steps: int = 100
-    prompts: int = 32
-    group_size: int = 8
-    temperature: float = 1.0
-    epochs: int = 1
-    minibatches: int = 1
+    prefix = "rl."
+    steps: Count = 100
+    prompts: Count = 32
+    group_size: Count = 8
+    temperature: Positive = 1.0
+    epochs: Count = 1
+    minibatches: Count = 1
     false_positive: float = 0.0
     false_negative: float = 0.0
     errors_of: str = "rollout"
     verifier_correction: str = "none"
-    lag: int = 0
-    sampler: str = "exact"
-    correction: str = "none"
-    correction_unit: str = "token"
-    correction_bound: float = 2.0
-    isolation: float = 0.0
-    rounds: int = 0
-    rollouts: int = 4096
-    microbatch: int = 256
+    lag: Annotated[int, check_whole, 0, LARGEST_LAG] = 0
+    sampler: Annotated[str, check_choice, ("exact", "bfloat16")] = "exact"  # the decoder computes in no float16
+    correction: Annotated[str, check_choice, mismatch.CORRECTIONS] = "none"
+    correction_unit: Annotated[str, check_choice, mismatch.UNITS] = "token"
+    correction_bound: Annotated[float, check_range, 1] = 2.0
+    isolation: Share = 0.0
+    rounds: CountOrNone = 0
+    rollouts: Count = 4096
+    microbatch: Count = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("steps", "prompts", "group_size", "epochs", "minibatches", "microbatch"):
-            check_whole(name, getattr(self, name), 1)
         if self.prompts % self.minibatches:
             allowed = f"whole numbers that divide the {self.prompts} prompts of a batch"
             raise InputError(f"minibatches = {self.minibatches}; allowed: {allowed}")
-        check_whole("rounds", self.rounds, 0)
-        check_whole("rl.rollouts", self.rollouts, 1)
-        if self.rollouts < self.group_size:
-            raise InputError(
-                f"rl.rollouts = {self.rollouts} is less than the {self.group_size} rollouts of one group; "
-                f"allowed: {self.group_size} or more"
-            )
-        check_range("temperature", self.temperature, 0, open_low=True)
-        check_range("isolation", self.isolation, 0, 1)
-        self._check_verifier()
-        self._check_sampler()
+        _check_at_once("rl", self.rollouts, self.group_size, "rollouts of one group")
+        rates = self.false_positive, self.false_negative
+        check_errors(*rates, self.errors_of, self.verifier_correction)
+        for name, usual in (("errors_of", "rollout"), ("verifier_correction", "none")):
+            if not self.verifier_errs and getattr(self, name) != usual:
+                raise InputError(f"rl.{name} = {getattr(self, name)!r} of a verifier without errors; allowed: {usual}")
+        check_accepted(float(self.correct_rewards(1.0)), self.verifier_correction, *rates)
+        if self.correction != "none" and not self.off_policy:
+            raise InputError(f"rl.correction = {self.correction!r} of a sampler that is the policy; allowed: none")
 
     @property
     def updates(self) -> int:
@@ -209,62 +259,40 @@ class PolicyGradientSettings(OptimizerSettings):
                 "allowed: 0 and 'exact', as these are the policy's"
             )
 
-    def _check_verifier(self) -> None:
-        rates = self.false_positive, self.false_negative
-        check_errors(*rates, self.errors_of, self.verifier_correction)
-        for name, usual in (("errors_of", "rollout"), ("verifier_correction", "none")):
-            if not self.verifier_errs and getattr(self, name) != usual:
-                raise InputError(f"rl.{name} = {getattr(self, name)!r} of a verifier without errors; allowed: {usual}")
-        check_accepted(float(self.correct_rewards(1.0)), self.verifier_correction, *rates)
 
-    def _check_sampler(self) -> None:
-        check_whole("lag", self.lag, 0, LARGEST_LAG)
-        check_choice("sampler", self.sampler, SAMPLERS)
-        check_choice("correction", self.correction, mismatch.CORRECTIONS)
-        check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
-        check_range("correction_bound", self.correction_bound, 1)
-        if self.correction != "none" and not self.off_policy:
-            raise InputError(f"rl.correction = {self.correction!r} of a sampler that is the policy; allowed: none")
+def _check_at_once(section: str, rollouts: int, fewest: int, unit: str) -> None:
+    if rollouts < fewest:
+        raise InputError(f"{section}.rollouts = {rollouts} is less than the {fewest} {unit}; allowed: {fewest} or more")
 
 
 @dataclass(frozen=True)
-class EvaluationSettings:
+class EvaluationSettings(Section):
     """Evaluation of models on the task's evaluation problems; all arms are evaluated alike.
 
     Attributes:
         every: steps between two evaluations; the start and the end are evaluated too.
         samples: completions of each problem.
         rollouts: most rollouts that are sampled at once; further ones start where others have ended.
-        temperature: of sampling; None for that of training, ``rl.temperature``. At 0 the likeliest token is taken, so
-            that one sample of each problem is enough.
+        temperature: of sampling; None for ``rl.temperature``. At 0 the likeliest token is taken.
         top_p, top_k, min_p: see ``simlab.llm.distribution.Truncation``; all tokens by default.
     """
 
-    every: int = 50
-    samples: int = 64
-    rollouts: int = 4096
-    temperature: float | None = None
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
+    prefix = "evaluation."
+    every: Count = 50
+    samples: Count = 64
+    rollouts: Count = 4096
+    temperature: Annotated[float | None, check_range, 0] = None
+    top_p: Annotated[float, check_positive, 1] = 1.0
+    top_k: CountOrNone = 0
+    min_p: Share = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("every", "samples", "rollouts"):
-            check_whole(f"evaluation.{name}", getattr(self, name), 1)
-        if self.temperature is not None:
-            check_range("evaluation.temperature", self.temperature, 0)
+        super().__post_init__()
         if self.temperature == 0 and self.samples > 1:
             raise InputError(
                 f"evaluation.samples = {self.samples} at a temperature of 0, where all are the same; allowed: 1"
             )
-        check_range("evaluation.top_p", self.top_p, 0, 1, open_low=True)
-        check_whole("evaluation.top_k", self.top_k, 0)
-        check_range("evaluation.min_p", self.min_p, 0, 1)
-        if self.rollouts < self.samples:
-            raise InputError(
-                f"evaluation.rollouts = {self.rollouts} is less than the {self.samples} samples of one problem; "
-                f"allowed: {self.samples} or more"
-            )
+        _check_at_once("evaluation", self.rollouts, self.samples, "samples of one problem")
 
     @property
     def truncation(self) -> dict[str, float]:
@@ -273,7 +301,7 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
-class RecordSettings:
+class RecordSettings(Section):
     """Contents and frequency of a run's records.
 
     Attributes:
@@ -284,27 +312,21 @@ class RecordSettings:
         completions: most completions of each evaluation set that are stored with their texts: the first sample of each
             problem, then the second, and so on; 0 for none.
         keep_checkpoint: keep the last checkpoint of a finished arm, which simlab itself needs no more.
-        weight_changes: measure in evaluations how near to rank 1 the change of each matrix is. That decomposes every
-            matrix, which takes seconds in a model of 100 million parameters.
+        weight_changes: measure in evaluations how near to rank 1 the change of each matrix is: seconds in a model of
+            100 million parameters.
     """
 
-    checkpoint_every: int = 25
-    instruments_every: int = 10
-    top_n: int = 0
-    rollouts: int = 256
-    completions: int = 32
+    prefix = "record."
+    checkpoint_every: Count = 25
+    instruments_every: Count = 10
+    top_n: CountOrNone = 0
+    rollouts: CountOrNone = 256
+    completions: CountOrNone = 32
     keep_checkpoint: bool = False
     weight_changes: bool = True
 
-    def __post_init__(self) -> None:
-        check_whole("record.checkpoint_every", self.checkpoint_every, 1)
-        check_whole("record.instruments_every", self.instruments_every, 1)
-        check_whole("record.top_n", self.top_n, 0)
-        check_whole("record.rollouts", self.rollouts, 0)
-        check_whole("record.completions", self.completions, 0)
 
-
-SECTIONS = {
+SECTIONS: dict[str, type[Section]] = {
     "model": ModelSettings,
     "warm_start": WarmStartSettings,
     "rl": PolicyGradientSettings,
@@ -340,15 +362,14 @@ def read_arm(text: str) -> TrainingArm:
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Section):
     """A run: a task, a model, and arms that are trained from the same start on the same problems.
 
     Attributes:
         task: its name, as ``name``, and its parameters.
         arms: the methods that are compared, see ``read_arm``.
         seeds: number of seeds; each has its own start, problems and random numbers, which its arms share.
-        engine: the trainer of the arms: ``"simlab"``, or ``"trl"`` for TRL's. The start and all evaluations are
-            simlab's.
+        engine: the trainer of the arms: ``"simlab"``, or ``"trl"``; starts and evaluations are simlab's.
 
     Raises:
         InputError: for settings that cannot be met, in one line.
@@ -361,12 +382,11 @@ class TrainingSettings:
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     record: RecordSettings = field(default_factory=RecordSettings)
     arms: tuple[str, ...] = ("grpo", "f_grpo")
-    seeds: int = 1
-    engine: str = "simlab"
+    seeds: Count = 1
+    engine: Annotated[str, check_choice, ("simlab", "trl")] = "simlab"
 
     def __post_init__(self) -> None:
-        check_whole("seeds", self.seeds, 1)
-        check_choice("engine", self.engine, ENGINES)
+        super().__post_init__()
         if self.engine == "trl" and self.model.lora_rank:
             raise InputError(f"model.lora_rank = {self.model.lora_rank} with the engine trl; allowed: 0")
         arms = [read_arm(text) for text in self.arms]
@@ -384,12 +404,8 @@ class TrainingSettings:
         Raises:
             InputError: for an unknown setting, and for values outside their ranges.
         """
-        overrides = read_arm(arm).overrides
-        if not overrides:
-            return self.rl
-        rl: PolicyGradientSettings = _build_section(
-            "rl", PolicyGradientSettings, dataclasses.asdict(self.rl) | overrides
-        )
+        data = vars(self.rl) | read_arm(arm).overrides
+        rl: PolicyGradientSettings = _build_section("rl", PolicyGradientSettings, data)
         return rl
 
     def select_arm(self, arm: str) -> "TrainingSettings":
@@ -412,39 +428,35 @@ class TrainingSettings:
             check_choice("section", name, ["task", "arms", "seeds", "engine", *SECTIONS])
         for name, section in SECTIONS.items():
             fields[name] = _build_section(name, section, fields.get(name, {}))
-        _check_kind("seeds", int, fields.get("seeds", 1))
-        _check_kind("engine", str, fields.get("engine", "simlab"))
-        task = fields.get("task", {"name": ""})
+        for name, kind in (("seeds", int), ("engine", str)):
+            _check_kind(name, kind, fields.get(name, getattr(cls, name)))
+        task, arms = fields.get("task", {"name": ""}), fields.get("arms", cls.arms)
         if not (isinstance(task, Mapping) and isinstance(task.get("name"), str)):
             raise InputError(f"task = {task!r}; allowed: its name, as name, and its parameters")
-        if "arms" in fields:
-            if not isinstance(fields["arms"], (list, tuple)) or not all(isinstance(arm, str) for arm in fields["arms"]):
-                raise InputError(f"arms = {fields['arms']!r}; allowed: a list of texts")
-            fields["arms"] = tuple(fields["arms"])
-        return cls(**fields)
+        if not isinstance(arms, (list, tuple)) or not all(isinstance(arm, str) for arm in arms):
+            raise InputError(f"arms = {arms!r}; allowed: a list of texts")
+        return cls(**fields | {"arms": tuple(arms)})
 
 
 def _build_section(name: str, section: type, values: Any) -> Any:
     if not isinstance(values, Mapping):
         raise InputError(f"{name} = {values!r}; allowed: its settings by name")
-    kinds = {field.name: type(field.default) for field in dataclasses.fields(section)}
-    arguments = {}
+    kinds, arguments = get_type_hints(section), dict(values)
     for entry, value in values.items():
         if entry not in kinds:
             hint = did_you_mean(entry, kinds)
             raise InputError(f"{name} has no setting {entry!r}{hint}; it takes: {', '.join(kinds)}")
-        # The command line reads "none" as None; for a text it is a choice.
-        arguments[entry] = "none" if kinds[entry] is str and value is None else value
+        if kinds[entry] is str and value is None:  # the command line reads "none" so, which for a text is a choice
+            arguments[entry] = "none"
         _check_kind(f"{name}.{entry}", kinds[entry], arguments[entry])
     return section(**arguments)
 
 
-def _check_kind(name: str, kind: type, value: Any) -> None:
+def _check_kind(name: str, kind: Any, value: Any) -> None:
     """Raise ``InputError`` for a value of another kind than the setting's; the setting itself checks its range."""
-    words = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", NONE: "a number, or none"}
-    types: Any = {str: str, bool: bool, int: Integral, float: Real, NONE: (Real, NONE)}[kind]
+    types, words = KINDS[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"{name} = {value!r}; allowed: {words[kind]}")
+        raise InputError(f"{name} = {value!r}; allowed: {words}")
 
 
 def merge_layers(*layers: Mapping[str, Any]) -> dict[str, Any]:

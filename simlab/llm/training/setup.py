@@ -1,6 +1,5 @@
 """Put a task to a model: everything that the arms and seeds of a run share."""
 
-import functools
 import itertools
 from typing import Any
 
@@ -9,18 +8,18 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from simlab.errors import InputError
-from simlab.llm.checkpoint import Model
+from simlab.llm.checkpoint import Model, write_checkpoint
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapters, check_rank, merged
 from simlab.llm.model import Parameters
 from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task
-from simlab.llm.training.folder import ArmFolder
+from simlab.llm.tokenizer import Tokenizer, write_tokenizer
+from simlab.llm.training.folder import MODEL, ArmFolder
 from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.groups import Reader
-from simlab.llm.training.memory import needed_disk, needed_memory
 from simlab.llm.training.settings import SCRATCH, ModelSettings, PolicyGradientSettings, TrainingSettings
-from simlab.llm.vocabulary import Vocabulary
+from simlab.llm.vocabulary import Vocabulary, Words
 
 SEED_PROBLEMS = 2**40  # training problems of a seed: the first half for its warm start, the others for its arms
 EVALUATION_KEY, VERIFIER_KEY, ADAPTERS_KEY = 2**31, 2**31 + 1, 2**31 + 2  # beside the steps
@@ -62,8 +61,7 @@ class Setup:
 
     def policy(self, rl: PolicyGradientSettings | None = None, base: Parameters | None = None) -> DecoderPolicy:
         """Build the policy of an arm with these settings, by default the run's; with a ``base``, of adapters to it."""
-        rl = self.settings.rl if rl is None else rl
-        model = self.settings.model
+        rl, model = rl or self.settings.rl, self.settings.model
         return DecoderPolicy(
             self.loaded.config,
             model.dtype,
@@ -86,41 +84,37 @@ class Setup:
         model = self.settings.model
         return merged(start, trained, model.lora_scale) if model.lora_rank else trained
 
-    def needed_memory(self) -> dict[str, int]:
-        """Return the bytes of the run while it trains the arm that needs most."""
-        problems = max(map(len, self.reader.task.evaluation_sets.values()))
-        completion = self.reader.task.max_new_tokens
-        return needed_memory(self.settings, self.loaded.config, self._longest_prompt, completion, problems)
+    def sizes(self) -> tuple[int, int, int]:
+        """Return the most tokens of a prompt and of a completion, and the problems of the largest evaluation set.
 
-    def needed_disk(self) -> dict[str, int]:
-        """Return the bytes of the run's large files."""
-        return needed_disk(self.settings, self.loaded.config, self.reader.task.max_new_tokens)
-
-    @functools.cached_property
-    def _longest_prompt(self) -> int:
-        """Tokens of the longest prompt of all listed problems; training problems that are drawn do not count."""
+        Training problems that are drawn do not count.
+        """
         task = self.reader.task
         problems = itertools.chain(task.listed, *task.evaluation_sets.values())
-        return max(len(self.reader.prompt(problem)) for problem in problems)
+        longest = max(len(self.reader.prompt(problem)) for problem in problems)
+        return longest, task.max_new_tokens, max(map(len, task.evaluation_sets.values()))
 
     def save_model(self, folder: ArmFolder, parameters: Parameters, temperature: float) -> None:
-        """Write a model with its tokenizer, and the temperature that it was trained to be sampled at."""
+        """Write a model that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
+        vocabulary = self.reader.vocabulary
+        if isinstance(vocabulary, Tokenizer | Words):
+            write_tokenizer(folder.path / MODEL, vocabulary)
         model, generation = Model(self.loaded.config, parameters), self.generation_config(temperature)
-        folder.save_model(model, self.reader.vocabulary, generation)
+        write_checkpoint(folder.path / MODEL, model, generation)
 
     def generation_config(self, temperature: float) -> dict[str, Any]:
-        """Return the defaults by which ``transformers`` and vLLM sample: those of the run.
-
-        Without them these use other settings than the run's, and perhaps fewer tokens that end a completion.
-        """
+        """Return the defaults by which ``transformers`` and vLLM sample: those of the run, with all its end tokens."""
         vocabulary = self.reader.vocabulary
-        ends = {
+        begins = {} if vocabulary.bos is None else {"bos_token_id": vocabulary.bos}
+        return begins | {
             "eos_token_id": sorted(self.reader.ends),
             "pad_token_id": vocabulary.pad,
             "max_new_tokens": self.reader.task.max_new_tokens,
+            "do_sample": True,
+            "temperature": temperature,
+            "top_p": 1.0,
+            "top_k": 0,
         }
-        begins = {} if vocabulary.bos is None else {"bos_token_id": vocabulary.bos}
-        return begins | ends | {"do_sample": True, "temperature": temperature, "top_p": 1.0, "top_k": 0}
 
 
 def _load_model(settings: ModelSettings, task: Task) -> tuple[Model, Vocabulary]:

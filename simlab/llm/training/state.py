@@ -1,14 +1,11 @@
-"""Save and load the state of training: parameters, optimiser, estimator, and counters.
+"""Save and load the state of training: one ``.npz`` file, whose members have a checksum each."""
 
-A checkpoint is one ``.npz`` file, whose members have a CRC each; it is replaced by renaming, so that a kill leaves the
-former checkpoint or the new one.
-"""
-
+import contextlib
 import json
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +16,6 @@ import numpy as np
 from simlab.errors import InputError
 from simlab.files import UNFINISHED
 from simlab.llm.model import Parameters
-from simlab.seals import Damaged
 
 
 class TrainerState(NamedTuple):
@@ -44,31 +40,23 @@ class TrainerState(NamedTuple):
     older: tuple[Parameters, ...] = ()
 
 
-ARRAYS = ("parameters", "optimizer", "estimator", "surrogate", "older")
+NAMES = ("parameters", "optimizer", "estimator", "surrogate", "older")
 HOST_ARRAYS = ("estimator", "surrogate")  # NumPy's, as methods compute them
-COUNTS = ("step", "cursor")
 RECORD = "record"  # the member with JSON
 
 
 def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> None:
-    """Write a checkpoint in place of the former one, array by array, so that no second copy is in memory.
-
-    Args:
-        path: the file.
-        state: the state.
-        record: plain data that is stored with it, see ``ArmFolder``.
+    """Write a state and a record, which is plain data; array by array, so that no second copy is in memory.
 
     Raises:
         OSError: if it cannot be written, as on a full disk; the former checkpoint is unchanged then.
     """
-    leaves = {
-        f"{name}.{index}": leaf for name in ARRAYS for index, leaf in enumerate(jax.tree.leaves(getattr(state, name)))
-    }
-    counts = {name: getattr(state, name) for name in COUNTS}
+    leaves = {f"{name}.{index}": leaf for name in NAMES for index, leaf in enumerate(_leaves(state, name))}
+    text = json.dumps({**record, "step": state.step, "cursor": state.cursor})
     unfinished = path.with_name(f"{UNFINISHED}{path.name}")
     try:
         with unfinished.open("wb") as file:
-            np.savez(file, allow_pickle=False, **{RECORD: np.array(json.dumps({**record, **counts}))}, **leaves)
+            np.savez(file, allow_pickle=False, **{RECORD: np.array(text)}, **leaves)
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
@@ -78,49 +66,42 @@ def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> No
 
 
 def load_state(path: Path, like: TrainerState) -> tuple[TrainerState, dict[str, Any]]:
-    """Read a state of the same structure as ``like``, and the record that was stored with it.
+    """Read a state of the same structure as ``like``, and its record.
 
     Raises:
-        Damaged: for a file that is not as it was written.
-        InputError: for the state of another model, optimiser or estimator.
+        InputError: for a damaged file, and for the state of another model, optimiser or estimator.
     """
-    record, arrays = _read(path)
-    counts = {name: record.pop(name) for name in COUNTS}
-    try:
-        trees: dict[str, Any] = {name: _restore(name, arrays, getattr(like, name)) for name in ARRAYS}
-        if len(arrays) != len(jax.tree.leaves([getattr(like, name) for name in ARRAYS])):
-            raise ValueError("more arrays than this arm has")
-    except (KeyError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(
-            f"checkpoint {path} belongs to another run ({reason}); delete it to restart this arm"
-        ) from None
-    return TrainerState(**trees, **counts), record
+    with _members(path) as members:
+        record = json.loads(str(members[RECORD]))
+        trees = {}
+        for name in NAMES:
+            array: Callable[[Any], Any] = np.asarray if name in HOST_ARRAYS else jnp.asarray
+            values = [array(members[f"{name}.{index}"]) for index in range(len(_leaves(like, name)))]
+            if [value.shape for value in values] != [np.shape(leaf) for leaf in _leaves(like, name)]:
+                raise ValueError(f"the shapes of {name} differ")
+            trees[name] = jax.tree.unflatten(jax.tree.structure(getattr(like, name)), values)
+        return TrainerState(**trees, step=record.pop("step"), cursor=record.pop("cursor")), record
 
 
-def saved_record(path: Path) -> dict[str, Any]:
-    """Return the record of a checkpoint with its counters; an empty one if there is no undamaged checkpoint."""
-    try:
-        return _read(path)[0] if path.exists() else {}
-    except Damaged:
-        return {}
+def read_record(path: Path) -> dict[str, Any]:
+    """Read the record of a state, with its ``step`` and ``cursor``."""
+    with _members(path) as members:
+        record: dict[str, Any] = json.loads(str(members[RECORD]))
+        return record
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _leaves(state: TrainerState, name: str) -> list[Any]:
+    leaves: list[Any] = jax.tree.leaves(getattr(state, name))
+    return leaves
+
+
+@contextlib.contextmanager
+def _members(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
-            arrays = {name: members[name] for name in members.files}
-        return json.loads(str(arrays.pop(RECORD))), arrays
+            yield members
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, NotImplementedError) as error:
-        raise Damaged(f"checkpoint {path} is damaged ({type(error).__name__}: {error})".splitlines()[0]) from None
-
-
-def _restore(name: str, arrays: Mapping[str, np.ndarray], like: Any) -> Any:
-    leaves, structure = jax.tree.flatten(like)
-    values = [arrays[f"{name}.{index}"] for index in range(len(leaves))]
-    if name in HOST_ARRAYS:
-        return jax.tree.unflatten(structure, values)
-    for value, leaf in zip(values, leaves, strict=True):
-        if value.shape != leaf.shape:
-            raise ValueError(f"shape {value.shape}, not {leaf.shape}")
-    return jax.tree.unflatten(structure, list(map(jnp.asarray, values)))
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(
+            f"checkpoint {path} is damaged or belongs to another run ({reason}); delete it to restart this arm"
+        ) from None

@@ -12,11 +12,11 @@ from simlab.llm.completions import CompletionBatch, filled_up, longest
 from simlab.llm.instruments.rare_solutions import Tracked, Trajectories
 from simlab.llm.model import Parameters, init
 from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.training.evaluate import Evaluator, Start, choose_start
-from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, METRICS, MODEL, ArmFolder
+from simlab.llm.training.evaluate import Evaluator, Start
+from simlab.llm.training.folder import METRICS, MODEL, ArmFolder
 from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.groups import Reader
-from simlab.llm.training.optimizer import ascend
+from simlab.llm.training.optimizer import ascend, first_state
 from simlab.llm.training.progress import TrainingProgress, catch_interrupts
 from simlab.llm.training.settings import WarmStartSettings
 from simlab.llm.training.setup import Setup, first_demonstration
@@ -35,14 +35,11 @@ def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
         if settings.warm_start.steps:
             parameters = read_checkpoint(folder.path / MODEL).parameters
         return Start(parameters, Tracked(**record["tracked"]), Trajectories(**record["rare"]))
-    parameters = _warm_up(setup, seed, folder, parameters)
-    evaluator = Evaluator(setup, seed)
-    sample, records = evaluator.evaluate(parameters, 0)
-    start = choose_start(parameters, sample)
-    if any(records.values()):
-        folder.append(COMPLETIONS, {"step": 0, "sets": records})
-    line = evaluator.line(sample, parameters, step=0, group_size=settings.rl.group_size, start=start)
-    folder.append(EVALUATIONS, line)
+    if settings.warm_start.steps:
+        parameters = _warm_up(setup, seed, folder, parameters)
+    else:
+        folder.cut_lines({})
+    start, _ = Evaluator(setup, seed).write(folder, parameters, 0, settings.rl.group_size)
     if settings.warm_start.steps or settings.engine == "trl":  # TRL reads its model from a folder
         setup.save_model(folder, parameters, settings.rl.temperature)
     folder.finish(tracked=start.tracked._asdict(), rare=start.rare._asdict())
@@ -50,12 +47,8 @@ def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
 
 
 def _warm_up(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters) -> Parameters:
-    settings = setup.settings.warm_start
-    if not settings.steps:
-        folder.cut_lines({})
-        return parameters
-    policy, first = setup.policy(), first_demonstration(seed)
-    state = folder.begin(TrainerState(parameters, settings.init(parameters)))
+    settings, policy, first = setup.settings.warm_start, setup.policy(), first_demonstration(seed)
+    state = folder.begin(TrainerState(parameters, first_state(settings, parameters)))
     with (
         TrainingProgress(f"warm start, seed {seed}", settings.steps, state.step) as progress,
         catch_interrupts() as interrupted,
@@ -66,11 +59,11 @@ def _warm_up(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters)
             except InputError as error:
                 raise folder.explain_stop(state, f"step {state.step + 1} of the warm start", error) from None
             folder.append(METRICS, {"step": state.step, **line})
-            if state.step % setup.settings.record.checkpoint_every == 0 or state.step == settings.steps:
+            due = state.step % setup.settings.record.checkpoint_every == 0 or state.step == settings.steps
+            if due or interrupted():
                 folder.save(state)
             progress.step(state.step, loss=line["loss"])
             if interrupted():
-                folder.save(state)
                 raise KeyboardInterrupt
     return state.parameters
 

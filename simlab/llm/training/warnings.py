@@ -14,26 +14,22 @@ PROMPTS, TOKENS, ACTIONS = 32, 6, 32  # of the synthetic rollouts on which metho
 
 def warnings(settings: TrainingSettings) -> Iterator[str]:
     """Yield warnings, each with a remedy; arms with different overrides are not compared."""
-    arms: dict[PolicyGradientSettings, list[str]] = {}
+    arms: dict[PolicyGradientSettings, dict[str, Method]] = {}
     for text in settings.arms:
-        arms.setdefault(settings.arm_rl(text), []).append(text)
-    for rl, texts in arms.items():
-        yield from _warnings(rl, {text: read_arm(text).method.build() for text in texts})
-
-
-def _warnings(rl: PolicyGradientSettings, methods: Mapping[str, Method]) -> Iterator[str]:
-    silent = {text for text, method in methods.items() if not _coefficients(method, rl, 1.0).any()}
-    for text in sorted(silent):
-        yield f"warning: {text} learns nothing from groups of {rl.group_size}, where all its coefficients are 0"
-    others = {text: method for text, method in methods.items() if text not in silent}
-    for texts in _group_equal(others, rl, 1.0):
-        if texts in _group_equal({text: others[text] for text in texts}, rl, 1.5):
-            yield f"warning: {', '.join(texts)} are one method on rewards of 0 and 1"
-        elif rl.updates == 1 and not rl.off_policy:
-            yield (
-                f"warning: {', '.join(texts)} are one method here: with one update a batch every ratio is 1; "
-                "rl.minibatches or rl.epochs above 1 tell them apart"
-            )
+        arms.setdefault(settings.arm_rl(text), {})[text] = read_arm(text).method.build()
+    for rl, methods in arms.items():
+        silent = {text for text, method in methods.items() if not _coefficients(method, rl, 1.0).any()}
+        for text in sorted(silent):
+            yield f"warning: {text} learns nothing from groups of {rl.group_size}, where all its coefficients are 0"
+        others = {text: method for text, method in methods.items() if text not in silent}
+        for texts in _group_equal(others, rl, 1.0):
+            if texts in _group_equal({text: others[text] for text in texts}, rl, 1.5):
+                yield f"warning: {', '.join(texts)} are one method on rewards of 0 and 1"
+            elif rl.updates == 1 and not rl.off_policy:
+                yield (
+                    f"warning: {', '.join(texts)} are one method here: with one update a batch every ratio is 1; "
+                    "rl.minibatches or rl.epochs above 1 tell them apart"
+                )
 
 
 def _group_equal(methods: Mapping[str, Method], rl: PolicyGradientSettings, spread: float) -> list[list[str]]:
