@@ -11,17 +11,14 @@ A name may also be ``mine.py:weight``, an object in a file of the user's (``siml
 a plain link ``(advantages, rollouts)``; after ``+`` a ``Surrogate``, a function that makes one, or a plain
 ``(ratio, advantages, rollouts)``. Parameters in brackets are those with defaults.
 
-How a simulator uses it::
+A simulator compiles one program for all arms that are equal ``without_floats``, and hands it the floats::
 
     arm = parse("f_grpo(gamma=0.5)+clip_higher(eps_high=0.3)")     # reads, and builds nothing
     arm.floats                  # {"estimator.gamma": 0.5, "surrogate.0.eps_low": 0.2, "surrogate.0.eps_high": 0.3}
-    shape = arm.without_floats()        # equal, and of equal hash, for arms that differ in floats alone
-    method = shape.build(arm.floats)    # values may be traced by JAX: the same as arm.build() outside of a program
-    arm.estimator_name          # "f_grpo", for labels: the base as it is written, without its parameters
-    arm.files                   # ("mine.py:weight",): the user's files that it names, for provenance
+    method = arm.without_floats().build(arm.floats)    # values may be traced by JAX
 
 ``parse(str(arm)) == arm``, and equal arms have equal texts: spaces, the order of parameters and the spelling of numbers
-do not count. An arm can be pickled and built in another process that finds the same files.
+do not count.
 """
 
 import dataclasses
@@ -74,25 +71,18 @@ class Arm:
     def floats(self) -> dict[str, float]:
         """Parameters whose defaults are floats, also those at their defaults, by their paths.
 
-        ``estimator.NAME`` is a parameter of the base, ``surrogate.INDEX.NAME`` one of an added term, counted from 0. A
-        surrogate that is not written has none here: it stays at its defaults.
-
-        Raises:
-            InputError: for an unknown name or parameter, and as ``simlab.own_files.load`` does.
+        ``estimator.NAME`` is a parameter of the base, ``surrogate.INDEX.NAME`` one of an added term, counted from 0.
+        ``InputError`` for an unknown name or parameter, and for a file of the user's that cannot be used.
         """
         return {
             f"{path}.{name}": float(value)
             for path, term, constructor in self._constructors()
-            for name, value in (_float_defaults(constructor) | dict(term.parameters)).items()
+            for name, value in {**constructor.defaults, **dict(term.parameters)}.items()
             if _is_float(constructor, name, value)
         }
 
     def without_floats(self) -> "Arm":
-        """Return the arm with all its ``floats`` at their defaults: it determines the shape of a compiled program.
-
-        Raises:
-            InputError: as ``floats``.
-        """
+        """Return the arm with all its ``floats`` at their defaults: it determines the shape of a compiled program."""
         base, *added = (
             Term(term.name, tuple(pair for pair in term.parameters if _is_choice(constructor, *pair)))
             for _, term, constructor in self._constructors()
@@ -103,8 +93,8 @@ class Arm:
         """Build the method, with the written numbers or with ``floats`` in their place, which JAX may trace.
 
         Raises:
-            InputError: for an unknown name, parameter or aggregation, a parameter outside its range, a second
-                surrogate, an error in a file of the user's, and floats that the arm has not.
+            InputError: for an unknown name or parameter, one outside its range, a second surrogate, an error in a file
+                of the user's, and floats that the arm has not.
         """
         if floats is not None:
             check_parameters(f"arm {str(self)!r}", floats, self.floats)
@@ -130,10 +120,7 @@ class Arm:
 
 
 def parse(text: str) -> Arm:
-    """Read an arm. Nothing is built and no file opened: names need not exist.
-
-    Raises:
-        InputError: for a text that cannot be read; the line says where.
+    """Read an arm; ``InputError`` for a text that is none. Nothing is built and no file opened: names need not exist.
 
     >>> str(parse("f_grpo( gamma = 0.50, base=maxrl ) @ token_mean"))
     'f_grpo(base=maxrl,gamma=0.5)@token_mean'
@@ -145,10 +132,7 @@ def parse(text: str) -> Arm:
 
 
 def parse_list(text: str) -> tuple[Arm, ...]:
-    """Read arms that are separated by commas.
-
-    Raises:
-        InputError: as ``parse``.
+    """Read arms that are separated by commas; ``InputError`` as for ``parse``.
 
     >>> [arm.text for arm in parse_list("grpo, f_grpo(gamma=0.5,base=maxrl)")]
     ['grpo', 'f_grpo(gamma=0.5,base=maxrl)']
@@ -165,11 +149,7 @@ def _checked(term: Term, constructor: Constructor) -> Constructor:
     return constructor
 
 
-def _float_defaults(constructor: Constructor) -> dict[str, float]:
-    return {name: default for name, default in constructor.defaults.items() if isinstance(default, float)}
-
-
-def _is_float(constructor: Constructor, name: str, value: Value) -> bool:
+def _is_float(constructor: Constructor, name: str, value: Any) -> bool:
     """Return True for a number of a parameter whose default is a float; a word in its place is a choice."""
     return isinstance(constructor.defaults[name], float) and isinstance(value, (int, float))
 
@@ -178,7 +158,7 @@ def _is_choice(constructor: Constructor, name: str, value: Value) -> bool:
     """Return True for a value that is no float and not the default, which in a user's code may be anything."""
     default = constructor.defaults[name]
     meaning = _interpret(value, default)
-    return not _is_float(constructor, name, value) and not (type(meaning) is type(default) and meaning == default)
+    return not _is_float(constructor, name, value) and (type(meaning) is not type(default) or meaning != default)
 
 
 def _interpret(value: Value, default: Any) -> Any:

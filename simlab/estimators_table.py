@@ -18,19 +18,12 @@ TIE = 1e-9  # masses that differ by less, relatively, are equal
 
 def as_entries() -> list[dict[str, Any]]:
     """Describe each estimator by a dictionary that JSON can hold."""
-    entries = [(entry, entry.build()) for entry in REGISTRY.values()]
-    return [
-        {
-            "name": entry.name,
-            "tag": entry.tag,
-            "parameters": entry.parameters,
-            "formula": entry.formula,
-            "domain": built.domain,
-            "needs": sorted(built.needs),
-            "summary": entry.summary,
-        }
-        for entry, built in entries
-    ]
+    described = []
+    for entry in REGISTRY.values():
+        fields = {name: getattr(entry, name) for name in ("name", "tag", "parameters", "formula")}
+        built = entry.build()
+        described.append({**fields, "domain": built.domain, "needs": sorted(built.needs), "summary": entry.summary})
+    return described
 
 
 def plain_list() -> str:
@@ -43,8 +36,8 @@ def plain_list() -> str:
 
 def markdown_table() -> str:
     """Write all registered estimators, one a line, as a GitHub table; signs and peaks computed at groups of 64."""
-    lines = [_line(*HEADINGS), _line(*["---"] * len(HEADINGS)), *(markdown_line(entry) for entry in REGISTRY.values())]
-    return "\n".join(lines)
+    heads = _line(*HEADINGS), _line(*["---"] * len(HEADINGS))
+    return "\n".join([*heads, *map(markdown_line, REGISTRY.values())])
 
 
 def _line(*cells: str) -> str:
@@ -52,17 +45,19 @@ def _line(*cells: str) -> str:
 
 
 def markdown_line(entry: Registered) -> str:
-    """One estimator's line of the table."""
+    """Write one estimator's line of the table."""
     built = entry.build()
     try:
         computed = masses(built, GROUP_SIZE)
         described = signs(computed), peak(computed)
     except InputError:  # it needs more than the outcomes of a group
         described = UNKNOWN, UNKNOWN
+    form = CLOSED_FORMS.get(entry.name)
+    texts = [form.success, form.failure] if form else []
+    of_masses = ", ".join(map(code, dict.fromkeys(texts))) or "none (computed)"
     formula = code(entry.formula) if entry.formula else UNKNOWN
-    needs = ", ".join(sorted(built.needs))
-    name = f"{code(call(entry))} [{entry.tag}]"
-    return _line(name, formula, _masses_text(entry.name), needs, REWARDS[built.domain], *described)
+    name, needs = f"{code(call(entry))} [{entry.tag}]", ", ".join(sorted(built.needs))
+    return _line(name, formula, of_masses, needs, REWARDS[built.domain], *described)
 
 
 def call(entry: Registered) -> str:
@@ -81,13 +76,6 @@ def code(text: str) -> str:
     `\\|A\\|`
     """
     return "`" + text.replace("|", r"\|") + "`"
-
-
-def _masses_text(name: str) -> str:
-    if name not in CLOSED_FORMS:
-        return "none (computed)"
-    form = CLOSED_FORMS[name]
-    return code(form.success) if form.success == form.failure else f"{code(form.success)}, {code(form.failure)}"
 
 
 def signs(computed: Masses) -> str:
@@ -117,12 +105,11 @@ def peak(computed: Masses) -> str:
     success, failure = np.abs(computed.success), np.abs(computed.failure)
     if not (success + failure).any():
         return UNKNOWN
-    rates = computed.successes / computed.successes[-1]
-    peaks = [_first_largest(mass) for mass in (success, failure) if mass.any()]
-    if len(set(peaks)) == 2:
-        return f"m_S {rates[peaks[0]]:.2f}, m_F {rates[peaks[1]]:.2f}"
-    return f"{rates[_first_largest(success + failure)]:.2f}"
 
+    def rate(mass: Float[np.ndarray, " counts"]) -> str:
+        first = int(np.flatnonzero(mass >= mass.max() * (1 - TIE))[0])
+        return f"{computed.successes[first] / computed.successes[-1]:.2f}"
 
-def _first_largest(mass: Float[np.ndarray, " counts"]) -> int:
-    return int(np.flatnonzero(mass >= mass.max() * (1 - TIE))[0])
+    if success.any() and failure.any() and rate(success) != rate(failure):
+        return f"m_S {rate(success)}, m_F {rate(failure)}"
+    return rate(success + failure)

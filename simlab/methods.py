@@ -12,16 +12,8 @@ from simlab.errors import InputError, build, check_choice, check_range
 from simlab.estimators import Estimator, estimator, f_grpo
 from simlab.estimators.base import State
 from simlab.estimators.tokens import of_tokens
-from simlab.rollouts import TOKEN_FIELDS, Array, Rollouts, Scalar, check_shapes, token_weights
-from simlab.surrogates import (
-    AGGREGATIONS,
-    Surrogate,
-    aggregation_weights,
-    clip_higher,
-    ppo_clip,
-    sequence_clip,
-    unclipped,
-)
+from simlab.rollouts import Array, Rollouts, Scalar, check_shapes, token_weights, tokens_of
+from simlab.surrogates import AGGREGATIONS, Surrogate, aggregation_weights, clip_higher, ppo_clip, sequence_clip
 
 
 @dataclass(frozen=True)
@@ -81,22 +73,14 @@ class Method:
         return self if self.surrogate.schedule is None else replace(self, surrogate=self.surrogate.at(state))
 
     def from_advantages(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        """Compute the coefficients of grad log pi from advantages: for several updates on one batch.
-
-        Args:
-            ratio: (P, G, T) as for ``coefficients``.
-            advantages: (P, G) or (P, G, T), as the estimator gave them.
-            rollouts: the batch.
-
-        Returns:
-            As ``coefficients``.
-
-        Raises:
-            InputError: as ``coefficients``.
-        """
+        """Compute the ``coefficients`` from advantages, (P, G) or (P, G, T): for several updates on one batch."""
         xp = array_namespace(ratio)
         check_shapes(rollouts, self.surrogate.needs)
-        _check_ratio(ratio, rollouts)
+        tokens = tokens_of(rollouts)
+        allowed = (*rollouts.rewards.shape, tokens or ratio.shape[-1])
+        if ratio.ndim != 3 or tuple(ratio.shape) != allowed:
+            shown = ", ".join(map(str, (*rollouts.rewards.shape, tokens or "tokens")))
+            raise InputError(f"ratio has shape {tuple(ratio.shape)}; allowed: ({shown})")
         values = self.surrogate(ratio, of_tokens(advantages), rollouts)
         present = token_weights(ratio, rollouts) > 0
         longest = ratio.shape[-1] if self.normaliser is None else self.normaliser
@@ -106,24 +90,13 @@ class Method:
         return xp.where(present, values * weights, xp.zeros_like(values))
 
 
-def _check_ratio(ratio: Array, rollouts: Rollouts) -> None:
-    tokens = [field.shape for name in (*TOKEN_FIELDS, "token_mask") if (field := getattr(rollouts, name)) is not None]
-    allowed = tuple(tokens[0][:3]) if tokens else (*rollouts.rewards.shape, "tokens")
-    if ratio.ndim != 3 or any(a not in (b, "tokens") for a, b in zip(allowed, ratio.shape, strict=True)):
-        raise InputError(f"ratio has shape {tuple(ratio.shape)}; allowed: ({', '.join(map(str, allowed))})")
-
-
 def grpo() -> Method:
     """GRPO: PPO clip, averaged over the tokens of each rollout and then over rollouts ``[f-grpo:eq-14]``."""
     return Method(estimator("grpo"), ppo_clip(), "sequence_mean")
 
 
 def dr_grpo(max_tokens: Scalar | None = None) -> Method:
-    """Dr. GRPO: no std, and lengths replaced by ``max_tokens``, or by the token axis ``[fade:dr-grpo]``.
-
-    Raises:
-        InputError: unless ``max_tokens`` is above 0.
-    """
+    """Dr. GRPO: no std, and lengths replaced by ``max_tokens``, or by the token axis ``[fade:dr-grpo]``."""
     if max_tokens is not None:
         check_range("max_tokens", max_tokens, 0, open_low=True)
     return Method(estimator("dr_grpo"), ppo_clip(), "constant", max_tokens)
@@ -149,7 +122,7 @@ def gspo() -> Method:
 
 def cw_grpo() -> Method:
     """CW-GRPO: tokens of extreme covariance tamed, no clip, averaged as GRPO does ``[cw-grpo:kernel]``."""
-    return Method(estimator("cw_grpo"), unclipped(), "sequence_mean")
+    return Method(estimator("cw_grpo"), surrogates.unclipped(), "sequence_mean")
 
 
 def clip_cov() -> Method:
@@ -168,11 +141,7 @@ def casp() -> Method:
 
 
 def luspo() -> Method:
-    """LUSPO: GSPO whose loss of a sequence is multiplied by the sequence's length (arXiv 2602.05261).
-
-    That is GSPO's surrogate summed over the tokens of a rollout, not averaged: of rollouts of one length it is GSPO,
-    times that length. The bounds are those that TRL's paper index gives for ``loss_type="luspo"``.
-    """
+    """LUSPO: GSPO summed over the tokens of a rollout, not averaged (arXiv 2602.05261); the bounds are TRL's."""
     return Method(estimator("grpo"), sequence_clip(2e-3, 2.5e-3), "constant", 1.0)
 
 
@@ -201,9 +170,6 @@ METHODS: dict[str, Callable[..., Method]] = {
 
 def focal(base: Method, gamma: Scalar = 1.0) -> Method:
     """F- over any method: its advantages times (1 - X/G)^gamma ``[f-grpo:eq-13]``.
-
-    Raises:
-        InputError: for a negative ``gamma``.
 
     >>> focal(dapo(), gamma=0.5).aggregation
     'token_mean'

@@ -75,8 +75,7 @@ def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
     """Draw final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
 
     With one group size, the first swept number takes its place on the axis; with none, the step or the cost. A
-    problem that records neither is shown by the first two numbers that it has. The lines of several results begin with
-    the names of the results.
+    problem that records neither is shown by its first two numbers. Lines of several results begin with their names.
     """
     first = next(iter(datasets.values()))
     metrics = [name for name in chosen_metrics(first, SHARES) if all(name in dataset for dataset in datasets.values())]
@@ -93,8 +92,11 @@ def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
             if axis == "group_size":
                 panel.set_xscale("log", base=2)
             panel.set(xlabel=LABELS.get(axis, axis), ylabel=LABELS.get(metric, metric))
-            if metric in SHARES:
-                _share_limits(panel)
+            if metric in SHARES:  # from 0 to 1, or closer where all that is drawn would be one line
+                low, high = panel.dataLim.intervaly
+                if high - low > CLOSE or not np.isfinite(high - low):
+                    panel.set_ylim(-0.03, 1.03)
+                panel.ticklabel_format(axis="y", useOffset=False)
         when = "" if axis == along else f"{along} {first[along].values[-1]:.12g}, "
         panels[0].set_title(f"{when}{first.sizes['seed']} seeds", loc="left")
         if title:
@@ -106,18 +108,14 @@ def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
     return figure
 
 
-def _share_limits(panel: Axes) -> None:
-    """Show a share from 0 to 1, or closer where all that is drawn would be one line."""
-    low, high = panel.dataLim.intervaly
-    if high - low > CLOSE or not np.isfinite(high - low):
-        panel.set_ylim(-0.03, 1.03)
-    panel.ticklabel_format(axis="y", useOffset=False)
-
-
 def _common_axis(datasets: list[xr.Dataset]) -> str | None:
     """Return the group size, or else the first swept number, that varies in all results; None where none does."""
+
+    def varies(dataset: xr.Dataset, name: str) -> bool:
+        return dataset.sizes.get(name, 1) > 1 and np.issubdtype(dataset[name].dtype, np.number)
+
     names = dict.fromkeys(["group_size", *grid_dimensions(datasets[0])])
-    return next((name for name in names if all(_is_axis(dataset, name) for dataset in datasets)), None)
+    return next((name for name in names if all(varies(dataset, name) for dataset in datasets)), None)
 
 
 def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, styles: Iterator[int]) -> None:
@@ -125,16 +123,18 @@ def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, style
     inner = [str(name) for name in values.dims if name not in (axis, "seed", "step", "cost")]
     others = [name for name in inner if values.sizes[name] > 1]
     single = [name for name in inner if name not in others]
-    points = itertools.product(*(values[name].values for name in others))
-    for chosen in (dict(zip(others, point, strict=True)) for point in points):
-        if _repeats(values, chosen):
-            continue
+    for point in itertools.product(*(values[name].values for name in others)):
+        chosen = dict(zip(others, point, strict=True))
+        absent = lacking(values, chosen)
+        if any(values[name].values[0] != chosen[name] for name in absent):
+            continue  # it repeats an earlier line: they differ by a parameter that their method lacks
         number = next(styles)
         marker = "" if axis in ("step", "cost") else MARKERS[number % len(MARKERS)]
-        line = values.sel(chosen).squeeze(single)
         style = {"linestyle": DASHES[number % len(DASHES)], "marker": marker}
-        label = ", ".join(filter(None, [result, _label(values, chosen)]))
-        draw_band(panel, values[axis].values, line, label=label, **style)
+        named = {name: plain(value) for name, value in chosen.items() if name not in absent}
+        parts = [text if name in METHODS else f"{LABELS.get(name, name)} = {text}" for name, text in named.items()]
+        label = ", ".join(filter(None, [result, *parts]))
+        draw_band(panel, values[axis].values, values.sel(chosen).squeeze(single), label=label, **style)
 
 
 def lacking(dataset: xr.Dataset | xr.DataArray, labels: Mapping[str, Any]) -> list[str]:
@@ -143,28 +143,9 @@ def lacking(dataset: xr.Dataset | xr.DataArray, labels: Mapping[str, Any]) -> li
     return [name for name in labels if named & set(json.loads(dataset[name].attrs.get("methods_without_it", "[]")))]
 
 
-def _repeats(values: xr.DataArray, chosen: Mapping[str, Any]) -> bool:
-    """Return True if a line differs from an earlier one only by a parameter that its method lacks."""
-    return any(values[name].values[0] != chosen[name] for name in lacking(values, chosen))
-
-
-def _label(values: xr.DataArray, chosen: Mapping[str, Any]) -> str:
-    """Name a line: its method, and what else tells it from others."""
-    absent = lacking(values, chosen)
-    return ", ".join(
-        plain(value) if name in METHODS else f"{LABELS.get(name, name)} = {plain(value)}"
-        for name, value in chosen.items()
-        if name not in absent
-    )
-
-
 def plain(value: Any) -> str:
     """Write a number or a name as a reader would."""
     return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
-
-
-def _is_axis(dataset: xr.Dataset, name: str) -> bool:
-    return dataset.sizes.get(name, 1) > 1 and np.issubdtype(dataset[name].dtype, np.number)
 
 
 def check_figure(path: Path) -> None:
@@ -174,11 +155,7 @@ def check_figure(path: Path) -> None:
 
 
 def save_final_states(datasets: Mapping[str, xr.Dataset], path: Path, title: str = "") -> None:
-    """Draw ``final_states`` into a file, of the kind its suffix says.
-
-    Raises:
-        InputError: for an unknown kind of file, or a path that cannot be written.
-    """
+    """Draw ``final_states`` into a file, of the kind its suffix says; ``InputError`` if it cannot be written."""
     check_figure(path)
     try:
         with matplotlib.style.context(STYLE):
@@ -205,11 +182,7 @@ def settle(figure: Figure) -> None:
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write a figure whole or not at all, without a date, in the kind of file that the suffix says.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    """Write a figure whole or not at all, without a date, in the kind of file that the suffix says."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format=path.suffix.removeprefix("."), metadata=UNDATED[path.suffix])
     write_whole(path, drawn.getvalue())

@@ -4,7 +4,7 @@ Axes: P prompts, G rollouts of one prompt (the group), T tokens, C candidate tok
 """
 
 import math
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 from jaxtyping import Bool, Float
@@ -24,8 +24,7 @@ class Rollouts(NamedTuple):
         entropy: (P, G, T) entropy of that policy, in nats, at each token.
         topn_logp: (P, G, T, C) log-probabilities of the C likeliest candidates at each token, the likeliest first.
         ref_logp: (P, G, T) log-probability of each sampled token under a reference policy.
-        noise: (P, G, T) independent uniform numbers in [0, 1), for methods that draw tokens at random; the engine
-            makes them from its seed, so that a surrogate stays a pure function.
+        noise: (P, G, T) independent uniform numbers in [0, 1) of the engine's, for methods that draw tokens at random.
         mask: (P, G) true where a rollout exists; None when every group is full.
         token_mask: (P, G, T) true where a token exists; None when every rollout has T tokens.
         greedy_reward: (P, G) reward of the answer whose every token is the likeliest: one number a prompt, which stands
@@ -45,6 +44,7 @@ class Rollouts(NamedTuple):
 
 TOKEN_FIELDS = {"old_logp": 3, "entropy": 3, "topn_logp": 4, "ref_logp": 3, "noise": 3}  # and their numbers of axes
 FIELDS = frozenset({"rewards", "greedy_reward", *TOKEN_FIELDS})
+MOST_ROLLOUTS = 2.0**24  # of a group
 
 
 def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
@@ -54,39 +54,46 @@ def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewar
     xp = array_namespace(rewards)
     if not xp.isdtype(rewards.dtype, "real floating") or xp.finfo(rewards.dtype).bits < 32:
         raise InputError(f"rewards have dtype {rewards.dtype}; allowed: float32, float64")
-    absent = False if rollouts.mask is None else ~rollouts.mask
-    if not bool(xp.all(xp.isfinite(rewards) | absent)):
-        raise InputError("rewards hold NaN or infinity; allowed: finite numbers")
-    if "greedy_reward" in needs and not bool(xp.all(xp.isfinite(needed(rollouts, "greedy_reward")) | absent)):
-        raise InputError("greedy_reward holds NaN or infinity; allowed: finite numbers")
-    _check_token_values(rollouts, needs)
+    for name in ("mask", "token_mask"):
+        mask = getattr(rollouts, name)
+        if mask is not None and not array_namespace(mask).isdtype(mask.dtype, "bool"):
+            raise InputError(f"{name} has dtype {mask.dtype}; allowed: bool")
+    for name in ("rewards", *sorted(needs & FIELDS - {"rewards"})):
+        field = needed(rollouts, name)
+        xp = array_namespace(field)
+        present = xp.ones_like(field, dtype=xp.bool) if rollouts.mask is None else rollouts.mask
+        if field.ndim > 2:
+            present = token_weights(field if field.ndim == 3 else field[..., 0], rollouts) > 0
+            present = present if field.ndim == 3 else present[..., None]
+        # A candidate may be impossible; a token that was sampled is not.
+        bad = xp.isnan(field) if name == "topn_logp" else ~xp.isfinite(field)
+        if bool(xp.any(bad & present)):
+            verb = "hold" if name == "rewards" else "holds"
+            raise InputError(f"{name} {verb} NaN or infinity; allowed: finite numbers")
 
 
 def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
     """Raise ``InputError`` for fields that are missing or do not fit together; also for traced arrays."""
-    rewards = rollouts.rewards
-    if rewards.ndim != 2:
-        raise InputError(f"rewards have shape {tuple(rewards.shape)}; allowed: (prompts, rollouts)")
-    if 0 in rewards.shape:
-        raise InputError(f"rewards have shape {tuple(rewards.shape)}; a group needs at least one rollout")
-    _check_mask(rollouts)
+    shape = tuple(rollouts.rewards.shape)
+    if len(shape) != 2:
+        raise InputError(f"rewards have shape {shape}; allowed: (prompts, rollouts)")
+    if 0 in shape:
+        raise InputError(f"rewards have shape {shape}; a group needs at least one rollout")
     for name in sorted(needs & FIELDS):
         needed(rollouts, name)
-    greedy = rollouts.greedy_reward
-    if greedy is not None and tuple(greedy.shape) != tuple(rewards.shape):
-        raise InputError(f"greedy_reward has shape {tuple(greedy.shape)}; allowed: {tuple(rewards.shape)}")
-    tokens = None
+    for name in ("mask", "greedy_reward"):
+        field = getattr(rollouts, name)
+        if field is not None and tuple(field.shape) != shape:
+            raise InputError(f"{name} has shape {tuple(field.shape)}; allowed: {shape}")
+    tokens = tokens_of(rollouts)
     for name, axes in (*TOKEN_FIELDS.items(), ("token_mask", 3)):
         field = getattr(rollouts, name)
         if field is None:
             continue
-        if field.ndim != axes or tuple(field.shape[:2]) != tuple(rewards.shape):
-            raise InputError(
-                f"{name} has shape {tuple(field.shape)}; allowed: {axes} axes, the first two {tuple(rewards.shape)}"
-            )
+        if field.ndim != axes or tuple(field.shape[:2]) != shape:
+            raise InputError(f"{name} has shape {tuple(field.shape)}; allowed: {axes} axes, the first two {shape}")
         if field.shape[2] == 0:
             raise InputError(f"{name} has shape {tuple(field.shape)}; a rollout needs at least one token")
-        tokens = field.shape[2] if tokens is None else tokens
         if field.shape[2] != tokens:
             raise InputError(f"{name} has {field.shape[2]} tokens a rollout; allowed: {tokens}, as in other fields")
 
@@ -94,42 +101,15 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
 def tokens_of(rollouts: Rollouts) -> int | None:
     """Return T, by the first field that has an axis of tokens; None without such a field."""
     fields = (getattr(rollouts, name) for name in (*TOKEN_FIELDS, "token_mask"))
-    return next((int(field.shape[2]) for field in fields if field is not None), None)
-
-
-def _check_token_values(rollouts: Rollouts, needs: frozenset[str]) -> None:
-    mask = rollouts.token_mask
-    if mask is not None and not array_namespace(mask).isdtype(mask.dtype, "bool"):
-        raise InputError(f"token_mask has dtype {mask.dtype}; allowed: bool")
-    for name in sorted(needs & set(TOKEN_FIELDS)):
-        field = needed(rollouts, name)
-        xp = array_namespace(field)
-        present = token_weights(field if field.ndim == 3 else field[..., 0], rollouts) > 0
-        # A candidate may be impossible; a token that was sampled is not.
-        bad = xp.isnan(field) if name == "topn_logp" else ~xp.isfinite(field)
-        if bool(xp.any(bad & (present if field.ndim == 3 else present[..., None]))):
-            raise InputError(f"{name} holds NaN or infinity; allowed: finite numbers")
+    return next((int(field.shape[2]) for field in fields if field is not None and field.ndim > 2), None)
 
 
 def needed(rollouts: Rollouts, name: str) -> Array:
-    """Return a field that a link or surrogate reads.
-
-    Raises:
-        InputError: if the rollouts do not carry it.
-    """
+    """Return a field that a link or surrogate reads; ``InputError`` if the rollouts do not carry it."""
     field = getattr(rollouts, name)
     if field is None:
         raise InputError(f"rollouts carry no {name}, which this method needs")
     return field
-
-
-def _check_mask(rollouts: Rollouts) -> None:
-    if rollouts.mask is None:
-        return
-    if tuple(rollouts.mask.shape) != tuple(rollouts.rewards.shape):
-        raise InputError(f"mask has shape {tuple(rollouts.mask.shape)}; allowed: {tuple(rollouts.rewards.shape)}")
-    if not array_namespace(rollouts.mask).isdtype(rollouts.mask.dtype, "bool"):
-        raise InputError(f"mask has dtype {rollouts.mask.dtype}; allowed: bool")
 
 
 def _weights(rollouts: Rollouts, xp: Any) -> Array:
@@ -143,19 +123,25 @@ def _weights(rollouts: Rollouts, xp: Any) -> Array:
     return xp.astype(present, rollouts.rewards.dtype)
 
 
+def _at_least_one(count: Array, xp: Any) -> Array:
+    return xp.where(count < 1, xp.ones_like(count), count)
+
+
+def _masked(values: Array, mask: Array | None) -> Array:
+    """Put 0 where a mask is false."""
+    xp = array_namespace(values)
+    return values if mask is None else xp.where(mask, values, xp.zeros_like(values))
+
+
 def group_count(rollouts: Rollouts) -> Float[Array, "P 1"]:
     """Rollouts present in each group, at least 1 so that an empty group divides safely."""
     xp = array_namespace(rollouts.rewards)
-    count = xp.sum(_weights(rollouts, xp), axis=-1, keepdims=True)
-    return xp.where(count < 1, xp.ones_like(count), count)
+    return _at_least_one(xp.sum(_weights(rollouts, xp), axis=-1, keepdims=True), xp)
 
 
 def group_sum(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "P 1"]:
     """Sum over the rollouts present in each group."""
-    xp = array_namespace(values)
-    if rollouts.mask is not None:
-        values = xp.where(rollouts.mask, values, xp.zeros_like(values))
-    return xp.sum(values, axis=-1, keepdims=True)
+    return array_namespace(values).sum(_masked(values, rollouts.mask), axis=-1, keepdims=True)
 
 
 def group_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "P 1"]:
@@ -164,39 +150,25 @@ def group_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, 
 
 
 def group_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Float[Array, "P 1"]:
-    """Standard deviation of each group; ``ddof`` 0 is the population's, 1 the sample's.
-
-    A group with too few rollouts for ``ddof`` gets 0.
-    """
+    """Standard deviation of each group; ``ddof`` 0 is the population's, 1 the sample's; 0 with too few rollouts."""
     xp = array_namespace(values)
     deviations = values - group_mean(values, rollouts)
-    unit = _unit_of_squares(deviations, rollouts)
-    squares = group_sum((deviations / unit) ** 2, rollouts)
-    freedom = group_count(rollouts) - ddof
+    # Where squares would leave the dtype, they are those of the deviations over the largest.
+    largest, limits = xp.max(xp.abs(_masked(deviations, rollouts.mask)), axis=-1, keepdims=True), xp.finfo(values.dtype)
+    low, high = math.sqrt(limits.smallest_normal / limits.eps), math.sqrt(limits.max / MOST_ROLLOUTS)
+    fits = ((largest > low) & (largest < high)) | (largest == 0)
+    unit = xp.where(fits, xp.ones_like(largest), largest)
+    return _std(group_sum((deviations / unit) ** 2, rollouts), unit, group_count(rollouts) - ddof, xp)
+
+
+def _std(squares: Array, unit: Array, freedom: Array, xp: Any) -> Array:
+    """Divide a sum of squares of deviations in some unit by the degrees of freedom; 0 where there is none."""
     safe = xp.where(freedom > 0, freedom, xp.ones_like(freedom))
     return xp.where(freedom > 0, unit * xp.sqrt(squares / safe), xp.zeros_like(squares))
 
 
-MOST_ROLLOUTS = 2.0**24  # of a group
-
-
-def _unit_of_squares(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "P 1"]:
-    """Return 1, or the largest value where squares would leave the dtype: divide by it before squaring."""
-    xp = array_namespace(values)
-    size = xp.abs(values)
-    if rollouts.mask is not None:
-        size = xp.where(rollouts.mask, size, xp.zeros_like(size))
-    largest, limits = xp.max(size, axis=-1, keepdims=True), xp.finfo(values.dtype)
-    low, high = math.sqrt(limits.smallest_normal / limits.eps), math.sqrt(limits.max / MOST_ROLLOUTS)
-    fits = ((largest > low) & (largest < high)) | (largest == 0)
-    return xp.where(fits, xp.ones_like(largest), largest)
-
-
 def is_uniform(rollouts: Rollouts, axis: int | None = -1) -> Bool[Array, "P 1"]:
-    """True where all rewards of a group are equal, compared exactly and not through a rounded mean.
-
-    With ``axis=None`` all rewards of the batch are compared, (1, 1).
-    """
+    """True where all rewards of a group, or (1, 1) of the batch with ``axis=None``, are equal: compared exactly."""
     xp = array_namespace(rollouts.rewards)
     rewards, highest, lowest = rollouts.rewards, rollouts.rewards, rollouts.rewards
     if rollouts.mask is not None:
@@ -229,32 +201,23 @@ def remainder(share: Float[Array, "..."]) -> Float[Array, "..."]:
 def batch_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "1 1"]:
     """Mean over every rollout present in the batch, whatever its prompt; 0 for a batch without any."""
     xp = array_namespace(values)
-    count = xp.sum(_weights(rollouts, xp), axis=None, keepdims=True)
-    count = xp.where(count < 1, xp.ones_like(count), count)
+    count = _at_least_one(xp.sum(_weights(rollouts, xp), axis=None, keepdims=True), xp)
     return xp.sum(group_sum(values, rollouts), axis=0, keepdims=True) / count
-
-
-def sequence_sum(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G"]:
-    """Sum over the tokens of each rollout."""
-    xp = array_namespace(values)
-    if rollouts.token_mask is not None:
-        values = xp.where(rollouts.token_mask, values, xp.zeros_like(values))
-    return xp.sum(values, axis=-1)
 
 
 def batch_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Float[Array, "1 1"]:
     """Standard deviation over every rollout present in the batch; 0 where there are too few for ``ddof``."""
     xp = array_namespace(values)
-    deviations = values - batch_mean(values, rollouts)
-    if rollouts.mask is not None:
-        deviations = xp.where(rollouts.mask, deviations, xp.zeros_like(deviations))
+    deviations = _masked(values - batch_mean(values, rollouts), rollouts.mask)
     largest = xp.max(xp.abs(deviations), axis=None, keepdims=True)
     unit = xp.where(largest > 0, largest, xp.ones_like(largest))  # so that no square leaves the dtype
-    count = xp.sum(_weights(rollouts, xp), axis=None, keepdims=True)
-    freedom = count - ddof
-    squares = xp.sum((deviations / unit) ** 2, axis=None, keepdims=True)
-    safe = xp.where(freedom > 0, freedom, xp.ones_like(freedom))
-    return xp.where(freedom > 0, unit * xp.sqrt(squares / safe), xp.zeros_like(squares))
+    freedom = xp.sum(_weights(rollouts, xp), axis=None, keepdims=True) - ddof
+    return _std(xp.sum((deviations / unit) ** 2, axis=None, keepdims=True), unit, freedom, xp)
+
+
+def sequence_sum(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G"]:
+    """Sum over the tokens of each rollout."""
+    return array_namespace(values).sum(_masked(values, rollouts.token_mask), axis=-1)
 
 
 def sequence_mean(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G"]:
@@ -263,7 +226,7 @@ def sequence_mean(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Ar
     if rollouts.token_mask is None:
         return xp.mean(values, axis=-1)
     length = xp.sum(xp.astype(rollouts.token_mask, values.dtype), axis=-1)
-    return sequence_sum(values, rollouts) / xp.where(length < 1, xp.ones_like(length), length)
+    return sequence_sum(values, rollouts) / _at_least_one(length, xp)
 
 
 def sequence_mean_logp(rollouts: Rollouts) -> Float[Array, "P G"]:
@@ -280,25 +243,8 @@ def token_weights(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Ar
     return xp.astype(present, values.dtype)
 
 
-@runtime_checkable
-class Stage(Protocol):
-    """The properties of a link or a surrogate that decide which fields it gets."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Fields of ``Rollouts`` that it reads."""
-
-    @property
-    def exchangeable(self) -> bool:
-        """True if its result depends neither on absent rollouts and tokens nor on the order of a group."""
-
-
-def select_fields(stage: Stage, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
-    """Select the fields that a stage needs, and padding only for an exchangeable one.
+def select_fields(stage: Any, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
+    """Select the fields that a link or a surrogate needs, and padding only if it is ``exchangeable``.
 
     Rewards and masks are always there, but a stage that is not exchangeable gets no ``mask``: all rollouts exist. If it
     deals with tokens (``of_tokens``, or by its needs), all tokens exist too.
@@ -309,25 +255,19 @@ def select_fields(stage: Stage, rollouts: Rollouts, *, of_tokens: bool) -> Rollo
     selected = rollouts._replace(**{name: None for name in FIELDS - {"rewards"} - stage.needs})
     if stage.exchangeable:
         return selected
-    if not _is_full(rollouts.mask):
-        raise InputError(_refusal("mask", "rollouts", stage, "groups of equal size"))
-    if (of_tokens or stage.needs & set(TOKEN_FIELDS)) and not _is_full(rollouts.token_mask):
-        raise InputError(_refusal("token_mask", "tokens", stage, "rollouts of equal length"))
+    of_tokens = of_tokens or bool(stage.needs & set(TOKEN_FIELDS))
+    for mask, absent, equal in (("mask", "rollouts", "equal groups"), ("token_mask", "tokens", "equal lengths")):
+        if (of_tokens or mask == "mask") and not _is_full(getattr(rollouts, mask)):
+            raise InputError(
+                f"{mask} leaves out {absent}, and {stage.name} is not declared to heed that; allowed: {equal}, or "
+                "exchangeable=True where it is made, if it neither reads what is absent nor the order"
+            )
     return selected._replace(mask=None)
 
 
 def _is_full(mask: Array | None) -> bool:
     """Return True if the mask certainly excludes nothing."""
-    if mask is None:
-        return True
     try:
-        return bool(array_namespace(mask).all(mask))
+        return mask is None or bool(array_namespace(mask).all(mask))
     except TypeError:  # JAX traces it
         return False
-
-
-def _refusal(mask: str, absent: str, stage: Stage, equal: str) -> str:
-    return (
-        f"{mask} leaves out {absent}, and {stage.name} is not declared to heed that; "
-        f"allowed: {equal}, or exchangeable=True where it is made, if it neither reads what is absent nor the order"
-    )

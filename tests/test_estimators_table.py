@@ -124,4 +124,4 @@ def test_json_carries_formula_and_domain(capsys):
 
 def test_one_form_at_a_time(capsys):
     assert main(["estimators", "--json", "--markdown"]) == 2
-    assert "--json with --markdown" in capsys.readouterr().err
+    assert "--markdown: not allowed with argument --json" in capsys.readouterr().err

@@ -1,15 +1,14 @@
 """The base class of problems: prompts with their actions, arrays over them, and the policy of given parameters.
 
-A problem is one frozen dataclass in one module, which says everything about itself. Its fields are NumPy arrays and
-numbers; the simulator puts the same object on a device, where its methods meet JAX arrays, traced ones too. This base
-class is the problem of one token a rollout: a softmax over actions for each prompt. ``tests/own_problem.py`` is a
-problem of one's own; CONTRIBUTING.md has the recipe.
+A problem is a frozen dataclass of NumPy arrays and numbers; the simulator puts the same object on a device, where its
+methods meet JAX arrays, traced ones too. This base class has one token a rollout: a softmax over actions for each
+prompt. ``tests/own_problem.py`` is a problem of one's own; CONTRIBUTING.md has the recipe.
 """
 
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
@@ -17,11 +16,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range
-
-if TYPE_CHECKING:
-    from simlab.simulator.metrics import Metric
-    from simlab.simulator.policy import LookUp
-    from simlab.simulator.settings import Settings, StaticSettings
 
 AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device
 LARGEST_ARRAY = 2**31 - 1  # actions that can be listed
@@ -32,14 +26,17 @@ LARGEST_COUNT = 10**18  # actions that can be counted
 class Problem:
     """M prompts, the actions that a rollout of each may end in, and which of them are correct.
 
-    A subclass adds its arrays, among them ``correct`` and ``target``, and gives ``parameters``, ``logits_of`` and
-    ``pullback``. Where actions start alike, its arrays over actions may hold each class of them once, and ``counts``
-    how many there are; ``by_classes`` and ``listed`` turn one form into the other.
+    A subclass adds its arrays, among them ``correct`` and ``target``, and gives ``parameters`` and ``logits_of``. Where
+    actions start alike, its arrays over actions may hold each class of them once, and ``counts`` how many there are;
+    ``by_classes`` and ``listed`` turn one form into the other.
 
     Attributes:
         counts: (C,) how many actions each entry of the arrays over actions stands for; None if one each.
         reward_correct: reward of a correct rollout, above 0.
         reward_incorrect: reward of any other, at most 0.
+
+    Raises:
+        InputError: for counts outside their range, and rewards of the wrong sign.
     """
 
     # The arrays that have an axis of actions, and which of their axes that is.
@@ -48,7 +45,6 @@ class Problem:
     has_own_parameters: ClassVar[bool] = False
     # True if the parameters are the logits of its one prompt, so that a step may move those of a group alone.
     parameters_are_logits: ClassVar[bool] = False
-
     # True if lumped storage can hold the problem, and if sharded storage can.
     lumps: ClassVar[bool] = True
     shards: ClassVar[bool] = True
@@ -71,6 +67,12 @@ class Problem:
 
     def __init_subclass__(cls) -> None:
         jax.tree_util.register_pytree_node(cls, _taken_apart, functools.partial(_put_together, cls))
+
+    def __post_init__(self) -> None:
+        if self.counts is not None:
+            _check_counts(self.counts, self.entries)
+        check_range("reward_correct", self.reward_correct, 0, open_low=True)
+        check_range("reward_incorrect", self.reward_incorrect, high=0)
 
     # What it is
 
@@ -97,8 +99,9 @@ class Problem:
 
     @property
     def parameters(self) -> Float[AnyArray, "..."]:
-        """Parameters that the optimiser moves, at the start."""
-        raise NotImplementedError
+        """Parameters that the optimiser moves, at the start: by default its logits."""
+        logits: AnyArray = vars(self)["logits"]
+        return logits
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -115,7 +118,7 @@ class Problem:
         """Number of numbers that a run carries where every action is listed."""
         return max(np.size(self.parameters) // self.entries, self.prompts) * self.actions
 
-    def prompts_a_step(self, settings: "Settings | StaticSettings") -> int:
+    def prompts_a_step(self, settings: Any) -> int:
         """P, how many prompts a step draws: all of them, unless the settings say fewer."""
         return settings.prompts_per_step or self.prompts
 
@@ -130,16 +133,14 @@ class Problem:
 
     def check_listed(self) -> None:
         """Raise ``InputError`` for more actions than arrays can hold."""
-        check_listed(self.actions * self.prompts)
+        if (actions := self.actions * self.prompts) > LARGEST_ARRAY:
+            allowed = f"up to {LARGEST_ARRAY}, or lumped storage"
+            raise InputError(f"actions = {actions} cannot be listed; allowed: {allowed}")
 
     # The same problem, its actions listed or by classes
 
     def listed(self) -> Self:
-        """Return the problem with an entry for each action, class after class.
-
-        Raises:
-            InputError: for more actions than arrays can hold.
-        """
+        """Return the problem with an entry for each action, class after class; ``InputError`` as ``check_listed``."""
         if self.counts is None:
             return self
         self.check_listed()
@@ -168,17 +169,20 @@ class Problem:
     def replaced(self, **arrays: Any) -> Self:
         """Return the problem with other arrays, unchecked: traced ones, or ones with another layout."""
         fields = _fields(self) | arrays
-        problem: Self = _put_together(type(self), tuple(fields), list(fields.values()))
+        problem: Self = _put_together(type(self), fields, fields.values())
         return problem
 
     # How it is simulated
 
     def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P ..."]:
-        """Compute the logits of some prompts, or of all."""
-        raise NotImplementedError
+        """Compute the logits of some prompts, or of all: by default the parameters, of the only one."""
+        logits: Array = parameters[None]
+        return logits
 
     def pullback(self, gradients: Float[Array, "P ..."], parameters: Any, prompts: Int[Array, " P"]) -> Any:
-        """The gradient of the parameters, from that of the logits of some prompts: the default differentiates."""
+        """Compute the gradient of the parameters, from that of the logits of some prompts."""
+        if self.parameters_are_logits:
+            return gradients[0]
         _, back = jax.vjp(lambda moved: self.logits_of(moved, prompts), parameters)
         return back(gradients)[0]
 
@@ -189,7 +193,7 @@ class Problem:
         return softmax(logits, temperature, storage, slots)
 
     @property
-    def metrics(self) -> "tuple[Metric, ...]":
+    def metrics(self) -> tuple[Any, ...]:
         """Metrics that are recorded of a run."""
         from simlab.simulator.metrics import USUAL_METRICS  # noqa: PLC0415  # the simulator imports problems
 
@@ -199,18 +203,15 @@ class Problem:
         """Labels of the dimensions that its own metrics have."""
         return {}
 
-    def check(self, settings: "Settings") -> None:
+    def check(self, settings: Any) -> None:
         """Raise ``InputError`` for settings that it cannot be run with."""
 
     # What only some need
 
     def drawn_logits(
-        self, parameters: Any, prompts: Int[Array, " P"], groups: Any, look_up: "LookUp"
+        self, parameters: Any, prompts: Int[Array, " P"], groups: Any, look_up: Callable[..., Any]
     ) -> Float[Array, "P ..."]:
-        """Return the logits of the drawn actions, in which a step that produces NaN or infinity shows up.
-
-        ``look_up`` takes the logits of the prompts of a batch, and returns those that each group drew.
-        """
+        """Return the logits that ``look_up`` finds each group drew, in which NaN or infinity shows up."""
         return look_up(self.logits_of(parameters, prompts), groups)
 
     def first_history(self, parameters: Any, prompts_per_step: int) -> Any:
@@ -240,7 +241,7 @@ def _taken_apart(problem: Problem) -> tuple[list[Any], tuple[str, ...]]:
     return list(fields.values()), tuple(fields)
 
 
-def _put_together(kind: type[Any], names: tuple[str, ...], values: Sequence[Any]) -> Any:
+def _put_together(kind: type[Any], names: Iterable[str], values: Iterable[Any]) -> Any:
     """Rebuild a problem from its fields, without checks: JAX may have replaced them by traced arrays."""
     problem = object.__new__(kind)
     for name, value in zip(names, values, strict=True):
@@ -248,13 +249,7 @@ def _put_together(kind: type[Any], names: tuple[str, ...], values: Sequence[Any]
     return problem
 
 
-def check_listed(actions: int) -> None:
-    """Raise ``InputError`` if actions are too many for arrays of them."""
-    if actions > LARGEST_ARRAY:
-        raise InputError(f"actions = {actions} cannot be listed; allowed: up to {LARGEST_ARRAY}, or lumped storage")
-
-
-def check_counts(counts: Int[np.ndarray, " C"], entries: int) -> None:
+def _check_counts(counts: Int[np.ndarray, " C"], entries: int) -> None:
     """Raise ``InputError`` unless each of so many classes has at least one action, and all at most 10^18."""
     if not np.issubdtype(np.asarray(counts).dtype, np.integer) or np.shape(counts) != (entries,):
         raise InputError(f"counts are {np.asarray(counts).dtype} of shape {np.shape(counts)}; allowed: {entries} ints")
@@ -283,7 +278,9 @@ def check_sets(correct: np.ndarray, target: np.ndarray) -> None:
         raise InputError("the target set must be a non-empty subset of the correct actions")
 
 
-def check_rewards(correct: float, incorrect: float) -> None:
-    """Raise ``InputError`` for rewards of the wrong sign."""
-    check_range("reward_correct", correct, 0, open_low=True)
-    check_range("reward_incorrect", incorrect, high=0)
+def members(name: str, indices: Any, actions: int) -> Bool[np.ndarray, " N"]:
+    """Return the mask of some of so many actions; ``InputError`` for an index that no action has."""
+    numbers = np.asarray(indices, dtype=float)
+    for bad in numbers[~np.isin(numbers, np.arange(actions))][:1]:
+        raise InputError(f"{name} action {bad:.15g} is outside the action set; allowed: 0 to {actions - 1}")
+    return np.isin(np.arange(actions), numbers)

@@ -2,21 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.base import (
-    LARGEST_COUNT,
-    AnyArray,
-    Problem,
-    check_counts,
-    check_logits,
-    check_rewards,
-    check_sets,
-)
+from simlab.problems.base import LARGEST_COUNT, Problem, check_logits, check_sets, members
 from simlab.problems.reading import numbers
 
 
@@ -30,8 +22,8 @@ class Categorical(Problem):
         target: (N,) true for the target set of the tail-miss rate, a subset of the correct actions.
 
     Raises:
-        InputError: for logits that are not finite, arrays of different lengths, counts outside their range, no correct
-            action, a target outside the correct set, or rewards of the wrong sign.
+        InputError: as ``Problem``, for logits that are not finite, arrays of different lengths, no correct action, or a
+            target outside the correct set.
     """
 
     logits: Float[np.ndarray, " N"]
@@ -45,26 +37,9 @@ class Categorical(Problem):
         lengths = {name: len(getattr(self, name)) for name in self.over_actions}
         if len(set(lengths.values())) > 1:
             raise InputError(f"arrays have different lengths {lengths}; allowed: one length, the number of actions")
-        if self.counts is not None:
-            check_counts(self.counts, len(self.logits))
+        super().__post_init__()
         check_logits(self.logits)
         check_sets(self.correct, self.target)
-        check_rewards(self.reward_correct, self.reward_incorrect)
-
-    @property
-    def parameters(self) -> Float[AnyArray, " N"]:
-        """The logits."""
-        return self.logits
-
-    def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "1 N"]:
-        """The parameters themselves."""
-        return parameters[None]
-
-    def pullback(
-        self, gradients: Float[Array, "1 N"], parameters: Any, prompts: Int[Array, " P"]
-    ) -> Float[Array, " N"]:
-        """The gradient itself."""
-        return gradients[0]
 
 
 def anchored(
@@ -96,16 +71,15 @@ def anchored(
     check_whole("target", target, 1, correct)
     for name, logit in (("anchor", anchor_logit), ("correct", correct_logit), ("incorrect", incorrect_logit)):
         check_range(f"{name}_logit", logit)
-    logits = [anchor_logit, correct_logit, correct_logit, incorrect_logit]
-    counts = [1, correct - 1 - target, target, actions - correct]
+    counts = np.array([1, correct - 1 - target, target, actions - correct])
     if target == correct:
         counts[1:3] = 0, correct - 1
-    present = np.array(counts) > 0
+    present = counts > 0
     return Categorical(
-        np.array(logits, dtype=float)[present],
+        np.array([anchor_logit, correct_logit, correct_logit, incorrect_logit], dtype=float)[present],
         np.array([True, True, True, False])[present],
         np.array([target == correct, False, True, False])[present],
-        counts=np.array(counts)[present],
+        counts=counts[present],
         reward_correct=reward_correct,
         reward_incorrect=reward_incorrect,
     )
@@ -118,32 +92,19 @@ def custom(
     reward_correct: float = 1.0,
     reward_incorrect: float = 0.0,
 ) -> Categorical:
-    """Any logits and any correct set.
+    """Any logits and any correct set; ``InputError`` for what ``Categorical`` refuses, and an unreadable file.
 
     Args:
         logits: N numbers, or the path of a ``.npy`` file or of a text file of numbers.
         correct: indices of the correct actions, or the path of such a file.
         target: indices of the target set; by default the least likely correct action.
-
-    Raises:
-        InputError: for an index outside the action set, an unreadable file, and what ``Categorical`` refuses.
     """
     values = numbers("logits", logits)
     if values.size == 0:
         raise InputError("logits are empty; at least one action is needed")
-    is_correct = _members("correct", numbers("correct", correct), values.size)
+    is_correct = members("correct", numbers("correct", correct), values.size)
     chosen = numbers("target", target)
     if chosen.size == 0 and is_correct.any():
         chosen = np.array([np.argmin(np.where(is_correct, values, np.inf))])
-    is_target = _members("target", chosen, values.size)
+    is_target = members("target", chosen, values.size)
     return Categorical(values, is_correct, is_target, reward_correct=reward_correct, reward_incorrect=reward_incorrect)
-
-
-def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:
-    allowed = (indices >= 0) & (indices < actions) & (indices == np.floor(indices))
-    if not allowed.all():
-        bad = indices[~allowed][0]
-        raise InputError(f"{name} action {bad:.15g} is outside the action set; allowed: 0 to {actions - 1}")
-    inside = np.zeros(actions, dtype=bool)
-    inside[indices.astype(np.int64)] = True
-    return inside

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,9 +16,6 @@ from simlab.problems.prompt_bank import LARGEST_BANK, Rates, choose_rates, mixed
 from simlab.problems.reading import table
 from simlab.theory.interference import expected_speed, log_odds_drift, transfer
 
-if TYPE_CHECKING:
-    from simlab.simulator.metrics import Metric
-
 KINDS = ("easy", "hard")
 USUAL_PROMPTS = 32
 OWN, RANDOM = "own", "random"  # features of prompts beside the direction that they share
@@ -28,29 +25,17 @@ OWN, RANDOM = "own", "random"  # features of prompts beside the direction that t
 class Interference(LinearSoftmax):
     """M easy and hard prompts whose logits are those of a base model plus W h_i, with one head W for all, 0 at first.
 
-    A gradient step on prompt i moves the logits of prompt j by h_i . h_j times what it moves its own by, whatever the
-    base model is: the linearisation of a network whose tangent kernel is h_i . h_j. The base logits stand in columns
-    of the head that are not learned, one for each prompt, so that ``weights`` are [0, base] and ``features`` [h, 1].
-    (AdamW shrinks those columns too, as it does all weights of a network.)
+    A gradient step on prompt i moves the logits of prompt j by h_i . h_j times what it moves its own by: the
+    linearisation of a network whose tangent kernel is h_i . h_j. The base logits stand in columns of the head that are
+    not learned (but AdamW shrinks them), one for each prompt: ``weights`` are [0, base] and ``features`` [h, 1].
 
     Attributes:
         learned: (d,) true for the columns of the head that are learned.
         hard: (M,) true for hard prompts, the others being easy.
-        Others as in ``LinearSoftmax``.
-
-    Raises:
-        InputError: as ``LinearSoftmax``, and for masks of other lengths.
     """
 
     learned: Bool[np.ndarray, " d"]
     hard: Bool[np.ndarray, " M"]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, length in (("learned", self.features.shape[1]), ("hard", self.prompts)):
-            mask = getattr(self, name)
-            if mask.shape != (length,) or mask.dtype != bool:
-                raise InputError(f"{name} is {mask.dtype} of shape {mask.shape}; allowed: bool of shape ({length},)")
 
     @property
     def teaching(self) -> Float[AnyArray, "M d"]:
@@ -59,7 +44,7 @@ class Interference(LinearSoftmax):
         return teaching
 
     @property
-    def metrics(self) -> "tuple[Metric, ...]":
+    def metrics(self) -> tuple[Any, ...]:
         """Metrics of a bank, effects of kinds of prompts on one another, and where pass@k crosses the start."""
         from simlab.simulator.head_metrics import INTERFERENCE_METRICS  # noqa: PLC0415  # the simulator imports problems
 
@@ -123,19 +108,16 @@ def interference(
         conflict: share of the hard prompts for which the shared answer is wrong, spread evenly among them.
         features: what f is: "own" for orthogonal ones; "random" for random ones of length 1; or the path of a ``.npy``
             or text file with a row for each prompt, which are taken as they are.
-        dimension: that of random f; if it is below M, features have a low rank, and two prompts' f a random cosine of
-            mean 0 and standard deviation 1 / sqrt(dimension).
-        feature_seed: of random f.
+        dimension, feature_seed: of random f; below M, two prompts' f have a random cosine of mean 0 and standard
+            deviation 1 / sqrt(dimension).
         easy_share: share of the prompts that are easy: those with the highest solve rates; their number is rounded.
         easy_rate, hard_rate: initial solve rates of easy and hard prompts.
-        solve_rates: in place of these two, numbers or the path of a file of them, as in ``prompt_bank``; "beta" for the
-            quantiles of a Beta, or of two.
-        beta_a, beta_b, second_a, second_b, second_share, margin: as in ``prompt_bank``, for "beta"; ``margin`` for any.
+        solve_rates: in place of these two, numbers or the path of a file of them; "beta" for the quantiles of a Beta,
+            or of two: ``beta_a`` to ``second_share``, and ``margin``, are as in ``prompt_bank``.
         rare_modes: correct actions beside its main answer that each prompt has; if there are any, they are the target
             set, and else all correct actions are.
         rare_ratio: probability of a rare mode over that of the main answer.
         distractor_share: share of the probability of failing that is on the shared answer where it is wrong.
-        reward_correct, reward_incorrect: see ``LinearSoftmax``.
 
     Raises:
         InputError: for a number outside its range, an unreadable file, features that do not fit, or fewer actions than
@@ -154,26 +136,23 @@ def interference(
     check_range("rare_ratio", rare_ratio, 0, 1, open_low=True)
     check_range("distractor_share", distractor_share, 1e-6, 1 - 1e-6)
     count = prompts or USUAL_PROMPTS
-    betas = (beta_a, beta_b), (second_a, second_b)
 
-    def two_kinds() -> Rates:
+    def unlisted() -> Rates:
+        if solve_rates == "beta":
+            return mixed_rates(count, (beta_a, beta_b), (second_a, second_b), second_share)
         return np.repeat([easy_rate, hard_rate], [easy := round(easy_share * count), count - easy])
 
-    if solve_rates == "beta":
-        rates = choose_rates(prompts, (), lambda: mixed_rates(count, *betas, second_share), margin)
-    else:
-        rates = choose_rates(prompts, solve_rates, two_kinds, margin)
+    rates = choose_rates(prompts, () if solve_rates == "beta" else solve_rates, unlisted, margin)
     hard = lowest(rates, len(rates) - round(easy_share * len(rates)))
     main, rare, counts = answers(spread_evenly(hard, conflict), actions, rare_modes)
     base = base_logits(rates, np.where(main, 1, rare_ratio * rare), distractor_share, counts)
-    separate = separate_features(features, len(rates), dimension, feature_seed)
-    directions = separate.shape[1] + 1
+    teaching = overlapping(separate_features(features, len(rates), dimension, feature_seed), hard, overlap)
     return Interference(
-        np.hstack([np.zeros((len(counts), directions)), base.T]),
-        np.hstack([overlapping(separate, hard, overlap), np.eye(len(rates))]),
+        np.hstack([np.zeros((len(counts), teaching.shape[1])), base.T]),
+        np.hstack([teaching, np.eye(len(rates))]),
         main | rare,
         rare if rare_modes else main,
-        learned=np.arange(directions + len(rates)) < directions,
+        learned=np.arange(teaching.shape[1] + len(rates)) < teaching.shape[1],
         hard=hard,
         counts=counts,
         reward_correct=reward_correct,
@@ -201,8 +180,7 @@ def answers(
 ) -> tuple[Bool[np.ndarray, "M C"], Bool[np.ndarray, "M C"], Int[np.ndarray, " C"]]:
     """Masks of each prompt's main answer and of its rare ones, and the number of actions of each class.
 
-    The shared answer comes first, then the answers of conflicting prompts, then the rare modes of each prompt, and in
-    the last class all other actions.
+    The shared answer comes first, then those of conflicting prompts, then the rare modes of each, then all others.
     """
     prompts, separate = len(conflicting), int(conflicting.sum())
     answered = 1 + separate + prompts * rare_modes
@@ -260,22 +238,17 @@ def overlapping(
 def overlap_edge(
     sign: int, estimator: str | Estimator = "grpo", *, group_size: int = 8, temperature: float = 1.0, **problem: Any
 ) -> float:
-    """The least size of an overlap of one sign at which a hard prompt falls ``[simlab:interference-threshold]``.
+    """Find the least size of an overlap of one sign at which a hard prompt falls ``[simlab:interference-threshold]``.
 
-    The learning rate does not matter: both parts of the drift are proportional to it.
+    It may lie beyond 1, and is infinity where overlap of this sign harms no hard prompt. The learning rate of the plain
+    steps on all prompts does not matter: both parts of the drift are proportional to it.
 
     Args:
         sign: 1 or -1, of the overlap.
-        estimator: under plain steps on all prompts.
-        group_size: G, at least 1.
+        estimator: one that ``masses`` takes.
+        group_size: G.
         temperature: the temperature of the sampled policy.
         problem: arguments of ``interference``, but ``overlap``.
-
-    Returns:
-        The edge, which may lie beyond 1, or infinity where overlap of this sign harms no hard prompt.
-
-    Raises:
-        InputError: for arguments that ``interference`` refuses, and an estimator that ``masses`` refuses.
 
     >>> round(overlap_edge(1), 4), overlap_edge(-1)
     (0.0143, inf)

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,34 +11,22 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_rewards
+from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem
 from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank, Rates, check_prompts
-
-if TYPE_CHECKING:
-    from simlab.simulator.metrics import Metric
 
 ANSWERS = ("shared", "own")
 LARGEST_SHARED = 100.0  # 1 + its square is about how much the weights enlarge rounding
 
 
 class HeadHistory(NamedTuple):
-    """Gradients and weights of the last steps that the records read, each array with a first axis of actions.
+    """Gradients and weights of the last steps that the records read, each array with a first axis of actions."""
 
-    Attributes:
-        gradients: (A, P) the gradient of each prompt's objective at the policy that drew its group.
-        gradient: (A, d) that of W, the mean over the prompts of the batch.
-        gradient_before: the gradient of the previous batch.
-        weights_before: (A, d) W before the last step.
-        weights_earlier: (A, d) W before the step before that.
-        weights_recorded: (A, d) W at the last record.
-    """
-
-    gradients: Float[Array, "A P"]
-    gradient: Float[Array, "A d"]
-    gradient_before: Float[Array, "A d"]
-    weights_before: Float[Array, "A d"]
-    weights_earlier: Float[Array, "A d"]
-    weights_recorded: Float[Array, "A d"]
+    gradients: Float[Array, "A P"]  # of each prompt's objective at the policy that drew its group
+    gradient: Float[Array, "A d"]  # of W, the mean over the prompts of the batch
+    gradient_before: Float[Array, "A d"]  # of W, of the previous batch
+    weights_before: Float[Array, "A d"]  # before the last step
+    weights_earlier: Float[Array, "A d"]  # before the step before that
+    weights_recorded: Float[Array, "A d"]  # at the last record
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +44,7 @@ class LinearSoftmax(Problem):
         target: (M, A) true for the target set of the tail-miss rate, of each prompt a subset of its correct actions.
 
     Raises:
-        InputError: for weights and features that do not fit one another, features that are not finite, and what
-            ``PromptBank`` refuses.
+        InputError: as ``PromptBank``, and for weights and features that do not fit one another or are not finite.
     """
 
     weights: Float[np.ndarray, "A d"]
@@ -77,9 +64,7 @@ class LinearSoftmax(Problem):
             if not np.isfinite(getattr(self, name)).all():
                 raise InputError(f"{name} hold a number that is not finite; allowed: finite numbers")
         check_prompts(self.features @ self.weights.T, self.correct, self.target)
-        if self.counts is not None:
-            check_counts(self.counts, self.entries)
-        check_rewards(self.reward_correct, self.reward_incorrect)
+        super().__post_init__()
 
     @functools.cached_property
     def tabular(self) -> PromptBank:
@@ -143,21 +128,16 @@ class LinearSoftmax(Problem):
         self, history: HeadHistory, prompts: Int[Array, " P"], gradients: Float[Array, "P A"], parameters: Any
     ) -> HeadHistory:
         """Remember the gradients of a batch, and the weights from which its step started."""
-        return HeadHistory(
-            gradients=gradients.T,
-            gradient=self.pullback(gradients / len(gradients), parameters, prompts),
-            gradient_before=history.gradient,
-            weights_before=parameters,
-            weights_earlier=history.weights_before,
-            weights_recorded=history.weights_recorded,
-        )
+        mean = self.pullback(gradients / len(gradients), parameters, prompts)
+        now = HeadHistory(gradients.T, mean, history.gradient, parameters, history.weights_before, parameters)
+        return now._replace(weights_recorded=history.weights_recorded)
 
     def recorded_history(self, history: HeadHistory, parameters: Any) -> HeadHistory:
         """Remember the weights at which a window between two records starts."""
         return history._replace(weights_recorded=parameters)
 
     @property
-    def metrics(self) -> "tuple[Metric, ...]":
+    def metrics(self) -> tuple[Any, ...]:
         """Metrics of a bank, the rank of the head's updates, and effects of prompts on one another."""
         from simlab.simulator.head_metrics import HEAD_METRICS  # noqa: PLC0415  # the simulator imports problems
 
@@ -196,28 +176,21 @@ def linear_softmax(
     The single-token reading of the tokens of ``[fade:prop-15.1]``. The feature of a prompt of mode k is
     h = (s u + f_k) / sqrt(1 + s^2), with s = ``shared`` and orthonormal u, f_1, ..., f_K: the cosine of two modes is
     s^2 / (1 + s^2). Easy prompts take turns at the first ``success_modes`` modes, hard ones at the ``failure_modes``
-    others. So the diversity of failures is set against that of successes; exchange the two for the control in which
-    successes are the diverse ones, among as many modes, features and actions.
+    others; exchange the two numbers for the control in which successes are the diverse ones.
 
     Each mode has one correct action, its own, and ``wrong_answers`` plausible wrong ones, which share 1 - ``stray`` of
-    the probability of failing alike; the other actions share the rest alike. Prompts of one mode are repetitions of one
-    question. The head that gives these probabilities exists, as the features of different modes are linearly
-    independent; it is the one of the smallest norm with logits that sum to 0. Nothing is random.
+    the probability of failing alike; the other actions share the rest alike. The head is the one of the smallest norm
+    that gives these probabilities, with logits that sum to 0. Nothing is random.
 
     Args:
         prompts: M, the easy ones first.
         actions: A; action k is the correct one of mode k, and wrong answers come after these.
-        success_modes: modes of the easy prompts.
-        failure_modes: modes of the hard prompts.
         shared: length of the part of the features that all prompts share, over that of the part of a mode.
         easy_share: share of the prompts that are easy; their number is rounded.
-        easy_rate: initial solve rate of the easy prompts.
-        hard_rate: initial solve rate of the hard prompts.
+        easy_rate, hard_rate: initial solve rates.
         answers: "shared" for plausible wrong answers common to all modes, which gives failures a common error
             direction, "own" for those of each mode.
-        wrong_answers: plausible wrong answers of a mode.
         stray: share of the probability of failing that is on no plausible answer.
-        reward_correct, reward_incorrect: see ``LinearSoftmax``.
 
     Raises:
         InputError: for a number outside its range, fewer prompts of a kind than it has modes, or fewer actions than
@@ -228,9 +201,9 @@ def linear_softmax(
     ((4, 4), array([0.8, 0.8, 0.2, 0.2]))
     """
     check_whole("prompts", prompts, 1, LARGEST_BANK)
-    check_whole("success_modes", success_modes, 1)
-    check_whole("failure_modes", failure_modes, 1)
-    check_whole("wrong_answers", wrong_answers, 1)
+    modes = {"success_modes": success_modes, "failure_modes": failure_modes, "wrong_answers": wrong_answers}
+    for name, count in modes.items():
+        check_whole(name, count, 1)
     check_choice("answers", answers, ANSWERS)
     check_range("shared", shared, 0, LARGEST_SHARED)
     check_range("easy_share", easy_share, 0, 1)
@@ -238,7 +211,12 @@ def linear_softmax(
     answered = kinds + wrong_answers * (1 if answers == "shared" else kinds)
     check_whole("actions", actions, answered, LARGEST_COUNT)
     check_range("prompts x answers", prompts * answered, 1, LARGEST_BANK)
-    mode = np.array(_modes(prompts, round(easy_share * prompts), success_modes, failure_modes))
+    easy = round(easy_share * prompts)
+    for kind, count, least in (("easy", easy, success_modes), ("hard", prompts - easy, failure_modes)):
+        if count < least:
+            raise InputError(f"{kind} prompts = {count} are fewer than their modes; allowed: {least} or more")
+    hard = np.arange(prompts - easy) % failure_modes
+    mode = np.concatenate([np.arange(easy) % success_modes, success_modes + hard])
     rates = np.where(np.arange(kinds) < success_modes, easy_rate, hard_rate)
     for name, value in (("easy_rate", easy_rate), ("hard_rate", hard_rate), ("stray", stray)):
         check_range(name, value, 1e-6, 1 - 1e-6)
@@ -247,24 +225,8 @@ def linear_softmax(
     logits = np.log(_policies(rates, actions, wrong_answers, answers, stray)[:, : len(counts)])
     weights = np.linalg.pinv(features) @ (logits - (logits @ counts / actions)[:, None])
     correct = np.arange(len(counts)) == mode[:, None]
-    return LinearSoftmax(
-        weights.T,
-        features[mode],
-        correct,
-        correct,
-        counts=counts,
-        reward_correct=reward_correct,
-        reward_incorrect=reward_incorrect,
-    )
-
-
-def _modes(prompts: int, easy: int, success_modes: int, failure_modes: int) -> list[int]:
-    """The mode of each prompt, those of the easy ones first."""
-    for kind, count, modes in (("easy", easy, success_modes), ("hard", prompts - easy, failure_modes)):
-        if count < modes:
-            raise InputError(f"{kind} prompts = {count} are fewer than their modes; allowed: {modes} or more")
-    successes = [index % success_modes for index in range(easy)]
-    return successes + [success_modes + index % failure_modes for index in range(prompts - easy)]
+    rewards = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
+    return LinearSoftmax(weights.T, features[mode], correct, correct, counts=counts, **rewards)
 
 
 def _policies(

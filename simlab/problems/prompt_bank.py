@@ -3,18 +3,15 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_logits, check_rewards, check_sets
+from simlab.problems.base import LARGEST_COUNT, Problem, check_logits, check_sets
 from simlab.problems.reading import numbers
-
-if TYPE_CHECKING:
-    from simlab.simulator.metrics import Metric
 
 Rates = Float[np.ndarray, " M"]
 SMALLEST_RATE = 1e-30
@@ -22,47 +19,39 @@ LARGEST_BANK = 2**24  # prompts, and classes of actions of all prompts
 USUAL_PROMPTS = 64
 
 
-# Solve rates
-
-
 def choose_rates(
     prompts: int, solve_rates: Sequence[float] | str, default: Callable[[], Rates], margin: float
 ) -> Rates:
-    """(M,) the solve rates that are listed, or else the default ones, clipped to [margin, 1 - margin].
+    """Return the M listed solve rates, or M quantiles of them, or else the default ones, in [margin, 1 - margin].
 
     Raises:
         InputError: for an unreadable file or one without a number, a margin outside [0, 1/2], a rate outside [0, 1], or
             one that is still 1, or below 1e-30: no policy of float32 logits has it.
     """
-    listed = numbers("solve_rates", solve_rates)
-    if isinstance(solve_rates, str) and not listed.size:
+    rates = numbers("solve_rates", solve_rates)
+    if isinstance(solve_rates, str) and not rates.size:
         raise InputError(f"solve_rates = {solve_rates!r} holds no number; allowed: one or more")
-    rates = listed_rates(listed, prompts) if listed.size else default()
+    if not rates.size:
+        rates = default()
+    elif prompts:  # a quantile is the smallest rate that a share of at least (i + 1/2) / M does not exceed
+        rates = np.sort(rates)[np.ceil(midpoints(prompts) * len(rates) - 1e-9).astype(int) - 1]
     check_range("margin", margin, 0, 0.5)
     for index, rate in enumerate(rates.tolist()):
         check_range(f"solve rate {index}", rate, 0, 1)
     clipped: Rates = np.clip(rates, margin, 1 - margin)
-    certain = (clipped < SMALLEST_RATE) | (clipped >= 1)
-    if certain.any():
-        first = int(np.argmax(certain))
-        raise InputError(
-            f"solve rate {first} is {clipped[first]:g}; allowed: from {SMALLEST_RATE:g} to below 1, or a margin such "
-            "as margin=1e-6"
-        )
+    for index in np.flatnonzero((clipped < SMALLEST_RATE) | (clipped >= 1)):
+        allowed = f"from {SMALLEST_RATE:g} to below 1, or a margin such as margin=1e-6"
+        raise InputError(f"solve rate {index} is {clipped[index]:g}; allowed: {allowed}")
     return clipped
 
 
 def midpoints(count: int) -> Rates:
-    """The probabilities (i + 1/2) / M, whose quantiles stand for a distribution."""
+    """Return the probabilities (i + 1/2) / M, whose quantiles stand for a distribution."""
     return (np.arange(count) + 0.5) / count
 
 
 def beta_rates(prompts: int, beta_a: float, beta_b: float) -> Rates:
-    """(M,) the quantiles of Beta(a, b) at the midpoints, in increasing order.
-
-    Raises:
-        InputError: unless both parameters are above 0.
-    """
+    """Return the M quantiles of Beta(a, b) at the midpoints, in increasing order."""
     from scipy.special import betaincinv  # noqa: PLC0415  # a fifth of a second that other problems do without
 
     check_range("Beta parameter", beta_a, 0, open_low=True)
@@ -72,39 +61,19 @@ def beta_rates(prompts: int, beta_a: float, beta_b: float) -> Rates:
 
 
 def mixed_rates(prompts: int, first: tuple[float, float], second: tuple[float, float], second_share: float) -> Rates:
-    """(M,) two Betas side by side, each by its quantiles: round(``second_share`` M) prompts belong to the second.
-
-    Raises:
-        InputError: for Beta parameters that are not above 0, or a share outside [0, 1].
-    """
+    """Return the quantiles of two Betas, sorted: round(``second_share`` M) of the prompts belong to the second."""
     check_range("second_share", second_share, 0, 1)
     of_second = round(second_share * prompts)
     return np.sort(np.concatenate([beta_rates(prompts - of_second, *first), beta_rates(of_second, *second)]))
-
-
-def listed_rates(rates: Float[np.ndarray, " L"], prompts: int) -> Rates:
-    """(M,) the listed solve rates themselves if M is 0, and else their quantiles at the midpoints.
-
-    A quantile is one of the rates, the smallest that a share of at least (i + 1/2) / M does not exceed.
-    """
-    if prompts == 0:
-        return rates
-    indices = np.ceil(midpoints(prompts) * len(rates) - 1e-9).astype(int) - 1
-    quantiles: Rates = np.sort(rates)[indices]
-    return quantiles
-
-
-# The bank
 
 
 @dataclass(frozen=True, eq=False)
 class PromptBank(Problem):
     """M prompts, each with a softmax policy over A actions and verifiable rewards.
 
-    Each prompt has its own policy. Prompts interact in three places: in what an estimator or surrogate reads from the
-    whole batch, in an estimator's memory (a few numbers of past batches, nothing of a single prompt), and in the
-    optimiser, which holds all logits. A prompt outside the batch has gradient 0, so that SGD leaves it as it is, while
-    Adam goes on moving it along the moments of its earlier batches, and AdamW shrinks its logits.
+    Prompts interact only in what an estimator or surrogate reads from the whole batch, in an estimator's memory, and in
+    the optimiser: SGD leaves a prompt outside the batch as it is, while Adam goes on moving it along its moments, and
+    AdamW shrinks its logits.
 
     Attributes:
         logits: (M, A) initial logits, or of each class of actions where there are ``counts``; the others likewise.
@@ -112,8 +81,8 @@ class PromptBank(Problem):
         target: (M, A) true for the target set of the tail-miss rate, of each prompt a subset of its correct actions.
 
     Raises:
-        InputError: for arrays of different or other shapes, counts outside their range, rewards of the wrong sign, or a
-            prompt whose logits are not finite, that has no correct action, or whose target is no part of these.
+        InputError: as ``Problem``, for arrays of different or other shapes, or a prompt whose logits are not finite,
+            that has no correct action, or whose target is no part of these.
     """
 
     logits: Float[np.ndarray, "M A"]
@@ -125,19 +94,12 @@ class PromptBank(Problem):
 
     def __post_init__(self) -> None:
         check_prompts(self.logits, self.correct, self.target)
-        if self.counts is not None:
-            check_counts(self.counts, self.entries)
-        check_rewards(self.reward_correct, self.reward_incorrect)
+        super().__post_init__()
 
     @property
     def prompts(self) -> int:
         """M."""
         return len(self.logits)
-
-    @property
-    def parameters(self) -> Float[AnyArray, "M A"]:
-        """The logits."""
-        return self.logits
 
     def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P A"]:
         """The parameters of some prompts, or of all."""
@@ -162,7 +124,7 @@ class PromptBank(Problem):
         return rates
 
     @property
-    def metrics(self) -> "tuple[Metric, ...]":
+    def metrics(self) -> tuple[Any, ...]:
         """Means over prompts, and what depends on how difficult a prompt is."""
         from simlab.simulator.metrics import BANK_METRICS  # noqa: PLC0415  # the simulator imports problems
 
@@ -183,14 +145,12 @@ def check_prompts(logits: np.ndarray, correct: np.ndarray, target: np.ndarray) -
     if correct.dtype != bool or target.dtype != bool:
         raise InputError(f"correct and target have dtypes {correct.dtype}, {target.dtype}; allowed: bool")
     sound = np.isfinite(logits).all(1) & correct.any(1) & target.any(1) & ~(target & ~correct).any(1)
-    if sound.all():
-        return
-    first = int(np.argmin(sound))
-    try:
-        check_logits(logits[first])
-        check_sets(correct[first], target[first])
-    except InputError as error:
-        raise InputError(f"prompt {first}: {error}") from None
+    for first in np.flatnonzero(~sound)[:1]:
+        try:
+            check_logits(logits[first])
+            check_sets(correct[first], target[first])
+        except InputError as error:
+            raise InputError(f"prompt {first}: {error}") from None
 
 
 def prompt_bank(
@@ -214,9 +174,7 @@ def prompt_bank(
 
     Actions 0 to ``modes`` - 1 of every prompt are correct. The last ``rare_modes`` of these are ``rare_ratio`` times as
     likely as each of the others (if there are others), and are the target set. The incorrect actions of a prompt are
-    alike, at logit 0.
-
-    Solve rates are not random: of a Beta(a, b), or of two, they are the quantiles at (i + 1/2) / M. By default most
+    alike, at logit 0. Solve rates are the quantiles of a Beta(a, b), or of two, at (i + 1/2) / M. By default most
     prompts are nearly unsolved or nearly solved, as FADE's Figure 10 shows them.
 
     Args:
@@ -226,15 +184,10 @@ def prompt_bank(
         second_a, second_b, second_share: a second Beta, and the share of prompts that it describes.
         solve_rates: in place of a Beta, numbers, or the path of a ``.npy`` or text file of them, such as measured ones.
             With M above 0 the bank holds M quantiles of these.
-        margin: solve rates are moved into [margin, 1 - margin]; measured ones may be 0 or 1, which no softmax policy
-            can be.
+        margin: solve rates are moved into [margin, 1 - margin], as no softmax policy has a rate of 0 or 1.
         modes: correct actions of each prompt.
         rare_modes: how many of these are rare.
         rare_ratio: probability of a rare mode over that of a common one.
-        reward_correct, reward_incorrect: see ``PromptBank``.
-
-    Raises:
-        InputError: for a number outside its range, an unreadable file, or more than 2^24 prompts.
 
     >>> bank = prompt_bank(solve_rates=[0.1, 0.5, 0.9])
     >>> bank.solve_rates.round(12)
@@ -258,12 +211,6 @@ def prompt_bank(
     all_modes = np.repeat(weights, counts[:2]).sum()
     shares = np.log(weights) - np.log(all_modes) + np.log(actions - modes)
     logits = np.concatenate([odds[:, None] + shares, np.zeros((len(rates), 1))], axis=1)[:, kinds]
-    correct, rare = np.array([True, True, False])[kinds], np.array([False, True, False])[kinds]
-    return PromptBank(
-        logits,
-        np.broadcast_to(correct, logits.shape),
-        np.broadcast_to(rare, logits.shape),
-        counts=counts[kinds],
-        reward_correct=reward_correct,
-        reward_incorrect=reward_incorrect,
-    )
+    correct, rare = (np.broadcast_to(np.array(each)[kinds], logits.shape) for each in ([1, 1, 0], [0, 1, 0]))
+    rewards = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
+    return PromptBank(logits, correct > 0, rare > 0, counts=counts[kinds], **rewards)

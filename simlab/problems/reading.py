@@ -14,15 +14,9 @@ LARGEST_LIST = 2**28  # bytes of a file of numbers
 
 
 def numbers(name: str, source: Any) -> np.ndarray:
-    """Read one list of numbers, as floats, from a sequence or from the path of a file of them.
+    """Read one list of numbers, as floats, from a sequence or from the path of a file; ``InputError`` if it is none.
 
-    Args:
-        name: the name of the list, in complaints.
-        source: a sequence, or the path of a text file with a number a line or of what ``numpy.save`` wrote (``.npy``),
-            of at most ``LARGEST_LIST`` bytes.
-
-    Raises:
-        InputError: for an unreadable file, or something that is no list of numbers.
+    The file has a number a line, or is what ``numpy.save`` wrote (``.npy``); ``name`` stands in complaints.
     """
     values = _read_numbers(name, source, 1) if isinstance(source, str) else np.atleast_1d(np.asarray(source))
     if values.ndim != 1 or values.dtype.kind not in "iuf":
@@ -31,11 +25,7 @@ def numbers(name: str, source: Any) -> np.ndarray:
 
 
 def table(name: str, source: str) -> np.ndarray:
-    """Read rows of as many numbers each, as floats, from a file as for ``numbers``; a list is a table of one column.
-
-    Raises:
-        InputError: for an unreadable file, or something that is no table of numbers.
-    """
+    """Read rows of as many numbers each, as floats, from a file as for ``numbers``; a list is a table of one column."""
     values = _read_numbers(name, source, 2)
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or 0 in values.shape or values.dtype.kind not in "iuf":

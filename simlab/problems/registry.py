@@ -1,8 +1,7 @@
 """Problems by name: the library's, those that a user registers, and those in a user's file."""
 
 import inspect
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 from simlab import own_files
@@ -18,21 +17,19 @@ from simlab.problems.tree import tree
 Makes = Callable[..., Problem]
 ALLOWED = "allowed: a Problem, or a function with defaults for all parameters that makes one"
 
-_PROBLEMS: dict[str, Makes] = {}
-PROBLEMS: Mapping[str, Makes] = MappingProxyType(_PROBLEMS)
+PROBLEMS: dict[str, Makes] = {}
 
 
 def register(makes: Makes) -> Makes:
     """List a function that makes a problem under its own name; also a decorator.
 
-    Raises:
-        InputError: for a name that is taken, or a parameter without a default.
+    ``InputError`` for a name that is taken, or a parameter without a default.
     """
     name = makes.__name__
-    if name in _PROBLEMS:
+    if name in PROBLEMS:
         raise InputError(f"problem {name!r} is registered already; choose another name")
     _defaults(name, makes)
-    _PROBLEMS[name] = makes
+    PROBLEMS[name] = makes
     return makes
 
 
@@ -40,8 +37,7 @@ def problem(name: str, **parameters: Any) -> Problem:
     """Build a problem by its name, or by ``FILE.py:NAME``.
 
     Raises:
-        InputError: as ``problem_constructor``, for an unknown parameter, for what the function refuses, and for one
-            that makes no problem.
+        InputError: for an unknown name or parameter, what the function refuses, and one that makes no problem.
 
     >>> problem("anchored", actions=100, correct=10).actions
     100
@@ -53,13 +49,9 @@ def problem(name: str, **parameters: Any) -> Problem:
 
 
 def problem_constructor(name: str) -> Constructor:
-    """Find the constructor of a problem: registered under a name, or in a file of the user's.
+    """Find the constructor of a problem: registered under a name, or ``FILE.py:NAME``; ``InputError`` if there is none.
 
-    The object in ``FILE.py:NAME`` is a ``Problem``, or a function or class with defaults for all of its parameters that
-    makes one.
-
-    Raises:
-        InputError: for an unknown name, and for a file without such an object.
+    The object there is a ``Problem``, or a function with defaults for all of its parameters that makes one.
     """
     if not is_file(name):
         check_choice("problem", name, sorted(PROBLEMS))

@@ -3,21 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.base import AnyArray, Problem, check_logits, check_rewards, check_sets
+from simlab.problems.base import Problem, check_logits, check_sets, members
 from simlab.problems.reading import numbers
 from simlab.problems.tree_paths import depth_of, first_node, leaf_of, path_sums, paths, word
 from simlab.theory.covariance import TOP_PERCENT
-
-if TYPE_CHECKING:
-    from simlab.simulator.metrics import Metric
-    from simlab.simulator.settings import Settings
-    from simlab.simulator.tree import TreePolicy
 
 LARGEST_TREE = 2**20  # leaves
 MOST_MODES = 64  # whose probabilities are recorded one by one
@@ -39,8 +34,8 @@ class Tree(Problem):
         modes: the rewarded leaves, at most the first 64, whose probabilities are recorded one by one.
 
     Raises:
-        InputError: for arrays whose shapes are not those of one full tree, fewer than two actions, more than 2^20
-            leaves, logits that are not finite, no rewarded leaf, a target outside these, or rewards of the wrong sign.
+        InputError: as ``Categorical``, and for arrays whose shapes are not those of one full tree of at least two
+            actions and at most 2^20 leaves.
     """
 
     logits: Float[np.ndarray, "nodes B"]
@@ -53,17 +48,17 @@ class Tree(Problem):
 
     def __post_init__(self) -> None:
         shapes = {name: getattr(self, name).shape for name in ("logits", "correct", "target")}
-        allowed = "((B^T - 1) / (B - 1), B) logits at B from 2 up, and B^T leaves"
-        if self.logits.ndim != 2 or self.branching < 2:
-            raise InputError(f"arrays have shapes {shapes}; allowed: {allowed}")
-        nodes = first_node(self.depth, self.branching)
-        leaves = (self.branching**self.depth,)
-        if (len(self.logits), self.correct.shape, self.target.shape) != (nodes, leaves, leaves) or not self.depth:
+        fitting = self.logits.ndim == 2 and self.branching > 1 and self.depth > 0
+        if fitting:
+            nodes, leaves = first_node(self.depth, self.branching), (self.branching**self.depth,)
+            fitting = (len(self.logits), self.correct.shape, self.target.shape) == (nodes, leaves, leaves)
+        if not fitting:
+            allowed = "((B^T - 1) / (B - 1), B) logits at B from 2 up, and B^T leaves"
             raise InputError(f"arrays have shapes {shapes}; allowed: {allowed}")
         check_range("leaves", self.actions, 1, LARGEST_TREE)
         check_logits(self.logits.reshape(-1))
         check_sets(self.correct, self.target)
-        check_rewards(self.reward_correct, self.reward_incorrect)
+        super().__post_init__()
         object.__setattr__(self, "modes", np.flatnonzero(self.correct)[:MOST_MODES])
 
     @property
@@ -91,22 +86,13 @@ class Tree(Problem):
         """T."""
         return self.depth
 
-    @property
-    def parameters(self) -> Float[AnyArray, "nodes B"]:
-        """The logits of all nodes."""
-        return self.logits
-
-    def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "1 nodes B"]:
-        """The parameters themselves."""
-        return parameters[None]
-
     def pullback(
         self, gradients: Float[Array, "1 nodes B"], parameters: Any, prompts: Int[Array, " P"]
     ) -> Float[Array, "nodes B"]:
         """The gradient itself."""
         return gradients[0]
 
-    def policy(self, logits: Float[Array, "nodes B"], temperature: Any, storage: Any, slots: Any) -> "TreePolicy":
+    def policy(self, logits: Float[Array, "nodes B"], temperature: Any, storage: Any, slots: Any) -> Any:
         """The policies of all nodes."""
         from simlab.simulator.tree import tree_policy  # noqa: PLC0415  # the simulator imports problems
 
@@ -118,7 +104,7 @@ class Tree(Problem):
         return parameters[nodes, actions]
 
     @property
-    def metrics(self) -> "tuple[Metric, ...]":
+    def metrics(self) -> tuple[Any, ...]:
         """Metrics of a policy over leaves, of modes, of nodes, and of the tokens of a group."""
         from simlab.simulator.tree import tree_metrics  # noqa: PLC0415
 
@@ -128,7 +114,7 @@ class Tree(Problem):
         """The words of the modes, the levels, and the percentages of tokens over which covariances are taken."""
         return {"mode": self.mode_words, "level": range(self.depth), "percent": TOP_PERCENT}
 
-    def check(self, settings: "Settings") -> None:
+    def check(self, settings: Any) -> None:
         """Raise ``InputError`` for an update rule that only single policies have."""
         if settings.update_rule != "simulator":
             raise InputError(f"update_rule = {settings.update_rule!r} on a tree; allowed: simulator")
@@ -173,7 +159,6 @@ def tree(
         logits: initial logits, node after node, or the path of a file of them; by default 0.
         anchor: the rewarded leaf to start with an advantage, a word or a number; ``"first"`` is the first one listed.
         anchor_logit: what is added to the logit of every action on the way to the anchor.
-        reward_correct, reward_incorrect: see ``Tree``.
 
     Raises:
         InputError: for a number outside its range, more than 2^20 leaves, a leaf that does not exist, an anchor that is
@@ -190,45 +175,28 @@ def tree(
     rewarded_leaves = _leaves("rewarded", rewarded, depth, branching)
     if not rewarded_leaves:
         raise InputError("rewarded lists no leaf; allowed: one or more")
-    values = _initial_logits(logits, depth, branching)
+    shape = (first_node(depth, branching), branching)
+    values = numbers("logits", logits) if len(logits) else np.zeros(shape)
+    if values.size != np.prod(shape):
+        raise InputError(f"logits are {values.size}; allowed: {np.prod(shape)}, {branching} of {shape[0]} nodes")
+    values = values.reshape(shape)
     start = rewarded_leaves[0] if anchor == FIRST else leaf_of("anchor", anchor, depth, branching)
     if start not in rewarded_leaves:
         raise InputError(f"anchor = {anchor!r} is not rewarded; allowed: one of the rewarded leaves")
     values[paths(np.array(start), depth, branching)] += anchor_logit
-    correct = _members(rewarded_leaves, branching**depth)
+    correct = members("rewarded", rewarded_leaves, branching**depth)
     rewards: dict[str, Any] = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
     bare = Tree(values, correct, correct, **rewards)
-    chosen = _leaves("target", target, depth, branching) or [_least_likely(bare)]
-    return Tree(values, correct, _members(chosen, bare.actions), **rewards)
+    chosen = _leaves("target", target, depth, branching)
+    if not chosen:
+        logp = np.where(correct, bare.leaf_logp, np.inf)
+        chosen = [int(np.flatnonzero(logp <= logp.min() + 1e-12)[-1])]
+    return Tree(values, correct, members("target", chosen, bare.actions), **rewards)
 
 
 def _leaves(name: str, source: Leaves, depth: int, branching: int) -> list[int]:
     """Leaves by word or number, in the order in which they are listed."""
-    items: Sequence[str] | Sequence[float] | np.ndarray
+    items: Any = source
     if isinstance(source, str):
         items = numbers(name, source) if Path(source).is_file() else source.replace(",", " ").split()
-    else:
-        items = source
     return [leaf_of(name, item, depth, branching) for item in items]
-
-
-def _initial_logits(
-    logits: Sequence[float] | np.ndarray | str, depth: int, branching: int
-) -> Float[np.ndarray, "nodes B"]:
-    shape = (first_node(depth, branching), branching)
-    values = numbers("logits", logits) if len(logits) else np.zeros(shape)
-    if values.size != shape[0] * shape[1]:
-        raise InputError(f"logits are {values.size}; allowed: {shape[0] * shape[1]}, {branching} of {shape[0]} nodes")
-    return values.reshape(shape)
-
-
-def _members(leaves: list[int], count: int) -> Bool[np.ndarray, " leaves"]:
-    inside = np.zeros(count, dtype=bool)
-    inside[leaves] = True
-    return inside
-
-
-def _least_likely(problem: Tree) -> int:
-    """The least likely rewarded leaf, of equally likely ones the last."""
-    logp = np.where(problem.correct, problem.leaf_logp, np.inf)
-    return int(np.flatnonzero(logp <= logp.min() + 1e-12)[-1])

@@ -74,10 +74,7 @@ def word(leaf: int, depth: int, branching: int) -> str:
 
 
 def leaf_of(name: str, item: Any, depth: int, branching: int) -> int:
-    """The leaf of a word or of a number.
-
-    Raises:
-        InputError: for a word that no path has, or a number that no leaf has.
+    """The leaf of a word or of a number; ``InputError`` if there is none.
 
     >>> leaf_of("rewarded", "ACD", 3, 4)
     11
