@@ -4,7 +4,7 @@ They are written against the Python array API: NumPy, JAX (under ``jit`` and ``v
 this one source, and importing it imports neither JAX nor torch. ``links`` has the links of each role, ``balanced`` and
 ``biased`` the named methods made of them; methods with a link of their own stand beside it: ``pass_at_k``,
 ``exponential``, ``history``, ``likelihood``, ``length``, ``batch``, ``tokens`` and ``schedule``. ``linked`` joins any
-of the links, one a role.
+of the links, one a role. A parameter outside its range raises ``InputError``, which says the range.
 """
 
 from simlab.estimators.balanced import (

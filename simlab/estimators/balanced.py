@@ -117,9 +117,6 @@ def f_grpo(gamma: Scalar = 1.0, base: str | Estimator = "grpo") -> Estimator:
     ``base`` is any registered name or estimator, of rollouts or of tokens; ``gamma=0`` is the base itself. Groups that
     are all right get 0 (for gamma above 0), all wrong what the base gives.
 
-    Raises:
-        InputError: for a negative ``gamma`` or an unknown ``base``.
-
     >>> import simlab, numpy as np
     >>> simlab.advantages("f_grpo", np.array([1.0, 0.0, 0.0, 0.0]), gamma=1.0, base="dr_grpo")
     array([ 0.5625, -0.1875, -0.1875, -0.1875])
@@ -134,9 +131,6 @@ def reject_easy(threshold: Scalar = 0.5, base: str | Estimator = "grpo") -> Esti
     Such a prompt has no speed at which it could move others. Trainers reject when they sample: DAPO's dynamic sampling
     leaves out groups that are all right or all wrong, and draws other prompts in their place. Here nothing is drawn
     anew, and groups that are all wrong get what the base gives. ``threshold=1`` is the base itself.
-
-    Raises:
-        InputError: for a ``threshold`` outside [0, 1] or an unknown ``base``.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("reject_easy", np.array([[1.0, 0.0], [1.0, 1.0]]), threshold=0.75, base="reinforce")

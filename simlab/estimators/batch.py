@@ -14,11 +14,7 @@ from simlab.rollouts import Array, Rollouts, Scalar, batch_std, group_mean, is_u
 
 
 def divide_by_batch_std(ddof: int = 0, eps: Scalar = 1e-8) -> Link:
-    """A / (std of the advantages of the whole batch + eps), and 0 where that is 0 ``[arxiv:2501.03262]``.
-
-    Raises:
-        InputError: for ``ddof`` other than 0 or 1, or a negative ``eps``.
-    """
+    """A / (std of the advantages of the whole batch + eps), and 0 where that is 0 ``[arxiv:2501.03262]``."""
     check_ddof(ddof)
     check_range("eps", eps, 0)
 
@@ -146,9 +142,6 @@ def divide_by_beta_density(most: Scalar = 1e6) -> Link:
     """A / f(m), f the density of the Beta distribution fitted to the batch, m the group's mean reward.
 
     ``[arxiv:2506.02864]``. The weight 1 / f is at most ``most``. Defined for rewards in [0, 1].
-
-    Raises:
-        InputError: for ``most`` of 0 or less.
     """
     check_range("most", most, 0, open_low=True)
 

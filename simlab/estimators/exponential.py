@@ -44,11 +44,7 @@ def _or_one(values: Array) -> Array:
 
 
 def tilt(beta: Scalar) -> Link:
-    """exp(beta r_i) / mean(exp(beta r)) - 1, and exactly 0 in groups of equal rewards.
-
-    Raises:
-        InputError: unless ``beta`` is above 0.
-    """
+    """exp(beta r_i) / mean(exp(beta r)) - 1, and exactly 0 in groups of equal rewards."""
     check_range("beta", beta, 0, open_low=True)
 
     def tilted(advantages: Array, rollouts: Rollouts) -> Array:
@@ -93,9 +89,6 @@ def lose_one_log_mean_exp(beta: Scalar) -> Link:
     """lme(r) - lme(r without i), lme(r) = log(mean(exp(beta r))) / beta ``[fade:log-mean-exp]``.
 
     Groups of equal rewards, a single rollout included, get exactly 0.
-
-    Raises:
-        InputError: unless ``beta`` is above 0.
     """
     check_range("beta", beta, 0, open_low=True)
 

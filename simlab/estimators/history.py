@@ -14,9 +14,6 @@ def weigh_by_history(scale: Scalar = 1.0, decay: Scalar = 0.9, initial: Scalar =
 
     C is the running mean of the batches before, C <- decay C + (1 - decay) (mean of the batch): successes weigh more
     and failures less in groups harder than the past, and the other way round in easier ones. For rewards in [0, 1].
-
-    Raises:
-        InputError: for a parameter outside its range.
     """
     check_range("scale", scale, 0)
     check_range("decay", decay, 0, 1)

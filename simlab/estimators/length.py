@@ -74,9 +74,6 @@ def thicken_then_thin(alpha: Scalar, inner: Estimator) -> Link:
     """The advantages of ``inner`` for rewards 1 - alpha p L on success and alpha (1 - p) L on failure ``[fade:t2t]``.
 
     p is the solve rate and L the length relative to the longest rollout of the group. Defined for rewards 0 and 1.
-
-    Raises:
-        InputError: for ``alpha`` outside [0, 1].
     """
     check_range("alpha", alpha, 0, 1)
 
@@ -110,9 +107,6 @@ def shorten_successes(alpha: Scalar, penalty: Scalar, ddof: int, eps: Scalar, in
 
     ``[arxiv:2504.09696]``; z = (l - mean(l)) / (std(l) + eps), l the tokens, mean and std over the group's successes.
     Defined for rewards 0 and 1.
-
-    Raises:
-        InputError: for a negative ``alpha`` or ``penalty``.
     """
     check_range("alpha", alpha, 0)
     check_range("penalty", penalty, 0)
@@ -134,9 +128,6 @@ def weigh_by_logistic(low: Scalar = 0.4, high: Scalar = 1.5, midpoint: Scalar = 
     """Multiply positive advantages by w(p) and others by w(1 - p), p the solve rate ``[arxiv:2504.09696]``.
 
     w(p) = low + (high - low) / (1 + exp(steepness (p - midpoint))), which falls from ``high`` to ``low``.
-
-    Raises:
-        InputError: for a negative ``low``, ``high`` or ``steepness``, or a ``midpoint`` that is not a number.
     """
     check_range("low", low, 0)
     check_range("high", high, 0)

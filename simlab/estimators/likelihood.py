@@ -26,9 +26,6 @@ def smooth_by_outcome(success: Scalar = 0.05, failure: Scalar = 0.05) -> Link:
 
     Differential smoothing ``[f-grpo:ds-grpo]``: the unlikelier a correct rollout, the more it gains; the unlikelier
     a wrong one, the more it loses.
-
-    Raises:
-        InputError: for a negative coefficient.
     """
     check_range("success", success, 0)
     check_range("failure", failure, 0)
@@ -64,9 +61,6 @@ def discount_likely(beta: Scalar, ranking: str, inner: Estimator) -> Link:
     ``ranking="paper"`` ranks by the log-probability of the whole sequence, the likeliest rollout getting 1 and the
     least likely 1 / G; ``"code"`` ranks by its mean over tokens, from (G - 1) / G down to 0. Rollouts that are equally
     likely share the mean of their ranks. Defined for rewards in [0, 1]: a discount would make a negative one better.
-
-    Raises:
-        InputError: for ``beta`` outside [0, 1] or an unknown ``ranking``.
     """
     check_range("beta", beta, 0, 1)
     check_choice("ranking", ranking, RANKINGS)

@@ -50,9 +50,6 @@ def linked(
         delta: what negative advantages are divided by.
         k: the k of the scale pass_at_k.
 
-    Raises:
-        InputError: for an unknown choice or a parameter outside its range, also one that no chosen link reads.
-
     >>> import simlab, numpy as np
     >>> simlab.advantages("linked", np.array([1.0, 0.0, 0.0, 0.0]), scale="mean", sign="divide_failures")
     array([ 3., -2., -2., -2.])

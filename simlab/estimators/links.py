@@ -42,9 +42,6 @@ def center(baseline: str = "mean") -> Link:
     get exactly 0, except under ``"batch_mean"``, which compares them with the other groups. The mean is subtracted
     twice: its rounding error times G would otherwise make the advantages of a large, nearly uniform group sum to
     something other than 0. The median is the lower one, ``center_quantile(1 / 2)``.
-
-    Raises:
-        InputError: for an unknown ``baseline``.
     """
     check_choice("baseline", baseline, BASELINES)
     if baseline == "median":
@@ -68,9 +65,6 @@ def center_quantile(tau: Scalar = 0.5) -> Link:
     """Subtract the tau-quantile of the group, the smallest reward that a share tau of the group does not exceed.
 
     The quantile is one of the rewards, so that groups of equal rewards get exactly 0; at ``tau`` 0 it is the least.
-
-    Raises:
-        InputError: for ``tau`` outside [0, 1].
     """
     check_range("tau", tau, 0, 1)
 
@@ -96,11 +90,7 @@ def center_greedy() -> Link:
 
 
 def shift(delta: Scalar = 0.01) -> Link:
-    """Subtract a constant ``delta`` from every advantage, groups of equal rewards included.
-
-    Raises:
-        InputError: for a ``delta`` that is not a number.
-    """
+    """Subtract a constant ``delta`` from every advantage, groups of equal rewards included."""
     check_range("delta", delta)
     return stateless(lambda advantages, rollouts: advantages - delta, exchangeable=True)
 
@@ -112,11 +102,7 @@ class RunningMean(NamedTuple):
 
 
 def center_running(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Link:
-    """Subtract a running mean b of the batches before this one: b <- decay b + (1 - decay) (mean of the batch).
-
-    Raises:
-        InputError: for ``decay`` outside [0, 1] or an ``initial`` that is not a number.
-    """
+    """Subtract a running mean b of the batches before this one: b <- decay b + (1 - decay) (mean of the batch)."""
     check_range("decay", decay, 0, 1)
     check_range("initial", initial)
 
@@ -149,9 +135,6 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     """A / (std(r) + eps) ``[f-grpo:eq-3]``; ``ddof`` 0 is the population's std, 1 the sample's.
 
     The papers state neither; implementations differ (verl: ddof 1 and eps 1e-6).
-
-    Raises:
-        InputError: for ``ddof`` other than 0 or 1, or a negative ``eps``.
     """
     check_ddof(ddof)
     check_range("eps", eps, 0)
@@ -163,11 +146,7 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
 
 
 def multiply_by_std(ddof: int = 0) -> Link:
-    """A std(r), which for rewards 0 and 1 is A sqrt(p (1 - p)) ``[fade:skew-r]``.
-
-    Raises:
-        InputError: for ``ddof`` other than 0 or 1.
-    """
+    """A std(r), which for rewards 0 and 1 is A sqrt(p (1 - p)) ``[fade:skew-r]``."""
     check_ddof(ddof)
     return stateless(
         lambda advantages, rollouts: weigh(advantages, group_std(rollouts.rewards, rollouts, ddof)), exchangeable=True
@@ -188,9 +167,6 @@ def divide_by_mad(eps: Scalar = 1e-3) -> Link:
 
     For rewards 0 and 1 the MAD is 0 in every group, since more than half of it, or half, lies at the median: the
     advantage is then A / eps. With ``eps`` 0 such a group gets 0.
-
-    Raises:
-        InputError: for a negative ``eps``.
     """
     check_range("eps", eps, 0)
 
@@ -203,11 +179,7 @@ def divide_by_mad(eps: Scalar = 1e-3) -> Link:
 
 
 def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
-    """A / [m (1 - m)]^gamma, m the mean reward, and 0 where m is 0 or 1 ``[fade:power-norm]``. For rewards in [0, 1].
-
-    Raises:
-        InputError: for a negative ``gamma``.
-    """
+    """A / [m (1 - m)]^gamma, m the mean reward, and 0 where m is 0 or 1 ``[fade:power-norm]``. Rewards in [0, 1]."""
     check_range("gamma", gamma, 0)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
@@ -225,11 +197,7 @@ def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
 
 
 def focal(gamma: Scalar = 1.0) -> Link:
-    """Multiply by (1 - X/G)^gamma, X the number of correct rollouts ``[f-grpo:eq-12]``.
-
-    Raises:
-        InputError: for a negative ``gamma``.
-    """
+    """Multiply by (1 - X/G)^gamma, X the number of correct rollouts ``[f-grpo:eq-12]``."""
     check_range("gamma", gamma, 0)
     return stateless(
         lambda advantages, rollouts: weigh(advantages, remainder(solve_rate(rollouts)) ** gamma), exchangeable=True
@@ -237,11 +205,7 @@ def focal(gamma: Scalar = 1.0) -> Link:
 
 
 def power(alpha: Scalar = 2.0) -> Link:
-    """Multiply by (1 - mean(r))^(alpha - 1), 0^0 being 1 ``[fade:power-alpha]``. Defined for rewards in [0, 1].
-
-    Raises:
-        InputError: for ``alpha`` below 1, where the weight of a solved group is infinite.
-    """
+    """Multiply by (1 - mean(r))^(alpha - 1), 0^0 being 1 ``[fade:power-alpha]``. Defined for rewards in [0, 1]."""
     check_range("alpha", alpha, 1)
 
     def hard(advantages: Array, rollouts: Rollouts) -> Array:
@@ -254,9 +218,6 @@ def easy_power_weight(alpha: Scalar = 2.0) -> Link:
     """Multiply by mean(r)^(alpha - 1), 0^0 being 1: the twin of ``power`` for easy groups ``[fade:easy-power]``.
 
     Defined for rewards in [0, 1].
-
-    Raises:
-        InputError: for ``alpha`` below 1, where the weight of an unsolved group is infinite.
     """
     check_range("alpha", alpha, 1)
 
@@ -270,9 +231,6 @@ def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -
     """Multiply correct rollouts by (1 - m)^(alpha_success - 1) and others by m^(alpha_failure - 1), m = mean(r).
 
     ``[fade:asym-power]``; 0^0 is 1. Defined for rewards in [0, 1].
-
-    Raises:
-        InputError: for an exponent below 1, where a weight is infinite.
     """
     check_range("alpha_success", alpha_success, 1)
     check_range("alpha_failure", alpha_failure, 1)
@@ -287,11 +245,7 @@ def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -
 
 
 def reject(threshold: Scalar = 0.5) -> Link:
-    """Multiply by 0 where the solve rate is above ``threshold``, and by 1 elsewhere; at 1 nothing is rejected.
-
-    Raises:
-        InputError: for a ``threshold`` outside [0, 1].
-    """
+    """Multiply by 0 where the solve rate is above ``threshold``, and by 1 elsewhere; at 1 nothing is rejected."""
     check_range("threshold", threshold, 0, 1)
 
     def rejected(advantages: Array, rollouts: Rollouts) -> Array:
@@ -310,9 +264,6 @@ def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
     """Multiply by gamma / sqrt(p) (``on="hard"``) or gamma / sqrt(1 - p) (``"easy"``), p the solve rate.
 
     A-GRAE's second control ``[a-grae:control-2]``. Groups with p in {0, 1} are left as they are, ``gamma`` included.
-
-    Raises:
-        InputError: for an unknown ``on`` or a negative ``gamma``.
     """
     check_choice("on", on, FOCUSES)
     check_range("gamma", gamma, 0)
@@ -338,9 +289,6 @@ def shift_difficulty(easy_term: str = "paper") -> Link:
     omega / (2 sqrt(p)) + (1 - omega) / (2 sqrt(1 - p)); groups with p in {0, 1} are left as they are.
     ``easy_term="code"`` divides the second term by 1 - sqrt(p) + 1e-6 instead, as the published code does.
     Defined for rewards in [0, 1].
-
-    Raises:
-        InputError: for an unknown ``easy_term``.
     """
     check_choice("easy_term", easy_term, EASY_TERMS)
 
@@ -366,21 +314,13 @@ def divide_negative(advantages: Array, delta: Scalar) -> Array:
 
 
 def divide_failures(delta: Scalar = 1.0) -> Link:
-    """Divide negative advantages by ``delta`` ``[fade:asym-grpo]``; below 1 failures dominate.
-
-    Raises:
-        InputError: unless ``delta`` is above 0.
-    """
+    """Divide negative advantages by ``delta`` ``[fade:asym-grpo]``; below 1 failures dominate."""
     check_range("delta", delta, 0, open_low=True)
     return stateless(lambda advantages, rollouts: divide_negative(advantages, delta), exchangeable=True)
 
 
 def multiply_positive(factor: Scalar = 10.0) -> Link:
-    """Multiply positive advantages by ``factor``: A-GRAE's first control ``[a-grae:control-1]``.
-
-    Raises:
-        InputError: for a negative ``factor``.
-    """
+    """Multiply positive advantages by ``factor``: A-GRAE's first control ``[a-grae:control-1]``."""
     check_range("factor", factor, 0)
 
     def multiply(advantages: Array, rollouts: Rollouts) -> Array:
@@ -420,9 +360,6 @@ def attenuate_successes(alpha: Scalar = 1.0) -> Link:
 
     omega is the mean reward of the batch ``[a-grae:eq-11]``; the paper takes alpha 1 for MATH and 0.5 for
     multimodal tasks. Defined for rewards in [0, 1].
-
-    Raises:
-        InputError: unless ``alpha`` is above 0.
     """
     check_range("alpha", alpha, 0, open_low=True)
 
@@ -436,11 +373,7 @@ def attenuate_successes(alpha: Scalar = 1.0) -> Link:
 
 
 def outcome(success: Scalar, failure: Scalar) -> Link:
-    """Replace the advantage by ``success`` on correct rollouts and ``failure`` on incorrect ones.
-
-    Raises:
-        InputError: for a value that is not a number.
-    """
+    """Replace the advantage by ``success`` on correct rollouts and ``failure`` on incorrect ones."""
     check_range("success", success)
     check_range("failure", failure)
 

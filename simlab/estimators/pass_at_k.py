@@ -43,9 +43,6 @@ def divide_by_pass_at_k_std(k: int) -> Link:
 
     Multiply by C(F - 1, k - 1) / C(G - 1, k - 1) / sigma, sigma = sqrt(R (1 - R)), R = 1 - C(F, k) / C(G, k); 0 where
     R is 0 or 1, that is, in groups that are all wrong or have fewer than k wrong. Defined for rewards 0 and 1.
-
-    Raises:
-        InputError: for ``k`` below 1.
     """
     check_whole("k", k, 1)
 
@@ -135,9 +132,6 @@ def best_of_subsets(k: int, baseline: str) -> Link:
     ``"leave_one_out"``: the same sum of max_I r - max_(I without i) r, the best of nobody being 0; the rollouts of a
     group of size k > 1 with equal rewards get exactly 0. Times G, because losses average over rollouts: the mean
     of A grad log pi is then an unbiased gradient of the expected best of k.
-
-    Raises:
-        InputError: for ``k`` below 1 or an unknown ``baseline``.
     """
     check_whole("k", k, 1)
     check_choice("baseline", baseline, SUBSET_BASELINES)

@@ -61,9 +61,6 @@ def fade_schedule(
     p and H are running averages, x <- beta x + (1 - beta) x_batch, of the batch's mean reward and of its mean
     sampled entropy -log pi; H* is ``target_entropy``, by default half the first batch's entropy.
     ``baseline`` says over what the mean was taken that the preceding link subtracted: see ``center``.
-
-    Raises:
-        InputError: for a parameter outside its range.
     """
     check_range("alpha_max", alpha_max, 1)
     check_range("delta_min", delta_min, 0, 1, open_low=True)
@@ -128,9 +125,6 @@ def fade_logarithmic(last: Scalar = 20_000.0) -> Estimator:
     prints tau = 8500 and 12264 but no T: read here as 20,000, the length that it reports of its runs, with tau / T kept
     at any other ``last``. Groups of equal rewards get 0.
 
-    Raises:
-        InputError: unless ``last`` is above 0.
-
     >>> import simlab, numpy as np
     >>> simlab.advantages("fade_logarithmic", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 0.5625, -0.1875, -0.1875, -0.1875])
@@ -160,9 +154,6 @@ def fade_entropy(alpha_max: Scalar = 3.0, delta_min: Scalar = 0.3, beta: Scalar 
     alpha_max), with H_0 the first batch's entropy, H* = H_0 / 2 and H its running average as in ``fade``: alpha_max at
     the first batch as in ``fade`` where few rollouts are right, and 1 from where delta starts to fall. Groups of equal
     rewards get 0.
-
-    Raises:
-        InputError: for a parameter outside its range.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("fade_entropy", np.array([1.0, 0.0]), old_logp=np.array([[-1.0], [-1.0]]))

@@ -67,9 +67,6 @@ def tame_covariance(scope: str = "group") -> Link:
 
     c is the token's covariance term, sigma the std of c, and N the number of tokens, each over the group as the paper
     sums, or over the batch. Where every c is equal, w is 1.
-
-    Raises:
-        InputError: for an unknown ``scope``.
     """
     check_choice("scope", scope, SCOPES)
     axes = _axes(scope)
@@ -130,11 +127,7 @@ def cw_grpo(scope: str = "group", base: str | Estimator = "grpo") -> Estimator:
 
 
 def add_entropy(alpha: Scalar = 0.4, kappa: Scalar = 2.0) -> Link:
-    """Add min(alpha H, abs(A) / kappa), H the entropy at the token ``[casp:entropy-adv]``.
-
-    Raises:
-        InputError: for a negative ``alpha``, or ``kappa`` not above 0.
-    """
+    """Add min(alpha H, abs(A) / kappa), H the entropy at the token ``[casp:entropy-adv]``."""
     check_range("alpha", alpha, 0)
     check_range("kappa", kappa, 0, open_low=True)
 
@@ -168,11 +161,7 @@ def entropy_advantage(alpha: Scalar = 0.4, kappa: Scalar = 2.0, base: str | Esti
 
 
 def weigh_by_probability(alpha: Scalar = 0.2) -> Link:
-    """Multiply by alpha pi + 1 - alpha, pi the probability of the token when it was sampled ``[arxiv:2505.12929]``.
-
-    Raises:
-        InputError: for ``alpha`` outside [0, 1].
-    """
+    """Multiply by alpha pi + 1 - alpha, pi the probability of the token when it was sampled ``[arxiv:2505.12929]``."""
     check_range("alpha", alpha, 0, 1)
 
     def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
@@ -208,9 +197,6 @@ def modulate_by_entropy(strength: Scalar = 1.0, least_spread: Scalar = 0.1) -> L
 
     ``[arxiv:2605.00425]``. h = (H - min H) / (max H - min H), H the mean entropy of the rollout's tokens. Groups whose
     H differ by less than ``least_spread`` stay as they are.
-
-    Raises:
-        InputError: for a negative ``strength``, or ``least_spread`` not above 0.
     """
     check_range("strength", strength, 0)
     check_range("least_spread", least_spread, 0, open_low=True)

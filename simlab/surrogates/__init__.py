@@ -1,4 +1,7 @@
-"""Surrogates: from importance ratio and advantage to the coefficient of grad log pi, and loss aggregation."""
+"""Surrogates: from importance ratio and advantage to the coefficient of grad log pi, and loss aggregation.
+
+A parameter outside its range raises ``InputError``, which says the range.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -181,9 +181,6 @@ def aggregation_weights(
     (GRPO ``[f-grpo:eq-14]``). ``"constant"``: 1 / (rollouts * ``normaliser``) (Dr. GRPO). Rollouts without a token
     count for nothing; weights where ``token_mask`` is false are 0. ``dtype`` is by default the
     library's float.
-
-    Raises:
-        InputError: for an unknown aggregation or a ``normaliser`` that is not above 0.
     """
     check_choice("aggregation", aggregation, AGGREGATIONS)
     check_range("normaliser", normaliser, 0, open_low=True)

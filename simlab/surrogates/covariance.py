@@ -36,9 +36,6 @@ def clip_cov(
 
     c = (log pi - its mean)(A - its mean), over all tokens of the batch; of the tokens that are not clipped already and
     have low < c < high, max(1, int(share * tokens)) are dropped, those of lowest ``Rollouts.noise``.
-
-    Raises:
-        InputError: for ``share`` outside [0, 1], ``low`` above ``high``, or a bound outside its range.
     """
     check_range("share", share, 0, 1)
     check_range("low", low)
@@ -64,9 +61,6 @@ def kl_cov(share: Scalar = 2e-3, penalty: Scalar = 1.0) -> Surrogate:
 
     max(1, int(share * tokens)) tokens are penalised; the paper takes 0.2 % for 7B models and 0.02 % for 32B. As
     published it does not clip. At a ratio of 1 the penalty has no gradient: the method does nothing on policy.
-
-    Raises:
-        InputError: for ``share`` outside [0, 1] or a negative ``penalty``.
     """
     check_range("share", share, 0, 1)
     check_range("penalty", penalty, 0)

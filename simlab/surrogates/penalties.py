@@ -15,9 +15,6 @@ def kl_penalty(coefficient: Scalar = 1e-3, form: str = "k3") -> Surrogate:
     k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d ``[cw-grpo:kl]``: the coefficients of grad log pi are -1, -d and
     -(1 - exp(-d)), times ``coefficient``. On policy only k2's gradient is that of KL(pi || pi_ref) in expectation: k1's
     is 0, k3's that of KL(pi_ref || pi).
-
-    Raises:
-        InputError: for a negative ``coefficient`` or an unknown ``form``.
     """
     check_range("coefficient", coefficient, 0)
     check_choice("form", form, KL_FORMS)
@@ -37,9 +34,6 @@ def entropy_bonus(coefficient: Scalar = 0.01) -> Surrogate:
 
     ``[casp:entropy-loss]``. H, the entropy of the sampling policy at the token, is the baseline: it leaves the
     expectation as it is. On policy the expectation is the exact gradient of the entropy.
-
-    Raises:
-        InputError: for a ``coefficient`` that is not a number.
     """
     check_range("coefficient", coefficient)
 

@@ -39,10 +39,6 @@ def entropy_target_clip(
     7-8)"), whose step and bounds of k are the defaults. Differences: that code has a target of its own, .155; without
     ``target`` it is here the first batch's entropy, as the controller of ADAPO has it (arXiv 2603.11682). The bounds at
     k = 0 are DAPO's.
-
-    Raises:
-        InputError: for a negative ``target``, ``step`` or bound, ``eps_low`` above 1, ``narrowest`` above ``widest`` or
-            below -``eps_high``.
     """
     check_bounds(eps_low, eps_high)
     check_range("step", step, 0)

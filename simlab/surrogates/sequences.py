@@ -27,9 +27,6 @@ def gmpo(eps_low: Scalar = 0.4, eps_high: Scalar = 0.4) -> Surrogate:
 
     As ``train_zero_math_gmpo.py`` of callsys/GMPO, with the clip range of its scripts, and ``loss_mode=geo_mean`` of
     verl. Where tokens have advantages of their own, each keeps its own; verl takes their mean.
-
-    Raises:
-        InputError: for a negative bound.
     """
     check_range("eps_low", eps_low, 0)
     check_range("eps_high", eps_high, 0)
@@ -54,9 +51,6 @@ def vespo(k_pos: Scalar = 2.0, lambda_pos: Scalar = 3.0, k_neg: Scalar = 3.0, la
 
     As ``recipe/vespo/code/core_algos.py`` of FloyedShen/VESPO and ``loss_type="vespo"`` of TRL 1.16, with their
     defaults; they bound log w by -18.4 and 20, where the weight is 0 to rounding.
-
-    Raises:
-        InputError: for a negative k, or a lambda that is not above 0.
     """
     check_range("k_pos", k_pos, 0)
     check_range("k_neg", k_neg, 0)
@@ -102,9 +96,6 @@ def mirror_descent(tau: Scalar = 0.01) -> Surrogate:
     The paper does not publish tau; .01 is that of ``compute_policy_loss_opmd`` in ``openkimi/pmd/core_algos.py`` of
     horizon-rl/OpenKimi (arXiv 2602.05933), which averages over the tokens of each rollout. ``loss_mode=dro`` of verl
     has the same penalty of each token by itself.
-
-    Raises:
-        InputError: for a negative ``tau``.
     """
     check_range("tau", tau, 0)
 
