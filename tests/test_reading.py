@@ -11,7 +11,7 @@ from refusals import refusal
 
 from simlab.errors import InputError
 from simlab.problems import custom
-from simlab.problems.reading import numbers
+from simlab.problems.base import numbers
 from simlab.reading import open_regular, read_bytes, read_json
 
 

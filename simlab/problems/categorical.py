@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.base import LARGEST_COUNT, Problem, check_logits, check_sets, members
-from simlab.problems.reading import numbers
+from simlab.problems.base import LARGEST_COUNT, Problem, check_logits, check_sets, members, numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators import Estimator
-from simlab.problems.base import LARGEST_COUNT, AnyArray
+from simlab.problems.base import LARGEST_COUNT, AnyArray, table
 from simlab.problems.linear_softmax import LinearSoftmax
 from simlab.problems.prompt_bank import LARGEST_BANK, Rates, choose_rates, mixed_rates
-from simlab.problems.reading import table
 from simlab.theory.interference import expected_speed, log_odds_drift, transfer
 
 KINDS = ("easy", "hard")
@@ -40,7 +39,7 @@ class Interference(LinearSoftmax):
     @property
     def teaching(self) -> Float[AnyArray, "M d"]:
         """The features of the columns that are learned, and 0 for the others."""
-        teaching: Float[AnyArray, "M d"] = self.features * self.learned
+        teaching: AnyArray = self.features * self.learned
         return teaching
 
     @property
@@ -143,10 +142,17 @@ def interference(
         return np.repeat([easy_rate, hard_rate], [easy := round(easy_share * count), count - easy])
 
     rates = choose_rates(prompts, () if solve_rates == "beta" else solve_rates, unlisted, margin)
-    hard = lowest(rates, len(rates) - round(easy_share * len(rates)))
-    main, rare, counts = answers(spread_evenly(hard, conflict), actions, rare_modes)
+    # The last ones where rates are equal; the shared answer is wrong for some, spread as evenly as possible.
+    order = np.argsort(rates[::-1], kind="stable")[: len(rates) - round(easy_share * len(rates))]
+    hard = np.isin(np.arange(len(rates))[::-1], order)
+    number = round(conflict * len(order))
+    wrong = np.flatnonzero(hard)[np.arange(number) * len(order) // max(number, 1)]
+    main, rare, counts = answers(np.isin(np.arange(len(rates)), wrong), actions, rare_modes)
     base = base_logits(rates, np.where(main, 1, rare_ratio * rare), distractor_share, counts)
-    teaching = overlapping(separate_features(features, len(rates), dimension, feature_seed), hard, overlap)
+    check_range("overlap", overlap, -1, 1)
+    signs = np.where(hard & (overlap < 0), -1, 1)[:, None]
+    separate = separate_features(features, len(rates), dimension, feature_seed)
+    teaching = np.hstack([np.sqrt(abs(overlap)) * signs, np.sqrt(1 - abs(overlap)) * separate])
     return Interference(
         np.hstack([np.zeros((len(counts), teaching.shape[1])), base.T]),
         np.hstack([teaching, np.eye(len(rates))]),
@@ -158,21 +164,6 @@ def interference(
         reward_correct=reward_correct,
         reward_incorrect=reward_incorrect,
     )
-
-
-def lowest(rates: Rates, count: int) -> Bool[np.ndarray, " M"]:
-    """The given number of prompts with the lowest solve rates; the last ones where rates are equal."""
-    order = np.argsort(rates[::-1], kind="stable")
-    return np.isin(np.arange(len(rates))[::-1], order[:count])
-
-
-def spread_evenly(members: Bool[np.ndarray, " M"], share: float) -> Bool[np.ndarray, " M"]:
-    """Choose round(``share`` n) of the n members, spread as evenly as possible."""
-    chosen = np.zeros_like(members)
-    indices = np.flatnonzero(members)
-    number = round(share * len(indices))
-    chosen[indices[np.arange(number) * len(indices) // max(number, 1)]] = True
-    return chosen
 
 
 def answers(
@@ -218,21 +209,11 @@ def separate_features(features: str, prompts: int, dimension: int, seed: int) ->
         return np.eye(prompts)
     if features == RANDOM:
         drawn = np.random.default_rng(seed).standard_normal((prompts, dimension or prompts))
-        of_length_1: Float[np.ndarray, "M d"] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-        return of_length_1
+        return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
     rows = table("features", features)
     if len(rows) != prompts:
         raise InputError(f"features of {features!r} are {len(rows)} rows; allowed: one for each of {prompts} prompts")
     return rows
-
-
-def overlapping(
-    separate: Float[np.ndarray, "M d"], hard: Bool[np.ndarray, " M"], overlap: float
-) -> Float[np.ndarray, "M d+1"]:
-    """Join the shared direction and the separate parts f to the features h of all prompts."""
-    check_range("overlap", overlap, -1, 1)
-    signs = np.where(hard & (overlap < 0), -1, 1)[:, None]
-    return np.hstack([np.sqrt(abs(overlap)) * signs, np.sqrt(1 - abs(overlap)) * separate])
 
 
 def overlap_edge(

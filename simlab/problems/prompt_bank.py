@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.base import LARGEST_COUNT, Problem, check_logits, check_sets
-from simlab.problems.reading import numbers
+from simlab.problems.base import LARGEST_COUNT, Problem, check_logits, check_sets, numbers
 
 Rates = Float[np.ndarray, " M"]
 SMALLEST_RATE = 1e-30

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.base import Problem, check_logits, check_sets, members
-from simlab.problems.reading import numbers
+from simlab.problems.base import Problem, check_logits, check_sets, members, numbers
 from simlab.problems.tree_paths import depth_of, first_node, leaf_of, path_sums, paths, word
 from simlab.theory.covariance import TOP_PERCENT
 
