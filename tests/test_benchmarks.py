@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import compare, diagnose_coverage, diagnose_recommendation, speed_page, sweep_parts
+from benchmarks import compare, diagnose_coverage, diagnose_recommendation, speed_page
 from benchmarks.machine import RESULTS
 from benchmarks.program_memory import estimate
 
@@ -82,11 +82,6 @@ def test_the_limit_of_a_step_counts_what_it_needs():
     row = next(row for row in speed_page.simulator_rows() if "G = 32," in row[0] and "NumPy" in row[2])
     seconds = cells[32]["seconds_per_seed_step"]
     assert row[3] == f"{seconds['numpy'] / seconds['simlab']:.3g}"
-
-
-def test_the_parts_of_a_sweep_add_up():
-    seconds = {"empty cache": {"a": 1.25, "b": 2.5}, "full cache": {"b": 2.0, "c": 0.5}}
-    assert sweep_parts.rows(seconds)[-1] == ["all of it", "3.8", "2.5"]
 
 
 def test_coverage_joins_the_logs_of_two_runs():

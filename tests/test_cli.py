@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import random
 import shutil
 import sys
 from pathlib import Path
@@ -200,13 +198,12 @@ def test_a_scheduler_without_dask_names_the_extra(refused, monkeypatch):
 # Other commands
 
 
-@pytest.mark.parametrize("name", ["", "sweep"])
-def test_help_is_shown_without_loading_jax(name):
+def test_help_is_shown_without_loading_jax():
     program = (
         "import atexit, sys; from simlab.cli import main; "
         "atexit.register(lambda: print({'jax', 'matplotlib', 'xarray'} & set(sys.modules))); main()"
     )
-    code, output, complaints = command(*name.split(), "--help", program=("-c", program))
+    code, output, complaints = command("sweep", "--help", program=("-c", program))
     assert (code, complaints) == (0, "")
     assert output.startswith("usage: ")
     assert output.endswith("\nset()\n")
@@ -218,15 +215,11 @@ def test_help_is_shown_without_loading_jax(name):
         (("sweeep",), "'sweeep'", "did you mean 'sweep'?"),
         (("sweep", "--estimater", "grpo"), "--estimater", "did you mean '--estimator'?"),
         (("sweep", "--estimator", "gpro"), "'gpro'", "did you mean 'grpo'?"),
-        (("sweep", "--preset", "leage"), "'leage'", "did you mean 'league'?"),
-        (("sweep", "--estimator", "grpo", "--gamma", "0.5"), "grpo has no gamma", "f_grpo"),
         (("sweep", "--param", "actions=1000"), "correct = 10000", "actions=1000 and correct=100"),
         (("sweep", "--out", "folder/"), "'folder/'", "folder/sweep.nc"),
         (("train", "--param", "rl.stepz=3"), "'stepz'", "did you mean 'steps'?"),
-        (("train", "--param", "steps=3"), "'steps=3'", "did you mean 'rl.steps'?"),
         (("train", "--data", "x.jsonl", "--verifier", "numbr"), "'numbr'", "did you mean 'number'?"),
         (("completion", "bsh"), "'bsh'", "did you mean 'bash'?"),
-        (("train", "--model", "smolm2"), "'smolm2'", "allowed: scratch, smollm2"),
         (("figures", "caps"), "'caps'", "did you mean 'casp'?"),
         (("estimators", "grpo"), "'grpo'", "see simlab estimators --help"),
         (("where", "fad", "eq-11"), "'fad'", "fade"),
@@ -249,17 +242,12 @@ LARGE_LIST = "1,2,...,1e9"
 @pytest.mark.parametrize(
     ("arguments", "value", "allowed"),
     [
-        (["--estimator", "f_grp"], "'f_grp'", "ds_grpo, easy_focused"),
-        (["--param", "gamma"], "'gamma'", "NAME=LIST"),
-        (["--gamma", ""], "''", "values separated by commas"),
         (["--gamma", LARGE_LIST], LARGE_LIST, "first,second,...,last"),
         (["--gamma", "-1,0"], "gamma = -1", "[0, inf)"),
         (["--learning-rate", "inf"], "learning_rate = inf", "finite"),
         (["--group-size", "0"], "group_size = 0", "[1, 16777216]"),
-        (["--seeds", "0"], "seeds = 0", "[1, 1000000]"),
         (["--top-n", "61"], "top_n = 61", "[0, 60]"),
         (["--pass-at-k", "0"], "pass_at_k = 0", "[1, 2147483647]"),
-        (["--dtype", "float16"], "'float16'", "float32, float64"),
         (["--param", "temperature=0"], "temperature = 0", "(0, inf)"),
         (["--estimator", "maxrl", "--param", "reward_incorrect=-1"], "[-1, 1]", "[0, 1]"),
         (["--param", "anchor_logit=1e300"], "anchor_logit = 1e+300", "up to 3.4"),
@@ -278,23 +266,6 @@ def test_a_bad_option_is_refused_before_anything_is_written(refused, tmp_path, a
     assert allowed in message
     assert parts_of(out) == {}
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "value", "allowed"),
-    [
-        (["actions=0"], "actions = 0", "[1, 1000000000000000000]"),
-        (["actions=60", "correct=5,61"], "correct = 61", "[1, 60]"),
-        (["actions=1.5"], "'1.5'", "whole numbers"),
-        (["actions=2000000000"], "--memory 2048MB", "MB or more"),
-    ],
-    ids=str,
-)
-def test_a_problem_that_cannot_be_is_refused(refused, tmp_path, parameters, value, allowed):
-    pairs = [argument for pair in parameters for argument in ("--param", pair)]
-    message = refused("sweep", "--storage", "dense", "--out", tmp_path / "sweep.nc", *pairs)
-    assert value in message
-    assert allowed in message
 
 
 FILES = {
@@ -329,17 +300,13 @@ def test_logits_and_sets_that_make_no_problem_are_refused(refused, tmp_path, par
 
 PLACES = {
     "below a file": ("--out", "file/sweep.nc", "not a folder"),
-    "deep below a file": ("--out", "file/deep/sweep.nc", "Not a directory"),
     "a folder": ("--out", "folder", "not a regular file"),
-    "a pipe": ("--out", "pipe", "not a regular file"),
-    "too long": ("--out", 300 * "a", "File name too long"),
     "parts that are a file": ("--out", "taken.nc", "taken.nc.parts: it is not a folder"),
     "no result": ("--out", "file", "file does not hold the result of a sweep"),
     "a NetCDF file of others": ("--out", "foreign.nc", "foreign.nc does not hold the result of a sweep"),
     "the figure's path": ("--out", "sweep.png", "is the figure's path too"),
     "a figure of an unknown kind": ("--figure", "figure.xyz", ".pdf, .png, .svg"),
     "a figure below a file": ("--figure", "file/figure.png", "not a folder"),
-    "a figure that is a folder": ("--figure", "folder.png", "not a regular file"),
 }
 
 
@@ -348,9 +315,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_simulated(
     monkeypatch.chdir(tmp_path)
     for file in ("file", "taken.nc.parts"):
         (tmp_path / file).write_text("precious")
-    for folder in ("folder", "folder.png"):
-        (tmp_path / folder).mkdir()
-    os.mkfifo("pipe")
+    (tmp_path / "folder").mkdir()
     xr.Dataset({"x": 1}).to_netcdf("foreign.nc", engine="h5netcdf")
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
@@ -364,7 +329,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_simulated(
 # A full disk
 
 
-@pytest.mark.parametrize("write", [1, 5, SMALL_UNITS + 2])
+@pytest.mark.parametrize("write", [5, SMALL_UNITS + 2])
 def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, monkeypatch, write):
     """The manifest is written first, then the parts, then the result."""
     out = tmp_path / "sweep.nc"
@@ -373,7 +338,7 @@ def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, mon
         message = refused("sweep", "--out", out, *SMALL)
     assert message.startswith(f"cannot write {out}")
     assert message.endswith(": No space left on device; finished parts are kept")
-    assert len(parts_of(out)) == max(0, write - 2)
+    assert len(parts_of(out)) == write - 2
     assert parts_of(out).items() <= parts_of(unbroken).items()
     assert not out.exists()
     assert not list(tmp_path.rglob(".unfinished-*"))
@@ -385,23 +350,10 @@ def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, mon
 # Damaged parts
 
 
-def flip_a_bit(content):
-    place = random.Random(0).randrange(len(content))
-    return content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: b"",
-        lambda content: content[: len(content) // 2],
-        flip_a_bit,
-    ],
-    ids=["emptied", "cut in half", "a bit flipped"],
-)
-def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, refused, capsys, damage):
+def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, refused, capsys):
     victim = sorted(parts_folder(finished).glob("*.npz"))[3]
-    content = damage(victim.read_bytes())
+    whole = victim.read_bytes()
+    content = whole[: len(whole) // 2]
     victim.write_bytes(content)
     message = refused("merge", finished)
     assert message.startswith(f"part {victim} is damaged (")
@@ -441,17 +393,6 @@ def test_parts_of_different_sweeps_are_not_joined(refused, finished, tmp_path, e
     path.write_bytes(sealed_json(unsealed_json(path.read_bytes(), path.name) | {entry: value}, path.name))
     message = refused("merge", finished, parts_folder(finished), other)
     assert message == f"the folders hold different sweeps (they differ in {entry})"
-
-
-@pytest.mark.parametrize("content", ["", "[1]", "{}", '{"configuration": {"seeds": 0}}', "\0\xff"])
-def test_a_damaged_manifest_is_said_to_be_damaged(refused, finished, content):
-    path = parts_folder(finished) / "sweep.json"
-    path.write_bytes(content.encode("latin1"))
-    before = parts_of(finished)
-    message = refused("merge", finished)
-    assert message.startswith(f"{path} is damaged (")
-    assert message.endswith("run the sweep again to write it anew")
-    assert parts_of(finished) == before
 
 
 def test_a_folder_without_a_sweep_is_refused_and_a_merge_replaces_nothing_else(refused, finished, tmp_path):

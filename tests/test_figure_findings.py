@@ -17,7 +17,6 @@ from figures.shared.decomposition import PAIRS
 from figures.verifier import picked
 from simlab.estimators import REGISTRY
 from simlab.scaling import Curves, Refusal, fit_curves
-from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import PRESETS
 
 pytestmark = pytest.mark.slow
@@ -135,12 +134,6 @@ def test_every_arm_that_was_predicted_was_trained():
 @pytest.fixture(scope="module")
 def data():
     return kept(verifier)
-
-
-@pytest.mark.parametrize("name", PRESETS["verifier"])
-def test_every_cell_of_the_preset_can_run(name):
-    sweep = Sweep(**PRESETS["verifier"][name])
-    assert len(Plan(sweep).cells) == len(dict(sweep.cells()))
 
 
 def lost(data, name, kind="rollout", norm=0.25):

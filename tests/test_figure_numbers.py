@@ -1,6 +1,5 @@
 """How figures compute what they show from runs: comparisons by seed, at equal mass and at equal pass@1, verdicts."""
 
-import itertools
 import json
 import math
 
@@ -10,20 +9,17 @@ import xarray as xr
 
 from figures import remax, verifier
 from figures.countdown_conflict import KEPT, at_the_end, judged, outcome
-from figures.shared import condensed, decomposition, league_numbers, rivals
+from figures.shared import condensed, league_numbers, rivals
 from figures.shared.best_size import at_own_rates, best_sizes
 from figures.shared.decomposition import PAIRS, Curves, parts
 from figures.shared.families import COLOURS, family
-from figures.shared.fitted import averaged
 from figures.shared.paper_runs import MEASURES, condense, gained, table, windows
-from simlab import estimator, scaling
 from simlab.estimators import REGISTRY
 from simlab.llm.training.folder import EVALUATIONS, METRICS
-from simlab.problems import prompt_bank
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import PRESETS
 from simlab.sweeps.presets.base import response_level
-from simlab.theory import CLOSED_FORMS, alike, closed_form
+from simlab.theory import CLOSED_FORMS, closed_form
 
 GROUP_SIZE = 8
 
@@ -97,15 +93,6 @@ def test_each_half_of_the_seeds_is_shown_at_the_rate_that_the_other_half_chooses
     assert noise.mean(axis=2).max(axis=1).mean() > 0.4
 
 
-def test_a_rate_that_is_best_for_all_is_shown_of_all_size_by_size_and_cost_by_cost():
-    random = np.random.default_rng(1)
-    values = random.uniform(0, 0.1, (3, 2, 8, 4))
-    best = random.integers(0, 2, (3, 4))
-    for size, cost in itertools.product(range(3), range(4)):
-        values[size, best[size, cost], :, cost] += 1
-    assert (at_own_rates(values) >= 1).all()
-
-
 def test_the_best_size_has_the_largest_mean_and_those_that_seeds_cannot_tell_from_it_are_as_good():
     clear = best_sizes(noisy([[0.1, 0.9], [0.5, 0.5], [0.3, 0.3]], 0.05))
     assert clear.place.tolist() == [1, 0]
@@ -126,7 +113,7 @@ def test_every_estimator_that_gives_a_rollout_one_advantage_takes_part():
     assert set(response_level()) == set(REGISTRY) - tokens - {"linked"}
     league = PRESETS["league"]
     assert league["named"]["estimators"] == response_level()
-    first = [Plan(Sweep(**settings)).distinct[0] for settings in league.values()]
+    first = [Plan(Sweep(**one | {"estimators": one["estimators"][:1]})).distinct[0] for one in league.values()]
     assert len({cell.problem.fingerprint for cell in first}) == 1
     assert [cell.settings.update_norm > 0 for cell in first] == [True, True, False]
 
@@ -143,21 +130,6 @@ def test_a_lead_is_in_standard_errors_of_the_difference_by_seed():
     shared = np.random.default_rng(0).normal(scale=100, size=(2, 1))
     assert rivals.margins(winner + shared, loser + shared) == pytest.approx([2.0])
     assert not rivals.margins(winner, winner).any()
-
-
-def test_who_is_beaten_is_beaten_at_every_setting_by_one_and_the_same():
-    results = {
-        "strong": rival([0.9, 0.9], [0.8, 0.8], seed=1),
-        "weak": rival([0.5, 0.5], [0.85, 0.85], seed=2),
-        "mixed": rival([0.1, 0.1], [0.99, 0.99], seed=3),  # its second setting is beaten by nobody
-        "split": rival([0.1, 0.95], [0.2, 0.2], seed=4),  # its first setting is better in one metric than anyone
-    }
-    results["mixed"][1] += 0.2
-    results["split"][0, :, 1] += 1
-    beaten = rivals.beaters(results)
-    assert set(beaten) == {"strong", "weak"}
-    assert beaten["weak"][0] == "mixed"
-    assert beaten["weak"][1] == [1, 1]
 
 
 def test_rivals_are_judged_on_seeds_that_did_not_choose():
@@ -183,25 +155,6 @@ def test_the_metrics_at_a_level_of_the_first_lie_between_two_settings_of_each_se
     falling = np.array([[[0.2, 1.0]], [[0.6, 2.0]], [[0.1, 9.0]]])
     np.testing.assert_allclose(league_numbers.at_level(falling, 0.4), [[[0.4, 1.5]]])
     assert league_numbers.at_level(falling, 0.7) is None
-
-
-def test_chains_that_somebody_wrote_down_and_estimators_that_are_one_up_to_a_factor_are_found():
-    papers = league_numbers.written_down(["dr_grpo", "grpo", "maxrl", "f_grpo"])
-    for links, equal in (("mean alone", "dr_grpo"), ("std focal", "f_grpo"), ("mean focal", "f_grpo(base=maxrl)")):
-        chosen = estimator("linked", **league_numbers.choices(links))
-        assert equal in [call for call, other in papers.items() if alike(chosen, other, 4)]
-    assert league_numbers.kin(["dr_grpo", "grpo", "rloo", "t2t"], 4) == [["dr_grpo", "rloo"], ["grpo", "t2t"]]
-
-
-def test_the_norm_of_the_first_steps_is_that_of_the_gradient():
-    """One prompt of two actions, a group of two: A = 1/2 on success, -1/2 on failure, in half of the groups.
-
-    The gradient is then (1/2) (1/2, -1/2); of its norm sqrt(1/8), the mean over 64 batches has a standard error of
-    sqrt(1/8) / 16, and is half of it.
-    """
-    bank = prompt_bank(actions=2, modes=1, rare_modes=1, solve_rates=[0.5])
-    norm = league_numbers.first_norm("dr_grpo", bank, group_size=2, prompts=1)
-    assert abs(norm - np.sqrt(1 / 8) / 2) < 4 * np.sqrt(1 / 8) / 16
 
 
 # The league of interference: a slower clock, and the remainder
@@ -230,18 +183,6 @@ def test_a_slower_clock_on_the_same_path_leaves_no_rest_and_another_path_is_all_
     assert path["rest"]["mean"] == pytest.approx(0.03)
     assert parts(REFERENCE, Curves(PASS_AT_1 + 0.4, on_the_path(PASS_AT_1), STEPS), 0.45) is None
     assert parts(REFERENCE, REFERENCE, 0.9) is None
-
-
-def test_both_parts_make_the_whole_and_errors_are_of_differences_by_seed():
-    """What the seeds of both have in common makes no error."""
-    common = np.array([[0.0], [0.2], [-0.2]])
-    reference = Curves(PASS_AT_1, on_the_path(PASS_AT_1, common), STEPS)
-    slower = 0.2 + 0.8 * (PASS_AT_1 - 0.2)
-    offsets = np.array([[0.01], [0.02], [0.03]])
-    split = parts(reference, Curves(slower, on_the_path(slower, common + offsets), STEPS), 0.45)
-    assert split["total"]["mean"] == pytest.approx(split["clock"]["mean"] + split["rest"]["mean"], abs=1e-6)
-    assert split["rest"]["mean"] == pytest.approx(0.02)
-    assert split["rest"]["error"] == pytest.approx(0.01 / np.sqrt(3), rel=1e-4)
 
 
 def both_masses(name):
@@ -273,15 +214,6 @@ def test_pairs_differ_in_what_they_are_named_after():
             np.testing.assert_array_equal(both_masses(first), both_masses(second))
 
 
-def test_the_clock_explains_what_no_rest_is_left_of():
-    def weight(total, rest):
-        return {"total": {"mean": total}, "rest": {"mean": rest}}
-
-    assert decomposition.share_of_clock({"weights": {"one": weight(0.1, 0.0), "none": None}}) == 1
-    shares = {"weights": {"one": weight(0.3, 0.0), "two": weight(-0.4, -0.4)}}
-    assert decomposition.share_of_clock(shares) == pytest.approx(1 - 0.16 / 0.25)
-
-
 # ReMax, fits, and verifiers that err
 
 
@@ -300,12 +232,6 @@ def test_a_level_that_a_seed_does_not_reach_has_no_number():
     cells = Plan(Sweep(**PRESETS["remax"]["bank"])).distinct
     taken = {cell.settings.arm.estimator_name: int(cell.steps_taken[-1]) for cell in cells}
     assert taken == {"remax": 266} | dict.fromkeys(("reinforce", "dr_grpo", "mc_grpo", "nsr"), 300)
-
-
-def test_what_is_kept_of_a_curve_is_its_mean_with_its_error():
-    values = np.array([[0.2, 0.4], [0.4, 0.4]])
-    curves = scaling.Curves(np.array([0, 1]), np.array([1.0, 2.0]), values, np.array([0.1, 0.1]))
-    assert averaged(curves) == {"mean": [0.1, 0.3, 0.4], "error": [0.0, 0.1, 0.0]}
 
 
 def test_a_loss_is_the_share_of_the_gain_of_the_same_seeds_without_errors():

@@ -74,12 +74,11 @@ def test_the_numbers_and_parts_are_those_of_this_process(workers, unbroken, tmp_
     assert len(parts_of(out)) == UNITS
 
 
-@pytest.mark.parametrize("first", ["here", "there"])
-def test_what_was_begun_here_goes_on_there_and_the_other_way_round(workers, unbroken, tmp_path, capsys, first):
+def test_what_was_begun_here_goes_on_there(workers, unbroken, tmp_path, capsys):
     out = tmp_path / "sweep.nc"
-    run(dataclasses.replace(SWEEP, seeds=8), out, workers=None if first == "here" else workers)
+    run(dataclasses.replace(SWEEP, seeds=8), out)
     capsys.readouterr()
-    result = run(SWEEP, out, workers=workers if first == "here" else None, overwrite=True)
+    result = run(SWEEP, out, workers=workers, overwrite=True)
     assert f"{UNITS // 2} of {UNITS} units are finished already" in capsys.readouterr().err
     assert result.identical(read(unbroken))
 

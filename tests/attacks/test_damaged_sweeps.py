@@ -8,13 +8,13 @@ import h5py
 import pytest
 import xarray as xr
 from damaged_copies import damaged
-from sweep_cases import SMALL, asked, parts_of, refusal
+from sweep_cases import TINY, asked, parts_of, refusal
 
 from simlab.errors import InputError
 from simlab.sweeps.result import read
 from simlab.sweeps.run import MANIFEST, load_manifest, merge, parts_folder, run
 
-SWEEP = asked(*SMALL)
+SWEEP = asked(*TINY, "--group-size", 2, "--gamma", "0,1", "--seeds", 24)  # six units of one program
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +43,12 @@ def tried(call, path):
 def test_a_damaged_result_is_refused_or_reads_as_it_was(unbroken, out):
     """No error of a library comes through, and no sweep takes a damaged one for its own and writes over it."""
     whole, refused = read(unbroken), 0
-    for content in damaged(unbroken.read_bytes(), 100):
+    for content in damaged(unbroken.read_bytes(), 40):
         out.write_bytes(content)
         dataset, message = tried(read, out)
         refused += dataset is None
         assert message.startswith(f"{out} ") if dataset is None else dataset.identical(whole)
-    assert refused > 90
+    assert refused > 35
     content = bytearray(unbroken.read_bytes())
     content[len(content) // 2] ^= 1
     out.write_bytes(content)
@@ -79,24 +79,14 @@ def test_a_part_under_the_name_of_another_is_named_and_both_are_right_in_the_end
     assert parts_of(out) == parts_of(unbroken)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_damaged_parts_are_refused_by_merge(seed, unbroken, out):
-    path = sorted(parts_folder(out).glob("*.npz"))[seed]
-    for content in damaged(path.read_bytes(), 25, seed):
-        path.write_bytes(content)
-        assert refusal(merge, out, [parts_folder(out)]).startswith(f"part {path} is damaged (")
-    assert read(out).identical(read(unbroken))
-
-
 def test_a_damaged_manifest_is_refused_or_says_the_same(unbroken, out):
     path, refused = parts_folder(out) / MANIFEST, 0
     content, whole = path.read_bytes(), load_manifest(path.parent)
-    for copy in damaged(content, 100):
+    for copy in damaged(content, 40):
         path.write_bytes(copy)
         manifest, message = tried(load_manifest, path.parent)
         refused += manifest is None
         assert message.startswith(f"{path} is damaged") if manifest is None else manifest == whole
-    assert refused > 75
+    assert refused > 30
     path.write_text(json.dumps(json.loads(content) | {"code": "another"}))  # changed by hand
     assert str(path) in refusal(merge, out, [parts_folder(out)])
