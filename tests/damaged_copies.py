@@ -3,38 +3,22 @@
 import random
 
 
-def flipped(content, chance):
-    """One bit is another."""
+def copy_of(content, kind, chance):
+    """A copy with one damage; a file system may leave a block zero that it had no time to write."""
     place = chance.randrange(len(content))
-    return content[:place] + bytes([content[place] ^ 1 << chance.randrange(8)]) + content[place + 1 :]
-
-
-def cut(content, chance):
-    """The end is missing."""
-    return content[: chance.randrange(len(content))]
-
-
-def zeroed(content, chance):
-    """A block is zero, as a file system may leave it that had no time to write it."""
-    start = chance.randrange(len(content))
-    size = chance.choice([1, 16, 512, 4096])
-    return content[:start] + bytes(len(content[start : start + size])) + content[start + size :]
-
-
-def removed(content, chance):
-    """A byte is missing."""
-    place = chance.randrange(len(content))
-    return content[:place] + content[place + 1 :]
-
-
-def doubled(content, chance):
-    """A stretch is there twice."""
-    start = chance.randrange(len(content))
-    stop = min(len(content), start + chance.choice([1, 7, 64]))
-    return content[:stop] + content[start:]
-
-
-KINDS = (flipped, flipped, flipped, flipped, cut, zeroed, removed, doubled)
+    before, after = content[:place], content[place:]
+    match kind:
+        case "zeroed":
+            size = len(after[: chance.choice([1, 16, 512, 4096])])
+            return before + bytes(size) + after[size:]
+        case "doubled":
+            stretch = after[: chance.choice([1, 7, 64])]
+            return before + stretch + after
+        case "cut":
+            return before
+        case "removed":
+            return before + after[1:]
+    return before + bytes([after[0] ^ 1 << chance.randrange(8)]) + after[1:]
 
 
 def damaged(content, count, seed=0):
@@ -43,5 +27,5 @@ def damaged(content, count, seed=0):
     for number in range(count):
         copy = content
         while copy == content:
-            copy = KINDS[number % len(KINDS)](content, chance)
+            copy = copy_of(content, [*["flipped"] * 4, "cut", "zeroed", "removed", "doubled"][number % 8], chance)
         yield copy

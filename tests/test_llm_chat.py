@@ -41,15 +41,6 @@ TEMPLATES = {
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start|>assistant<|end|>\n\n' }}{%- endif %}
 """,
-    "a namespace and turns that alternate": """{%- set ns = namespace(last=-1, system='') -%}
-{%- for message in messages if message.role == 'system' -%}{%- set ns.system = message.content -%}{%- endfor -%}
-{%- set turns = messages | rejectattr('role', 'equalto', 'system') | list -%}
-{%- for message in turns -%}
-  {%- if (message.role == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('turns must alternate') }}{%- endif -%}
-  {%- if message.role == 'user' -%}[INST] {{ ns.system ~ '\n' if loop.last and ns.system else '' }}{{ message.content }} [/INST]
-  {%- else -%}{{ ' ' ~ message['content'].strip() ~ eos_token }}{%- endif -%}
-  {%- set ns.last = loop.index -%}
-{%- endfor -%}{{ ns.last }}""",
     "macros, filters and loops": """{% macro shown(message, mark='*') %}{{ mark }}{{ message.role | upper }}: {{ message.content
  | tojson }}{% endmacro %}{% for message in messages[::-1] %}{{ shown(message, mark='#') }}
 {% endfor %}{{ messages | map(attribute='role') | join(', ') }} {{ messages | length }} {{ nobody | default('none') }}
@@ -61,7 +52,6 @@ PROMPTS = {
     "4<|im_end|>\n<|im_start|>user\né <b> 'x'<|im_end|>\n<|im_start|>assistant\n",
     "headers, and a date if there is a clock": "<s><|start|>system<|end|>\n\nToday: 26 Jul 2024\n\nBe brief.<|start|>user<|end|>\n\n"
     "2+2?<|eot|><|start|>assistant<|end|>\n\n4<|eot|><|start|>user<|end|>\n\né <b> 'x'<|eot|><|start|>assistant<|end|>\n\n",
-    "a namespace and turns that alternate": "[INST]  2+2?\n [/INST] 4</s>[INST] Be brief.\né <b> 'x' [/INST]3",
     "macros, filters and loops": "#USER: \"é <b> 'x'\"\n#ASSISTANT: \"4\"\n#USER: \" 2+2?\\n\"\n#SYSTEM: \"Be brief.\"\n"
     "system, user, assistant, user 4 none\n0134é <b> 'x'",
 }  # fmt: skip

@@ -396,20 +396,3 @@ def test_an_own_task_is_named_in_the_run_and_no_other_is_trained_in_its_place(tm
     for another in (own_task(name="glass"), own_task(training=["1+1="], name="mirror")):
         assert "other" in refusal(train, settings({"rl": {"steps": 1}}), tmp_path / "run", own_task=another)
     assert "other settings (" in refusal(train, settings({"rl": {"steps": 1}}), tmp_path / "run")
-
-
-@pytest.mark.slow
-def test_the_model_that_is_left_has_the_chat_template_and_the_sampling_of_the_run(tmp_path):
-    source = pretrained(tmp_path / "model")
-    asked = {"name": "data", "train": SUMS, "verifier": "number", "max_new_tokens": 4}
-    layers = {"task": asked, "model": {"source": source}, "rl": {"steps": 1, "temperature": 0.8}}
-    train(settings(layers), tmp_path / "run")
-    folder = tmp_path / "run" / "arms" / "grpo" / "seed-0" / "model"
-    left = read_tokenizer(folder)
-    assert (left.chat_template.source, left.chat_template.special) == (CHAT, {
-        "eos_token": "<eos>", "bos_token": "<bos>", "pad_token": "<pad>",
-    })  # fmt: skip
-    assert json.loads((folder / "generation_config.json").read_text()) == {
-        "bos_token_id": 1, "eos_token_id": [2], "pad_token_id": 0, "max_new_tokens": 4,
-        "do_sample": True, "temperature": 0.8, "top_p": 1.0, "top_k": 0,
-    }  # fmt: skip

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from naive_tasks import all_trees, python_value, tree_text, tree_value
 
-from simlab.llm.tasks.countdown import CountdownProblem, solutions, within_reach
-from simlab.llm.tasks.expressions import (
-    LARGEST_NUMBER,
-    LONGEST_TEXT,
+from simlab.llm.tasks import countdown
+from simlab.llm.tasks.countdown import (
+    CountdownProblem,
     canonical,
     formula,
     formulas,
     fractions,
     numbers_in,
     parse,
+    solutions,
     value,
+    within_reach,
     written,
 )
 
@@ -58,8 +59,8 @@ def test_other_texts_are_no_expressions_and_that_is_found_at_once(text):
 
 
 def test_the_longest_and_the_deepest_allowed_are_read():
-    chain = "+".join("1" * (LONGEST_TEXT // 2))
-    assert value(parse(chain)) == LONGEST_TEXT // 2
+    chain = "+".join("1" * (countdown.LONGEST_TEXT // 2))
+    assert value(parse(chain)) == countdown.LONGEST_TEXT // 2
     assert canonical(parse(chain)) == chain
     assert value(parse("(" * 32 + "5" + ")" * 32)) == 5
     assert value(parse("/".join(["999999999"] * 25))) == Fraction(1, 999999999**23)
@@ -103,17 +104,12 @@ def test_an_expression_is_written_with_no_bracket_too_many():
     ("one", "other"),
     [
         ("(9-4)*(3-8)", "(4-9)*(8-3)"),
-        ("(2-1)*3-4", "((2-1)*3)-4"),
         ("5+(3-3)*4", "5-(3-3)*4"),
-        ("3+4*3", "3*4+3"),
         ("6/(1-2*(3-4))", "6/(2*(4-3)+1)"),
     ],
 )
 def test_order_grouping_and_moved_signs_make_no_difference(one, other):
-    if sorted(numbers_in(parse(one))) == sorted(numbers_in(parse(other))):
-        assert canonical(parse(one)) == canonical(parse(other))
-    else:
-        assert value(parse(one)) == value(parse(other))
+    assert canonical(parse(one)) == canonical(parse(other))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +148,7 @@ def test_there_are_as_many_formulas_as_are_known(count, known):
     assert len({canonical(formula(numbers, index)) for index in range(known)}) == known
 
 
-LARGEST = tuple(range(LARGEST_NUMBER - 4, LARGEST_NUMBER + 1))
+LARGEST = tuple(range(countdown.LARGEST_NUMBER - 4, countdown.LARGEST_NUMBER + 1))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simlab.llm import logit_slices
-from simlab.llm.logit_slices import map_logits, rows_at_once
+from simlab.llm import model
+from simlab.llm.model import map_logits, rows_at_once
 
 TOKENS, VOCABULARY, WIDTH = (2, 3, 7), 19, 4
 
@@ -16,7 +16,7 @@ TOKENS, VOCABULARY, WIDTH = (2, 3, 7), 19, 4
 @pytest.fixture
 def five_at_once(monkeypatch):
     """Slices of at most five tokens, so that the 42 of a case make nine of them, the last of two."""
-    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 5 * VOCABULARY)
+    monkeypatch.setattr(model, "LOGITS_AT_ONCE", 5 * VOCABULARY)
 
 
 def numbers(*shape, dtype="float32"):
@@ -62,12 +62,8 @@ def test_slices_give_the_numbers_of_each_token():
         strict=True,
     ):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
-
-
-@pytest.mark.usefixtures("five_at_once")
-def test_without_a_head_of_its_own_a_model_has_its_embedding():
-    parameters, hidden, targets = case()
-    logp, _ = map_logits(surprise, {"embed_tokens": parameters["embed_tokens"]}, hidden, targets)
+    del parameters["lm_head"]  # a tied model has its embedding
+    logp, _ = map_logits(surprise, parameters, hidden, targets)
     wanted, _ = naive(parameters["embed_tokens"], hidden, np.asarray(targets))
     np.testing.assert_allclose(logp, wanted, atol=1e-5)
 
@@ -76,7 +72,7 @@ def test_gradients_of_slices_are_those_of_all_at_once(monkeypatch):
     """Of the head and of the hidden states, to 1e-5 of the largest: they are sums of float32 in another order."""
     parameters, hidden, targets = case()
     whole = jax.jit(jax.grad(weighed, argnums=(0, 1)))(parameters, hidden, targets)
-    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 5 * VOCABULARY)
+    monkeypatch.setattr(model, "LOGITS_AT_ONCE", 5 * VOCABULARY)
     jax.clear_caches()  # the bound is no argument of the program
     sliced = jax.jit(jax.grad(weighed, argnums=(0, 1)))(parameters, hidden, targets)
     for one, other in zip(jax.tree.leaves(sliced), jax.tree.leaves(whole), strict=True):
@@ -94,7 +90,7 @@ def test_derivatives_along_a_change_pass_through_slices():
 
 def test_in_bfloat16_the_gradient_of_the_head_is_summed_in_float32(monkeypatch):
     """It is rounded once, to 8 bits: a sum of 400 slices in bfloat16 stops to grow at 256 times what is added."""
-    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", VOCABULARY)
+    monkeypatch.setattr(model, "LOGITS_AT_ONCE", VOCABULARY)
     parameters = {"embed_tokens": jnp.zeros((VOCABULARY, WIDTH), "bfloat16")}
     hidden = jnp.ones((400, WIDTH), "bfloat16")
 
@@ -122,7 +118,7 @@ def test_xla_never_holds_the_logits_of_all_tokens(monkeypatch):
     """1,024 tokens of a vocabulary of 32,768 have 128 MiB of logits; slices of 32 tokens have 4 MiB."""
     logits = 4 * 1024 * 32768
     assert needed(1024, 32768) > logits
-    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 2**20)
+    monkeypatch.setattr(model, "LOGITS_AT_ONCE", 2**20)
     assert needed(1024, 32768) < logits / 8
 
 

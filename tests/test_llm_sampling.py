@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from sweep_cases import refusal
 
-from simlab.llm import batch, batch_layout, logit_slices, sampling
-from simlab.llm.at_once import compile_in_turn, compiled_once
+from simlab.llm import batch, batch_layout, model, sampling
 from simlab.llm.batch_layout import rounded_length, rounded_up
 from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import Truncation, draw_token, entropy, log_distribution, most_likely, nucleus
 from simlab.llm.model import forward, shapes
-from simlab.llm.sampling import sample
+from simlab.llm.sampling import compiled_once, sample, side_by_side
 
 KEY = jax.random.key(3)
 CONFIG = ModelConfig(
@@ -233,35 +232,6 @@ def test_nothing_is_compiled_anew_for_another_group_size_limit_or_temperature(sa
     assert (batch.start._cache_size(), batch.go_on._cache_size()) == before
 
 
-@pytest.mark.slow
-def test_the_programs_that_are_compiled_ahead_are_those_that_are_called(monkeypatch):
-    ahead, called = [], []
-
-    def in_shape(function, *arguments, **_):
-        return function, jax.tree.map(lambda leaf: getattr(leaf, "shape", leaf), arguments)
-
-    def compiled(read, following):
-        def seen(state):
-            then = following(state)
-            ahead.extend(in_shape(call.func, *call.args) for call in (read, then))
-            return then
-
-        compile_in_turn(read, seen)
-
-    def recorded(function, *arguments, **named):
-        called.append(in_shape(function, *arguments))
-        return compiled_once(function, *arguments, **named)
-
-    monkeypatch.setattr(sampling, "compiled_once", recorded)
-    monkeypatch.setattr(sampling, "compile_in_turn", compiled)
-    narrow = dataclasses.replace(CONFIG, intermediate_size=10)  # of a size that no other test has
-    parameters = random_parameters(narrow)
-    sample(parameters, narrow, PROMPTS, 3, 4, key=KEY, stop_ids=())
-    assert ahead == called
-    sample(parameters, narrow, PROMPTS, 3, 4, key=KEY, stop_ids=())
-    assert len(ahead) == 2
-
-
 def watch_batches(patch, see):
     """Call ``see`` with a batch before and after some tokens, and with the rows that the next prompts need."""
 
@@ -314,23 +284,34 @@ def waited(prompts, group_size, limit, at_once, parameters=PARAMETERS, **asked):
 MANY = [[number % 7] * (1 + number % 3) for number in range(11)]
 
 
-def test_completions_that_wait_are_those_of_a_batch_of_all():
-    """Eleven groups of six, at most 13 completions at a time: the same tokens, and probabilities to 1e-6.
+@pytest.fixture(scope="module")
+def whole():
+    """Eleven groups of four, sampled all at once in one thread.
 
     In float64: batches of other sizes add up in another order, which in float32 one kind of processor shows.
     """
-    asked = {"temperature": 1.3, "top_n": 2}
+    with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_layout, "FEWEST_OF_A_PART", 100)
+        return sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2)
+
+
+def of_parts(whole, at_once):
+    """The same completions, at most ``at_once`` at a time: the same tokens, and probabilities to 1e-6."""
     with jax.enable_x64(True):
-        whole = sample(in_float64(), CONFIG, MANY, 6, 11, key=KEY, **asked)
-        found, seen = waited(MANY, 6, 11, 13, in_float64(), **asked)
+        found, seen = waited(MANY, 4, 11, at_once, in_float64(), top_n=2)
     assert found.logp.dtype == "float64"
-    assert tuple(seen[0, :2]) == (4, 3)
-    assert (seen[:, 0] * seen[:, 1]).max() <= 13
     np.testing.assert_array_equal(found.tokens, whole.tokens)
     np.testing.assert_array_equal(found.mask, whole.mask)
     np.testing.assert_array_equal(found.topn_ids[found.mask], whole.topn_ids[found.mask])
     for name in ("logp", "entropy", "topn_logp"):
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-6)
+    return seen
+
+
+def test_completions_that_wait_are_those_of_a_batch_of_all(whole):
+    seen = of_parts(whole, 13)
+    assert tuple(seen[0, :2]) == (3, 4)
+    assert (seen[:, 0] * seen[:, 1]).max() <= 13
 
 
 @pytest.mark.slow
@@ -346,28 +327,11 @@ def test_while_prompts_wait_there_is_no_room_for_the_next():
     assert seen[:, 3].sum() < sum(part[:, 3].sum() for part in parts)
 
 
-def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch):
-    """Eleven groups of four, in two threads and in one: the same tokens, and probabilities to 1e-6.
-
-    In float64: a product of 44 tokens adds up in another order than one of 32 or fewer.
-    """
-    monkeypatch.setattr(batch_layout, "FEWEST_OF_A_PART", 100)
-    with jax.enable_x64(True):
-        whole = sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2)
-    monkeypatch.setattr(batch_layout, "FEWEST_OF_A_PART", 16)
-    threads, sampled = set(), sampling._Sampler.sampled
-    monkeypatch.setattr(
-        sampling._Sampler,
-        "sampled",
-        lambda self: threads.add((threading.get_ident(), len(self.prompts))) or sampled(self),
-    )
-    with jax.enable_x64(True):
-        found = sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2, at_once=32)
-    assert len({thread for thread, _ in threads}) == 2
-    assert sorted(prompts for _, prompts in threads) == [5, 6]
-    np.testing.assert_array_equal(found.tokens, whole.tokens)
-    np.testing.assert_array_equal(found.topn_ids[found.mask], whole.topn_ids[found.mask])
-    np.testing.assert_allclose(found.logp, whole.logp, atol=1e-6)
+def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, whole):
+    parts = []
+    monkeypatch.setattr(sampling, "side_by_side", lambda calls: parts.append(len(calls)) or side_by_side(calls))
+    of_parts(whole, 32)
+    assert parts == [2]
 
 
 @pytest.mark.slow
@@ -384,15 +348,10 @@ def test_completions_move_when_they_fit_into_half_of_the_places(monkeypatch):
     assert set(seen[1:, 0]) <= {1, 2, 4, 8, 16}
 
 
-def test_room_for_tokens_grows_as_it_is_needed(monkeypatch):
-    """From 2 slots to 4, 8, and the 12 that eleven tokens are given; in float64, as above."""
-    with jax.enable_x64(True):
-        whole = sample(in_float64(), CONFIG, MANY, 5, 11, key=KEY, top_n=2)
-        monkeypatch.setattr(sampling, "FIRST_CAPACITY", 2)
-        found, seen = waited(MANY, 5, 11, 15, in_float64(), top_n=2)
-    assert sorted(set(seen[:, 2])) == [2, 4, 8, 12]
-    np.testing.assert_array_equal(found.tokens, whole.tokens)
-    np.testing.assert_allclose(found.logp, whole.logp, atol=1e-6)
+def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, whole):
+    """From 2 slots to 4, 8, and the 12 that eleven tokens are given."""
+    monkeypatch.setattr(sampling, "FIRST_CAPACITY", 2)
+    assert sorted(set(of_parts(whole, 13)[:, 2])) == [2, 4, 8, 12]
 
 
 @pytest.mark.slow
@@ -405,6 +364,40 @@ def test_every_architecture_samples_what_it_says(architecture, tie_embeddings):
         logits = run(parameters, config, np.array([[*prompt, *some.tokens[p, g]]]))[0, len(prompt) - 1 : -1]
         logp = jax.nn.log_softmax(logits)[np.arange(8), some.tokens[p, g]]
         np.testing.assert_allclose(some.logp[p, g], logp, atol=1e-5)
+
+
+# Side by side
+
+
+def test_results_come_in_the_order_of_the_calls():
+    """The first call waits for the second, so that one after the other they would never end."""
+    second = threading.Event()
+
+    def first():
+        assert second.wait(60)
+        return "first"
+
+    assert side_by_side([first, lambda: second.set() or "second"]) == ["first", "second"]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_they_compute_in_the_precision_of_their_caller(wide):
+    with jax.enable_x64(wide):
+        found = side_by_side([lambda: jnp.ones(2, float).dtype] * 2)
+    assert [str(dtype) for dtype in found] == ["float64" if wide else "float32"] * 2
+
+
+def test_a_program_that_two_need_is_compiled_once():
+    traced = []
+
+    @jax.jit
+    def twice(values):
+        traced.append(values.shape)
+        return 2 * values
+
+    calls = [lambda size=size: compiled_once(twice, jnp.ones(size)) for size in (3, 3, 3, 4)]
+    assert [float(found.sum()) for found in side_by_side(calls)] == [6, 6, 6, 8]
+    assert sorted(traced) == [(3,), (4,)]
 
 
 # What is refused
@@ -428,7 +421,7 @@ def test_what_cannot_be_sampled_is_refused(arguments, message):
 
 def test_logits_of_a_large_vocabulary_are_computed_for_some_completions_at_a_time(monkeypatch, sampled):
     """Of three groups of five completions and seven tokens, 21 logits at once: the same to the last bit but two."""
-    monkeypatch.setattr(logit_slices, "LOGITS_AT_ONCE", 21)
+    monkeypatch.setattr(model, "LOGITS_AT_ONCE", 21)
     jax.clear_caches()  # the bound is no argument of the program
     found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
     jax.clear_caches()

@@ -59,7 +59,14 @@ def test_a_problem_depends_on_seed_and_index_alone(case):
     assert there.evaluation == here.evaluation
     assert len({problem.prompt for problem in backwards}) > 15
     assert backwards[0] != made(case, seed=1).training(19)
-    assert there.evaluation != made(case, seed=1).evaluation
+    few = made(case, training_size=3)
+    assert [few.training(index) for index in range(7)] == [here.training(index % 3) for index in range(7)]
+    other = made(case, seed=1)
+    assert there.evaluation != other.evaluation
+    evaluated = {here.identity(problem) for problem in here.evaluation}
+    assert len(evaluated) == len(here.evaluation) == here.evaluation_size
+    trained = {task.identity(task.training(index)) for task in (here, other) for index in range(100)}
+    assert evaluated.isdisjoint(trained), "no training problem of any seed is evaluated on"
 
 
 def test_problems_stay_what_they_are():
@@ -71,21 +78,6 @@ def test_problems_stay_what_they_are():
         "fewshot": "36 + 40 = 76\n70 + 20 = 90\n53 + 55 = 108\n34 + 69 = 103\n18 + 34 =",
     }
     assert "".join(move[0] for move in task("maze").training(0).path) == "DDDDDDDDDDDDRRRRRRUURRRRRRDDRRDD"
-
-
-@ALL
-def test_training_problems_come_again_where_that_is_asked_for(case):
-    few, many = made(case, training_size=3), made(case)
-    assert [few.training(index) for index in range(7)] == [many.training(index % 3) for index in range(7)]
-
-
-@ALL
-def test_no_training_problem_of_any_seed_is_evaluated_on(case):
-    evaluated, trained = made(case), made(case, seed=1)
-    found = {evaluated.identity(problem) for problem in evaluated.evaluation}
-    assert len(found) == len(evaluated.evaluation) == evaluated.evaluation_size
-    for index in range(200):
-        assert trained.identity(trained.training(index)) not in found
 
 
 def test_the_problems_of_a_small_task_are_divided_without_remainder():
@@ -121,17 +113,9 @@ ORACLES = {
     "maze, strict": lambda problem, answer: answer == " ".join((*problem.path, "DONE")),
 }
 JUNK = [
-    *"0123456789+-*/()=,. \n\t\x00٣²½é∞eEjx_'\"[]{}%#\\",
-    "**",
-    "//",
-    "DONE",
-    " UP",
-    " LEFT ",
-    "nan",
-    "inf",
-    "True",
-    "-0",
-]
+    *"0123456789+-*/()=,. \n\t\x00٣²½é∞eEjx_'\"[]{}%#\\", "**", "//", "DONE",
+    " UP", " LEFT ", "nan", "inf", "True", "-0",
+]  # fmt: skip
 JUNK += ["<eos>", "<pad>", "__import__('os')", "1e999", "0x1", "\u202e", "\ud800", "\r\n", "9" * 400, "(" * 400]
 
 
@@ -187,6 +171,8 @@ def test_countdown_takes_any_expression_of_all_its_numbers():
     for wrong in ("8*3", "8*3+8-8", "8*3*3/3", "24", "8/(3-8/3)=24", "3*8+(8-8)*3", "8/(3-3)*8", "(8/(3-8/3)"):
         assert here.reward(problem, wrong) == 0
     assert solutions(problem) == {"8/(3-8/3)"}
+    problems = [CountdownProblem("", numbers, 24) for numbers in itertools.permutations((1, 2, 3, 4))]
+    assert len(set(map(here.identity, problems))) == 1, "their order makes no new problem"
 
 
 def test_targets_are_within_reach_in_as_many_ways_as_was_asked_for():
@@ -210,12 +196,6 @@ def test_demonstrations_are_uniform_among_the_solutions():
         found = sorted(solutions(problem))
         ranks.append((found.index(here.solution(problem, here.demonstration(problem))) + 0.5) / len(found))
     assert abs(np.mean(ranks) - 0.5) < 4 / np.sqrt(12 * 100)
-
-
-def test_in_which_order_the_numbers_stand_makes_no_new_problem():
-    here = task("countdown")
-    problems = [CountdownProblem("", numbers, 24) for numbers in itertools.permutations((1, 2, 3, 4))]
-    assert len(set(map(here.identity, problems))) == 1
 
 
 # Maze
@@ -337,9 +317,6 @@ def test_any_callable_is_a_task():
     assert [here.reward(problem, answer) for answer in ("cd", "long", "no")] == [0.5, 1.0, 0.0]
     assert [here.solution(problem, answer) for answer in ("cd", " long ", "no")] == ["cd", "long", None]
     assert here.demonstration(problem) == "CD"
-
-
-def test_a_canonical_form_of_ones_own_counts_solutions():
     here = from_callable(lambda p, a: a.lower() == p, ["x"], ["y"], 3, solution=lambda p, a: a.lower())
     assert here.solution(here.training(0), "X") == here.solution(here.training(0), "x") == "x"
 
@@ -359,9 +336,6 @@ def test_a_canonical_form_of_ones_own_counts_solutions():
 )  # fmt: skip
 def test_a_task_that_cannot_be_is_refused_with_what_is_allowed(name, parameters, message):
     assert message in refusal(task, name, **parameters)
-
-
-def test_a_countdown_without_any_problem_is_refused():
     here = task("countdown", numbers=2, largest=2, least_solutions=100)
     assert "least_solutions = 100: no 2 numbers up to 2 make" in refusal(here.training, 0)
 
@@ -375,9 +349,6 @@ def test_a_countdown_without_any_problem_is_refused():
 )
 def test_lists_of_prompts_that_are_no_task_are_refused(lists, message):
     assert message in refusal(from_callable, lambda prompt, answer: 1, *lists, max_new_tokens=1)
-
-
-def test_a_task_without_demonstrations_says_so():
     here = from_callable(lambda prompt, answer: 1, ["a"], ["b"], max_new_tokens=1)
     assert "task own has no demonstrations" in refusal(here.demonstration, here.training(0))
     assert "max_new_tokens = 0" in refusal(from_callable, lambda prompt, answer: 1, ["a"], ["b"], max_new_tokens=0)
@@ -402,12 +373,9 @@ def test_special_tokens_are_the_first_and_stay_visible():
     assert Words(TOKENS).decode([13, 0, 3]) == "UP <pad> <unk>"
 
 
-@pytest.mark.parametrize("text", ["12 ", "a", "<eos>", "٣", "\x00"])
-def test_a_text_without_tokens_is_refused(text):
-    assert "is no token of the vocabulary; allowed: <pad> <bos> <eos> 0 1" in refusal(DIGITS.encode, text)
-
-
-def test_other_bad_input_is_refused():
+def test_bad_input_is_refused():
+    for text in ("12 ", "a", "<eos>", "٣", "\x00"):
+        assert "is no token of the vocabulary; allowed: <pad> <bos> <eos> 0 1" in refusal(DIGITS.encode, text)
     assert "'NORTH' is no token" in refusal(Words(TOKENS).encode, "UP NORTH")
     assert "token id 15 is outside the vocabulary; allowed: 0 to 14" in refusal(DIGITS.decode, [3, 15])
     assert "token id -1" in refusal(DIGITS.decode, [-1])

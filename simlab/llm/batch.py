@@ -24,8 +24,7 @@ from simlab.llm.decoding import (
     with_slots,
 )
 from simlab.llm.distribution import Truncation, draw_token, entropy, log_distribution
-from simlab.llm.logit_slices import map_logits
-from simlab.llm.model import Parameters, wide
+from simlab.llm.model import Parameters, map_logits, wide
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
 
@@ -42,25 +41,15 @@ class DrawnTokens(NamedTuple):
 
 
 class BatchState(NamedTuple):
-    """The batch between two tokens.
+    """The batch between two tokens."""
 
-    Attributes:
-        prompts: keys and values of the prompt of each row.
-        rollouts: keys and values of the rollouts' own tokens; the last one drawn is not read yet.
-        group: the same number for the rows of one prompt.
-        keys: the randomness of each rollout.
-        alive: true for a rollout that goes on.
-        drawn: the last C tokens.
-        step: the token of the batch that is drawn next.
-    """
-
-    prompts: PromptMemory
-    rollouts: RolloutMemory
-    group: Int[Array, " Q"]
-    keys: Key[Array, "Q H"]
-    alive: Bool[Array, "Q H"]
-    drawn: DrawnTokens
-    step: Int[Array, ""]
+    prompts: PromptMemory  # of each row
+    rollouts: RolloutMemory  # the last token drawn is not read yet
+    group: Int[Array, " Q"]  # the same number for the rows of one prompt
+    keys: Key[Array, "Q H"]  # the randomness of each rollout
+    alive: Bool[Array, "Q H"]  # true for a rollout that goes on
+    drawn: DrawnTokens  # the last C tokens
+    step: Int[Array, ""]  # the token of the batch that is drawn next
 
     @property
     def capacity(self) -> int:
@@ -229,11 +218,7 @@ def nobody(
 def join(state: BatchState, new: BatchState, first: Int[Array, ""], group: Int[Array, " Q"]) -> BatchState:
     """Put new rollouts into the rows from ``first`` on, which are free; their first token is the one drawn last.
 
-    Args:
-        state: a batch.
-        new: a batch of new prompts after its first token; its groups are cut into rows as wide as the batch's.
-        first: the first row of the new rollouts.
-        group: of all rows then.
+    Their groups are cut into rows as wide as the batch's; ``group`` is that of all rows then.
     """
     rows = new.alive.size // state.alive.shape[1]
     last = state.step - 1

@@ -32,17 +32,11 @@ BOOLEANS = Bool[np.ndarray, "Q H"]
 
 
 class BatchLayout(NamedTuple):
-    """The completion in each row and column of a batch, if there is one. Q rows of H columns.
+    """The completion in each row and column of a batch, if there is one. Q rows of H columns."""
 
-    Attributes:
-        prompt: the number of its prompt, the same in a row.
-        member: its number in the group.
-        filled: true where there is one.
-    """
-
-    prompt: INTEGERS
-    member: INTEGERS
-    filled: BOOLEANS
+    prompt: INTEGERS  # the number of its prompt, the same in a row
+    member: INTEGERS  # its number in the group
+    filled: BOOLEANS  # true where there is one
 
     @classmethod
     def of(cls, prompts: int, members: int, prompt_places: int, member_places: int) -> "BatchLayout":
@@ -71,17 +65,11 @@ class BatchLayout(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A move of completions.
+    """A move of completions."""
 
-    Attributes:
-        rows: the old row of each new place, the same prompt's in a row.
-        columns: the old column in it.
-        filled: true where the new place has a completion that goes on; the others hold one that has ended.
-    """
-
-    rows: INTEGERS
-    columns: INTEGERS
-    filled: BOOLEANS
+    rows: INTEGERS  # the old row of each new place, the same prompt's in a row
+    columns: INTEGERS  # the old column in it
+    filled: BOOLEANS  # true where the new place has a completion that goes on; the others hold one that has ended
 
 
 def regrouped(layout: BatchLayout, alive: BOOLEANS, shape: tuple[int, int]) -> Move:

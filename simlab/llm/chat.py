@@ -36,8 +36,7 @@ class ChatTemplate:
     def render(self, messages: Sequence[Message]) -> str:
         """Return the prompt: the messages, and the beginning of the assistant's answer.
 
-        Raises:
-            InputError: for a template that cannot be read, or that refuses these messages.
+        Raises: InputError: for a template that cannot be read, or that refuses these messages.
         """
         template = self.template
         try:
@@ -69,17 +68,13 @@ class ChatTemplate:
         environment = sandbox.ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
         )
-        environment.filters["tojson"] = _as_json
+        # jinja2's own filter would escape characters of HTML.
+        environment.filters["tojson"] = functools.partial(json.dumps, ensure_ascii=False)
         environment.globals["raise_exception"] = _raise_exception
         try:
             return environment.from_string(self.source)
         except Exception as error:  # a text that is no template can make the package raise anything
             raise InputError(f"the chat template cannot be read: {reason(error)}") from None
-
-
-def _as_json(value: Any, **options: Any) -> str:
-    """Write JSON; jinja2's own filter would escape characters of HTML."""
-    return json.dumps(value, **{"ensure_ascii": False, **options})
 
 
 def _raise_exception(message: str) -> None:

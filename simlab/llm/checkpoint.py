@@ -68,10 +68,8 @@ def free_memory() -> int | None:
 def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
     """Read the model of a folder, its weights turned into ``dtype``.
 
-    Raises:
-        Damaged: for a file that differs from what ``write_checkpoint`` wrote.
-        InputError: for a file that is missing or broken, a config that is not supported, more than fits into memory,
-            and what ``from_tensors`` refuses.
+    Raises: Damaged: for a file that differs from what ``write_checkpoint`` wrote; InputError: for a file that is
+    missing or broken, a config that is not supported, more than fits into memory, and what ``from_tensors`` refuses.
     """
     check_choice("dtype", dtype, DTYPES)
     folder = Path(folder)
@@ -106,8 +104,7 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
 def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str) -> Parameters:
     """Return the parameters of Hugging Face's tensors; the head of a tied model may be among them.
 
-    Raises:
-        InputError: for a tensor that is missing, left over, of another shape, or not finite in this dtype.
+    Raises: InputError: for a tensor that is missing, left over, of another shape, or not finite in this dtype.
     """
     head = tensors.get(OUTSIDE["lm_head"]) if config.tie_embeddings else None
     if head is not None:
@@ -170,15 +167,11 @@ def write_checkpoint(
     checkpoint in the folder is replaced.
 
     Args:
-        folder: to write to.
+        folder: to write to; ``InputError`` if that cannot be.
         model: to be written.
-        generation: how ``transformers`` and vLLM are to sample from it by default, which becomes
-            ``generation_config.json``; None for no such file.
+        generation: ``generation_config.json``, by which ``transformers`` and vLLM sample; None for no such file.
         shard_bytes: larger weights are written as several files, each of at most so many bytes of tensors, or of one
             larger tensor, and an index says which file has which.
-
-    Raises:
-        InputError: for a folder that cannot be written.
     """
     folder = Path(folder)
     dtype = str(model.parameters["embed_tokens"].dtype)

@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from simlab.llm.config import ModelConfig
-from simlab.llm.logit_slices import map_logits
-from simlab.llm.model import Parameters, causal_attention, run_layers, shared_weights
+from simlab.llm.model import Parameters, causal_attention, map_logits, run_layers, shared_weights
 
 # A gradient of the maze model's four layers takes .9 of the time without a loop, as long to compile, and half as much
 # memory again; thirty layers would take far longer to compile.
@@ -28,19 +27,12 @@ def unrolled(config: ModelConfig, checkpointing: bool) -> bool:
 
 
 class CompletionBatch(NamedTuple):
-    """Prompts and completions, both filled up on their right with any token.
-
-    Attributes:
-        prompts: tokens.
-        lengths: how many tokens each prompt has, at least 1.
-        tokens: the completions.
-        mask: true where a completion has a token.
-    """
+    """Prompts and completions, both filled up on their right with any token."""
 
     prompts: Int[Any, "P S"]
-    lengths: Int[Any, " P"]
-    tokens: Int[Any, "P G T"]
-    mask: Bool[Any, "P G T"]
+    lengths: Int[Any, " P"]  # the number of tokens of each prompt, at least 1
+    tokens: Int[Any, "P G T"]  # the completions
+    mask: Bool[Any, "P G T"]  # true where a completion has a token
 
 
 def filled_up(sequences: Sequence[Sequence[int]], count: int, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -37,44 +37,25 @@ class Llama3Scaling:
 class ModelConfig:
     """The sizes and options of a decoder.
 
-    Attributes:
-        vocab_size: V tokens.
-        hidden_size: D, the width of the residual stream.
-        intermediate_size: F, the width of the feed-forward layer.
-        num_layers: L.
-        num_heads: H query heads, of ``head_dim`` numbers each.
-        num_kv_heads: K key and value heads, each shared by H / K query heads; None for H.
-        head_dim: E, even; None for D / H.
-        rope_theta: base of the rotation's frequencies.
-        rope_scaling: Llama 3's change of them, or None.
-        rms_norm_eps: added to the mean square.
-        tie_embeddings: the matrix that embeds tokens also gives the logits.
-        max_positions: the longest sequence, prompt and completion together.
-        architecture: llama, qwen2 or qwen3.
-        bos_id: the token that starts a sequence, or None.
-        eos_ids: the tokens that end one.
-        pad_id: the token that fills up a batch, or None.
-
-    Raises:
-        InputError: for a value of another type, and for sizes that do not fit together.
+    Raises: InputError: for a value of another type, and for sizes that do not fit together.
     """
 
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int = None  # type: ignore[assignment]  # None stands for num_heads
-    head_dim: int = None  # type: ignore[assignment]  # None stands for hidden_size / num_heads
-    rope_theta: float = 10000.0
+    vocab_size: int  # V tokens
+    hidden_size: int  # D, the width of the residual stream
+    intermediate_size: int  # F, the width of the feed-forward layer
+    num_layers: int  # L
+    num_heads: int  # H query heads
+    num_kv_heads: int = None  # type: ignore[assignment]  # K key and value heads, each of H / K query heads; None for H
+    head_dim: int = None  # type: ignore[assignment]  # E numbers a head, even; None for D / H
+    rope_theta: float = 10000.0  # base of the rotation's frequencies
     rope_scaling: Llama3Scaling | None = None
-    rms_norm_eps: float = 1e-6
-    tie_embeddings: bool = False
-    max_positions: int = 2048
-    architecture: str = "llama"
-    bos_id: int | None = None
-    eos_ids: tuple[int, ...] = ()
-    pad_id: int | None = None
+    rms_norm_eps: float = 1e-6  # added to the mean square
+    tie_embeddings: bool = False  # the matrix that embeds tokens also gives the logits
+    max_positions: int = 2048  # the longest sequence, prompt and completion together
+    architecture: str = "llama"  # llama, qwen2 or qwen3
+    bos_id: int | None = None  # the token that starts a sequence
+    eos_ids: tuple[int, ...] = ()  # the tokens that end one
+    pad_id: int | None = None  # the token that fills up a batch
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "hidden_size", "intermediate_size", "num_layers", "num_heads", "max_positions"):
@@ -133,14 +114,10 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "use_sliding_window": (False, None),
 }
 READ = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "hidden_size",
-    "intermediate_size": "intermediate_size",
+    **{name: name for name in ("vocab_size", "hidden_size", "intermediate_size", "head_dim", "rms_norm_eps")},
     "num_hidden_layers": "num_layers",
     "num_attention_heads": "num_heads",
     "num_key_value_heads": "num_kv_heads",
-    "head_dim": "head_dim",
-    "rms_norm_eps": "rms_norm_eps",
     "tie_word_embeddings": "tie_embeddings",
     "max_position_embeddings": "max_positions",
     "bos_token_id": "bos_id",
@@ -159,8 +136,7 @@ LLAMA3 = {
 def from_hugging_face(entries: Mapping[str, Any]) -> ModelConfig:
     """Return the config of a ``config.json``, as ``transformers`` 4 and 5 write it.
 
-    Raises:
-        InputError: for an entry that is missing, unknown, or has a value that is not supported; it names the entry.
+    Raises: InputError: for an entry that is missing, unknown, or has a value that is not supported; it names the entry.
     """
     for name in REQUIRED:
         if entries.get(name) is None:

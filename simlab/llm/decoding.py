@@ -29,16 +29,12 @@ class RolloutMemory(NamedTuple):
     A key is a column, so that the scores of all tokens are rows added up; a CPU takes three times as long for rows.
     The first axis has all heads of all rollouts, P K G: were it three, and one of them 1, XLA would drop that one where
     it reads, and copy everything for each token.
-
-    Attributes:
-        written: tokens of the batch so far.
-        since: the token of the batch with which the rollouts of each prompt began.
     """
 
     keys: tuple[Float[Array, "PKG E C"], ...]
     values: tuple[Float[Array, "PKG C E"], ...]
-    written: Int[Array, ""]
-    since: Int[Array, " P"]
+    written: Int[Array, ""]  # tokens of the batch so far
+    since: Int[Array, " P"]  # the token of the batch with which the rollouts of each prompt began
 
     def grown(self, capacity: int) -> "RolloutMemory":
         """Return the same with more slots."""

@@ -12,17 +12,11 @@ from simlab.simulator.sampling import ROWS, draw
 
 
 class Truncation(NamedTuple):
-    """Limits on the tokens that may be drawn; tokens as likely as the last one that may be drawn may be too.
+    """Limits on the tokens that may be drawn; tokens as likely as the last one that may be drawn may be too."""
 
-    Attributes:
-        top_k: the k likeliest; 0 for all.
-        top_p: of these, the likeliest ones whose probabilities together reach this share; 1 for all.
-        min_p: of these, those with at least this share of the likeliest one's probability; 0 for all.
-    """
-
-    top_k: Int[Array, ""]
-    top_p: Float[Array, ""]
-    min_p: Float[Array, ""]
+    top_k: Int[Array, ""]  # the k likeliest; 0 for all
+    top_p: Float[Array, ""]  # of these, the likeliest whose probabilities together reach this share; 1 for all
+    min_p: Float[Array, ""]  # of these, those with at least this share of the likeliest one's probability; 0 for all
 
     def cut(self, logp: Float[Array, "*B V"]) -> Float[Array, "*B V"]:
         """Renormalise over the tokens that are left; minus infinity for the others."""

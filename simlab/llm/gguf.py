@@ -31,7 +31,6 @@ READ = {
     "rope.freq_base": "rope_theta",
 }
 REQUIRED = ("embedding_length", "feed_forward_length", "block_count", "attention.head_count", "context_length")
-CHECKED = {"vocab_size", "rope.dimension_count", "attention.value_length", "rope.scaling.type"}
 FLOAT = 4  # bytes of a number in memory
 CONTROL, USER_DEFINED = 3, 4  # kinds of tokens that byte pairs never make up
 
@@ -39,9 +38,8 @@ CONTROL, USER_DEFINED = 3, 4  # kinds of tokens that byte pairs never make up
 def read_gguf(path: str | os.PathLike, dtype: str = "float32") -> tuple[Model, Tokenizer]:
     """Read the model of a GGUF file, its weights turned into ``dtype``, and its tokenizer.
 
-    Raises:
-        InputError: for a file that is missing or broken, an architecture, option or tokenizer that is not supported,
-            more than fits into memory, and for a tensor that is missing, left over, of another shape or not finite.
+    Raises: InputError: for a file that is missing or broken, an architecture, option or tokenizer that is not
+    supported, more than fits into memory, and for a tensor that is missing, left over, of another shape or not finite.
     """
     check_choice("dtype", dtype, DTYPES)
     path = Path(path)
@@ -102,9 +100,6 @@ def _config(entries: Mapping[str, Any], stored: Mapping[str, Any]) -> ModelConfi
     check_choice("the GGUF file's architecture", architecture, CLASSES)
     start = f"{architecture}."
     options = {name.removeprefix(start): value for name, value in entries.items() if name.startswith(start)}
-    for name, value in options.items():
-        if name not in READ and name not in CHECKED:
-            raise InputError(f"the GGUF file's entry {architecture}.{name} = {value!r} is not known or not supported")
     for name in REQUIRED:
         if name not in options:
             raise InputError(f"the GGUF file has no entry {architecture}.{name}")
@@ -126,9 +121,10 @@ def _config(entries: Mapping[str, Any], stored: Mapping[str, Any]) -> ModelConfi
         "attention.value_length": config.head_dim,
         "vocab_size": config.vocab_size,
     }
-    for name, value in expected.items():
-        if options.get(name, value) != value:
-            raise InputError(f"the GGUF file's {architecture}.{name} = {options[name]!r}; allowed: {value}")
+    for name, value in options.items():
+        if name not in READ and value != expected.get(name):
+            allowed = expected.get(name, "no such entry, which is not known")
+            raise InputError(f"the GGUF file's {architecture}.{name} = {value!r}; allowed: {allowed}")
     return config
 
 

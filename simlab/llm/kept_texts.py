@@ -30,8 +30,7 @@ def show_rollouts(
 
     By default of the first arm, the last step, and the first group with unequal rewards.
 
-    Raises:
-        InputError: for an arm, seed, step, prompt or rollout that was not kept, and a damaged file.
+    Raises: InputError: for an arm, seed, step, prompt or rollout that was not kept, and a damaged file.
     """
     name, steps = _kept(run, arm, seed)
     number = max(steps) if step is None else _check_kept("step", step, steps)
@@ -44,7 +43,18 @@ def show_rollouts(
         f"{', '.join(map(str, mixed)) or 'none'}), mean reward {_mean([one['reward'] for one in rollouts]):.3g}"
     )
     if rollout is None:
-        rows = [_rollout_row(index, one) for index, one in enumerate(rollouts)]
+        rows = [
+            {
+                "rollout": str(index),
+                "reward": f"{one['reward']:g}",
+                "solution": _cut(_solution(one), SOLUTION),
+                "advantage": f"{_mean(one['advantages']):+.3f}",
+                "log p": f"{sum(one['logp']):.2f}",
+                "tokens": str(len(one["tokens"])),
+                "text": _cut(one["text"], WIDTH),
+            }
+            for index, one in enumerate(rollouts)
+        ]
         return "\n".join([head, f"prompt: {_cut(asked, 4 * WIDTH)}", "", *_left_aligned(rows)])
     one = rollouts[_check_kept("rollout", rollout, range(len(rollouts)))]
     tokens = zip(one["tokens"], one["logp"], one["advantages"], strict=True)
@@ -75,8 +85,7 @@ def show_completions(
 
     By default of the first arm and the last step that was evaluated; step 0 is the start, which all arms share.
 
-    Raises:
-        InputError: for an arm, seed, set, step or prompt that was not kept, and a damaged file.
+    Raises: InputError: for an arm, seed, set, step or prompt that was not kept, and a damaged file.
     """
     name, steps = _kept(run, arm, seed, evaluation)
     number = max(steps) if step is None else _check_kept("step", step, steps)
@@ -112,8 +121,7 @@ def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 
 
     The advantage is the mean over the tokens of a rollout; methods that weigh rollouts give them all the same one.
 
-    Raises:
-        InputError: for an arm, seed or step that was not kept, a damaged file, and where pyarrow is not installed.
+    Raises: InputError: for an arm, seed or step that was not kept, a damaged file, and where pyarrow is not installed.
     """
     _, steps = _kept(run, arm, seed)
     rows = [
@@ -136,8 +144,8 @@ def write_completions(
 ) -> int:
     """Write a row a completion of an evaluation set, and return the number of rows; by default of all steps.
 
-    Raises:
-        InputError: for an arm, seed, set or step that was not kept, a damaged file, and where pyarrow is not installed.
+    Raises: InputError: for an arm, seed, set or step that was not kept, a damaged file, and where pyarrow is not
+    installed.
     """
     _, steps = _kept(run, arm, seed, evaluation)
     rows = [
@@ -187,20 +195,8 @@ def _chosen(step: int | None, steps: Collection[int]) -> list[int]:
     return sorted(steps) if step is None else [_check_kept("step", step, steps)]
 
 
-def _mean(rewards: list[float]) -> float:
-    return sum(rewards) / len(rewards)
-
-
-def _rollout_row(index: int, one: dict[str, Any]) -> dict[str, str]:
-    return {
-        "rollout": str(index),
-        "reward": f"{one['reward']:g}",
-        "solution": _cut(_solution(one), SOLUTION),
-        "advantage": f"{sum(one['advantages']) / max(1, len(one['advantages'])):+.3f}",
-        "log p": f"{sum(one['logp']):.2f}",
-        "tokens": str(len(one["tokens"])),
-        "text": _cut(one["text"], WIDTH),
-    }
+def _mean(numbers: list[float]) -> float:
+    return sum(numbers) / max(1, len(numbers))
 
 
 def _solution(one: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from simlab.errors import InputError
@@ -28,8 +27,7 @@ class Scalars:
     A run that goes on after a kill may have written steps that it comes to again. The first event says that the run
     (re)starts at the step of the first ``write``: TensorBoard then drops what it has of that step and later ones.
 
-    Raises:
-        InputError: if tensorboard cannot be imported, or the folder cannot be written to.
+    Raises: InputError: if tensorboard cannot be imported, or the folder cannot be written to.
     """
 
     begins_anew = False
@@ -47,8 +45,7 @@ class Scalars:
     def write(self, step: int, values: Mapping[str, float | Sequence[float]]) -> None:
         """Write the numbers of a step, on disk before this returns; item i of the list ``name`` is ``name/i``.
 
-        Raises:
-            InputError: if they cannot be written, for instance because the disk is full.
+        Raises: InputError: if they cannot be written, for instance because the disk is full.
         """
         numbers: dict[str, float] = {}
         for name, value in values.items():
@@ -72,9 +69,7 @@ class Scalars:
     def __enter__(self) -> "Scalars":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         try:
             self._writer.close()
         except OSError as failure:
@@ -91,8 +86,7 @@ class WandbFiles:
     each process writes a run of its own under the same ``identity`` (up to 64 letters and digits), and is given the
     steps of former processes again.
 
-    Raises:
-        InputError: if wandb cannot be imported.
+    Raises: InputError: if wandb cannot be imported.
     """
 
     begins_anew = True
@@ -119,7 +113,5 @@ class WandbFiles:
         """Write the numbers of a step, from the earliest step on; those of one step may come in parts."""
         self._run.log(dict(values), step=step)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         self._run.finish(exit_code=0 if kind is None else 1)

@@ -16,27 +16,26 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters, shapes
 
 
-def matrices(config: ModelConfig) -> dict[str, tuple[int, int, int]]:
-    """The shapes (layers, in, out) of the matrices that get adapters."""
+def _matrices(config: ModelConfig) -> dict[str, tuple[int, int, int]]:
     return {name: shape for name, shape in shapes(config)["layers"].items() if name.endswith("_proj")}
 
 
 def adapter_shapes(config: ModelConfig, rank: int) -> Parameters:
-    """The shapes of all adapters, nested as the parameters are: ``q_proj_a`` (L, in, r), ``q_proj_b`` (L, r, out)."""
-    adapters_by_matrix: dict[str, tuple[int, ...]] = {}
-    for name, (layers, wide, out) in matrices(config).items():
-        adapters_by_matrix |= {f"{name}_a": (layers, wide, rank), f"{name}_b": (layers, rank, out)}
-    return {"layers": adapters_by_matrix}
+    """Return the shapes of adapters, nested as parameters are: ``q_proj_a`` (L, in, r), ``q_proj_b`` (L, r, out)."""
+    pairs: dict[str, tuple[int, ...]] = {}
+    for name, (layers, wide, out) in _matrices(config).items():
+        pairs |= {f"{name}_a": (layers, wide, rank), f"{name}_b": (layers, rank, out)}
+    return {"layers": pairs}
 
 
 def check_rank(config: ModelConfig, rank: int) -> None:
     """Raise ``InputError`` for a rank above the number of rows or of columns of a matrix."""
-    check_range("model.lora_rank", rank, 0, min(min(wide, out) for _, wide, out in matrices(config).values()))
+    check_range("model.lora_rank", rank, 0, min(min(wide, out) for _, wide, out in _matrices(config).values()))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def adapters(config: ModelConfig, rank: int, key: PRNGKeyArray) -> Parameters:
-    """New adapters in float32: A normal with standard deviation in^(-1/2), B zero."""
+    """Return new adapters in float32: A normal with standard deviation in^(-1/2), B zero."""
     new = {}
     for index, (name, shape) in enumerate(adapter_shapes(config, rank)["layers"].items()):
         drawn = jax.random.normal(jax.random.fold_in(key, index), shape) / jnp.sqrt(shape[1])
@@ -45,14 +44,14 @@ def adapters(config: ModelConfig, rank: int, key: PRNGKeyArray) -> Parameters:
 
 
 def with_adapters(base: Parameters, own_adapters: Parameters, scale: float) -> Parameters:
-    """Parameters that the decoder computes x W + scale x A B with, without a matrix of the size of W."""
+    """Return parameters that the decoder computes x W + scale x A B with, without a matrix of the size of W."""
     scaled = {name: scale * leaf if name.endswith("_b") else leaf for name, leaf in own_adapters["layers"].items()}
     return {**base, "layers": {**base["layers"], **scaled}}
 
 
 @functools.partial(jax.jit, static_argnums=2)
 def merged(base: Parameters, own_adapters: Parameters, scale: float) -> Parameters:
-    """Parameters of a decoder without adapters, W + scale A B, in the dtype of W."""
+    """Return parameters of a decoder without adapters, W + scale A B, in the dtype of W."""
     layers = dict(base["layers"])
     for name, leaf in own_adapters["layers"].items():
         if name.endswith("_a"):

@@ -26,6 +26,7 @@ from simlab.errors import check_choice
 from simlab.llm.config import ModelConfig
 from simlab.llm.product import Transposed, is_product, product, with_rows
 
+LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
 INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transformers
 DTYPES = ("float32", "bfloat16", "float64")
 Parameters = dict[str, Any]
@@ -34,7 +35,7 @@ Attend = Callable[..., Any]  # queries, keys, values, memory -> values seen, wha
 
 
 def shapes(config: ModelConfig) -> dict[str, Any]:
-    """The shape of every parameter, in the nesting of the parameters."""
+    """Return the shape of every parameter, in the nesting of the parameters."""
     V, D, F = config.vocab_size, config.hidden_size, config.intermediate_size
     queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     layer: dict[str, tuple[int, ...]] = {
@@ -58,7 +59,7 @@ def shapes(config: ModelConfig) -> dict[str, Any]:
 
 
 def named(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each leaf of nested dicts with its name, such as ``layers.q_proj``."""
+    """Yield each leaf of nested dicts with its name, such as ``layers.q_proj``."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{inner}", leaf) for inner, leaf in named(value))
@@ -67,7 +68,7 @@ def named(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def init(config: ModelConfig, key: PRNGKeyArray, dtype: str = "float32") -> Parameters:
-    """New parameters: matrices normal with standard deviation .02, norms 1, biases 0."""
+    """Return new parameters: matrices normal with standard deviation .02, norms 1, biases 0."""
     check_choice("dtype", dtype, DTYPES)
     new: Parameters = _init(config, key, dtype)
     return new
@@ -91,7 +92,7 @@ def _init(config: ModelConfig, key: PRNGKeyArray, dtype: str) -> Parameters:
 
 
 def as_tree(leaves: Mapping[str, Any]) -> Parameters:
-    """The nested parameters of leaves named as ``named`` names them."""
+    """Return the nested parameters of leaves named as ``named`` names them."""
     tree: Parameters = {"layers": {}}
     for name, leaf in leaves.items():
         inner = name.removeprefix("layers.")
@@ -230,17 +231,11 @@ def causal_attention(
     """
     count, repeats, width = queries.shape[1], queries.shape[3], queries.shape[-1]
     queries, keys, values = (jnp.swapaxes(array, 1, 2) for array in (queries, keys, values))
-    in_rows = queries.reshape(*queries.shape[:2], -1, width)  # B, K, T R, E
-    scores = jnp.einsum("bkqe,bkse->bkqs", in_rows, keys) / math.sqrt(width)
+    scores = jnp.einsum("bkqe,bkse->bkqs", queries.reshape(*queries.shape[:2], -1, width), keys)  # q: T R
     causal = jnp.repeat(jnp.tril(jnp.ones((count, count), bool)), repeats, axis=0)
-    output = jnp.einsum("bkqs,bkse->bkqe", attention_weights(scores, causal).astype(values.dtype), values)
+    (weights,) = shared_weights([scores], [causal], values)
+    output = jnp.einsum("bkqs,bkse->bkqe", weights, values)
     return jnp.swapaxes(output.reshape(queries.shape), 1, 2)
-
-
-def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S"]) -> Float[Array, "*B T S"]:
-    """Softmax over the keys that a query may see; a key that it may not see has weight 0 exactly."""
-    weights: Array = jax.nn.softmax(jnp.where(visible, scores.astype(wide(scores.dtype)), -jnp.inf), axis=-1)
-    return weights
 
 
 def shared_weights(
@@ -250,12 +245,14 @@ def shared_weights(
 
     Args:
         scores: of each part, queries keys.
-        visible: of each part, the keys that a query may see; of the scores' shape but for leading and repeated axes.
+        visible: of each part, the keys that a query may see, which alone get weight; of the scores' shape but for
+            leading and repeated axes.
         values: those of a part, of the queries' width E, by whose root the scores are divided.
     """
     together = jnp.concatenate(scores, axis=-1) / math.sqrt(values.shape[-1])
     masks = [jnp.broadcast_to(mask, segment.shape) for mask, segment in zip(visible, scores, strict=True)]
-    weights = attention_weights(together, jnp.concatenate(masks, axis=-1)).astype(values.dtype)
+    masked = jnp.where(jnp.concatenate(masks, axis=-1), together.astype(wide(together.dtype)), -jnp.inf)
+    weights = jax.nn.softmax(masked, axis=-1).astype(values.dtype)
     return jnp.split(weights, np.cumsum([segment.shape[-1] for segment in scores])[:-1], axis=-1)
 
 
@@ -268,7 +265,7 @@ def rms_norm(values: Float[Array, "*B D"], weight: Float[Array, " D"], config: M
 
 
 def frequencies(config: ModelConfig) -> np.ndarray:
-    """The E / 2 frequencies theta^(-2 i / E), as Llama 3 scales them where the config says so.
+    """Return the E / 2 frequencies theta^(-2 i / E), as Llama 3 scales them where the config says so.
 
     Llama 3 divides those by ``factor`` that turn less than ``low_frequency_factor`` times in the original context,
     keeps those that turn more than ``high_frequency_factor`` times, and goes from one to the other linearly.
@@ -284,12 +281,68 @@ def frequencies(config: ModelConfig) -> np.ndarray:
 
 
 def rotated(values: Float[Array, "*B N E"], rotation: Rotation) -> Float[Array, "*B N E"]:
-    """Number i of the first half and of the second half of a head, turned as a pair by the i-th angle."""
+    """Turn number i of the first half and of the second half of a head as a pair by the i-th angle."""
     cosine, sine = (angle[..., None, :].astype(values.dtype) for angle in rotation)
     first, second = jnp.split(values, 2, axis=-1)
     return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
 
 def wide(dtype: Any) -> Any:
-    """The dtype for sums: float32, or float64 where the values have it."""
+    """Return the dtype for sums: float32, or float64 where the values have it."""
     return jnp.promote_types(dtype, jnp.float32)
+
+
+# Logits in slices of tokens, so that those of all tokens never exist together: with a vocabulary of 150 thousand those
+# of 128 completions of 1,024 tokens take 80 GB, and their gradient as much again. A slice is computed, reduced to a few
+# numbers a token, and dropped; its gradient computes it a second time.
+
+
+def rows_at_once(rows: int, vocab_size: int) -> int:
+    """Return the tokens of a slice: all, or slices of equal size with at most ``LOGITS_AT_ONCE`` logits.
+
+    >>> rows_at_once(300, 50_000), rows_at_once(3000, 50_000)
+    (300, 1000)
+    """
+    return math.ceil(rows / math.ceil(rows / max(1, LOGITS_AT_ONCE // vocab_size)))
+
+
+def map_logits(
+    function: Callable[..., Any], parameters: Parameters, hidden: Float[Array, "*B D"], *others: Array
+) -> Any:
+    """Apply a function to the logits of each token, a slice at a time, and return its arrays (*B, ...).
+
+    Args:
+        function: takes the logits (C, V) of C tokens and the same rows of ``others``, and returns arrays, or nested
+            tuples of arrays, of C rows each. A row must depend on nothing but its own token.
+        parameters: the parameters of the model.
+        hidden: the normalised output of the last layer.
+        others: arrays (*B, ...).
+    """
+    shape, head = hidden.shape[:-1], head_of(parameters)
+    count = math.prod(shape)
+    rows = [array.reshape(count, *array.shape[len(shape) :]) for array in (hidden, *others)]
+    if rows_at_once(count, len(head)) == count:
+        results = function(logits_of(head, rows[0]), *rows[1:])
+    else:
+        results = _in_slices(function, head, rows)
+    return jax.tree.map(lambda values: values.reshape(*shape, *values.shape[1:]), results)
+
+
+def _in_slices(function: Callable[..., Any], head: Float[Array, "V D"], rows: list[Array]) -> Any:
+    count = len(rows[0])
+    size = rows_at_once(count, len(head))
+    slices = math.ceil(count / size)
+
+    def cut(array: Array) -> Array:
+        filling = jnp.zeros((slices * size - count, *array.shape[1:]), array.dtype)
+        return jnp.concatenate([array, filling]).reshape(slices, size, *array.shape[1:])
+
+    # The head's gradient is a sum over slices: its dtype is that of what the slices are given.
+    exact = head.astype(wide(head.dtype))
+
+    @jax.checkpoint
+    def reduce_slice(slice_rows: list[Array]) -> Any:
+        return function(logits_of(exact.astype(head.dtype), slice_rows[0]), *slice_rows[1:])
+
+    results = jax.lax.map(reduce_slice, [cut(array) for array in rows])
+    return jax.tree.map(lambda values: values.reshape(-1, *values.shape[2:])[:count], results)

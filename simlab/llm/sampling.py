@@ -9,13 +9,11 @@ Computation and compilation are saved so (a *place* is a row and a column of the
   that the batch stays full until the last prompt is in it.
 - Keys and values have room for ``FIRST_CAPACITY`` tokens of each completion, and for twice as many whenever one
   needs it.
-- A CPU samples two halves of the prompts at the same time (``simlab.llm.at_once``).
-- Logits of a large vocabulary are computed for one slice of the completions at a time (``simlab.llm.logit_slices``).
+- A CPU samples two halves of the prompts at the same time.
+- Logits of a large vocabulary are computed for one slice of the completions at a time (``simlab.llm.model``).
 - The number of places is rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ..., the length of prompts by an eighth or less, so
-  that one program serves all batches of about one size. Once completions have moved, the batch has rows of up to 4
-  places, a power of two of them, so that it goes through a few programs on its way. Another number of prompts, group
-  size, prompt length or completion length compiles a program only if the rounded size changes; another temperature,
-  truncation, limit or set of stop tokens never does.
+  that one program serves all batches of about one size. Another temperature, truncation, limit or set of stop tokens
+  never compiles a program.
 
 Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone. It does not depend on the rest of
 the batch, on the group size or on the limit, up to the rounding of the logits.
@@ -23,8 +21,10 @@ the batch, on the group size or on the limit, up to the rounding of the logits.
 
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,6 @@ from jaxtyping import PRNGKeyArray
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.llm import batch
-from simlab.llm.at_once import compile_in_turn, compiled_once, side_by_side
 from simlab.llm.batch_layout import (
     BatchLayout,
     BatchSize,
@@ -50,6 +49,9 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import Truncation
 from simlab.llm.model import Parameters, apart
 
+Result = TypeVar("Result")
+_turns: dict[Hashable, threading.Lock] = {}
+_called: set[Hashable] = set()
 FIRST_CAPACITY = 128  # tokens of each completion; below, another program takes longer to compile than it saves
 
 
@@ -64,22 +66,14 @@ class Sampled(NamedTuple):
     All log-probabilities are of the distribution that was sampled: at the temperature, and of the tokens that a
     truncation leaves, renormalised; a token that it removes has probability 0. At temperature 1 and without a
     truncation this is the model's own distribution.
-
-    Attributes:
-        tokens: (P, G, T) the completion with the token that ended it; 0 where there is none.
-        mask: (P, G, T) true where there is a token.
-        logp: (P, G, T) log-probability of each token.
-        entropy: (P, G, T) entropy in nats of the distribution it was drawn from.
-        topn_logp: (P, G, T, N) log-probabilities of the N likeliest tokens, the likeliest first; None if N is 0.
-        topn_ids: (P, G, T, N) those tokens; None if N is 0.
     """
 
-    tokens: np.ndarray
-    mask: np.ndarray
-    logp: np.ndarray
-    entropy: np.ndarray
-    topn_logp: np.ndarray | None = None
-    topn_ids: np.ndarray | None = None
+    tokens: np.ndarray  # (P, G, T) the completion with the token that ended it; 0 where there is none
+    mask: np.ndarray  # (P, G, T) true where there is a token
+    logp: np.ndarray  # (P, G, T) log-probability of each token
+    entropy: np.ndarray  # (P, G, T) entropy in nats of the distribution it was drawn from
+    topn_logp: np.ndarray | None = None  # (P, G, T, N) of the N likeliest tokens, the likeliest first; None if N is 0
+    topn_ids: np.ndarray | None = None  # (P, G, T, N) those tokens; None if N is 0
 
     @classmethod
     def joined(cls, batches: "Sequence[Sampled]") -> "Sampled":
@@ -125,9 +119,8 @@ def sample(
         at_once: most completions that are sampled at once, at least those of one prompt; the others wait. Without it
             none waits.
 
-    Raises:
-        InputError: for a prompt that is empty, holds a token outside the vocabulary, or leaves no room for
-            ``max_new_tokens`` in the model's context, and for numbers outside their ranges.
+    Raises: InputError: for a prompt that is empty, holds a token outside the vocabulary, or leaves no room for
+    ``max_new_tokens`` in the model's context, and for numbers outside their ranges.
     """
     check_whole("group_size", group_size, 1)
     check_whole("max_new_tokens", max_new_tokens, 1)
@@ -139,7 +132,19 @@ def sample(
     check_whole("first_prompt", first_prompt, 0)
     if at_once is not None:
         check_whole("at_once", at_once, group_size)
-    check_prompts(prompts, config, max_new_tokens)
+    if not len(prompts):
+        raise InputError("there is no prompt; allowed: one or more")
+    for index, prompt in enumerate(prompts):
+        if not len(prompt):
+            raise InputError(f"prompt {index} is empty; allowed: one token or more")
+        for token in prompt:
+            if not 0 <= token < config.vocab_size:
+                raise InputError(f"prompt {index} has token {token}; allowed: 0 to {config.vocab_size - 1}")
+        if len(prompt) + max_new_tokens > config.max_positions:
+            raise InputError(
+                f"prompt {index} has {len(prompt)} tokens, and {max_new_tokens} new ones are asked for; "
+                f"allowed: {config.max_positions} in all, the model's context"
+            )
     stops = np.zeros(config.vocab_size, bool)
     for token in config.eos_ids if stop_ids is None else stop_ids:
         check_whole("stop token", token, 0, config.vocab_size - 1)
@@ -168,35 +173,8 @@ def sample(
     return batches[0] if count == 1 else Sampled.joined(batches)
 
 
-def check_prompts(prompts: Sequence[Sequence[int]], config: ModelConfig, max_new_tokens: int) -> None:
-    """Raise ``InputError`` for a prompt that the model cannot complete."""
-    if not len(prompts):
-        raise InputError("there is no prompt; allowed: one or more")
-    for index, prompt in enumerate(prompts):
-        if not len(prompt):
-            raise InputError(f"prompt {index} is empty; allowed: one token or more")
-        for token in prompt:
-            if not 0 <= token < config.vocab_size:
-                raise InputError(f"prompt {index} has token {token}; allowed: 0 to {config.vocab_size - 1}")
-        if len(prompt) + max_new_tokens > config.max_positions:
-            raise InputError(
-                f"prompt {index} has {len(prompt)} tokens, and {max_new_tokens} new ones are asked for; "
-                f"allowed: {config.max_positions} in all, the model's context"
-            )
-
-
 class _Sampler:
-    """The loop around the programs of a batch.
-
-    Args:
-        prompts: of this part of the batch.
-        first_prompt: the number of the first of them.
-        size: of the batch.
-        one_layer_each: the parameters, ``apart``; the parts of a batch share the copy.
-        limit: tokens of a completion.
-        top_n: candidates that are reported.
-        prompt_length: room for the tokens of a prompt.
-    """
+    """The loop around the programs of a batch, of some prompts; its parts share the parameters' copy ``apart``."""
 
     def __init__(
         self,
@@ -252,13 +230,7 @@ class _Sampler:
         if not self.size.joining:
             layout = BatchLayout.of(len(self.prompts), self.group_size, self.size.rows, self.size.width)
             self.next = len(self.prompts)
-            read, none_waits = self._reading(0, layout, self.capacity), jnp.int32(0)
-
-            def following(state: batch.BatchState) -> functools.partial[batch.BatchState]:
-                return functools.partial(batch.go_on, self.one_layer_each, self.config, state, self.choices, none_waits)
-
-            compile_in_turn(read, following)
-            return compiled_once(read.func, *read.args, **read.keywords), layout
+            return self._read(0, layout, self.capacity), layout
         layout = BatchLayout.of(0, 0, self.size.rows, self.size.width)
         state = compiled_once(
             batch.nobody,
@@ -272,11 +244,11 @@ class _Sampler:
         )
         return self._joined(state, layout, layout.filled)
 
-    def _reading(self, first: int, layout: BatchLayout, capacity: int) -> functools.partial[batch.BatchState]:
-        """Return the call that reads the prompts from this one on, and draws their first tokens."""
+    def _read(self, first: int, layout: BatchLayout, capacity: int) -> batch.BatchState:
+        """Read the prompts from this one on, and draw their first tokens."""
         rows = len(layout.filled)
         tokens, lengths = filled_up(self.prompts[first : first + rows], rows, self.prompt_length)
-        return functools.partial(
+        state: batch.BatchState = compiled_once(
             batch.start,
             self.parameters,
             self.config,
@@ -289,6 +261,7 @@ class _Sampler:
             capacity=capacity,
             top_n=self.top_n,
         )
+        return state
 
     def _changed(
         self, state: batch.BatchState, layout: BatchLayout, alive: np.ndarray
@@ -316,8 +289,7 @@ class _Sampler:
             first, count = self.next, min(self.size.joining, len(self.prompts) - self.next)
             self.next += count
             joining = BatchLayout.of(count, self.group_size, self.size.joining, self.group_size)
-            read = self._reading(first, joining, 1)
-            new = compiled_once(read.func, *read.args, **read.keywords)
+            new = self._read(first, joining, 1)
             layout = layout.with_rows(row, joining._replace(prompt=joining.prompt + first))
             state = compiled_once(batch.join, state, new, jnp.int32(row), layout.group)
             row += joining.filled.size // self.size.width
@@ -334,3 +306,35 @@ class _Sampler:
         for target, field in zip(fields, state.drawn, strict=True):
             target[to] = np.asarray(field)[row, column, slots[number]]
         self.done = int(state.step)
+
+
+def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Make calls at the same time and return their results, all with the precision and device of this thread.
+
+    A CPU computes a small product in one thread. Two halves of a batch that are sampled side by side take .5 to .6 of
+    the time of the whole for the maze model on two cores, and .9 for SmolLM2, most of whose time is in large products.
+    """
+    config: Any = jax.config
+    exact, device = config.jax_enable_x64, config.jax_default_device
+
+    def alone(call: Callable[[], Result]) -> Result:
+        with jax.enable_x64(exact), jax.default_device(device):
+            return call()
+
+    if len(calls) == 1:
+        return [calls[0]()]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(alone, calls))
+
+
+def compiled_once(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Call a jitted function; other threads wait for its first call with these shapes, so that one alone compiles."""
+    leaves, structure = jax.tree.flatten((arguments, named))
+    shapes = tuple((x.shape, str(x.dtype)) if isinstance(x, jax.Array | np.ndarray) else x for x in leaves)
+    key = function, structure, shapes
+    if key in _called:
+        return function(*arguments, **named)
+    with _turns.setdefault(key, threading.Lock()):
+        result = function(*arguments, **named)
+        _called.add(key)
+        return result

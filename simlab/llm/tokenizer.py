@@ -28,16 +28,7 @@ CUTS = ("gpt-2", "smollm", *PIECES)
 
 
 class Tokenizer:
-    """A vocabulary of a pretrained model, as the sampler and the training loop want it.
-
-    Attributes:
-        rules: the tokenizer of the package ``tokenizers``.
-        size: number of token ids; they run from 0.
-        pad: id that fills up shorter sequences.
-        bos: id that begins a text, None if there is none.
-        eos: id that ends a completion.
-        chat_template: None if there is none.
-    """
+    """A ``Vocabulary`` of a pretrained model; ``rules`` is the tokenizer of the package ``tokenizers``."""
 
     def __init__(
         self,
@@ -55,21 +46,13 @@ class Tokenizer:
                 raise InputError(f"the tokenizer's {name} token = {token}; allowed: 0 to {self.size - 1}")
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, with nothing added; a special token that is written in it becomes that token.
-
-        Raises:
-            InputError: for a text that the rules have no tokens for.
-        """
+        """Return the ids of a text, with nothing added; a special token that is written in it becomes that token."""
         with _in_one_line("the tokenizer cannot encode this text"):
             ids: list[int] = self.rules.encode(text, add_special_tokens=False).ids
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of these ids; special tokens stay visible.
-
-        Raises:
-            InputError: for an id outside the vocabulary, and for ids that the rules cannot put together.
-        """
+        """Return the text of these ids; special tokens stay visible."""
         check_ids(ids, self.size)
         with _in_one_line("the tokenizer cannot decode these tokens"):
             text: str = self.rules.decode(list(map(int, ids)), skip_special_tokens=False)
@@ -90,8 +73,7 @@ def _in_one_line(complaint: str) -> Iterator[None]:
 def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
     """Read ``tokenizer.json`` of a checkpoint's folder, and ``tokenizer_config.json`` for its special tokens.
 
-    Raises:
-        InputError: for a file that is missing or broken, and for a tokenizer without a token that ends a text.
+    Raises: InputError: for a file that is missing or broken, and for a tokenizer without a token that ends a text.
     """
     folder = Path(folder)
     path = folder / "tokenizer.json"
@@ -132,8 +114,7 @@ def _chat_template(folder: Path, config: Mapping[str, Any]) -> str | None:
 def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words) -> None:
     """Write a vocabulary as ``tokenizer.json`` and ``tokenizer_config.json``, which ``read_tokenizer`` reads.
 
-    Raises:
-        InputError: for a folder that cannot be written.
+    Raises: InputError: for a folder that cannot be written.
     """
     rules = vocabulary.rules if isinstance(vocabulary, Tokenizer) else _task_rules(vocabulary)
     ids = {"eos": vocabulary.eos, "bos": vocabulary.bos, "pad": vocabulary.pad}
@@ -186,13 +167,10 @@ def byte_pairs(
         merges: the pairs that are merged, ``left right``, in the order of their ranks.
         special: the tokens that are never made of pieces.
         cut: how a text is cut before that: a name of ``CUTS``.
-        eos: id that ends a completion.
-        bos: id that begins a text.
-        pad: id that fills up shorter sequences.
+        eos, bos, pad: ids.
         chat_template: its source, if there is one.
 
-    Raises:
-        InputError: for a ``cut`` that is not known, and for merges of what is no token.
+    Raises: InputError: for a ``cut`` that is not known, and for merges of what is no token.
     """
     check_choice("the tokenizer's pre-tokenizer", cut, CUTS)
     tokenizers = package("tokenizers")

@@ -10,33 +10,18 @@ PAD, BOS, EOS = "<pad>", "<bos>", "<eos>"
 
 @runtime_checkable
 class Vocabulary(Protocol):
-    """A vocabulary, as the sampler and the training loop use it.
+    """A vocabulary, as the sampler and the training loop use it."""
 
-    Attributes:
-        size: number of token ids; they run from 0.
-        pad: id that fills up shorter sequences; it is never part of a text.
-        bos: id that may begin a text, None if there is none.
-        eos: id that ends a completion.
-    """
-
-    size: int
-    pad: int
-    bos: int | None
-    eos: int
+    size: int  # number of token ids; they run from 0
+    pad: int  # id that fills up shorter sequences; it is never part of a text
+    bos: int | None  # id that may begin a text, if there is one
+    eos: int  # id that ends a completion
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of exactly this text: nothing is added in front or behind.
-
-        Raises:
-            InputError: for a text that has no tokens in this vocabulary.
-        """
+        """Return the ids of exactly this text, nothing added; ``InputError`` for one that has no tokens here."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of these ids. No id is left out: one that a policy put into its answer stays visible.
-
-        Raises:
-            InputError: for an id outside the vocabulary.
-        """
+        """Return the text of these ids, none left out: one that a policy put into its answer stays visible."""
 
 
 def check_ids(ids: Sequence[int], size: int) -> None:
@@ -52,8 +37,7 @@ class Words:
     Args:
         tokens: pairwise different, ``<pad>``, ``<bos>`` and ``<eos>`` among them.
 
-    Raises:
-        InputError: for a token that is listed twice, or a missing special one.
+    Raises: InputError: for a token that is listed twice, or a missing special one.
 
     >>> words = Words(("<pad>", "<bos>", "<eos>", "UP", "DONE"))
     >>> words.encode("<bos> UP UP DONE")
@@ -105,9 +89,5 @@ class Characters(Words):
 
 
 def characters(alphabet: str) -> Characters:
-    """Return a vocabulary of ``<pad>``, ``<bos>``, ``<eos>`` (ids 0, 1, 2) and the characters of ``alphabet``.
-
-    Raises:
-        InputError: for a character that is listed twice.
-    """
+    """Return a vocabulary of ``<pad>``, ``<bos>``, ``<eos>`` (ids 0, 1, 2) and the characters of ``alphabet``."""
     return Characters((PAD, BOS, EOS, *alphabet))

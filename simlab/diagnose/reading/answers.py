@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from simlab.errors import InputError
-from simlab.llm.tasks.boxed import boxed
+from simlab.llm.tasks.verifiers import boxed
 from simlab.own_files import failure, file_of, load
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?(?![\w])")

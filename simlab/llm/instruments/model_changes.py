@@ -14,8 +14,7 @@ from simlab.estimators.tokens import covariance_terms, of_tokens
 from simlab.llm.completions import CompletionBatch, completion_states
 from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import entropy
-from simlab.llm.logit_slices import map_logits
-from simlab.llm.model import Parameters, named
+from simlab.llm.model import Parameters, map_logits, named
 from simlab.rollouts import Array as AnyArray
 from simlab.rollouts import Scalar
 from simlab.theory.rank import effective_rank, leading_share, singular_gap

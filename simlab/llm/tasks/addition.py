@@ -31,8 +31,7 @@ class Addition(DrawnTask[AdditionProblem]):
         order: ``"plain"``, or ``"reversed"`` for an answer that begins with the units, which is easier to learn as a
             digit then depends on what stands before it.
 
-    Raises:
-        InputError: unless there are 1 to 18 digits, and for what ``DrawnTask`` refuses.
+    Raises: InputError: unless there are 1 to 18 digits, and for what ``DrawnTask`` refuses.
 
     >>> task = Addition(digits=2)
     >>> task.solution(AdditionProblem("07+35=", 7, 35), "042")

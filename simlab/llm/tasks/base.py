@@ -43,11 +43,7 @@ class Task(ABC, Generic[P]):
 
     @abstractmethod
     def training(self, index: int) -> P:
-        """Return the training problem of an index from 0 up; none of the evaluation problems.
-
-        Raises:
-            InputError: for a negative index.
-        """
+        """Return the training problem of an index from 0 up (else ``InputError``), none of the evaluation problems."""
 
     @property
     @abstractmethod
@@ -77,10 +73,7 @@ class Task(ABC, Generic[P]):
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Task[P]":
         """Return the task as a model with this vocabulary and context sees it; ``InputError`` if nothing is left.
 
-        Args:
-            vocabulary: the vocabulary of the model.
-            max_positions: tokens of prompt and completion together, at most.
-            demonstrated: demonstrations will be asked for.
+        ``demonstrated``: demonstrations will be asked for.
         """
         return self
 

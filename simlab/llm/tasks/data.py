@@ -32,35 +32,21 @@ Asked = str | tuple[Message, ...]
 
 @dataclass(frozen=True)
 class DataProblem(TaskProblem):
-    """A row.
+    """A row."""
 
-    Attributes:
-        asked: the content of the column of prompts: a text, or messages.
-        answer: the content of the column of answers, None without one.
-        right: the answer as completions are compared with it; "" for a reward function.
-        line: the place of the row.
-    """
-
-    asked: Asked
-    answer: Any
-    right: str
-    line: int
+    asked: Asked  # the content of the column of prompts: a text, or messages
+    answer: Any  # the content of the column of answers, None without one
+    right: str  # the answer as completions are compared with it; "" for a reward function
+    line: int  # the place of the row
 
 
 class DataSplit(NamedTuple):
-    """Problems of one file, or of a part of it.
+    """Problems of one file, or of a part of it."""
 
-    Attributes:
-        file: its name, as the user wrote it.
-        rows: how many it has.
-        problems: in the order of the file.
-        left_out: the lines of the other rows, by reason.
-    """
-
-    file: str
-    rows: int
-    problems: tuple[DataProblem, ...]
-    left_out: Mapping[str, list[int]]
+    file: str  # its name, as the user wrote it
+    rows: int  # the number of all
+    problems: tuple[DataProblem, ...]  # in the order of the file
+    left_out: Mapping[str, list[int]]  # the lines of the other rows, by reason
 
     def without(self, lost: Mapping[int, str]) -> "DataSplit":
         """Leave out the problems of some places, each for a reason; ``InputError`` if no problem is left."""
@@ -92,17 +78,11 @@ class DataSplit(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """A verifier, or a reward function of prompt, completion and answer.
+    """A verifier, or a reward function of prompt, completion and answer."""
 
-    Attributes:
-        verifier: None where there is a function.
-        functions: the function, by the ``FILE.py:NAME`` that names it.
-        correct_from: a completion of this reward or more counts as correct.
-    """
-
-    verifier: Verifier | None
-    functions: Mapping[str, Callable[[Any, str, Any], object]]
-    correct_from: float
+    verifier: Verifier | None  # None where there is a function
+    functions: Mapping[str, Callable[[Any, str, Any], object]]  # the function, by the ``FILE.py:NAME`` that names it
+    correct_from: float  # a completion of this reward or more counts as correct
 
     @classmethod
     def of(cls, verifier: str, reward: str, correct_from: float) -> "Judge":
@@ -158,24 +138,13 @@ def _as_text(answer: Any) -> str:
 
 @dataclass(frozen=True)
 class Data(Task[DataProblem]):
-    """Problems of files; see ``data``.
-
-    Attributes:
-        train: the problems to train on.
-        evaluate: evaluation sets by name.
-        judge: of completions.
-        checksums: SHA-256 of the files by name.
-        vocabulary: the characters of prompts and demonstrations; None where prompts are messages, or where there are
-            more than ``MOST_CHARACTERS``.
-        template, system, shuffle, max_new_tokens: those of ``data``.
-        notes: on the rows that are left out, once the task is put to a model.
-    """
+    """Problems of files; see ``data``. Once it is put to a model, ``notes`` tell which rows are left out."""
 
     train: DataSplit
-    evaluate: Mapping[str, DataSplit]
+    evaluate: Mapping[str, DataSplit]  # evaluation sets by name
     judge: Judge
-    checksums: Mapping[str, str]
-    vocabulary: Vocabulary | None
+    checksums: Mapping[str, str]  # SHA-256 of the files by name
+    vocabulary: Vocabulary | None  # of ``_characters``
     template: str
     system: str
     shuffle: bool
@@ -230,9 +199,8 @@ class Data(Task[DataProblem]):
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Data":
         """Put prompts into the model's chat template, and leave out problems that are too long for it.
 
-        Raises:
-            InputError: for a template that is asked for and not there, or that is refused, and if a set loses all of
-                its problems.
+        Raises: InputError: for a template that is asked for and not there, or that is refused, and if a set loses all
+        of its problems.
         """
         chat = vocabulary.chat_template if isinstance(vocabulary, Tokenizer) and self.template != "none" else None
         if chat is None and self.template == "chat":
@@ -241,10 +209,8 @@ class Data(Task[DataProblem]):
             _ = chat.template  # refused here for all rows, if it cannot be read
         room = max_positions - self.max_new_tokens
         if room < 1:
-            raise InputError(
-                f"task.max_new_tokens = {self.max_new_tokens}; allowed: less than the model's context of "
-                f"{max_positions}"
-            )
+            allowed = f"less than the model's context of {max_positions}"
+            raise InputError(f"task.max_new_tokens = {self.max_new_tokens}; allowed: {allowed}")
 
         def prompt(asked: Asked) -> str:
             if chat is None:
@@ -320,9 +286,8 @@ def data(
         shuffle: each pass through the training rows has an order of its own; else all have that of the file.
         system: a system message before prompts that are texts; "" for none. It needs a chat template.
 
-    Raises:
-        InputError: for a file that cannot be read or of which no row is left, a name that is unknown, and for numbers
-            outside their ranges.
+    Raises: InputError: for a file that cannot be read or of which no row is left, a name that is unknown, and for
+    numbers outside their ranges.
     """
     if not train:
         raise InputError("the task data has no file of training rows; allowed: --data FILE, or task.train")
@@ -353,7 +318,7 @@ def data(
 
 
 def _characters(judge: Judge, splits: Iterable[DataSplit]) -> Vocabulary | None:
-    """Return the vocabulary of all prompts and demonstrations; see ``Data``."""
+    """Return the characters of prompts and demonstrations; None for messages, or for more than ``MOST_CHARACTERS``."""
     results: set[str] = set()
     for problem in (problem for split in splits for problem in split.problems):
         if not isinstance(problem.asked, str):

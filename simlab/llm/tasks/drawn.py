@@ -32,8 +32,7 @@ class DrawnTask(Task[P]):
         evaluation_size: number of evaluation problems.
         training_size: after so many training problems they come again in the same order; None for no end.
 
-    Raises:
-        InputError: for numbers outside their ranges, or more evaluation problems than there are.
+    Raises: InputError: for numbers outside their ranges, or more evaluation problems than there are.
     """
 
     seed: int = 0

@@ -56,8 +56,7 @@ class FewShot(DrawnTask[FewShotProblem]):
         digits: numbers are uniform from 0 up to so many digits.
         operators: which of ``+ - *`` occur, each as often.
 
-    Raises:
-        InputError: for numbers outside their ranges, and for what ``DrawnTask`` refuses.
+    Raises: InputError: for numbers outside their ranges, and for what ``DrawnTask`` refuses.
 
     >>> task = FewShot(shots=2)
     >>> problem = FewShotProblem("3 + 4 = 7\\n12 + 7 =", Question(12, "+", 7))

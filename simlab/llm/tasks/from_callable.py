@@ -21,8 +21,7 @@ def shown(text: str) -> str:
 def _call(kind: str, prompt: str, function: Callable[[], Any], allowed: type, words: str) -> Any:
     """Call a function of the user's, or of another package, whose result must be of a type.
 
-    Raises:
-        InputError: if it raises or returns something else, one line that names the function's kind and the problem.
+    Raises: InputError: if it raises or returns something else, one line that names the function's kind and the problem.
     """
     name = f"the {kind} function of the problem {shown(prompt)}"
     try:
@@ -37,8 +36,7 @@ def _call(kind: str, prompt: str, function: Callable[[], Any], allowed: type, wo
 def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
     """Call a reward function and return its number for an answer to ``prompt``.
 
-    Raises:
-        InputError: if it raises or returns no finite number, one line that names the problem.
+    Raises: InputError: if it raises or returns no finite number, one line that names the problem.
     """
 
     def as_float() -> Any:
@@ -72,11 +70,7 @@ class CallableTask(Task[TaskProblem]):
         return self.problems[index % len(self.problems)]
 
     def demonstration(self, problem: TaskProblem) -> str:
-        """Return the text of the function of demonstrations.
-
-        Raises:
-            InputError: if there is none, or it raises or returns no text.
-        """
+        """Return the text of the function of demonstrations; ``InputError`` without one, or if it fails."""
         demonstrations = self.demonstrations
         if demonstrations is None:
             raise InputError(f"task {self.name} has no demonstrations; allowed: training without them")
@@ -88,11 +82,7 @@ class CallableTask(Task[TaskProblem]):
         return checked_reward(problem.prompt, lambda: self.rewards(problem.prompt, completion))
 
     def solution(self, problem: TaskProblem, completion: str) -> str | None:
-        """Return the canonical form of a completion whose reward is high enough.
-
-        Raises:
-            InputError: as ``reward`` does, and if the function of solutions raises or returns no text.
-        """
+        """Return the canonical form of a completion whose reward is high enough; ``InputError`` if a function fails."""
         if self.reward(problem, completion) < self.correct_from:
             return None
         solutions = self.solutions
@@ -129,8 +119,8 @@ def from_callable(
         correct_from: a completion of this reward or more counts as correct.
         stop: see ``Task``.
 
-    Raises:
-        InputError: for an empty list, a prompt that is listed in both or twice for evaluation, or no room to answer.
+    Raises: InputError: for an empty list, a prompt that is listed in both or twice for evaluation, or no room to
+    answer.
 
     >>> task = from_callable(lambda prompt, answer: answer == prompt[::-1], ["ab", "abc"], ["xyz"], max_new_tokens=8)
     >>> task.reward(task.training(3), "cba"), task.solution(task.evaluation[0], "xyz")

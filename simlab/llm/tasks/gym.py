@@ -66,9 +66,8 @@ class ReasoningGym(DrawnTask[GymProblem]):
         options: what the data set itself takes, such as ``{"max_value": 50}``.
         max_new_tokens: room for an answer.
 
-    Raises:
-        InputError: for a data set that is not allowed, options that it refuses, without the package, and for what
-            ``DrawnTask`` refuses.
+    Raises: InputError: for a data set that is not allowed, options that it refuses, without the package, and for what
+    ``DrawnTask`` refuses.
     """
 
     dataset: str = "gcd"

@@ -58,15 +58,10 @@ def _moved(position: Position, move: str) -> Position:
 
 @dataclass(frozen=True)
 class MazeProblem(TaskProblem):
-    """One maze.
+    """One maze."""
 
-    Attributes:
-        opened: the places that are no wall.
-        path: the moves of the one path from start to goal that visits no place twice.
-    """
-
-    opened: frozenset[Position]
-    path: tuple[str, ...]
+    opened: frozenset[Position]  # the places that are no wall
+    path: tuple[str, ...]  # the moves of the one path from start to goal that visits no place twice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +79,8 @@ class Maze(DrawnTask[MazeProblem]):
         max_new_tokens: moves, DONE and end token of one answer.
         training_size: the paper has a million.
 
-    Raises:
-        InputError: for an even size or one below 5, too few new tokens for the longest path that such a maze may
-            have, and for what ``DrawnTask`` refuses.
+    Raises: InputError: for an even size or one below 5, too few new tokens for the longest path that such a maze may
+    have, and for what ``DrawnTask`` refuses.
     """
 
     size: int = 17

@@ -22,8 +22,7 @@ TASKS: dict[str, Callable[..., Task]] = {
 def task(name: str, **parameters: Any) -> Task:
     """Build a task by name.
 
-    Raises:
-        InputError: for a task that was handed in, an unknown name or parameter, and what the constructor refuses.
+    Raises: InputError: for a task that was handed in, an unknown name or parameter, and what the constructor refuses.
 
     >>> task("countdown", numbers=3).training(0).numbers
     (10, 3, 8)

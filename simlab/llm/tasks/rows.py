@@ -19,25 +19,18 @@ LARGEST_FILE = 2**30  # bytes
 
 
 class DataRow(NamedTuple):
-    """One row of a file.
+    """One row of a file."""
 
-    Attributes:
-        line: its place, from 1; of Parquet, which has no lines, its number among the rows.
-        values: by column; empty for a row that cannot be read.
-        fault: the reason why it cannot be read; "" for a row that can.
-    """
-
-    line: int
-    values: dict[str, Any]
-    fault: str = ""
+    line: int  # from 1; of Parquet, which has no lines, its number among the rows
+    values: dict[str, Any]  # by column; empty for a row that cannot be read
+    fault: str = ""  # the reason why it cannot be read
 
 
 def rows(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     """Yield the rows of a .jsonl, .csv or .parquet file; of Parquet only these columns.
 
-    Raises:
-        InputError: for a name with another ending, what is no regular file, one of more than ``LARGEST_FILE`` bytes,
-            and a Parquet file that is damaged.
+    Raises: InputError: for a name with another ending, what is no regular file, one of more than ``LARGEST_FILE``
+    bytes, and a Parquet file that is damaged.
     """
     check_choice(f"the ending of {path}", path.suffix.lower(), READERS)
     return READERS[path.suffix.lower()](path, columns)

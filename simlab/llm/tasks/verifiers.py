@@ -20,6 +20,7 @@ refused.
 """
 
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -28,9 +29,12 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.extra import package
-from simlab.llm.tasks.boxed import Comparison, boxed
 from simlab.text import shortened
 
+LONGEST_ANSWER = 200  # characters in a box
+DEEPEST_BRACKETS = 8  # math-verify's parser takes exponential time on nested ones
+OPENING = r"\boxed{"
+DECIMAL = re.compile(r"-?[0-9]+\.?[0-9]*(e[+-]?[0-9]{1,3})?")  # no exponent that would make a number of any size
 LONGEST_NUMBER = 64  # characters
 LONGEST_PATTERN = 1000  # characters
 LONGEST_READ = 2**13  # characters of a completion that a number or pattern is looked for in, the last ones
@@ -101,6 +105,27 @@ class Number(Verifier):
         return str(Fraction(written))
 
 
+def boxed(completion: str) -> str | None:
+    r"""Return the content of the last ``\boxed{...}``; None without one, and for content past the limits.
+
+    >>> boxed(r"so it is \boxed{1}, no, \boxed{\frac{1}{2}}.")
+    '\\frac{1}{2}'
+    """
+    start = completion.rfind(OPENING)
+    if start < 0:
+        return None
+    start, depth, brackets = start + len(OPENING), 0, 0
+    for position in range(start, min(len(completion), start + LONGEST_ANSWER + 1)):
+        character = completion[position]
+        brackets += (character in "([{") - (character in ")]}")
+        if character == "}" and depth == 0:
+            return completion[start:position]
+        depth += (character == "{") - (character == "}")
+        if brackets > DEEPEST_BRACKETS:
+            return None
+    return None
+
+
 class Boxed(Verifier):
     """The content of the last box, compared as text without spaces."""
 
@@ -123,10 +148,18 @@ class Boxed(Verifier):
 
 
 class MathVerify(Boxed):
-    """The content of the last box, compared by math-verify; ``InputError`` without the package."""
+    """The content of the last box, compared by math-verify; ``InputError`` without the package.
+
+    Only its LaTeX grammar is used: its other parser, for plain expressions, evaluates what it reads as Python. Equal
+    contents are equal without it. A decimal is the fraction that it says: 0.5 is 1/2, but 0.50000000001 is not, and
+    0.333333 is not 1/3; left to itself, math-verify rounds decimals to six places. An answer whose comparison takes too
+    long is wrong; as this is a matter of seconds, such an answer may be judged differently on another machine.
+    """
+
+    timeout = 2  # seconds that reading and that comparing may take
 
     def __init__(self) -> None:
-        self.comparison = Comparison()
+        self._math_verify, self._sympy = package("math_verify", "math-verify"), package("sympy", "math-verify")
 
     def answer(self, text: str) -> str | None:
         """Return the content of the last box."""
@@ -135,18 +168,33 @@ class MathVerify(Boxed):
     def right_answer(self, text: str) -> str | None:
         """Return the content of the last box or the text, if it is LaTeX that math-verify reads."""
         content = super().right_answer(text)
-        return content if content is not None and self.comparison.can_read(content) else None
+        return content if content is not None and self._read(content) else None
 
     def agree(self, right: str, answer: str) -> bool:
-        """Compare two answers by math-verify; ``InputError`` outside of the main thread."""
-        return self.comparison.equal(right, answer)
+        """Compare two answers; ``InputError`` outside of the main thread, where math-verify cannot stop."""
+        if threading.current_thread() is not threading.main_thread():
+            raise InputError("math-verify works in the main thread alone")
+        if answer == right:
+            return True
+        return bool(self._math_verify.verify(self._read(right), self._read(answer), timeout_seconds=self.timeout))
+
+    def _read(self, answer: str) -> list[Any]:
+        grammar = [self._math_verify.LatexExtractionConfig()]
+        parsed = self._math_verify.parse(f"{OPENING}{answer}}}", grammar, parsing_timeout=self.timeout)
+        return [self._with_fractions(expression) for expression in parsed]
+
+    def _with_fractions(self, parsed: Any) -> Any:
+        """Replace each decimal that math-verify read by the fraction that it writes; texts stay as they are."""
+        if not isinstance(parsed, self._sympy.Basic | self._sympy.MatrixBase):
+            return parsed
+        written = {number: str(number) for number in parsed.atoms(self._sympy.Float) if DECIMAL.fullmatch(str(number))}
+        return parsed.xreplace({number: self._sympy.Rational(text) for number, text in written.items()})
 
 
 class Pattern(Verifier):
     """The last match of a regular expression of RE2: its first group, or all that matched where it has none.
 
-    Raises:
-        InputError: without the package google-re2, and for a pattern that is none of RE2's.
+    Raises: InputError: without the package google-re2, and for a pattern that is none of RE2's.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -194,8 +242,7 @@ VERIFIERS: dict[str, Callable[[], Verifier]] = {
 def verifier(name: str) -> Verifier:
     """Return the verifier of a name, or of ``regex:PATTERN``.
 
-    Raises:
-        InputError: for an unknown name, a pattern that is refused, and without the package that it needs.
+    Raises: InputError: for an unknown name, a pattern that is refused, and without the package that it needs.
     """
     kind, colon, pattern = name.partition(":")
     if kind == "regex" and colon:

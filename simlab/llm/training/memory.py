@@ -8,9 +8,8 @@ import jax.numpy as jnp
 from simlab.llm.batch_layout import batch_size, rounded_length, rounded_up
 from simlab.llm.completions import unrolled
 from simlab.llm.config import ModelConfig
-from simlab.llm.logit_slices import rows_at_once
 from simlab.llm.lora import adapter_shapes
-from simlab.llm.model import named, shapes
+from simlab.llm.model import named, rows_at_once, shapes
 from simlab.llm.training.gradient import tokens_at_once, turns
 from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
 
