@@ -114,9 +114,11 @@ class Arm:
 
     def _constructors(self) -> Iterator[tuple[str, Term, Constructor]]:
         """Yield each term with its path and its constructor, which takes all of its parameters."""
-        yield "estimator", self.base, _checked(self.base, base_constructor(self.base.name))
-        for index, term in enumerate(self.added):
-            yield f"surrogate.{index}", term, _checked(term, added_constructor(term.name))
+        added = [(f"surrogate.{index}", term, added_constructor) for index, term in enumerate(self.added)]
+        for path, term, find in [("estimator", self.base, base_constructor), *added]:
+            constructor = find(term.name)
+            check_parameters(term.name, dict(term.parameters), constructor.defaults)
+            yield path, term, constructor
 
 
 def parse(text: str) -> Arm:
@@ -142,11 +144,6 @@ def parse_list(text: str) -> tuple[Arm, ...]:
 
 def _ordered(term: Term) -> Term:
     return Term(term.name, tuple(sorted(term.parameters)))
-
-
-def _checked(term: Term, constructor: Constructor) -> Constructor:
-    check_parameters(term.name, dict(term.parameters), constructor.defaults)
-    return constructor
 
 
 def _is_float(constructor: Constructor, name: str, value: Any) -> bool:

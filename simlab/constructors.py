@@ -5,7 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from simlab import own_files
 from simlab.errors import InputError, check_choice, check_parameters
@@ -37,39 +37,19 @@ class Constructor:
             raise own_files.failure(f"{self.name} cannot be built", own_files.file_of(self.name), error) from None
 
 
-class Accepted(NamedTuple):
-    """Objects of the user's that a term of an arm accepts, ``InputError`` for others.
-
-    Attributes:
-        kinds: types; a function with defaults for all its parameters may make one of these too.
-        arguments: the arguments without a default of a plain function.
-        join: makes one of ``kinds`` from such a function.
-        finish: turns one of ``kinds`` into what the term builds.
-    """
-
-    kinds: tuple[type, ...]
-    arguments: tuple[str, ...]
-    join: Callable[[Any], Any]
-    finish: Callable[[Any], Any]
-
-    def refusal(self, name: str, what: str) -> InputError:
-        """Name the object, what it is, and what is allowed."""
-        kinds = ", ".join(kind.__name__ for kind in self.kinds)
-        return InputError(
-            f"{name} {what}; allowed: {kinds}, a function with defaults for all parameters that makes one, "
-            f"or a plain function ({', '.join(self.arguments)})"
-        )
-
-
-def _as_method(item: Method | Estimator | Link) -> Method:
-    """Turn an estimator or link into a method: with the PPO clip and the mean over each sequence."""
+def _as_method(item: Any) -> Method:
+    """Turn an estimator, a link or a plain one into a method: with the PPO clip and the mean over each sequence."""
     return item if isinstance(item, Method) else Method(chain(item), ppo_clip(), "sequence_mean")
 
 
-LINK_ARGUMENTS = ("advantages", "rollouts")
-METHOD = Accepted((Method, Estimator, Link), LINK_ARGUMENTS, chain, _as_method)
-ESTIMATOR = Accepted((Estimator, Link), LINK_ARGUMENTS, chain, chain)
-SURROGATE = Accepted((Surrogate,), ("ratio", *LINK_ARGUMENTS), Surrogate, lambda surrogate: surrogate)
+def _as_surrogate(item: Any) -> Surrogate:
+    return item if isinstance(item, Surrogate) else Surrogate(item)
+
+
+# What a term accepts of a user: types, the arguments of a plain function, and what turns either into what is built.
+METHOD = (Method, Estimator, Link), ("advantages", "rollouts"), _as_method
+ESTIMATOR = (Estimator, Link), ("advantages", "rollouts"), chain
+SURROGATE = (Surrogate,), ("ratio", "advantages", "rollouts"), _as_surrogate
 
 
 def is_file(name: str) -> bool:
@@ -83,18 +63,18 @@ def base_constructor(name: str) -> Constructor:
     A name that is both, such as ``grpo``, is the method with that estimator in it, and takes the parameters of both.
     """
     if is_file(name):
-        return _from_file(name, METHOD)
+        return _from_file(name, *METHOD)
     check_choice("arm", name, sorted({*METHODS, *REGISTRY}))
-    if name not in METHODS:
-        return Constructor(name, lambda **values: _as_method(estimator(name, **values)), REGISTRY[name].parameters)
-    of_method, of_estimator = _defaults(METHODS[name]), REGISTRY[name].parameters if name in REGISTRY else None
-    if of_estimator is None:
-        return Constructor(name, METHODS[name], of_method)
+    of_method = _defaults(METHODS[name]) if name in METHODS else {}
+    of_estimator = REGISTRY[name].parameters if name in REGISTRY else {}
 
     def make(**values: Any) -> Method:
         inner = {key: value for key, value in values.items() if key in of_estimator}
         outer = {key: value for key, value in values.items() if key not in of_estimator}
-        return dataclasses.replace(method(name, **outer), estimator=estimator(name, **inner))
+        if name not in METHODS:
+            return _as_method(estimator(name, **inner))
+        whole = method(name, **outer)
+        return dataclasses.replace(whole, estimator=estimator(name, **inner)) if name in REGISTRY else whole
 
     return Constructor(name, make, {**of_method, **of_estimator})
 
@@ -102,7 +82,7 @@ def base_constructor(name: str) -> Constructor:
 def estimator_constructor(name: str) -> Constructor:
     """Find the constructor of an estimator, registered or ``FILE.py:NAME``; ``InputError`` if there is none."""
     if is_file(name):
-        return _from_file(name, ESTIMATOR)
+        return _from_file(name, *ESTIMATOR)
     check_choice("estimator", name, sorted(REGISTRY))
     return Constructor(name, functools.partial(estimator, name), REGISTRY[name].parameters)
 
@@ -110,37 +90,44 @@ def estimator_constructor(name: str) -> Constructor:
 def added_constructor(name: str) -> Constructor:
     """Find the constructor of a surrogate or of a penalty; ``InputError`` for an unknown name."""
     if is_file(name):
-        return _from_file(name, SURROGATE)
+        return _from_file(name, *SURROGATE)
     makers = {**SURROGATES, **PENALTIES}
     check_choice("surrogate", name, sorted(makers))
     return Constructor(name, makers[name], _defaults(makers[name]))
 
 
-def _from_file(name: str, accepted: Accepted) -> Constructor:
+def _from_file(
+    name: str, kinds: tuple[type, ...], arguments: tuple[str, ...], finish: Callable[[Any], Any]
+) -> Constructor:
     """Make a constructor of the object ``FILE.py:NAME``: see ``simlab.arms``."""
     loaded = own_files.load(name)
-    if isinstance(loaded, accepted.kinds):
-        return Constructor(name, lambda: accepted.finish(loaded), {})
+    if isinstance(loaded, kinds):
+        return Constructor(name, lambda: finish(loaded), {})
     required, defaults = _parameters(loaded)
-    if required == len(accepted.arguments) and not isinstance(loaded, type):
-        return Constructor(name, lambda **values: accepted.finish(accepted.join(_bind(loaded, values))), defaults)
-    if required != 0:
-        raise accepted.refusal(name, f"is a {type(loaded).__name__}")
+
+    def refusal(what: str) -> InputError:
+        allowed = ", ".join(kind.__name__ for kind in kinds)
+        return InputError(
+            f"{name} {what}; allowed: {allowed}, a function with defaults for all parameters that makes one, "
+            f"or a plain function ({', '.join(arguments)})"
+        )
+
+    def join(**values: Any) -> Any:
+        bound = functools.partial(loaded, **values)
+        bound.__name__ = getattr(loaded, "__name__", type(loaded).__name__)  # type: ignore[attr-defined]
+        return finish(bound)
 
     def make(**values: Any) -> Any:
         built = loaded(**values)
-        if not isinstance(built, accepted.kinds):
-            raise accepted.refusal(name, f"makes a {type(built).__name__}")
-        return accepted.finish(built)
+        if not isinstance(built, kinds):
+            raise refusal(f"makes a {type(built).__name__}")
+        return finish(built)
 
+    if required == len(arguments) and not isinstance(loaded, type):
+        return Constructor(name, join, defaults)
+    if required != 0:
+        raise refusal(f"is a {type(loaded).__name__}")
     return Constructor(name, make, defaults)
-
-
-def _bind(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
-    """Set some parameters of a function, and keep its name."""
-    bound = functools.partial(function, **parameters)
-    bound.__name__ = getattr(function, "__name__", type(function).__name__)  # type: ignore[attr-defined]
-    return bound
 
 
 def _parameters(function: Any) -> tuple[int | None, dict[str, Any]]:

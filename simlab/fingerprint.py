@@ -152,8 +152,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, types.FunctionType):
             return self._function(_without_checks(value))
         if isinstance(value, type):
-            named = [pair for pair in sorted(vars(value).items()) if callable(pair[1]) or not pair[0].startswith("__")]
-            members = {name: _content(member) for name, member in named}
+            members = {name: _content(name, member) for name, member in sorted(vars(value).items())}
             return "class", value.__qualname__, self._owner(value.__module__), value.__bases__, members
         if hasattr(value, "__wrapped__"):  # ``jax.jit`` or the like
             return type(value), value.__wrapped__
@@ -179,10 +178,11 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _content(member: Any) -> Any:
+def _content(name: str, member: Any) -> Any:
     """Return the function or the plain value of a class's attribute; None for another, which the text describes."""
     function = getattr(member, "__func__", None) or getattr(member, "fget", None) or getattr(member, "func", member)
-    return function if isinstance(function, types.FunctionType) or type(function) in PLAIN[:6] else None
+    is_plain = type(function) in PLAIN[:6] and not name.startswith("__")
+    return function if isinstance(function, types.FunctionType) or is_plain else None
 
 
 def _public_name(value: Any) -> tuple[str, str, str] | None:

@@ -149,9 +149,8 @@ class Problem:
         if self.counts is None:
             return self
         self.check_listed()
-        repeated: dict[str, Any] = {
-            name: np.repeat(getattr(self, name), self.counts, axis) for name, axis in self.over_actions.items()
-        }
+        axes = self.over_actions
+        repeated: dict[str, Any] = {name: np.repeat(getattr(self, name), self.counts, axes[name]) for name in axes}
         return dataclasses.replace(self, counts=None, **repeated)
 
     def by_classes(self) -> Self:
@@ -165,10 +164,8 @@ class Problem:
         columns = [np.moveaxis(getattr(self, name), axis, 0) for name, axis in self.over_actions.items()]
         table = np.concatenate([values.reshape(len(values), -1).astype(float) for values in columns], axis=1)
         _, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
-        order = np.argsort(first)
-        distinct: dict[str, Any] = {
-            name: np.take(getattr(self, name), first[order], axis) for name, axis in self.over_actions.items()
-        }
+        order, axes = np.argsort(first), self.over_actions
+        distinct: dict[str, Any] = {name: np.take(getattr(self, name), first[order], axes[name]) for name in axes}
         return dataclasses.replace(self, counts=counts[order], **distinct)
 
     def replaced(self, **arrays: Any) -> Self:
@@ -291,34 +288,27 @@ def members(name: str, indices: Any, actions: int) -> Bool[np.ndarray, " N"]:
     return np.isin(np.arange(actions), numbers)
 
 
-def numbers(name: str, source: Any) -> np.ndarray:
-    """Read one list of numbers, as floats, from a sequence or from the path of a file; ``InputError`` if it is none.
+def numbers(name: str, source: Any, axes: Literal[1, 2] = 1) -> np.ndarray:
+    """Read one list of numbers, or with two ``axes`` rows of them, as floats, from a sequence or the path of a file.
 
-    The file has a number a line, or is what ``numpy.save`` wrote (``.npy``); ``name`` stands in complaints.
+    The file has a number or a row a line, or is what ``numpy.save`` wrote (``.npy``); ``name`` stands in complaints.
     """
-    values = _read_numbers(name, source, 1) if isinstance(source, str) else np.atleast_1d(np.asarray(source))
-    if values.ndim != 1 or values.dtype.kind not in "iuf":
-        raise InputError(f"{name}: {values.dtype} of shape {values.shape}; allowed: one list of numbers")
+    values = _read_numbers(name, source, axes) if isinstance(source, str) else np.atleast_1d(np.asarray(source))
+    if axes == 2 and values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != axes or (axes == 2 and 0 in values.shape) or values.dtype.kind not in "iuf":
+        allowed = "one list of numbers" if axes == 1 else "rows of as many numbers each"
+        raise InputError(f"{name}: {values.dtype} of shape {values.shape}; allowed: {allowed}")
     return values.astype(float)
 
 
-def table(name: str, source: str) -> np.ndarray:
-    """Read rows of as many numbers each, as floats, from a file as for ``numbers``; a list is a table of one column."""
-    values = _read_numbers(name, source, 2)
-    values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or 0 in values.shape or values.dtype.kind not in "iuf":
-        raise InputError(f"{name}: {values.dtype} of shape {values.shape}; allowed: rows of as many numbers each")
-    return values.astype(float)
-
-
-def _read_numbers(name: str, source: str, dimensions: Literal[1, 2]) -> np.ndarray:
+def _read_numbers(name: str, source: str, axes: Literal[1, 2]) -> np.ndarray:
     try:
         content = io.BytesIO(read_bytes(source, LARGEST_LIST))
         if Path(source).suffix == ".npy":
             return np.lib.format.read_array(content, allow_pickle=False)
         with warnings.catch_warnings(action="ignore"):  # of an empty file, which the caller refuses
-            return np.loadtxt(content, ndmin=dimensions)
+            return np.loadtxt(content, ndmin=axes)
     except Exception as error:  # NumPy's reader of headers raises many kinds
-        raise InputError(
-            f"{name} = {source!r} is neither a list of numbers nor a file of them ({reason(error)})"
-        ) from None
+        problem = f"{name} = {source!r} is neither a list of numbers nor a file of them"
+        raise InputError(f"{problem} ({reason(error)})") from None

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators import Estimator
-from simlab.problems.base import LARGEST_COUNT, AnyArray, table
+from simlab.problems.base import LARGEST_COUNT, AnyArray, numbers
 from simlab.problems.linear_softmax import LinearSoftmax
 from simlab.problems.prompt_bank import LARGEST_BANK, Rates, choose_rates, mixed_rates
 from simlab.theory.interference import expected_speed, log_odds_drift, transfer
@@ -210,7 +210,7 @@ def separate_features(features: str, prompts: int, dimension: int, seed: int) ->
     if features == RANDOM:
         drawn = np.random.default_rng(seed).standard_normal((prompts, dimension or prompts))
         return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
-    rows = table("features", features)
+    rows = numbers("features", features, 2)
     if len(rows) != prompts:
         raise InputError(f"features of {features!r} are {len(rows)} rows; allowed: one for each of {prompts} prompts")
     return rows
