@@ -18,7 +18,6 @@ has been through are kept.
 """
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections import defaultdict
@@ -258,10 +257,10 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
     found = estimate_unseen_mass(drawn, LEVEL)
     yield "undrawn mass", Checked(found.mass, left)
     yield "undrawn share", Checked(found.share, share)
-    without = dataclasses.replace(found.share, low=np.nan, high=np.nan)
+    without = found.share._replace(low=np.nan, high=np.nan)
     yield "undrawn share, error", Checked(without, share)
     yield "change of the undrawn share", change_of_share(own, seen, seed)
-    naive = dataclasses.replace(without, value=found.good_turing)
+    naive = without._replace(value=found.good_turing)
     yield "undrawn share by Good-Turing, error", Checked(naive, share)
     sizes = tuple(int(times * size) for times in SIZES.values())
     solution = typical_solution(drawn, LEVEL, seed, sizes)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import beta
@@ -19,14 +20,8 @@ SHAPES = {
 MOST_SOLUTIONS = 40
 
 
-@dataclasses.dataclass
-class Bank:
-    """The prompts behind a log.
-
-    Attributes:
-        rates: (M,) solve rates.
-        shares: of each prompt, the probability of each solution among its correct answers.
-    """
+class Bank(NamedTuple):
+    """Solve rates of prompts, and of each the probability of each solution among its correct answers."""
 
     rates: np.ndarray
     shares: list[np.ndarray]
@@ -112,9 +107,10 @@ def undrawn(own: Bank, seen: Log) -> tuple[float, float]:
     numbers = np.cumsum([0, *(len(shares) for shares in own.shares)])
     drawn = set(seen.answers.answer.tolist())
     present = sorted(set(seen.prompt.tolist()))
-    left = 0.0
-    for prompt in present:
-        for place, share in enumerate(own.shares[prompt]):
-            if numbers[prompt] + place not in drawn:
-                left += own.rates[prompt] * share
+    left = sum(
+        own.rates[prompt] * share
+        for prompt in present
+        for place, share in enumerate(own.shares[prompt])
+        if numbers[prompt] + place not in drawn
+    )
     return left / len(present), left / sum(own.rates[present])

@@ -1,6 +1,5 @@
 """Logs of training runs, written as plainly as can be, and what is to be read of them: by loops over rows."""
 
-import csv
 import json
 from collections import Counter, defaultdict
 
@@ -33,10 +32,7 @@ def by_step(rows):
 
 
 def write_csv(folder, rows):
-    with (folder / "log.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(TABLE))
-        writer.writeheader()
-        writer.writerows(renamed(rows, TABLE))
+    pandas.DataFrame(renamed(rows, TABLE)).to_csv(folder / "log.csv", index=False)
     return folder / "log.csv"
 
 
@@ -67,25 +63,16 @@ def write_trl(folder, rows):
     return folder
 
 
-WRITERS = {
-    "csv": write_csv,
-    "jsonl": write_jsonl,
-    "parquet": write_parquet,
-    "verl": write_verl,
-    "trl": write_trl,
-}
+WRITERS = {"csv": write_csv, "jsonl": write_jsonl, "parquet": write_parquet, "verl": write_verl, "trl": write_trl}
 
 
 def groups_of(rows, threshold=1.0):
     """By step and prompt: rollouts, correct ones, and how often the answers of these occur."""
-    found = {}
+    groups = defaultdict(list)
     for one in rows:
-        size, correct, answers = found.setdefault((one["step"], one["prompt"]), (0, 0, Counter()))
-        right = one["reward"] >= threshold
-        if right:
-            answers[one["answer"]] += 1
-        found[one["step"], one["prompt"]] = size + 1, correct + right, answers
-    return found
+        groups[one["step"], one["prompt"]].append(one["answer"] if one["reward"] >= threshold else None)
+    right = {key: [answer for answer in own if answer is not None] for key, own in groups.items()}
+    return {key: (len(own), len(right[key]), Counter(right[key])) for key, own in groups.items()}
 
 
 def solutions_of(groups):

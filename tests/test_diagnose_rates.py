@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from diagnose_logs import SHAPES, bank, expectation, log, plain, with_surprise
+from diagnose_logs import bank, log, plain, with_surprise
 from refusals import refusal
 from scipy.optimize import brentq
 
-from simlab.diagnose.dead_groups import RANGES, SIZES, estimate_entropy, gradient_masses, observe_groups
+from simlab.diagnose import dead_groups, solve_rates
+from simlab.diagnose.dead_groups import RANGES, SIZES, estimate_entropy, expected_masses
 from simlab.diagnose.estimate import bootstrap
 from simlab.diagnose.log import RolloutLogProbs
 from simlab.diagnose.mixture import components, fit
@@ -20,21 +21,28 @@ from simlab.diagnose.recommend import recommend
 from simlab.diagnose.solve_rates import (
     count_by_prompt,
     estimate_pass_at_k,
-    estimate_solve_rates,
     fit_population,
-    learnability,
     mean_solve_rate,
-    share_below,
     split_windows,
 )
 from simlab.diagnose.tail_misses import typical_solution
 from simlab.diagnose.unseen import count_solutions
 
-# The fitted distribution
-
-
 LEVEL = 0.9
 HALF_CHI_SQUARE = 2.705543454095404 / 2  # of one degree of freedom, at 90 %
+
+
+@functools.cache
+def seen(shape, prompts, size, answers=False):
+    """A log of one group of each prompt, and the population fitted to it."""
+    own = log(bank(shape, prompts, 0), size, 1, answers=answers)
+    return own, fit_population(own, LEVEL)
+
+
+def gradient_of_groups(now, estimator, size, place):
+    """The share of the gradient from groups in one of ``RANGES``."""
+    _, by_group, whole = expected_masses(estimator, size)
+    return now.ratio("x", list(by_group.values())[place], whole)
 
 
 def naive_chance(a, b, successes, failures):
@@ -75,10 +83,7 @@ def test_no_other_weights_are_likelier():
     best = naive_log_likelihood(found.best, pairs)
     random = np.random.default_rng(0)
     others = [naive_log_likelihood(random.dirichlet(np.full(len(found.best), size)), pairs) for size in [0.02, 1] * 40]
-    nearby = [
-        naive_log_likelihood(0.98 * found.best + 0.02 * np.eye(len(found.best))[place], pairs)
-        for place in range(len(found.best))
-    ]
+    nearby = [naive_log_likelihood(0.98 * found.best + 0.02 * own, pairs) for own in np.eye(len(found.best))]
     assert best > max(others)
     assert best > max(nearby) - 0.01  # the barrier's path ends this close
     assert best - naive_log_likelihood(found.weights, pairs) < 0.5
@@ -104,7 +109,7 @@ def test_many_rollouts_a_prompt_give_raw_frequencies():
     assert mean_solve_rate(now).value == pytest.approx(np.mean(rates), abs=0.01)
     for rate in (0.02, 0.2, 0.5, 0.8, 0.97):
         raw = np.mean(np.array(rates) <= rate)
-        found = now.estimate("share", share_below(rate))
+        found = now.estimate("share", solve_rates.share_below(rate))
         assert found.value == pytest.approx(raw, abs=0.02)
         assert found.low < raw < found.high
 
@@ -118,38 +123,17 @@ def test_where_all_groups_are_alike_the_interval_reaches_the_end_and_is_no_point
 
 
 def test_quantiles_stand_for_the_distribution():
-    now = fit_population(log(bank("two points", 3000, 0), 64, 1), LEVEL)
-    found = now.quantiles(20)
+    found = seen("two points", 3000, 64)[1].quantiles(20)
     assert np.all(np.diff(found) >= 0)
     assert np.abs(found[:9] - 0.15).max() < 0.05
     assert np.abs(found[11:] - 0.6).max() < 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-def test_intervals_hold_the_mean_and_the_dead_groups_of_nine_logs_in_ten(shape):
-    """200 logs: the standard error of a coverage of 90 % is 2 %. Extrapolated to 4 G, intervals may be wider."""
-    truths = [expectation(shape, lambda p: p), expectation(shape, lambda p: p**8 + (1 - p) ** 8)]
-    far = expectation(shape, lambda p: p**32 + (1 - p) ** 32)
-    held = np.zeros(3)
-    for seed in range(200):
-        now = fit_population(log(bank(shape, 300, seed), 8, 1000 + seed, answers=False), LEVEL)
-        found = [mean_solve_rate(now)]
-        for size in (8, 32):
-            none, all_of = np.array(0), np.array(size)
-            dead = components().moment(all_of, none) + components().moment(none, all_of)
-            found.append(now.estimate("dead", dead))
-        held += [own.low <= truth <= own.high for own, truth in zip(found, [*truths, far], strict=True)]
-    assert (held[:2] / 200 >= 0.85).all()
-    assert (held[:2] / 200 <= 0.96).all()
-    assert held[2] / 200 >= 0.8
 
 
 def test_groups_of_one_give_the_binomial_interval_of_the_likelihood_ratio():
     """One rollout a prompt tells the mean of the solve rates and nothing else."""
     right, wrong = 40, 60
     now = fit_population(plain([1] * right + [0] * wrong, 1), LEVEL)
-    found, spread = mean_solve_rate(now), learnability(now)
+    found, spread = mean_solve_rate(now), solve_rates.learnability(now)
 
     def lost(rate):
         return right * math.log(0.4 / rate) + wrong * math.log(0.6 / (1 - rate)) - HALF_CHI_SQUARE
@@ -173,15 +157,15 @@ def test_windows_hold_as_many_steps_each_and_tell_the_drift():
     assert "windows = 0" in refusal(split_windows, plain([1], 2), 0)
     drifting = plain([1] * 60 + [3] * 60, 4, prompt=list(range(60)) * 2, step=[0] * 60 + [1] * 60)
     parts = split_windows(drifting, 2)
-    found = estimate_solve_rates(parts, fit_population(parts[-1], LEVEL), 0)
+    found = solve_rates.estimate_solve_rates(parts, fit_population(parts[-1], LEVEL), 0)
     assert [window.mean.value for window in found.windows] == [0.25, 0.75]
     # Every prompt has gained as much, so that the change of the same prompts is certain.
     assert (found.change.value, found.change.low, found.change.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
 def test_zero_of_eight_is_not_zero():
-    shown = log(bank("uniform", 2000, 0), 8, 1)
-    found = estimate_solve_rates([shown], fit_population(shown, LEVEL), 0)
+    shown, now = seen("uniform", 2000, 8)
+    found = solve_rates.estimate_solve_rates([shown], now, 0)
     assert found.raw_below[0] > 0.1  # of the prompts that are solved in no rollout
     assert found.below[0].value < 0.05
     assert found.below[0].low <= 0.01 <= found.below[0].high
@@ -192,30 +176,29 @@ def test_zero_of_eight_is_not_zero():
 
 def test_gradient_by_the_groups_own_solve_rate_is_that_of_the_groups():
     """Many groups, so that the fitted chances of each count are the raw frequencies."""
-    seen = log(bank("u-shaped", 4000, 0), 4, 1, answers=False)
+    drawn, now = seen("u-shaped", 4000, 4)
     sums = [0.0] * len(RANGES)
-    for right in seen.correct.tolist():
+    for right in drawn.correct.tolist():
         rewards = np.array([1.0] * right + [0.0] * (4 - right))
         mass = np.abs((rewards - rewards.mean()) / (rewards.std() + 1e-6)).mean()
         for place, (low, high) in enumerate(RANGES):
             sums[place] += mass * (low < right / 4 <= high)
-    found = gradient_masses(fit_population(seen, LEVEL), "grpo", 4).of_groups
-    for own, expected in zip(found, np.array(sums) / sum(sums), strict=True):
+    for place, expected in enumerate(np.array(sums) / sum(sums)):
+        own = gradient_of_groups(now, "grpo", 4, place)
         assert own.value == pytest.approx(expected, abs=0.01)
         assert own.low <= expected <= own.high
 
 
 def test_a_difficulty_weight_learns_from_harder_prompts():
-    now = fit_population(log(bank("uniform", 3000, 0), 8, 1, answers=False), LEVEL)
-    usual, hard, easy = (gradient_masses(now, own, 8).of_groups for own in ("grpo", "f_grpo", "easy_power"))
-    assert hard[0].low > usual[0].high
-    assert easy[-1].low > usual[-1].high
+    now = seen("uniform", 2000, 8)[1]
+    assert gradient_of_groups(now, "f_grpo", 8, 0).low > gradient_of_groups(now, "grpo", 8, 0).high
+    assert gradient_of_groups(now, "easy_power", 8, -1).low > gradient_of_groups(now, "grpo", 8, -1).high
 
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
     right, size = [0, 1, 3, 4], 4
-    seen = plain(right, size)
-    found = estimate_pass_at_k(count_by_prompt(seen), fit_population(seen, LEVEL))
+    own = plain(right, size)
+    found = estimate_pass_at_k(count_by_prompt(own), fit_population(own, LEVEL))
     assert found.k == (1, 2, 4)
     for k, own in zip(found.k, found.carried, strict=True):
         shares = []
@@ -228,8 +211,8 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
 
 
 def test_what_is_beyond_the_data_is_wider():
-    seen = log(bank("u-shaped", 500, 0), 8, 1, answers=False)
-    found = estimate_pass_at_k(count_by_prompt(seen), fit_population(seen, LEVEL))
+    drawn, now = seen("u-shaped", 500, 8)
+    found = estimate_pass_at_k(count_by_prompt(drawn), now)
     widths = [own.high - own.low for own in (found.carried[-1], *found.beyond)]
     assert found.beyond_k == (16, 32, 64, 128)
     assert all(later > earlier for earlier, later in itertools.pairwise(widths))
@@ -253,15 +236,11 @@ def test_blocks_of_prompts_are_as_sure_as_prompts():
 
 
 def test_entropy_and_covariance_are_those_of_the_rollouts():
-    seen = plain([1, 2], 2)
-    own = RolloutLogProbs(
-        np.array([0, 0, 1, 1]), np.array([True, False, True, True]), np.array([-1.0, -3.0, -2.0, -6.0]), np.full(4, 2)
-    )
-    found = estimate_entropy(dataclasses.replace(seen, log_probs=own), "dr_grpo", LEVEL)
-    assert found.entropy.value == pytest.approx(3)
-    assert found.entropy_per_token.value == pytest.approx(1.5)
-    assert found.surprise_of_correct.value == pytest.approx(3)
-    assert found.surprise_of_wrong.value == pytest.approx(3)
+    right, surprise = np.array([True, False, True, True]), np.array([-1.0, -3.0, -2.0, -6.0])
+    own = RolloutLogProbs(np.array([0, 0, 1, 1]), right, surprise, np.full(4, 2))
+    found = estimate_entropy(dataclasses.replace(plain([1, 2], 2), log_probs=own), "dr_grpo", LEVEL)
+    parts = (found.entropy, found.entropy_per_token, found.surprise_of_correct, found.surprise_of_wrong)
+    assert [part.value for part in parts] == pytest.approx([3, 1.5, 3, 3])
     # advantages .5, -.5, 0, 0, of mean 0; log-probabilities less their mean -3: 2, 0, 1, -3
     assert found.covariance.value == pytest.approx((2 * 0.5 + 0 * -0.5) / 4)
     assert found.positive[-1] == pytest.approx(1)
@@ -300,11 +279,11 @@ def test_few_steps_give_no_interval_and_equal_steps_some():
 
 
 def test_a_hold_out_is_the_later_steps():
-    seen = plain([0, 1, 2, 3, 4], 4, step=[0, 1, 2, 2, 3])
-    early, late = split_holdout(seen, 0.5)
+    own = plain([0, 1, 2, 3, 4], 4, step=[0, 1, 2, 2, 3])
+    early, late = split_holdout(own, 0.5)
     assert (early.correct.tolist(), late.correct.tolist()) == ([0, 1], [2, 3, 4])
     assert "holdout = 0.5 of 1 steps" in refusal(split_holdout, plain([1], 2), 0.5)
-    assert "holdout" in refusal(split_holdout, seen, 1.5)
+    assert "holdout" in refusal(split_holdout, own, 1.5)
 
 
 def test_predictions_are_scored_against_the_later_steps():
@@ -317,27 +296,25 @@ def test_predictions_are_scored_against_the_later_steps():
 
 
 def test_dead_groups_are_counted():
-    found = observe_groups(plain([0, 4, 2, 8, 8], [4, 4, 4, 8, 8], step=[0, 0, 1, 1, 1]))
+    found = dead_groups.observe_groups(plain([0, 4, 2, 8, 8], [4, 4, 4, 8, 8], step=[0, 0, 1, 1, 1]))
     assert (found.all_wrong, found.all_right) == (0.2, 0.6)
     assert (found.group_size, found.sizes, found.groups_per_step) == (4, (4, 8), 2.5)
 
 
-@pytest.mark.parametrize("shape", ["two points", "uniform"])
-def test_a_share_of_the_gradient_begins_at_none_where_it_may_be_none(shape):
+def test_a_share_of_the_gradient_begins_at_none_where_it_may_be_none():
     """Of two points, .15 and .6, no prompt is easy; uniform solve rates lie in every range."""
-    now = fit_population(log(bank(shape, 100, 0), 64, 1, answers=False), LEVEL)
-    found = gradient_masses(now, "grpo", 64).of_prompts
-    if shape == "uniform":
-        assert all(share.low > 0.05 for share in found)
-    else:
-        assert found[-1].low == 0 < found[-1].high < 0.5
+    by_prompt, _, whole = expected_masses("grpo", 64)
+    *_, easy = by_prompt.values()
+    none, some = (seen(shape, 100, 64)[1].ratio("x", easy, whole) for shape in ("two points", "uniform"))
+    assert some.low > 0.05
+    assert none.low == 0 < none.high < 0.5
 
 
 def test_entropy_needs_log_probabilities_and_lengths_for_tokens():
     assert estimate_entropy(plain([1], 2), "grpo", LEVEL) is None
-    seen = with_surprise(plain([1, 0], 2), 0)
-    unknown = dataclasses.replace(seen.log_probs, length=np.zeros(4, int))
-    assert estimate_entropy(dataclasses.replace(seen, log_probs=unknown), "grpo", LEVEL).entropy_per_token is None
+    own = with_surprise(plain([1, 0], 2), 0)
+    unknown = dataclasses.replace(own.log_probs, length=np.zeros(4, int))
+    assert estimate_entropy(dataclasses.replace(own, log_probs=unknown), "grpo", LEVEL).entropy_per_token is None
 
 
 def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
@@ -351,25 +328,23 @@ def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
 
 
 def test_a_recommended_split_is_surely_better_in_both():
-    seen = log(bank("uniform", 2000, 0), 64, 1)
-    now, solution = fit_population(seen, LEVEL), typical_solution(count_solutions(seen), LEVEL, 0, SIZES)
-    found = recommend(now, solution, 64, 2048).recommended
-    assert found.group_size < 64
-    assert found.gain.low > 0
-    assert found.net.low > 0
-    single = log(bank("uniform", 1, 3), 4, 1)  # one prompt is no ground for a recommendation
-    assert (
-        recommend(
-            fit_population(single, LEVEL), typical_solution(count_solutions(single), LEVEL, 0, SIZES), 4, 64
-        ).recommended
-        is None
-    )
+    """One prompt is no ground for a recommendation."""
+    for prompts, size, rollouts in ((2000, 64, 2048), (1, 4, 64)):
+        drawn, now = seen("uniform", prompts, size, answers=True)
+        solution = typical_solution(count_solutions(drawn), LEVEL, 0, SIZES)
+        found = recommend(now, solution, size, rollouts).recommended
+        if prompts == 1:
+            assert found is None
+        else:
+            assert found.group_size < 64
+            assert found.gain.low > 0
+            assert found.net.low > 0
 
 
-@pytest.mark.parametrize(("shape", "size"), [("uniform", 2), ("u-shaped", 8), ("many at 0", 8)])
+@pytest.mark.parametrize(("shape", "size"), [("uniform", 2), ("u-shaped", 8)])
 def test_groups_that_hold_the_solution_teach(shape, size):
-    seen = log(bank(shape, 60, 0), size, 10)
-    found = recommend(fit_population(seen, LEVEL), typical_solution(count_solutions(seen), LEVEL, 0, SIZES), size, 64)
+    drawn, now = seen(shape, 60, size, answers=True)
+    found = recommend(now, typical_solution(count_solutions(drawn), LEVEL, 0, SIZES), size, 64)
     for entry in found.splits:
         parts = (entry.holding.value, entry.against.value)
         assert all(math.isnan(part) or 0 <= part <= entry.teaching.value + 1e-12 for part in parts)

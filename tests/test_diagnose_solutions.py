@@ -45,8 +45,7 @@ def naive_expectation(pi, coefficients):
     )
 
 
-@pytest.mark.parametrize("trials", [1, 4, 32, 100])
-@pytest.mark.parametrize("prompts", [10, 10_000])
+@pytest.mark.parametrize(("trials", "prompts"), [(1, 10), (4, 10_000), (32, 10), (100, 10_000)])
 def test_an_estimator_is_off_by_no_more_than_it_says(trials, prompts):
     for wanted, truth in (
         (undrawn_mass, lambda pi: pi * (1 - pi) ** trials),
@@ -68,18 +67,15 @@ def test_many_rollouts_make_the_bias_small():
 
 
 def test_solutions_of_all_groups_of_a_prompt_are_pooled():
-    own = Bank(np.array([1.0, 0.0]), [zipf(2), zipf(3)])
-    found = count_solutions(log(own, 50, 0, visits=2))
-    assert found.successes.tolist() == [100, 0]
-    assert found.trials.tolist() == [100, 100]
-    assert found.prompt.tolist() == [0, 0]
+    found = count_solutions(log(Bank(np.array([1.0, 0.0]), [zipf(2), zipf(3)]), 50, 0, visits=2))
+    assert [own.tolist() for own in found[:3]] == [[100, 0], [100, 100], [0, 0]]
     assert found.times.sum() == 100
 
 
 def test_the_estimate_is_closer_than_good_turing():
     """Good's estimate is what N - 1 rollouts leave: of four, too much by a twentieth or more."""
     errors = []
-    for seed in range(20):
+    for seed in range(10):
         own = bank("uniform", 300, seed)
         seen = log(own, 4, 100 + seed)
         found = estimate_unseen_mass(count_solutions(seen), LEVEL)
@@ -144,10 +140,8 @@ def outcomes(masses, trials):
 
 def seen(times, trials):
     """The outcome of one prompt."""
-    drawn = [count for count in times if count]
-    return SolutionCounts(
-        np.array([sum(times)]), np.array([trials]), np.zeros(len(drawn), int), np.array(drawn, dtype=int)
-    )
+    drawn = np.array([count for count in times if count], dtype=int)
+    return SolutionCounts(np.array([sum(times)]), np.array([trials]), np.zeros(len(drawn), int), drawn)
 
 
 def naive(masses, size):
@@ -181,9 +175,7 @@ def test_rollouts_beside_one_drawn_once_are_those_of_groups_that_miss_it(size):
         others = [own / (1 - mass) for other, own in enumerate(MASSES) if other != place]
         right = [(chance, sum(times)) for chance, times in outcomes(others, size)]
         once = trials * mass * (1 - mass) ** (trials - 1)
-        expected += once * np.array(
-            [sum(chance for chance, x in right if 0 < x < size), sum(chance for chance, x in right if x < size)]
-        )
+        expected += [once * sum(chance for chance, x in right if least <= x < size) for least in (1, 0)]
     assert (mixed, wrong) == pytest.approx(tuple(expected), abs=1e-12)
 
 
@@ -304,52 +296,19 @@ def test_the_jackknife_leaves_out_one_prompt_after_the_other():
     assert (found.low, found.high) == (pytest.approx(13 / 6 - half), pytest.approx(13 / 6 + half))
 
 
-@pytest.mark.slow
-def test_few_prompts_with_a_correct_rollout_do_not_make_their_mean_too_sure():
-    """Twelve prompts, of Beta(1, 3), that differ in the mean; the standard error of 400 logs is 2 %."""
-    random, held = np.random.default_rng(0), []
-    for _ in range(400):
-        correct = random.binomial(4, random.beta(1, 3, size=12)).astype(float)
-        sums = random.uniform(0.5, 1.5, size=12) * random.gamma(4 * np.maximum(correct, 1), 0.25) * (correct > 0)
-        found = jackknife("x", sums, correct, LEVEL)
-        held.append(found.low <= 1 <= found.high)
-    assert 0.85 < np.mean(held) < 0.95
-
-
 def test_intervals_where_nothing_varies_or_nothing_is_known():
     """Prompts that agree give an interval of no width; one prompt, or none that counts, gives no interval."""
     same, unknown = np.full(100, 0.5), np.full(10, math.nan)
     found = accelerated_bootstrap("x", 0.5, same, np.zeros(10), with_more=(same, same), level=LEVEL, method="m")
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
-    both = (unknown, unknown)
-    assert math.isnan(
-        accelerated_bootstrap("x", math.nan, unknown, np.zeros(2), with_more=both, level=LEVEL, method="m").low
-    )
+    settings = {"with_more": (unknown, unknown), "level": LEVEL, "method": "m"}
+    assert math.isnan(accelerated_bootstrap("x", math.nan, unknown, np.zeros(2), **settings).low)
     alone = jackknife("x", np.array([2.0, 0.0]), np.array([4.0, 0.0]), LEVEL)
     assert alone.value == 0.5
     assert math.isnan(alone.low)
     assert math.isnan(jackknife("x", np.zeros(2), np.zeros(2), LEVEL).value)
     agreed = jackknife("x", np.array([2.0, 1.0]), np.array([4.0, 2.0]), LEVEL)
     assert (agreed.low, agreed.value, agreed.high) == (0.5, 0.5, 0.5)
-
-
-FIRST_RANKS = [range(1, count + 1) for count in range(1, 41)]  # of the solutions that a prompt has
-
-
-@pytest.mark.slow
-def test_rare_prompts_of_few_solutions_may_come_more_often_than_they_did():
-    """Of forty prompts that are solved, one on average has one solution: such prompts are a fifth of the mass."""
-    squares = [sum(1 / rank**2 for rank in ranks) / sum(1 / rank for rank in ranks) ** 2 for ranks in FIRST_RANKS]
-    truth = 0.1 / 0.25 * np.mean(squares)  # E p^2 / E p of Beta(1, 3)
-    held, without = [], []
-    for seed in range(200):
-        solution = typical_solution(
-            count_solutions(log(bank("many at 0", 100, seed), 64, 10_000 + seed)), LEVEL, seed, ()
-        )
-        for covered, kind in ((held, solution), (without, solution._replace(events=np.zeros_like(solution.events)))):
-            found = kind.estimate("mass", Typical.mass)
-            covered.append(found.low <= truth <= found.high)
-    assert np.mean(without) < 0.85 < np.mean(held)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Logs are read as the groups that they hold, whichever format they have and however they are cut into batches."""
 
 import json
-import random
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +18,6 @@ from log_files import (
     solutions_of,
     write_csv,
     write_jsonl,
-    write_parquet,
     write_trl,
     write_verl,
 )
@@ -30,7 +28,6 @@ from simlab.cli import main
 from simlab.diagnose.reading import columns, read_log
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.columns import Unreadable, message_text
-from simlab.errors import InputError
 
 # Formats
 
@@ -73,19 +70,6 @@ def test_what_is_written_is_read_back_as_the_same_groups(form, rows):
         assert len(reading.log.log_probs.group) == len(rows)
     else:
         assert reading.log.log_probs is None
-
-
-def test_log_probabilities_stay_with_their_groups(tmp_path):
-    rows = [
-        row(step, f"p{prompt}", float((step + prompt) % 2), log_probability=-10.0 * step - prompt)
-        for step in (2, 1) for prompt in range(3) for _ in range(2)
-    ]  # fmt: skip
-    log = read_log([write_jsonl(tmp_path, rows)]).log
-    drawn = log.log_probs
-    for group, right, logp in zip(drawn.group, drawn.correct, drawn.log_probability, strict=True):
-        step, prompt = log.step[group], int(log.prompts[log.prompt[group]][1:])
-        assert logp == -10.0 * step - prompt
-        assert right == bool((step + prompt) % 2)
 
 
 def test_the_files_of_a_folder_are_one_log(tmp_path):
@@ -141,9 +125,6 @@ def test_the_text_of_a_conversation_is_that_of_its_last_message(value, text):
             message_text(value, "completion")
 
 
-# Rewards
-
-
 def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
     rows = [row(1, "p", reward) for reward in (0.0, 1.0, 1.0)]
     folder = write_trl(tmp_path, rows)
@@ -168,9 +149,6 @@ def test_graded_rewards_need_a_threshold(tmp_path, monkeypatch):
     assert "--threshold" in line
     assert read_log([path], threshold=0.25).log.correct == [2]
     assert read_log([path], threshold=0.25).mean_reward == pytest.approx(0.25 / 53)
-
-
-# Answers
 
 
 @pytest.mark.parametrize(
@@ -208,9 +186,6 @@ def test_a_function_of_the_users_says_what_the_answer_is(tmp_path, library_alone
     assert "is 'a'" in refusal(read_log, [path], answer=f"{mine}:word")
 
 
-# Columns
-
-
 def test_columns_of_a_table_may_be_named(tmp_path):
     (tmp_path / "log.tsv").write_text("question\tgrade\tepoch\tlogp\np\t1\t4\t-2\np\t1\t4\t\n")
     names = {"prompt": "question", "reward": "grade", "step": "epoch", "log_probability": "logp"}
@@ -233,9 +208,6 @@ def test_a_wrong_column_is_named_in_one_line(options, names, tmp_path):
     (tmp_path / "log.csv").write_text("question,grade,step\np,1,4\n")
     line = refusal(read_log, [tmp_path / "log.csv"], **options)
     assert all(name in line for name in names)
-
-
-# Runs of simlab train
 
 
 def test_the_rollouts_that_a_run_keeps_are_read(tmp_path):
@@ -267,9 +239,6 @@ def test_of_a_run_that_kept_none_the_evaluations_are_read(tmp_path):
     assert (list(log.step), list(log.correct)) == ([10, 10, 10, 20, 20, 20], [8, 0, 3, 8, 1, 4])
     assert (list(log.prompt), set(log.group_size), log.answers) == ([0, 1, 2, 0, 1, 2], {8}, None)
     assert "the run recorded no rollouts" in reading.notes[0]
-
-
-# Samples
 
 
 def test_a_sample_of_log_probabilities_is_uniform(tmp_path, monkeypatch):
@@ -409,24 +378,3 @@ def test_a_file_that_is_no_log_is_left_out_and_named(name, content, reason, tmp_
     assert refused.count == (reason is not None)
     assert all(reason in complaint and str(tmp_path / name) in complaint for complaint in refused.first)
     assert "no row can be read" in refusal(read_log, [tmp_path / name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet])
-def test_a_damaged_log_is_read_as_far_as_it_goes_or_refused_in_one_line(write, tmp_path):
-    rows = [row(n // 4, f"p{n % 2}", float(n % 3 > 0), str(n % 5)) for n in range(40)]
-    path, source, read = write(tmp_path, rows), random.Random(25), 0
-    content = path.read_bytes()
-    for _ in range(60):
-        changed = bytearray(content)
-        for _ in range(source.randint(1, 6)):
-            changed[source.randrange(len(changed))] = source.randrange(256)
-        path.write_bytes(changed[: source.randrange(len(changed))] if source.random() < 0.2 else changed)
-        try:
-            log = read_log([path], threshold=0.5).log
-        except InputError:
-            continue
-        read += 1
-        assert 0 < log.group_size.sum() <= 41 + log.refused.count
-        assert (log.correct <= log.group_size).all()
-    assert read > 10

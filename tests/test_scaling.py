@@ -71,8 +71,8 @@ def reason_of(curves):
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
-    """To save time: the error of an interval's width is 11 %."""
-    monkeypatch.setattr(estimates, "RESAMPLES", 40)
+    """To save time: the error of an interval's width is 13 %."""
+    monkeypatch.setattr(estimates, "RESAMPLES", 30)
 
 
 # The curve and its fit
@@ -106,31 +106,15 @@ def test_a_unit_of_compute_moves_the_midpoint_alone_and_a_mirror_the_asymptote()
     np.testing.assert_allclose(fit(COMPUTE, 1 - values, 0.8), mirrored, rtol=1e-6)
 
 
-# Intervals
-
-
-def fits_of_sets(count):
-    """Of 6 seeds each, which differ by noise and by their asymptotes."""
-    return [fit_curves(seeds_of(RISING, 6, noise=0.01, spread=0.01, seed=seed, compute=FEW)) for seed in range(count)]
-
-
 @pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.slow)])
 def test_intervals_cover_the_truth_as_often_as_they_say(count):
-    """95 % of them, with a standard error of 4.9 % (1.1 %)."""
-    fits = fits_of_sets(count)
+    """95 % of those of 6 seeds, which differ by noise and asymptotes, with a standard error of 4.9 % (1.1 %)."""
+    sets = (seeds_of(RISING, 6, noise=0.01, spread=0.01, seed=seed, compute=FEW) for seed in range(count))
+    fits = [fit_curves(curves) for curves in sets]
     for name, truth in (("asymptote", 0.6), ("exponent", 1.7), ("midpoint", 500.0)):
         intervals = [getattr(own, name) for own in fits]
         covered = np.mean([own.low <= truth <= own.high for own in intervals])
         assert abs(covered - 0.95) < 3 * np.sqrt(0.05 * 0.95 / count), name
-
-
-@pytest.mark.slow
-def test_an_interval_is_as_wide_as_the_estimates_spread():
-    """Half of it is t(5) = 2.571 standard errors; the spread of 400 estimates is known to 3.5 %."""
-    asymptotes = [own.asymptote for own in fits_of_sets(400)]
-    spread = np.std([own.mean for own in asymptotes])
-    errors = np.array([(own.high - own.low) / 2 / 2.571 for own in asymptotes])
-    assert np.sqrt((errors**2).mean()) == pytest.approx(spread, rel=3 * 0.035)
 
 
 def test_one_seed_has_a_fit_and_no_interval():
@@ -148,9 +132,6 @@ def test_an_interval_of_the_asymptote_ends_where_a_share_ends():
     asymptote = fit_curves(Curves(np.arange(2), COMPUTE, values, np.full(2, 0.2))).asymptote
     assert asymptote.low < 0.9
     assert asymptote.high == 1
-
-
-# What is refused
 
 
 def test_a_flat_curve_is_refused_and_a_falling_one_fitted():
@@ -261,18 +242,6 @@ def test_what_two_arms_share_by_seed_does_not_count():
     assert difference.verdict == "higher asymptote"
 
 
-@pytest.mark.slow
-def test_intervals_of_differences_cover_the_truth_as_often_as_they_say():
-    """400 pairs of 6 seeds with common asymptotes: 95 % hold 0.1, with a standard error of 1.1 %."""
-    covered = []
-    for seed in range(400):
-        pair = [seeds_of(curve, 6, noise=0.01, spread=0.03, seed=seed, compute=FEW) for curve in (RISING, HIGHER)]
-        pair[1].values[...] += np.random.default_rng([seed, 1]).normal(scale=0.01, size=pair[1].values.shape)
-        asymptote = against(*map(fit_curves, pair)).asymptote
-        covered.append(asymptote.low <= 0.1 <= asymptote.high)
-    assert abs(np.mean(covered) - 0.95) < 3 * np.sqrt(0.05 * 0.95 / 400)
-
-
 def test_a_difference_that_moves_with_the_compute_is_undecided():
     """Slower than any sigmoid: the first half of the compute puts the asymptote elsewhere than all of it."""
     slow = 0.2 + 0.27 * np.log1p(COMPUTE / 30) / np.log1p(COMPUTE[-1] / 30)
@@ -292,9 +261,6 @@ def test_one_seed_decides_nothing_and_other_seeds_are_not_paired():
     assert difference.verdict == "undecided"
     assert "[0, 1]" in refusal(against, first, fit_curves(seeds_of(RISING, 2)))
     assert "margin = 2" in refusal(against, first, first, 2)
-
-
-# The table
 
 
 def test_the_table_has_a_row_for_each_fit_and_a_line_for_each_refusal():

@@ -4,8 +4,8 @@ A group whose rollouts are all right or all wrong has no advantage under any cen
 solve rate p a group of G is all wrong with probability (1 - p)^G and all right with p^G.
 """
 
-import dataclasses
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -26,8 +26,7 @@ RANGES = tuple(itertools.pairwise(EDGES))
 OTHERS = ("dr_grpo", "maxrl", "f_grpo(gamma=1)", "power_alpha(alpha=2)")
 
 
-@dataclasses.dataclass(frozen=True)
-class ObservedGroups:
+class ObservedGroups(NamedTuple):
     """Counts and shares of the groups of a window; ``groups_per_step`` and ``group_size`` are medians."""
 
     groups: int
@@ -38,8 +37,7 @@ class ObservedGroups:
     all_wrong: float
 
 
-@dataclasses.dataclass(frozen=True)
-class PredictedGroups:
+class PredictedGroups(NamedTuple):
     """Shares of groups of one size, predicted; effective prompts are the groups of a step that are not dead."""
 
     group_size: int
@@ -49,8 +47,7 @@ class PredictedGroups:
     effective_prompts: IntervalEstimate
 
 
-@dataclasses.dataclass(frozen=True)
-class GradientMasses:
+class GradientMasses(NamedTuple):
     """Shares of the gradient of an estimator by solve rate.
 
     Attributes:
@@ -64,8 +61,7 @@ class GradientMasses:
     of_groups: tuple[IntervalEstimate, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupEstimates:
+class GroupEstimates(NamedTuple):
     """Dead groups, observed in the last window and predicted by size, and masses, those in use first."""
 
     observed: ObservedGroups
@@ -160,8 +156,7 @@ def _count_chances(group_size: int, low: float, high: float) -> Float[np.ndarray
 # Entropy and covariance, where a log has log-probabilities
 
 
-@dataclasses.dataclass(frozen=True)
-class EntropyEstimates:
+class EntropyEstimates(NamedTuple):
     """Entropy of a window, the mean of -log p of a rollout, in nats.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Make all estimates of a log, each with its interval: rates, groups, solutions, advice, and what comes next."""
 
-import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from simlab.errors import InputError, check_range, check_whole
 ROLLOUTS = 2048
 
 
-@dataclasses.dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """All estimates of a log; ``simlab.diagnose.estimate.as_json`` makes JSON of it.
 
     Attributes:

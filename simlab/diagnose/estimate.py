@@ -1,8 +1,7 @@
 """Estimates with intervals: value, interval, its level and the method; bootstrap and jackknife over prompts."""
 
-import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -14,8 +13,7 @@ MOST_FREEDOM = 1e6  # degrees of freedom at which Student's distribution is the 
 BLOCKS = 4000  # different prompts above which random blocks of them are resampled
 
 
-@dataclasses.dataclass(frozen=True)
-class IntervalEstimate:
+class IntervalEstimate(NamedTuple):
     """A number that a log tells, and how sure it is: NaN where it tells none, and where there is no interval.
 
     ``level`` says how often such intervals hold the truth, and ``method`` how value and interval were made.
@@ -35,7 +33,7 @@ class IntervalEstimate:
 
     def include(self, value: float) -> "IntervalEstimate":
         """Return the estimate with this value, in an interval that is widened to hold it."""
-        return dataclasses.replace(self, value=value, low=min(self.low, value), high=max(self.high, value))
+        return self._replace(value=value, low=min(self.low, value), high=max(self.high, value))
 
 
 def missing(name: str, level: float, method: str, value: float = math.nan) -> IntervalEstimate:
@@ -157,8 +155,8 @@ def _freedom(influence: Float[np.ndarray, " P"]) -> float:
 
 def as_json(value: Any) -> Any:
     """Turn an estimate, or a record of estimates, into JSON; NaN and infinities become null."""
-    if dataclasses.is_dataclass(value):
-        return {name: as_json(entry) for name, entry in vars(value).items()}
-    if isinstance(value, tuple | list):
+    if hasattr(value, "_asdict"):
+        return {name: as_json(entry) for name, entry in value._asdict().items()}
+    if isinstance(value, tuple):
         return [as_json(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

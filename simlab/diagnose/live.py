@@ -16,13 +16,7 @@ from simlab.diagnose.dead_groups import dead_share, observe_groups
 from simlab.diagnose.estimate import LEVEL, IntervalEstimate
 from simlab.diagnose.log import AnswerCounts, Log
 from simlab.diagnose.reading.answers import digest, from_completion
-from simlab.diagnose.solve_rates import (
-    fit_population,
-    learnability,
-    mean_solve_rate,
-    population_pass_at_k,
-    share_below,
-)
+from simlab.diagnose.solve_rates import fit_population, learnability, mean_solve_rate, population_pass_at_k, share_below
 from simlab.diagnose.tail_misses import estimate_tail_misses, rarest_solution, typical_solution
 from simlab.diagnose.unseen import count_solutions, estimate_unseen_mass
 from simlab.errors import InputError, check_range, check_whole
@@ -46,9 +40,6 @@ class Live:
         share: the most of the run's time that all this may take; None for no bound. A fit that would take more waits.
             The first fit measures the time of one, and is made when it is due.
         clock: the time in seconds.
-
-    Raises:
-        InputError: for numbers below 1, a level outside [0.5, 0.999] and a share outside (0, 1].
     """
 
     every: int = 10
@@ -79,11 +70,8 @@ class Live:
 
         Args:
             prompts: of each rollout, equal for the rollouts of one group.
-            rewards: of each rollout; NaN leaves it out.
+            rewards: of each rollout, 0 or 1 without a threshold; NaN leaves it out.
             completions: texts; without them there are no metrics of solutions.
-
-        Raises:
-            InputError: for other lengths, and for rewards other than 0 and 1 without a threshold.
         """
         began = self.clock()
         self._start = began if self._start is None else self._start
@@ -93,19 +81,17 @@ class Live:
         self._batches.append(batch)
         self._count += 1
         metrics = count_groups(batch)
-        if self._is_due(self.clock() - self._start):
+        is_due = self._count % self.every == 0
+        if self.share is not None:  # and another fit stays within the share of time
+            allowed = self.share * (self.clock() - self._start)
+            affordable = not self._fitted_at or self._spent + self._last_fit <= allowed
+            is_due = self._count - self._fitted_at >= self.every and affordable
+        if is_due:
             before = self.clock()
             metrics |= fit_metrics(join_logs(self._batches), self.level)
             self._last_fit, self._fitted_at = self.clock() - before, self._count
         self._spent += self.clock() - began
         return {f"{PREFIX}{name}": value for name, value in metrics.items()}
-
-    def _is_due(self, run_time: float) -> bool:
-        """Return True if enough batches have come since the last fit, and another stays within the share of time."""
-        if self.share is None:
-            return self._count % self.every == 0
-        affordable = not self._fitted_at or self._spent + self._last_fit <= self.share * run_time
-        return self._count - self._fitted_at >= self.every and affordable
 
     def _make_log(
         self, prompts: Sequence[Hashable], rewards: Sequence[float], completions: Sequence[str] | None
@@ -119,9 +105,7 @@ class Live:
         if not rows.size:
             return None
         if self.threshold is None and (odd := values[rows][~np.isin(values[rows], (0, 1))]).size:
-            raise InputError(
-                f"a reward is {odd[0]:g}; allowed: 0 and 1, or with threshold, the least of a correct rollout"
-            )
+            raise InputError(f"a reward is {odd[0]:g}; allowed: 0 and 1, or with threshold, the least of a correct one")
         names = [prompts[row] for row in rows.tolist()]
         numbers = np.array([_hash(name if isinstance(name, str) else repr(name)) for name in names])
         prompt, group = np.unique(numbers, return_inverse=True)

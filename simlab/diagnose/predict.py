@@ -6,8 +6,8 @@ on, and the deviations of steps from it are independent and about normal. Few st
 intervals.
 """
 
-import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,8 +23,7 @@ FEWEST = 6  # steps that a line is fitted to; fewer give their mean, or nothing
 STEPS = 20
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoredPrediction:
+class ScoredPrediction(NamedTuple):
     """A prediction beside the mean over the later steps; ``held`` is true if it lies in the interval."""
 
     predicted: IntervalEstimate
@@ -32,8 +31,7 @@ class ScoredPrediction:
     held: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Prediction:
+class Prediction(NamedTuple):
     """Means over the next ``steps`` steps, and predictions of the share of the log's own steps that were held out."""
 
     steps: int

@@ -8,10 +8,10 @@ It is advice for pass@1. Where it was tested by training, the recommended split 
 what prompts share is not in a log (``benchmarks/results/diagnose_recommendation.md``).
 """
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -27,8 +27,7 @@ from simlab.errors import InputError, check_whole
 SMALLEST, LARGEST = 2, 256  # group sizes of the splits
 
 
-@dataclasses.dataclass(frozen=True)
-class BudgetSplit:
+class BudgetSplit(NamedTuple):
     """One way to spend the rollouts of a step, beside the group size in use at the same cost.
 
     Attributes:
@@ -48,8 +47,7 @@ class BudgetSplit:
     net: IntervalEstimate | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Recommendation:
+class Recommendation(NamedTuple):
     """The splits of a budget of rollouts a step, and the recommended one.
 
     It is None where the intervals leave open which split is better, or disagree. ``group_size`` is in use.
@@ -144,8 +142,7 @@ WEIGHTS = ("f_grpo(gamma=1)", "power_alpha(alpha=2)", "easy_power(alpha=2)")
 PASS_AT = 64
 
 
-@dataclasses.dataclass(frozen=True)
-class WeightEffect:
+class WeightEffect(NamedTuple):
     """How much higher a weight's pass@1 and pass@k are at the last step than those of the estimator in use.
 
     The overlap of features is 0 for prompts that share nothing, None for the bracket of all overlaps.
@@ -157,8 +154,7 @@ class WeightEffect:
     pass_at_k: IntervalEstimate
 
 
-@dataclasses.dataclass(frozen=True)
-class WeightEffects:
+class WeightEffects(NamedTuple):
     """The effects of weights at each overlap, and their brackets whatever the overlap.
 
     ``for_pass_at_1`` and ``for_pass_at_k`` are the brackets of the weight that raises it the most surely; None where
@@ -221,8 +217,7 @@ def _find_surest(brackets: list[WeightEffect], measure: str) -> WeightEffect | N
 def _hull(estimates: list[IntervalEstimate]) -> IntervalEstimate:
     """Return the hull of a weight's intervals over all overlaps, about the value of the first overlap."""
     first = estimates[0]
-    return dataclasses.replace(
-        first,
+    return first._replace(
         name=f"{first.name.partition(' at ')[0]} at all overlaps",
         low=min(estimate.low for estimate in estimates),
         high=max(estimate.high for estimate in estimates),

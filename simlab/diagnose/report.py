@@ -63,7 +63,7 @@ def _list_estimates(record: object) -> list[IntervalEstimate]:
     """Return all estimates within a record of them, in order."""
     if isinstance(record, IntervalEstimate):
         return [record]
-    fields = record if isinstance(record, tuple) else vars(record).values() if hasattr(record, "__dict__") else ()
+    fields = record if isinstance(record, tuple) else ()
     return [estimate for field in fields for estimate in _list_estimates(field)]
 
 
@@ -91,9 +91,8 @@ def figure(result: Any) -> Figure:
         _draw_band(teaching, sizes, against, "teach against a\ntypical solution", "C3")
     teaching.set(xlabel="group size G", ylabel="groups a step", ylim=(0, None))
     titles = ("Dead groups", "pass@k", f"Groups of {advice.rollouts:,} rollouts a step")
-    for axes, title, in_use in zip(
-        page.axes, titles, (groups.observed.group_size, None, advice.group_size), strict=True
-    ):
+    in_uses = (groups.observed.group_size, None, advice.group_size)
+    for axes, title, in_use in zip(page.axes, titles, in_uses, strict=True):
         if in_use is not None:
             axes.axvline(in_use, color="0.6", linewidth=0.8)
             place = axes.get_xaxis_transform()

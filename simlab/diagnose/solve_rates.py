@@ -4,7 +4,6 @@ The prompts of a log are taken for a sample of those that the run draws from, an
 independent draws at one solve rate within a window of steps. Raw frequencies are wider than the truth: 0 of 8 is not 0.
 """
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -61,8 +60,7 @@ class Population(NamedTuple):
         return np.asarray(grid[np.minimum(index, len(grid) - 1)])
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """The mean solve rate of the prompts between two steps."""
 
     first: int
@@ -70,8 +68,7 @@ class Window:
     mean: IntervalEstimate
 
 
-@dataclasses.dataclass(frozen=True)
-class SolveRates:
+class SolveRates(NamedTuple):
     """The distribution of solve rates in the last window, and the means of all windows.
 
     Attributes:
@@ -159,8 +156,7 @@ def estimate_solve_rates(windows: list[Log], now: Population, seed: int) -> Solv
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class PassAtK:
+class PassAtK(NamedTuple):
     """Pass@k of the prompts of a window.
 
     Attributes:

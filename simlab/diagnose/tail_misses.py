@@ -23,7 +23,6 @@ measure on [0, 1], which fall with G and whose logarithm is convex (Hausdorff 19
 Two solutions are of interest: the typical one, of a random correct rollout, and one that was drawn once.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -33,16 +32,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln
 
-from simlab.diagnose import unseen
+from simlab.diagnose import estimate, unseen
 from simlab.diagnose.dead_groups import SIZES
-from simlab.diagnose.estimate import (
-    IntervalEstimate,
-    accelerated_bootstrap,
-    missing,
-    percentile_interval,
-    ratio,
-    resample_sums,
-)
+from simlab.diagnose.estimate import IntervalEstimate, ratio
 from simlab.diagnose.log import Log
 from simlab.diagnose.unseen import SolutionCounts, UnseenMass
 
@@ -57,8 +49,7 @@ Draws = Float[np.ndarray, " draws"]
 Range = Float[np.ndarray, "3 draws"]
 
 
-@dataclasses.dataclass(frozen=True)
-class TailMissEstimates:
+class TailMissEstimates(NamedTuple):
     """How often groups of several sizes miss a solution ``[f-grpo:lemma-3.1]``.
 
     From N, the rollouts of a prompt, on, an interval holds all that moments allow, and the value is the power law of
@@ -78,8 +69,7 @@ class TailMissEstimates:
     against: tuple[IntervalEstimate, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class UnseenSolutions:
+class UnseenSolutions(NamedTuple):
     """Undrawn mass by window with its change, and tail misses of a typical solution and of one drawn once."""
 
     windows: tuple[UnseenMass, ...]
@@ -241,7 +231,7 @@ class SolutionKind(NamedTuple):
         is_exact = np.array_equal(low, high, equal_nan=True)
         method = EXACT if is_exact else BOUNDED
         if not math.isfinite(centre):
-            return missing(name, self.level, method)
+            return estimate.missing(name, self.level, method)
         first = self._interval(name, method, low, lambda sums: read(sums)[0])
         last = first if is_exact else self._interval(name, method, high, lambda sums: read(sums)[2])
         low_end, high_end = min(centre, first.low), max(centre, last.high)
@@ -250,7 +240,7 @@ class SolutionKind(NamedTuple):
     def _interval(self, name: str, method: str, draws: Draws, read: Callable[[Sums], Draws]) -> IntervalEstimate:
         value = float(draws[0])
         if not self.smooth:
-            return percentile_interval(name, value, draws[1:], self.level, method)
+            return estimate.percentile_interval(name, value, draws[1:], self.level, method)
         # What each prompt adds to the error, to first order.
         totals = self.sums.values[0]
         moves = np.diag(STEP * totals)
@@ -258,7 +248,7 @@ class SolutionKind(NamedTuple):
         slopes = np.where(totals != 0, (above - below) / np.where(totals != 0, 2 * STEP * totals, 1.0), 0.0)
         influence = self.rows @ slopes
         lower, higher = (read(self.add_events(self.rows[at]))[1:] for at in (influence.argmin(), influence.argmax()))
-        return accelerated_bootstrap(
+        return estimate.accelerated_bootstrap(
             name, value, draws[1:], influence, with_more=(lower, higher), level=self.level, method=method
         )
 
@@ -283,16 +273,11 @@ def estimate_tail_misses(solution: SolutionKind, group_sizes: tuple[int, ...]) -
     )
 
 
-def _drop_short_prompts(counts: SolutionCounts) -> SolutionCounts:
-    """Leave out prompts of fewer rollouts than nine in ten have."""
-    return counts.drop_short(int(np.quantile(counts.trials, FEW, method="lower")))
-
-
 def _resample(
     name: str, kind: "Typical | Rarest", columns: dict[Column, ByPrompt], level: float, seed: int
 ) -> SolutionKind:
     rows = np.stack(list(columns.values()), axis=1)
-    sums = resample_sums(rows, seed)
+    sums = estimate.resample_sums(rows, seed)
     events = np.random.default_rng((seed, 1)).standard_exponential(len(sums) - 1)
     return SolutionKind(name, kind, rows, Sums(tuple(columns), sums), np.append(0.0, events), level)
 
@@ -369,7 +354,7 @@ def typical_solution(counts: SolutionCounts, level: float, seed: int, group_size
     come and did not: a number of events that is 0 has the confidence distribution Exp(1). Where no prompt has two of
     them, all estimates are NaN.
     """
-    counts = _drop_short_prompts(counts)
+    counts = counts.drop_short(FEW)
     solution = _resample("of a random correct rollout", Typical(), _typical_columns(counts, group_sizes), level, seed)
     answered = counts.answered()
     several = answered > 1
@@ -466,7 +451,7 @@ class Rarest:
 
 def rarest_solution(counts: SolutionCounts, level: float, seed: int, group_sizes: tuple[int, ...]) -> SolutionKind:
     """Return a solution that was drawn once, to be read at groups of these sizes."""
-    counts = _drop_short_prompts(counts)
+    counts = counts.drop_short(FEW)
     once, mass = _drawn_once(counts), unseen.estimate_sum(counts, unseen.mass_drawn_once)
     sizes = exact_sizes(group_sizes, int(counts.trials.min()) - 1)
     columns = {

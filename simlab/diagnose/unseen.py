@@ -15,7 +15,6 @@ the rest of the bias is small and bounded: by the largest misfit / pi, times the
 sum to that.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -55,9 +54,9 @@ class SolutionCounts(NamedTuple):
         """Count the solutions of each prompt that were drawn."""
         return np.bincount(self.prompt, minlength=len(self.trials))
 
-    def drop_short(self, fewest: int) -> "SolutionCounts":
-        """Leave out the prompts of fewer rollouts."""
-        mask = self.trials >= fewest
+    def drop_short(self, share: float) -> "SolutionCounts":
+        """Leave out the prompts of the fewest rollouts, up to a share of them."""
+        mask = self.trials >= np.quantile(self.trials, share, method="lower")
         inside, index = mask[self.prompt], np.cumsum(mask) - 1
         return SolutionCounts(self.successes[mask], self.trials[mask], index[self.prompt[inside]], self.times[inside])
 
@@ -137,8 +136,7 @@ def estimate_sum(counts: SolutionCounts, target: Target) -> SumEstimate:
     return SumEstimate(total, np.maximum(variance, 0), bias * counts.successes / counts.trials)
 
 
-@dataclasses.dataclass(frozen=True)
-class UnseenMass:
+class UnseenMass(NamedTuple):
     """The undrawn correct mass of a window, as the mean over its prompts.
 
     Attributes:

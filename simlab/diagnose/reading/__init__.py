@@ -1,7 +1,7 @@
 """Read the logs of a training run, whichever trainer wrote them, as the groups of a ``Log``.
 
-``files`` finds files and reads their lines, ``layouts`` recognises the trainer and makes one row a rollout, and
-``columns`` reads the columns of a row by their roles. A row takes 49 bytes of memory, whatever its texts.
+``files`` finds files, recognises the trainer and makes one row a rollout, and ``columns`` reads the columns of a row by
+their roles. A row takes 49 bytes of memory, whatever its texts.
 """
 
 import dataclasses
@@ -11,8 +11,7 @@ from typing import Any
 
 from simlab.diagnose.log import Log, RefusedRows
 from simlab.diagnose.reading.columns import LogReader
-from simlab.diagnose.reading.files import find_files, read_rows
-from simlab.diagnose.reading.layouts import NAMES, Unreadable, recognise_layout
+from simlab.diagnose.reading.files import NAMES, Unreadable, find_files, read_rows, recognise_layout
 from simlab.errors import InputError, check_choice
 
 __all__ = ["Reading", "read_log"]
@@ -53,8 +52,8 @@ def read_log(
 
     Args:
         paths: files, and folders of them.
-        form: the trainer that wrote them, one of ``layouts.NAMES``; None to recognise it by the first row's columns.
-        columns: the column of each role (``layouts.ROLES``), where it is not the layout's own.
+        form: the trainer that wrote them, one of ``files.NAMES``; None to recognise it by the first row's columns.
+        columns: the column of each role (``files.ROLES``), where it is not the layout's own.
         reward: the column of the reward; by default, the sum of those that there are.
         threshold: a rollout is correct if its reward is at least this; not needed where all rewards are 0 or 1.
         answer: ``FILE.py:NAME``, a function that gives the canonical form of a completion.

@@ -15,7 +15,7 @@ import numpy as np
 
 from simlab.diagnose.log import AnswerCounts, Log, RefusedRows, RolloutLogProbs
 from simlab.diagnose.reading.answers import FROM_COMPLETIONS, digest, from_completion, load_function
-from simlab.diagnose.reading.layouts import MAY_BE_ABSENT, OPTIONAL, ROLES, Layout, Row, Unreadable
+from simlab.diagnose.reading.files import MAY_BE_ABSENT, OPTIONAL, ROLES, Layout, Row, Unreadable
 from simlab.errors import InputError
 
 LARGEST_WHOLE = 2**53  # whole numbers up to here are the same in every format, floats included

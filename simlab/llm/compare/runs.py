@@ -81,11 +81,7 @@ class Run:
 
 
 def read_run(folder: str | os.PathLike) -> Run:
-    """Read the run of a folder.
-
-    Raises:
-        InputError: for a folder that is no run, and for a damaged file; the message names the line.
-    """
+    """Read the run of a folder; an ``InputError`` names the line of a damaged file."""
     folder = Path(folder)
     path = folder / RUN
     if not path.is_file():
@@ -94,9 +90,12 @@ def read_run(folder: str | os.PathLike) -> Run:
         entries = verified(read_json(path), RUN)
     except Damaged as reason:
         raise InputError(f"{path} is damaged: {reason}") from None
-    trainings = {arm: _read_trainings(arm_folder(folder, arm), entries["seeds"]) for arm in entries["arms"]}
-    starts = _read_trainings(folder / "start", entries["seeds"])
-    return Run(folder, entries["settings"], trainings, starts, tuple(describe_changes(entries)))
+    start, *arms = (
+        {seed: _read_training(path) for seed in entries["seeds"] if (path := parent / f"seed-{seed}").is_dir()}
+        for parent in (folder / "start", *(arm_folder(folder, arm) for arm in entries["arms"]))
+    )
+    trainings = dict(zip(entries["arms"], arms, strict=True))
+    return Run(folder, entries["settings"], trainings, start, tuple(describe_changes(entries)))
 
 
 def set_names(run: Run) -> list[str]:
@@ -105,16 +104,10 @@ def set_names(run: Run) -> list[str]:
 
 
 def select_set(run: Run, name: str) -> Run:
-    """Return the run with the evaluations on one of its sets.
-
-    Raises:
-        InputError: if it has no such set, or an evaluation of it lacks the set.
-    """
-    names = set_names(run)
-    if name not in names:
-        raise InputError(
-            f"{run.folder} has no evaluation set {name!r}; allowed: {', '.join(names) or 'none, it has one'}"
-        )
+    """Return the run with the evaluations on one of its sets, which all of them have."""
+    if name not in set_names(run):
+        names = ", ".join(set_names(run)) or "none, it has one"
+        raise InputError(f"{run.folder} has no evaluation set {name!r}; allowed: {names}")
     for evaluation in run.evaluations():
         if name not in evaluation.sets:
             raise InputError(f"the evaluation of {run.folder} at step {evaluation.step} lacks the set {name}")
@@ -126,12 +119,6 @@ def select_set(run: Run, name: str) -> Run:
         }
 
     return replace(run, arms={arm: select(seeds) for arm, seeds in run.arms.items()}, starts=select(run.starts))
-
-
-def _read_trainings(folder: Path, seeds: list[int]) -> dict[int, Training]:
-    """Read the seeds that have begun."""
-    paths = {seed: folder / f"seed-{seed}" for seed in seeds}
-    return {seed: _read_training(path) for seed, path in paths.items() if path.is_dir()}
 
 
 def _read_training(folder: Path) -> Training:

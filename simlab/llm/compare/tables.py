@@ -60,13 +60,18 @@ def comparison_table(
     evaluated = [arm for arm in chosen if arm.evaluations]
     rows = gather_starts(runs) + evaluated
     ks = check_ks(pass_at_k, rows)
-    lines = [f"{describe_moment(at)}; {_describe_errors(rows)}", *aligned([_row(arm, ks) for arm in rows])]
-    for shown, arm in zip(chosen, arms, strict=True):
-        seeds = sum(bool(training.evaluations) for training in arm.seeds.values())
+    table = []
+    for arm in rows:
+        steps = [evaluation.step for evaluation in arm.evaluations.values()]
+        span = f"{steps[0]}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
+        table.append({"arm": arm.name, "seeds": str(len(steps)), "steps": span} | _cells(measure_arm(arm, ks)))
+    lines = [f"{describe_moment(at)}; {_describe_errors(rows)}", *aligned(table)]
+    for shown, all_seeds in zip(chosen, arms, strict=True):
+        seeds = sum(bool(training.evaluations) for training in all_seeds.seeds.values())
         if not seeds:
-            lines.append(f"{arm.name}: not evaluated yet")
+            lines.append(f"{shown.name}: not evaluated yet")
         elif len(shown.evaluations) < seeds:
-            lines.append(f"{arm.name}: {len(shown.evaluations)} of {seeds} seeds have a {describe_moment(at)}")
+            lines.append(f"{shown.name}: {len(shown.evaluations)} of {seeds} seeds have a {describe_moment(at)}")
     lines += [f"{run.folder}: {change}" for run in runs for change in run.changes]
     counts = sorted({evaluation.samples for arm in rows for evaluation in arm.evaluations.values()})
     among = f"among {counts[0]} samples"
@@ -76,12 +81,6 @@ def comparison_table(
     if baseline is not None:
         lines += ["", *_differences(find_baseline(baseline, evaluated), evaluated, ks)]
     return "\n".join(lines)
-
-
-def _row(arm: ShownArm, ks: Sequence[int]) -> dict[str, str]:
-    steps = [evaluation.step for evaluation in arm.evaluations.values()]
-    span = f"{steps[0]}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
-    return {"arm": arm.name, "seeds": str(len(steps)), "steps": span} | _cells(measure_arm(arm, ks))
 
 
 def _cells(values: Mapping[str, Float[np.ndarray, "S ..."]], sign: str = "") -> dict[str, str]:
