@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,12 +23,13 @@ def say(event, **more):
     os.write(1, json.dumps(dict(event=event, **more)).encode() + b"\\n")
 
 for line in sys.stdin:
-    steps = json.loads(line)["settings"]["steps"]
+    job = json.loads(line)
+    steps, number = job["settings"]["steps"], job["job"]
     if steps == 1234:
         os._exit(1)
-    say("simulating")
+    say("simulating", job=number)
     time.sleep(1000 if steps == 1236 else {seconds})
-    say("result", result=steps)
+    say("result", job=number, result=steps)
 """
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 WAIT = 180_000  # milliseconds for anything of a page, on a machine that is busy with other tests
@@ -118,6 +120,25 @@ class Watched:
 
     def text(self, selector: str) -> str:
         return self.page.inner_text(selector)
+
+    def until(self, holds, seconds=180) -> None:
+        """Wait until something holds; the policy of the page forbids Playwright's own wait for a function."""
+        end = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < end, [self.text(place) for place in ("#status", "#said", "#error", "#readout")]
+            self.page.wait_for_timeout(50)
+
+    def drawn(self) -> None:
+        """Wait for two frames: what has changed is drawn in the next one."""
+        self.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+
+    def address(self) -> str:
+        """The address, which is written when the settings have stood for a while."""
+        self.page.wait_for_timeout(300)
+        return self.page.evaluate("window.location.href")
+
+    def names(self) -> list[str]:
+        return self.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
 
     def lines(self) -> list[list[float]]:
         """The y values of every drawn trace."""

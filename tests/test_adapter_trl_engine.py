@@ -73,13 +73,11 @@ def replay(monkeypatch):
 
 
 CASES = {
-    "grpo": {},
     "f_grpo(gamma=2)+clip_higher@token_mean": {"epochs": 2, "microbatch": 6, "learning_rate": 3e-2},
     "fade": {"temperature": 0.7, "warmup": 3, "decay": "cosine", "weight_decay": 0.5},
     "grpo+casp(quantile=0)": {"max_norm": 1e-2},
     "grpo+kl_penalty(coefficient=0.5)": {"b1": 0.5, "b2": 0.5},
     "grpo@token_mean": {"minibatches": 4, "epochs": 2, "microbatch": 2, "learning_rate": 3e-2},
-    "maxrl+casp(quantile=0)": {"minibatches": 2, "max_norm": 1e-2},
 }
 
 

@@ -2,9 +2,8 @@
 
 import itertools
 import math
-import time
+from urllib.parse import unquote
 
-import numpy as np
 import pytest
 from explorer_cases import watched
 
@@ -22,25 +21,6 @@ def alone(browser, exported):
     assert (alone.elsewhere, alone.complaints) == ([], [])
 
 
-def until(alone, holds, seconds=60):
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, [alone.text(place) for place in ("#status", "#said", "#error", "#readout")]
-        alone.page.wait_for_timeout(50)
-
-
-def drawn(alone):
-    alone.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
-
-
-def address_of(alone):
-    return alone.page.evaluate("decodeURIComponent(window.location.href)")
-
-
-def names_of(alone):
-    return alone.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
-
-
 def test_every_panel_works_offline_and_says_what_was_computed_in_advance(alone, exported):
     alone.page.context.set_offline(True)
     for panel in PANELS:
@@ -54,12 +34,12 @@ def test_every_panel_works_offline_and_says_what_was_computed_in_advance(alone, 
     lines = alone.lines()
     alone.page.fill("#masses-group_size-box", "32")
     alone.page.keyboard.press("Enter")
-    until(alone, lambda: alone.lines() != lines)
-    assert "masses.group_size=32" in address_of(alone)
+    alone.until(lambda: alone.lines() != lines)
+    assert "masses.group_size=32" in alone.address()
     assert alone.text("#said") == ""
     alone.page.fill("#masses-group_size-box", "33")
     alone.page.keyboard.press("Enter")
-    until(alone, lambda: "groups of 32 for 33" in alone.text("#said"))
+    alone.until(lambda: "groups of 32 for 33" in alone.text("#said"))
 
 
 # The map
@@ -72,20 +52,20 @@ def test_the_map_is_there_at_once_and_keys_choose_and_pin_a_cell(alone):
     for at in ("0", "1"):  # from the base model to the last step
         alone.page.fill("#map-at-box", at)
         alone.page.keyboard.press("Enter")
-        drawn(alone)
+        alone.drawn()
         ends.append(alone.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
     assert len(ends[1]) == 45
     assert min(ends[1]) < 0.7 < min(ends[0])
     alone.page.focus("#chart")
     for key in ("ArrowRight", "ArrowRight", "ArrowDown", "Enter"):
         alone.page.keyboard.press(key)
-        drawn(alone)
-    assert "map.cell=64,0.5&map.pinned=16,0;64,0.5" in address_of(alone)
+        alone.drawn()
+    assert "map.cell=64,0.5&map.pinned=16,0;64,0.5" in unquote(alone.address())
     assert alone.page.locator(".pins li").count() == 2
-    assert "group size 64, gamma 0.5" in names_of(alone)
-    link = address_of(alone)
+    assert "group size 64, gamma 0.5" in alone.names()
+    link = alone.address()
     alone.open(link)
-    assert address_of(alone) == link
+    assert alone.address() == link
 
 
 def test_a_frame_stands_around_the_pointed_cell_and_each_pinned_one_in_the_colour_of_its_training(alone, exported):
@@ -128,17 +108,17 @@ def test_no_run_is_drawn_under_the_name_of_another(alone, exported):
     assert "not computed in advance" in alone.text("#status")
     alone.open(f"{exported}#panel=run&run.pinned=weight%3Dmaxrl;weight%3Df_grpo(gamma%3D0,base%3Dgrpo)")
     assert "not computed in advance: maxrl (simlab explore)" in alone.text("#status")
-    assert "maxrl" not in names_of(alone)
-    assert "f_grpo(gamma=0,base=grpo)" in names_of(alone)
+    assert "maxrl" not in alone.names()
+    assert "f_grpo(gamma=0,base=grpo)" in alone.names()
     alone.open(f"{exported}#panel=run&run.weight=maxrl&run.pinned=")
     assert "shown: estimator f_grpo(gamma=0,base=grpo)" in alone.text("#status")
-    assert "maxrl" not in names_of(alone)
+    assert "maxrl" not in alone.names()
     assert "--estimator f_grpo" in alone.text("#command")
     for panel in ("run", "bank", "tree"):  # a click pins the run that a panel opens with
         alone.open(f"{exported}#panel={panel}&{panel}.pinned=")
         alone.page.click("text=Pin this run to compare")
-        drawn(alone)
-        alone.open(address_of(alone))
+        alone.drawn()
+        alone.open(alone.address())
         assert alone.page.locator(".pins li").count() == 1
         assert "not computed in advance" not in alone.text("#status")
 
@@ -154,44 +134,10 @@ def test_what_the_simulation_opens_with_is_compared_and_theory_stands_beside_it(
     assert "against f_grpo(gamma=0,base=grpo)" in alone.text("#readout")
     assert alone.text("#said") == ""
     alone.open(f"{exported}#preset=expected-drift")
-    assert names_of(alone).count("theory of the sliders' run") == 4
+    assert alone.names().count("theory of the sliders' run") == 4
     for quantity in ("correct mass", "retained mass", "pass@16"):
         alone.open(f"{exported}#panel=map&map.quantity={quantity}")
-        assert "theory without noise of the pointed cell" in names_of(alone)
-
-
-# Masses
-
-
-def test_masses_are_drawn_and_twelve_pinned_estimators_are_told_apart(alone, exported):
-    pins = ";".join(f"f_grpo(gamma={gamma / 2},base=grpo)" for gamma in range(1, 13))
-    alone.open(f"{exported}#panel=masses&masses.weight=easy_power(alpha=3)&masses.pinned={pins}")
-    looks = alone.page.evaluate(
-        """document.getElementById("chart").data
-            .filter((trace) => trace.name?.includes("m<sub>S</sub> = m<sub>F</sub>"))
-            .map(({line, marker}) => [line.color, line.dash, marker?.symbol].join(" "))"""
-    )
-    assert len(set(looks)) == len(looks) == 26  # lines, and points of the group size
-    assert alone.text(".full").startswith("12 estimators are pinned")
-    assert alone.text("#command").count("masses('") == 13
-    readout = alone.text("#readout")
-    assert "Of the 13 weights f_grpo(gamma=6,base=grpo) turns most to prompts that are seldom solved" in readout
-    assert "easy_power(alpha=3) most to those that often are" in readout
-
-
-def test_linked_choices_are_drawn_in_groups_that_were_computed_in_advance(alone, exported):
-    linked = "linked(scale%3Dmean,sign%3Drelu)"
-    alone.open(f"{exported}#panel=masses&masses.weight={linked}")
-    lines = alone.page.evaluate(
-        "document.getElementById('chart').data.filter((trace) => trace.mode === 'markers').map((trace) => trace.y)"
-    )
-    rates = np.arange(9) / 8
-    np.testing.assert_allclose(lines[0], np.where(rates > 0, 1 - rates, 0), rtol=5e-4)  # p (1 - p) / p
-    np.testing.assert_allclose(lines[1], 0)
-    alone.open(f"{exported}#panel=step&step.rewards=the estimator&step.weight={linked}")
-    assert alone.text("#readout").startswith("Rewards 1 and 0,")  # p = 4/8: (1 - p) / p
-    alone.open(f"{exported}#panel=masses&masses.weight=linked(difficulty%3Dfocal,gamma%3D2)")
-    assert "computed in advance" in alone.text("#said") + alone.text("#status")
+        assert "theory without noise of the pointed cell" in alone.names()
 
 
 # Undo, tour, help, links
@@ -199,7 +145,7 @@ def test_linked_choices_are_drawn_in_groups_that_were_computed_in_advance(alone,
 
 def test_undo_takes_changes_back_one_by_one(alone, exported):
     alone.open(f"{exported}#panel=miss")
-    first = address_of(alone)
+    first = alone.address()
     assert alone.page.is_disabled("#undo")
     for size in ("32", "64"):
         alone.page.fill("#miss-group_size-box", size)
@@ -207,23 +153,15 @@ def test_undo_takes_changes_back_one_by_one(alone, exported):
         alone.page.wait_for_timeout(700)
     alone.page.click("#tab-masses")
     alone.page.click("#undo")
-    assert "panel=miss" in address_of(alone)
+    assert "panel=miss" in alone.address()
     assert alone.page.input_value("#miss-group_size-box") == "64"
     alone.page.focus("#miss-group_size")
     alone.page.keyboard.press("Control+z")
-    drawn(alone)
+    alone.drawn()
     assert alone.page.input_value("#miss-group_size-box") == "32"
     alone.page.click("#undo")
-    drawn(alone)
-    assert address_of(alone) == first
-
-
-def test_a_weight_without_masses_goes_to_the_other_panels(alone, exported):
-    alone.open(f"{exported}#panel=run&run.weight=fade_entropy")
-    alone.page.click("text=Use in all panels")
-    drawn(alone)
-    assert "Gradient masses and One step" in alone.text("#said")
-    assert "step.rewards" not in address_of(alone)
+    alone.drawn()
+    assert alone.address() == first
 
 
 def test_what_needs_the_server_says_so_and_notices_do_not_pile_up(alone, exported):
@@ -238,13 +176,13 @@ def test_what_needs_the_server_says_so_and_notices_do_not_pile_up(alone, exporte
     for text, said, error in (("-5", "held at 1", ""), ("abc", "", "'abc' is not a number")):
         alone.page.fill("#miss-group_size-box", text)
         alone.page.keyboard.press("Enter")
-        drawn(alone)
+        alone.drawn()
         assert said in alone.text("#said")
         assert error in alone.text("#error")
     assert alone.text("#said") == ""
     alone.page.fill("#paste", "http://127.0.0.1:8737/#panel=miss&miss.group_size=64")  # a link of a server
     alone.page.keyboard.press("Enter")
-    until(alone, lambda: alone.page.input_value("#miss-group_size-box") == "64")
+    alone.until(lambda: alone.page.input_value("#miss-group_size-box") == "64")
 
 
 def test_the_tour_goes_through_six_views_and_moves_their_controls(alone):
@@ -255,15 +193,15 @@ def test_the_tour_goes_through_six_views_and_moves_their_controls(alone):
         assert alone.page.get_attribute("nav [aria-selected=true]", "id") == f"tab-{panel}"
         assert alone.text("#error") == ""
         if step == 2:
-            until(alone, lambda: alone.page.input_value("#miss-group_size-box") in ("2", "4", "8"), 20)
+            alone.until(lambda: alone.page.input_value("#miss-group_size-box") in ("2", "4", "8"), 20)
         if step < 6:
             alone.page.click("#tour-next")
     assert alone.page.is_disabled("#tour-next")
-    assert "tour=6" in address_of(alone)
+    assert "tour=6" in alone.address()
     alone.page.click("#tour-end")
-    drawn(alone)
+    alone.drawn()
     assert alone.page.is_hidden("#tour")
-    assert "tour" not in address_of(alone)
+    assert "tour" not in alone.address()
 
 
 def test_help_is_seen_on_focus_and_on_hover(alone, exported):

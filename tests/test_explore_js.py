@@ -260,14 +260,6 @@ def test_a_metric_and_a_gain_are_read_at_a_record_or_where_each_seed_reaches_a_m
     assert compared["mean"][compared["x"].index(0.5)] == pytest.approx(np.mean(steps))
 
 
-def test_runs_that_were_computed_in_advance_hold_no_seeds_to_pair(called):
-    without = {"mass": {"mean": [0.1], "m2": [0.0]}}
-    assert called("compare", "pairable", RUNS)
-    assert called("compare", "pairable", [{"methods": {"GRPO": RUNS[0]}}])
-    assert not called("compare", "pairable", [RUNS[0], {"metrics": without}])
-    assert not called("compare", "pairable", [RUNS[0], None])
-
-
 @pytest.mark.parametrize("counts", [(4, 12), (1, 7)])
 def test_blocks_of_seeds_are_joined_to_what_all_seeds_give(called, counts):
     values = GENERATOR.normal(3.0, 0.1, size=(sum(counts), 3))

@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -47,30 +46,9 @@ def seen(browser, server):
     assert (seen.elsewhere, seen.complaints) == ([], [])
 
 
-def until(seen, holds, seconds=180):
-    """Wait until something holds; the policy of the page forbids Playwright's own wait for a function."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, [seen.text(place) for place in ("#status", "#said", "#error", "#readout")]
-        seen.page.wait_for_timeout(50)
-
-
 def wait_for_seeds(seen, seeds):
-    until(seen, lambda: f"{seeds} of {seeds} seeds" in seen.text("#status"))
-    drawn(seen)
-
-
-def drawn(seen):
-    """Wait for two frames: what has changed is drawn in the next one."""
-    seen.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
-
-
-def address_of(seen):
-    return seen.page.evaluate("window.location.href")
-
-
-def names_of(seen):
-    return seen.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
+    seen.until(lambda: f"{seeds} of {seeds} seeds" in seen.text("#status"))
+    seen.drawn()
 
 
 def looks_of(seen, holds):
@@ -102,7 +80,7 @@ def test_every_panel_has_a_chart_named_controls_and_nothing_that_axe_finds_in_ei
         seen.open(f"{server.address}#panel={panel}&theme=light")
         assert seen.text("#error") == ""
         assert seen.page.locator("#chart .main-svg").count() > 0
-        until(seen, lambda: len(seen.lines()) > 0)
+        seen.until(lambda: len(seen.lines()) > 0)
         for control in CONTROLS:
             if control.name.startswith(f"{panel}.") and control.name not in own and control.kind not in PINNED:
                 assert seen.page.locator(f"#{control.name.replace('.', '-')}").count() == 1, control.name
@@ -115,20 +93,6 @@ def test_every_panel_has_a_chart_named_controls_and_nothing_that_axe_finds_in_ei
     for view in ("tour=1", "panel=bank&bank.pinned=group_size=64&bank.compare=difference", "run.weight=nosuch"):
         seen.open(f"{server.address}#{view}")
         assert serious(seen.page) == []
-
-
-def test_axe_sees_what_is_wrong(seen, server):
-    """A button without a name and grey on grey are seen, so that a page without a violation says something."""
-    seen.open(f"{server.address}#panel=miss")
-    seen.page.evaluate("""() => {
-        document.body.append(document.createElement("button"));
-        const text = document.createElement("p");
-        Object.assign(text, {textContent: "hardly seen", style: "color: #999; background: #aaa"});
-        document.body.append(text);
-    }""")
-    wrong = " ".join(serious(seen.page))
-    assert "button-name" in wrong
-    assert "color-contrast" in wrong
 
 
 def test_every_preset_opens_its_panel_with_its_settings(seen, server):
@@ -147,15 +111,15 @@ def test_every_preset_opens_its_panel_with_its_settings(seen, server):
 def test_sliders_and_tabs_move_by_keyboard_and_the_chart_with_them(seen, server):
     for slider in ("miss-group_size", "masses-group_size", "step-correct_mass", "bank-beta_a", "interference-overlap"):
         seen.open(f"{server.address}#panel={slider.partition('-')[0]}")
-        until(seen, lambda: any(seen.lines()))
+        seen.until(lambda: any(seen.lines()))
         before, value = seen.lines(), seen.page.input_value(f"#{slider}-box")
         seen.page.focus(f"#{slider}")
         for _ in range(4):
             seen.page.keyboard.press("ArrowRight")
-        until(seen, lambda before=before: seen.lines() != before)
+        seen.until(lambda before=before: seen.lines() != before)
         assert seen.page.input_value(f"#{slider}-box") != value
         assert seen.page.get_attribute(f"#{slider}", "aria-valuetext") == seen.page.input_value(f"#{slider}-box")
-        assert f"{slider.replace('-', '.')}=" in address_of(seen)
+        assert f"{slider.replace('-', '.')}=" in seen.address()
     seen.page.focus("#tab-interference")
     seen.page.keyboard.press("ArrowRight")
     assert seen.page.get_attribute("nav [aria-selected=true]", "id") == "tab-tree"
@@ -165,11 +129,11 @@ def test_sliders_and_tabs_move_by_keyboard_and_the_chart_with_them(seen, server)
 def test_a_group_is_drawn_by_its_seed_and_actions_are_put_into_it(seen, server):
     seen.open(f"{server.address}#panel=step&step.group_size=3&step.seed=5")
     seen.page.click("text=Draw a group with the seed")
-    drawn(seen)
+    seen.drawn()
     group = seen.page.locator(".switches [aria-pressed=true]").all_inner_texts()
     assert 1 <= len(group) <= 3
     seen.page.locator(".switches button").first.click()
-    drawn(seen)
+    seen.drawn()
     assert ("c1" in seen.page.locator(".switches [aria-pressed=true]").all_inner_texts()) == ("c1" not in group)
 
 
@@ -181,25 +145,25 @@ def test_a_link_reproduces_the_view(seen, server):
             for _ in range(5):
                 seen.page.keyboard.press("ArrowLeft")
         seen.page.wait_for_timeout(500)
-        link, lines, numbers = address_of(seen), seen.lines(), seen.text("#readout")
+        link, lines, numbers = seen.address(), seen.lines(), seen.text("#readout")
         seen.open(link)
-        until(seen, lambda lines=lines: seen.lines() == lines)
+        seen.until(lambda lines=lines: seen.lines() == lines)
         assert seen.text("#readout") == numbers
-        assert address_of(seen) == link
+        assert seen.address() == link
 
 
 def test_a_link_reproduces_a_simulation_seed_included_and_the_latest_values_win(seen, server):
     link = f"{server.address}#panel=run&run.pinned=&run.actions=32&run.steps=50&run.seeds=8&run.seed=7"
     seen.open(link)
     wait_for_seeds(seen, 8)
-    lines, full = seen.lines(), address_of(seen)
+    lines, full = seen.lines(), seen.address()
     seen.open(full)
     wait_for_seeds(seen, 8)
     assert seen.lines() == lines
     seen.page.focus("#run-group_size")
     for _ in range(20):
         seen.page.keyboard.press("ArrowRight")
-    drawn(seen)  # by then the box shows the last of them, and it is asked for
+    seen.drawn()  # by then the box shows the last of them, and it is asked for
     size = seen.page.input_value("#run-group_size-box")
     wait_for_seeds(seen, 8)
     moved = seen.lines()
@@ -219,7 +183,7 @@ def test_a_link_reproduces_a_simulation_seed_included_and_the_latest_values_win(
         ("miss.group_size=2.4", "#said", "held at 2"),
         ("panel=miss&miss.correct_mass=0.1&miss.target_mass=0.5", "#said", "held at 0.1"),
         ("panel=run&run.weight=mine.py:weight", "#error", "Shown instead: f_grpo(gamma=1,base=grpo)"),
-        ("panel=masses&masses.weight=grop", "#error", "did you mean 'grpo'?"),
+        ("panel=masses&masses.weight=grop", "#error", "estimator = 'grop' is unknown; allowed: "),
         ("panel=masses&masses.weight=asym_grpo(delta=99)", "#said", "held at 20"),
         ("panel=masses&masses.weight=ds_grpo", "#error", "'ds_grpo'"),
         ("panel=step&step.sampled_correct=11111&step.group_size=2", "#said", "held at 6"),
@@ -227,7 +191,7 @@ def test_a_link_reproduces_a_simulation_seed_included_and_the_latest_values_win(
 )
 def test_bad_settings_are_held_or_refused_and_say_so(seen, server, view, where, what):
     seen.open(f"{server.address}#{view}")
-    until(seen, lambda: what in seen.text(where))
+    seen.until(lambda: what in seen.text(where))
     assert len(seen.lines()) > 0
 
 
@@ -236,7 +200,7 @@ def test_a_server_that_is_gone_is_said(browser):
         seen.open(own.address)
         own.stop(15)
         seen.page.click("#tab-run")
-        until(seen, lambda: "the server cannot be reached" in seen.text("#error"))
+        seen.until(lambda: "the server cannot be reached" in seen.text("#error"))
 
 
 # Simulations
@@ -245,33 +209,33 @@ def test_a_server_that_is_gone_is_said(browser):
 def test_runs_are_compared_by_seed(seen, server):
     pin = "weight%3Df_grpo(gamma%3D0,base%3Dgrpo)%26actions%3D32%26steps%3D50%26learning_rate%3D0.1"
     seen.open(f"{server.address}#panel=run&{SMALL}&run.learning_rate=0.1&run.pinned={pin}")
-    until(seen, lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
+    seen.until(lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
     first, other = seen.page.evaluate(MEANS)
     seen.page.select_option("#run-compare", "difference")
-    drawn(seen)
+    seen.drawn()
     (difference,) = seen.page.evaluate(MEANS)
     np.testing.assert_allclose(difference, np.subtract(other, first), atol=2e-6)
     assert "against f_grpo(gamma=0,base=grpo)" in seen.text("#readout")
     seen.page.select_option("#run-compare", "difference at equal correct mass")
-    drawn(seen)
+    seen.drawn()
     assert "difference of steps" in seen.page.evaluate(TITLES)[0]
 
 
 def test_banks_and_trees_are_compared_at_equal_steps_and_at_equal_pass_at_1(seen, server):
     pinned = "bank.pinned=prompts%3D16%26steps%3D20%26weight%3Dmaxrl"
     seen.open(f"{server.address}#panel=bank&bank.prompts=16&bank.steps=20&bank.seeds=4&{pinned}")
-    until(seen, lambda: "Against maxrl: a rare mode in 256 samples" in seen.text("#readout"))
-    assert "a rare mode in 4096 samples: maxrl" in names_of(seen)
+    seen.until(lambda: "Against maxrl: a rare mode in 256 samples" in seen.text("#readout"))
+    assert "a rare mode in 4096 samples: maxrl" in seen.names()
     seen.page.select_option("#bank-compare", "difference at equal correct mass")
-    drawn(seen)
+    seen.drawn()
     assert "Against maxrl at pass@1 of" in seen.text("#readout")
     assert "difference from the first, at equal pass@1" in seen.page.evaluate(TITLES)
     seen.open(f"{server.address}#panel=tree&tree.steps=50&tree.pinned=steps%3D50%26group_size%3D8")
-    until(seen, lambda: "Modes held more than with" in seen.text("#readout"))
+    seen.until(lambda: "Modes held more than with" in seen.text("#readout"))
     methods = [title.partition("</b>")[0] for title in seen.page.evaluate(TITLES)]
     assert methods == ["<b>GRPO", "<b>GRPO + entropy", "<b>CaSP"]
     seen.page.select_option("#tree-compare", "at equal correct mass")
-    drawn(seen)
+    seen.drawn()
     assert "first has an accuracy of" in seen.text("#readout")
     assert re.search(r"the most are kept by \S.* \S+ of 6 at an accuracy of \S+, the fewest by ", seen.text("#readout"))
 
@@ -279,8 +243,8 @@ def test_banks_and_trees_are_compared_at_equal_steps_and_at_equal_pass_at_1(seen
 def test_twelve_pinned_runs_are_told_apart_and_the_thirteenth_is_refused(seen, server):
     pins = ";".join(f"actions=32&steps=50&group_size={size}" for size in range(3, 15))
     seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned={pins.replace('&', '%26').replace('=', '%3D')}")
-    until(seen, lambda: "13 runs: 4 of 4 seeds" in seen.text("#status"))
-    drawn(seen)
+    seen.until(lambda: "13 runs: 4 of 4 seeds" in seen.text("#status"))
+    seen.drawn()
     looks = looks_of(seen, "group size G")
     assert len(set(looks)) == len(looks) >= 13 * 4
     assert seen.page.is_disabled("text=Pin this run to compare")
@@ -291,7 +255,7 @@ def test_twelve_pinned_runs_are_told_apart_and_the_thirteenth_is_refused(seen, s
 def test_a_map_of_other_settings_is_simulated_cell_by_cell(seen, server):
     view = "panel=map&map.across=correct%20share&map.down=epochs&map.actions=64&map.steps=50&map.seeds=4"
     seen.open(f"{server.address}#{view}&map.cell=0.16,1&map.pinned=&map.quantity=correct%20mass")
-    until(seen, lambda: "35 of 35 cells are simulated" in seen.text("#readout"))
+    seen.until(lambda: "35 of 35 cells are simulated" in seen.text("#readout"))
     assert all(0 <= one <= 1 for one in seen.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
 
 
@@ -322,7 +286,7 @@ def click_cell(seen, row, column):
     seen.page.mouse.move(*place)
     seen.page.wait_for_timeout(300)
     seen.page.mouse.click(*place)
-    drawn(seen)
+    seen.drawn()
 
 
 def test_a_click_on_a_cell_and_its_button_set_all_sliders_to_it_and_the_link_holds_it(seen, server):
@@ -331,7 +295,7 @@ def test_a_click_on_a_cell_and_its_button_set_all_sliders_to_it_and_the_link_hol
     view = "&".join(["#panel=interference", *(f"interference.{name}={value}" for name, value in changed.items())])
     seen.open(server.address + view)
     click_cell(seen, 1, 7)
-    clicked, link = sliders_of(seen), address_of(seen)
+    clicked, link = sliders_of(seen), seen.address()
     expected = {"overlap": "0.3", "learning_rate": "0.03", "temperature": "1", "conflict": "1", "steps": "20"}
     assert {name: clicked[f"interference-{name}-box"] for name in expected} == expected
     assert (clicked["optimizer"], clicked["weight"]) == ("adam", "grpo")
@@ -340,8 +304,8 @@ def test_a_click_on_a_cell_and_its_button_set_all_sliders_to_it_and_the_link_hol
     seen.page.select_option("#cell-setting", label="0.03")
     seen.page.focus("text=Set the sliders to this cell")
     seen.page.keyboard.press("Enter")
-    drawn(seen)
-    assert (sliders_of(seen), address_of(seen)) == (clicked, link)
+    seen.drawn()
+    assert (sliders_of(seen), seen.address()) == (clicked, link)
 
 
 def test_the_readout_says_from_which_k_on_pass_at_k_is_below_the_base_model(seen, server):
@@ -353,7 +317,7 @@ def test_the_readout_says_from_which_k_on_pass_at_k_is_below_the_base_model(seen
     assert "harms hard prompts beyond an overlap of 0.0143" in readout
     for width in (1280, 390):
         seen.page.set_viewport_size({"width": width, "height": 900})
-        drawn(seen)
+        seen.drawn()
         assert seen.page.locator("#chart .heatmaplayer image, #chart .heatmaplayer .hm image").count() > 0
     seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.overlap=0")
     wait_for_seeds(seen, 4)
@@ -365,50 +329,50 @@ def test_the_readout_says_from_which_k_on_pass_at_k_is_below_the_base_model(seen
 
 def test_a_formula_is_drawn_simulated_and_refused_where_it_is_none(seen, server):
     seen.open(f"{server.address}#panel=masses&masses.pinned=f_grpo(gamma=0.5,base=grpo)&masses.weight={FORMULA}")
-    until(seen, lambda: len([line for line in seen.lines() if len(line) > 100]) == 2)
+    seen.until(lambda: len([line for line in seen.lines() if len(line) > 100]) == 2)
     formula, named = [line for line in seen.lines() if len(line) > 100]
     np.testing.assert_allclose(formula, named, atol=2e-6)
     seen.page.click("#controls summary")
-    until(seen, lambda: "def weight(advantages, rollouts):" in seen.text("#controls pre"))
+    seen.until(lambda: "def weight(advantages, rollouts):" in seen.text("#controls pre"))
     seen.page.fill("#masses-weight-formula", "p +")
     seen.page.keyboard.press("Enter")
-    until(seen, lambda: "formula 'p +' cannot be read" in seen.text("#error"))
+    seen.until(lambda: "formula 'p +' cannot be read" in seen.text("#error"))
     assert seen.complaints.pop().endswith("400 (Bad Request)")  # Chromium's own line about the refused formula
     pin = "weight%3Df_grpo(gamma%3D0.5,base%3Dgrpo)%26actions%3D32%26steps%3D50"
     seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned={pin}&run.weight={FORMULA}")
-    until(seen, lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
+    seen.until(lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
     formula, named = seen.page.evaluate(MEANS)
     np.testing.assert_allclose(formula, named, atol=1e-4)
 
 
 def test_a_formula_goes_to_all_panels_at_once_and_undo_takes_it_back(seen, server):
     seen.open(f"{server.address}#panel=masses&masses.weight={FORMULA}")
-    drawn(seen)
-    before = address_of(seen)
+    seen.drawn()
+    before = seen.address()
     seen.page.click("text=Use in all panels")
-    until(seen, lambda: seen.text("#said").endswith("@g=0.5 is in all panels now"))
+    seen.until(lambda: seen.text("#said").endswith("@g=0.5 is in all panels now"))
     for panel in ("map", "step", "run"):
         seen.page.click(f"#tab-{panel}")
         assert seen.page.input_value(f"#{panel}-weight-formula") == "(1 - p)^g * (r - p)/s"
         assert seen.page.input_value(f"#{panel}-weight-g-box") == "0.5"
     seen.page.click("#tab-step")
-    until(seen, lambda: seen.text("#readout").startswith("Rewards 0.707 and -0.707"))  # p = 1/2: 0.5^0.5, -0.5^0.5
+    seen.until(lambda: seen.text("#readout").startswith("Rewards 0.707 and -0.707"))  # p = 1/2: 0.5^0.5, -0.5^0.5
     while seen.page.is_enabled("#undo"):
         seen.page.click("#undo")
-        drawn(seen)
-    assert address_of(seen) == before
+        seen.drawn()
+    assert seen.address() == before
 
 
 def test_estimators_are_pinned_and_links_are_picked_from_lists(seen, server):
     seen.open(f"{server.address}#panel=masses&masses.weight=asym_grpo(delta=0.5)&masses.pinned=")
     seen.page.click("text=Pin for comparison")
     seen.page.select_option("#masses-weight", "maxrl")
-    until(seen, lambda: "asym_grpo(delta=0.5)" in seen.text(".pins"))
+    seen.until(lambda: "asym_grpo(delta=0.5)" in seen.text(".pins"))
     seen.page.click("[aria-label='remove asym_grpo(delta=0.5)']")
-    until(seen, lambda: seen.page.locator(".pins li").count() == 0)
+    seen.until(lambda: seen.page.locator(".pins li").count() == 0)
     linked = "linked(scale%3Dmean,sign%3Drelu)"
     seen.open(f"{server.address}#panel=masses&masses.weight={linked}&masses.pinned=grpo;%3Dr - p")
-    until(seen, lambda: any(name.startswith("linked") for name in names_of(seen)))
+    seen.until(lambda: any(name.startswith("linked") for name in seen.names()))
     lines = seen.page.evaluate(
         "document.getElementById('chart').data.filter((trace) => trace.name.startsWith('linked') && "
         "trace.mode === 'markers').map((trace) => trace.y)"
@@ -419,9 +383,9 @@ def test_estimators_are_pinned_and_links_are_picked_from_lists(seen, server):
     for name in ("linked", "grpo", "=r - p"):
         assert f"'weight': '{name}" in seen.text("#command")
     seen.page.click("#controls summary")
-    until(seen, lambda: "    return linked(\n" in seen.text("#controls pre"))
+    seen.until(lambda: "    return linked(\n" in seen.text("#controls pre"))
     seen.open(f"{server.address}#panel=step&step.rewards=the estimator&step.weight={linked}")
-    until(seen, lambda: "Rewards 1 and 0," in seen.text("#readout"))  # p = 4/8: (1 - p) / p
+    seen.until(lambda: "Rewards 1 and 0," in seen.text("#readout"))  # p = 4/8: (1 - p) / p
     assert seen.page.is_hidden("#step-correct_reward")
 
 
@@ -440,21 +404,21 @@ DROP = """([name, bytes]) => {
 def test_a_result_is_drawn_with_sliders_over_its_dimensions(seen, server):
     seen.open(f"{server.address}#panel=results")
     means = "document.getElementById('chart').data.filter((trace) => trace.showlegend).map((trace) => trace.y)"
-    until(seen, lambda: len(seen.page.evaluate(means)) == 2)
+    seen.until(lambda: len(seen.page.evaluate(means)) == 2)
     np.testing.assert_allclose(seen.page.evaluate(means), VALUES[:, 0].mean(axis=1), rtol=1e-5)
     seen.page.focus("#results-group_size")
     seen.page.keyboard.press("ArrowRight")
-    until(seen, lambda: "at group_size 8" in seen.text("#readout"))
+    seen.until(lambda: "at group_size 8" in seen.text("#readout"))
     np.testing.assert_allclose(seen.page.evaluate(means), VALUES[:, 1].mean(axis=1), rtol=1e-5)
     assert seen.page.locator("#results-step").is_hidden()
     kinds = "['xaxis', 'yaxis'].map((axis) => document.getElementById('chart').layout[axis].type)"
     for choice, expected in (("logarithmic across", ["log", "linear"]), ("logarithmic", ["log", "log"])):
         seen.page.select_option("#results-axes", choice)
-        until(seen, lambda expected=expected: seen.page.evaluate(kinds) == expected)
+        seen.until(lambda expected=expected: seen.page.evaluate(kinds) == expected)
     seen.page.select_option("#results-view", "map")
-    until(seen, lambda: np.shape(seen.page.evaluate("document.getElementById('chart').data[0].z")) == (2, 5))
+    seen.until(lambda: np.shape(seen.page.evaluate("document.getElementById('chart').data[0].z")) == (2, 5))
     seen.page.select_option("#results-lines", "step")
-    until(seen, lambda: "across and lines are both step" in seen.text("#readout"))
+    seen.until(lambda: "across and lines are both step" in seen.text("#readout"))
 
 
 def test_a_file_that_is_dropped_or_chosen_is_shown_and_the_rest_of_the_page_stays(browser, tmp_path):
@@ -466,7 +430,7 @@ def test_a_file_that_is_dropped_or_chosen_is_shown_and_the_rest_of_the_page_stay
         seen.open(f"{own.address}#panel=miss&miss.group_size=77")
         assert seen.page.locator("#tab-results").count() == 0
         seen.page.evaluate(DROP, ["notes.txt", [65]])
-        until(seen, lambda: "notes.txt" in seen.text("#error"))
+        seen.until(lambda: "notes.txt" in seen.text("#error"))
         seen.page.evaluate(DROP, ["dropped.nc", list(path.read_bytes())])
         seen.page.wait_for_selector("#readout:has-text('maxrl')")
         assert "dropped.nc" in seen.text("#readout")
@@ -515,7 +479,7 @@ def run_commands(line, folder):
 )  # fmt: skip
 def test_the_command_runs(seen, server, view, printed, tmp_path):
     seen.open(f"{server.address}#{view}")
-    until(seen, lambda: seen.text("#command") != "")
+    seen.until(lambda: seen.text("#command") != "")
     for ended in run_commands(seen.text("#command"), tmp_path):
         assert ended.returncode == 0, ended.stderr
         assert printed in ended.stdout

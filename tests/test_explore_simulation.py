@@ -7,7 +7,6 @@ import pytest
 
 from figures.interference_map import DATA, LABELS, crossing, of_explorer
 from simlab.estimators import estimator
-from simlab.explore.block import ACTIONS, BLOCK_SEEDS, GROUP_SIZES, fill_up, record_steps
 from simlab.explore.controls import AXES, BY_NAME, MAPS, SIMULATED, hold, hold_panel
 from simlab.explore.in_advance import (
     MAP,
@@ -21,11 +20,14 @@ from simlab.explore.in_advance import (
     runs_to_compute,
 )
 from simlab.explore.panel_runs import (
+    ACTIONS,
+    BLOCK_SEEDS,
+    GROUP_SIZES,
     INTERFERENCE_KS,
     edge,
-    simulate_interference,
-    simulate_policy,
-    simulate_tree,
+    fill_up,
+    record_steps,
+    simulate_panel,
 )
 from simlab.explore.presets import PRESETS
 from simlab.problems import anchored, interference, tree
@@ -72,7 +74,7 @@ def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others
     """Where nothing is filled up, the same seeds give the same numbers as ``simulate``."""
     actions, size = ACTIONS[0], GROUP_SIZES[0]
     changes = {"group_size": size, "actions": actions, "correct": 0.25, "weight": "dr_grpo", "seed": 0}
-    block = simulate_policy(policy(**changes, surrogate=surrogate, **others), 0, ignored)
+    block = simulate_panel("run", policy(**changes, surrogate=surrogate, **others), 0, ignored)
     runs = simulate(
         anchored(actions, 64),
         f"dr_grpo+{surrogate}",
@@ -95,7 +97,7 @@ def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others
 def test_a_group_that_is_filled_up_learns_as_one_of_its_own_size():
     """Group sizes 3 in 32 places and 8 actions in 256: the mean over 64 seeds of each, within four standard errors."""
     settings = policy(group_size=3, actions=8, correct=0.5, anchor_logit=1, correct_logit=0, weight="dr_grpo")
-    blocks = [simulate_policy(settings, BLOCK_SEEDS * block, ignored) for block in range(16)]
+    blocks = [simulate_panel("run", settings, BLOCK_SEEDS * block, ignored) for block in range(16)]
     filled = np.mean([means(block, "q_pos")[-1] for block in blocks])
     runs = simulate(
         anchored(8, 4, anchor_logit=1.0, correct_logit=0.0),
@@ -116,20 +118,20 @@ def test_a_group_that_is_filled_up_learns_as_one_of_its_own_size():
 def test_theory_is_close_at_a_small_rate_and_absent_where_it_does_not_apply():
     even = {"weight": "dr_grpo", "actions": 8, "correct": 0.5, "anchor_logit": 0, "correct_logit": 0}
     plain = policy(**even, optimizer="sgd", group_size=4)
-    block = simulate_policy(plain, 0, ignored)
-    assert block == simulate_policy(plain, 0, ignored)
-    assert block != simulate_policy(plain, 4, ignored)
+    block = simulate_panel("run", plain, 0, ignored)
+    assert block == simulate_panel("run", plain, 0, ignored)
+    assert block != simulate_panel("run", plain, 4, ignored)
     for name in ("q_pos", "retained_mass", "entropy"):
         assert block["theory"][name][0] == pytest.approx(means(block, name)[0], rel=1e-5)
         assert abs(block["theory"][name][-1] - means(block, name)[-1]) < 0.1
     assert means(block, "tail_miss_expected")[0] == pytest.approx(tail_miss(4, 0.5, 0.125), rel=1e-5)
     # Adam, in groups so large that there is hardly any noise.
-    large = simulate_policy(policy(**even, optimizer="adam", learning_rate=0.01, group_size=512), 0, ignored)
+    large = simulate_panel("run", policy(**even, optimizer="adam", learning_rate=0.01, group_size=512), 0, ignored)
     gained = means(large, "q_pos")[-1] - means(large, "q_pos")[0]
     assert gained > 0.1
     assert abs(large["theory"]["q_pos"][-1] - means(large, "q_pos")[-1]) < 0.05 * gained
     for change in ({"lag": 1}, {"epochs": 2}, {"weight": "running_mean"}):
-        other = simulate_policy(plain | change, 0, ignored)
+        other = simulate_panel("run", plain | change, 0, ignored)
         assert other["theory"] is None
         assert ("tail_miss_expected" in other["metrics"]) == ("lag" not in change)
 
@@ -138,7 +140,7 @@ def test_theory_is_close_at_a_small_rate_and_absent_where_it_does_not_apply():
 @compiles
 def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
     settings = hold_panel("tree", {"group_size": 32, "steps": 60, "learning_rate": 1.0})[0]
-    block = simulate_tree(settings, 0, ignored)
+    block = simulate_panel("tree", settings, 0, ignored)
     assert list(block["methods"]) == ["GRPO", "GRPO + entropy", "CaSP"]
     for method in block["methods"].values():
         np.testing.assert_allclose(method["policies"][0], np.full((21, 4), 0.25))
@@ -165,7 +167,7 @@ def test_a_block_of_interfering_prompts_is_the_simulators_own_run():
     """Groups have a compiled size, for one that is filled up draws other rollouts."""
     size, problem = GROUP_SIZES[0], {"conflict": 0.5, "hard_rate": 0.02}
     settings = interfering(group_size=size, overlap=-0.2, temperature=0.8, learning_rate=0.5, steps=40, **problem)
-    block = simulate_interference(settings, 0, ignored)
+    block = simulate_panel("interference", settings, 0, ignored)
     runs = simulate(
         interference(overlap=-0.2, **problem),
         "grpo+reinforce",
@@ -189,7 +191,9 @@ def test_a_block_of_interfering_prompts_is_the_simulators_own_run():
 @pytest.mark.browser
 @compiles
 def test_the_usual_settings_show_the_phenomenon_as_the_map_has_it_and_no_overlap_does_not():
-    fallen, unshared = (simulate_interference(interfering(overlap=overlap), 0, ignored) for overlap in (0.3, 0.0))
+    fallen, unshared = (
+        simulate_panel("interference", interfering(overlap=overlap), 0, ignored) for overlap in (0.3, 0.0)
+    )
     assert means(fallen, "pass_at_1")[[0, -1]] == pytest.approx([0.155, 0.497], abs=0.005)
     assert means(fallen, "pass_at_256")[[0, -1]] == pytest.approx([0.962, 0.527], abs=0.01)
     assert means(unshared, "pass_at_256")[-1] > means(unshared, "pass_at_256")[0]

@@ -81,8 +81,7 @@ class SimlabGRPOMixin(Trainer):
         super().__init__(*arguments, **options)
         _check_settings(self.args, ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS))
         if self._method is not None:
-            self._check_minibatches()
-            self._method = self._add_kl_penalty(self._method)
+            self._method = self._checked_method(self._method)
         self._needs = self._estimator.needs if self._method is None else self._method.needs
         if "greedy_reward" in self._needs:
             raise InputError(
@@ -91,17 +90,14 @@ class SimlabGRPOMixin(Trainer):
         self._memory = self._estimator.init()
         self._schedule = () if self._method is None else self._method.surrogate.init()
 
-    def _check_minibatches(self) -> None:
-        """Refuse several updates by parts of a batch, which TRL makes of rollouts and not of prompts."""
+    def _checked_method(self, method: Method) -> Method:
+        """Return the method with TRL's penalty, k3, with TRL's ``beta`` as its weight."""
         steps, accumulated = self.args.steps_per_generation, self.args.gradient_accumulation_steps
-        if steps != accumulated:
+        if steps != accumulated:  # TRL makes parts of a batch of rollouts, and not of prompts
             raise InputError(
-                f"GRPOConfig.steps_per_generation = {steps}; allowed: gradient_accumulation_steps = "
-                f"{accumulated}, since coefficients are those of a whole batch"
+                f"GRPOConfig.steps_per_generation = {steps}; allowed: gradient_accumulation_steps = {accumulated}, "
+                "since coefficients are those of a whole batch"
             )
-
-    def _add_kl_penalty(self, method: Method) -> Method:
-        """Add TRL's penalty, k3, with TRL's ``beta`` as its weight."""
         if "ref_logp" in method.needs:
             raise InputError("the method has a kl_penalty of its own; allowed: GRPOConfig.beta in its place")
         if self.args.beta == 0.0:
@@ -109,9 +105,8 @@ class SimlabGRPOMixin(Trainer):
         return dataclasses.replace(method, surrogate=add(method.surrogate, kl_penalty(self.args.beta, "k3")))
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
-        """Record the trainer's rewards of all processes, (rows, reward functions)."""
         self._rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        return self._rewards
+        return self._rewards  # of all processes, (rows, reward functions)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Replace the trainer's advantages, and add the coefficients of log pi in simlab's loss."""
@@ -253,7 +248,6 @@ class SimlabGRPOMixin(Trainer):
         self._metrics[mode]["entropy"].append((total / count.clamp(min=1)).item())
 
     def _tokens_of_update(self) -> torch.Tensor:
-        """Count the tokens that the next update learns from."""
         rollouts, _ = self._batch
         assert rollouts.token_mask is not None
         return rollouts.token_mask.sum()
@@ -282,14 +276,12 @@ class SimlabGRPOMixin(Trainer):
         logged.extend(rows.tolist())
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Save a checkpoint with the states of the estimator and the surrogate."""
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             write_whole(folder / MEMORY, json.dumps(state_numbers((self._memory, self._schedule))).encode())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Load a checkpoint with the states of the estimator and the surrogate."""
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None and (path := Path(checkpoint) / MEMORY).exists():
             self._memory, self._schedule = read_state((self._memory, self._schedule), json.loads(path.read_text()))
@@ -337,9 +329,10 @@ class DiagnoseCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped 
 
 def _join_sequences(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Return tokens and mask of prompts and completions, (B, prompt + T), and T."""
-    ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
-    attention = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
-    return ids, attention, inputs["completion_ids"].shape[1]
+    ids, mask = (
+        torch.cat([inputs[f"{part}_{kind}"] for part in ("prompt", "completion")], 1) for kind in ("ids", "mask")
+    )
+    return ids, mask, inputs["completion_ids"].shape[1]
 
 
 def _mask(inputs: dict[str, Any]) -> torch.Tensor:

@@ -49,19 +49,11 @@ def train_arm(
 ) -> Parameters:
     """Train one arm, or resume it from TRL's last complete checkpoint; return the parameters after the last step.
 
-    Args:
-        method: the arm's.
-        settings: the settings of the run.
-        reader: the task, as the model reads it.
-        start: the checkpoint, with its tokenizer, that the arms of the seed begin from.
-        folder: the folder of the arm; TRL's checkpoints lie in ``trl`` there.
-        seed: of TRL's sampling.
-        first: the first training problem.
-        after_step: takes the number of the step, its metrics, and a function that returns the parameters after it.
+    ``start`` is the checkpoint, with its tokenizer, that the arms of a seed begin from, ``first`` the first training
+    problem. ``after_step`` takes the number of the step, its metrics, and a function that returns the parameters.
 
     Raises:
-        InputError: for settings that TRL does not have, a tokenizer that reads prompts in another way, a gradient that
-            is not finite, and errors of the task.
+        InputError: for what TRL does not have, a tokenizer that reads prompts in another way, or gradients not finite.
     """
     rl = settings.rl
     refused = {
@@ -122,9 +114,6 @@ class ArmTrainer(SimlabGRPOTrainer):
         checkpoint = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         write_whole(checkpoint / ORIGIN, json.dumps(self.folder.record()).encode())
 
-    def _check_minibatches(self) -> None:
-        """Allow several updates by one batch: ``_prepare_inputs`` makes them."""
-
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         """Return, with minibatches, the piece of the batch that is next in the order of prompts."""
         inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
@@ -173,8 +162,8 @@ class ArmTrainer(SimlabGRPOTrainer):
         tokens: torch.Tensor = self._minibatch.token_mask.sum()
         return tokens
 
-    def _add_kl_penalty(self, method: Method) -> Method:
-        return method  # beta only has TRL load the reference, see _config
+    def _checked_method(self, method: Method) -> Method:
+        return method  # ``_prepare_inputs`` makes the updates; beta only has TRL load the reference, see _config
 
     def reward(self, completion_ids: list[list[int]], problem: list[int], **others: Any) -> list[float]:
         """Return the task's rewards of (P G) completions; TRL passes the prompts' columns, and others."""

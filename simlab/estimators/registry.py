@@ -62,11 +62,6 @@ def register(tag: str, formula: str = "") -> Callable[[Callable[..., Estimator]]
     return add
 
 
-def forget(name: str) -> None:
-    """Remove an estimator from the registry, so that another one can take its name."""
-    _REGISTRY.pop(name, None)
-
-
 def estimator(name: str, **parameters: Any) -> Estimator:
     """Build a registered estimator by name.
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice
 from simlab.explore.weights import hold_weight
-from simlab.text import shortened
 
 
 class MapAxis(NamedTuple):
@@ -223,9 +222,6 @@ SIMULATED = ("run", "interference", "tree", "bank")  # panels whose runs are sim
 PICTURE_SETTINGS = ("seeds", "compare", "pinned", "level", "map", "at", "k")  # they change no run
 
 
-LONGEST_TEXT = 400  # characters; an estimator with all its parameters has fewer than 200
-
-
 def controls_of_panel(panel: str) -> dict[str, Control]:
     """Return the controls of a panel by their names without it."""
     start = f"{panel}."
@@ -237,24 +233,12 @@ def run_settings(panel: str) -> list[str]:
     return [name for name in controls_of_panel(panel) if name not in PICTURE_SETTINGS]
 
 
-def check_plain(name: str, value: Any) -> None:
-    """Raise ``InputError`` unless a value from JSON is a number, or a text of at most ``LONGEST_TEXT`` characters."""
-    if value is None or isinstance(value, list | dict):
-        raise InputError(f"{name} is {type(value).__name__}; allowed: a number or a text")
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise InputError(f"{name} = {shortened(value)} is too long; allowed: up to {LONGEST_TEXT} characters")
-
-
 def hold(control: Control, value: Any) -> tuple[Any, str]:
     """Return the value that a control takes when it is set to ``value``, and a note if that is another one.
-
-    Raises:
-        InputError: for a value that is not of the control's kind, or a text that is too long.
 
     >>> hold(controls_of_panel("miss")["correct_mass"], 2)
     (1, 'correct mass μ = 2 is outside [1e-06, 1]; held at 1')
     """
-    check_plain(control.name, value)
     if control.kind in ("number", "whole"):
         return _hold_number(control, value)
     if control.kind == "choice":
@@ -277,17 +261,12 @@ def _hold_number(control: Control, value: Any) -> tuple[float, str]:
     return whole, "" if whole == bounded else f"{control.label} = {value:g} is not whole; held at {whole}"
 
 
-def hold_panel(panel: str, settings: Any) -> tuple[dict[str, Any], list[str]]:
+def hold_panel(panel: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return all settings of a panel: ``settings``, held to their ranges, and the others at their defaults.
 
     Returns:
         Values by the name without its panel, and a note for each that was bounded.
-
-    Raises:
-        InputError: for settings that are no object, an unknown name, or a value that cannot be read.
     """
-    if not isinstance(settings, dict):
-        raise InputError("settings are no object; allowed: names and values")
     controls = controls_of_panel(panel)
     for name in settings:
         check_choice("setting", name, controls)

@@ -26,7 +26,7 @@ from jaxtyping import Float
 
 from simlab.errors import InputError
 from simlab.estimators.base import Estimator, chain, stateless
-from simlab.estimators.registry import REGISTRY, forget, register
+from simlab.estimators.registry import REGISTRY, register
 from simlab.rollouts import Array, Rollouts, Scalar, group_count, is_correct, remainder, solve_rate
 from simlab.text import NUMBER, parse_python, read_number, shortened
 
@@ -35,9 +35,8 @@ G_SIGN = "@g="
 TAG = "formula"
 LARGEST_G = 8.0
 LONGEST = 200  # characters
-MOST_REGISTERED = 64  # formulas at a time
 NAMES = ("p", "q", "r", "s", "G", "g")
-FUNCTIONS: Mapping[str, int] = {"sqrt": 1, "exp": 1, "log": 1, "abs": 1, "min": 2, "max": 2}  # numbers of arguments
+FUNCTIONS = ("sqrt", "exp", "log", "abs", "min", "max")  # the last two of two arguments
 ALLOWED = f"allowed: {', '.join(NAMES)}, numbers, + - * / ^ ( ), {', '.join(FUNCTIONS)}"
 _TOKENS = re.compile(
     rf"(?: |{NUMBER.pattern.removeprefix('[+-]?')}|\b(?:{'|'.join([*NAMES, *FUNCTIONS])})\b|[-+*/^(),])*"
@@ -56,9 +55,6 @@ def is_formula(weight: str) -> bool:
 def read(text: str) -> ast.expr:
     """Return the tree of a formula.
 
-    Raises:
-        InputError: for a text that is no formula; the line says where, and what is allowed.
-
     >>> ast.unparse(read("1 - p^2"))
     '1 - p ** 2'
     """
@@ -68,42 +64,28 @@ def read(text: str) -> ast.expr:
     end = known.end() if known else 0
     if end < len(text):
         raise InputError(f"formula {shortened(text)} cannot be read at character {end + 1}; {ALLOWED}")
+    half = np.array(0.5)
     try:
         tree = parse_python(text.strip(" ").replace("^", "**"), "eval").body
-        _check(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the latter two: brackets within brackets
+        with np.errstate(all="ignore"):
+            evaluate(tree, half, half, 2.0, 1.0)
+    except (SyntaxError, ValueError, ArithmeticError, LookupError, RecursionError, MemoryError):
         raise InputError(f"formula {shortened(text)} cannot be read; {ALLOWED}") from None
     return tree
 
 
-def _check(node: ast.expr) -> None:
-    """Raise ``ValueError`` for a node that no formula has."""
-    match node:
-        case ast.Constant(value=int() | float() as number) if math.isfinite(number):
-            pass
-        case ast.Name(id=name) if name in NAMES:
-            pass
-        case ast.BinOp(op=operation) if type(operation) in _OPERATIONS:
-            _check(node.left)
-            _check(node.right)
-        case ast.UnaryOp(op=operation, operand=operand) if type(operation) in _OPERATIONS:
-            _check(operand)
-        case ast.Call(func=ast.Name(id=name), args=arguments) if FUNCTIONS.get(name) == len(arguments):
-            for argument in arguments:
-                _check(argument)
-        case _:
-            raise ValueError(node)
-
-
 def evaluate(tree: ast.expr, p: Array, r: Array, group_size: Array | float, g: Scalar) -> Array:
-    """Return a formula of solve rates p and rewards r, arrays of one shape; 0 where it is not finite."""
+    """Return a formula of solve rates p and rewards r, arrays of one shape; 0 where it is not finite.
+
+    ``LookupError`` and ``ValueError`` for a node that no formula has.
+    """
     xp = array_namespace(r)
     q = remainder(p)
     values = {"p": p, "q": q, "r": r, "s": xp.sqrt(p * q), "G": xp.zeros_like(r) + group_size, "g": g + 0 * r}
 
     def walk(node: ast.expr) -> Array:
         match node:
-            case ast.Constant(value=int() | float() as number):
+            case ast.Constant(value=int() | float() as number) if math.isfinite(number):
                 return float(number) + 0 * r
             case ast.Name(id=name):
                 return values[name]
@@ -111,12 +93,12 @@ def evaluate(tree: ast.expr, p: Array, r: Array, group_size: Array | float, g: S
                 return _OPERATIONS[type(operation)](walk(node.left), walk(node.right))
             case ast.UnaryOp(op=operation, operand=operand):
                 return _OPERATIONS[type(operation)](walk(operand))
-            case ast.Call(func=ast.Name(id="min" | "max" as name)):
-                a, b = map(walk, node.args)
+            case ast.Call(func=ast.Name(id="min" | "max" as name), args=[first, second]):
+                a, b = walk(first), walk(second)
                 return xp.where(a < b if name == "min" else a > b, a, b)
-            case ast.Call(func=ast.Name(id=name)):
-                return getattr(xp, name)(walk(node.args[0]))
-        raise AssertionError(node)
+            case ast.Call(func=ast.Name(id="sqrt" | "exp" | "log" | "abs" as name), args=[argument]):
+                return getattr(xp, name)(walk(argument))
+        raise ValueError(node)
 
     result = walk(tree) + 0 * r
     return xp.where(xp.isfinite(result), result, xp.zeros_like(result))
@@ -150,11 +132,7 @@ def formula_estimator(text: str, g: Scalar) -> Estimator:
 
 
 def split(weight: str) -> tuple[str, float | None]:
-    """Return the formula and the g of a weight, such as ``=(1 - p)^g@g=0.5``; None if it names no g.
-
-    Raises:
-        InputError: for a g that is no number from 0 to ``LARGEST_G``.
-    """
+    """Return the formula and the g of a weight, such as ``=(1 - p)^g@g=0.5``; None if it names no g."""
     text, sign, number = weight.removeprefix(SIGN).partition(G_SIGN)
     if not sign:
         return text.strip(" "), None
@@ -164,18 +142,11 @@ def split(weight: str) -> tuple[str, float | None]:
 
 
 def register_formula(weight: str) -> tuple[str, dict[str, Any]]:
-    """Register a formula's estimator; return its name and its parameters: ``g``, if it reads it.
-
-    Raises:
-        InputError: for a text that is no formula.
-    """
+    """Register a formula's estimator; return its name and its parameters: ``g``, if it reads it."""
     text, g = split(weight)
     reads_g = has_g(read(text))
     name = f"formula_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     if name not in REGISTRY:
-        registered = [other for other, entry in REGISTRY.items() if entry.tag == TAG]
-        if len(registered) >= MOST_REGISTERED:
-            forget(registered[0])
 
         def with_g(g: Scalar = 1.0) -> Estimator:
             """A weight of one's own."""

@@ -58,12 +58,11 @@ def in_advance() -> list[dict[str, Any]]:
 def interference_map() -> dict[str, Any]:
     """Return the maps of interference, numbers of thousands of runs.
 
-    Returns:
-        The ``level`` of pass@1 at which every run is read, ``k``, and (C,) ``overlap``; and of each of the ``maps`` its
-        ``label``, the panel's ``settings`` in all of its cells (others are at their defaults), the ``setting`` that its
-        rows differ in, their (R,) ``values``, and of pass@k less the base model's (R, C) ``mean`` and standard
-        ``error``, both null where not all seeds reach the level. ``crossing`` is the k from which on pass@k is below
-        the base model's, and ``threshold`` (R, 2) the edge by theory, of negative and of positive overlaps, or null.
+    It holds the ``level`` of pass@1 at which every run is read, ``k``, and (C,) ``overlap``; and of each of the
+    ``maps`` its ``label``, the panel's ``settings`` in all of its cells, the ``setting`` that its rows differ in, their
+    (R,) ``values``, and of pass@k less the base model's (R, C) ``mean`` and standard ``error``, null where not all
+    seeds reach the level. ``crossing`` is the k from which on pass@k is below the base model's, and ``threshold`` (R,
+    2) the edge by theory, of negative and of positive overlaps, or null.
     """
     maps: dict[str, Any] = json.loads(MAP.read_text(encoding="utf-8"))
     return maps
@@ -118,12 +117,12 @@ def changed_settings(panel: str, settings: Mapping[str, Any]) -> RunSettings:
 
 def compute_run(panel: str, settings: RunSettings) -> RunSettings:
     """Return the result of a run over its seeds, thinned and rounded."""
-    from simlab.explore.block import BLOCK_SEEDS, moments  # noqa: PLC0415  # compiling code is needed here alone
-    from simlab.explore.panel_runs import SIMULATIONS  # noqa: PLC0415
+    # Compiling code is needed here alone.
+    from simlab.explore.panel_runs import BLOCK_SEEDS, moments, simulate_panel  # noqa: PLC0415
 
     settings, _ = hold_panel(panel, settings)
     firsts = range(settings["seed"], settings["seed"] + RUN_SEEDS[panel], BLOCK_SEEDS)
-    blocks = [SIMULATIONS[panel](settings, first, lambda _: None) for first in firsts]
+    blocks = [simulate_panel(panel, settings, first, lambda _: None) for first in firsts]
     opening = [changed_settings("run", run) for run in ({}, *pinned_runs("run", {}))]
     with_seeds = panel == "run" and changed_settings(panel, settings) in opening
     every = max((len(blocks[0]["step"]) - 1) // RUN_RECORDS[panel], 1) if panel in RUN_RECORDS else 1
@@ -154,10 +153,9 @@ def compute_run(panel: str, settings: RunSettings) -> RunSettings:
 def answers_in_advance() -> dict[str, Any]:
     """Return what an exported page holds.
 
-    Returns:
-        ``masses``: by estimator, a list of ``parameters`` (all that the page shows), ``limit``, and ``groups`` by their
-        size, as ``mass_curves`` has them; a ``failure`` that equals ``success`` is null, and so are the usual
-        ``rates``. ``bank``: a list of questions with their answers, for the banks that were simulated in advance.
+    ``masses``: by estimator, a list of ``parameters`` (all that the page shows), ``limit``, and ``groups`` by their
+    size, as ``mass_curves`` has them; a ``failure`` that equals ``success`` is null, and so are the usual ``rates``.
+    ``bank``: a list of questions with their answers, for the banks that were simulated in advance.
     """
     tables = {name: [*tables_in_advance(name)] for name in sorted(filter(has_masses, REGISTRY)) if name != LINKED}
     tables[LINKED] = json.loads(LINKED_TABLES.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Simulate for the server: queue jobs, run one at a time in a process of its own, and keep the results.
+"""Simulate for the server: jobs stand in line, and run one at a time in a process of its own.
 
 The process (``worker``) reads jobs and writes events, a line of JSON each. It is killed when a job takes longer than
 ``COMPILE_SECONDS`` until its program is compiled, or ``JOB_SECONDS`` from then on, and the next job starts it anew.
@@ -6,6 +6,7 @@ The process (``worker``) reads jobs and writes events, a line of JSON each. It i
 
 import asyncio
 import contextlib
+import itertools
 import json
 import sys
 from collections.abc import AsyncGenerator
@@ -17,147 +18,72 @@ WORKER = (sys.executable, "-m", "simlab.explore.worker")
 JOB_SECONDS = 20.0
 COMPILE_SECONDS = 120.0
 LONGEST_LINE = 2**24  # bytes of one event
-KEPT_RESULTS = 64  # of blocks, each up to .4 MiB
-LAST_EVENTS = ("result", "error")
-
-
-class SimulationJob:
-    """A job, the page that sent it, and its events so far."""
-
-    def __init__(self, body: dict[str, Any], page: str = ""):
-        self.body, self.page = body, page
-        self.key = json.dumps(body, sort_keys=True)
-        self.events: asyncio.Queue[SimulationEvent] = asyncio.Queue()
-        self.ahead = 0
-
-    def fail(self, message: str) -> None:
-        """End the job with an error."""
-        self.events.put_nowait({"event": "error", "error": message})
 
 
 class Laboratory:
-    """Runs jobs one at a time, first come, first served; the same job gives the same result, which is kept.
-
-    A page waits with one job at a time: a newer one takes the place of the older, so that a slider that is dragged
-    neither holds up others nor falls behind itself. A job without a page stands by itself.
-    """
+    """Runs jobs one at a time, first come, first served; who leaves before the result leaves the line."""
 
     def __init__(self, command: tuple[str, ...] = WORKER):
         self.command = command
         self.to_compile: int | None = None  # programs of presets, of which the process tells between jobs
-        self.waiting: list[SimulationJob] = []
-        self.running: SimulationJob | None = None
-        self.results: dict[str, SimulationEvent] = {}  # the latest used is the last
-        self._arrived = asyncio.Event()
+        self.line: list[int] = []  # numbers of jobs, the running one first
+        self.is_stopped = False
+        self._numbers = itertools.count()
+        self._moved = asyncio.Event()  # set, and replaced, when a job leaves the line
         self._process: asyncio.subprocess.Process | None = None
         self._heard: asyncio.Queue[SimulationEvent | None] = asyncio.Queue()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._listening: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start the process, and do jobs as they come."""
-        await self._launch()
-        self._tasks.append(asyncio.create_task(self._serve()))
-
-    async def stop(self) -> None:
-        """End the process, and every job that is not done."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
-        await self._kill()
-        for job in (*self.waiting, *filter(None, [self.running])):
-            job.fail("the server was stopped")
-
-    def submit(self, body: dict[str, Any], page: str = "") -> SimulationJob:
-        """Put a job in line, unless its result is there."""
-        job = SimulationJob(body, page)
-        if self._answer(job):
-            return job
-        older = next((other for other in self.waiting if page and other.page == page), None)
-        if older:
-            self.waiting[self.waiting.index(older)] = job
-            older.fail("a newer simulation of the same page took its place")
-        else:
-            self.waiting.append(job)
-        self._arrived.set()
-        self._tell_places()
-        return job
-
-    async def events(self, job: SimulationJob) -> AsyncGenerator[SimulationEvent, None]:
-        """Yield the events of a job up to its result or error; whoever leaves before leaves the line."""
-        try:
-            while True:
-                event = await job.events.get()
-                yield event
-                if event["event"] in LAST_EVENTS:
-                    return
-        finally:
-            if job in self.waiting:
-                self.waiting.remove(job)
-                self._tell_places()
-
-    def _tell_places(self) -> None:
-        """Tell each waiting job how many are ahead of it, if that is another number than before."""
-        for ahead, job in enumerate(self.waiting, start=int(self.running is not None)):
-            if ahead != job.ahead:
-                job.ahead = ahead
-                job.events.put_nowait({"event": "waiting", "ahead": ahead})
-
-    def _answer(self, job: SimulationJob) -> bool:
-        """Send the result of the same job, if it was done before; return True if it was."""
-        if job.key not in self.results:
-            return False
-        self.results[job.key] = event = self.results.pop(job.key)
-        job.events.put_nowait(event)
-        return True
-
-    async def _serve(self) -> None:
-        while True:
-            while not self.waiting:
-                self._arrived.clear()
-                await self._arrived.wait()
-            self.running = job = self.waiting.pop(0)
-            self._tell_places()
-            if not self._answer(job):
-                try:
-                    await self._run(job)
-                except (OSError, TimeoutError) as error:
-                    await self._kill()
-                    job.fail(f"{error}; the next change starts the simulating process anew")
-            self.running = None
-
-    async def _run(self, job: SimulationJob) -> None:
-        """Have the process do a job; raises ``OSError`` if it ends, and ``TimeoutError`` if it takes too long."""
-        if self._process is None or self._process.returncode is not None:
-            await self._launch()
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(job.body).encode() + b"\n")
-        seconds = COMPILE_SECONDS
-        while True:
-            try:
-                event = await asyncio.wait_for(self._heard.get(), seconds)
-            except TimeoutError:
-                raise TimeoutError(f"the simulation took longer than {seconds:g} s and was stopped") from None
-            if event is None:
-                raise OSError("the simulating process ended")
-            job.events.put_nowait(event)
-            if event["event"] == "result":
-                self.results[job.key] = event
-                for oldest in list(self.results)[:-KEPT_RESULTS]:
-                    del self.results[oldest]
-            if event["event"] in LAST_EVENTS:
-                return
-            seconds = JOB_SECONDS if event["event"] == "simulating" else COMPILE_SECONDS
-
-    async def _launch(self) -> None:
         """Start the process, which compiles while it has nothing to do."""
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(
             *self.command, stdin=pipe, stdout=pipe, limit=LONGEST_LINE, start_new_session=True
         )
         self._heard = asyncio.Queue()
-        self._tasks.append(asyncio.create_task(self._listen(self._process, self._heard)))
+        self._listening = asyncio.create_task(self._listen(self._process, self._heard))
+
+    async def stop(self) -> None:
+        """End the process, and every job that is not done."""
+        self.is_stopped = True
+        await self._kill()
+
+    async def events(self, body: dict[str, Any]) -> AsyncGenerator[SimulationEvent, None]:
+        """Yield the events of a job: how many are ahead of it, then its own up to a ``result`` or an ``error``."""
+        number, seconds = next(self._numbers), COMPILE_SECONDS
+        self.line.append(number)
+        try:
+            while ahead := self.line.index(number):
+                moved = self._moved
+                yield {"event": "waiting", "ahead": ahead}
+                await moved.wait()
+            process = await self._running_process()
+            process.stdin.write(json.dumps({**body, "job": number}).encode() + b"\n")
+            while True:
+                event = await asyncio.wait_for(self._heard.get(), seconds)
+                if event is None:
+                    raise OSError("the simulating process ended")
+                if event["job"] != number:  # whose client has left
+                    continue
+                yield event
+                if event["event"] in ("result", "error"):
+                    return
+                seconds = JOB_SECONDS if event["event"] == "simulating" else COMPILE_SECONDS
+        except (OSError, TimeoutError) as error:
+            await self._kill()
+            reason = str(error) or f"the simulation took longer than {seconds:g} s and was stopped"
+            yield {"event": "error", "error": f"{reason}; the next change starts the simulating process anew"}
+        finally:
+            self.line.remove(number)
+            self._moved.set()
+            self._moved = asyncio.Event()
+
+    async def _running_process(self) -> Any:
+        if self.is_stopped:
+            raise OSError("the server was stopped")
+        if self._process is None or self._process.returncode is not None:
+            await self.start()
+        return self._process
 
     async def _kill(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -7,7 +7,6 @@ are those of expected gradients, without the noise that it divides by as well: t
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,11 +42,7 @@ def has_masses(name: str) -> bool:
 
 
 def group_masses(name: str, group_size: int, parameters: dict[str, Any]) -> GroupMasses:
-    """Return (G + 1,) m_S and m_F of an estimator at 0 to G successes.
-
-    Raises:
-        InputError: for an estimator that reads more than rewards, or the order of the rollouts.
-    """
+    """Return (G + 1,) m_S and m_F of an estimator at 0 to G successes."""
     if name in CLOSED_FORMS:
         success, failure = closed_form(name, np.arange(group_size + 1) / group_size, group_size, **parameters)
         return np.asarray(success), np.asarray(failure)
@@ -69,9 +64,8 @@ def _computed_masses(name: str, parameters: tuple[tuple[str, Any], ...], group_s
 def mass_curves(name: str, parameters: dict[str, Any], group_size: int, formula_text: str = "") -> dict[str, Any]:
     """Return what the page draws of an estimator.
 
-    Returns:
-        ``success`` and ``failure`` (G + 1,), ``limit`` with ``rates``, ``success`` and ``failure`` (None at a jump),
-        or None where large groups have no limit but 0, and ``push`` as of ``push_of``, along the limit or the group.
+    ``success`` and ``failure`` (G + 1,), the ``limit`` of large groups with ``rates``, ``success`` and ``failure``, and
+    where the weight pushes, ``push``, along the limit or the group.
     """
     success, failure = group_masses(name, group_size, REGISTRY[name].parameters | parameters)
     limit = limit_curve(name, tuple(parameters.items()), formula_text)
@@ -133,11 +127,9 @@ def limit_curve(
 
 
 def push_of(rates: np.ndarray, success: np.ndarray, failure: np.ndarray) -> dict[str, float] | None:
-    """Return where a weight pushes, |m_S| + |m_F| over solve rates that are equally frequent; None if nowhere.
+    """Return the rate below which ``half`` of a push lies, and that of its ``peak``; None if a weight pushes nowhere.
 
-    Returns:
-        ``half``, the rate below which half of the push lies, and ``peak``, the rate where it is largest. Between two
-        rates the push is linear, so that what lies below a rate is quadratic.
+    The push is |m_S| + |m_F|, over solve rates that are equally frequent; it is linear between two rates.
     """
     push = np.abs(success) + np.abs(failure)
     rates, push = rates[np.isfinite(push)], push[np.isfinite(push)]
@@ -154,38 +146,13 @@ def push_of(rates: np.ndarray, success: np.ndarray, failure: np.ndarray) -> dict
 
 # Expected steps
 
-Move = Callable[[Float[np.ndarray, " C"]], Float[np.ndarray, " C"]]
+OPTIMIZERS = ("sgd", "adam")  # whose steps are expected
 POLICY_KS = (16, 256)  # of pass@k
 BETAS, EPS = (0.9, 0.999), 1e-8  # of simlab.simulator.optimizers.adam
 
 
-def plain_steps(learning_rate: float) -> Move:
-    """Return the move that adds gradients, to be climbed, to the logits."""
-    return lambda gradient: learning_rate * gradient
-
-
-def adam_steps(learning_rate: float) -> Move:
-    """Return the move that Adam makes of one gradient after another."""
-    mean: np.ndarray = np.zeros(())
-    square: np.ndarray = np.zeros(())
-    count = 0
-
-    def move(gradient: Float[np.ndarray, " C"]) -> Float[np.ndarray, " C"]:
-        nonlocal mean, square, count
-        count += 1
-        mean = BETAS[0] * mean + (1 - BETAS[0]) * gradient
-        square = BETAS[1] * square + (1 - BETAS[1]) * gradient**2
-        scale = np.sqrt(square / (1 - BETAS[1] ** count)) + EPS
-        return np.asarray(learning_rate * mean / (1 - BETAS[0] ** count) / scale)
-
-    return move
-
-
-MOVES = {"sgd": plain_steps, "adam": adam_steps}
-
-
 def expected_path(
-    problem: Categorical, masses: GroupMasses, move: Move, recorded: Int[np.ndarray, " R"]
+    problem: Categorical, masses: GroupMasses, optimizer: str, learning_rate: float, recorded: Int[np.ndarray, " R"]
 ) -> dict[str, Float[np.ndarray, " R+1"]]:
     """Return correct mass, retained mass and entropy along the expected steps, at step 0 and those in ``recorded``.
 
@@ -193,12 +160,6 @@ def expected_path(
     action of probability p is p (m_S / mu - (m_S - m_F)) if it is correct, and -p (m_F / (1 - mu) + (m_S - m_F)) if it
     is not: a correct rollout is this action with probability p / mu. Such steps climb a transform of Q_pos (Davis and
     Recht, arXiv:2510.13651).
-
-    Args:
-        problem: one policy, whose equal actions stay equal.
-        masses: (G + 1,) m_S and m_F at every number of successes.
-        move: turns expected gradients, in their order, into changes of the logits.
-        recorded: increasing steps.
     """
     problem = problem.by_classes()
     logits, counts, correct = problem.logits.copy(), np.asarray(problem.counts, float), problem.correct
@@ -206,14 +167,14 @@ def expected_path(
     successes = np.arange(group_size + 1)
     ways = gammaln(group_size + 1) - gammaln(successes + 1) - gammaln(group_size - successes + 1)
     path: dict[str, list[float]] = {"q_pos": [], "retained_mass": [], "entropy": []}
-    steps = {0, *recorded.tolist()}
-    first = None
+    recorded_steps, first = {0, *recorded.tolist()}, None
+    mean, square = np.zeros_like(logits), np.zeros_like(logits)
     for step in range(int(recorded[-1]) + 1):
         weights = np.exp(logits - logits.max())
         p = weights / (weights @ counts)  # of an action of each class
         first = p if first is None else first
         mass, wrong = (float(p[which] @ counts[which]) for which in (correct, ~correct))
-        if step in steps:
+        if step in recorded_steps:
             retained = np.minimum(p, first)[correct] @ counts[correct]
             path["q_pos"].append(mass)
             path["retained_mass"].append(float(retained / (first[correct] @ counts[correct])))
@@ -221,7 +182,13 @@ def expected_path(
         chance = np.exp(ways + xlogy(successes, mass) + xlog1py(group_size - successes, -min(mass, 1.0)))
         success, failure = float(chance @ masses[0]), float(chance @ masses[1])
         reward = np.where(correct, success / max(mass, 1e-300), -failure / max(wrong, 1e-300))
-        logits = logits + move(p * (reward - (success - failure)))
+        gradient = p * (reward - (success - failure))
+        if optimizer == "adam":
+            mean = BETAS[0] * mean + (1 - BETAS[0]) * gradient
+            square = BETAS[1] * square + (1 - BETAS[1]) * gradient**2
+            scale = np.sqrt(square / (1 - BETAS[1] ** (step + 1))) + EPS
+            gradient = mean / (1 - BETAS[0] ** (step + 1)) / scale
+        logits = logits + learning_rate * gradient
     return {name: np.array(values) for name, values in path.items()}
 
 

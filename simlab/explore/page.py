@@ -26,7 +26,7 @@ from simlab.explore.presets import PRESETS
 from simlab.explore.results import result_controls
 from simlab.explore.weights import MOST_PINNED, parameters_of
 from simlab.files import check_replaceable, make_folder, write_output
-from simlab.plotting import LABELS, STYLE
+from simlab.plotting import STYLE
 from simlab.problems.tree import CASP_TOY
 from simlab.theory.closed_forms import CLOSED_FORMS
 
@@ -39,11 +39,12 @@ POLICY = (
 )
 IMPORT = re.compile(r'from "\./([a-z_0-9]+\.js)"')
 DASHES = ("solid", "dash", "dot", "dashdot")  # plotly's names
-GREEK = {"gamma": "γ", "alpha": "α", "delta": "δ", "mu": "μ", "tau": "τ"}
 
 
 def page_file(name: str) -> tuple[str, str] | None:
     """Return the text and media type of a file of the page; None where there is none of this name."""
+    if name == "plotly.js":
+        return plotly_script(), KINDS[".js"]
     path = PAGE / name
     if path.parent != PAGE or path.suffix not in KINDS or not path.is_file():
         return None
@@ -52,11 +53,7 @@ def page_file(name: str) -> tuple[str, str] | None:
 
 @functools.cache
 def plotly_script() -> str:
-    """Return plotly's JavaScript, from the installed Python package.
-
-    Raises:
-        InputError: where the package is not installed.
-    """
+    """Return plotly's JavaScript, from the installed Python package."""
     spec = importlib.util.find_spec("plotly")
     if spec is None or spec.origin is None:
         raise InputError('explore needs plotly; install it with: pip install "simlab[explore]"')
@@ -67,7 +64,7 @@ def served_page(results: Sequence[dict[str, Any]] = ()) -> str:
     """Return the page that asks the server for its files, its simulations, and slices of open results."""
     return _fill(
         style='<link rel="stylesheet" href="page/style.css">',
-        scripts='<script src="plotly.js"></script>\n<script type="module" src="page/main.js"></script>',
+        scripts='<script src="page/plotly.js"></script>\n<script type="module" src="page/main.js"></script>',
         data=description(server=True, results=results),
     )
 
@@ -97,11 +94,7 @@ def exported_page() -> str:
 
 
 def export(path: Path) -> None:
-    """Write the page to a file that works without a server.
-
-    Raises:
-        InputError: for a path that is no .html file or cannot be written.
-    """
+    """Write the page to a file that works without a server."""
     if path.suffix not in (".html", ".htm"):
         raise InputError(f"--export {path} has the suffix {path.suffix!r}; allowed: .html, .htm")
     check_replaceable(path)
@@ -135,7 +128,6 @@ def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict
         "simulated": {panel: run_settings(panel) for panel in SIMULATED},
         "palette": palette(),
         "dashes": DASHES,
-        "labels": {name: as_html(text) for name, text in LABELS.items()},
         "interference": interference_map(),
         "tree": {"depth": 3, "branching": 4, "rewarded": CASP_TOY},
     }
@@ -164,13 +156,3 @@ def palette() -> list[str]:
     """Return the colours of the project's style, in its order."""
     line = next(line for line in STYLE.read_text(encoding="utf-8").splitlines() if line.startswith("axes.prop_cycle"))
     return [f"#{colour}" for colour in re.findall(r"'([0-9A-F]{6})'", line)]
-
-
-def as_html(label: str) -> str:
-    r"""Return a label of a figure as the page writes it.
-
-    >>> as_html("correct mass $Q_{pos}$"), as_html(r"$\gamma$")
-    ('correct mass Q<sub>pos</sub>', 'γ')
-    """
-    text = re.sub(r"\\([a-z]+)", lambda match: GREEK[match[1]], label.replace("$", ""))
-    return re.sub(r"_\{([^}]*)\}", r"<sub>\1</sub>", text)

@@ -1,34 +1,46 @@
 """Simulate the panels that need a server: one policy, a tree, a bank of prompts, and interfering prompts.
 
-Each ``simulate_...`` takes the settings of its panel by name, and the first of ``BLOCK_SEEDS`` seeds. It returns
-``step`` (R + 1,), the number of ``seeds``, and ``metrics``: of each metric its ``moments`` over the seeds, (R + 1,).
+A block of seeds runs by a program that is compiled once for a few sizes of the group. Group size, learning rate, steps
+and an estimator's numbers are arguments of the program. The group is filled up to one of a few sizes with absent
+rollouts, unless the method may not see these: groups of 3 and of 17 run by the program for 32, of whose places 29 or 15
+hold rollouts that count nowhere. Anything else (the estimator itself, its choices, the optimiser, the shape of the
+problem) needs another program.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from simlab.errors import InputError
 from simlab.estimators import Estimator, advantages, estimator
 from simlab.estimators.registry import REGISTRY
 from simlab.explore.answers import BINS, bank_of
-from simlab.explore.block import ACTIONS, BLOCK_SEEDS, Block, Say, fill_up, moments, record_steps
 from simlab.explore.controls import hold_panel, rounded
-from simlab.explore.masses import MOVES, POLICY_KS, expected_path, group_masses, is_of_rewards, with_pass_at_k
+from simlab.explore.masses import OPTIMIZERS, POLICY_KS, expected_path, group_masses, is_of_rewards, with_pass_at_k
 from simlab.explore.presets import WARM
 from simlab.explore.weights import arm_text, read_weight
 from simlab.problems import Categorical, Problem, anchored, tree
 from simlab.problems.exact import correct_mass, pass_at_k
 from simlab.problems.interference import interference, overlap_edge
+from simlab.simulator.call import make_learners
+from simlab.simulator.compiled import cached, is_cached
 from simlab.simulator.metrics import POLICY, JointView, Metric, PolicyView
 from simlab.simulator.runner import check
-from simlab.simulator.settings import Settings
-from simlab.simulator.storage import EMPTY
+from simlab.simulator.settings import Settings, StaticSettings
+from simlab.simulator.state import Records
+from simlab.simulator.storage import DENSE, EMPTY
+from simlab.simulator.trajectory import Inputs, RecordSchedule, advance, begin
 from simlab.theory import tail_miss
 
+BLOCK_SEEDS = 4
+GROUP_SIZES = (32, 128, 512)  # for which programs are compiled
+ACTIONS = (256, 2048, 32768)  # likewise, of one policy
 RECORDS = {"run": 50, "tree": 20, "bank": 20, "interference": 40}
 BANK_KS = (1, 4, 16, 64, 256, 1024, 4096)
 INTERFERENCE_KS = tuple(2**power for power in range(13))
@@ -36,6 +48,93 @@ LOST = 0.1  # of the base model's rare modes: a prompt that has less of them has
 
 PanelSettings = dict[str, Any]  # the settings of a panel, by their names there
 Result = dict[str, Any]
+Rows = dict[str, Float[np.ndarray, "seeds records ..."]]
+Say = Callable[[str], None]
+
+
+def fill_up(size: int, sizes: tuple[int, ...]) -> int:
+    """Return the least of ``sizes`` that is at least ``size``.
+
+    >>> fill_up(33, (32, 128, 512))
+    128
+    """
+    return next(larger for larger in sizes if larger >= size)
+
+
+def record_steps(steps: int, records: int) -> Int[np.ndarray, " R"]:
+    """Return the recorded steps, evenly spread; the last one is the last step."""
+    return np.round(np.linspace(0, steps, records + 1)[1:]).astype(np.int64)
+
+
+def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[Any]]:
+    """Return the ``mean`` over seeds, ``m2``, the sum of squared differences from it, and the ``values`` themselves.
+
+    Blocks of seeds are joined by these.
+    """
+    values = values.astype(np.float64)
+    mean = values.mean(axis=0)
+    return dict(rounded({"mean": mean, "m2": ((values - mean) ** 2).sum(axis=0), "values": values}))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """``BLOCK_SEEDS`` seeds of one problem, with an entry for each action, under one method with dense storage.
+
+    The state after each of the increasing ``steps`` is recorded: ``metrics`` of the problem, and others.
+    """
+
+    problem: Problem
+    settings: Settings
+    steps: Int[np.ndarray, " R"]
+    metrics: tuple[str, ...]
+    more_metrics: tuple[Metric, ...] = ()
+
+    @functools.cached_property
+    def static(self) -> StaticSettings:
+        """The settings that shape the program, with the group size that it is compiled for."""
+        static = self.settings.static
+        size = fill_up(static.group_size, GROUP_SIZES) if static.exchangeable else static.group_size
+        return replace(static, group_size=size)
+
+    def rows(self, first: int, say: Say) -> Rows:
+        """Return the records of the seeds from ``first`` up; ``say`` hears of the stages."""
+        schedule, inputs = self._arguments(first)
+        if not is_cached(self._key(inputs)):
+            say("compiling")
+        code = self.compile()
+        say("simulating")
+        return {name: np.moveaxis(np.asarray(row), 0, 1) for name, row in code(schedule, inputs).items()}
+
+    def compile(self) -> Any:
+        """Return the compiled program; threads that need the same one wait for its only compilation."""
+        schedule, inputs = self._arguments(0)
+        program = functools.partial(_program, self.static, self.metrics, self.more_metrics)
+        return cached(self._key(inputs), lambda: jax.jit(program).lower(schedule, inputs).compile())
+
+    def _arguments(self, first: int) -> tuple[RecordSchedule, Inputs]:
+        dtype = self.static.dtype
+        loaded = DENSE.load(self.problem, dtype)
+        keys = jnp.stack([jax.random.key(first + seed, impl="threefry2x32") for seed in range(BLOCK_SEEDS)])
+        traced = jax.tree.map(lambda value: jnp.full(BLOCK_SEEDS, value, dtype), self.settings.traced)
+        schedule = RecordSchedule(jnp.asarray(self.steps, jnp.int32), jnp.int32(len(self.steps)))
+        return schedule, Inputs(loaded, None, jnp.int32(self.settings.group_size), keys, traced)
+
+    def _key(self, inputs: Inputs) -> Hashable:
+        leaves, structure = jax.tree.flatten(inputs)
+        shapes = tuple(leaf.shape for leaf in leaves)
+        return "explore", self.static, self.metrics, self.more_metrics, len(self.steps), structure, shapes
+
+
+def _program(
+    settings: StaticSettings, names: tuple[str, ...], more: tuple[Metric, ...], schedule: RecordSchedule, inputs: Inputs
+) -> Records:
+    """Return the records, (R + 1, seeds, ...), of step 0 and of those scheduled."""
+    metrics = (*(metric for metric in inputs.problem.metrics if metric.name in names), *more)
+    learners = make_learners(settings, DENSE, inputs, are_padded=settings.exchangeable, metrics=metrics)
+    return advance(learners, schedule, begin(learners, schedule)).rows
+
+
+# Blocks of each panel, by the names of the methods
 
 
 def _run_of(settings: PanelSettings, method: str = "", **more: Any) -> Settings:
@@ -49,17 +148,6 @@ def _run_of(settings: PanelSettings, method: str = "", **more: Any) -> Settings:
     )
 
 
-def _block(panel: str, settings: PanelSettings, problem: Problem, run: Settings, *metrics: str | Metric) -> Block:
-    check(problem, run)
-    steps = record_steps(settings["steps"], RECORDS[panel])
-    names = tuple(metric for metric in metrics if isinstance(metric, str))
-    return Block(problem, run, steps, names, tuple(metric for metric in metrics if isinstance(metric, Metric)))
-
-
-def _result(panel: str, settings: PanelSettings, **more: Any) -> Result:
-    return {"step": [0, *record_steps(settings["steps"], RECORDS[panel]).tolist()], "seeds": BLOCK_SEEDS, **more}
-
-
 def _rare_rates(whole: JointView) -> Float[Array, " P"]:
     learner = whole.learner
     policies = learner.policies_at(whole.state.parameters, whole.state.slots)
@@ -69,10 +157,14 @@ def _rare_rates(whole: JointView) -> Float[Array, " P"]:
     return rates
 
 
+def _node_policies(one: PolicyView) -> Float[Array, "nodes B"]:
+    policies: Float[Array, "nodes B"] = jax.vmap(lambda node: node.p)(one.token_policy.nodes)
+    return policies
+
+
+NODE_POLICIES = Metric("policies", "probability of each action at a node", POLICY, _node_policies, ("node", "action"))
+SOLVE_RATES = Metric("solve_rates", "solve rate", POLICY, lambda whole: whole.each["q_pos"], ("prompt",), joint=True)
 RARE_RATES = Metric("rare_rates", "probability of the target set", POLICY, _rare_rates, ("prompt",), joint=True)
-
-
-# One policy
 
 
 def panel_policy(settings: PanelSettings) -> Categorical:
@@ -83,33 +175,79 @@ def panel_policy(settings: PanelSettings) -> Categorical:
     return anchored(actions, correct, **logits)
 
 
-def policy_block(settings: PanelSettings) -> Block:
-    """Return the seeds of the policy, its actions filled up to one of a few numbers by some that are never drawn."""
-    run = _run_of(settings, **{name: settings[name] for name in ("epochs", "lag", "false_positive")})
-    policy = panel_policy(settings)
-    check(policy, run)
-    missing = 0, fill_up(policy.actions, ACTIONS) - policy.actions
-    policy = policy.listed()
-    filled = policy.replaced(
-        logits=np.pad(policy.logits, missing, constant_values=EMPTY),
-        correct=np.pad(policy.correct, missing),
-        target=np.pad(policy.target, missing),
-    )
-    names = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
-    return Block(filled, run, record_steps(settings["steps"], RECORDS["run"]), names, (RARE_RATES,))
+def blocks_of(panel: str, settings: PanelSettings) -> dict[str, Block]:
+    """Return the blocks that a panel simulates, by the name of the method where there are several.
+
+    The actions of one policy are filled up to one of a few numbers by some that are never drawn.
+    """
+    runs: dict[str, Settings] = {}
+    metrics: tuple[str, ...] = ("q_pos",)
+    more: tuple[Metric, ...] = (SOLVE_RATES, RARE_RATES)
+    problem: Problem
+    if panel == "run":
+        runs[""] = _run_of(settings, **{name: settings[name] for name in ("epochs", "lag", "false_positive")})
+        problem = panel_policy(settings)
+        check(problem, runs[""])
+        missing = 0, fill_up(problem.actions, ACTIONS) - problem.actions
+        policy = problem.listed()
+        problem = policy.replaced(
+            logits=np.pad(policy.logits, missing, constant_values=EMPTY),
+            correct=np.pad(policy.correct, missing),
+            target=np.pad(policy.target, missing),
+        )
+        metrics, more = ("q_pos", "retained_mass", "entropy", "tail_miss_rate"), (RARE_RATES,)
+    elif panel == "tree":
+        gate = ",".join(f"{name}={settings[name]}" for name in ("alpha", "candidates", "quantile", "top_penalty"))
+        runs["GRPO"] = _run_of(settings, "grpo@constant")
+        runs["GRPO + entropy"] = _run_of(settings, "grpo@constant", entropy_bonus=settings["entropy_bonus"])
+        runs["CaSP"] = _run_of(settings, f"grpo+casp({gate})@constant")
+        problem, metrics, more = tree(), ("q_pos", "modes_held", "mode_coverage"), (NODE_POLICIES,)
+    elif panel == "bank":
+        runs[""], problem = _run_of(settings), bank_of(settings)
+    else:
+        runs[""] = _run_of(settings, temperature=settings["temperature"], pass_at_k=INTERFERENCE_KS)
+        problem = interference(**{name: settings[name] for name in ("overlap", "conflict", "hard_rate")}).listed()
+        metrics, more = ("pass_at_k",), ()
+    if panel != "run":
+        for run in runs.values():
+            check(problem, run)
+    steps = record_steps(settings["steps"], RECORDS[panel])
+    return {name: Block(problem, run, steps, metrics, more) for name, run in runs.items()}
 
 
-def simulate_policy(settings: PanelSettings, first: int, say: Say) -> Result:
-    """Simulate the policy; ``theory`` is what ``drift`` returns."""
-    rows = policy_block(settings).rows(first, say)
-    mass = np.clip(rows["q_pos"].astype(np.float64), 0, 1)
-    target = np.clip(rows.pop("rare_rates")[..., 0].astype(np.float64), 0, mass)
+def compile_presets() -> Iterator[int]:
+    """Compile the programs of the presets, one after another; yield how many are left."""
+    for remaining, (panel, settings) in zip(reversed(range(len(WARM))), WARM, strict=True):
+        for block in blocks_of(panel, hold_panel(panel, dict(settings))[0]).values():
+            block.compile()
+        yield remaining
+
+
+# Their results
+
+
+def simulate_panel(panel: str, settings: PanelSettings, first: int, say: Say) -> Result:
+    """Simulate the seeds of a panel from ``first`` up, its settings by name.
+
+    Returns:
+        ``step`` (R + 1,), the number of ``seeds``, and ``metrics``: of each its ``moments`` over the seeds, (R + 1,);
+        and what the panel has beside these.
+    """
+    rows = {name: block.rows(first, say) for name, block in blocks_of(panel, settings).items()}
+    step = [0, *record_steps(settings["steps"], RECORDS[panel]).tolist()]
+    return {"step": step, "seeds": BLOCK_SEEDS, **RESULTS[panel](settings, rows)}
+
+
+def _policy_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
+    """Return also the ``theory`` of ``drift``."""
+    own = rows[""]
+    mass = np.clip(own["q_pos"].astype(np.float64), 0, 1)
+    target = np.clip(own.pop("rare_rates")[..., 0].astype(np.float64), 0, mass)
     missed = np.asarray(tail_miss(settings["group_size"], mass, target))
     if _is_on_policy_and_true(settings):
-        rows["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
-    rows |= {f"pass_at_{k}": 1 - (1 - mass) ** k for k in POLICY_KS}
-    metrics = {name: moments(values) for name, values in rows.items()}
-    return _result("run", settings, metrics=metrics, theory=drift(settings))
+        own["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
+    own |= {f"pass_at_{k}": 1 - (1 - mass) ** k for k in POLICY_KS}
+    return {"metrics": {name: moments(values) for name, values in own.items()}, "theory": drift(settings)}
 
 
 def _is_on_policy_and_true(settings: PanelSettings) -> bool:
@@ -124,7 +262,7 @@ def drift(settings: PanelSettings) -> dict[str, list[float]] | None:
     """
     name, parameters = read_weight(settings["weight"])
     parameters = REGISTRY[name].parameters | parameters
-    plain = settings["optimizer"] in MOVES and settings["epochs"] == 1
+    plain = settings["optimizer"] in OPTIMIZERS and settings["epochs"] == 1
     if not (is_of_rewards(estimator(name, **parameters)) and plain and _is_on_policy_and_true(settings)):
         return None
     try:
@@ -132,86 +270,38 @@ def drift(settings: PanelSettings) -> dict[str, list[float]] | None:
     except InputError:  # it reads the order of the rollouts
         return None
     steps = record_steps(settings["steps"], RECORDS["run"])
-    move = MOVES[settings["optimizer"]](settings["learning_rate"])
-    return with_pass_at_k(rounded(expected_path(panel_policy(settings), masses, move, steps)))
+    policy, rate = panel_policy(settings), settings["learning_rate"]
+    return with_pass_at_k(rounded(expected_path(policy, masses, settings["optimizer"], rate, steps)))
 
 
-# A tree
+def _tree_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
+    """Return the ``methods``, each with the first seed's ``policies`` (R + 1, nodes, B)."""
+    policies = {name: np.round(own.pop("policies")[0], 5).tolist() for name, own in rows.items()}
+    metrics = {name: {metric: moments(values) for metric, values in own.items()} for name, own in rows.items()}
+    return {"methods": {name: {"metrics": metrics[name], "policies": policies[name]} for name in rows}}
 
 
-def _policies(one: PolicyView) -> Float[Array, "nodes B"]:
-    policies: Float[Array, "nodes B"] = jax.vmap(lambda node: node.p)(one.token_policy.nodes)
-    return policies
+def _bank_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
+    """Return the metrics of a bank.
 
-
-NODE_POLICIES = Metric("policies", "probability of each action at each node", POLICY, _policies, ("node", "action"))
-
-
-def tree_blocks(settings: PanelSettings) -> dict[str, Block]:
-    """Return the seeds of the tree, by the name of the method."""
-    gate = ",".join(f"{name}={settings[name]}" for name in ("alpha", "candidates", "quantile", "top_penalty"))
-    runs = {
-        "GRPO": _run_of(settings, "grpo@constant"),
-        "GRPO + entropy": _run_of(settings, "grpo@constant", entropy_bonus=settings["entropy_bonus"]),
-        "CaSP": _run_of(settings, f"grpo+casp({gate})@constant"),
-    }
-    recorded = ("q_pos", "modes_held", "mode_coverage", NODE_POLICIES)
-    return {name: _block("tree", settings, tree(), run, *recorded) for name, run in runs.items()}
-
-
-def simulate_tree(settings: PanelSettings, first: int, say: Say) -> Result:
-    """Simulate the tree under its ``methods``, each with the first seed's ``policies`` (R + 1, nodes, B)."""
-    methods = {}
-    for name, block in tree_blocks(settings).items():
-        rows = block.rows(first, say)
-        policies = np.round(rows.pop("policies")[0], 5).tolist()
-        methods[name] = {"metrics": {metric: moments(row) for metric, row in rows.items()}, "policies": policies}
-    return _result("tree", settings, methods=methods)
-
-
-# A bank of prompts
-
-SOLVE_RATES = Metric("solve_rates", "solve rate", POLICY, lambda whole: whole.each["q_pos"], ("prompt",), joint=True)
-
-
-def bank_block(settings: PanelSettings) -> Block:
-    """Return the seeds of the bank."""
-    return _block("bank", settings, bank_of(settings), _run_of(settings), "q_pos", SOLVE_RATES, RARE_RATES)
-
-
-def simulate_bank(settings: PanelSettings, first: int, say: Say) -> Result:
-    """Simulate the bank.
-
-    Its metrics are ``pass_at_K`` and ``rare_at_K``, means over prompts of any correct answer and of a rare mode in K
-    samples; ``share_I``, the share of prompts whose solve rate is in bin I of ``BINS``; and ``lost``, the share whose
-    rare modes have less than ``LOST`` of the base model's.
+    They are ``pass_at_K`` and ``rare_at_K``, means over prompts of any correct answer and of a rare mode in K samples;
+    ``share_I``, the share of prompts whose solve rate is in bin I of ``BINS``; and ``lost``, the share whose rare modes
+    have less than ``LOST`` of the base model's.
     """
-    rows = bank_block(settings).rows(first, say)
-    solved, rare = (np.clip(rows[name].astype(np.float64), 0, 1) for name in ("solve_rates", "rare_rates"))
+    solved, rare = (np.clip(rows[""][name].astype(np.float64), 0, 1) for name in ("solve_rates", "rare_rates"))
     bins = np.minimum((solved * BINS).astype(int), BINS - 1)
     of_prompts = {f"pass_at_{k}": pass_at_k(solved, k) for k in BANK_KS}
     of_prompts |= {f"rare_at_{k}": pass_at_k(rare, k) for k in BANK_KS}
     of_prompts |= {f"share_{index}": bins == index for index in range(BINS)}
     of_prompts["lost"] = rare < LOST * rare[:, :1]
-    metrics = {name: moments(values.mean(axis=-1)) for name, values in of_prompts.items()}
-    return _result("bank", settings, k=BANK_KS, metrics=metrics)
+    return {"k": BANK_KS, "metrics": {name: moments(values.mean(axis=-1)) for name, values in of_prompts.items()}}
 
 
-# Interfering prompts
-
-
-def interference_block(settings: PanelSettings) -> Block:
-    """Return the seeds of interfering prompts."""
-    run = _run_of(settings, temperature=settings["temperature"], pass_at_k=INTERFERENCE_KS)
-    problem = interference(**{name: settings[name] for name in ("overlap", "conflict", "hard_rate")}).listed()
-    return _block("interference", settings, problem, run, "pass_at_k")
-
-
-def simulate_interference(settings: PanelSettings, first: int, say: Say) -> Result:
-    """Simulate interfering prompts: pass@k at each of the ``k``, and the ``edge``; step 0 is the base model."""
-    passed = interference_block(settings).rows(first, say)["pass_at_k"]
+def _interference_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
+    """Return pass@k at each of the ``k``, and the ``edge``; step 0 is the base model."""
+    passed = rows[""]["pass_at_k"]
     metrics = {f"pass_at_{k}": moments(passed[:, :, index]) for index, k in enumerate(INTERFERENCE_KS)}
-    return _result("interference", settings, k=INTERFERENCE_KS, metrics=metrics, edge=edge(settings))
+    return {"k": INTERFERENCE_KS, "metrics": metrics, "edge": edge(settings)}
 
 
 def edge(settings: PanelSettings) -> list[float | None] | None:
@@ -236,23 +326,9 @@ def _reads_its_group_alone(weight: Estimator, group_size: int) -> bool:
     return bool(np.array_equal(*beside))
 
 
-SIMULATIONS: Mapping[str, Callable[[PanelSettings, int, Say], Result]] = {
-    "run": simulate_policy,
-    "tree": simulate_tree,
-    "interference": simulate_interference,
-    "bank": simulate_bank,
+RESULTS: Mapping[str, Callable[[PanelSettings, dict[str, Rows]], Result]] = {
+    "run": _policy_result,
+    "tree": _tree_result,
+    "interference": _interference_result,
+    "bank": _bank_result,
 }
-BLOCKS: Mapping[str, Callable[[PanelSettings], list[Block]]] = {
-    "run": lambda settings: [policy_block(settings)],
-    "tree": lambda settings: [*tree_blocks(settings).values()],
-    "interference": lambda settings: [interference_block(settings)],
-    "bank": lambda settings: [bank_block(settings)],
-}
-
-
-def compile_presets() -> Iterator[int]:
-    """Compile the programs of the presets, one after another; yield how many are left."""
-    for remaining, (panel, settings) in zip(reversed(range(len(WARM))), WARM, strict=True):
-        for block in BLOCKS[panel](hold_panel(panel, settings)[0]):
-            block.compile()
-        yield remaining

@@ -17,7 +17,6 @@ from simlab.llm.compare import Run, Training, read_run
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import RUN
 from simlab.reading import read_json
-from simlab.text import shortened
 
 ALLOWED = "a result of simlab sweep, a folder of simlab train, or a report of simlab diagnose --json"
 # Raised by h5py and xarray for a file that is none of theirs, or a damaged one.
@@ -28,17 +27,12 @@ MOST_FILES = 6
 LONGEST_DIMENSION = 4096  # labels of a dimension on the page; of a longer one, places evenly apart
 LARGEST_READ = 2**22  # values of one slice
 AVERAGED = "seed"
-ENTRIES = ("file", "variable", "across", "lines", "at")
 
 Labels = dict[str, list[Any]]
 
 
 def open_dataset(path: str | Path) -> xr.Dataset:
-    """Open a result: the folder of a training run, the ``.json`` report of a diagnosis, or the file of a sweep.
-
-    Raises:
-        InputError: for a path that is none of the three, or is damaged.
-    """
+    """Open a result: the folder of a training run, the ``.json`` report of a diagnosis, or the file of a sweep."""
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist; allowed: {ALLOWED}")
@@ -57,9 +51,6 @@ def training_dataset(run: Run) -> xr.Dataset:
     """Return metrics over ``step`` and pass@k over ``evaluation``, by arm and seed; NaN where a run is not there yet.
 
     Step 0 of ``evaluation`` is the start that all arms of a seed share.
-
-    Raises:
-        InputError: for a run without a step and without an evaluation.
     """
     cells: dict[tuple[str, int], Training] = {
         (arm, seed): training for arm, seeds in run.arms.items() for seed, training in seeds.items()
@@ -106,11 +97,7 @@ SPLIT_CURVES = {"teaching_groups": "teaching", "groups_holding_the_typical_solut
 
 
 def report_dataset(path: Path) -> xr.Dataset:
-    """Return the curves of a report, each with its estimate and the ends of its interval along ``BOUND``.
-
-    Raises:
-        InputError: for a file that is no such report.
-    """
+    """Return the curves of a report, each with its estimate and the ends of its interval along ``BOUND``."""
     report: Any = read_json(path).get("diagnosis")
     try:
         sizes, passed, splits = report["groups"]["at_sizes"], report["pass_at_k"], report["recommendation"]["splits"]
@@ -138,11 +125,7 @@ def _curve(rows: list[dict[str, Any]], key: str, along: str, words: str) -> xr.D
 
 
 class Result:
-    """A result that is open; of a dimension longer than ``LONGEST_DIMENSION`` every n-th place is taken, ``every``.
-
-    Raises:
-        InputError: for a file that cannot be opened or has no numbers.
-    """
+    """A result that is open; of a dimension longer than ``LONGEST_DIMENSION`` every n-th place is taken, ``every``."""
 
     def __init__(self, path: Path):
         self.name = path.name
@@ -185,18 +168,9 @@ class Result:
     def slice(self, variable: str, across: str, lines: str, at: dict[str, Any]) -> dict[str, Any]:
         """Read means over seeds, or estimates with their intervals, along one or two dimensions.
 
-        Args:
-            variable: one of its variables.
-            across: the dimension of the columns.
-            lines: the dimension of the rows, or "" for one row.
-            at: places in the other dimensions, counted from 0; 0 where a dimension is not named.
-
-        Returns:
-            (L, A) ``mean``, the ends ``low`` and ``high`` of its 95 % band (null for one seed), and the ``seeds``. Of a
-            report these are an estimate, its variable interval, and no seeds.
-
-        Raises:
-            InputError: for an unknown name, a place outside, or more than ``LARGEST_READ`` values.
+        ``across`` is the dimension of the columns, ``lines`` that of the rows, "" for one row, and ``at`` holds places
+        in the others, 0 where one is not named. The answer is (L, A) ``mean``, the ends ``low`` and ``high`` of its 95
+        % band (null for one seed), and the ``seeds``; of a report an estimate, its interval, and no seeds.
         """
         check_choice("variable", variable, sorted(self.variables))
         array = self.variables[variable]
@@ -205,11 +179,7 @@ class Result:
             check_choice("lines", lines, [name for name in array.dims if name != across])
         shown = [lines, across] if lines else [across]
         averaged = [name for name in (AVERAGED, BOUND) if name in array.dims and name not in shown][:1]
-        places = {name: at.get(name, 0) for name in array.dims if name not in (*shown, *averaged)}
-        for name, place in places.items():
-            size = array.sizes[name]
-            if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < size:
-                raise InputError(f"{name} = {shortened(str(place))} is no place; allowed: 0 to {size - 1}")
+        places = {name: at.get(str(name), 0) for name in array.dims if name not in (*shown, *averaged)}
         selected = array.isel(places).transpose(*shown, *averaged)
         if selected.size > LARGEST_READ:
             raise InputError(f"{variable} has {selected.size} values there; allowed: up to {LARGEST_READ} at a time")
@@ -233,11 +203,7 @@ def _summary(values: np.ndarray) -> dict[str, Any]:
 
 
 class Results:
-    """The results that the command line names, and those dropped on the page; a request names them by number.
-
-    Raises:
-        InputError: as ``Result`` does, and for more than ``MOST_FILES``.
-    """
+    """The results that the command line names, and those dropped on the page; a request names them by number."""
 
     def __init__(self, paths: tuple[Path, ...] = ()):
         if len(paths) > MOST_FILES:
@@ -257,27 +223,11 @@ class Results:
         """Return the description of each."""
         return [result.describe() for result in self.all]
 
-    def answer(self, body: Any) -> dict[str, Any]:
-        """Return the slice that a request names by ``ENTRIES``.
-
-        Raises:
-            InputError: for a request of another form, and as ``Result.slice`` does.
-        """
-        if not isinstance(body, dict):
-            raise InputError(f"the request is no object; allowed: {', '.join(ENTRIES)}")
-        for name in body:
-            check_choice("entry", name, ENTRIES)
-        number, at = body.get("file", 0), body.get("at", {})
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.all):
-            raise InputError(f"file = {shortened(str(number))} is none that is open; allowed: 0 to {len(self.all) - 1}")
-        if not isinstance(at, dict):
-            raise InputError("at is no object; allowed: places by their dimensions")
-        names = {name: body.get(name, "") for name in ("variable", "across", "lines")}
-        for name, text in names.items():
-            if not isinstance(text, str):
-                raise InputError(f"{name} = {shortened(str(text))} is no text; allowed: a name")
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the ``Result.slice`` that a request names, of the result with the number ``file``."""
         with self.reading:
-            return self.all[number].slice(**names, at=at)
+            result: Result = self.all[body.get("file", 0)]
+            return result.slice(body["variable"], body["across"], body.get("lines", ""), body.get("at", {}))
 
 
 # Controls

@@ -28,19 +28,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simlab.errors import InputError, check_choice, check_whole
 from simlab.explore.answers import QUESTIONS, answer
-from simlab.explore.block import ACTIONS, BLOCK_SEEDS, fill_up
-from simlab.explore.controls import SIMULATED, check_plain, hold_panel
+from simlab.explore.controls import SIMULATED, hold_panel
 from simlab.explore.laboratory import WORKER, Laboratory
-from simlab.explore.page import POLICY, page_file, plotly_script, served_page
+from simlab.explore.page import POLICY, page_file, served_page
+from simlab.explore.panel_runs import ACTIONS, BLOCK_SEEDS, fill_up
 from simlab.explore.results import Results, result_controls
 from simlab.explore.weights import register_files
 from simlab.llm.training.folder import RUN
-from simlab.text import read_number, shortened
+from simlab.text import shortened
 
 HOST = "127.0.0.1"
 USUAL_PORT = 8737  # always the same, so that a link to the page outlives a restart
 HEADERS = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
-JOB_ENTRIES = ("panel", "settings", "first", "page")
 LARGEST_WORK = 2**27  # actions x seeds x steps of one block
 BANK_ACTIONS = 32  # of each prompt
 SEEDS_AHEAD = 2**16  # of a block, from the first seed
@@ -77,7 +76,7 @@ class SamePage:
 def application(port: int, laboratory: Laboratory, results: Results | None = None) -> SamePage:
     """Return the page's server at a port.
 
-    Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``; ``POST /simulate`` with a job, whose
+    Routes: ``/`` the page, ``/page/NAME`` its files, ``/status``; ``POST /simulate`` with a job, whose
     answer is a stream of events (see ``worker``); ``POST`` of a list of questions to ``/masses``, ``/formula`` and
     ``/bank`` (see ``answers``) and to ``/result``; and ``POST /open?name=NAME`` with a file to open as a result.
     """
@@ -100,29 +99,22 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
             raise HTTPException(404)
         return Response(content[0], media_type=content[1])
 
-    async def plotly(_: Request) -> Response:
-        return Response(plotly_script(), media_type="text/javascript")
-
     async def status(_: Request) -> Response:
-        running, waiting = laboratory.running is not None, len(laboratory.waiting)
-        return JSONResponse({"to_compile": laboratory.to_compile, "running": running, "waiting": waiting})
+        return JSONResponse({"to_compile": laboratory.to_compile})
 
     async def simulate(request: Request) -> Response:
-        body, notes, page = read_job(await _json(request))
-        job = laboratory.submit(body, page)
+        body, notes = read_job(await request.json())
 
         async def lines() -> AsyncIterator[bytes]:
             yield json.dumps({"event": "accepted", "held": notes}).encode() + b"\n"
-            async with contextlib.aclosing(laboratory.events(job)) as events:
+            async with contextlib.aclosing(laboratory.events(body)) as events:
                 async for event in events:
                     yield json.dumps(event).encode() + b"\n"
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     async def questions(request: Request) -> Response:
-        path, bodies = request.url.path.removeprefix("/"), await _json(request)
-        if not isinstance(bodies, list):
-            raise InputError("the request is no list; allowed: a list of questions")
+        path, bodies = request.url.path.removeprefix("/"), await request.json()
         find_answer = functools.partial(answer, path) if path in QUESTIONS else opened.answer
         return JSONResponse(await run_in_threadpool(lambda: [find_answer(body) for body in bodies]))
 
@@ -132,13 +124,14 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
     routes = [
         Route("/", page),
         Route("/page/{name}", file),
-        Route("/plotly.js", plotly),
         Route("/status", status),
         Route("/simulate", simulate, methods=["POST"]),
         *(Route(f"/{path}", questions, methods=["POST"]) for path in (*QUESTIONS, "result")),
         Route("/open", open_file, methods=["POST"]),
     ]
+    of_another_form = (ValueError, TypeError, LookupError, AttributeError, ClientDisconnect)
     handlers: Any = {
+        **dict.fromkeys(of_another_form, lambda _, error: _refusal(400, f"the request cannot be read: {error!r}")),
         InputError: lambda _, error: _refusal(400, str(error)),
         HTTPException: lambda request, error: _refusal(error.status_code, f"{request.url.path}: {error.detail}"),
         Exception: lambda _, error: _refusal(500, f"the server failed: {type(error).__name__}"),
@@ -152,38 +145,10 @@ def _refusal(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": message}, status)
 
 
-async def _json(request: Request) -> Any:
-    """Return the JSON of a body, its numbers finite and of bounded length."""
-
-    def refuse(name: str) -> None:
-        raise ValueError(name)
-
-    try:
-        body = await request.body()
-        return json.loads(body, parse_int=read_number, parse_float=read_number, parse_constant=refuse)
-    except InputError:
-        raise
-    except (ValueError, RecursionError, ClientDisconnect):
-        raise InputError("the request is no JSON") from None
-
-
-def read_job(body: Any) -> tuple[dict[str, Any], list[str], str]:
-    """Read a request to simulate; its settings are held to their ranges and to ``LARGEST_WORK``.
-
-    Returns:
-        The job for the simulating process (panel, settings, first seed), notes on settings that were held, and the
-        name that the page has given itself, "" for none.
-
-    Raises:
-        InputError: for a request of another form, an unknown setting, or a value that cannot be read.
-    """
-    if not isinstance(body, dict) or "panel" not in body:
-        raise InputError(f"the request is no object with a panel; allowed: {', '.join(JOB_ENTRIES)}")
-    for name in body:
-        check_choice("entry", name, JOB_ENTRIES)
-    panel, page = body["panel"], body.get("page", "")
+def read_job(body: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return a job for the simulating process, held to its ranges and ``LARGEST_WORK``, and notes on what was held."""
+    panel = body["panel"]
     check_choice("panel", panel, SIMULATED)
-    check_plain("page", page)
     settings, notes = hold_panel(panel, body.get("settings", {}))
     first = body.get("first", settings["seed"])
     check_whole("first", first, settings["seed"], settings["seed"] + SEEDS_AHEAD)
@@ -196,7 +161,7 @@ def read_job(body: Any) -> tuple[dict[str, Any], list[str], str]:
     if settings["steps"] > most:
         notes.append(f"steps = {settings['steps']} are too many for {actions} actions; held at {most}")
         settings["steps"] = most
-    return {"panel": panel, "settings": settings, "first": first}, notes, str(page)
+    return {"panel": panel, "settings": settings, "first": first}, notes
 
 
 async def _open_dropped(request: Request, results: Results) -> dict[str, Any]:
@@ -238,30 +203,23 @@ class ExplorerServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def listen(port: int) -> socket.socket:
-    """Return a socket that listens on the loopback interface.
+def listen(port: int | None) -> tuple[socket.socket, str]:
+    """Return a socket that listens at a port of the loopback interface, 0 for any that is free, and a note.
 
-    Raises:
-        InputError: for a port that is taken or not allowed.
+    None stands for ``USUAL_PORT``, or any other if that one is taken, which the note says.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((HOST, port))
+        listener.bind((HOST, USUAL_PORT if port is None else port))
         listener.listen(128)  # now: two servers may share an address that is only bound
     except OSError as error:
         listener.close()
+        if port is None:
+            return listen(0)[0], f"port {USUAL_PORT} is taken; "
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"port = {port} cannot be used: {reason}; allowed: a free one, or 0 for any") from None
-    return listener
-
-
-def listen_as_usual() -> tuple[socket.socket, str]:
-    """Listen at ``USUAL_PORT``, or at any free port if that one is taken, which a note says."""
-    try:
-        return listen(USUAL_PORT), ""
-    except InputError:
-        return listen(0), f"port {USUAL_PORT} is taken; "
+    return listener, ""
 
 
 def serve(
@@ -269,19 +227,12 @@ def serve(
 ) -> None:
     """Serve the page until Ctrl-C or SIGTERM, and print its address.
 
-    Args:
-        port: the port of the loopback interface; 0 takes a free one, None ``USUAL_PORT`` or else a free one.
-        browser: True to open a browser, where there is a display.
-        view: the part of the address after its #.
-        estimators: estimators of the user's own files, ``FILE.py:NAME``.
-        files: results that the page shows.
-
-    Raises:
-        InputError: for a port that is taken, and for what is no such estimator or result.
+    The page opens at a ``view``, the part of the address after its #, with ``estimators`` of the user's own files,
+    ``FILE.py:NAME``, and with ``files``, results that it shows.
     """
     register_files(estimators)
     results = Results(files)
-    listener, note = listen_as_usual() if port is None else (listen(port), "")
+    listener, note = listen(port)
     port = listener.getsockname()[1]
     address = f"http://{HOST}:{port}/" + (f"#{view}" if view else "")
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -46,6 +46,7 @@ def _choice(choices: Iterable[Any], help_text: str) -> WeightParameter:
 
 
 _BASES = sorted(name for name in CLOSED_FORMS if "base" not in REGISTRY[name].parameters)
+_DIFFICULTIES = ("none", "focal", "easy", "asymmetric", "sqrt_hard", "sqrt_easy", "shift", "history")
 # By parameter, or by estimator and parameter where they differ. The page shows neither eps, which only guards against
 # rounding, nor FADE's target_entropy, which an entropy of 0 does not reach.
 _PARAMETERS: Mapping[str, WeightParameter] = {
@@ -96,24 +97,14 @@ _PARAMETERS: Mapping[str, WeightParameter] = {
     "scope": _choice(SCOPES, "whether means run over the tokens of a group, or of the batch"),
     "easy_term": _choice(EASY_TERMS, "the weight of easy prompts: as the paper prints it, or as its code has it"),
     "ranking": _choice(RANKINGS, "how likeliness is ranked: as the paper writes it, or as its code does"),
-    "mc_grpo.scale": _choice(
-        MC_SCALES, "what divides: nothing, or the median absolute deviation as in the published code"
-    ),
-    "pkpo.baseline": _choice(
-        SUBSET_BASELINES, "what each subset's maximum is compared with: nothing, or the subset without the rollout"
-    ),
-    "fade.baseline": _choice(
-        ("mean", "batch_mean"), "what is subtracted from rewards: the group's mean, or the whole batch's"
-    ),
+    "mc_grpo.scale": _choice(MC_SCALES, "what divides: nothing, or the published code's median absolute deviation"),
+    "pkpo.baseline": _choice(SUBSET_BASELINES, "what a subset's maximum is compared with: nothing, or the others'"),
+    "fade.baseline": _choice(("mean", "batch_mean"), "what is subtracted: the mean of the group, or of the batch"),
     "linked.baseline": _choice(BASELINES, "what is subtracted from the rewards"),
     "linked.scale": _choice(("none", "std", "mean", "times_std", "pass_at_k"), "what divides or multiplies afterwards"),
-    "linked.difficulty": _choice(
-        ("none", "focal", "easy", "asymmetric", "sqrt_hard", "sqrt_easy", "shift", "history"),
-        "which prompts weigh more",
-    ),
+    "linked.difficulty": _choice(_DIFFICULTIES, "which prompts weigh more"),
     "linked.sign": _choice(("none", "divide_failures", "relu", "attenuate"), "how successes and failures differ"),
 }
-_OWN_HELP = "a parameter of your own estimator"
 
 
 def parameters_of(name: str) -> dict[str, WeightParameter]:
@@ -134,9 +125,6 @@ def parameters_of(name: str) -> dict[str, WeightParameter]:
 
 def read_weight(text: str) -> tuple[str, dict[str, Any]]:
     """Return name and parameters of an estimator written as text, in ``simlab.grammar`` or as a formula.
-
-    Raises:
-        InputError: for a text that cannot be read, and for one of more than an estimator.
 
     >>> read_weight("asym_grpo(delta=0.5)")
     ('asym_grpo', {'delta': 0.5})
@@ -165,12 +153,7 @@ def arm_text(weight: str) -> str:
 
 
 def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
-    """Hold the parameters of an estimator to the page's bounds; return its text, and a note if one was changed.
-
-    Raises:
-        InputError: for an unknown name, parameter or choice, a parameter that is no number, or, if it must be
-            ``closed``, an estimator without masses.
-    """
+    """Hold the parameters of an estimator to the page's bounds; return its text, and a note if one was changed."""
     name, parameters = read_weight(text)
     if formula.is_formula(text):
         g = "".join(f"{formula.G_SIGN}{value:.12g}" for value in parameters.values())
@@ -198,9 +181,6 @@ def register_files(references: Iterable[str]) -> None:
     """Register estimators of the user's files under their texts, ``FILE.py:NAME``; only the command line names them.
 
     A text from a page or a request is only looked up among the registered names: it opens no file.
-
-    Raises:
-        InputError: for a text of another form, and for what is no estimator.
     """
     for text in references:
         arm = parse(text)

@@ -1,16 +1,16 @@
 """The simulating process: read jobs and write events, a line of JSON each, until nothing more is written to it.
 
-    {"panel": "run", "settings": {...}, "first": 0}   ->   {"event": "compiling"}
-                                                           {"event": "simulating"}
-                                                           {"event": "result", "result": {...}}
+    {"job": 7, "panel": "run", "settings": {...}, "first": 0}   ->   {"event": "compiling", "job": 7}
+                                                                     {"event": "simulating", "job": 7}
+                                                                     {"event": "result", "job": 7, "result": {...}}
 
-``compiling`` comes if a program is not compiled yet, ``simulating`` once it is; a job of several programs says both
-several times. Between jobs the process compiles the programs of the presets, so that a first drag need not wait. Its
+``compiling`` comes if a program is not compiled yet. Between jobs the process compiles the programs of the presets. Its
 arguments are the estimators of the user's own files.
 """
 
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -27,7 +27,7 @@ def main() -> None:
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from simlab.errors import InputError  # noqa: PLC0415  # its imports may print
-    from simlab.explore.panel_runs import SIMULATIONS, compile_presets  # noqa: PLC0415
+    from simlab.explore.panel_runs import compile_presets, simulate_panel  # noqa: PLC0415
     from simlab.explore.weights import register_files  # noqa: PLC0415
 
     register_files(sys.argv[1:])
@@ -47,11 +47,12 @@ def main() -> None:
 
     threading.Thread(target=warm, daemon=True).start()
     for count, line in enumerate(sys.stdin, start=1):
-        job = json.loads(line)
+        body = json.loads(line)
+        tell = functools.partial(say, job=body["job"])
         try:
-            say("result", result=SIMULATIONS[job["panel"]](job["settings"], job["first"], say))
+            tell("result", result=simulate_panel(body["panel"], body["settings"], body["first"], tell))
         except (InputError, MemoryError) as error:
-            say("error", error=str(error) or "too little memory for this")
+            tell("error", error=str(error) or "too little memory for this")
         if count % JOBS_A_TRIM == 0:
             # glibc keeps freed memory, in pieces, up to .3 MiB more with each simulation; others have no such function.
             with contextlib.suppress(AttributeError, OSError, TypeError):

@@ -50,11 +50,7 @@ def token_fields(**fields: torch.Tensor) -> Iterator[None]:
 
 
 def configured_estimator(name: str, algorithm: Any) -> tuple[Estimator, str]:
-    """Return an estimator with the settings ``algorithm.simlab`` of verl, and its text, such as ``f_grpo(gamma=1)``.
-
-    Raises:
-        InputError: for an unknown name, a setting that the estimator does not take, or one outside its range.
-    """
+    """Return an estimator with the settings ``algorithm.simlab`` of verl, and its text, such as ``f_grpo(gamma=1)``."""
     settings = dict((algorithm or {}).get("simlab") or {})
     text = ",".join(f"{key}={settings[key]}" for key in sorted(settings))
     return estimator(name, **settings), f"{name}({text})"
@@ -68,11 +64,7 @@ def advantage_function(name: str) -> Callable[..., tuple[torch.Tensor, torch.Ten
     def advantages(
         *, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: Any, config: Any = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return advantages and, the same, returns: (rows, T), from rewards, mask (rows, T) and the prompt of each row.
-
-        Raises:
-            InputError: for settings, rewards, or fields that the estimator cannot take.
-        """
+        """Return advantages and, the same, returns: (rows, T), of rewards, a mask and the prompt of each row."""
         chosen, text = configured_estimator(name, config)
         fields = _token_fields.get()
         _check_supply(name, chosen, fields)
@@ -125,11 +117,7 @@ def _check_supply(name: str, chosen: Estimator, fields: Mapping[str, torch.Tenso
 
 
 def configured_surrogate(name: str, actor: Any) -> Surrogate:
-    """Return a surrogate with the clip bounds of verl's ``actor_rollout_ref.actor``, see ``SETTINGS``.
-
-    Raises:
-        InputError: for a surrogate that verl cannot run, or a bound outside its range.
-    """
+    """Return a surrogate with the clip bounds of verl's ``actor_rollout_ref.actor``, see ``SETTINGS``."""
     bounds = {}
     for parameter in inspect.signature(SURROGATES[name]).parameters:
         if parameter in SETTINGS:
@@ -165,9 +153,6 @@ def policy_loss(name: str) -> Callable[..., tuple[torch.Tensor, dict[str, Any]]]
 
         ``loss_agg_mode`` and ``rollout_is_weights`` act as in verl's own losses. The value says nothing, but its
         gradient is that of the surrogate's objective, negated.
-
-        Raises:
-            InputError: as ``configured_surrogate``.
         """
         chosen = configured_surrogate(name, config)
         log_ratio = (log_prob.detach() - old_log_prob).clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)

@@ -133,11 +133,7 @@ def _chosen_estimator(algorithm: Any) -> tuple[Estimator, str]:
 
 
 def entries() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
-    """Return verl's registries by the last part of the setting that chooses from each.
-
-    Returns:
-        The registry, the function that adds to it, and simlab's entries by their names.
-    """
+    """Return each registry by the last part of its setting, with the function that adds to it and simlab's entries."""
     estimators = {PREFIX + name: advantage_function(name) for name in REGISTRY}
     losses = {PREFIX + name: policy_loss(name) for name in SURROGATES}
     trainers = {PREFIX + "sync": SimlabPPOTrainerSync}

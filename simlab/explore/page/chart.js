@@ -4,7 +4,7 @@
 const SETTINGS = { displayModeBar: false, displaylogo: false, responsive: false };
 const AT_ONCE = { mode: "immediate", frame: { redraw: false, duration: 0 }, transition: { duration: 0 } };
 
-let seen = { looks: "", frame: {} };
+let seen = { looks: "", frame: {}, traces: [] };
 
 // Return true if every axis has a range of its own, so that none follows from the data.
 function isFixed(layout) {
@@ -26,16 +26,21 @@ function frameOf({ shapes, ...layout }) {
     shapes: JSON.stringify(shapes) };
 }
 
+const isSame = (one, other) => one.length === other.length && one.every((value, i) => value === other[i]);
+
 // Draw traces; the promise is kept when they are seen.
-export async function show(chart, traces, layout) {
-  const [before, now] = [seen, { looks: looksOf(traces, layout), frame: frameOf(layout) }];
+export async function show(chart, all, layout) {
+  const traces = all.filter(({ visible }) => visible !== false);
+  const [before, now] = [seen, { looks: looksOf(traces, layout), frame: frameOf(layout), traces }];
   seen = now;
   if (now.looks !== before.looks || !isFixed(layout) || traces.some(({ type }) => type === "heatmap")) {
     await window.Plotly.react(chart, traces, layout, SETTINGS);
     return;
   }
-  const moved = traces.map(({ x, y, name, csv }) => ({ x, y, name, csv }));
-  await window.Plotly.animate(chart, { data: moved, traces: moved.map((_, index) => index) }, AT_ONCE);
+  const moved = traces.map((_, i) => i).filter((i) => ["x", "y"].some((axis) => !isSame(traces[i][axis], before.traces[i][axis])) ||
+    traces[i].name !== before.traces[i].name || traces[i].csv !== before.traces[i].csv);
+  const data = moved.map((i) => ({ x: traces[i].x, y: traces[i].y, name: traces[i].name, csv: traces[i].csv }));
+  if (moved.length) await window.Plotly.animate(chart, { data, traces: moved }, AT_ONCE);
   const changed = Object.entries(now.frame).filter(([name, text]) => text !== before.frame[name]);
   if (!changed.length) return;
   await window.Plotly.relayout(chart, Object.fromEntries(changed.map(([name, text]) => [name, JSON.parse(text)])));
@@ -43,6 +48,6 @@ export async function show(chart, traces, layout) {
 
 // Take away what is seen.
 export function clear(chart) {
-  seen = { looks: "", frame: {} };
+  seen = { looks: "", frame: {}, traces: [] };
   window.Plotly.purge(chart);
 }

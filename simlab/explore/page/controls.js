@@ -181,7 +181,11 @@ export function pinList({ label, plural, most, onPin, onRemove, colourOf, button
   const pin = element("button", { type: "button", text: label, onclick: onPin });
   const full = element("p", { class: "full" });
   const nodes = [pin, ...buttons, full, list];
+  let shown = "";
   function show(names, isPinned) {
+    const now = JSON.stringify([names, isPinned, document.documentElement.dataset.theme]);
+    if (now === shown) return;
+    shown = now;
     pin.disabled = names.length >= most || isPinned;
     full.textContent = names.length < most ? "" : `${names.length} ${plural} are pinned, as many as are compared: remove one to pin another.`;
     list.replaceChildren(...names.map((text, place) => element("li", {},

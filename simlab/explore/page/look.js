@@ -5,6 +5,7 @@ const LETTER = 7; // pixels of a letter of a title, about
 const MARGINS = { l: 58, r: 18 }; // pixels at the sides of a chart
 // Pixels: of a letter of its names, of a line's sample, of a row, and how far below the plot it begins.
 const LEGEND = { letter: 6.9, sample: 48, row: 21, below: 60 };
+export const SHARES = [-0.02, 1.03]; // the range of an axis of probabilities
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
 // The colours of the page's theme, as its style sheet has them.
@@ -53,7 +54,6 @@ export class Look {
     this.narrow = width < NARROW;
     this.dashes = description.dashes;
     this.palette = paletteOn(description.palette, this.ink);
-    this.labels = description.labels;
     this.scale = [[0, this.ink.card], [1, this.palette[0]]]; // of a map
   }
 
@@ -91,19 +91,25 @@ export class Look {
     };
   }
 
-  // A band around a mean, drawn under the lines.
+  // A band between two lines, drawn under the lines; none where an end is null.
   band(x, low, high, colour, panel) {
-    const shared = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-    return [
-      { ...shared, x, y: low, ...axes(panel), meta: "band" },
-      { ...shared, x, y: high, ...axes(panel), meta: "band", fill: "tonexty", fillcolor: transparent(colour, 0.22) },
-    ];
+    const places = x.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
+    const around = [...places, ...[...places].reverse()];
+    return {
+      type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, meta: "band", ...axes(panel),
+      x: around.map((i) => x[i]), y: around.map((i, place) => (place < places.length ? low : high)[i]),
+      fill: "toself", fillcolor: transparent(colour, 0.22),
+    };
   }
 
-  // The band around a mean of some half-widths; none where the half-width is null.
-  meanBand(x, mean, half, colour, panel) {
+  // A mean with the band of its half-widths, which only the CSV names.
+  meanLines(name, x, mean, half, { panel = 0, colour = 0, csv = name, ...more }) {
     const shifted = (sign) => mean.map((value, i) => (value === null || half[i] === null ? value : value + sign * half[i]));
-    return this.band(x, shifted(-1), shifted(1), colour, panel);
+    return [
+      this.band(x, shifted(-1), shifted(1), this.colour(colour), panel),
+      this.line(name, x, mean, { panel, colour, csv, hovertemplate: "%{y:.4f}", ...more }),
+      { ...this.line("", x, half, { panel }), visible: false, csv: `${csv}, half-width of the 95 % band` },
+    ];
   }
 
   // A layout of panels side by side, or one above the other where it is narrow. Each panel says {title, x, y}: the
@@ -164,13 +170,9 @@ export class Look {
     return wrapped(title, (0.92 * (this.width - MARGINS.l - MARGINS.r)) / across / LETTER);
   }
 
-  // A hairline at a value of the x axis of a panel.
+  // A hairline at a value of the x axis of a panel of probabilities.
   hair(x, panel = 0) {
-    const { xaxis, yaxis } = axes(panel);
-    return {
-      type: "line", x0: x, x1: x, y0: 0, y1: 1, xref: xaxis, yref: `${yaxis} domain`,
-      line: { color: this.ink.faint, width: 1, dash: "dot" }, layer: "below",
-    };
+    return this.line("", [x, x], SHARES, { colour: this.ink.faint, dash: 2, width: 1, panel, showlegend: false, hoverinfo: "skip" });
   }
 }
 

@@ -22,6 +22,7 @@ import { TourBox } from "./tour.js";
 
 const ALL_PANELS = [map, miss, masses, step, run, bank, interference, tree];
 const BESIDE_TAB = 48; // pixels of the tabs before the chosen one that are seen, where not all have room
+const SETTLED = 150; // milliseconds after a drag
 const TURNS = new Map([["ArrowRight", 1], ["ArrowLeft", -1]]); // of the tabs, by key
 
 const description = JSON.parse(document.getElementById("description").textContent);
@@ -35,6 +36,7 @@ let drawn = null; // what was drawn last
 let waiting = false; // for the next frame
 let moved = 0; // when the change was made that is to be drawn
 let dragged = ""; // the setting that was changed last
+let writing = 0; // the timer of the address, which is written when a drag has ended: the browser takes long for it
 let unanswered = ""; // the error of a question; other errors stay when answers come
 const reader = new Reader(description, () => {
   if (byId("error").textContent === unanswered) say("error", []);
@@ -138,6 +140,11 @@ function draw() {
   });
   simulations.ask(panel, values);
   drawChart(panel);
+  window.clearTimeout(writing);
+  writing = window.setTimeout(writeAddress, SETTLED);
+}
+
+function writeAddress() {
   window.history.replaceState(null, "", state.address());
 }
 
@@ -284,9 +291,13 @@ function buildActions() {
   byId("paste").addEventListener("change", () => {
     const view = byId("paste").value.split(/[#?]/).slice(1).join("&");
     byId("paste").value = "";
+    window.clearTimeout(writing);
     window.location.hash = view;
   });
-  byId("link").addEventListener("click", () => copied(window.location.href, "link"));
+  byId("link").addEventListener("click", () => {
+    writeAddress();
+    copied(window.location.href, "link");
+  });
   byId("copy").addEventListener("click", () => copied(byId("command").textContent, "command"));
   byId("csv").addEventListener("click", () => saveCsv(name(), drawn.table || tableOf(drawn.traces)));
   byId("svg").addEventListener("click", () => saveSvg(name(), byId("chart"), inks().card));

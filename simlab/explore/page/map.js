@@ -1,7 +1,7 @@
 // The cells of a map: what run each cell is, which cell's turn it is, and the sweep that computes the same map.
 
 import { controlsOf } from "./pins.js";
-import { commandWeight, readWeight, writeWeight } from "./settings.js";
+import { readWeight, sweepCommand, writeWeight } from "./settings.js";
 
 // The weight with a gamma: its own parameter, or the focal weight on it; throws where neither can be.
 export function withGamma(text, gamma, estimators) {
@@ -69,22 +69,14 @@ export function nearestKnown(cells, results) {
 // The sweep whose cells are those of a map; `cell` is one of them.
 export function mapCommand(values, cell, description) {
   const { panel, settings } = cellRun(values, cell, description);
-  const lists = Object.fromEntries([values.across, values.down].map((axis) => [axis, description.axes[axis].values.join(",")]));
-  const { name, parameters } = commandWeight(settings.weight, description.estimators);
-  const own = Object.entries(parameters).filter(([key]) => !(key === "gamma" && lists.gamma)).map(([key, value]) => `--param ${key}=${value}`);
-  const list = (axis) => lists[axis] ?? settings[description.axes[axis].setting];
-  const axes = panel === "run" ? ["actions", "lag", "false positives", "epochs"] : ["overlap", "conflict", "hard rate"];
-  const ofProblem = axes.map((axis) => `--param ${description.axes[axis].setting}=${list(axis)}`);
-  if (panel === "run") ofProblem.push(`--param correct=${correctCounts(settings, lists, description)}`);
-  return [`simlab sweep --problem ${panel === "run" ? "anchored" : "interference"} --estimator ${name} --surrogate reinforce`,
-    `--optimizer ${settings.optimizer} --group-size ${list("group size")} --steps ${settings.steps}`,
-    `--record-every ${Math.max(Math.round(settings.steps / 50), 1)} --seeds ${settings.seed + values.seeds}`,
-    `--param learning_rate=${list("learning rate")}`,
-    ...(lists.gamma ? [`--param gamma=${lists.gamma}`] : []), ...own, ...ofProblem].join(" ");
-}
-
-// The numbers of correct actions; a sweep lists counts, and not shares.
-function correctCounts(settings, lists, description) {
-  const shares = lists["correct share"] ? description.axes["correct share"].values : [settings.correct];
-  return shares.map((share) => Math.min(Math.max(Math.round(share * settings.actions), 2), settings.actions - 1)).join(",");
+  const lists = Object.fromEntries([values.across, values.down].map((axis) => [description.axes[axis].setting, description.axes[axis].values]));
+  const { weight: gammas, correct = [settings.correct], ...others } = lists;
+  const all = { ...settings, seeds: values.seeds, ...Object.fromEntries(Object.entries(others).map(([name, list]) => [name, list.join(",")])) };
+  // A sweep lists numbers of correct actions, and not shares.
+  const counts = correct.map((share) => Math.min(Math.max(Math.round(share * settings.actions), 2), settings.actions - 1)).join(",");
+  const ofProblem = panel === "run"
+    ? { "problem.actions": all.actions, "problem.correct": counts, lag: all.lag, false_positive: all.false_positive, epochs: all.epochs }
+    : { "problem.overlap": all.overlap, "problem.conflict": all.conflict, "problem.hard_rate": all.hard_rate };
+  return sweepCommand(panel === "run" ? "anchored" : "interference", all, description,
+    { records: 50, parameters: { ...(gammas ? { "estimator.gamma": gammas.join(",") } : {}), ...ofProblem } });
 }

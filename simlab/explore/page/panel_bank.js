@@ -2,7 +2,7 @@
 
 import { interpolate, placeOn } from "./closed_forms.js";
 import { compared, DIFFERENCE, EQUAL_MASS, gainAt, joined, pairable, readAt } from "./compare.js";
-import { axes, rangeOf } from "./look.js";
+import { axes, rangeOf, SHARES } from "./look.js";
 import { namesOf, runsOf } from "./pins.js";
 import { sweepCommand } from "./settings.js";
 import { escaped, short, signed } from "./text.js";
@@ -38,12 +38,9 @@ function trainedTraces({ record, level }, results, names, look) {
     return ["pass", "rare"].flatMap((which, i) => {
       const read = result.k.map((k) => readAt(result, `${which}_at_${k}`, Math.min(record, result.step.length - 1), level, MASS));
       const [mean, half] = [read.map((one) => one.mean), read.map((one) => one.half)];
-      return [
-        ...look.meanBand(result.k, mean, half, look.colour(place ? colour : i), 0),
-        look.line(`${i ? "a rare mode" : "any answer"}, trained: ${place ? names[place] : "the sliders' bank"}`, result.k, mean,
-          { colour: place ? colour : i, dash: 2 * look.turn(colour) + (place && i ? 1 : 0), width: 2.6, mode: "lines+markers",
-            marker: { size: 6, symbol: SYMBOLS[look.turn(colour)] }, hovertemplate: "%{y:.4f}" }),
-      ];
+      return look.meanLines(`${i ? "a rare mode" : "any answer"}, trained: ${place ? names[place] : "the sliders' bank"}`, result.k, mean, half,
+        { colour: place ? colour : i, dash: 2 * look.turn(colour) + (place && i ? 1 : 0), width: 2.6, mode: "lines+markers",
+          marker: { size: 6, symbol: SYMBOLS[look.turn(colour)] } });
     });
   });
 }
@@ -63,8 +60,8 @@ function courseTraces(way, results, names, look) {
     .flatMap(([name, metric, own]) => {
       const { x, mean, half } = compared(way, metric, result, first.result, MASS);
       const colour = place ? colourOf(place) : own;
-      return [...look.meanBand(x, mean, half, look.colour(colour), 2),
-        look.line(place ? `${name}: ${names[place]}` : name, x, mean, { panel: 2, colour, dash: place ? DASHES[look.turn(colour)] : own, width: 2.2, hovertemplate: "%{y:.4f}" })];
+      return look.meanLines(place ? `${name}: ${names[place]}` : name, x, mean, half,
+        { panel: 2, colour, dash: place ? DASHES[look.turn(colour)] : own, width: 2.2 });
     }));
 }
 
@@ -100,6 +97,7 @@ function compute({ values, description, look, results, answers }) {
   const [result] = results;
   const place = placeOf(values, results);
   const traces = [
+    look.hair(values.k),
     line("any answer, base model", base.any, { colour: 0, width: 1.8, dash: 2 }),
     line("a rare mode, base model", base.rare, { colour: 1, dash: 2, width: 1.8 }),
     ...trainedTraces(place, results, names, look),
@@ -113,14 +111,13 @@ function compute({ values, description, look, results, answers }) {
     { title: "pass@k", x: { title: "samples k", type: "log", range: [0, Math.log10(base.k.at(-1))],
       tickvals: [1, 16, 256, 4096, 65536, 2 ** 20],
       ticktext: ["1", "16", "256", "4096", "65 536", "2<sup>20</sup>"] },
-      y: { title: "", range: [-0.02, 1.03] } },
+      y: { title: "", range: SHARES } },
     { title: "solve rates: share of prompts, grey: base model", x: { title: "solve rate", range: [0, 1] },
       y: { title: "", range: rangeOf(bars) } },
     courseAxes(values),
   ], { columns: 2, height: 520 });
   if (!look.narrow) layout.xaxis3.domain = [0, 1];
   layout.bargap = 0.08;
-  layout.shapes = [look.hair(values.k, 0)];
   return { traces, layout, readout: answers ? readout(values, any, tail, result) + pinnedInWords(place, results, names) : "",
     command: commands(values, description), notes };
 }
@@ -131,7 +128,7 @@ function courseAxes({ compare: way, steps }) {
   return {
     title: `${isDifference ? "difference from the first" : "over the training"}${byMass ? ", at equal pass@1" : ""}`,
     x: byMass ? { title: "pass@1", range: [0, 1] } : { title: "step", range: [0, steps] },
-    y: { title: "", ...(isDifference ? {} : { range: [-0.02, 1.03] }) },
+    y: { title: "", ...(isDifference ? {} : { range: SHARES }) },
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { atLevel, crossing, placeOn } from "./closed_forms.js";
 import { halfWidth, joined } from "./compare.js";
-import { axes } from "./look.js";
+import { axes, SHARES } from "./look.js";
 import { sweepCommand } from "./settings.js";
 import { element, short, signed } from "./text.js";
 import { tableOf } from "./tools.js";
@@ -24,10 +24,8 @@ function overSteps(result, k, panel, look) {
   const half = halfWidth(metric, result.seeds);
   const ends = [0, result.step.at(-1)];
   return [
-    ...look.meanBand(result.step, metric.mean, half, look.colour(0), panel),
-    look.line("trained, at the end", result.step, metric.mean, { panel, width: 2.4, showlegend: panel === 0,
-      hovertemplate: "%{y:.4f}", csv: `pass@${k}, mean of ${result.seeds} seeds` }),
-    { ...look.line("", result.step, half, { panel }), visible: false, csv: `pass@${k}, half-width of the 95 % band` },
+    ...look.meanLines("trained, at the end", result.step, metric.mean, half,
+      { panel, width: 2.4, showlegend: panel === 0, csv: `pass@${k}, mean of ${result.seeds} seeds` }),
     look.line("base model", ends, ends.map(() => metric.mean[0]), { panel, colour: look.ink.text, dash: 1, width: 1.6,
       showlegend: panel === 0, hovertemplate: "%{y:.4f}", csv: `pass@${k} of the base model` }),
   ];
@@ -100,7 +98,7 @@ function mapPanel(all, one, narrow) {
 }
 
 function stepPanels() {
-  const share = { title: "", range: [-0.02, 1.03] };
+  const share = { title: "", range: SHARES };
   return [
     ...SHOWN.map((k) => ({ title: `pass@${k}`, x: { title: "step", rangemode: "tozero" }, y: share })),
     { title: "pass@k", y: share,

@@ -2,7 +2,7 @@
 
 import { halfWidth, joined, theoryName, theoryOf } from "./compare.js";
 import { pinList } from "./controls.js";
-import { axes } from "./look.js";
+import { axes, SHARES } from "./look.js";
 import { cellRun, cellsOf, mapCommand, nearestKnown, nextCell, wrongAxes } from "./map.js";
 import { element, short } from "./text.js";
 
@@ -111,12 +111,8 @@ function curveTraces(values, metric, results, look, description) {
     const x = known.map(([value]) => value);
     const mean = known.map(([, result]) => meanAt(result, metric, values.at));
     const half = known.map(([, result]) => halfAt(result, metric, values.at));
-    return [
-      ...look.meanBand(x, mean, half, look.colour(row), 1),
-      look.line(`${values.down} ${short(y)}`, x, mean, { panel: 1, colour: row, dash: row, mode: "lines+markers", marker: { size: 5 },
-        hovertemplate: "%{y:.4f}", csv: `${values.quantity}, ${values.down} = ${y}` }),
-      { ...look.line("", x, half, { panel: 1 }), visible: false, csv: `half-width of the 95 % band, ${values.down} = ${y}` },
-    ];
+    return look.meanLines(`${values.down} ${short(y)}`, x, mean, half,
+      { panel: 1, colour: row, dash: row, mode: "lines+markers", marker: { size: 5 }, csv: `${values.quantity}, ${values.down} = ${y}` });
   });
 }
 
@@ -131,8 +127,7 @@ function trainingTraces(values, metric, results, look, description) {
     const { mean } = result.metrics[metric];
     const half = halfWidth(result.metrics[metric], result.seeds);
     const name = `${values.across} ${short(pair[0])}, ${values.down} ${short(pair[1])}`;
-    return [...look.meanBand(result.step, mean, half, look.colour(i), 2),
-      look.line(name, result.step, mean, { panel: 2, colour: i, width: 2.4, hovertemplate: "%{y:.4f}", csv: `${values.quantity} of ${name}` })];
+    return look.meanLines(name, result.step, mean, half, { panel: 2, colour: i, width: 2.4, csv: `${values.quantity} of ${name}` });
   });
   const theory = trained[0] && theoryOf(trained[0], metric);
   if (theory) {
@@ -150,7 +145,7 @@ function compute({ values, description, look, results }) {
   const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
   const ticks = (list) => ({ tickvals: list.map((_, i) => i), ticktext: list.map((one) => short(one)), range: [-0.5, list.length - 0.5],
     showgrid: false, fixedrange: true });
-  const share = metric === "entropy" ? { rangemode: "tozero" } : { range: [-0.02, 1.03] };
+  const share = metric === "entropy" ? { rangemode: "tozero" } : { range: SHARES };
   const step = known.find(Boolean)?.step;
   const title = `${values.quantity} after step ${step ? step[Math.round(values.at * (step.length - 1))] : Math.round(values.at * values.steps)}`;
   const log = description.axes[values.across].scale === "log";

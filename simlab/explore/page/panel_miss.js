@@ -1,6 +1,7 @@
 // The panel of tail misses: how often a group teaches without having drawn a rare correct target.
 
 import { active, conditionalTailMiss, missed, tailMiss } from "./closed_forms.js";
+import { SHARES } from "./look.js";
 import { exact, short } from "./text.js";
 
 const LARGEST_GROUP = 2 ** 17;
@@ -67,6 +68,7 @@ function compute({ values, look }) {
   ];
   const names = ["G", "μ", "τ"];
   const traces = sweeps.flatMap(({ xs, at, of }, panel) => [
+    look.hair(at, panel),
     ...LINES.map(([name, line], index) =>
       look.line(name, xs, xs.map((x) => of(line, x)), {
         colour: index, dash: index, panel, width: index === 0 ? 3 : 1.6, legendgroup: name, showlegend: panel === 0,
@@ -74,7 +76,7 @@ function compute({ values, look }) {
       })),
     look.marker([at], [tailMiss(size, mu, tau)], { panel }),
   ]);
-  const range = { range: [-0.02, 1.03], tickformat: ".1f" };
+  const range = { range: SHARES, tickformat: ".1f" };
   const layout = look.layout([
     { title: "against group size", x: { title: "group size G", type: "log", range: [0, Math.log10(LARGEST_GROUP)],
         tickvals: [1, 8, 64, 512, 4096, 32768],
@@ -85,7 +87,6 @@ function compute({ values, look }) {
         ticktext: ["10<sup>−6</sup>", "10<sup>−4</sup>", "0.01", "1"], tickangle: 0 },
       y: { title: "", ...range } },
   ]);
-  layout.shapes = [look.hair(size, 0), look.hair(mu, 1), look.hair(tau, 2)];
   const [worst, highest] = worstGroup(mu, tau);
   const readout =
     `A group of ${size} teaches with probability <b>${short(active(size, mu), 3)}</b>, and teaches without having seen ` +

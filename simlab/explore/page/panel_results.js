@@ -53,9 +53,10 @@ function curves(values, result, slice, panel, look) {
   const x = isNumber ? labels : labels.map(String);
   const rows = values.lines === NONE ? [result.name] : result.dimensions[values.lines].map((label) => `${values.lines} ${text(label)}`);
   return slice.mean.flatMap((mean, row) => {
-    const [low, high] = [slice.low[row], slice.high[row]];
+    const isLog = values.axes.endsWith("up") || values.axes === "logarithmic";
+    const [low, high] = [slice.low, slice.high].map((ends) => ends[row].map((end) => (isLog && end <= 0 ? null : end)));
     return [
-      ...look.band(x, low, high, look.colour(row), panel),
+      look.band(x, low, high, look.colour(row), panel),
       look.line(rows[row], x, mean, { panel, colour: row, dash: Math.floor(row / 8), showlegend: panel === 0, legendgroup: rows[row],
         hovertemplate: "%{y:.5g}", csv: `${result.name}: ${rows[row]}`, ...(isNumber ? {} : { mode: "lines+markers" }) }),
       ...[["lower", low], ["upper", high]].map(([which, ends]) => ({ ...look.line("", x, ends, { panel }), visible: false,

@@ -1,15 +1,16 @@
 // The panel of the simulation: a policy trained over many seeds, with theory drawn over it.
 
 import { compared, DIFFERENCE, halfWidth, joined, pairable, theoryName, theoryOf } from "./compare.js";
+import { SHARES } from "./look.js";
 import { namesOf, runsOf } from "./pins.js";
 import { sweepCommand } from "./settings.js";
 import { escaped, short, signed } from "./text.js";
 
 const METRICS = [
-  ["q_pos", "correct mass Q<sub>pos</sub>", { range: [-0.02, 1.03] }],
-  ["retained_mass", "retained mass M<sub>ret</sub>", { range: [-0.02, 1.03] }],
+  ["q_pos", "correct mass Q<sub>pos</sub>", { range: SHARES }],
+  ["retained_mass", "retained mass M<sub>ret</sub>", { range: SHARES }],
   ["entropy", "entropy (nats)", { rangemode: "tozero" }],
-  ["tail_miss_rate", "groups that taught and missed the target", { range: [-0.02, 1.03] }],
+  ["tail_miss_rate", "groups that taught and missed the target", { range: SHARES }],
 ];
 
 // Every run with its name, {name, result, colour}: the pinned ones, and the sliders' last; colours are those of the pins.
@@ -21,16 +22,10 @@ function named(values, description, results) {
 
 function linesOf(way, metric, panel, run, first, look) {
   const { x, mean, half } = compared(way, metric, run.result, first.result);
-  const colour = look.colour(run.colour);
-  const seeds = `${run.result.seeds} seeds`;
-  return [
-    ...look.meanBand(x, mean, half, colour, panel),
-    look.line(run.name, x, mean, {
-      panel, colour: run.colour, width: 2.2, showlegend: panel === 0, hovertemplate: "%{y:.4f}", legendgroup: run.name,
-      csv: `${metric}, ${way}: ${run.name}, mean of ${seeds}`,
-    }),
-    { ...look.line("", x, half, { panel }), visible: false, csv: `${metric}, ${way}: ${run.name}, half-width of the 95 % band` },
-  ];
+  return look.meanLines(run.name, x, mean, half, {
+    panel, colour: run.colour, width: 2.2, showlegend: panel === 0, legendgroup: run.name,
+    csv: `${metric}, ${way}: ${run.name}, mean of ${run.result.seeds} seeds`,
+  });
 }
 
 // The sliders' run by theory.
@@ -42,12 +37,12 @@ function theory(values, result, look) {
 }
 
 // The metrics and axes of a way of comparing.
-function panelsOf(way, description) {
+function panelsOf(way) {
   const isDifference = way.startsWith("difference");
   const atMass = way.endsWith("mass");
   return METRICS.map(([name, title, range], panel) => {
     const metric = atMass && name === "q_pos" ? "step" : name;
-    const label = metric === "step" ? "steps until Q<sub>pos</sub> is reached" : description.labels[name] || title;
+    const label = metric === "step" ? "steps until Q<sub>pos</sub> is reached" : title;
     const bottom = panel > 1;
     return { metric, layout: {
       title: isDifference ? `difference of ${label}` : label,
@@ -60,7 +55,7 @@ function panelsOf(way, description) {
 function compute({ values, description, look, results }) {
   const runs = named(values, description, results);
   const way = values.compare;
-  const panels = panelsOf(way, description);
+  const panels = panelsOf(way);
   const [first, ...others] = runs;
   const shown = way.startsWith("difference") ? others : runs;
   const lines = shown.flatMap((run) => panels.flatMap(({ metric }, panel) => linesOf(way, metric, panel, run, first, look)));
@@ -68,7 +63,7 @@ function compute({ values, description, look, results }) {
     ? [...lines, ...(way === "runs" && results[0] ? theory(values, results[0], look) : [])]
     : panels.map((_, panel) => look.line("", [0, values.steps], [null, null], { panel, showlegend: false }));
   const layout = look.layout(panels.map((panel) => panel.layout), { columns: 2 });
-    return { traces, layout, readout: readout(values, description, runs, results[0]), command: commands(values, description), notes: notesOf(way, runs) };
+  return { traces, layout, readout: readout(values, description, runs, results[0]), command: commands(values, description), notes: notesOf(way, runs) };
 }
 
 // Notes on a way of comparing that shows nothing.

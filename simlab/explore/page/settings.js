@@ -17,33 +17,8 @@ export const entry = (object, name) => (Object.hasOwn(object, name) ? object[nam
 export const lowest = ({ low = -Infinity }) => low;
 export const highest = ({ high = Infinity }) => high;
 
-// An error for an unknown name: "estimator = 'grop' is unknown (did you mean 'grpo'?); allowed: ..."
-export function unknown(label, value, allowed) {
-  const near = nearest(String(value).toLowerCase(), allowed.map(String));
-  const meant = near === undefined ? "" : ` (did you mean '${near}'?)`;
-  return new Error(`${label} = ${cited(value)} is unknown${meant}; allowed: ${allowed.join(", ")}`);
-}
-
-// The allowed name with the fewest edits, if these are at most a third of its letters.
-function nearest(text, allowed) {
-  const close = allowed.filter((name) => 3 * Math.abs(name.length - text.length) <= name.length)
-    .map((name) => ({ name, edits: countEdits(text, name.toLowerCase()) })).filter(({ name, edits }) => 3 * edits <= name.length);
-  return close.sort((left, right) => left.edits - right.edits)[0]?.name;
-}
-
-// The number of letters that are put in, left out, changed, or exchanged with their neighbour: "grop" to "grpo" is one.
-function countEdits(from, to) {
-  const rows = [Array.from({ length: to.length + 1 }, (_, j) => j)];
-  for (let i = 1; i <= from.length; i += 1) {
-    rows.push([i]);
-    for (let j = 1; j <= to.length; j += 1) {
-      const changed = rows[i - 1][j - 1] + (from[i - 1] === to[j - 1] ? 0 : 1);
-      const swapped = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1] ? rows[i - 2][j - 2] + 1 : Infinity;
-      rows[i].push(Math.min(changed, swapped, rows[i - 1][j] + 1, rows[i][j - 1] + 1));
-    }
-  }
-  return rows[from.length][to.length];
-}
+// An error for an unknown name: "estimator = 'grop' is unknown; allowed: ..."
+export const unknown = (label, value, allowed) => new Error(`${label} = ${cited(value)} is unknown; allowed: ${allowed.join(", ")}`);
 
 // Formulas: the server reads them, so that the page has each in `estimators` or knows what is wrong with it
 
@@ -124,7 +99,7 @@ export function writeWeight({ name, parameters }) {
 }
 
 // {name, parameters} of a weight as a command line takes it; a formula stands in a file of one's own.
-export function commandWeight(text, estimators) {
+function commandWeight(text, estimators) {
   const { name, parameters } = readWeight(text, estimators);
   return isFormula(name) ? { name: "mine.py:weight", parameters: {} } : { name, parameters };
 }

@@ -4,8 +4,6 @@
 import { pairable } from "./compare.js";
 import { GONE, post } from "./server.js";
 
-// The name of this page: the server lets its newest request take the place of an older one that waits.
-const PAGE = Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("-");
 const MOST_OTHERS = 32; // results that are kept beside those that are seen, so that the memory of the page is bounded
 
 // One text for the same run, whatever order its settings have.
@@ -48,7 +46,7 @@ export class Simulator {
       for (let next = this.next(keys, seeds); next >= 0; next = this.next(keys, seeds)) {
         const before = this.results.get(keys[next]); // a result in advance is no block that others could be joined to
         const first = runs[next].settings.seed + (before ? before.seeds : 0);
-        const block = await this.events(await post("simulate", { ...runs[next], first, page: PAGE }, signal));
+        const block = await this.events(await post("simulate", { ...runs[next], first }, signal));
         if (signal.aborted) return;
         this.keep(keys[next], before ? this.join(before, block) : block, keys);
         this.tell(runs, keys, seeds);
