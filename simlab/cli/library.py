@@ -44,9 +44,7 @@ class WhereCommand(Command):
 
 
 class CheckCommand(Command):
-    """Judge what the papers claim, and compare the verdicts with the recorded ones. The exit code is 1 if they
-    differ.
-    """
+    """Judge what the papers claim. The exit code is 1 if verdicts differ from the recorded ones."""
 
     summary = "judge the claims of the papers"
     examples = (
@@ -114,9 +112,7 @@ class FiguresCommand(Command):
 
     name: str | None = argument("NAME", "a figure, or all", None)
     list: bool = switch("name the figures, and say what differs from the papers'")
-    rerun: bool = switch(
-        "compute the figure's numbers again, in OUT/NAME.rerun; the same command, run again, continues there"
-    )
+    rerun: bool = switch("compute its numbers again, in OUT/NAME.rerun; the same command continues there")
     out: Path = option("folder of the images (default figures/images)", "FOLDER", Path("figures/images"))
 
     def run(self) -> int:
@@ -134,7 +130,7 @@ class FiguresCommand(Command):
             raise InputError("--rerun takes minutes to hours a figure; allowed: with the NAME of one")
         if self.list == (self.name is not None):
             raise InputError("figures takes NAME, all, or --list, and one of them alone")
-        scripts = [script(name) for name in ([self.name] if self.name not in (None, "all") else names())]
+        scripts = [script(name) for name in (names() if self.name in (None, "all") else [self.name])]
         if self.list:
             print(*(describe(each) for each in scripts), sep="\n")
             return 0
@@ -167,19 +163,13 @@ class ExploreCommand(Command):
     exclusive = (("preset", "export"),)
 
     results: tuple[Path, ...] = argument(
-        "RESULT",
-        "results to open: a sweep's result.nc, the folder of a training run, the report.json of a diagnosis",
-        (),
+        "RESULT", "results to open: a sweep's .nc, the folder of a training run, the report.json of a diagnosis", ()
     )
     estimator: str | None = option("estimators of your own to choose: mine.py:weight", "LIST")
-    port: int | None = option(
-        "port of the page (default 8737, or any that is free if it is taken; 0: any that is free)", "N"
-    )
+    port: int | None = option("port of the page (default 8737, or any if it is taken; 0: any)", "N")
     no_browser: bool = switch(NO_BROWSER)
     preset: str | None = option("open a view named after a figure; a wrong name lists all", "NAME")
-    export: Path | None = option(
-        "write the closed forms and the map of interference as one .html file that needs no server", "FILE"
-    )
+    export: Path | None = option("write closed forms and map as one .html file that needs no server", "FILE")
 
     def run(self) -> None:
         """Serve the page, or write it."""

@@ -9,7 +9,7 @@ A field's type says how its text is read, ``option`` and ``argument`` say what s
         seeds: int | None = option("number of seeds", "N")
         overwrite: bool = switch("replace the result of another sweep at OUT")
 
-reads ``simlab merge OUT [--seeds N] [--overwrite]``. Complaints are one line.
+reads ``simlab merge OUT [--seeds N] [--overwrite]``.
 """
 
 import argparse
@@ -37,15 +37,11 @@ def option(
     flag: str | None = None,
     bare: Any = None,
 ) -> Any:
-    """Declare an option.
+    """Declare an option: its help, the word for its value there, and the value where it is not given.
 
-    Args:
-        about: its help.
-        metavar: what stands for its value in the help.
-        default: its value where it is not given; () for a tuple, whose entries are given one by one.
-        read: turns its text into its value, in place of what its type says.
-        flag: its name, where that is not the field's.
-        bare: its value where it is given without one.
+    The default () is that of a tuple whose entries are given one by one. ``read`` turns the text into the value, in
+    place of what the type says; ``flag`` is the name, where that is not the field's; ``bare`` is the value of the
+    option alone.
     """
     declared = {"about": about, "metavar": metavar, "read": read, "flag": flag, "bare": bare}
     return dataclasses.field(default=default, metadata=declared)
@@ -120,16 +116,15 @@ def add_command(commands: Any, name: str, command: type[Command]) -> None:
 
     parser.set_defaults(run=run, interrupted=command.interrupted)
     group: Any = parser
-    headings, together = dict(command.headings), {first: names for names in command.exclusive for first in names}
-    pairs: dict[tuple[str, ...], Any] = {}
+    headings, exclusive = dict(command.headings), {name: names for names in command.exclusive for name in names}
+    together: Any = None
     for field in dataclasses.fields(command):
         if field.name in headings:
             group = parser.add_argument_group(headings[field.name])
+        if exclusive.get(field.name, ("",))[0] == field.name:
+            together = group.add_mutually_exclusive_group()
         names, options = _as_argparse(field)
-        place = group
-        if others := together.get(field.name):
-            place = pairs[others] = pairs.get(others) or group.add_mutually_exclusive_group()
-        place.add_argument(*names, **options)
+        (together if field.name in exclusive else group).add_argument(*names, **options)
 
 
 def _as_argparse(field: dataclasses.Field) -> tuple[list[str], dict[str, Any]]:

@@ -34,22 +34,16 @@ class SweepCommand(Command):
     headings = (("preset", "grid"), ("problem", "setting"), ("out", "work"))
     exclusive = (("steps", "total"), ("shard", "scheduler"))
 
-    preset: str | None = option(
-        "start from a preset, which other options override; a wrong name lists all", "NAME", read=PRESET
-    )
+    preset: str | None = option("start from it, other options override; a wrong name lists all", "NAME", read=PRESET)
     arms: tuple[str, ...] | None = option("methods, in place of the next two options", "ARMS", read=ARMS)
     estimators: tuple[str, ...] | None = option("see simlab estimators", "LIST", read=WORDS, flag="estimator")
-    surrogates: tuple[str, ...] | None = option(
-        "ppo_clip, cispo, casp, reinforce, ...; a wrong name lists all", "LIST", read=WORDS, flag="surrogate"
-    )
+    surrogates: tuple[str, ...] | None = option("a wrong name lists all", "LIST", read=WORDS, flag="surrogate")
     group_sizes: tuple[int, ...] | None = option("rollouts of a group, G", "LIST", read=NUMBERS, flag="group-size")
     gamma: str | None = option("focal exponent; short for --param gamma=LIST", "LIST")
     learning_rate: str | None = option("short for --param learning_rate=LIST", "LIST")
     seeds: int | None = option("number of seeds", "N")
     param: tuple[str, ...] = option("any parameter that --parameters lists", "NAME=LIST", ())
-    parameters: bool = switch(
-        "list the parameters of this problem, these methods and their runs, with their defaults, and exit"
-    )
+    parameters: bool = switch("list the parameters of this sweep with their defaults, and exit")
 
     problem: str | None = option(
         "anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree", "NAME"
@@ -58,10 +52,7 @@ class SweepCommand(Command):
     record_every: int | None = option("steps between two records", "N")
     steps: int | None = option("steps of each run", "N")
     total: float | None = option(
-        "budget of each run, instead of --steps, in rollouts (or in the unit of --rollout-cost); larger groups take "
-        "fewer steps",
-        "COST",
-        flag="budget",
+        "rollouts of each run, or their cost: larger groups take fewer steps", "COST", flag="budget"
     )
     rollout_cost: float | None = option("cost of one rollout, including its verification (default 1)", "X")
     update_cost: float | None = option("cost of one gradient step (default 0)", "X")
@@ -87,9 +78,7 @@ class SweepCommand(Command):
         "simulate on workers of a Dask scheduler: tcp://HOST:PORT, tls://HOST:PORT, or local:N, N processes here",
         "WHERE",
     )
-    shard_actions: int | None = option(
-        "devices over which sharded storage spreads each run (default as few as hold it)", "N"
-    )
+    shard_actions: int | None = option("devices that share a run of sharded storage (default as few as hold it)", "N")
     overwrite: bool = switch(OTHER_RESULT)
 
     def run(self) -> None:

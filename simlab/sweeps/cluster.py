@@ -34,8 +34,7 @@ from simlab.sweeps.plan import Work, digest, hash_user_code, maker
 RETRIES = 3  # of a unit that a worker refuses, as one of other code does that has joined later
 CONFIGURATION = {
     "distributed.scheduler.worker-ttl": "1 minute",  # a process that is silent for so long is started anew
-    "distributed.scheduler.http.routes": [],  # no pages
-    "distributed.worker.http.routes": [],
+    **{f"distributed.{of}.http.routes": [] for of in ("scheduler", "worker")},  # no pages
 }
 
 
@@ -65,8 +64,7 @@ def connected(scheduler: str) -> Iterator["Cluster"]:
 
 
 def _start_processes(number: int) -> LocalCluster:
-    """Start a scheduler in this process and workers in others, to which nobody else can speak."""
-    # Threads and processes that start meanwhile do not receive Ctrl-C: it is for this process.
+    """Start a scheduler in this process and workers in others, to which nobody else can speak, and no Ctrl-C either."""
     resource_tracker.ensure_running()  # it would unblock the signal
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -111,11 +109,12 @@ class Cluster:
             replies = self.client.run(_remote(), "maker", on_error="return")
             answers = {worker: reply for worker, reply in replies.items() if not isinstance(reply, OSError)}
         for worker, there in answers.items():
-            if isinstance(there, BaseException):
-                raise InputError(f"worker {worker} cannot take part: {there}; allowed: the same simlab as here")
-            if there["code"] != here["code"]:
-                codes = f"its code is {there['code']}, that of this process {here['code']}"
-                raise InputError(f"worker {worker} cannot take part: {codes}; allowed: the same simlab, jax and Python")
+            reason = there
+            if not isinstance(there, BaseException):
+                if there["code"] == here["code"]:
+                    continue
+                reason = f"its code is {there['code']}, that of this process {here['code']}"
+            raise InputError(f"worker {worker} cannot take part: {reason}; allowed: the same simlab, jax and Python")
         return dict(there)
 
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
@@ -141,8 +140,8 @@ class Cluster:
                 futures.update(list(submit()))
                 yield number, rows
         except (CancelledError, OSError):
-            complaint = f"the scheduler at {self.scheduler} is gone"
-            raise InputError(f"{complaint}; finished parts are kept, the same command goes on from them") from None
+            kept = "finished parts are kept, the same command goes on from them"
+            raise InputError(f"the scheduler at {self.scheduler} is gone; {kept}") from None
 
 
 def _result(future: Future, name: str) -> Rows:

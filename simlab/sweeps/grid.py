@@ -40,19 +40,12 @@ Sections = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid.
+    """One point of the grid."""
 
-    Attributes:
-        name: the method as the sweep lists it.
-        arm: the method with its parameters.
-        group_size: G.
-        parameters: those of the sections ``problem``, ``optimizer`` and ``run``, in full.
-    """
-
-    name: str
-    arm: Arm
+    name: str  # of the method, as the sweep lists it
+    arm: Arm  # with its parameters
     group_size: int
-    parameters: Mapping[str, Mapping[str, Any]]
+    parameters: Mapping[str, Mapping[str, Any]]  # of the sections ``problem``, ``optimizer`` and ``run``, in full
 
 
 @dataclass(frozen=True)
@@ -163,25 +156,18 @@ class Sweep:
         problem = {name: value for name, value in problem.items() if isinstance(value, WRITTEN | tuple)}
         signature = inspect.signature(OPTIMIZERS[self.optimizer]).parameters
         optimizer = {name: parameter.default for name, parameter in signature.items()}
-        sections = {}
-        for names in itertools.product(*self.methods.values()):
-            arm = self._arm(*names)
-            estimator, surrogate = dict[str, Any](), dict[str, Any]()
+        sections: dict[str, Sections] = {}
+        for arm in (self._arm(*names) for names in itertools.product(*self.methods.values())):
+            own = dict(estimator={}, problem=problem, surrogate={}, optimizer=optimizer, run=run)
             for section, _, defaults in _open_parts(arm, is_pair=not self.arms):
-                (estimator if section == "estimator" else surrogate).update(defaults)
-            sections[arm.text] = dict(
-                estimator=estimator, problem=problem, surrogate=surrogate, optimizer=optimizer, run=run
-            )
+                own[section] = own[section] | defaults
+            sections[arm.text] = own
         return sections
 
     def known_parameters(self) -> dict[str, Any]:
         """Return the default value of every qualified parameter of this sweep."""
-        return {
-            f"{section}.{name}": default
-            for sections in self.sections.values()
-            for section, parameters in sections.items()
-            for name, default in parameters.items()
-        }
+        sections = [each for of_arm in self.sections.values() for each in of_arm.items()]
+        return {f"{section}.{name}": default for section, own in sections for name, default in own.items()}
 
     def fixed_parameters(self) -> dict[str, Any]:
         """Return what the sweep does not vary by name: the group size, if there is one, and parameters.
@@ -203,15 +189,14 @@ class Sweep:
         if matches:
             raise InputError(f"parameter {name!r} is ambiguous; write one of: {', '.join(matches)}")
         bare, names = name.rpartition(".")[2], sorted({full.partition(".")[2] for full in qualified})
-        terms = [(text, term) for text in self.arms for term in _terms(parse(text))]
+        terms = [(text, term) for text in self.arms for arm in [parse(text)] for term in (arm.base, *arm.added)]
         if fixing := [text for text, term in terms if bare in dict(term.parameters)]:
             raise InputError(f"{' and '.join(fixing)} fixes {name}; allowed: arms without it, to sweep it by --param")
         owners = [estimator for estimator, entry in REGISTRY.items() if bare in entry.parameters]
         owners = owners or [surrogate for surrogate in SURROGATES if bare in added_constructor(surrogate).defaults]
         if owners:
-            here = " and ".join(next(iter(self.methods.values())))
-            owned = f"{here} has no {name}; {' or '.join(sorted(owners))} has"
-            raise InputError(f"{owned}; allowed here: {', '.join(names)}")
+            here, others = " and ".join(next(iter(self.methods.values()))), " or ".join(sorted(owners))
+            raise InputError(f"{here} has no {name}; {others} has; allowed here: {', '.join(names)}")
         raise InputError(f"unknown parameter {name!r}{did_you_mean(name, names)}; allowed: {', '.join(names)}")
 
     def dimensions(self) -> dict[str, tuple[Any, ...]]:
@@ -223,28 +208,19 @@ class Sweep:
     def methods_without(self, name: str) -> list[str]:
         """Return the methods that lack a swept parameter, by their names along their dimension."""
         section, _, parameter = name.partition(".")
-        dimension = "arm" if self.arms else section
         if not parameter or section not in ("estimator", "surrogate"):
             return []
-        axis = list(self.methods).index(dimension)
-        having = {
-            names[axis]
-            for names in itertools.product(*self.methods.values())
-            if parameter in self.sections[self._arm(*names).text][section]
-        }
-        return [method for method in self.methods[dimension] if method not in having]
+        having = set()
+        for names in itertools.product(*self.methods.values()):
+            if parameter in self.sections[self._arm(*names).text][section]:
+                having.add(names[-1] if section == "surrogate" else names[0])
+        return [method for method in self.methods["arm" if self.arms else section] if method not in having]
 
     def labels(self, others: Collection[str] = ()) -> dict[str, str]:
-        """Return the names of the dimensions in the result: the bare parameter name where that is unambiguous.
-
-        ``others`` are names of other dimensions of the result, which are taken.
-        """
-        dimensions = list(self.dimensions())
-        bare = [*RESERVED_LABELS, *others, *(name.rpartition(".")[2] for name in dimensions)]
-        return {
-            name: short if bare.count(short := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
-            for name in dimensions
-        }
+        """Return the dimensions' names in a result: bare ones where these are unambiguous and none of ``others``."""
+        short = {name: name.rpartition(".")[2] for name in self.dimensions()}
+        taken = [*RESERVED_LABELS, *others, *short.values()]
+        return {name: bare if taken.count(bare) == 1 else name.replace(".", "_") for name, bare in short.items()}
 
     def cells(self) -> Iterator[tuple[tuple[int, ...], Cell]]:
         """Yield each cell with its index along ``dimensions()``."""
@@ -287,16 +263,12 @@ def _as_tuples(value: Any) -> Any:
     return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def _terms(arm: Arm) -> tuple[Term, ...]:
-    return arm.base, *arm.added
-
-
 def _open_parts(arm: Arm, *, is_pair: bool = False) -> Iterator[tuple[str, Term, dict[str, Any]]]:
     """Yield the parts of an arm with their section, and the defaults of parameters that they leave open.
 
     The base of a pair is an estimator alone, without the parameters of the method that may have the same name.
     """
-    for index, part in enumerate(_terms(arm)):
+    for index, part in enumerate((arm.base, *arm.added)):
         find = added_constructor if index else estimator_constructor if is_pair else base_constructor
         defaults = find(part.name).defaults
         fixed = dict(part.parameters)

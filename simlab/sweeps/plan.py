@@ -118,6 +118,7 @@ class Plan:
         cells: by index along the dimensions of the sweep, one problem after the other. Equal cells are one object.
         distinct: the cells, each once.
         metrics, labels: the metrics that every cell records, and the labels of the dimensions that these may have.
+        records: the number of records of a run, with that of the start.
 
     Raises:
         InputError: for a cell that cannot run, user code that cannot be hashed, and cells whose records differ in
@@ -145,7 +146,8 @@ class Plan:
                     resolved_cells[key] = self._resolve(cell, functools.partial(make, parameters), top_n)
                 self.cells[index] = resolved_cells[key]
         self.distinct = list(resolved_cells.values())
-        self.metrics, self.labels = self.distinct[0].problem.metrics, self.distinct[0].labels
+        first = self.distinct[0]
+        self.metrics, self.labels, self.records = first.problem.metrics, first.labels, len(first.steps_taken) + 1
         names = [metric.name for metric in self.metrics]
         for other in self.distinct[1:]:
             if other.labels != self.labels or [metric.name for metric in other.problem.metrics] != names:
@@ -181,11 +183,6 @@ class Plan:
         self._texts |= {file_of(name): source_of(name) for name in names}
         files = {name: digest(name) for name in names}
         return Resolved(cell, build, own.fingerprint, settings, self._user_code[key], files, steps_taken, step_cost)
-
-    @property
-    def records(self) -> int:
-        """The number of records of a run, with that of the start."""
-        return len(self.distinct[0].steps_taken) + 1
 
     def manifest(self, made_by: Mapping[str, Any]) -> dict[str, Any]:
         """Return what identifies the sweep: its configuration, the user's code, and ``maker()``.

@@ -12,14 +12,12 @@ import xarray as xr
 
 from simlab.errors import InputError
 from simlab.files import write_output
-from simlab.seals import Damaged, is_sealed, sealed, unsealed
+from simlab.seals import Damaged, sealed, unsealed
 from simlab.simulator.runner import labelled
 from simlab.sweeps.parameters import WORDS
 from simlab.sweeps.plan import Plan, Unit
 
 NAME = "the result of a sweep"
-HDF5 = b"\x89HDF\r\n\x1a\n"
-ENDS = {0: 40, 1: 44, 2: 28, 3: 28}  # by the version of the superblock, where it says how long the file is
 # Raised by h5py and xarray for a damaged file.
 FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 
@@ -96,7 +94,7 @@ def configuration(path: Path) -> dict[str, Any]:
     """Read the configuration of the sweep whose result is at ``path``; raises as ``read``."""
     try:
         data = path.read_bytes()
-        if is_sealed(data) or not _is_bare(data):
+        if NAME.encode() in data[-200:]:  # a seal, which files of earlier versions and of other programs do not have
             unsealed(data, NAME)
         with h5py.File(path) as file:
             return dict(json.loads(file.attrs["configuration"]))
@@ -106,14 +104,6 @@ def configuration(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged ({error})") from None
     except FAILURES as error:
         raise InputError(f"{path} does not hold the result of a sweep ({_reason(error)})") from None
-
-
-def _is_bare(data: bytes) -> bool:
-    """Return True if no seal can follow: the file is no HDF5, or ends where its HDF5 ends, as xarray writes it."""
-    if not data.startswith(HDF5) or len(data) < max(ENDS.values()) + 8:
-        return True
-    offset = ENDS.get(data[len(HDF5)])
-    return offset is None or int.from_bytes(data[offset : offset + 8], "little") == len(data)
 
 
 def _reason(error: Exception) -> str:

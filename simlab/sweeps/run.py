@@ -38,10 +38,6 @@ class Store:
         """Return the path of a unit's file."""
         return self.folder / f"{unit.name}.npz"
 
-    def has(self, unit: Unit) -> bool:
-        """Return True if a unit is finished."""
-        return self.path(unit).exists()
-
     def save(self, unit: Unit, rows: Mapping[str, np.ndarray]) -> None:
         """Write a unit's records, (seeds, records, ...) each."""
         buffer = io.BytesIO()
@@ -61,7 +57,7 @@ class Store:
             raise Damaged(f"part {path} is damaged ({reason}); its sweep, run again, computes it anew") from None
 
     def load(self, unit: Unit) -> dict[str, np.ndarray]:
-        """Read a unit's records; raises as ``content``."""
+        """Read a unit's records."""
         with np.load(io.BytesIO(self.content(unit)), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
@@ -106,14 +102,12 @@ def run(
     """Run a sweep, or one shard of it, reusing the units that are finished. Only one process at a time may do so.
 
     Args:
-        sweep: the grid of runs, planned or not.
-        out: the result file; finished units lie beside it, in ``parts_folder(out)``.
+        sweep, out: the grid of runs, and the result file; finished units lie beside it, in ``parts_folder(out)``.
         memory: the bytes that this process, and each of the workers, may use.
         shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
         workers: the ``simlab.sweeps.cluster.Cluster`` that simulates instead of this process, which writes the parts.
         overwrite: replace the result of another sweep at ``out``.
-        shard_actions: the number of devices of this process over which sharded storage spreads each run; by default as
-            few as hold it.
+        shard_actions: the number of devices over which sharded storage spreads each run; by default as few as hold it.
 
     Returns:
         The result, which is also written to ``out``; None for a shard.
@@ -207,14 +201,16 @@ def _missing(shard_units: Sequence[Unit], units: Sequence[Unit], store: Store) -
     """Return the units of a shard that are not finished; set damaged ones aside, and print how many are finished."""
     # A method without a swept parameter is the same unit at each of its values: it runs once.
     distinct = {unit.name: unit for unit in shard_units}
-    for unit in filter(store.has, distinct.values()):
+    for unit in distinct.values():
+        if not store.path(unit).exists():
+            continue
         try:
             store.content(unit)
         except Damaged as damage:
             with explained(f"cannot rename {store.path(unit)}"):
                 set_aside(store.path(unit))
             print(f"{damage}, and it is set aside", file=sys.stderr)
-    missing = [unit for unit in distinct.values() if not store.has(unit)]
+    missing = [unit for unit in distinct.values() if not store.path(unit).exists()]
     if len(missing) < len(distinct):
         print(f"{_count_units(len(distinct) - len(missing), len(distinct))} finished already", file=sys.stderr)
     names = {unit.name for unit in units}
@@ -234,15 +230,14 @@ def _progress(missing: Sequence[Unit], shard_units: Sequence[Unit]) -> Any:
         sum(len(unit.seeds) * int(unit.resolved.steps[-1]) for unit in {unit.name: unit for unit in units}.values())
         for units in (shard_units, missing)
     )
-    # disable=None: a bar on a terminal, nothing in a log.
-    quiet, start = (None if missing else True), total - remaining
-    return tqdm(total=total, initial=start, unit=" seed-steps", unit_scale=True, disable=quiet, desc="simulating")
+    shown = {"unit": " seed-steps", "unit_scale": True, "desc": "simulating"}
+    return tqdm(total=total, initial=total - remaining, disable=None if missing else True, **shown)  # none in a log
 
 
 def _join(
     plan: Plan, units: Sequence[Unit], stores: Sequence[Store], manifest: Mapping[str, Any], out: Path
 ) -> xr.Dataset:
-    holders = [next((store for store in stores if store.has(unit)), None) for unit in units]
+    holders = [next((store for store in stores if store.path(unit).exists()), None) for unit in units]
     if absent := holders.count(None):
         count = _count_units(absent, len(units))
         raise InputError(f"{count} missing; run the shards that hold what is missing, then merge")
@@ -261,8 +256,6 @@ def _join(
     dataset.attrs |= {"dtype": plan.sweep.dtype, "processors": json.dumps(kinds)}
     if len(kinds) > 1:
         listed = ", ".join(f"{kind['instructions']} ({kind['device']}): {kind['runs']}" for kind in kinds)
-        print(
-            f"runs of this sweep were made by different processors, which round differently: {listed}", file=sys.stderr
-        )
+        print(f"runs of this sweep are of different processors, which round differently: {listed}", file=sys.stderr)
     write(dataset, out)
     return dataset

@@ -27,32 +27,27 @@ DECIMALS = 5  # of a mean, at most
 Cells = dict[tuple[str, ...], xr.Dataset]
 
 
-# What ran
-
-
 def describe_sweep(dataset: xr.Dataset) -> str:
     """Return one line on the result of a sweep: methods and problem; swept and fixed parameters; seeds and steps."""
     configuration = json.loads(dataset.attrs["configuration"])
     estimators, surrogates = (", ".join(configuration[name] or ()) for name in ("estimators", "surrogates"))
     methods = ", ".join(configuration["arms"]) or f"{estimators} with {surrogates}"
     swept = [name for name in grid_dimensions(dataset) if name not in METHODS and dataset.sizes[name] > 1]
-    lists = [f"{_short(name)} = {_join_values(dataset[name].values.tolist())}" for name in swept]
+    lists = [_set_to(name, dataset[name].values.tolist()) for name in swept]
     # The fixed parameters that somebody set, and those that a reader always wants to know.
     settled = json.loads(dataset.attrs.get("settled", "{}"))
     notable = [name for name in dict.fromkeys(["group_size", *ALWAYS, *configuration["parameters"]]) if name in settled]
-    fixed = ", ".join(f"{_short(name)} = {_format(settled[name])}" for name in notable)
+    fixed = ", ".join(_set_to(name, [settled[name]]) for name in notable)
     axis = record_axis(dataset)
     length = f"{dataset.sizes['seed']} seeds, {plain(dataset[axis].values[-1])} {axis.replace('step', 'steps')}"
     return f"{methods} on {configuration['problem']}: {'; '.join([*lists, fixed, length])}"
 
 
-def _short(name: str) -> str:
-    return {"group_size": "G"}.get(name, name.rpartition(".")[2])
-
-
-def _join_values(values: Sequence[Any]) -> str:
+def _set_to(name: str, values: Sequence[Any]) -> str:
+    """Write a parameter and its values: ``G = 2, 4``."""
     texts = [_format(value) for value in values]
-    return ", ".join(texts if len(texts) <= 8 else [*texts[:3], "...", texts[-1]])
+    shown = ", ".join(texts if len(texts) <= 8 else [*texts[:3], "...", texts[-1]])
+    return f"{'G' if name == 'group_size' else name.rpartition('.')[2]} = {shown}"
 
 
 def _format(value: Any) -> str:
@@ -82,9 +77,6 @@ def describe_storages(plan: Plan) -> list[str]:
 def _span(costs: list[float]) -> str:
     low, high = f"{min(costs):.0f}", f"{max(costs):.0f}"
     return low if low == high else f"{low} to {high}"
-
-
-# The table of one sweep
 
 
 def final_table(dataset: xr.Dataset) -> str:
@@ -176,9 +168,6 @@ def mean_and_error(values: np.ndarray) -> str:
     return f"{values.mean():.{decimals}f}({round(error * 10**decimals)})"
 
 
-# Several sweeps
-
-
 def read_results(paths: Sequence[Path]) -> dict[str, xr.Dataset]:
     """Read results; their keys are the names of the files, or the paths where two names are equal."""
     if len(set(paths)) < len(paths):
@@ -247,17 +236,20 @@ def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str
     ]
 
 
-# Curves against compute
-
-
 def curves(dataset: xr.Dataset, metric: str) -> dict[str, Curves]:
     """Return a metric against compute, the rollouts that steps have drawn (steps times P times G), by the cell's label.
 
-    Args:
-        dataset: a result.
-        metric: ``pass@K`` for a recorded K, or a variable that is one number a step.
+    The metric is ``pass@K`` for a recorded K, or a variable that is one number a step.
     """
-    names, values = grid_dimensions(dataset), _values(dataset, metric)
+    word, at, k = metric.partition("@")
+    numbers = [str(name) for name, one in dataset.data_vars.items() if one.dims[-1] == "step"]
+    ks = [str(value) for value in dataset["k"].values] if "pass_at_k" in dataset else []
+    if at and word == "pass" and k in ks:
+        values = dataset["pass_at_k"].sel(k=int(k))
+    else:
+        check_choice("metric", metric, [*(f"pass@{value}" for value in ks), *numbers])
+        values = dataset[metric]
+    names = grid_dimensions(dataset)
     varied = [name for name in names if dataset.sizes[name] > 1] or names[:1]
     cells = Plan(Sweep.from_configuration(json.loads(dataset.attrs["configuration"]))).cells
     curves_by_label = {}
@@ -269,14 +261,3 @@ def curves(dataset: xr.Dataset, metric: str) -> dict[str, Curves]:
         series, compute = np.asarray(cell.values, dtype=float), cell["step"].values[1:].astype(float) * rollouts
         curves_by_label[label] = Curves(cell["seed"].values, compute, series[:, 1:], series[:, 0])
     return curves_by_label
-
-
-def _values(dataset: xr.Dataset, metric: str) -> xr.DataArray:
-    """Return the values of a metric, whose last dimension is the step."""
-    name, at, k = metric.partition("@")
-    numbers = [str(variable) for variable, values in dataset.data_vars.items() if values.dims[-1] == "step"]
-    ks = [str(value) for value in dataset["k"].values] if "pass_at_k" in dataset else []
-    if at and name == "pass" and k in ks:
-        return dataset["pass_at_k"].sel(k=int(k))
-    check_choice("metric", metric, [*(f"pass@{value}" for value in ks), *numbers])
-    return dataset[metric]

@@ -113,9 +113,8 @@ ALLOCATION: Preset = {
     **_allocated("shared", "interference", 2.0**18, _PROMPTS | {"problem.hard_rate": (0.03, 0.01)}),
 }
 
-# ``lag`` and ``mismatch``: old, imprecise and truncated samplers, and what corrections make of them. The hard bank with
-# the rare modes as target set; the learning rate solves four in five rollouts within 150 steps of a sampler that is up
-# to date.
+# ``lag`` and ``mismatch``: old, imprecise and truncated samplers, and what corrections make of them. The learning rate
+# solves four in five rollouts of the hard bank within 150 steps of a sampler that is up to date.
 _SAMPLED: SweepSettings = ON_BANK | {
     **dict(estimators=("grpo",), surrogates=("ppo_clip",), seeds=24, steps=150, record_every=5),
     "parameters": HARD_BANK | {"problem.margin": (0.01,), RATE: (32.0,), "run.correction": CORRECTIONS},
@@ -145,11 +144,10 @@ MINIBATCHES: SweepSettings = ON_INTERFERENCE | {
     "parameters": {RATE: (4.0,), "run.minibatches": (1, 4), "run.epochs": (1, 2, 4)},
 }
 
-# ``surrogates``: every surrogate where ratios leave 1, with all gradient steps of one norm. With one gradient step a
-# batch they are one method, but for those that drop tokens. A prompt of the bank has parameters of its own, so that
-# steps on other prompts leave its ratios as they are: there epochs tell the surrogates apart. Prompts that share
-# features also move one another, so that minibatches alone do. The target of a bound that follows the entropy is a
-# choice of the run: it is left out.
+# ``surrogates``: every surrogate where ratios leave 1, with all gradient steps of one norm. A prompt of the bank has
+# parameters of its own, so that steps on other prompts leave its ratios as they are: there epochs tell the surrogates
+# apart. Prompts that share features also move one another, so that minibatches alone do. The target of a bound that
+# follows the entropy is a choice of the run: it is left out.
 _EPOCHS: SweepSettings = ON_BANK | {
     **dict(estimators=("grpo",), seeds=16, steps=300, record_every=10),
     "surrogates": tuple(name for name in SURROGATES if name != "entropy_target_clip"),

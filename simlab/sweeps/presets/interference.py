@@ -23,9 +23,8 @@ INTERFERENCE: Preset = {
     "adam": over(_MAP, {RATE: (0.01, 0.03, 0.1, 0.3)}, optimizer="adam"),
 }
 
-# ``interference-league``: every weight, and rivals that cost nothing to add. Runs are compared where their pass@1 is
-# the same, so that a longer or shorter step alone makes no difference. The problem at its defaults: 32 prompts, overlap
-# .3, full conflict. All prompts a step, plain gradient steps.
+# ``interference-league``: every weight, and rivals that cost nothing to add, compared where their pass@1 is the same: a
+# longer or shorter step alone makes no difference. The problem at its defaults: 32 prompts, overlap .3, full conflict.
 _LEAGUE: SweepSettings = ON_INTERFERENCE | {
     **dict(surrogates=("reinforce",), seeds=24, steps=600, record_every=10, pass_at_k=(1, 16, 256)),
     "parameters": {RATE: (0.25, 0.5, 1.0, 2.0, 4.0)},
@@ -52,10 +51,9 @@ INTERFERENCE_LEAGUE: Preset = {
     "adam-rotated": over(_PAIR_ADAM, _ROTATED, seeds=12),
 }
 
-# ``interference-papers``: what five papers claim of pass@k, on prompts that share features and on others. Every arm at
-# the same few learning rates, on three banks, each of which differs from the next in one thing alone: easy and hard
-# prompts that share features and disagree about the answer; the same with a rare correct answer beside each prompt's
-# main one; and these without the features that they share.
+# ``interference-papers``: what five papers claim of pass@k, on three banks, each of which differs from the next in one
+# thing alone: easy and hard prompts that share features and disagree about the answer; the same with a rare correct
+# answer beside each prompt's main one; and these without the features that they share.
 GROUPS = (2, 4, 8, 16, 32)
 BANKS: dict[str, Values] = {
     "shared": fixed("problem", overlap=0.3, rare_modes=0),
@@ -105,11 +103,10 @@ INTERFERENCE_PAPERS: Preset = {
     f"{name}-{bank}": settings for name, banks in _EXPERIMENTS.items() for bank, settings in banks.items()
 }
 
-# ``interference-countdown``: what interference says of countdown, before anything is trained. A problem as like the
-# model of the training preset ``countdown-conflict`` as is known before its training: its batch, and solve rates of a
-# Beta that was fitted to pass@k of one warm start (k = 1 to 64). How much prompts overlap, and what a step of AdamW is
-# in plain steps, is not known: both are swept. (Adam itself hardly lets pass@k fall here, for it divides the row of
-# each answer by the size of its own gradients; a network has no such rows.)
+# ``interference-countdown``: what interference says of countdown before the training preset ``countdown-conflict``: its
+# batch, and solve rates of a Beta that was fitted to pass@k of one warm start (k = 1 to 64). How much prompts overlap,
+# and what a step of AdamW is in plain steps, is not known: both are swept. (Adam itself hardly lets pass@k fall here,
+# for it divides the row of each answer by the size of its own gradients; a network has no such rows.)
 _COUNTDOWN: SweepSettings = ON_INTERFERENCE | {
     **dict(arms=("grpo",), seeds=5, steps=40, record_every=1, pass_at_k=powers(0, 6)),
     "parameters": {RATE: (1.0, 3.0, 10.0), "problem.overlap": (0.1, 0.3)}

@@ -20,10 +20,9 @@ THREE_REGIMES = over(
     F_GRPO_FIG2, fixed("problem", actions=12_800, correct=1_000), group_sizes=powers(1, 13)[::2], seeds=8
 )
 
-# ``f-grpo``: focal weights on a bank whose prompts each have one common correct mode and 15 rare ones of their own,
-# beside GRPO whose steps are shortened by App. N's multiplier instead. Adam divides a constant scale of the gradient
-# out of each logit, plain steps keep it, and steps of one norm divide it out of all logits together, as Adam nearly
-# does where prompts share their parameters.
+# ``f-grpo``: focal weights on prompts with one common correct mode and 15 rare ones each, beside GRPO whose steps are
+# shortened by App. N's multiplier instead. Adam divides a constant scale of the gradient out of each logit, plain steps
+# keep it, and steps of one norm divide it out of all logits together.
 _FOCAL: SweepSettings = ON_BANK | {
     **dict(estimators=("f_grpo",), group_sizes=(4, 8, 32), seeds=16, steps=1500, record_every=25),
     "pass_at_k": (1, 8, 64, 512),
@@ -79,10 +78,9 @@ A_GRAE: Preset = {
     "collapse-actions": _collapse(fixed("problem", actions=250)),
 }
 
-# ``fade``: two axes, Figure 4 and the scheduler, on a bank of prompts whose solve rates are bimodal, as its Figure 10
-# has them, with a tail of prompts that no run solves. Plain gradient steps, once of the size that a weight gives them
-# and once all of one Euclidean norm: that of mean GRPO's early steps, so that mean GRPO learns at about one pace in
-# both.
+# ``fade``: two axes, Figure 4 and the scheduler, on prompts whose solve rates are bimodal, as in its Figure 10, with a
+# tail that no run solves. Plain steps, once of a weight's own size and once all of one norm: that of mean GRPO's early
+# steps, which so learns at about one pace in both.
 _FADE: SweepSettings = ON_BANK | {
     **dict(surrogates=("reinforce",), group_sizes=(16,), seeds=16, steps=600, record_every=20, pass_at_k=powers(0, 20)),
     "parameters": fixed("problem", prompts=64, beta_a=0.3, beta_b=0.7, rare_ratio=0.2)
