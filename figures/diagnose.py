@@ -10,7 +10,6 @@ Beside the numbers of the plots, the log is kept as a table with a rollout a row
 """
 
 import csv
-import dataclasses
 import io
 import json
 import sys
@@ -70,8 +69,8 @@ def draw(data: dict[str, Any]) -> Figure:
 
 def _record(fields: dict[str, Any]) -> IntervalEstimate | SimpleNamespace:
     """An object of a diagnosis' JSON."""
-    names = {field.name for field in dataclasses.fields(IntervalEstimate)}
-    return IntervalEstimate(**fields) if fields.keys() == names else SimpleNamespace(**fields)
+    is_estimate = fields.keys() == set(IntervalEstimate._fields)
+    return IntervalEstimate(**fields) if is_estimate else SimpleNamespace(**fields)
 
 
 def main(folders: list[Path]) -> None:
