@@ -92,9 +92,7 @@ class Arm:
     def build(self, floats: Floats | None = None) -> Method:
         """Build the method, with the written numbers or with ``floats`` in their place, which JAX may trace.
 
-        Raises:
-            InputError: for an unknown name or parameter, one outside its range, a second surrogate, an error in a file
-                of the user's, and floats that the arm has not.
+        ``InputError`` for what cannot be built, a second surrogate, and floats that the arm has not.
         """
         if floats is not None:
             check_parameters(f"arm {str(self)!r}", floats, self.floats)

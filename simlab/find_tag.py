@@ -27,21 +27,13 @@ _WRITTEN = re.compile(rf"""[\["']{_BARE.pattern}[\]"']""")  # what a file must h
 
 
 class TaggedLine(NamedTuple):
-    """One line that carries a tag.
-
-    Attributes:
-        tag: ``"paper:label"``.
-        kind: what the file is: code, check, figure, test, notebook or benchmark.
-        path: the file, from the folder that holds its root, or that root in which its root lies.
-        line: its number, from 1.
-        name: the enclosing function or class, ``"outer.inner"`` when nested, empty at the top of a module.
-    """
+    """One line that carries a tag, ``"paper:label"``."""
 
     tag: str
-    kind: str
-    path: str
+    kind: str  # of file: code, check, figure, test, notebook or benchmark
+    path: str  # from the folder that holds its root, or that root in which its root lies
     line: int
-    name: str
+    name: str  # of the enclosing function or class, ``"outer.inner"`` when nested, empty at the top of a module
 
 
 def roots() -> dict[str, Path]:

@@ -55,14 +55,14 @@ class Method:
 
         Args:
             ratio: (P, G, T) pi over the sampling policy at each sampled token.
-            rollouts: the batch.
+            rollouts: the batch; ``check_rollouts`` checks its values.
             state: the estimator's, ``estimator.init()`` at first.
 
         Returns:
             (P, G, T), or (P, G, T, 1 + C) for a surrogate of C candidates, see ``Surrogate``; 0 where no token is.
 
         Raises:
-            InputError: for fields that are missing or do not fit together. Their values are for ``check_rollouts``.
+            InputError: for fields that are missing or do not fit together.
         """
         check_shapes(rollouts, self.needs)
         advantages, state = self.estimator.update(rollouts, state)
@@ -103,10 +103,7 @@ def dr_grpo(max_tokens: Scalar | None = None) -> Method:
 
 
 def dapo() -> Method:
-    """DAPO: GRPO with clip-higher, averaged over all tokens ``[f-grpo:app-b-clip-higher]``.
-
-    Its dynamic sampling, which draws groups of equal rewards again, is up to the engine: here they weigh 0.
-    """
+    """DAPO: GRPO with clip-higher, averaged over all tokens; engines draw anew ``[f-grpo:app-b-clip-higher]``."""
     return Method(estimator("grpo"), clip_higher())
 
 
@@ -196,9 +193,6 @@ def method(name: str, **parameters: Any) -> Method:
     """Build a method by name; the prefix ``f_`` puts F-GRPO's focal weight on a method, and adds ``gamma``.
 
     For other parameters replace a part: ``dataclasses.replace(method("dapo"), surrogate=clip_higher(0.1, 0.3))``.
-
-    Raises:
-        InputError: for an unknown name or parameter, or a parameter outside its range.
 
     >>> sorted(method("f_gspo", gamma=0.5).needs)
     ['rewards']

@@ -115,9 +115,8 @@ def needed(rollouts: Rollouts, name: str) -> Array:
 def _weights(rollouts: Rollouts, xp: Any) -> Array:
     """1 where a rollout exists and 0 elsewhere, in the dtype of the rewards.
 
-    Without a mask the ones are computed from the rewards. If XLA knew the count while compiling, it would turn each
-    division by it into a multiplication by a rounded 1 / G and fuse that with what follows: for G = 3, 1 minus the mean
-    of ones would then be below 0.
+    Without a mask the ones are computed from the rewards: if XLA knew the count while compiling, it would multiply by a
+    rounded 1 / G in place of each division, and 1 minus the mean of three ones would be below 0.
     """
     present = rollouts.rewards == rollouts.rewards if rollouts.mask is None else rollouts.mask
     return xp.astype(present, rollouts.rewards.dtype)
@@ -191,8 +190,7 @@ def solve_rate(rollouts: Rollouts) -> Float[Array, "P 1"]:
 def remainder(share: Float[Array, "..."]) -> Float[Array, "..."]:
     """1 - ``share``, of a share in [0, 1], and 0 where rounding would leave less.
 
-    A compiler may divide by multiplying with an inverse, and fuse that with the difference: 1 - 3 / 3 is then -3e-8, a
-    root of which is no number.
+    A compiler may fuse a multiplication with an inverse and the difference: 1 - 3 / 3 is then -3e-8, without a root.
     """
     xp = array_namespace(share)
     return xp.maximum(1 - share, xp.zeros_like(share))
@@ -246,11 +244,8 @@ def token_weights(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Ar
 def select_fields(stage: Any, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
     """Select the fields that a link or a surrogate needs, and padding only if it is ``exchangeable``.
 
-    Rewards and masks are always there, but a stage that is not exchangeable gets no ``mask``: all rollouts exist. If it
-    deals with tokens (``of_tokens``, or by its needs), all tokens exist too.
-
-    Raises:
-        InputError: for absent rollouts or tokens, or masks that JAX traces, before a stage that is not exchangeable.
+    Another gets no ``mask``: ``InputError`` unless all rollouts certainly exist, and all tokens too if it deals with
+    these (``of_tokens``, or by its needs).
     """
     selected = rollouts._replace(**{name: None for name in FIELDS - {"rewards"} - stage.needs})
     if stage.exchangeable:

@@ -33,7 +33,7 @@ def read_number(text: str) -> int | float:
 
 
 def parse_python(text: str, mode: str = "exec") -> Any:
-    """Parse Python, one thread at a time: in Python 3.11 two at once may fail (gh-106905)."""
+    """Parse Python, one thread at a time: in Python 3.11 two at once may fail."""
     with _PARSING:
         return ast.parse(text, mode=mode)
 

@@ -306,6 +306,13 @@ BASE = Setting(
 )
 
 
+PASSED_ON = (
+    "group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus", "supervised",
+    "update_norm", "epochs", "minibatches", "update_rule", "lag", "sampler", "top_p", "top_k", "correction", "correction_unit",
+    "correction_bound", "isolation", "pass_at_k", "top_n",
+)  # fmt: skip
+
+
 def can(row: Row, kind: Kind) -> bool:
     """Whether a problem has a meaning for a kind of step."""
     of_one_token = kind.changes.get("update_rule", "simulator") != "simulator" or "supervised" in kind.changes
@@ -340,20 +347,7 @@ def settings_of(row: Row, kind: Kind, storage: str = "dense", dtype: str = "floa
         prompts_per_step=min(kind.prompts, row.problem.prompts - 1),
         dtype=dtype,
         storage=storage,
-        **{
-            name: getattr(setting, name)
-            for name in ("group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus")
-        },
-        **{
-            name: getattr(setting, name)
-            for name in ("supervised", "update_norm", "epochs", "minibatches", "update_rule", "lag", "sampler")
-        },
-        **{
-            name: getattr(setting, name)
-            for name in ("top_p", "top_k", "correction", "correction_unit", "correction_bound", "isolation")
-        },
-        pass_at_k=setting.pass_at_k,
-        top_n=setting.top_n,
+        **{name: getattr(setting, name) for name in PASSED_ON},
     )
 
 

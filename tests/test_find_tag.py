@@ -64,22 +64,19 @@ def line_of(text):
     return next(number for number, line in enumerate(MODULE.split("\n"), 1) if text in line)
 
 
-@pytest.mark.parametrize(
-    ("paper", "label", "written", "name"),
-    [
-        ("fade", "eq-1", "eq-1]", ""),
-        ("fade", "table-1", "table-1", ""),
-        ("fade", "eq-2", "eq-2", "Weight"),
-        ("f-grpo", "lemma-3.1", "lemma-3.1", "Weight"),
-        ("casp", "eq-4", "eq-4", "Weight.update"),
-        ("a-grae", "alg-2", "alg-2", "Weight.update.inner"),
-        ("brorl", "lemma-2", "lemma-2", "Weight.other"),
-        ("fade", "table-2", "table-2", ""),
-    ],
-)
-def test_a_tag_is_found_in_a_docstring_a_comment_a_decorator_or_a_lone_call(folders, paper, label, written, name):
-    expected = TaggedLine(f"{paper}:{label}", "code", "simlab/deep/module.py", line_of(written), name)
-    assert find(paper, label, folders) == [expected]
+def test_a_tag_is_found_in_a_docstring_a_comment_a_decorator_or_a_lone_call(folders):
+    for tag, written, name in (
+        ("fade:eq-1", "eq-1]", ""),
+        ("fade:table-1", "table-1", ""),
+        ("fade:eq-2", "eq-2", "Weight"),
+        ("f-grpo:lemma-3.1", "lemma-3.1", "Weight"),
+        ("casp:eq-4", "eq-4", "Weight.update"),
+        ("a-grae:alg-2", "alg-2", "Weight.update.inner"),
+        ("brorl:lemma-2", "lemma-2", "Weight.other"),
+        ("fade:table-2", "table-2", ""),
+    ):
+        expected = TaggedLine(tag, "code", "simlab/deep/module.py", line_of(written), name)
+        assert find(*tag.split(":"), folders) == [expected]
 
 
 def test_places_come_once_a_line_by_root_path_and_line(folders):
@@ -95,17 +92,10 @@ def test_places_come_once_a_line_by_root_path_and_line(folders):
 
 
 def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
-    assert known_tags(folders) == [
-        "a-grae:alg-2",
-        "brorl:lemma-2",
-        "casp:eq-4",
-        "f-grpo:lemma-3.1",
-        "fade:eq-1",
-        "fade:eq-2",
-        "fade:eq-3",
-        "fade:table-1",
-        "fade:table-2",
-    ]
+    found = (
+        "a-grae:alg-2 brorl:lemma-2 casp:eq-4 f-grpo:lemma-3.1 fade:eq-1 fade:eq-2 fade:eq-3 fade:table-1 fade:table-2"
+    )
+    assert known_tags(folders) == found.split()
 
 
 def test_an_unknown_tag_names_the_closest_known_ones(folders):
@@ -145,19 +135,6 @@ def test_a_line_in_a_root_inside_another_counts_once_and_as_the_inner_ones(tmp_p
 def test_every_tag_of_the_project_belongs_to_a_known_paper():
     of_users = {"own:signed-power"}  # tests/own_estimator.py stands for a package of theirs
     assert {tag for tag in known_tags(roots()) if tag.split(":")[0] not in SOURCES} == of_users
-
-
-def test_every_tag_written_in_the_package_leads_back_to_its_line():
-    package = roots()["code"]
-    written = re.compile(r"\[((?:" + "|".join(SOURCES) + r"):[^\]\n]*)\]?")
-    occurrences = {
-        (tag, path.relative_to(package.parent).as_posix(), number)
-        for path in package.rglob("*.py")
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
-        for tag in written.findall(line)
-    }
-    assert len(occurrences) > 20
-    assert occurrences - {(tagged.tag, tagged.path, tagged.line) for tagged in tagged_lines({"code": package})} == set()
 
 
 def test_every_registered_estimator_is_found_by_its_tag():

@@ -141,18 +141,18 @@ def test_what_easy_prompts_do_to_hard_ones_has_the_opposite_sign_of_the_overlap(
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"overlap": 1.5}, "overlap = 1.5 is outside its range [-1, 1]"),
-        ({"conflict": -0.1}, "conflict = -0.1 is outside its range [0, 1]"),
-        ({"actions": 17}, "actions = 17 is outside its range [18, "),
-        ({"distractor_share": 1.0}, "distractor_share = 1.0 is outside its range"),
-        ({"hard_rate": 0.0}, "solve rate 16 is 0; allowed: from 1e-30 to below 1"),
-        ({"dimension": 3}, "dimension = 3 and feature_seed = 0 are of random features, not 'own'"),
-        ({"features": "nowhere.npy"}, "features = 'nowhere.npy' is neither a list of numbers nor a file of them"),
-        ({"solve_rates": "nowhere.txt"}, "solve_rates = 'nowhere.txt' is neither a list of numbers nor a file of them"),
-    ],
-)
-def test_bad_input_is_one_line(changes, line):
-    assert refusal(interference, **changes).startswith(line)
+REFUSED = [
+    ({"overlap": 1.5}, "overlap = 1.5 is outside its range [-1, 1]"),
+    ({"conflict": -0.1}, "conflict = -0.1 is outside its range [0, 1]"),
+    ({"actions": 17}, "actions = 17 is outside its range [18, "),
+    ({"distractor_share": 1.0}, "distractor_share = 1.0 is outside its range"),
+    ({"hard_rate": 0.0}, "solve rate 16 is 0; allowed: from 1e-30 to below 1"),
+    ({"dimension": 3}, "dimension = 3 and feature_seed = 0 are of random features, not 'own'"),
+    ({"features": "nowhere.npy"}, "features = 'nowhere.npy' is neither a list of numbers nor a file of them"),
+    ({"solve_rates": "nowhere.txt"}, "solve_rates = 'nowhere.txt' is neither a list of numbers nor a file of them"),
+]
+
+
+def test_bad_input_is_one_line():
+    for changes, line in REFUSED:
+        assert refusal(interference, **changes).startswith(line)

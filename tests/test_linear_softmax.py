@@ -116,16 +116,6 @@ def test_orthogonal_features_do_not_interfere_and_shared_ones_do():
         np.testing.assert_allclose(row["leading_share"], 1, rtol=1e-12)
 
 
-def test_an_action_no_rollout_drew_moves_by_exactly_zero_at_every_prompt():
-    """But one that another prompt drew moves: that is what sharing a head means."""
-    place = linear_softmax(**TWO_MODES).listed()
-    after, _ = one_step(place, [[0, 2, 2, 5], [1, 2, 3, 3]])
-    undrawn = np.setdiff1d(np.arange(8), [0, 1, 2, 3, 5])
-    np.testing.assert_array_equal(after[undrawn], place.weights[undrawn])
-    moved = place.features @ (after - place.weights).T
-    assert abs(moved[1, 5]) > 1e-3
-
-
 # Gradients
 
 
@@ -251,9 +241,6 @@ def equations(jaxpr, name: str):
                 yield from equations(inner, name)
 
 
-# Sweeps
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", "lumped"])
 def test_a_head_of_fewer_actions_than_features_has_a_singular_value_for_each_feature(storage):
@@ -270,24 +257,23 @@ def test_a_head_of_fewer_actions_than_features_has_a_singular_value_for_each_fea
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"success_modes": 0}, "success_modes = 0"),
-        ({"answers": "any"}, "answers = 'any' is unknown; allowed: shared, own"),
-        ({"actions": 12}, "actions = 12 is outside its range [13, "),
-        ({"actions": 44, "answers": "own"}, "actions = 44 is outside its range [45, "),
-        ({"shared": -1.0}, "shared = -1.0 is outside its range [0, 100.0]"),
-        ({"easy_share": 0.0}, "easy prompts = 0 are fewer than their modes; allowed: 1 or more"),
-        ({"prompts": 8}, "hard prompts = 4 are fewer than their modes; allowed: 8 or more"),
-        ({"easy_rate": 1.0}, "easy_rate = 1.0 is outside its range"),
-        ({"stray": 0.0}, "stray = 0.0 is outside its range"),
-        ({"reward_correct": 0.0}, "reward_correct = 0.0"),
-    ],
-    ids=str,
-)
-def test_a_problem_that_cannot_be_is_refused_with_what_is_allowed(parameters, message):
-    assert message in refusal(linear_softmax, **parameters)
+REFUSED = [
+    ({"success_modes": 0}, "success_modes = 0"),
+    ({"answers": "any"}, "answers = 'any' is unknown; allowed: shared, own"),
+    ({"actions": 12}, "actions = 12 is outside its range [13, "),
+    ({"actions": 44, "answers": "own"}, "actions = 44 is outside its range [45, "),
+    ({"shared": -1.0}, "shared = -1.0 is outside its range [0, 100.0]"),
+    ({"easy_share": 0.0}, "easy prompts = 0 are fewer than their modes; allowed: 1 or more"),
+    ({"prompts": 8}, "hard prompts = 4 are fewer than their modes; allowed: 8 or more"),
+    ({"easy_rate": 1.0}, "easy_rate = 1.0 is outside its range"),
+    ({"stray": 0.0}, "stray = 0.0 is outside its range"),
+    ({"reward_correct": 0.0}, "reward_correct = 0.0"),
+]
+
+
+def test_a_problem_that_cannot_be_is_refused_with_what_is_allowed():
+    for parameters, message in REFUSED:
+        assert message in refusal(linear_softmax, **parameters)
 
 
 YES, HEAD, STATES = np.ones((2, 3), bool), np.ones((3, 4)), np.ones((2, 4))
@@ -297,7 +283,6 @@ YES, HEAD, STATES = np.ones((2, 3), bool), np.ones((3, 4)), np.ones((2, 4))
     ("arrays", "message"),
     [
         ((HEAD, np.ones((2, 5)), YES, YES), "allowed: (actions, d) and (prompts, d), with one d"),
-        ((np.ones((3, 0)), np.ones((2, 0)), YES, YES), "allowed: (actions, d) and (prompts, d), with one d"),
         ((HEAD, np.full((2, 4), np.nan), YES, YES), "features hold a number that is not finite"),
         ((HEAD * np.inf, STATES, YES, YES), "weights hold a number that is not finite"),
         ((HEAD, STATES, YES[:1], YES), "allowed: one shape (prompts, actions)"),

@@ -223,31 +223,27 @@ def test_curves_that_cannot_be_fitted_are_refused(k, curve, message):
     assert message in refusal(fit_shifted_power_law, np.array(k), np.array(curve))
 
 
-# Sweeps
-
-
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"prompts": -1}, "prompts = -1 is outside its range"),
-        ({"actions": 4}, "actions = 4 is outside its range [5, "),
-        ({"rare_modes": 5}, "rare_modes = 5 is outside its range [1, 4]"),
-        ({"rare_ratio": 0.0}, "rare_ratio = 0.0 is outside its range (0, 1]"),
-        ({"beta_a": 0.0}, "Beta parameter = 0.0"),
-        ({"margin": 0.6}, "margin = 0.6"),
-        ({"solve_rates": [0.5, 1.5]}, "solve rate 1 = 1.5 is outside its range [0, 1]"),
-        ({"solve_rates": [0.5, 1.0]}, "solve rate 1 is 1; allowed: from 1e-30 to below 1, or a margin such as"),
-        ({"beta_a": 0.01}, "solve rate 0 is "),
-        ({"solve_rates": "nowhere.txt"}, "solve_rates = 'nowhere.txt' is neither a list of numbers nor a file"),
-        ({"reward_correct": 0.0}, "reward_correct = 0.0"),
-    ],
-    ids=str,
-)
-def test_a_bank_that_cannot_be_is_refused_with_what_is_allowed(parameters, message):
-    assert message in refusal(prompt_bank, **parameters)
+REFUSED = [
+    ({"prompts": -1}, "prompts = -1 is outside its range"),
+    ({"actions": 4}, "actions = 4 is outside its range [5, "),
+    ({"rare_modes": 5}, "rare_modes = 5 is outside its range [1, 4]"),
+    ({"rare_ratio": 0.0}, "rare_ratio = 0.0 is outside its range (0, 1]"),
+    ({"beta_a": 0.0}, "Beta parameter = 0.0"),
+    ({"margin": 0.6}, "margin = 0.6"),
+    ({"solve_rates": [0.5, 1.5]}, "solve rate 1 = 1.5 is outside its range [0, 1]"),
+    ({"solve_rates": [0.5, 1.0]}, "solve rate 1 is 1; allowed: from 1e-30 to below 1, or a margin such as"),
+    ({"beta_a": 0.01}, "solve rate 0 is "),
+    ({"solve_rates": "nowhere.txt"}, "solve_rates = 'nowhere.txt' is neither a list of numbers nor a file"),
+    ({"reward_correct": 0.0}, "reward_correct = 0.0"),
+]
+
+
+def test_a_bank_that_cannot_be_is_refused_with_what_is_allowed():
+    for parameters, message in REFUSED:
+        assert message in refusal(prompt_bank, **parameters)
 
 
 YES, NO = np.ones((2, 3), bool), np.zeros((2, 3), bool)
@@ -257,7 +253,6 @@ YES, NO = np.ones((2, 3), bool), np.zeros((2, 3), bool)
     ("arrays", "message"),
     [
         ((np.zeros(3), YES[0], YES[0]), "allowed: one shape (prompts, actions)"),
-        ((np.zeros((2, 3)), YES, YES[:1]), "allowed: one shape (prompts, actions)"),
         ((np.array([[0, 0, 0], [0, np.inf, 0]]), YES, YES), "prompt 1: logit 1 is inf"),
         ((np.zeros((2, 3)), np.array([YES[0], NO[0]]), YES), "prompt 1: the correct set is empty"),
         ((np.zeros((2, 3)), YES, np.array([NO[0], YES[0]])), "prompt 0: the target set must be"),

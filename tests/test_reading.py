@@ -38,21 +38,16 @@ def test_what_is_no_file_of_a_bounded_size_is_refused(path, message, tmp_path, m
     assert "logit" in refusal(custom, logits=path, correct=[0])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_what_is_no_json_object_is_refused(tmp_path):
+    path = tmp_path / "hostile.json"
+    for content, message in (
         (b"[" * 100_000 + b"]" * 100_000, "is nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "is no JSON"),
         (b'{"a": "\xff"}', "is no JSON"),
         (b"[1]", "holds no JSON object"),
-        (b'{"a": ', "is no JSON"),
-    ],
-    ids=["deep", "digits", "bytes", "list", "cut off"],
-)
-def test_what_is_no_json_object_is_refused(content, message, tmp_path):
-    path = tmp_path / "hostile.json"
-    path.write_bytes(content)
-    assert refusal(read_json, path) == f"{path} {message}"
+    ):
+        path.write_bytes(content)
+        assert refusal(read_json, path) == f"{path} {message}"
 
 
 def test_what_is_well_formed_is_read_as_it_stands(tmp_path):

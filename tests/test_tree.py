@@ -157,25 +157,24 @@ def test_trees_of_different_depths_are_not_one_sweep(tmp_path):
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"depth": 0}, "depth = 0 is outside its range [1, 20]"),
-        ({"branching": 1}, "branching = 1 is outside its range [2, "),
-        ({"depth": 11, "branching": 4}, "leaves = 4194304 is outside its range [1, 1048576]"),
-        ({"rewarded": "ACD ACE"}, "rewarded leaf 'ACE' is no path of the tree; allowed: 3 letters of A to D each"),
-        ({"rewarded": [64.0]}, "rewarded leaf = 64.0 is outside its range [0, 63]"),
-        ({"rewarded": ()}, "rewarded lists no leaf"),
-        ({"target": "AAA"}, "the target set must be a non-empty subset"),
-        ({"anchor": "AAA"}, "anchor = 'AAA' is not rewarded"),
-        ({"logits": [0.0, 1.0]}, "logits are 2; allowed: 84, 4 of 21 nodes"),
-        ({"logits": [math.inf] * 84}, "logit 0 is inf; allowed: finite numbers"),
-        ({"reward_correct": 0.0}, "reward_correct = 0.0"),
-    ],
-    ids=str,
-)
-def test_a_tree_that_cannot_be_is_refused_with_what_is_allowed(parameters, message):
-    assert message in refusal(tree, **parameters)
+REFUSED = [
+    ({"depth": 0}, "depth = 0 is outside its range [1, 20]"),
+    ({"branching": 1}, "branching = 1 is outside its range [2, "),
+    ({"depth": 11, "branching": 4}, "leaves = 4194304 is outside its range [1, 1048576]"),
+    ({"rewarded": "ACD ACE"}, "rewarded leaf 'ACE' is no path of the tree; allowed: 3 letters of A to D each"),
+    ({"rewarded": [64.0]}, "rewarded leaf = 64.0 is outside its range [0, 63]"),
+    ({"rewarded": ()}, "rewarded lists no leaf"),
+    ({"target": "AAA"}, "the target set must be a non-empty subset"),
+    ({"anchor": "AAA"}, "anchor = 'AAA' is not rewarded"),
+    ({"logits": [0.0, 1.0]}, "logits are 2; allowed: 84, 4 of 21 nodes"),
+    ({"logits": [math.inf] * 84}, "logit 0 is inf; allowed: finite numbers"),
+    ({"reward_correct": 0.0}, "reward_correct = 0.0"),
+]
+
+
+def test_a_tree_that_cannot_be_is_refused_with_what_is_allowed():
+    for parameters, message in REFUSED:
+        assert message in refusal(tree, **parameters)
 
 
 @pytest.mark.parametrize("shapes", [((4, 3), 8, 8), ((3, 3), 9, 9), ((4, 3), 9, 8), ((3, 1), 1, 1), ((1, 2), 1, 1)])

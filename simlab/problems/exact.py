@@ -8,20 +8,17 @@ from jaxtyping import Shaped
 from simlab.rollouts import Array, Scalar
 
 Total = Callable[[Array], Array]  # a sum over all actions
+Each = Shaped[Array, " N"]
 
 
-def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"], total: Total | None = None) -> Shaped[Array, ""]:
+def correct_mass(p: Each, correct: Each, total: Total | None = None) -> Shaped[Array, ""]:
     """Q_pos, the probability of a correct action ``[f-grpo:eq-4]``; ``total`` adds up, by default as ``sum`` does."""
     xp = array_namespace(p)
     return (total or xp.sum)(xp.where(correct, p, xp.zeros_like(p)))
 
 
 def retained_mass(
-    p: Shaped[Array, " N"],
-    initial: Shaped[Array, " N"],
-    correct: Shaped[Array, " N"],
-    members: Shaped[Array, " N"] | float = 1.0,
-    total: Total | None = None,
+    p: Each, initial: Each, correct: Each, members: Each | float = 1.0, total: Total | None = None
 ) -> Shaped[Array, ""]:
     """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``, as the share of p_0 that remains.
 
@@ -35,11 +32,7 @@ def retained_mass(
 
 
 def share_kept(
-    p: Shaped[Array, " N"],
-    initial: Shaped[Array, " N"],
-    correct: Shaped[Array, " N"],
-    members: Shaped[Array, " N"] | float = 1.0,
-    total: Total | None = None,
+    p: Each, initial: Each, correct: Each, members: Each | float = 1.0, total: Total | None = None
 ) -> Shaped[Array, ""]:
     """Share of the correct actions whose probability is at or above its start; the rest as in ``retained_mass``."""
     xp = array_namespace(p)

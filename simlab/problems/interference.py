@@ -93,8 +93,8 @@ def interference(
     """Easy prompts that one answer solves, and hard ones for which it is wrong, with features that overlap.
 
     The feature of a prompt is h = sqrt(1 - abs(c)) f + sqrt(abs(c)) s u, with c = ``overlap``, a direction u that no f
-    holds, and s = -1 for hard prompts if c is negative, else 1. With f of length 1 that are orthogonal, ``features =
-    "own"``, the cosine of an easy and a hard prompt is c, and that of two of one kind abs(c).
+    holds, and s = -1 for hard prompts if c is negative, else 1. With orthonormal f, ``features = "own"``, the cosine of
+    an easy and a hard prompt is c, and that of two of one kind abs(c).
 
     Action 0 is the shared answer: right for all easy prompts, and wrong for round(``conflict`` n) of the n hard ones,
     each of which has a correct answer of its own; for the other hard prompts it is right too. A prompt may have rare
@@ -105,22 +105,16 @@ def interference(
         actions: A.
         overlap: c, from -1 to 1.
         conflict: share of the hard prompts for which the shared answer is wrong, spread evenly among them.
-        features: what f is: "own" for orthogonal ones; "random" for random ones of length 1; or the path of a ``.npy``
-            or text file with a row for each prompt, which are taken as they are.
-        dimension, feature_seed: of random f; below M, two prompts' f have a random cosine of mean 0 and standard
-            deviation 1 / sqrt(dimension).
-        easy_share: share of the prompts that are easy: those with the highest solve rates; their number is rounded.
+        features: of f: "own" for orthonormal ones; "random" for random ones of length 1; or the path of a ``.npy`` or
+            text file with a row for each prompt.
+        dimension, feature_seed: of random f, whose cosines have a standard deviation of 1 / sqrt(dimension).
+        easy_share: share of the prompts that are easy: those with the highest solve rates.
         easy_rate, hard_rate: initial solve rates of easy and hard prompts.
         solve_rates: in place of these two, numbers or the path of a file of them; "beta" for the quantiles of a Beta,
             or of two: ``beta_a`` to ``second_share``, and ``margin``, are as in ``prompt_bank``.
-        rare_modes: correct actions beside its main answer that each prompt has; if there are any, they are the target
-            set, and else all correct actions are.
+        rare_modes: correct actions that each prompt has beside its main answer: the target set, if there are any.
         rare_ratio: probability of a rare mode over that of the main answer.
         distractor_share: share of the probability of failing that is on the shared answer where it is wrong.
-
-    Raises:
-        InputError: for a number outside its range, an unreadable file, features that do not fit, or fewer actions than
-            there are answers.
 
     >>> problem = interference(prompts=4, overlap=-0.25)
     >>> problem.solve_rates.round(12)

@@ -192,10 +192,6 @@ def linear_softmax(
             direction, "own" for those of each mode.
         stray: share of the probability of failing that is on no plausible answer.
 
-    Raises:
-        InputError: for a number outside its range, fewer prompts of a kind than it has modes, or fewer actions than
-            there are answers.
-
     >>> problem = linear_softmax(prompts=4, success_modes=1, failure_modes=2)
     >>> problem.features.shape, problem.solve_rates.round(12)
     ((4, 4), array([0.8, 0.8, 0.2, 0.2]))

@@ -159,10 +159,6 @@ def tree(
         anchor: the rewarded leaf to start with an advantage, a word or a number; ``"first"`` is the first one listed.
         anchor_logit: what is added to the logit of every action on the way to the anchor.
 
-    Raises:
-        InputError: for a number outside its range, more than 2^20 leaves, a leaf that does not exist, an anchor that is
-            not rewarded, logits of another number, or an unreadable file.
-
     >>> toy = tree()
     >>> toy.mode_words, toy.logits.shape
     (['ACB', 'ACD', 'BDA', 'BDC', 'CAB', 'DBA'], (21, 4))
