@@ -308,8 +308,8 @@ BASE = Setting(
 
 PASSED_ON = (
     "group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus", "supervised",
-    "update_norm", "epochs", "minibatches", "update_rule", "lag", "sampler", "top_p", "top_k", "correction", "correction_unit",
-    "correction_bound", "isolation", "pass_at_k", "top_n",
+    "update_norm", "epochs", "minibatches", "update_rule", "lag", "sampler", "top_p", "top_k", "correction",
+    "correction_unit", "correction_bound", "isolation", "pass_at_k", "top_n",
 )  # fmt: skip
 
 
