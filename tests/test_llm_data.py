@@ -353,23 +353,6 @@ def test_sets_are_evaluated_and_shown_apart(tmp_path, capsys):
     assert cli.main(["compare", str(tmp_path / "run"), "--set", "far", "--figure", str(tmp_path / "far.png")]) == 0
 
 
-@pytest.mark.slow
-def test_the_first_set_is_evaluated_as_if_it_were_the_only_one(tmp_path):
-    """So that another set beside it changes no number of a run."""
-    near = lines(tmp_path / "near.jsonl", sums([(9, other) for other in range(3)]))
-    far = lines(tmp_path / "far.jsonl", sums([(10, 10)]))
-    asked = {"task": {"name": "data", "train": SUMS, "verifier": "number", "max_new_tokens": 4}, "rl": {"steps": 1}}
-    for name, sets in (("one", {"near": near}), ("two", {"near": near, "far": far})):
-        train(settings({"task": asked["task"] | {"evaluate": sets}, "rl": asked["rl"]}), tmp_path / name)
-    one, two = (
-        json.loads((tmp_path / name / "arms" / "grpo" / "seed-0" / "evaluation.jsonl").read_text())
-        for name in ("one", "two")
-    )
-    assert two.pop("sets").keys() == {"far"}
-    assert two.pop("set") == "near"
-    assert {**one, "checksum": ""} == {**two, "checksum": ""}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import math
 import threading
 
 import jax
@@ -232,53 +231,32 @@ def test_nothing_is_compiled_anew_for_another_group_size_limit_or_temperature(sa
     assert (batch.start._cache_size(), batch.go_on._cache_size()) == before
 
 
-def watch_batches(patch, see):
-    """Call ``see`` with a batch before and after some tokens, and with the rows that the next prompts need."""
-
-    def watched(function, *arguments, **named):
-        if function is not batch.go_on:
-            return compiled_once(function, *arguments, **named)
-        _, _, before, _, joining = arguments
-        # The program takes the memory of the batch that it is given.
-        kept = before._replace(alive=np.array(before.alive), group=np.array(before.group), step=int(before.step))
-        after = compiled_once(function, *arguments, **named)
-        see(kept, after, joining)
-        return after
-
-    patch.setattr(sampling, "compiled_once", watched)
-
-
-def test_a_batch_ends_with_its_last_completion(monkeypatch):
-    """With a stop token that comes at once, no further token is computed."""
-    steps = []
-    watch_batches(monkeypatch, lambda before, after, joining: steps.append(int(after.step)))
-    some = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, top_n=3, stop_ids=range(7))
-    assert steps == [1]
-    assert some.mask.sum(axis=-1).tolist() == [[1] * 5] * 3
-
-
 def in_float64():
     """The parameters, where JAX has 64 bits."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), PARAMETERS)
 
 
 def waited(prompts, group_size, limit, at_once, parameters=PARAMETERS, **asked):
-    """Completions of which some wait, and what their batches were: rows, places of a row, slots, tokens read, free rows
-    and rows that the next prompts need, before they were read."""
+    """Completions of which some may wait, and rows, columns, slots and token of their batch before each change."""
     seen = []
 
-    def noted(before, after, joining):
-        size = (*before.alive.shape, before.capacity)
-        left = {}
-        for group, alive in zip(np.asarray(before.group), np.asarray(before.alive), strict=True):
-            left[int(group)] = left.get(int(group), 0) + int(alive.sum())
-        free = size[0] - sum(math.ceil(count / size[1]) for count in left.values())
-        seen.append((*size, int(after.step) - int(before.step), free, int(joining)))
+    def noted(function, *arguments, **named):
+        result = compiled_once(function, *arguments, **named)
+        if function is batch.go_on:
+            seen.append((*result.alive.shape, result.capacity, int(result.step)))
+        return result
 
     with pytest.MonkeyPatch.context() as patch:
-        watch_batches(patch, noted)
+        patch.setattr(sampling, "compiled_once", noted)
         found = sample(parameters, CONFIG, prompts, group_size, limit, key=KEY, at_once=at_once, **asked)
     return found, np.array(seen)
+
+
+def test_a_batch_ends_with_its_last_completion():
+    """With a stop token that comes at once, no further token is computed."""
+    some, seen = waited(PROMPTS, 5, 11, None, top_n=3, stop_ids=range(7))
+    assert seen[:, 3].tolist() == [1]
+    assert some.mask.sum(axis=-1).tolist() == [[1] * 5] * 3
 
 
 MANY = [[number % 7] * (1 + number % 3) for number in range(11)]
@@ -312,19 +290,6 @@ def test_completions_that_wait_are_those_of_a_batch_of_all(whole):
     seen = of_parts(whole, 13)
     assert tuple(seen[0, :2]) == (3, 4)
     assert (seen[:, 0] * seen[:, 1]).max() <= 13
-
-
-@pytest.mark.slow
-def test_while_prompts_wait_there_is_no_room_for_the_next():
-    """Thirty-three groups of four, sixteen completions at a time; in parts of four groups they read more tokens."""
-    many = MANY * 3
-    _, seen = waited(many, 4, 11, 16)
-    free, needed = seen[:, 4:].T
-    waiting = needed > 0
-    assert waiting.sum() > 10
-    assert (free < needed)[waiting].all()
-    parts = [waited(many[first : first + 4], 4, 11, None, first_prompt=first)[1] for first in range(0, len(many), 4)]
-    assert seen[:, 3].sum() < sum(part[:, 3].sum() for part in parts)
 
 
 def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, whole):
