@@ -7,9 +7,8 @@ from typing import Any
 
 import naive_simulator
 import numpy as np
-from naive_ascents import ascent_record
 from naive_simulator import probabilities
-from naive_steps import Naive, Taken
+from naive_steps import Naive, Taken, ascent_record
 
 
 def in_bin(solve_rate: float) -> int:

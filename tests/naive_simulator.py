@@ -1,7 +1,6 @@
-"""The categorical simulator once more, loop by loop in float64: what the library must agree with.
+"""What naive simulators share: a setting, optimisers, and the records of one prompt, loop by loop in float64.
 
-It shares nothing with the library. Estimators come from references.py, a group being a step of one prompt whose
-rollouts have one token; gradients of the policy come from the softmax Jacobian, one sampled action at a time.
+It shares nothing with the library. Steps are in naive_steps.py.
 """
 
 import math
@@ -9,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from references import REFERENCES, Step
+from references import Step
 
 
 @dataclass(frozen=True)
@@ -59,61 +58,10 @@ class Memory:
     older: tuple[np.ndarray, ...] = ()
 
 
-def start(setting: Setting) -> Memory:
-    zeros = np.zeros(len(setting.logits))
-    return Memory(np.array(setting.logits), zeros, zeros)
-
-
 def probabilities(logits: np.ndarray, temperature: float) -> np.ndarray:
     highest = max(logits)
     weights = np.array([math.exp((logit - highest) / temperature) for logit in logits])
     return weights / weights.sum()
-
-
-def step(setting: Setting, memory: Memory, actions: list[int]) -> Memory:
-    """One group of sampled actions, weighed and learned from."""
-    sampler = probabilities(memory.logits, setting.temperature)
-    rewards = [setting.rewards[0] if action in setting.correct else setting.rewards[1] for action in actions]
-    entropy = -sum(x * math.log(x) for x in sampler)
-    likeliest = {action for action, p in enumerate(sampler) if round(p, 6) == round(max(sampler), 6)}
-    greedy = setting.rewards[0] if likeliest & set(setting.correct) else setting.rewards[1]
-    logp = [[[math.log(sampler[action])] for action in actions]]
-    batch = Step([rewards], logp, [[[entropy] for _ in actions]], [greedy])
-    batches = (*memory.batches, batch)
-    weights = REFERENCES[setting.estimator](list(batches), **setting.estimator_parameters)[-1][0]
-    advantages = [weight[0] if isinstance(weight, list) else weight for weight in weights]  # of the only token
-    for _ in range(setting.epochs):
-        gradient = objective_gradient(setting, memory.logits, sampler, actions, advantages)
-        memory = optimize(setting, memory, gradient)
-    return Memory(memory.logits, memory.first_moment, memory.second_moment, memory.gradient_steps, batches)
-
-
-def objective_gradient(
-    setting: Setting, logits: np.ndarray, sampler: np.ndarray, actions: list[int], advantages: list[float]
-) -> np.ndarray:
-    """Gradient of the objective that is ascended, with respect to the logits."""
-    p = probabilities(logits, setting.temperature)
-    jacobian = (np.diag(p) - np.outer(p, p)) / setting.temperature  # dp_i / dz_j
-    gradient = np.zeros(len(p))
-    for action, advantage in zip(actions, advantages, strict=True):
-        if setting.surrogate == "casp":
-            for moved, coefficient in casp_row(setting, p[action] / sampler[action], advantage, action, sampler):
-                gradient += coefficient / len(actions) / p[moved] * jacobian[moved]
-            continue
-        coefficient = surrogate_coefficient(setting, p[action] / sampler[action], advantage) / len(actions)
-        if setting.update_rule == "simulator":
-            coefficient /= p[action]  # grad log pi
-        elif setting.update_rule == "theorem":
-            coefficient /= actions.count(action)  # each distinct action counts once
-        gradient += coefficient * jacobian[action]
-    if setting.entropy_bonus:
-        gradient += setting.entropy_bonus * -(np.log(p) + 1) @ jacobian
-    if setting.kl:
-        initial = probabilities(np.array(setting.logits), setting.temperature)
-        gradient -= setting.kl * (np.log(p / initial) + 1) @ jacobian
-    for action, share in demonstrations(setting).items():
-        gradient += setting.supervised * share / p[action] * jacobian[action]
-    return gradient
 
 
 def demonstrations(setting: Setting) -> dict[int, float]:
@@ -138,20 +86,6 @@ def surrogate_coefficient(setting: Setting, ratio: float, advantage: float) -> f
     low, high = 1 - parameters.get("eps_low", 0.2), 1 + parameters.get("eps_high", 0.2)
     clipped = min(max(ratio, low), high) * advantage
     return ratio * advantage if ratio * advantage <= clipped else 0.0  # the minimum is the clipped term: no gradient
-
-
-def casp_row(
-    setting: Setting, ratio: float, advantage: float, action: int, sampler: np.ndarray
-) -> list[tuple[int, float]]:
-    """CaSP's Eq. 4 and 5 with the gate open, on PPO's clip: actions and the coefficients of their grad log pi."""
-    alpha, count = setting.surrogate_parameters["alpha"], setting.surrogate_parameters["candidates"]
-    likeliest = sorted(range(len(sampler)), key=lambda i: -sampler[i])[:count]
-    if advantage < 0 and action == likeliest[0]:
-        ratio *= setting.surrogate_parameters["top_penalty"]
-    whole = 0.0 if (advantage > 0 and ratio > 1.2) or (advantage < 0 and ratio < 0.8) else ratio * advantage
-    if advantage <= 0:
-        return [(action, whole)]
-    return [(action, (1 - alpha) * whole), *((candidate, alpha / count * whole) for candidate in likeliest)]
 
 
 def optimize(setting: Setting, memory: Memory, gradient: np.ndarray) -> Memory:

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import naive_simulator
 import naive_tokens
@@ -20,6 +20,7 @@ from naive_simulator import Memory, Setting, probabilities
 from naive_tokens import Batch, Policies, Table, Word, entropy, tokens_logp
 from references import REFERENCES, Step
 
+BOUNDS = (0.001, 0.01, 0.1)
 Groups = dict[int, list[Word]]  # of each prompt of a batch the rollouts
 LeftOut = dict[int, list[list[bool]]]  # of each token, whether a gradient step does not learn from it
 
@@ -101,6 +102,17 @@ class Taken(NamedTuple):
     def actions(self, prompt: int) -> list[int]:
         """What the rollouts of a prompt drew, if each is one action."""
         return [action for (action,) in self.groups[prompt]]
+
+
+def of_one_prompt(setting: Setting) -> Naive:
+    """The naive problem of a setting itself: one prompt of one token."""
+    parameters = np.array(setting.logits)
+    return Naive(parameters, lambda logits: logits[None, None], (setting.correct,), (setting.target,), setting)
+
+
+def step_of_one_prompt(naive: Naive, memory: Memory, actions: list[int]) -> Memory:
+    """One group of sampled actions, weighed and learned from."""
+    return step(naive, memory, {0: [(action,) for action in actions]}, {0: [[0.0]] * len(actions)}).after
 
 
 def start(naive: Naive) -> Memory:
@@ -310,3 +322,30 @@ def gradients(
 def rule(name: str, p: float, count: int) -> float:
     """What an update rule weighs a rollout with."""
     return {"simulator": 1.0, "simulator_literal": p, "theorem": p / count}[name]
+
+
+def ascent_record(naive: Naive, taken: Taken) -> dict[str, Any]:
+    """Sums over the gradient steps of a batch, of means over its prompts; no split of what is on-policy."""
+    row: dict[str, Any] = {"ratio_drift": drift(taken.ascents[-1])}
+    names = [f"{what}_{outcome}" for what in ("clipped", "drawn") for outcome in ("correct", "wrong")]
+    row |= {name: np.zeros(len(BOUNDS) + 1) for name in names}
+    for ascent in taken.ascents:
+        for m, moves in ascent.moves.items():
+            tokens = len(moves) * naive.depth * len(ascent.moves) * len(taken.ascents)
+            rollouts = zip(taken.groups[m], moves, taken.advantages[m], ascent.left_out[m], strict=True)
+            for word, of_rollout, advantages, left_out in rollouts:
+                outcome = "correct" if naive.words.index(word) in naive.correct[m] else "wrong"
+                chances = [math.exp(logp) for logp in tokens_logp(taken.samplers[m], word)]
+                for chance, of_token, advantage, out in zip(chances, of_rollout, advantages, left_out, strict=True):
+                    decade = sum(chance >= bound for bound in BOUNDS)
+                    row[f"drawn_{outcome}"][decade] += 1 / tokens
+                    if advantage and not out and not any(coefficient for _, coefficient in of_token):
+                        row[f"clipped_{outcome}"][decade] += 1 / tokens
+    row["clipped_share"] = sum(row["clipped_correct"]) + sum(row["clipped_wrong"])
+    is_on_policy = len(taken.ascents) == 1 and naive.setting.lag == 0 and naive.setting.sampler == "exact"
+    return row | (dict.fromkeys(names, np.full(len(BOUNDS) + 1, np.nan)) if is_on_policy else {})
+
+
+def drift(ascent: Ascent) -> float:
+    """The mean |log ratio| of the tokens of a gradient step."""
+    return float(np.mean([abs(value) for rows in ascent.log_ratio.values() for row in rows for value in row]))

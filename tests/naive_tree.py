@@ -10,9 +10,8 @@ from typing import Any
 
 import naive_simulator
 import numpy as np
-from naive_ascents import ascent_record
 from naive_simulator import Setting
-from naive_steps import Naive, Taken, chance, policies
+from naive_steps import Naive, Taken, ascent_record, chance, policies
 from naive_tokens import Policies, Table, Word, covariances, entropy, tokens_logp
 
 

@@ -18,9 +18,8 @@ import naive_linear
 import naive_simulator
 import naive_tree
 import numpy as np
-from naive_ascents import ascent_record
 from naive_simulator import Setting
-from naive_steps import Naive, Taken, start, step
+from naive_steps import Naive, Taken, ascent_record, start, step
 from own_problem import Ring, ring
 
 from simlab.arms import parse

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import naive_simulator
+import naive_steps
 import numpy as np
 from naive_simulator import Setting
 
@@ -17,13 +18,6 @@ from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, Dense, StoredProblem
 
 ADAM = {"learning_rate": 0.1, "b1": 0.8, "b2": 0.95, "eps": 1e-5}
-CANDIDATES = {
-    "estimator": "dr_grpo",
-    "surrogate": "casp",
-    "surrogate_parameters": {"alpha": 0.3, "candidates": 4, "quantile": 0.0, "top_penalty": 1.15},
-    "optimizer_parameters": {"learning_rate": 2.0},
-    "epochs": 3,
-}
 
 
 def problem(setting: Setting) -> Categorical:
@@ -79,12 +73,13 @@ def drawn(run, index, weights, group_size):
 
 def replay(setting, seed, steps):
     """Logits before, group, and logits after each step of a naive run that draws what the library's run draws."""
-    memory, history = naive_simulator.start(setting), []
+    naive, history = naive_steps.of_one_prompt(setting), []
+    memory = naive_steps.start(naive)
     with jax.enable_x64(True):
         for index in range(steps):
             scores = (memory.logits - memory.logits.max()) / setting.temperature
             group = drawn(run_key(seed), index, jnp.asarray(np.exp(scores)), setting.group_size).tolist()
-            following = naive_simulator.step(setting, memory, group)
+            following = naive_steps.step_of_one_prompt(naive, memory, group)
             history.append((memory.logits, group, following.logits))
             memory = following
     return history

@@ -17,12 +17,11 @@ import simlab
 from simlab.arms import parse
 from simlab.estimators import center, chain
 from simlab.problems import custom, interference, prompt_bank
-from simlab.simulator.allocation import ALLOCATIONS, first_active, group_sizes, most_learnable, sizes_by_rounds
+from simlab.simulator.allocation import first_active, group_sizes, most_learnable, sizes_by_rounds
 from simlab.simulator.learner import Learner
 from simlab.simulator.runner import check, simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, StoredProblem
-from simlab.sweeps import Budget
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -173,9 +172,10 @@ GRPO = "grpo(eps=0)+reinforce"
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def drawing(learner, index, state):
-    _, _, prompts, drawn = learner.draw(index, state)
-    return prompts, drawn.groups
+def weighing(learner, index, state):
+    state, keys, prompts, drawn = learner.draw(index, state)
+    batch, _ = learner.weigh(keys, prompts, drawn, state)
+    return prompts, drawn.groups.slots, batch.rollouts.mask
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -185,12 +185,9 @@ def stepped(learner, index, state):
 
 def drawn_by_loops(learner, index, state):
     """The groups of a step as lists of actions, by prompt, in the order of the batch."""
-    prompts, groups = drawing(learner, jnp.int32(index), state)
-    present = np.ones(groups.slots.shape, bool) if groups.present is None else np.asarray(groups.present)
-    return {
-        int(m): [int(a) for a, there in zip(own, own_present, strict=True) if there]
-        for m, own, own_present in zip(prompts, groups.slots, present, strict=True)
-    }
+    prompts, places, mask = weighing(learner, jnp.int32(index), state)
+    present = np.ones(places.shape, bool) if mask is None else np.asarray(mask)
+    return {int(m): np.asarray(own)[there].tolist() for m, own, there in zip(prompts, places, present, strict=True)}
 
 
 @pytest.mark.parametrize("rule", ["knapsack", "variance"])
@@ -210,13 +207,6 @@ def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
         state = stepped(learner, jnp.int32(index), state)
         np.testing.assert_allclose(state.parameters, expected, rtol=1e-10, atol=1e-15)
     assert len(set(sizes)) > 1
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def weighing(learner, index, state):
-    state, keys, prompts, drawn = learner.draw(index, state)
-    batch, _ = learner.weigh(keys, prompts, drawn, state)
-    return prompts, drawn.groups.slots, batch.rollouts.mask
 
 
 def test_groups_that_grow_by_rounds_are_learned_from_by_loops(double):
@@ -280,6 +270,7 @@ def test_groups_that_have_no_room_to_differ_make_the_ordinary_run_bit_for_bit(pr
     assert even.identical(same)
 
 
+@pytest.mark.slow
 def test_dynamic_sampling_of_groups_that_are_all_active_is_the_ordinary_run_bit_for_bit():
     problem = prompt_bank(solve_rates=[0.4, 0.5, 0.6], actions=6, modes=2, rare_modes=1)
     given_ = PLAIN | {"group_size": 64, "seeds": 3, "steps": 10, "record_every": 5, "storage": "dense"}
@@ -287,20 +278,6 @@ def test_dynamic_sampling_of_groups_that_are_all_active_is_the_ordinary_run_bit_
     even, dynamic = (simulate(problem, "grpo", **given_, allocation=rule) for rule in ("even", "dynamic"))
     assert (even.active_rate[:, 1:] == 1).all()
     assert even.identical(dynamic)
-
-
-# A sweep
-
-
-@pytest.mark.slow
-def test_every_allocation_costs_as_much(tmp_path):
-    found = simlab.sweep(
-        "grpo", problem="prompt_bank", prompts=6, prompts_per_step=4, group_size=4, seeds=2,
-        budget=Budget(160, records=2), allocation=ALLOCATIONS,
-    )  # fmt: skip
-    assert (found.steps_taken.values == [0, 5, 10]).all()
-    assert (found.spent.values == [0, 80, 160]).all()
-    assert len(np.unique(found.q_pos.isel(cost=-1, seed=0).values)) == 6
 
 
 # What is refused
@@ -323,9 +300,4 @@ def test_every_allocation_costs_as_much(tmp_path):
     ],
 )
 def test_an_allocation_that_does_not_fit_is_refused_in_one_line(problem, changes, message):
-    def checked():
-        method = changes.get("method", "grpo")
-        rest = {name: value for name, value in changes.items() if name != "method"}
-        check(problem, Settings(method, **PLAIN | rest))
-
-    assert message in refusal(checked)
+    assert message in refusal(lambda: check(problem, Settings(**{"method": "grpo"} | PLAIN | changes)))

@@ -1,6 +1,5 @@
 """A sweep on several devices: all of them work, and the result is that of one."""
 
-import shutil
 import signal
 import time
 from unittest.mock import Mock
@@ -16,7 +15,7 @@ from simlab.simulator import resources, runner
 from simlab.simulator.resources import devices_by, needed_bytes, own_memory, stations
 from simlab.simulator.settings import Settings
 from simlab.sweeps.result import read
-from simlab.sweeps.run import parts_folder, run
+from simlab.sweeps.run import run
 
 # Few instructions, which every device compiles.
 SIMPLE = ("--estimator", "psr", "--surrogate", "reinforce", "--optimizer", "sgd", "--top-n", 2, "--pass-at-k", 1)
@@ -67,18 +66,6 @@ def test_every_device_takes_part(spread, name, devices_of_a_call):
     calls = spread[1][name]
     assert {len(devices) for devices in calls} == {devices_of_a_call}
     assert sorted(device for devices in calls for device in devices) == list(range(DEVICES))
-
-
-@pytest.mark.slow
-def test_what_several_devices_began_one_goes_on_with(alone, spread, tmp_path):
-    out = tmp_path / "one_cell.nc"
-    shutil.copytree(parts_folder(spread[0] / "one_cell.nc"), parts_folder(out))
-    for path in sorted(parts_folder(out).glob("*.npz"))[::2]:
-        path.unlink()
-    assert 0 < len(parts_of(out)) < len(parts_of(alone / "one_cell.nc"))
-    on_one_device((ONE_CELL, out))
-    assert parts_of(out) == parts_of(alone / "one_cell.nc")
-    assert read(out).identical(read(alone / "one_cell.nc"))
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 import runs
 from naive_simulator import Setting
 from references import REFERENCES, each_group, mean
+from refusals import refusal
 
 from simlab import chain, estimator
 from simlab.errors import InputError
@@ -22,16 +23,9 @@ from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, reinforce
 
 STEPS, RECORD_EVERY, RECORDED = 20, 8, (8, 16, 20)
 PLACE = anchored(40, 8, anchor_logit=2.0, correct_logit=1.0, target=3)
-SETTING = Setting(
-    tuple(PLACE.listed().logits.tolist()),
-    frozenset(range(8)),
-    frozenset({5, 6, 7}),
-    group_size=6,
-    optimizer="adam",
-    optimizer_parameters={"learning_rate": 0.05},
-    pass_at_k=(),
-    top_n=0,
-)
+PLACES = tuple(PLACE.listed().logits.tolist()), frozenset(range(8)), frozenset({5, 6, 7})
+ADAM = {"optimizer": "adam", "optimizer_parameters": {"learning_rate": 0.05}}
+SETTING = Setting(*PLACES, group_size=6, **ADAM, pass_at_k=(), top_n=0)
 
 
 def simulated(problem, arguments, seeds=1):
@@ -84,14 +78,33 @@ def test_registered_surrogates_run(name):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": Method(estimator("grpo"), add(ppo_clip(), kl_penalty()))}, r"this surrogate needs \['ref_logp'\]"),
+        ({"method": Method(estimator("grpo"), add(ppo_clip(), kl_penalty()))}, "this surrogate needs ['ref_logp']"),
         ({"method": "grpo+casp", "update_rule": "theorem"}, "update_rule = 'theorem' with a surrogate of candidates"),
-        ({"method": "grpo+casp(candidates=0)"}, r"candidates = 0 .*\[1, inf\)"),
+        ({"method": "grpo+casp(candidates=0)"}, "candidates = 0 is outside its range [1, inf)"),
+        *(({"isolation": isolation}, "isolation = ") for isolation in (-0.1, 1.5, float("nan"))),
+        ({"lag": -1}, "lag = -1"),
+        ({"sampler": "int8"}, "sampler = 'int8'"),
+        ({"top_p": 0.9}, "top_p = 0.9 with sampler = 'exact'"),
+        ({"sampler": "top_p", "top_k": 3}, "top_k = 3 with sampler = 'top_p'"),
+        ({"sampler": "top_p", "top_p": 0.0}, "top_p = 0.0"),
+        ({"correction": "tis"}, "correction = 'tis'"),
+        ({"correction_unit": "word"}, "correction_unit = 'word'"),
+        ({"correction_bound": 0.5}, "correction_bound = 0.5"),
+        ({"method": "grpo+casp", "lag": 1}, "lag = 1 with a surrogate of candidates"),
+        ({"method": "grpo+casp", "sampler": "float16"}, "sampler = 'float16' with a surrogate of candidates"),
+        ({"false_positive": -0.1}, "false_positive = -0.1"),
+        ({"false_negative": 1.5}, "false_negative = 1.5"),
+        ({"errors_of": "token"}, "errors_of = 'token'"),
+        ({"verifier_correction": "sideways"}, "verifier_correction = 'sideways'"),
+        ({"method": "remax", "false_positive": 0.1}, "false_positive = 0.1"),
+        (
+            {"false_positive": 0.6, "false_negative": 0.4, "verifier_correction": "backward"},
+            "false_positive = 0.6 and false_negative = 0.4",
+        ),
     ],
 )
-def test_surrogates_that_the_simulator_cannot_run_are_refused(settings, message):
-    with pytest.raises(InputError, match=message):
-        Settings(group_size=4, **settings)
+def test_settings_that_nothing_can_run_are_refused_in_one_line(settings, message):
+    assert message in refusal(Settings, **({"method": "grpo", "group_size": 4} | settings))
 
 
 def double(advantages, rollouts):

@@ -19,11 +19,6 @@ from simlab.simulator.settings import Settings
 LARGE = anchored(4000, 400)
 BANK = ROWS["prompt_bank"].problem
 PROGRAMS = {
-    **{
-        f"{name} on {storage} storage": (row.problem, {"storage": storage})
-        for name, row in ROWS.items()
-        for storage in row.storages
-    },
     "places that keep their weights": (LARGE, {"optimizer": "sgd", "storage": "lumped"}),
     "a policy on sharded storage": (LARGE, {"storage": "sharded"}),
     "a bank on sharded storage": (BANK, {"storage": "sharded"}),

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from refusals import refusal
 
-from simlab.errors import InputError
 from simlab.problems import anchored, custom
 from simlab.simulator.mismatch import importance_weights, sampler_logits
 from simlab.simulator.resources import resolved
@@ -24,13 +23,14 @@ from simlab.simulator.settings import Settings
 pytestmark = pytest.mark.usefixtures("quickly")
 
 FLAT = custom([0.0] * 60, list(range(6)), [5])  # Q_pos .1
+RATE = {"learning_rate": 0.1}
 FAST = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}, "group_size": 64}
 
 
 # What is drawn
 
 
-@pytest.mark.parametrize("storage", ["dense", "lumped"])
+@pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
     """Accepted at step t, in the mean over 40 seeds, is Q_pos at the start of step t - lag."""
     lag, steps = 3, 12
@@ -45,10 +45,12 @@ def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
 def test_a_lower_precision_changes_a_run_and_a_step_that_loses_nothing_does_not():
     """Logits that bfloat16 holds exactly are sampled as they are, at the first step."""
     problem = custom([0.5, -1.0, 2.0, 0.25], [0, 1], [1])
-    first = [simulate(problem, "grpo", sampler=name, seeds=4, steps=1).q_pos for name in ("exact", "bfloat16")]
-    np.testing.assert_array_equal(*first)
-    later = [simulate(problem, "grpo", sampler=name, seeds=4, steps=200).q_pos for name in ("exact", "bfloat16")]
-    assert np.abs(later[0] - later[1]).max() > 0
+    exact, rounded = (
+        simulate(problem, "grpo", sampler=name, seeds=4, steps=16, record_every=1, optimizer_parameters=RATE).q_pos
+        for name in ("exact", "bfloat16")
+    )
+    np.testing.assert_array_equal(exact[:, 1], rounded[:, 1])
+    assert np.abs(exact - rounded).max() > 0
     assert sampler_logits("bfloat16", jnp.array([1.00390625]))[0] == 1.0
     assert sampler_logits("float16", jnp.array([1.00390625]))[0] == 1.00390625
 
@@ -131,27 +133,3 @@ def test_decoupled_weights_give_the_policys_own_mean_and_truncated_ones_no_more(
     whole, cut = (np.ravel(importance_weights(log_ratio, name, "token", 1.5)) for name in ("decoupled", "truncated"))
     np.testing.assert_allclose(q @ (whole * f), p @ f, rtol=1e-5)
     assert q @ (cut * f) <= p @ f * (1 + 1e-5)
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lag": -1}, "lag = -1"),
-        ({"sampler": "int8"}, "sampler = 'int8'"),
-        ({"top_p": 0.9}, "top_p = 0.9 with sampler = 'exact'"),
-        ({"sampler": "top_p", "top_k": 3}, "top_k = 3 with sampler = 'top_p'"),
-        ({"sampler": "top_p", "top_p": 0.0}, "top_p = 0.0"),
-        ({"correction": "tis"}, "correction = 'tis'"),
-        ({"correction_unit": "word"}, "correction_unit = 'word'"),
-        ({"correction_bound": 0.5}, "correction_bound = 0.5"),
-        ({"method": "grpo+casp", "lag": 1}, "lag = 1 with a surrogate of candidates"),
-        ({"method": "grpo+casp", "sampler": "float16"}, "sampler = 'float16' with a surrogate of candidates"),
-    ],
-)
-def test_what_no_sampler_is(settings, message):
-    with pytest.raises(InputError) as refused:
-        Settings(**({"method": "grpo"} | settings))
-    assert message in str(refused.value)

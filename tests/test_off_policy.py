@@ -100,22 +100,16 @@ def found(problem, logits, then, method="grpo+ppo_clip", *, group_size=3, correc
         return outcomes, gradient_moments(outcomes, parse(method).build(), group_size, correction)
 
 
-@pytest.mark.parametrize("correction", CORRECTIONS, ids=str)
+@pytest.mark.parametrize("correction", [*CORRECTIONS, *SEQUENCES], ids=str)
 def test_mean_and_variance_are_those_of_all_groups(correction):
-    outcomes, result = found(FLAT, NOW, THEN, correction=correction)
-    mean, variance = naive_moments(list(rollouts_of(NOW, THEN)), {1, 3}, correction, 3)
-    np.testing.assert_allclose(result.mean, mean, atol=1e-13)
-    assert float(result.variance) == pytest.approx(variance, abs=1e-13)
-    np.testing.assert_allclose(outcomes.p, softmax(NOW), atol=1e-14)
-    np.testing.assert_allclose(outcomes.q, softmax(THEN), atol=1e-14)
-
-
-@pytest.mark.parametrize("correction", [*CORRECTIONS[1:], *SEQUENCES], ids=str)
-def test_the_same_of_rollouts_of_two_tokens_where_tokens_and_sequences_differ(correction):
-    _, result = found(WORDS, AT_NODES, AT_NODES_THEN, correction=correction)
-    mean, variance = naive_moments(list(rollouts_of(AT_NODES, AT_NODES_THEN)), {1, 2}, correction, 3)
-    np.testing.assert_allclose(result.mean, mean, atol=1e-13)
-    assert float(result.variance) == pytest.approx(variance, abs=1e-13)
+    """Also of rollouts of two tokens, where tokens and sequences differ."""
+    for problem, now, then, right in ((FLAT, NOW, THEN, {1, 3}), (WORDS, AT_NODES, AT_NODES_THEN, {1, 2})):
+        outcomes, result = found(problem, now, then, correction=correction)
+        rollouts = list(rollouts_of(now, then))
+        mean, variance = naive_moments(rollouts, right, correction, 3)
+        np.testing.assert_allclose(result.mean, mean, atol=1e-13)
+        assert float(result.variance) == pytest.approx(variance, abs=1e-13)
+        np.testing.assert_allclose([outcomes.p, outcomes.q], np.transpose([row[:2] for row in rollouts]), atol=1e-14)
 
 
 def test_the_effective_share_is_kishs_over_tokens():
@@ -128,21 +122,13 @@ def test_the_effective_share_is_kishs_over_tokens():
         assert float(result.effective_share) == pytest.approx(first**2 / second, abs=1e-13)
 
 
-WHOLE = Correction("decoupled", "sequence")
-BOTH = ((FLAT, NOW, THEN), (WORDS, AT_NODES, AT_NODES_THEN))
-
-
-def exact_mean(outcomes, method, group_size):
-    """What the policy's own rollouts teach."""
-    with jax.enable_x64(True):
-        return np.asarray(gradient_moments(on_policy(outcomes), parse(method).build(), group_size, Correction()).mean)
-
-
-@pytest.mark.parametrize("method", ["w_reinforce+unclipped"])
-def test_weights_of_whole_rollouts_have_no_bias_where_an_advantage_is_that_of_its_own_reward(method):
-    for problem, logits, then in BOTH:
-        outcomes, result = found(problem, logits, then, method, correction=WHOLE)
-        np.testing.assert_allclose(result.mean, exact_mean(outcomes, method, 3), atol=1e-14)
+def test_weights_of_whole_rollouts_have_no_bias_where_an_advantage_is_that_of_its_own_reward():
+    for problem, logits, then in ((FLAT, NOW, THEN), (WORDS, AT_NODES, AT_NODES_THEN)):
+        method, whole = "w_reinforce+unclipped", Correction("decoupled", "sequence")
+        outcomes, result = found(problem, logits, then, method, correction=whole)
+        with jax.enable_x64(True):
+            exact = gradient_moments(on_policy(outcomes), parse(method).build(), 3, Correction()).mean
+        np.testing.assert_allclose(result.mean, exact, atol=1e-14)
 
 
 @pytest.mark.parametrize("correction", [*CORRECTIONS[1:3], *SEQUENCES[1:]], ids=str)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import runs
 from naive_simulator import Setting
-from runs import ADAM, CANDIDATES
+from runs import ADAM
 from several_devices import DEVICES, called
 from sharded_runs import DENSE, SEED
 
@@ -20,36 +20,13 @@ LOGITS = tuple(np.random.default_rng(0).normal(scale=1.5, size=1020).round(2).to
 BASE = Setting(LOGITS, frozenset(range(0, 1020, 3)), frozenset(range(0, 210, 6)), group_size=24)
 
 # Weights that do not sum to zero move every action, and everything that is summed over actions takes part.
-REGULARISED = {
-    "estimator": "reinforce",
-    "rewards": (1.0, -0.5),
-    "temperature": 0.8,
-    "kl": 0.3,
-    "entropy_bonus": 0.05,
-    "supervised": 0.2,
-    "optimizer": "adamw",
-    "optimizer_parameters": ADAM | {"weight_decay": 0.2},
-    "update_rule": "theorem",
-    "epochs": 2,
-    "top_n": 5,
-}
-EQUAL_LOGITS = {"logits": (0.0,) * 300, "correct": frozenset(range(200, 300)), "target": frozenset({299})}
-FEWER_BLOCKS_THAN_DEVICES = {"logits": LOGITS[:50], "correct": frozenset({1, 2, 30}), "target": frozenset({1})}
-SETTINGS = {
-    "regularised": REGULARISED,
-    "candidates": CANDIDATES,
-    "candidates, equal logits": CANDIDATES | EQUAL_LOGITS,
-    "few blocks": REGULARISED | FEWER_BLOCKS_THAN_DEVICES,
-    "few draws": REGULARISED | {"group_size": 1},
-    "fade": {"estimator": "fade", "estimator_parameters": {"beta": 0.7, "target_entropy": 2.5}},
-}
+REGULARISED = replace(
+    BASE, estimator="reinforce", rewards=(1.0, -0.5), temperature=0.8, kl=0.3, entropy_bonus=0.05, supervised=0.2,
+    optimizer="adamw", optimizer_parameters=ADAM | {"weight_decay": 0.2}, update_rule="theorem", epochs=2, top_n=5,
+)  # fmt: skip
 ZERO_SUM = replace(BASE, estimator="grpo", optimizer="adam")
 STEPS = 40
 LARGE = Setting((0.0,) * 2**16, frozenset(range(2**10)), frozenset({0}), 8, "grpo", optimizer="adam")
-
-
-def setting(name):
-    return replace(BASE, **SETTINGS[name])
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +34,7 @@ def found():
     """What several tests look at, computed in one process."""
     names = ("records", "drawn_and_learnt", "room")
     calls = (
-        ("all_records", setting("regularised"), "float64", RECORDED, FEW),
+        ("all_records", REGULARISED, "float64", RECORDED, FEW),
         ("all_drawn_and_learnt", ZERO_SUM, "float32", STEPS, FEW),
         ("room", runs.problem(LARGE), runs.settings(LARGE), FEW[1:]),
     )
@@ -92,7 +69,7 @@ def test_records_are_those_of_dense_storage_and_of_the_naive_loops_on_any_number
     assert_equal_on_any_number_of_devices(found["records"])
     assert_those_of_dense_storage(found["records"], 1e-13)
     rows = {metric: values[None] for metric, values in found["records"][DEVICES].items()}
-    for place, expected in enumerate(runs.expected_records(setting("regularised"), SEED, RECORDED), start=1):
+    for place, expected in enumerate(runs.expected_records(REGULARISED, SEED, RECORDED), start=1):
         runs.assert_records(rows, 0, place, expected)
 
 
@@ -130,7 +107,6 @@ KINDS = {
     "minibatches, and a verifier that errs": Settings(
         "grpo+ppo_clip", minibatches=3, epochs=2, prompts_per_step=3, false_positive=0.2, errors_of="answer"
     ),
-    "older sampler": Settings("grpo+ppo_clip", lag=2, correction="truncated", correction_bound=1.1),
     "candidates, updates of one norm": Settings(
         "dr_grpo+casp(quantile=0.0)", epochs=2, update_norm=0.5, pass_at_k=(1, 4), prompts_per_step=3
     ),

@@ -37,22 +37,19 @@ USUAL_ROOM = 4  # times G, as much as VIP's code gives: up to 32 for a mean of 8
 UNSEEN = 0.5  # what is believed of a prompt before its first group
 
 
-def gains(rule: str, rates: Float[Array, " P"], sizes: Int[Array, " n"]) -> Float[Array, "n P"]:
-    """Return what one rollout more is worth to a group of each size, by the solve rate; it falls with the size."""
-    p, n = rates[None], sizes[:, None].astype(rates.dtype)
-    if rule == "variance":
-        return p * (1 - p) / (n * (n - 1))
-    worth = p * (1 - p) ** 2 * (p**n * (1 - p) + (1 - p) ** n * p)
-    return jnp.where(p < 1, worth, -1)  # so that p = 0 comes before p = 1
-
-
 def group_sizes(rule: str, rates: Float[Array, " P"], group_size: int, smallest: int, largest: int) -> Int[Array, " P"]:
     """Return how many rollouts each prompt gets: from ``smallest`` to ``largest``, and P ``group_size`` together.
 
-    Gains fall with the size, so that the rollouts with the largest gains of all prompts make the best sum.
+    What one rollout more is worth to a group falls with its size, so that the rollouts that are worth most, of all
+    prompts, make the best sum.
     """
-    more = len(rates) * (group_size - smallest)
-    worth = gains(rule, rates, jnp.arange(smallest, largest, dtype=jnp.int32))
+    more, p = len(rates) * (group_size - smallest), rates[None]
+    n = jnp.arange(smallest, largest, dtype=jnp.int32)[:, None].astype(rates.dtype)
+    if rule == "variance":
+        worth = p * (1 - p) / (n * (n - 1))
+    else:
+        worth = p * (1 - p) ** 2 * (p**n * (1 - p) + (1 - p) ** n * p)
+        worth = jnp.where(p < 1, worth, -1)  # so that p = 0 comes before p = 1
     # Of equal gains those of the smaller size come first, so that prompts that are alike get alike groups.
     _, chosen = jax.lax.top_k(worth.reshape(-1), more)
     return jnp.full(len(rates), smallest, jnp.int32).at[chosen % len(rates)].add(1)

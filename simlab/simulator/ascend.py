@@ -54,9 +54,10 @@ def ascend_batch(
     settings, problem = context.settings, context.problem
     state = state._replace(schedule=context.surrogate.follow(batch.rollouts, state.schedule))
     distinct = distinct_rollouts(batch.samples.groups, batch.advantages)
-    fault = _check(context, state.fault.begin_step(), ADVANTAGE, distinct, batch)
+    begun = state.fault._replace(steps=state.fault.steps + (state.fault.kind == 0))
+    fault = _check(context, begun, ADVANTAGE, distinct, batch)
     state = state._replace(fault=fault).recorded(_step_records(context, batch))
-    current = _current_policies(context, batch, state) if settings.samples_otherwise else _on_policy(context, batch)
+    current = _current_policies(context, batch, state if settings.samples_otherwise else None)
     if settings.allocation == "dynamic":
         moved, gradients = _fill_batch(context, batch, state, current)
     elif settings.minibatches > 1 or settings.isolation:
@@ -82,21 +83,19 @@ def ascend_batch(
 
 def record_shapes(context: StepContext, batch: WeighedBatch, schedule: Any) -> Records:
     """Return something of the shapes of all that is summed over steps."""
-    log_ratio = _on_policy(context, batch).log_ratio
+    log_ratio = _current_policies(context, batch, None).log_ratio
     coefficients = token_coefficients(context, log_ratio, batch.advantages, batch.rollouts, schedule)
     return _step_records(context, batch) | _ascent_records(context, batch, log_ratio, coefficients, 0)
 
 
-def _on_policy(context: StepContext, batch: WeighedBatch) -> CurrentPolicies:
-    """Return the policies that drew a batch, whose ratio is 1."""
-    zeros = jnp.zeros((*batch.correct.shape, context.problem.tokens), batch.dtype)
-    return CurrentPolicies(batch.samples.policies, zeros)
-
-
-def _current_policies(context: StepContext, batch: WeighedBatch, state: LearnerState) -> CurrentPolicies:
-    policies = context.policies(state, batch.prompts)
-    assert batch.rollouts.old_logp is not None
-    return CurrentPolicies(policies, context.token_logp(policies, batch.samples.groups) - batch.rollouts.old_logp)
+def _current_policies(context: StepContext, batch: WeighedBatch, state: LearnerState | None) -> CurrentPolicies:
+    """Return the policies of a state; without one those that drew the batch, whose ratio is 1."""
+    if state is None:
+        zeros = jnp.zeros((*batch.correct.shape, context.problem.tokens), batch.dtype)
+        return CurrentPolicies(batch.samples.policies, zeros)
+    policies, on_record = context.policies(state, batch.prompts), batch.rollouts.old_logp
+    assert on_record is not None
+    return CurrentPolicies(policies, context.token_logp(policies, batch.samples.groups) - on_record)
 
 
 def _ascend_parts(context: StepContext, batch: WeighedBatch, state: LearnerState) -> LearnerState:
@@ -164,8 +163,7 @@ def _fill_batch(
 ) -> tuple[LearnerState, Float[Array, "P ..."]]:
     """Add the active groups of a round to the batch that dynamic sampling fills, and take its step once it is full.
 
-    No step is taken between two rounds of a batch, so that all its groups are drawn by one policy. A batch of 4 whose
-    rounds have 3 and 2 active groups keeps 3 of the first round and 1 of the second, and takes one step.
+    A batch of 4 whose rounds have 3 and 2 active groups keeps 3 of the first and 1 of the second, and takes one step.
     """
     gradients, state = recorded_gradients(context, batch, state, current, 0)
     partial, full_size = state.partial, len(gradients)

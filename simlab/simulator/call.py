@@ -1,7 +1,6 @@
 """Compile the program of a batch of runs, call it, and grow lumped storage that is full until the runs have ended.
 
-One program serves every number of steps, up to 16, 64, 256, ... records, and, on lumped storage, every problem of as
-many classes and every group size up to its own.
+One program serves every number of steps, up to 16, 64, ... records; of lumped storage, every group size up to its own.
 """
 
 import contextlib

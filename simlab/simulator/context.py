@@ -63,7 +63,6 @@ class StepContext:
     @functools.cached_property
     def demonstrators(self) -> Any:
         """The policies of all prompts at the start, given that the answer is correct."""
-
         condition = self.map_prompts(
             lambda slots, policy, correct: policy.condition(self.storage.at_slots(correct, slots))
         )
@@ -73,15 +72,14 @@ class StepContext:
         """Extend a function of the slots and of values of one prompt to all prompts of a batch."""
         slots_axis = 0 if self.problem.has_own_parameters else None
 
-        def map_all(slots: Any, *values: Any) -> Any:
-            return jax.vmap(function, in_axes=(slots_axis, *[0] * len(values)))(slots, *values)
-
-        def map_only(slots: Any, *values: Any) -> Any:
+        def mapped(slots: Any, *values: Any) -> Any:
+            if self.problem.prompts > 1:
+                return jax.vmap(function, in_axes=(slots_axis, *[0] * len(values)))(slots, *values)
             slots = jax.tree.map(lambda leaf: leaf[0], slots) if slots_axis == 0 else slots
             result = function(slots, *jax.tree.map(lambda leaf: leaf[0], values))
             return jax.tree.map(lambda leaf: leaf[None], result)
 
-        return map_all if self.problem.prompts > 1 else map_only
+        return mapped
 
     def map_slots(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Extend a function of one set of slots to all: to those of each prompt, if prompts have own parameters."""
@@ -109,11 +107,9 @@ class StepContext:
 
     def policies_from(self, logits: Float[Array, "P ..."], slots: Slots) -> Any:
         """Return the policies that logits of prompts give."""
-
-        def policy(slots: Slots, logits: Array) -> Any:
-            return self.problem.policy(logits, self.numbers.temperature, self.storage, slots)
-
-        return self.map_prompts(policy)(slots, logits)
+        temperature, storage = self.numbers.temperature, self.storage
+        make = self.map_prompts(lambda slots, logits: self.problem.policy(logits, temperature, storage, slots))
+        return make(slots, logits)
 
     def policies(self, state: LearnerState, prompts: Int[Array, " P"]) -> Any:
         """Return the policies of the prompts of a batch."""

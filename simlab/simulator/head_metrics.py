@@ -30,19 +30,14 @@ class SingularVectors(NamedTuple):
     right: Float[Array, "n d"]
 
 
-def _svd(matrix: Float[Array, "A d"]) -> tuple[Float[Array, "A R"], Float[Array, " R"], Float[Array, "R d"]]:
-    left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
-    return left, values, right
-
-
 def svd_each(matrices: Sequence[Float[Array, "A d"]]) -> SingularVectors:
     """Return the singular values and leading vectors of each matrix, computed in turn, in a batch too.
 
-    JAX on a CPU hands a batch of decompositions out to the threads that its programs run on, and waits for them there:
-    two programs at once, as a sweep has them on two cores, wait for one another for ever.
+    On a CPU, two programs at once that hand a batch of decompositions out to their threads wait for one another.
     """
     in_turn: Any = jax.custom_batching.sequential_vmap
-    left, values, right = jax.lax.map(in_turn(_svd), jnp.stack(matrices))
+    split = in_turn(lambda matrix: tuple(jnp.linalg.svd(matrix, full_matrices=False)))
+    left, values, right = jax.lax.map(split, jnp.stack(matrices))
     nonzero = values[:, :1] > 0
     # A matrix of fewer rows than columns has zeros, whatever number of rows a storage keeps.
     values = jnp.pad(values, [(0, 0), (0, right.shape[-1] - values.shape[-1])])
@@ -73,8 +68,7 @@ def ranks_and_alignments(view: JointView) -> Records:
 def _matrices(view: JointView) -> list[Float[Array, "A d"]]:
     """Return changes of W since the start, updates, and gradients, each now and before.
 
-    The row of a slot that stands for m actions is multiplied by sqrt(m), which has the singular values, right singular
-    vectors and cosines of m equal rows.
+    The row of a slot that stands for m actions is multiplied by sqrt(m), which stands for m equal rows.
     """
     learner, slots, history, weights = view.learner, view.state.slots, view.state.history, view.state.parameters
     start = learner.storage.at_slots(learner.initial_parameters, slots)
@@ -245,7 +239,7 @@ def crossing(base: Float[Array, " M"], now: Float[Array, " M"]) -> Float[Array, 
     """Return the smallest real k at which mean pass@k is below the base model's; infinite if it is above ``LARGEST_K``.
 
     The gain changes its sign at most as often as Q_pos - Q_base does over the prompts in the order of all masses
-    (Descartes' rule for sums of powers), so that a step of the grid is narrow enough to see all of its changes.
+    (Descartes' rule for sums of powers): a step of the grid is narrow enough.
     """
     octaves = LARGEST_K.bit_length() - 1
     grid = jnp.linspace(0, octaves, octaves * STEPS_PER_OCTAVE + 1, dtype=now.dtype)

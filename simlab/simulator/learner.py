@@ -22,7 +22,7 @@ from simlab.simulator.ascend import ascend_batch, empty_batch, record_shapes
 from simlab.simulator.context import StepContext
 from simlab.simulator.draw import draw_samples
 from simlab.simulator.lumped import Lumped, most_new
-from simlab.simulator.state import LOGIT, MOMENT, Fault, LastBatch, LearnerState, Records
+from simlab.simulator.state import LOGIT, MOMENT, UNKNOWN, Fault, LastBatch, LearnerState, Records
 from simlab.simulator.storage import Slots
 from simlab.simulator.weigh import weigh_samples
 from simlab.truths import all_true
@@ -46,7 +46,7 @@ class Learner(StepContext):
         memory, schedule = (jax.tree.map(lambda value: zero + value, stage.init()) for stage in stages)
         unknown: Any = None
         older = (self.initial_parameters,) * settings.lag
-        slots, fault = self.slots_at_start(), Fault.none()
+        slots, fault = self.slots_at_start(), Fault(*(jnp.int32(value) for value in (0, 0, UNKNOWN, UNKNOWN)))
         solved = jnp.full(self.problem.prompts, UNSEEN, settings.dtype) if settings.remembers_solve_rates else None
         more = fault, solved, empty_batch(self), schedule
         bare = LearnerState(self.initial_parameters, moments, memory, slots, unknown, {}, None, older, *more)

@@ -42,10 +42,6 @@ class Count(NamedTuple):
         wide = values.astype(np.uint64)
         return cls(jnp.asarray(wide >> np.uint64(32), jnp.uint32), jnp.asarray(wide & np.uint64(2**32 - 1), jnp.uint32))
 
-    def take(self, index: Int[Array, "*m"]) -> "Count":
-        """Look up some of the numbers."""
-        return Count(self.high[index], self.low[index])
-
     def subtract(self, word: UInt32[Array, "*n"]) -> "Count":
         """Subtract a number of one word, which must not be larger."""
         return Count(self.high - (word > self.low).astype(jnp.uint32), self.low - word)
@@ -233,7 +229,8 @@ def draw_members(
     number of draws before; so ordinals start as 0, 1, 2, and each repeat, few, is set and lowers those after it.
     """
     label = jnp.where(is_class, drawn, 0)
-    member = uniform_below(slots.counts.subtract(slots.departed).take(label), Count(words[0], words[1]))
+    left = slots.counts.subtract(slots.departed)
+    member = uniform_below(Count(left.high[label], left.low[label]), Count(words[0], words[1]))
     small = is_class & (member.high == 0) & (member.low < len(drawn))
     candidate = jnp.where(small, member.low, len(drawn)).astype(jnp.int32)
     index = jnp.arange(len(drawn), dtype=jnp.int32)

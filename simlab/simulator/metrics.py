@@ -282,8 +282,7 @@ UNSOLVED_AT = 2**20  # samples, the budget at which pass@k is read to tell wheth
 def effective_size(weights: Float[Array, "*shape"]) -> Float[Array, ""]:
     """Return Kish's effective sample size (sum w)^2 / sum w^2 of weights from 0 up ``[fade:sec-4-3-kish]``.
 
-    It is how many equal weights would vary as little; 0 where all weights are 0. The largest is divided out first, for
-    the squares of small weights to keep their digits.
+    It is 0 where all weights are 0. The largest is divided out first, for small squares to keep their digits.
     """
     largest = jnp.max(weights)
     shares = weights / jnp.where(largest > 0, largest, 1)

@@ -136,10 +136,7 @@ def rule_factor(rule: str, p: Float[Array, " G"], counts: Float[Array, " G"]) ->
 
 
 def distinct_rollouts(groups: Group, values: Shaped[Array, "P G ..."]) -> Shaped[Array, "P K ..."]:
-    """Select the values of rollouts that may differ: of groups known by their counts the first and the last.
-
-    Of 131072 rollouts XLA then computes no others.
-    """
+    """Select the values of rollouts that may differ: of groups known by their counts the first and the last."""
     return jnp.stack([values[:, 0], values[:, -1]], axis=1) if isinstance(groups, Counted) else values
 
 

@@ -55,12 +55,9 @@ def platform_of(devices: Devices | None) -> str:
 
 
 def stations(shards: int) -> list[Devices]:
-    """Return the devices of each simulation that runs at a time: one a GPU, or one a CPU core, on the devices in turn.
-
-    Simulations that are spread over devices wait for all of these, and two at a time could wait for one another.
-    """
+    """Return the devices of each simulation that runs at a time: one a GPU, or one a CPU core, on devices in turn."""
     groups = devices_by(shards)
-    if shards > 1 or own_memory(groups[0][0]) is not None:
+    if shards > 1 or own_memory(groups[0][0]) is not None:  # two that share devices could wait for one another
         return groups
     # CPU cores that this process may use, which a job system may have bound it to.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -87,7 +87,6 @@ def run(
     """Simulate runs of one problem, each with its own settings and seed, and return their records.
 
     Args:
-        problem: the problem to learn.
         settings: the settings of each run; they may differ in floats alone.
         seeds: the seeds of each run, from 0 to 2^32 - 1.
         steps: the R steps after which to record, increasing, the last one being the length of the runs.
@@ -95,8 +94,8 @@ def run(
             choice, and as few as hold a run.
 
     Returns:
-        Arrays (runs, R + 1, ...) by metric, see ``Problem.metrics``; the first record is of step 0. A metric along an
-        axis without labels, such as pass@k of no k, is left out.
+        Arrays (runs, R + 1, ...) by metric; the first record is of step 0. A metric along an axis without labels, such
+        as pass@k of no k, is left out.
 
     Raises:
         InputError: if the problem cannot be learned with these settings on these devices.
@@ -142,36 +141,41 @@ def records(call: Call) -> Rows:
 # What is refused
 
 
+def _refuse(wrong: Any, message: str) -> None:
+    if wrong:
+        raise InputError(message)
+
+
 def check(problem: Problem, settings: Settings) -> None:
     """Raise ``InputError`` if a problem cannot be learned with these settings."""
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
-    method, rewards = settings.build(), judged_rewards(problem, settings)
+    method, rewards, kind = settings.build(), judged_rewards(problem, settings), type(problem).__name__
     check_accepted(float(rewards[0, 0]), settings.verifier_correction, settings.false_positive, settings.false_negative)
     check_domain(method.estimator, rewards)
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
-    if (prompts := problem.prompts_a_step(settings)) % settings.minibatches:
-        allowed = "allowed: whole numbers that divide it"
-        raise InputError(f"minibatches = {settings.minibatches} of {prompts} prompts a step; {allowed}")
+    prompts, parts, storage = problem.prompts_a_step(settings), settings.minibatches, settings.storage
+    divides = "allowed: whole numbers that divide it"
+    _refuse(prompts % parts, f"minibatches = {parts} of {prompts} prompts a step; {divides}")
     _check_allocation(problem, settings, prompts)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
-    if settings.storage in cannot:
-        allowed = ", ".join(name for name in STORAGES if name not in cannot)
-        why = f"of a {type(problem).__name__}, none of whose parameters is that of one action alone"
-        raise InputError(f"storage = {settings.storage!r} {why}; allowed: {allowed}")
-    if settings.truncates and settings.storage in ("lumped", "sharded"):
-        raise InputError(f"sampler = {settings.sampler!r} in {settings.storage} storage; allowed: auto, dense")
-    if settings.supervised and not draws_single_actions(problem):
-        why = f"of a {type(problem).__name__}, whose policy is not one softmax over all answers"
-        raise InputError(f"supervised = {settings.supervised} {why}; allowed: 0")
+    others = ", ".join(name for name in STORAGES if name not in cannot)
+    why = f"of a {kind}, none of whose parameters is that of one action alone"
+    _refuse(storage in cannot, f"storage = {storage!r} {why}; allowed: {others}")
+    setting = f"sampler = {settings.sampler!r}"
+    _refuse(
+        settings.truncates and storage in ("lumped", "sharded"), f"{setting} in {storage} storage; allowed: auto, dense"
+    )
+    why = f"of a {kind}, whose policy is not one softmax over all answers"
+    wrong = settings.supervised and not draws_single_actions(problem)
+    _refuse(wrong, f"supervised = {settings.supervised} {why}; allowed: 0")
     problem.check(settings)
-    largest = float(np.finfo(settings.dtype).max) if settings.storage == "dense" else abs(EMPTY) / 10
+    largest = float(np.finfo(settings.dtype).max) if storage == "dense" else abs(EMPTY) / 10
     for value in (problem.parameters.min(), problem.parameters.max()):
-        if abs(value) > largest:
-            where = f"{settings.dtype}, {settings.storage}"
-            raise InputError(f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
+        where = f"{settings.dtype}, {storage}"
+        _refuse(abs(value) > largest, f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
 
 
 def judged_rewards(problem: Problem, settings: Settings) -> Float[np.ndarray, "1 2"]:
@@ -189,48 +193,42 @@ def draws_single_actions(problem: Problem) -> bool:
 
 def _check_allocation(problem: Problem, settings: Settings, prompts: int) -> None:
     """Refuse an allocation of rollouts that does not fit a problem, or the other settings."""
-    static, setting = settings.static, f"allocation = {settings.allocation!r}"
-    if settings.allocation == "even":
+    static, rule, setting = settings.static, settings.allocation, f"allocation = {settings.allocation!r}"
+    if rule == "even":
         return
-    if settings.storage not in ("auto", "dense"):
-        raise InputError(f"storage = {settings.storage!r} with {setting}; allowed: dense")
-    if settings.allocation == "dynamic" and (static.gradient_steps > 1 or settings.lag):
-        allowed = "1 epoch, 1 minibatch, lag 0 and isolation 0"
-        raise InputError(f"{setting} beside epochs, minibatches, lag or isolation; allowed: {allowed}")
-    if settings.allocation == "learnable" and prompts == problem.prompts:
-        allowed = f"prompts_per_step below {prompts}"
-        raise InputError(f"{setting} with all {prompts} prompts in each step; allowed: {allowed}")
+    _refuse(settings.storage not in ("auto", "dense"), f"storage = {settings.storage!r} with {setting}; allowed: dense")
+    steps = "epochs, minibatches, lag or isolation; allowed: 1 epoch, 1 minibatch, lag 0 and isolation 0"
+    _refuse(rule == "dynamic" and (static.gradient_steps > 1 or settings.lag), f"{setting} beside {steps}")
+    fewer = f"with all {prompts} prompts in each step; allowed: prompts_per_step below {prompts}"
+    _refuse(rule == "learnable" and prompts == problem.prompts, f"{setting} {fewer}")
     if not static.is_ragged:
         return
-    if prompts == 1:
-        raise InputError(f"{setting} of 1 prompt a step; allowed: 2 prompts or more")
-    if not draws_single_actions(problem):
-        raise InputError(f"{setting} of a {type(problem).__name__}, whose rollouts are not one action; allowed: even")
-    if not static.exchangeable:
-        raise InputError(f"{setting} with {settings.name}, which tells the rollouts of a group apart; allowed: even")
-    if not settings.smallest_group <= settings.group_size <= static.room:
-        span = f"smallest_group = {settings.smallest_group} and largest_group = {static.room}"
-        raise InputError(f"{span} with group_size = {settings.group_size}; allowed: a group size between the two")
+    _refuse(prompts == 1, f"{setting} of 1 prompt a step; allowed: 2 prompts or more")
+    why = f"of a {type(problem).__name__}, whose rollouts are not one action; allowed: even"
+    _refuse(not draws_single_actions(problem), f"{setting} {why}")
+    why = f"with {settings.name}, which tells the rollouts of a group apart; allowed: even"
+    _refuse(not static.exchangeable, f"{setting} {why}")
+    span = f"smallest_group = {settings.smallest_group} and largest_group = {static.room}"
+    message = f"{span} with group_size = {settings.group_size}; allowed: a group size between the two"
+    _refuse(not settings.smallest_group <= settings.group_size <= static.room, message)
 
 
 def check_shards(problem: Problem, settings: Settings, shards: int) -> None:
     """Raise ``InputError`` unless a run can be spread over so many devices."""
-    if settings.storage != "sharded":
-        raise InputError(f"shard_actions = {shards} with {settings.storage} storage; allowed: sharded storage")
+    setting = f"shard_actions = {shards}"
+    _refuse(settings.storage != "sharded", f"{setting} with {settings.storage} storage; allowed: sharded storage")
     devices_by(shards)
-    if shards > problem.actions:
-        raise InputError(f"shard_actions = {shards} of {problem.actions} actions; allowed: up to one an action")
+    _refuse(shards > problem.actions, f"{setting} of {problem.actions} actions; allowed: up to one an action")
 
 
 def check_run(steps: Int[np.ndarray, " R"], seeds: Sequence[int]) -> None:
     """Raise ``InputError`` for recorded steps that do not increase from 1 up, no seed, or one outside its range."""
-    if np.ndim(steps) != 1 or not len(steps) or not np.issubdtype(np.asarray(steps).dtype, np.integer):
-        raise InputError(f"steps = {steps!r}; allowed: one or more whole numbers, increasing")
+    are_whole = np.ndim(steps) == 1 and len(steps) and np.issubdtype(np.asarray(steps).dtype, np.integer)
+    _refuse(not are_whole, f"steps = {steps!r}; allowed: one or more whole numbers, increasing")
     check_whole("steps", int(steps[-1]), 1, LARGEST_INT)
-    if int(steps[0]) < 1 or np.any(np.diff(steps) < 1):
-        raise InputError(f"steps = {list(map(int, steps))}; allowed: whole numbers from 1 up, increasing")
-    if not seeds:
-        raise InputError("there is no seed to run; allowed: one or more")
+    falls = int(steps[0]) < 1 or np.any(np.diff(steps) < 1)
+    _refuse(falls, f"steps = {list(map(int, steps))}; allowed: whole numbers from 1 up, increasing")
+    _refuse(not seeds, "there is no seed to run; allowed: one or more")
     for seed in seeds:
         check_whole("seed", seed, 0, LARGEST_SEED)
 
@@ -244,11 +242,7 @@ def check_seeds(seeds: int) -> None:
 
 
 def recorded_steps(steps: int, record_every: int) -> np.ndarray:
-    """Return the recorded steps: every ``record_every``-th and the last.
-
-    Raises:
-        InputError: unless both are whole numbers from 1 up, and there are at most 10^6 records.
-    """
+    """Return the recorded steps, every ``record_every``-th and the last, of which there may be 10^6."""
     check_whole("steps", steps, 1, LARGEST_INT)
     check_whole("record_every", record_every, 1, LARGEST_INT)
     check_range("steps / record_every", steps / record_every, 0, MOST_RECORDS)
@@ -271,13 +265,7 @@ def labelled(
     *,
     attributes: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """Label records by metric, (leading..., step[, other dimensions]), as a dataset.
-
-    Args:
-        labels: of the dimensions of the metrics, see ``labels_of``.
-        leading: the leading dimensions and their labels.
-        recorded: the steps of the records after that of step 0.
-    """
+    """Label records by metric, (leading..., step[, other dimensions]), as a dataset; ``recorded`` leaves out step 0."""
     by_name = {metric.name: metric for metric in metrics}
     used = dict.fromkeys(dimension for name in rows for dimension in by_name[name].dimensions)
     coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}

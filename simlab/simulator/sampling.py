@@ -57,10 +57,7 @@ def barrier(values: Values) -> Values:
 
 
 def threefry(key: PRNGKeyArray, first: Words, second: Words) -> tuple[Words, Words]:
-    """Return two random words for each two words of a counter, by Threefry-2x32 (Salmon et al. 2011).
-
-    They are those of ``jax.extend.random.threefry_2x32``, which on a CPU stores every word after each round.
-    """
+    """Return two random words for each two words of a counter: Threefry-2x32 (Salmon et al. 2011), as JAX has it."""
     words: UInt32[Array, " 2"] = jax.random.key_data(key)
     schedule = (words[0], words[1], words[0] ^ words[1] ^ PARITY)
     first, second = first + schedule[0], second + schedule[1]
@@ -74,10 +71,7 @@ def threefry(key: PRNGKeyArray, first: Words, second: Words) -> tuple[Words, Wor
 
 
 def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: int = ROWS) -> Int[Array, " G"]:
-    """Draw ``group_size`` i.i.d. actions in proportion to ``weights``, in blocks of ``rows`` actions.
-
-    In float32 a probability is off by up to 2^-31 of the mass of its block, and the mass of a block by up to 2^-31.
-    """
+    """Draw ``group_size`` i.i.d. actions in proportion to ``weights``, off by up to 2^-31 of a block and of all."""
     blocks = to_blocks(weights, rows)
     first, second = random_pairs(key, group_size, weights.dtype)
     return draw_member(blocks, draw_block(jnp.sum(blocks, axis=0), first), second)
@@ -164,9 +158,7 @@ def sums_by_rows(masses: Sums) -> Sums:
     return sums
 
 
-def sums_at_once(masses: Sums) -> Sums:
-    """Return cumulative sums down each column, in the logarithm of the number of rows."""
-    return jnp.cumsum(masses, axis=0)
+sums_at_once = functools.partial(jnp.cumsum, axis=0)  # in the logarithm of the number of rows
 
 
 def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
@@ -231,9 +223,8 @@ def exact_sum(values: Float[Array, " n"], group_size: int | None = None) -> Floa
     """Return the sum of ``values``, and exactly 0 where it is no more than rounding.
 
     Adding pairwise, log2(G) levels deep, errs by at most log2(G) eps sum |v|, and each value arrives with a few eps of
-    rounding; a sum below that bound carries no digit that means anything. G is ``group_size`` where each value is
-    itself a sum, of equal numbers, and otherwise n. In float32, whose eps is 1.2e-7, whatever .1 + .2 - .3 comes to is
-    set to 0 up to a size of 10 eps (.1 + .2 + .3) = 7e-7.
+    rounding. G is ``group_size`` where each value is itself a sum, of equal numbers, and otherwise n. In float32, .1 +
+    .2 - .3 is set to 0 up to a size of 10 eps (.1 + .2 + .3) = 7e-7.
     """
     total, size = values, jnp.abs(values)
     for _ in range((len(values) - 1).bit_length()):
@@ -285,8 +276,7 @@ def descend(
 ) -> Int[Array, " G"]:
     """Draw slots in proportion to their masses: count times weight for the first C, weight for the others.
 
-    ``rows`` are the sums of the masses of 32 slots each, ``chunks`` those of 32 rows each; each draw has a random word
-    a level, whose shares are off by up to 2^-31.
+    ``rows`` are the sums of 32 masses each, ``chunks`` those of 32 rows. Shares are off by up to 2^-31 a level.
     """
     sums, shift = to_grains(chunks[:, None], tree_sum(chunks)[None])[:, 0], 1
     while shift < len(sums):

@@ -71,8 +71,7 @@ class Settings:
         method: text such as ``"f_grpo(gamma=0.5)+clip_higher"`` (see ``simlab.arms``), an ``Arm``, or a ``Method``.
         group_size: G, rollouts of each prompt.
         optimizer: "adam", "adamw" or "sgd".
-        optimizer_parameters: the optimiser's parameters, such as ``{"learning_rate": 0.05}``; the rest keep their
-            defaults.
+        optimizer_parameters: such as ``{"learning_rate": 0.05}``; the others keep their defaults.
         temperature: the temperature of the sampled policy, softmax(logits / temperature).
         kl: coefficient of the penalty KL(pi || pi_0).
         entropy_bonus: coefficient of the entropy.

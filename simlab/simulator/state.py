@@ -84,25 +84,14 @@ class PartialBatch(NamedTuple):
 class Fault(NamedTuple):
     """The first number of a run that was not finite; nothing changes any more once there is one.
 
-    A loop on a device cannot stop to complain, and what is not finite need not show in the records. Within a step the
-    advantages and coefficients of its group are checked, and then the logits that it drew; where something is recorded,
-    all logits and the optimiser's moments.
+    A loop on a device cannot stop to complain. Within a step the advantages and coefficients of its group are checked,
+    and then the logits that it drew; where something is recorded, all logits and the optimiser's moments.
     """
 
     kind: Int[Array, ""]  # 0 while all is well, then LOGIT, ADVANTAGE, COEFFICIENT or MOMENT
     steps: Int[Array, ""]  # how many had begun
     correct: Int[Array, ""]  # rollouts of the group; UNKNOWN at a record
     prompt: Int[Array, ""]  # in a batch of several prompts; UNKNOWN otherwise
-
-    @classmethod
-    def none(cls) -> "Fault":
-        """Return the state before the first step."""
-        zero, unknown = jnp.zeros((), jnp.int32), jnp.full((), UNKNOWN, jnp.int32)
-        return cls(zero, zero, unknown, unknown)
-
-    def begin_step(self) -> "Fault":
-        """Count one more step."""
-        return self._replace(steps=self.steps + (self.kind == 0))
 
     def check(
         self,

@@ -121,10 +121,7 @@ class TreePolicy(NamedTuple):
     def score_gradient(
         self, coefficients: Float[Array, "G T D"], group: Listed, candidates: Int[Array, "G T C"], rule: str
     ) -> Float[Array, "nodes B"]:
-        """Return at each node the sum of c (e_a - p) over the tokens drawn there and their candidates.
-
-        The p term is exactly 0 where the coefficients of a node sum to 0.
-        """
+        """Return at each node the sum of c (e_a - p) over the tokens drawn there and their candidates."""
         nodes, actions = self.passed(group)
         moved = jnp.concatenate([actions[..., None], candidates], axis=-1)
         owners = jnp.broadcast_to(nodes[..., None], moved.shape)
@@ -141,10 +138,7 @@ class TreePolicy(NamedTuple):
         return gradient
 
     def entropy_gradient(self, group: Listed, weights: Float[Array, "G T"]) -> Float[Array, "nodes B"]:
-        """Return the gradient of the entropies at the nodes passed, weighed as the loss weighs their tokens.
-
-        How often a node is passed is held fixed, as trainers do: the entropy of the sequence has another gradient.
-        """
+        """Return the gradient of the entropies at the nodes passed, whose weights in the loss are held fixed."""
         gradients: Array = jax.vmap(lambda node: node.entropy_gradient(None, None))(self.nodes)
         return self._passes(group, weights) * gradients
 

@@ -1,8 +1,5 @@
 """Judge rollouts by a verifier that errs: what it accepts, and how rewards are corrected for its error rates.
 
-An error belongs to a rollout, to an answer, or to a prompt: of an answer it is the same whenever that is drawn, and of
-a prompt whatever is drawn.
-
 With rates .1 and .2 the verifier accepts a correct rollout with probability .8 and a wrong one with .1. The backward
 correction makes of "accepted" (1 - .1) / .7 = 1.286, and of "rejected" (0 - .1) / .7 = -.143: on average a correct
 rollout gets .8 x 1.286 - .2 x .143 = 1, and a wrong one 0.

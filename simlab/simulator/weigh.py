@@ -92,10 +92,7 @@ def _greedy_reward(context: StepContext, slots: Slots, samplers: Any, prompts: I
 def to_rollouts(
     context: StepContext, samples: Samples, proximal: Any, correct: Bool[Array, "P G"], keys: Key[Array, " P"]
 ) -> Rollouts:
-    """Record the groups, with what the estimator, the surrogate or a later gradient step reads.
-
-    ``proximal`` are the policies before the gradient steps.
-    """
+    """Record the groups, by the policies before the gradient steps, with what is read of them."""
     settings, problem, needs = context.settings, context.problem, context.method.needs
     shape, dtype = (*correct.shape, problem.tokens), settings.dtype
     logp = entropy = noise = top = None
