@@ -78,28 +78,19 @@ class TrainCommand(Command):
 
     def run(self) -> None:
         """Train, and print and draw the comparison of the arms."""
-        from simlab.files import check_replaceable, make_folder
+        from simlab.files import make_folder
         from simlab.llm.compare import comparison_table, draw_comparison, read_run, select_set, set_names
         from simlab.llm.training.options import build_settings
         from simlab.llm.training.run import train
-        from simlab.plotting import check_figure
 
         settings = build_settings(self)
         figure = self.figure or self.out / "comparison.png"
-        check_figure(figure)
-        check_replaceable(figure)
+        _check_figures(figure)
         if figure.parent != self.out:  # which a refused run does not leave behind
             make_folder(figure.parent)
-        train(
-            settings,
-            self.out,
-            resume=self.resume,
-            overwrite=self.overwrite,
-            other_code=self.other_code,
-            tensorboard=self.tensorboard,
-            wandb=self.wandb,
-            say=functools.partial(print, flush=True),
-        )
+        choices = ("resume", "overwrite", "other_code", "tensorboard", "wandb")
+        chosen = {name: getattr(self, name) for name in choices}
+        train(settings, self.out, **chosen, say=functools.partial(print, flush=True))
         run = read_run(self.out)
         draw_comparison([run], figure)
         for name in set_names(run):
@@ -107,6 +98,16 @@ class TrainCommand(Command):
         if not set_names(run):
             print(comparison_table([run]), "", sep="\n")
         print(f"run     {self.out}\nfigure  {figure}")
+
+
+def _check_figures(*paths: Path) -> None:
+    """Raise ``InputError`` for what is no name of a figure, or cannot be written there."""
+    from simlab.files import check_replaceable
+    from simlab.plotting import check_figure
+
+    for path in paths:
+        check_figure(path)
+        check_replaceable(path)
 
 
 class CompareCommand(Command):
@@ -153,18 +154,16 @@ class CompareCommand(Command):
 
     def _compare_sweeps(self) -> None:
         """Compare results of ``simlab sweep``, which take none of the options of training runs."""
-        from simlab.files import check_replaceable, make_folder
-        from simlab.plotting import check_figure, save_final_states
+        from simlab.files import make_folder
+        from simlab.plotting import save_final_states
         from simlab.sweeps.table import compared, read_results
 
-        of_runs = {"pass_at_k": None, "set": None, "baseline": None, "fit": None, "histograms": None, "at": "last"}
-        for name, default in of_runs.items():
-            if getattr(self, name) != default:
+        for name in ("pass_at_k", "set", "baseline", "fit", "histograms", "at"):
+            if getattr(self, name) not in (None, "last"):
                 flag = name.replace("_", "-")
                 raise InputError(f"--{flag} is for training runs; allowed with results of sweeps: --figure")
         figure = self.figure or COMPARISON
-        check_figure(figure)
-        check_replaceable(figure)
+        _check_figures(figure)
         results = read_results(self.runs)
         print(compared(results))
         make_folder(figure.parent)
@@ -172,31 +171,21 @@ class CompareCommand(Command):
         print(f"\nfigure  {figure}")
 
     def _compare_runs(self) -> None:
-        from simlab.files import check_replaceable, make_folder
-        from simlab.llm.compare import (
-            comparison_table,
-            draw_comparison,
-            draw_histograms,
-            fit_tables,
-            read_run,
-            select_set,
-        )
-        from simlab.plotting import check_figure
+        from simlab.files import make_folder
+        from simlab.llm import compare
 
-        figures = {self.figure or COMPARISON: draw_comparison}
+        figures = {self.figure or COMPARISON: compare.draw_comparison}
         if self.histograms in figures:
             raise InputError(f"--figure and --histograms are both {self.histograms}; allowed: two files")
         if self.histograms is not None:
-            figures[self.histograms] = draw_histograms
-        for path in figures:
-            check_figure(path)
-            check_replaceable(path)
-        runs = [read_run(folder) for folder in self.runs]
+            figures[self.histograms] = compare.draw_histograms
+        _check_figures(*figures)
+        runs = [compare.read_run(folder) for folder in self.runs]
         if self.set is not None:
-            runs = [select_set(run, self.set) for run in runs]
-        print(comparison_table(runs, at=self.at, pass_at_k=self.pass_at_k, baseline=self.baseline))
+            runs = [compare.select_set(run, self.set) for run in runs]
+        print(compare.comparison_table(runs, at=self.at, pass_at_k=self.pass_at_k, baseline=self.baseline))
         if self.fit is not None:
-            print("", *fit_tables(runs, self.fit, pass_at_k=self.pass_at_k, baseline=self.baseline), sep="\n")
+            print("", *compare.fit_tables(runs, self.fit, pass_at_k=self.pass_at_k, baseline=self.baseline), sep="\n")
         print()
         for path, draw in figures.items():
             make_folder(path.parent)
@@ -240,24 +229,21 @@ class RolloutsCommand(Command):
         from simlab.llm.compare import read_run
         from simlab.llm.kept_texts import show_completions, show_rollouts, write_completions, write_rollouts
 
-        if self.evaluation is not None and self.rollout is not None:
-            raise InputError("--rollout is of training; allowed with --evaluation: --prompt, which shows completions")
+        for one, other in (("evaluation", "rollout"), ("parquet", "prompt"), ("parquet", "rollout")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise InputError(f"--{one} with --{other}; allowed: one of them")
         run = read_run(self.folder)
         where: dict[str, Any] = {"arm": self.arm, "seed": self.seed, "step": self.step}
-        if self.parquet is None:
+        if self.parquet is not None:
+            check_replaceable(self.parquet)
             if self.evaluation is None:
-                print(show_rollouts(run, **where, prompt=self.prompt, rollout=self.rollout))
+                print(f"{write_rollouts(run, self.parquet, **where)} rollouts in {self.parquet}")
             else:
-                print(show_completions(run, self.evaluation, **where, prompt=self.prompt))
-            return
-        for name in ("prompt", "rollout"):
-            if getattr(self, name) is not None:
-                raise InputError(f"--{name} chooses what is shown, and --parquet writes all; allowed: one of them")
-        check_replaceable(self.parquet)
-        if self.evaluation is None:
-            print(f"{write_rollouts(run, self.parquet, **where)} rollouts in {self.parquet}")
+                print(f"{write_completions(run, self.parquet, self.evaluation, **where)} completions in {self.parquet}")
+        elif self.evaluation is None:
+            print(show_rollouts(run, **where, prompt=self.prompt, rollout=self.rollout))
         else:
-            print(f"{write_completions(run, self.parquet, self.evaluation, **where)} completions in {self.parquet}")
+            print(show_completions(run, self.evaluation, **where, prompt=self.prompt))
 
 
 class DiagnoseCommand(Command):
@@ -325,14 +311,8 @@ class DiagnoseCommand(Command):
         if self.contents:
             print(*contents_lines(reading), sep="\n")
         else:
-            result = diagnose(
-                reading.log,
-                estimator=self.estimator,
-                rollouts=self.rollouts,
-                holdout=self.holdout,
-                simulate=self.simulate,
-                seed=self.seed,
-            )
+            choices = ("estimator", "rollouts", "holdout", "simulate", "seed")
+            result = diagnose(reading.log, **{name: getattr(self, name) for name in choices})
             print(*summary(reading, result), sep="\n")
             entries["diagnosis"] = as_json(result)
             if self.html:

@@ -1,13 +1,11 @@
 """Describe one batch: its groups, its tokens, the updates by it, and histograms of its tokens."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from simlab.errors import check_choice
-from simlab.estimators.tokens import SCOPES, covariance_terms, of_tokens
+from simlab.estimators.tokens import covariance_terms, of_tokens
 from simlab.rollouts import Rollouts, sequence_mean
 from simlab.theory.covariance import covariance_thresholds
 
@@ -33,7 +31,7 @@ def group_metrics(
     Args:
         rewards: (P, G).
         advantages: (P, G), or (P, G, T) for methods of tokens, of which a rollout counts with their mean.
-        mask: (P, G, T) true where there is a token; None where all are. Advantages of rollouts do without it.
+        mask: (P, G, T) true where there is a token, for the latter; None where all are.
         solutions: P lists of G canonical solutions, None for a wrong answer; without them they are not counted.
     """
     correct = rewards > 0
@@ -52,32 +50,15 @@ def group_metrics(
     per_rollout = advantages.astype(float)
     if advantages.ndim == 3:
         per_rollout = sequence_mean(per_rollout, Rollouts(rewards, token_mask=mask))
-    by_rate = masses_by_solve_rate(correct, per_rollout)
-    return metrics | {name: values.tolist() for name, values in by_rate._asdict().items()}
+    return metrics | masses_by_solve_rate(correct, per_rollout)
 
 
-class MassesBySolveRate(NamedTuple):
-    """The gradient masses of the groups of each bin of solve rates, B bins from all wrong to all right.
+def masses_by_solve_rate(correct: Bool[np.ndarray, "P G"], advantages: Float[np.ndarray, "P G"]) -> Values:
+    """Return the gradient masses of the groups in each of the ``bins`` of solve rates ``[fade:masses]``.
 
-    Attributes:
-        lowest_rate: (B,) the lowest solve rate of the bin.
-        highest_rate: (B,) the highest.
-        group_share: (B,) share of the groups that are in it.
-        success_mass: (B,) m_S, mean over these groups; NaN without any.
-        failure_mass: (B,) m_F, likewise.
-    """
-
-    lowest_rate: Float[np.ndarray, " B"]
-    highest_rate: Float[np.ndarray, " B"]
-    group_share: Float[np.ndarray, " B"]
-    success_mass: Float[np.ndarray, " B"]
-    failure_mass: Float[np.ndarray, " B"]
-
-
-def masses_by_solve_rate(correct: Bool[np.ndarray, "P G"], advantages: Float[np.ndarray, "P G"]) -> MassesBySolveRate:
-    """Return m_S = (1/G) sum of A over successes, m_F = -(1/G) sum of A over failures, by solve rate ``[fade:masses]``.
-
-    The bins are those of ``bins``. ``simlab.theory.masses`` has an estimator's masses at each solve rate by itself.
+    ``success_mass`` is m_S = (1/G) sum of A over successes, and ``failure_mass`` m_F = -(1/G) sum of A over failures:
+    means over the groups of a bin, NaN without any. ``lowest_rate`` and ``highest_rate`` are the ends of the bin, and
+    ``group_share`` the share of the groups in it. ``simlab.theory.masses`` has an estimator's masses by themselves.
     """
     size = correct.shape[1]
     bin_of_count = bins(size)
@@ -91,12 +72,18 @@ def masses_by_solve_rate(correct: Bool[np.ndarray, "P G"], advantages: Float[np.
         total = np.bincount(group_bins, weights=mass, minlength=len(starts))
         return np.where(groups > 0, total / np.maximum(groups, 1), np.nan)
 
-    highest = rates[np.append(starts[1:] - 1, size)]
-    return MassesBySolveRate(rates[starts], highest, groups / len(correct), mean(success), mean(failure))
+    values = {
+        "lowest_rate": rates[starts],
+        "highest_rate": rates[np.append(starts[1:] - 1, size)],
+        "group_share": groups / len(correct),
+        "success_mass": mean(success),
+        "failure_mass": mean(failure),
+    }
+    return {name: column.tolist() for name, column in values.items()}
 
 
 def bins(group_size: int) -> Int[np.ndarray, " counts"]:
-    """Return the bin of each number of successes x = 0 to G.
+    """Return the bin of each number of successes x = 0 to G, from all wrong to all right.
 
     Up to G = 7 each x has its own. In larger groups x = 0 and x = G have, and the others share six of equal widths:
     solve rates above i / 6 and up to (i + 1) / 6.
@@ -119,14 +106,13 @@ def token_metrics(
     *,
     mask: Bool[np.ndarray, "P G T"],
     topn_logp: Float[np.ndarray, "P G T N"] | None = None,
-    scope: str = "group",
 ) -> Values:
     """Return the metrics of the tokens of a batch.
 
     - ``entropy``, ``logp``: means over all tokens, in nats.
     - ``covariance``: mean over all tokens of c = (log pi - its mean)(A - its mean) ``[cw-grpo:covariance]``, the means
-      over the tokens of the group, or of the batch. Under the natural policy gradient the entropy of a state changes
-      by minus the learning rate times this covariance in the state ``[cw-grpo:entropy-covariance]``;
+      over the tokens of the group. Under the natural policy gradient the entropy of a state changes by minus the
+      learning rate times this covariance in the state ``[cw-grpo:entropy-covariance]``; ``entropy_change`` of
       ``simlab.llm.instruments.model_changes`` measures the difference to that.
     - ``positive_covariance``, ``negative_covariance``: the c that the first .01, 1, 20, 40 and 100 % of the tokens with
       a positive, or negative, c reach or pass, the rows of Table 1 ``[cw-grpo:table-1-dominance]``.
@@ -139,14 +125,9 @@ def token_metrics(
         advantages: (P, G), or (P, G, T) for methods of tokens.
         mask: true where there is a token; elsewhere the other arrays are not read.
         topn_logp: those of the N likeliest tokens, the likeliest first; without it there is no ``rank_logp``.
-        scope: group or batch.
-
-    Raises:
-        InputError: for an unknown scope.
     """
-    check_choice("scope", scope, SCOPES)
     exact = np.where(mask, logp, 0).astype(float)
-    terms = covariance_terms(advantages.astype(float), exact, mask.astype(float), scope)[mask]
+    terms = covariance_terms(advantages.astype(float), exact, mask.astype(float), "group")[mask]
     positive, negative = covariance_thresholds(terms)
     metrics: Values = {
         "entropy": float(entropy[mask].mean(dtype=float)),
@@ -163,7 +144,7 @@ def token_metrics(
 
 
 def mean_over_rollouts(values: Float[np.ndarray, "P G T"], mask: Bool[np.ndarray, "P G T"]) -> float:
-    """Return the mean over rollouts of the mean over their tokens; a rollout without tokens is left out."""
+    """Return the mean over rollouts that have tokens of the mean over these."""
     means = sequence_mean(values, Rollouts(values[..., 0], token_mask=mask))
     return float(means[mask.any(axis=-1)].mean())
 
@@ -183,11 +164,7 @@ def update_values(
     - ``ratio_drift``: mean |log ratio| of the tokens.
     - ``policy_kl``: ``kl_from_log_ratio`` of it, of KL(old || new).
 
-    Args:
-        ratio: for each sampled token, the probability now over the one that it is measured against.
-        coefficients: (P, G, T), or (P, G, T, 1 + C) with candidates.
-        advantages: (P, G) or (P, G, T).
-        mask: true where there is a token; without one at all every value is 0.
+    The coefficients are (P, G, T), or (P, G, T, 1 + C) with candidates. Without tokens every value is 0.
     """
     if not mask.any():
         return dict.fromkeys(("clipped_share", "ratio_drift", "policy_kl"), 0.0)
@@ -228,24 +205,14 @@ ENTROPIES = 41  # bins of 1/10 nat, the last of which is 4 nats or more
 
 
 def entropy_histogram(entropy: Float[np.ndarray, "P G T"], mask: Bool[np.ndarray, "P G T"]) -> Int[np.ndarray, " B"]:
-    """Count the tokens with an entropy of [0, .1), [.1, .2), ..., [3.9, 4), and 4 nats or more: CaSP's Figure 8.
-
-    Args:
-        entropy: nats, of the distribution that each token was drawn from.
-        mask: true where there is a token; elsewhere ``entropy`` is not read.
-    """
+    """Count the tokens with an entropy of [0, .1), [.1, .2), ..., [3.9, 4), and 4 nats or more: CaSP's Figure 8."""
     return _count_tenths(entropy[mask], ENTROPIES)
 
 
 def candidate_histogram(
     topn_logp: Float[np.ndarray, "P G T N"], mask: Bool[np.ndarray, "P G T"]
 ) -> Int[np.ndarray, "N B"]:
-    """Count the tokens whose n-th likeliest candidate has a probability of [0, .1), ..., [.9, 1]: CaSP's Figure 9.
-
-    Args:
-        topn_logp: log-probabilities of the N likeliest candidates, the likeliest first.
-        mask: as for ``entropy_histogram``.
-    """
+    """Count the tokens whose n-th likeliest candidate has a probability of [0, .1), ..., [.9, 1]: CaSP's Figure 9."""
     chances = np.exp(topn_logp[mask].astype(float))
     return np.stack([_count_tenths(ranked, PROBABILITIES) for ranked in chances.T])
 

@@ -1,7 +1,7 @@
 """Measure how an update changes a model: the entropy of its tokens, and the rank of its weights' change."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -15,7 +15,6 @@ from simlab.llm.completions import CompletionBatch, completion_states
 from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import entropy
 from simlab.llm.model import Parameters, map_logits, named
-from simlab.rollouts import Array as AnyArray
 from simlab.rollouts import Scalar
 from simlab.theory.rank import effective_rank, leading_share, singular_gap
 
@@ -55,10 +54,12 @@ def entropy_change(
     """
     mask = np.asarray(batch.mask)
     change = jax.tree.map(jnp.subtract, after, before)
-    current, rates = _derivative(before, change, config, batch, temperature)
-    later, _ = _entropy_and_logp(after, config, batch, temperature)
-    (first, logp), (rate, logp_change) = (_on_host(values) for values in (current, rates))
-    last = np.asarray(later, float)
+    found = (
+        *_derivative(before, change, config, batch, temperature),
+        _entropy_and_logp(after, config, batch, temperature),
+    )
+    # In float64, for small changes of a mean.
+    (first, logp), (rate, logp_change), (last, _) = (map(lambda a: np.asarray(a, float), pair) for pair in found)
     present = mask.astype(float)
     advantages = of_tokens(advantages).astype(float) * np.ones(mask.shape)
 
@@ -73,11 +74,6 @@ def entropy_change(
         "effective_step": covariance(advantages, logp_change) / variance if variance > 0 else float("nan"),
         "logp_change_covariance": covariance(logp_change, logp),
     }
-
-
-def _on_host(values: EntropyAndLogp) -> tuple[np.ndarray, np.ndarray]:
-    """Return float64 arrays, for small changes of a mean."""
-    return np.asarray(values[0], float), np.asarray(values[1], float)
 
 
 @functools.partial(jax.jit, static_argnames="config")
@@ -113,15 +109,10 @@ LONGEST = 4096  # a longer matrix, such as an embedding, is decomposed through i
 
 
 class MatrixChange(NamedTuple):
-    """Measures of the change of one matrix; NaN where undefined, as for a matrix that did not change.
+    """Measures of the change of one matrix, of a layer from 0 or of None; NaN where undefined, as for no change.
 
-    Attributes:
-        name: the name of the parameter, such as ``layers.q_proj``.
-        layer: its layer, from 0; None outside of the layers.
-        r1: share of the squared norm in the leading direction ``[fade:prop-15.1]``.
-        gap: s_1 / s_2.
-        srank: the directions that hold 99 % of the sum of the singular values.
-        norm: the Frobenius norm.
+    ``r1`` is the share of the squared norm in the leading direction ``[fade:prop-15.1]``, ``gap`` is s_1 / s_2,
+    ``srank`` counts the directions that hold 99 % of the sum of the singular values, and ``norm`` is Frobenius'.
     """
 
     name: str
@@ -140,7 +131,20 @@ def weight_changes(start: Parameters, current: Parameters) -> list[MatrixChange]
     Raises:
         InputError: for values that are not finite; it names the parameter.
     """
-    return [_measure(name, layer, change) for name, layer, change in _changes(start, current)]
+    last, changes = dict(named(current)), []
+    for name, old in named(start):
+        stacked = name.startswith("layers.")
+        if old.ndim != 2 + stacked:
+            continue
+        for layer in range(len(old)) if stacked else [None]:
+            before, after = ((each if layer is None else each[layer]) for each in (old, last[name]))
+            change = np.asarray(after).astype(float) - np.asarray(before).astype(float)
+            if not np.isfinite(change).all():
+                raise InputError(f"parameter {name} holds NaN or infinity; allowed: finite numbers")
+            values = singular_values(change)
+            measures = leading_share(values), singular_gap(values), effective_rank(values), np.linalg.norm(values)
+            changes.append(MatrixChange(name, layer, *map(float, measures)))
+    return changes
 
 
 def weight_change_metrics(changes: Sequence[MatrixChange]) -> dict[str, float]:
@@ -148,30 +152,6 @@ def weight_change_metrics(changes: Sequence[MatrixChange]) -> dict[str, float]:
     changed = [change for change in changes if change.norm > 0]
     values = {name: [getattr(change, name) for change in changed] for name in ("r1", "gap", "srank", "norm")}
     return {f"weight_change_{name}": float(np.median(column)) if column else np.nan for name, column in values.items()}
-
-
-def _changes(start: Parameters, current: Parameters) -> Iterator[tuple[str, int | None, Float[np.ndarray, "m n"]]]:
-    first, last = dict(named(start)), dict(named(current))
-    for name, old in first.items():
-        new = last[name]
-        if name.startswith("layers.") and old.ndim == 3:
-            for layer in range(len(old)):
-                yield name, layer, _difference(name, old[layer], new[layer])
-        elif not name.startswith("layers.") and old.ndim == 2:
-            yield name, None, _difference(name, old, new)
-
-
-def _difference(name: str, old: Float[AnyArray, "m n"], new: Float[AnyArray, "m n"]) -> Float[np.ndarray, "m n"]:
-    change: np.ndarray = np.asarray(new).astype(float) - np.asarray(old).astype(float)
-    if not np.isfinite(change).all():
-        raise InputError(f"parameter {name} holds NaN or infinity; allowed: finite numbers")
-    return change
-
-
-def _measure(name: str, layer: int | None, change: Float[np.ndarray, "m n"]) -> MatrixChange:
-    values = singular_values(change)
-    measures = (leading_share(values), singular_gap(values), effective_rank(values), np.linalg.norm(values))
-    return MatrixChange(name, layer, *(float(measure) for measure in measures))
 
 
 def singular_values(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " R"]:

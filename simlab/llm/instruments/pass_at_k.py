@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from simlab.errors import InputError, check_range, check_whole
+from simlab.errors import InputError, check_whole
 
 RESAMPLES = 10_000
 COVERAGE = 0.95
@@ -15,23 +15,17 @@ AT_ONCE = 2**22  # values of a resample's problems held in memory at a time
 def unbiased_pass_at_k(correct: Int[np.ndarray, " P"], samples: int, k: int) -> Float[np.ndarray, " P"]:
     """Return 1 - C(n - c, k) / C(n, k) of each problem ``[f-grpo:eq-27]``: unbiased for 1 - (1 - p)^k.
 
-    It is the share of the k-subsets of the n samples that hold a correct one. The relative error is about n times that
-    of a float at most, for any c and k, also where pass@k is tiny.
-
-    Args:
-        correct: c, the correct samples of each problem, 0 to n.
-        samples: n, from 1 up.
-        k: from 1 to n.
+    It is the share of the k-subsets of the n samples that hold one of the c ``correct`` ones. The relative error is
+    about n times that of a float at most, also where pass@k is tiny.
 
     Raises:
-        InputError: for numbers outside their ranges.
+        InputError: unless 1 <= k <= n, and 0 <= c <= n for one problem or more.
 
     >>> unbiased_pass_at_k(np.array([0, 1, 2, 4]), 4, 2)
     array([0.        , 0.5       , 0.83333333, 1.        ])
     """
     check_whole("samples", samples, 1)
-    check_whole("k", k, 1)
-    check_range("k", k, 1, samples)
+    check_whole("k", k, 1, samples)
     check_counts("correct", correct, samples)
     values: np.ndarray = 0 - np.expm1(log_missed(samples, k)[correct])  # 0 - x, for -x would print -0.
     return values
@@ -74,31 +68,28 @@ class MeanInterval(NamedTuple):
 def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMPLES) -> MeanInterval:
     """Return the mean over problems and its 95 % interval: the percentile bootstrap over problems.
 
-    It says how the mean would vary had other problems been drawn from where these come from, and other samples with
-    them: a problem is resampled with the noise of its own samples. It says nothing about other training runs, which
-    differ by more than that; several seeds do. For few problems (below about 20), and for values that are nearly all 0
-    or all 1, it is too narrow; for one problem, or equal values, it has no width.
-
-    Args:
-        values: such as the pass@k of each problem.
-        seed: the seed of the resamples.
-        resamples: their number, from 2000 up.
+    It says how the mean would vary had other problems been drawn, and other samples with them; nothing about other
+    training runs, which differ by more. For few problems (below about 20), and for values that are nearly all 0 or all
+    1, it is too narrow; for one problem, or equal values, it has no width.
 
     Raises:
-        InputError: for no values, values that are not finite, or numbers outside their ranges.
+        InputError: for no values, values that are not finite, a seed below 0, or fewer than 2000 resamples.
     """
     check_whole("seed", seed, 0)
     check_whole("resamples", resamples, 2000)
     if not len(values):
         raise InputError("values hold no problem; allowed: one or more")
-    if not np.isfinite(values).all():
-        raise InputError("values hold NaN or infinity; allowed: finite numbers")
+    check_finite_values(values)
     random, rows = np.random.default_rng(seed), max(1, AT_ONCE // len(values))
+    sizes = [min(rows, resamples - done) for done in range(0, resamples, rows)]
     means = np.concatenate(
-        [
-            values[random.integers(len(values), size=(min(rows, resamples - done), len(values)))].mean(axis=1)
-            for done in range(0, resamples, rows)
-        ]
+        [values[random.integers(len(values), size=(size, len(values)))].mean(axis=1) for size in sizes]
     )
     low, high = np.quantile(means, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
     return MeanInterval(float(values.mean()), float(low), float(high))
+
+
+def check_finite_values(values: Float[np.ndarray, "..."]) -> None:
+    """Raise ``InputError`` for NaN or infinity."""
+    if not np.isfinite(values).all():
+        raise InputError("values hold NaN or infinity; allowed: finite numbers")

@@ -7,8 +7,14 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import stdtrit
 
-from simlab.errors import InputError, check_range, check_whole
-from simlab.llm.instruments.pass_at_k import COVERAGE, MeanInterval, check_counts, unbiased_pass_at_k
+from simlab.errors import InputError, check_whole
+from simlab.llm.instruments.pass_at_k import (
+    COVERAGE,
+    MeanInterval,
+    check_counts,
+    check_finite_values,
+    unbiased_pass_at_k,
+)
 
 LEVEL = 0.05
 ITERATIONS = 50_000  # as in the paper
@@ -16,10 +22,10 @@ ROUNDING = 1e-12  # a smaller difference is none: sums of the same numbers in an
 
 
 class PassAtKDifference(NamedTuple):
-    """The second model's pass@k less the first model's, averaged over problems.
+    """The second model's pass@k less the first model's, averaged over problems, from all n samples.
 
     Attributes:
-        difference: the difference of the estimates from all n samples.
+        difference: the difference.
         low: lower end of the 95 % interval.
         high: its upper end.
         p: two-sided p-value.
@@ -50,15 +56,14 @@ def subsampling_test(
     differences; p = 2 (1 + how many lie on the rarer side of 0, or on it) / (1 + iterations). Where many are
     exactly 0, as with few problems and samples at m = n / 2, that makes the test a little careful.
 
-    Only the samples of the two models are random here. The problems are fixed (on others the difference may be another;
-    for that see ``pass_at_k.interval``), and so is the training: two runs of one method with two seeds differ
-    "significantly" as soon as n is large. It compares two checkpoints, not two methods.
+    Only the samples of the two models are random here: neither the problems (see ``pass_at_k.interval``) nor the
+    training. Two runs of one method with two seeds differ "significantly" as soon as n is large: it compares two
+    checkpoints, not two methods.
 
-    The paper does not mention that without a rescaling the width depends on m, which the experimenter chooses
-    ``[f-grpo:app-q-spread]``: the differences vary as 1/m - 1/n, the estimate from n samples as 1/n. So here the
-    deviations from the estimate are multiplied by sqrt(m / (n - m)). For pass@1 the variance is then right in
-    expectation, whatever m is; for k above 1 it is too large, never too small, the more so the nearer k is to m. At
-    m = n / 2, the default, the factor is 1 and this is the paper's test.
+    The paper does not mention that without a rescaling the width depends on m ``[f-grpo:app-q-spread]``: the
+    differences vary as 1/m - 1/n, the estimate from n samples as 1/n. So here the deviations from the estimate are
+    multiplied by sqrt(m / (n - m)). For pass@1 the variance is then right in expectation, whatever m is; for k above 1
+    it is too large, the more so the nearer k is to m. At m = n / 2, the default, this is the paper's test.
 
     Args:
         first_correct: the correct samples of the first model, for each problem.
@@ -72,7 +77,20 @@ def subsampling_test(
     Raises:
         InputError: for counts outside 0 to n, different numbers of problems, or numbers outside their ranges.
     """
-    m = _check_test(first_correct, second_correct, samples, k, subsample)
+    check_whole("samples", samples, 2)
+    check_whole("k", k, 1)
+    m = max(samples // 2, k) if subsample is None else subsample
+    check_whole("subsample", m, 1)
+    if m >= samples:
+        raise InputError(f"subsample = {m} leaves no sample out; allowed: up to {samples - 1}, and from k up")
+    check_whole("k", k, 1, m)
+    check_counts("first_correct", first_correct, samples)
+    check_counts("second_correct", second_correct, samples)
+    if len(first_correct) != len(second_correct):
+        problems = len(first_correct)
+        raise InputError(
+            f"second_correct has {len(second_correct)} problems; allowed: {problems}, as first_correct has"
+        )
     check_whole("seed", seed, 0)
     check_whole("iterations", iterations, 1000)
     random, difference, draws = np.random.default_rng(seed), 0.0, np.zeros(iterations)
@@ -80,25 +98,13 @@ def subsampling_test(
     for correct, sign in ((second_correct, 1.0), (first_correct, -1.0)):
         difference += sign * float(np.mean(unbiased_pass_at_k(correct, samples, k)))
         draws += sign * _subsample_means(correct, samples, by_count, random, iterations)
-    return _judge(difference, difference + math.sqrt(m / (samples - m)) * (draws - difference))
-
-
-def _check_test(
-    first: Int[np.ndarray, " P"], second: Int[np.ndarray, " Q"], samples: int, k: int, subsample: int | None
-) -> int:
-    """Return m after checking everything."""
-    check_whole("samples", samples, 2)
-    check_whole("k", k, 1)
-    m = max(samples // 2, k) if subsample is None else subsample
-    check_whole("subsample", m, 1)
-    if m >= samples:
-        raise InputError(f"subsample = {m} leaves no sample out; allowed: up to {samples - 1}, and from k up")
-    check_range("k", k, 1, m)
-    check_counts("first_correct", first, samples)
-    check_counts("second_correct", second, samples)
-    if len(first) != len(second):
-        raise InputError(f"second_correct has {len(second)} problems; allowed: {len(first)}, as first_correct has")
-    return m
+    draws = difference + math.sqrt(m / (samples - m)) * (draws - difference)
+    # p, and the interval whose ends are the draws at which p passes the level
+    ordered, more = np.sort(np.where(np.abs(draws) < ROUNDING, 0.0, draws)), iterations + 1
+    below, above = int(np.sum(ordered <= 0)), int(np.sum(ordered >= 0))
+    edge = math.ceil(more * LEVEL / 2) - 2
+    low, high = float(ordered[edge]), float(ordered[-1 - edge])
+    return PassAtKDifference(difference, low, high, min(1.0, 2 * (1 + min(below, above)) / more), not low <= 0 <= high)
 
 
 def _subsample_means(
@@ -127,29 +133,8 @@ def hypergeometric(samples: int, correct: int, m: int) -> Float[np.ndarray, " hi
     return np.concatenate([np.zeros(hits[0]), shares / shares.sum()])
 
 
-def _judge(difference: float, draws: Float[np.ndarray, " iterations"]) -> PassAtKDifference:
-    """Return p, and the interval whose ends are the draws at which p passes the level."""
-    ordered, more = np.sort(np.where(np.abs(draws) < ROUNDING, 0.0, draws)), len(draws) + 1
-    below, above = int(np.sum(ordered <= 0)), int(np.sum(ordered >= 0))
-    p = min(1.0, 2 * (1 + min(below, above)) / more)
-    edge = math.ceil(more * LEVEL / 2) - 2
-    low, high = float(ordered[edge]), float(ordered[-1 - edge])
-    return PassAtKDifference(difference, low, high, p, not low <= 0 <= high)
-
-
-# Every seed met every problem: a crossed random-effects model, y[s, p] = mu + a[s] + b[p] + e[s, p]. A seed and a
-# problem each add something, and e is the noise of samples and of a seed on one problem. Mean squares and variance
-# components as in Searle, Casella and McCulloch, Variance Components (1992).
-
-
 class VarianceComponents(NamedTuple):
-    """Estimates of the variances of a, b and e; unbiased, so that one of a small variance may be negative.
-
-    Attributes:
-        seeds: variance of a.
-        problems: variance of b.
-        noise: variance of e.
-    """
+    """Estimates of the variances of a, b and e; unbiased, so that one of a small variance may be negative."""
 
     seeds: float
     problems: float
@@ -159,8 +144,9 @@ class VarianceComponents(NamedTuple):
 def components(values: Float[np.ndarray, "S P"]) -> VarianceComponents:
     """Estimate the variance components of S seeds and P problems, from their mean squares.
 
-    Args:
-        values: such as the pass@k of each problem after each seed's training, or the difference of two methods there.
+    Every seed met every problem: y[s, p] = mu + a[s] + b[p] + e[s, p], a crossed random-effects model. A seed and a
+    problem each add something, and e is the noise of samples and of a seed on one problem. (Searle, Casella and
+    McCulloch, Variance Components, 1992.)
 
     Raises:
         InputError: for fewer than two seeds or problems, and values that are not finite.
@@ -168,17 +154,13 @@ def components(values: Float[np.ndarray, "S P"]) -> VarianceComponents:
     if min(values.shape) < 2:
         shape = f"{values.shape[0]} x {values.shape[1]} values"
         raise InputError(f"{shape} have no variance components; allowed: two or more seeds and problems")
-    if not np.isfinite(values).all():
-        raise InputError("values hold NaN or infinity; allowed: finite numbers")
+    check_finite_values(values)
     seeds, problems = values.shape
     by_seed, by_problem = values.mean(axis=1), values.mean(axis=0)
     residuals = values - by_seed[:, None] - by_problem + values.mean()
     noise = float((residuals**2).sum()) / ((seeds - 1) * (problems - 1))
-    return VarianceComponents(
-        float(by_seed.var(ddof=1)) - noise / problems,
-        float(by_problem.var(ddof=1)) - noise / seeds,
-        noise,
-    )
+    of_seeds, of_problems = float(by_seed.var(ddof=1)), float(by_problem.var(ddof=1))
+    return VarianceComponents(of_seeds - noise / problems, of_problems - noise / seeds, noise)
 
 
 def crossed_interval(values: Float[np.ndarray, "S P"]) -> MeanInterval:
@@ -188,8 +170,7 @@ def crossed_interval(values: Float[np.ndarray, "S P"]) -> MeanInterval:
     t-interval over seeds, which has the noise of samples in it, and the part that the choice of problems adds. Each
     part takes its own t, as in Banerjee's interval for a sum of independent means (Sankhya 22, 1960, 357-358), which
     covers at least 95 %. That the noise is not counted a second time among the problems has no such proof; the coverage
-    is simulated in ``tests/test_instruments.py``. With two or three seeds the interval is wide, since so few say little
-    about seeds; it is never narrower than that over seeds.
+    is simulated in ``tests/test_instruments.py``. It is never narrower than that over seeds.
 
     Raises:
         InputError: as ``components``.
@@ -199,6 +180,5 @@ def crossed_interval(values: Float[np.ndarray, "S P"]) -> MeanInterval:
         stdtrit(count - 1, (1 + COVERAGE) / 2) * np.sqrt(variance / count)
         for count, variance in zip(values.shape, variances, strict=True)
     ]
-    half = float(np.hypot(*halves))
-    mean = float(values.mean())
+    half, mean = float(np.hypot(*halves)), float(values.mean())
     return MeanInterval(mean, mean - half, mean + half)

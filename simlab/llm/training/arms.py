@@ -59,10 +59,9 @@ class ArmRun:
         policy, trained = self.setup.trainable(rl, self.seed, start)
         verifier_key, first = step_key(self.seed, VERIFIER_KEY), first_problem(self.seed)
         trainer = Trainer(policy, self.setup.reader, self.method, rl, trained, first, record.top_n, verifier_key)
-        links = self.method.estimator, self.method.surrogate
-        memories = (jax.tree.map(np.float32, link.init()) for link in links)
-        fresh = TrainerState(trained, first_state(rl, trained), *memories, older=(trained,) * rl.lag)
-        state = self.folder.begin(fresh)
+        memories = (jax.tree.map(np.float32, link.init()) for link in (self.method.estimator, self.method.surrogate))
+        fresh = TrainerState(trained, first_state(rl, trained), *memories)
+        state = self.folder.begin(fresh._replace(older=(trained,) * rl.lag))
 
         def evaluate() -> dict[str, Any] | None:
             try:

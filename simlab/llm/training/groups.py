@@ -48,9 +48,9 @@ class RolloutGroups(NamedTuple):
 
     def select(self, rows: np.ndarray) -> "RolloutGroups":
         """Return some of the groups, by their row numbers."""
-        problems, solutions = (tuple(values[row] for row in rows) for values in (self.problems, self.solutions))
         arrays = self.batch, self.sampled, self.rewards, self.greedy_reward
         batch, sampled, rewards, greedy_reward = jax.tree.map(lambda array: array[rows], arrays)
+        problems, solutions = tuple(self.problems[row] for row in rows), tuple(self.solutions[row] for row in rows)
         return RolloutGroups(problems, batch, sampled, rewards, solutions, greedy_reward)
 
 

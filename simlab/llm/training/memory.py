@@ -59,8 +59,9 @@ def needed_memory(
         count = math.ceil(prompts / height) * math.ceil(rl.group_size / members)
         height, members = rounded_up(height), rounded_up(members)
         height //= turns((height, members, lengths[1]), tokens_at_once(platform))
-        choices = {"checkpointing": model.gradient_checkpointing, "lora_rank": rank}
-        activations = activation_bytes(config, (height, members), lengths, size, **choices)
+        checkpointing = model.gradient_checkpointing
+        batch = height, members
+        activations = activation_bytes(config, batch, lengths, size, checkpointing=checkpointing, lora_rank=rank)
         evaluated = sampling(problems, evaluation.samples, evaluation.rollouts)
         phases = {
             "sampling": copies + max(sampling(rl.prompts, rl.group_size, rl.rollouts), evaluated),

@@ -1,7 +1,6 @@
 """Turn command-line options into settings: those of a preset or a file, changed by single options."""
 
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from simlab.errors import InputError, check_choice, did_you_mean
 from simlab.grammar import split
 from simlab.llm.training.folder import RUN
 from simlab.llm.training.presets import preset
-from simlab.llm.training.settings import SECTIONS, TrainingSettings, merge_layers
+from simlab.llm.training.settings import SECTIONS, TrainingSettings, merge_layers, setting_names
 from simlab.reading import read_json
 from simlab.seals import CHECKSUM, Damaged, verified
 from simlab.text import read_value
@@ -46,7 +45,7 @@ def build_settings(options: Any) -> TrainingSettings:
         "model": chosen(model="source"),
         "rl": chosen(**dict(zip(RL, RL, strict=True))),
     }
-    layer = {name: section for name, section in sections.items() if section}
+    layer: dict[str, Any] = {name: section for name, section in sections.items() if section}
     layer |= chosen(**dict(zip(RUNS, RUNS, strict=True)))
     if options.arms is not None:
         layer["arms"] = list(split(options.arms))
@@ -83,8 +82,7 @@ def _read_param(pair: str) -> dict[str, Any]:
     path, equals, text = pair.partition("=")
     section, _, name = path.partition(".")
     if not equals or not name:
-        names = [f"{section}.{field.name}" for section in SECTIONS for field in fields(SECTIONS[section])]
-        hint = did_you_mean(section, names)
+        hint = did_you_mean(section, [f"{name}.{setting}" for name in SECTIONS for setting in setting_names(name)])
         raise InputError(f"--param {pair!r} cannot be read{hint}; allowed: SECTION.NAME=VALUE, such as task.digits=3")
     check_choice("section", section, ["task", *SECTIONS])
     return {section: {name: read_value(text)}}

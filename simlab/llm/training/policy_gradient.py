@@ -234,9 +234,9 @@ class Trainer(NamedTuple):
         """Return the change of entropy in the contexts of the rollouts of one microbatch."""
         microbatch = next(microbatches(groups.batch, self.policy.microbatch))
         spread = np.broadcast_to(of_tokens(advantages), groups.batch.mask.shape)
-        models, advantages = map(self.policy.merge, (before, after)), microbatch.gather(spread)
-        temperature = self.settings.temperature
-        return {**entropy_change(*models, self.policy.config, microbatch.batch, advantages, temperature=temperature)}
+        config, temperature, merge = self.policy.config, self.settings.temperature, self.policy.merge
+        batch, advantages = microbatch.batch, microbatch.gather(spread)
+        return {**entropy_change(merge(before), merge(after), config, batch, advantages, temperature=temperature)}
 
 
 def _expand(weights: np.ndarray, coefficients: np.ndarray) -> np.ndarray:

@@ -47,8 +47,8 @@ class TrainingProgress:
             self.bar.update(step - self.bar.n)
         elif step in (self.first + 1, self.total) or self.clock() - self.printed >= SECONDS:
             self.printed = self.clock()
-            numbers = [f"{name} {value:.3f}" for name, value in self.numbers.items()]
-            line = ", ".join([f"{self.name}: step {step} of {self.total}", *self._times(step), *numbers])
+            shown = [f"{name} {value:.3f}" for name, value in self.numbers.items()]
+            line = ", ".join([f"{self.name}: step {step} of {self.total}", *self._times(step), *shown])
             print(line, file=self.file, flush=True)
 
     def trained(self, step: int, line: Mapping[str, Any]) -> None:

@@ -438,6 +438,11 @@ class TrainingSettings(Section):
         return cls(**fields | {"arms": tuple(arms)})
 
 
+def setting_names(section: str) -> list[str]:
+    """Return the names of the settings of a section."""
+    return list(get_type_hints(SECTIONS[section]))
+
+
 def _build_section(name: str, section: type, values: Any) -> Any:
     if not isinstance(values, Mapping):
         raise InputError(f"{name} = {values!r}; allowed: its settings by name")
