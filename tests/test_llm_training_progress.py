@@ -35,8 +35,8 @@ def test_in_a_log_a_line_now_and_then_says_how_far_it_is():
                 progress.evaluated({"pass_at_k": {"1": {"mean": 0.25}, "2": {"mean": 0.3}, "4": {"mean": 0.5}}})
     assert log.getvalue().splitlines() == [
         "grpo, seed 0: step 3 of 10, reward 0.300, entropy 1.000",
-        "grpo, seed 0: step 6 of 10, 12 s a step, 48 s left, reward 0.600, entropy 1.000, pass@1 0.250, pass@4 0.500",
-        "grpo, seed 0: step 9 of 10, 12 s a step, 12 s left, reward 0.900, entropy 1.000, pass@1 0.250, pass@4 0.500",
+        "grpo, seed 0: step 6 of 10, 12 s a step, 00:48 left, reward 0.600, entropy 1.000, pass@1 0.250, pass@4 0.500",
+        "grpo, seed 0: step 9 of 10, 12 s a step, 00:12 left, reward 0.900, entropy 1.000, pass@1 0.250, pass@4 0.500",
         "grpo, seed 0: step 10 of 10, 12 s a step, reward 1.000, entropy 1.000, pass@1 0.250, pass@4 0.500",
     ]
 

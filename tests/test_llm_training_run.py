@@ -130,7 +130,7 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
     assert read_tokenizer(folder / "model").encode("12+") == task().vocabulary.encode("12+")
     setup = Setup(settings(TWO_SEEDS), task())
     assert model.config == setup.loaded.config
-    state, _ = load_state(folder / "state.npz", fresh(setup))
+    state = load_state(folder / "state.npz", fresh(setup))
     assert (state.step, state.cursor) == (2, 8)
     for (name, one), (_, two) in zip(sorted(leaves(model.parameters)), sorted(leaves(state.parameters)), strict=True):
         np.testing.assert_array_equal(one, two, err_msg=name)

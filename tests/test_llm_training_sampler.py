@@ -151,7 +151,7 @@ def test_the_state_of_a_run_that_lags_holds_its_older_parameters(tmp_path):
     trainer, state = trainer_and_state("grpo", {"lag": 2, "learning_rate": 0.1})
     *_, last = stepped(trainer, state, 3)
     save_state(tmp_path / "state", last, {})
-    found, _ = load_state(tmp_path / "state", state)
+    found = load_state(tmp_path / "state", state)
     jax.tree.map(np.testing.assert_array_equal, found, last)
     longer = state._replace(older=(*state.older, state.parameters))
     with pytest.raises(InputError, match="belongs to another run"):

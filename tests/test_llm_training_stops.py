@@ -60,7 +60,7 @@ def arm_of(out):
 def state_of(out):
     """The checkpoint of the arm."""
     _, fresh = built("grpo")
-    return load_state(arm_of(out) / "state.npz", fresh)[0]
+    return load_state(arm_of(out) / "state.npz", fresh)
 
 
 # What is not there

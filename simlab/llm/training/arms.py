@@ -16,8 +16,7 @@ from simlab.llm.training.groups import RolloutGroups, rollout_records
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.progress import TrainingProgress, catch_interrupts
-from simlab.llm.training.settings import read_arm
-from simlab.llm.training.setup import VERIFIER_KEY, Setup, first_problem, step_key
+from simlab.llm.training.setup import ARM_PROBLEMS, SEED_PROBLEMS, VERIFIER_KEY, Setup, step_key
 from simlab.llm.training.state import TrainerState
 
 MAPS, MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # on Linux alone
@@ -28,8 +27,8 @@ class ArmRun:
 
     def __init__(self, setup: Setup, name: str, seed: int, start: Start, folder: ArmFolder):
         self.setup, self.seed, self.start, self.folder = setup, seed, start, folder
-        self.settings, self.method = setup.settings.select_arm(name), read_arm(name).method.build()
-        self.label = f"{name}, seed {seed}"
+        self.settings, self.method = setup.settings.select_arm(name)
+        self.label, self.first = f"{name}, seed {seed}", seed * SEED_PROBLEMS + ARM_PROBLEMS
 
     def train(self, start_model: Path) -> None:
         """Train the arm from its checkpoint, or from its start, and write its model; skip a finished one.
@@ -57,8 +56,8 @@ class ArmRun:
     def _train_by_simlab(self) -> Parameters:
         rl, record, start = self.settings.rl, self.settings.record, self.start.parameters
         policy, trained = self.setup.trainable(rl, self.seed, start)
-        verifier_key, first = step_key(self.seed, VERIFIER_KEY), first_problem(self.seed)
-        trainer = Trainer(policy, self.setup.reader, self.method, rl, trained, first, record.top_n, verifier_key)
+        key = step_key(self.seed, VERIFIER_KEY)
+        trainer = Trainer(policy, self.setup.reader, self.method, rl, trained, self.first, record.top_n, key)
         memories = (jax.tree.map(np.float32, link.init()) for link in (self.method.estimator, self.method.surrogate))
         fresh = TrainerState(trained, first_state(rl, trained), *memories)
         state = self.folder.begin(fresh._replace(older=(trained,) * rl.lag))
@@ -118,7 +117,7 @@ class ArmRun:
                 start_model,
                 self.folder,
                 seed=self.seed,
-                first=first_problem(self.seed),
+                first=self.first,
                 after_step=after_step,
             )
 

@@ -122,9 +122,9 @@ class ArmFolder:
         """
         state, sizes, checkpoint = fresh, {}, self.path / CHECKPOINT
         if checkpoint.exists():
-            state, record = load_state(checkpoint, fresh)
+            record = read_record(checkpoint)
             self.check_origin(record["origin"], f"checkpoint {checkpoint}")
-            sizes = record["sizes"]
+            state, sizes = load_state(checkpoint, fresh), record["sizes"]
         self.cut_lines(sizes)
         return state
 

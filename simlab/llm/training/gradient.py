@@ -188,7 +188,7 @@ class DecoderPolicy:
 
     def merge(self, parameters: Parameters) -> Parameters:
         """Return all parameters of the decoder in their own dtype: the base with its adapters where there is one."""
-        return _merge(parameters, self.base, self.computation)
+        return parameters if self.base is None else with_adapters(self.base, parameters, self.computation.lora_scale)
 
     def logp(self, parameters: Parameters, batch: CompletionBatch) -> np.ndarray:
         """Return log pi of each token of the completions, (P, G, T); 0 where there is none."""
@@ -243,10 +243,6 @@ def _cast(parameters: Parameters, dtype: str) -> Parameters:
     return cast
 
 
-def _merge(parameters: Parameters, base: Parameters | None, how: Computation) -> Parameters:
-    return parameters if base is None else with_adapters(base, parameters, how.lora_scale)
-
-
 class Terms(NamedTuple):
     """Terms of J in a microbatch: N tokens at each position, and their coefficients."""
 
@@ -260,7 +256,8 @@ class Terms(NamedTuple):
 def _logp(
     parameters: Parameters, base: Parameters | None, config: ModelConfig, terms: Terms, how: Computation
 ) -> Float[Array, "P G T N"]:
-    cast = _cast(_merge(parameters, base, how), how.dtype)
+    whole = parameters if base is None else with_adapters(base, parameters, how.lora_scale)
+    cast = _cast(whole, how.dtype)
     return target_logp(cast, config, terms.batch, terms.targets, terms.temperature, checkpointing=how.checkpointing)
 
 
@@ -275,9 +272,8 @@ def _gradient(
         return jnp.sum(jnp.where(idle, 0, terms.coefficients * jnp.where(idle, 0, logp)))
 
     def slope(batch: CompletionBatch, targets: Array, coefficients: Array) -> tuple[Parameters, Float[Array, ""]]:
-        value, gradient = jax.value_and_grad(objective)(
-            parameters, Terms(batch, targets, coefficients, terms.temperature)
-        )
+        own = Terms(batch, targets, coefficients, terms.temperature)
+        value, gradient = jax.value_and_grad(objective)(parameters, own)
         return gradient, value
 
     arrays = terms.batch, terms.targets, terms.coefficients

@@ -14,7 +14,7 @@ from simlab.estimators.tokens import of_tokens
 from simlab.llm.completions import CompletionBatch, filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
-from simlab.llm.sampling import Sampled, concatenated, sample
+from simlab.llm.sampling import Sampled, sample
 from simlab.llm.tasks.base import Task, TaskProblem
 from simlab.llm.vocabulary import Vocabulary
 
@@ -105,11 +105,7 @@ class Reader:
         return tokens
 
     def sample(
-        self,
-        parameters: Parameters,
-        problems: Sequence[TaskProblem],
-        group_size: int,
-        **choices: Any,
+        self, parameters: Parameters, problems: Sequence[TaskProblem], group_size: int, **choices: Any
     ) -> RolloutGroups:
         """Sample groups of rollouts of some problems; ``choices`` are those of ``simlab.llm.sampling.sample``.
 
@@ -118,15 +114,8 @@ class Reader:
             Diverged: for a model whose probabilities are NaN.
         """
         prompts = [self.prompt(problem) for problem in problems]
-        sampled = sample(
-            parameters,
-            self.config,
-            prompts,
-            group_size,
-            self.task.max_new_tokens,
-            stop_ids=self.stop_ids,
-            **choices,
-        )
+        most, stop_ids = self.task.max_new_tokens, self.stop_ids
+        sampled = sample(parameters, self.config, prompts, group_size, most, stop_ids=stop_ids, **choices)
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
         rewards, solutions = self.judge(problems, sampled.tokens, sampled.mask)
@@ -204,17 +193,14 @@ def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
         return batches[0]
     width = max(groups.batch.prompts.shape[1] for groups in batches)
 
-    def padded(batch: CompletionBatch) -> CompletionBatch:
-        return batch._replace(prompts=np.pad(batch.prompts, ((0, 0), (0, width - batch.prompts.shape[1]))))
+    def arrays(groups: RolloutGroups) -> Any:
+        prompts = np.pad(groups.batch.prompts, ((0, 0), (0, width - groups.batch.prompts.shape[1])))
+        return groups.batch._replace(prompts=prompts), groups.sampled, groups.rewards, groups.greedy_reward
 
-    return RolloutGroups(
-        tuple(problem for groups in batches for problem in groups.problems),
-        CompletionBatch(*map(np.concatenate, zip(*(padded(groups.batch) for groups in batches), strict=True))),
-        Sampled.joined([groups.sampled for groups in batches]),
-        np.concatenate([groups.rewards for groups in batches]),
-        tuple(forms for groups in batches for forms in groups.solutions),
-        concatenated([groups.greedy_reward for groups in batches]),
-    )
+    joined = jax.tree.map(lambda *parts: np.concatenate(parts), *map(arrays, batches))
+    problems = tuple(problem for groups in batches for problem in groups.problems)
+    solutions = tuple(forms for groups in batches for forms in groups.solutions)
+    return RolloutGroups(problems, *joined[:3], solutions, joined[3])
 
 
 def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reader, most: int) -> list[dict[str, Any]]:
@@ -251,9 +237,9 @@ def completion_records(groups: RolloutGroups, reader: Reader, most: int) -> list
     arm and step, so that completions of one prompt can be compared side by side.
     """
     rounds, more = divmod(most, len(groups.problems))
-    problems = []
-    for row, problem in enumerate(groups.problems):
-        samples = min(rounds + (row < more), groups.rewards.shape[1])
-        completions = [reader.record(groups, row, member) for member in range(samples)]
-        problems.append({"prompt": problem.prompt, "completions": completions})
-    return [problem for problem in problems if problem["completions"]]
+    counts = [min(rounds + (row < more), groups.rewards.shape[1]) for row in range(len(groups.problems))]
+    return [
+        {"prompt": problem.prompt, "completions": [reader.record(groups, row, member) for member in range(count)]}
+        for row, (problem, count) in enumerate(zip(groups.problems, counts, strict=True))
+        if count
+    ]

@@ -190,7 +190,7 @@ class Trainer(NamedTuple):
         method, updates = self.method.at(state.surrogate), []
         rate = self.settings.rate(state.step + 1, self.settings.steps)
         order = minibatches(len(groups.problems), self.settings.minibatches) * self.settings.epochs
-        for number, rows in enumerate(order * self.settings.passes):
+        for number, rows in enumerate(order * (2 if self.settings.isolation else 1)):
             minibatch = groups.select(rows)
             read = jax.tree.map(lambda values, rows=rows: values[rows], rollouts)
             ratio = self.ratio(state.parameters, minibatch, read, number)

@@ -11,7 +11,6 @@ from typing import Any
 from tqdm import tqdm
 
 SECONDS = 30.0  # between two lines of a log
-TIMES = (("h", 3600), ("min", 60), ("s", 1))
 
 
 class TrainingProgress:
@@ -60,19 +59,9 @@ class TrainingProgress:
         if step == self.first + 1:
             return []
         seconds = (self.clock() - self.began) / (step - self.first)
-        remaining = [f"{format_seconds(seconds * (self.total - step))} left"] if step < self.total else []
-        return [f"{format_seconds(seconds)} a step", *remaining]
-
-
-def format_seconds(seconds: float) -> str:
-    """Format a duration to about two digits.
-
-    >>> format_seconds(0.034), format_seconds(8.26), format_seconds(150), format_seconds(9000)
-    ('0.034 s', '8.3 s', '2.5 min', '2.5 h')
-    """
-    unit, size = next(((unit, size) for unit, size in TIMES if seconds >= size), TIMES[-1])
-    value = seconds / size
-    return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+        left = seconds * (self.total - step)
+        remaining = [f"{tqdm.format_interval(left)} left"] if left else []
+        return [f"{seconds:.2g} s a step", *remaining]
 
 
 @contextlib.contextmanager

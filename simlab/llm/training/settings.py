@@ -224,12 +224,7 @@ class PolicyGradientSettings(OptimizerSettings):
     @property
     def updates(self) -> int:
         """Number of updates by a batch."""
-        return self.epochs * self.minibatches * self.passes
-
-    @property
-    def passes(self) -> int:
-        """Number of passes over all epochs: two where unlikely tokens come first."""
-        return 2 if self.isolation else 1
+        return self.epochs * self.minibatches * (2 if self.isolation else 1)
 
     @property
     def verifier_errs(self) -> bool:
@@ -408,9 +403,10 @@ class TrainingSettings(Section):
         rl: PolicyGradientSettings = _build_section("rl", PolicyGradientSettings, data)
         return rl
 
-    def select_arm(self, arm: str) -> "TrainingSettings":
-        """Return the settings of a run of this arm alone, with its overrides as ``rl``."""
-        return dataclasses.replace(self, rl=self.arm_rl(arm), arms=(str(read_arm(arm).method),))
+    def select_arm(self, arm: str) -> tuple["TrainingSettings", Method]:
+        """Return the settings of a run of this arm alone, with its overrides as ``rl``, and its method."""
+        method = read_arm(arm).method
+        return dataclasses.replace(self, rl=self.arm_rl(arm), arms=(str(method),)), method.build()
 
     def as_data(self) -> dict[str, Any]:
         """Return plain data, from which ``from_data`` builds the settings again."""

@@ -21,23 +21,14 @@ from simlab.llm.training.groups import Reader
 from simlab.llm.training.settings import SCRATCH, ModelSettings, PolicyGradientSettings, TrainingSettings
 from simlab.llm.vocabulary import Vocabulary, Words
 
-SEED_PROBLEMS = 2**40  # training problems of a seed: the first half for its warm start, the others for its arms
+# The first training problem of a seed's warm start is SEED_PROBLEMS times the seed; of its arms, ARM_PROBLEMS later.
+SEED_PROBLEMS, ARM_PROBLEMS = 2**40, 2**39
 EVALUATION_KEY, VERIFIER_KEY, ADAPTERS_KEY = 2**31, 2**31 + 1, 2**31 + 2  # beside the steps
 
 
 def step_key(seed: int, step: int) -> PRNGKeyArray:
     """Return the random key of a step, or of one of the keys beside the steps; all arms of a seed have the same."""
     return jax.random.fold_in(jax.random.key(seed), jnp.uint32(step))
-
-
-def first_demonstration(seed: int) -> int:
-    """Return the first training problem of a seed's warm start."""
-    return seed * SEED_PROBLEMS
-
-
-def first_problem(seed: int) -> int:
-    """Return the first training problem of a seed's arms."""
-    return seed * SEED_PROBLEMS + SEED_PROBLEMS // 2
 
 
 class Setup:

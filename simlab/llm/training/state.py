@@ -5,7 +5,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,8 +40,6 @@ class TrainerState(NamedTuple):
     older: tuple[Parameters, ...] = ()
 
 
-NAMES = ("parameters", "optimizer", "estimator", "surrogate", "older")
-HOST_ARRAYS = ("estimator", "surrogate")  # NumPy's, as methods compute them
 RECORD = "record"  # the member with JSON
 
 
@@ -51,12 +49,12 @@ def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> No
     Raises:
         OSError: if it cannot be written, as on a full disk; the former checkpoint is unchanged then.
     """
-    leaves = {f"{name}.{index}": leaf for name in NAMES for index, leaf in enumerate(_leaves(state, name))}
-    text = json.dumps({**record, "step": state.step, "cursor": state.cursor})
+    leaves = {str(index): leaf for index, leaf in enumerate(jax.tree.leaves(state))}
+    leaves[RECORD] = np.array(json.dumps({**record, "step": state.step}))
     unfinished = path.with_name(f"{UNFINISHED}{path.name}")
     try:
         with unfinished.open("wb") as file:
-            np.savez(file, allow_pickle=False, **{RECORD: np.array(text)}, **leaves)
+            np.savez(file, allow_pickle=False, **leaves)
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
@@ -65,34 +63,33 @@ def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> No
         raise
 
 
-def load_state(path: Path, like: TrainerState) -> tuple[TrainerState, dict[str, Any]]:
-    """Read a state of the same structure as ``like``, and its record.
+def load_state(path: Path, like: TrainerState) -> TrainerState:
+    """Read a state of the same structure as ``like``.
 
     Raises:
         InputError: for a damaged file, and for the state of another model, optimiser or estimator.
     """
+    leaves, structure = jax.tree.flatten(like)
     with _members(path) as members:
-        record = json.loads(str(members[RECORD]))
-        trees = {}
-        for name in NAMES:
-            array: Callable[[Any], Any] = np.asarray if name in HOST_ARRAYS else jnp.asarray
-            values = [array(members[f"{name}.{index}"]) for index in range(len(_leaves(like, name)))]
-            if [value.shape for value in values] != [np.shape(leaf) for leaf in _leaves(like, name)]:
-                raise ValueError(f"the shapes of {name} differ")
-            trees[name] = jax.tree.unflatten(jax.tree.structure(getattr(like, name)), values)
-        return TrainerState(**trees, step=record.pop("step"), cursor=record.pop("cursor")), record
+        values = [_restored(members[str(index)], leaf) for index, leaf in enumerate(leaves)]
+        if len(members) != len(leaves) + 1:
+            raise ValueError("more arrays than this arm has")
+        state: TrainerState = jax.tree.unflatten(structure, values)
+        return state
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read the record of a state, with its ``step`` and ``cursor``."""
+    """Read the record of a state, with its ``step``."""
     with _members(path) as members:
         record: dict[str, Any] = json.loads(str(members[RECORD]))
         return record
 
 
-def _leaves(state: TrainerState, name: str) -> list[Any]:
-    leaves: list[Any] = jax.tree.leaves(getattr(state, name))
-    return leaves
+def _restored(value: np.ndarray, like: Any) -> Any:
+    """Return an array of JAX or NumPy, or a whole number, as the other is; methods compute with NumPy's."""
+    if value.shape != np.shape(like):
+        raise ValueError(f"shape {value.shape}, not {np.shape(like)}")
+    return int(value) if isinstance(like, int) else jnp.asarray(value) if isinstance(like, jax.Array) else value
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from simlab.llm.training.groups import Reader
 from simlab.llm.training.optimizer import ascend, first_state
 from simlab.llm.training.progress import TrainingProgress, catch_interrupts
 from simlab.llm.training.settings import WarmStartSettings
-from simlab.llm.training.setup import Setup, first_demonstration
+from simlab.llm.training.setup import SEED_PROBLEMS, Setup
 from simlab.llm.training.state import TrainerState
 
 
@@ -47,7 +47,7 @@ def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
 
 
 def _warm_up(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters) -> Parameters:
-    settings, policy, first = setup.settings.warm_start, setup.policy(), first_demonstration(seed)
+    settings, policy, first = setup.settings.warm_start, setup.policy(), seed * SEED_PROBLEMS
     state = folder.begin(TrainerState(parameters, first_state(settings, parameters)))
     with (
         TrainingProgress(f"warm start, seed {seed}", settings.steps, state.step) as progress,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import jax
 import numpy as np
 
-from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings, read_arm
+from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
 
@@ -16,7 +16,8 @@ def warnings(settings: TrainingSettings) -> Iterator[str]:
     """Yield warnings, each with a remedy; arms with different overrides are not compared."""
     arms: dict[PolicyGradientSettings, dict[str, Method]] = {}
     for text in settings.arms:
-        arms.setdefault(settings.arm_rl(text), {})[text] = read_arm(text).method.build()
+        alone, method = settings.select_arm(text)
+        arms.setdefault(alone.rl, {})[text] = method
     for rl, methods in arms.items():
         silent = {text for text, method in methods.items() if not _coefficients(method, rl, 1.0).any()}
         for text in sorted(silent):
