@@ -57,6 +57,7 @@ def test_each_command_describes_a_run_of_all_rows_of_the_files(folder, command):
         assert here.reward(problem, "none") == 0
 
 
+@pytest.mark.slow
 def test_the_python_example_trains(folder):
     (_, example) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(example, {})

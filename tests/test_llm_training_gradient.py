@@ -49,15 +49,6 @@ def test_the_gradient_is_the_sum_over_sequences_taken_one_by_one(case, naive):
     assert objective == pytest.approx(naive[1], rel=1e-5)
 
 
-def test_checkpointing_gives_the_same_gradient(case, naive):
-    """Layers are computed twice, by a program that fuses otherwise: to 1e-5 of the largest (float32)."""
-    config, parameters, batch, coefficients = case
-    policy = DecoderPolicy(config, "float32", TEMPERATURE, 8, checkpointing=True)
-    gradient, objective = policy.gradient(parameters, batch, coefficients)
-    assert_trees_agree(gradient, naive[0], rtol=1e-5)
-    assert objective == pytest.approx(naive[1], rel=1e-5)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("microbatch", [1, 3, 5, 1000])
 def test_the_gradient_is_the_same_however_the_batch_is_cut(microbatch, case, naive):
@@ -86,8 +77,7 @@ def test_a_program_takes_as_few_turns_as_may_be(shape, tokens, count):
     assert turns(shape, tokens) == count
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("tokens", [12, 24])
+@pytest.mark.parametrize(("tokens", "checkpointing"), [(12, False), (24, True)])
 def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkpointing, case, naive, monkeypatch):
     """A prompt has four rollouts with room for three tokens."""
     monkeypatch.setattr("simlab.llm.training.gradient.CPU_TOKENS", tokens)
@@ -130,7 +120,7 @@ def test_what_has_coefficient_0_contributes_exactly_0(case):
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(nothing))
 
 
-@pytest.mark.parametrize("microbatch", [2, 8, 16])
+@pytest.mark.parametrize("microbatch", [2, 8])
 def test_groups_whose_coefficients_are_all_0_are_not_computed(microbatch, case, monkeypatch):
     """Two of four groups are silent, and in one of the others two rollouts; the gradient is that of all four."""
     config, parameters, batch, coefficients = case

@@ -94,6 +94,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path, monke
 
 
 @pytest.mark.usefixtures("quickly")
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_checkpoint", [False, True])
 def test_the_disk_that_is_stated_is_that_of_the_files(keep_checkpoint, tmp_path):
     """At the end; a checkpoint that is replaced is there twice for a moment."""

@@ -82,22 +82,19 @@ def test_run_json_and_each_checkpoint_say_who_made_them(out):
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "reason"),
-    [
-        ("code", "0123456789abcdef", r"code: \w+ there, 0123456789abcdef here"),
-        ("platform", "gpu", "platform: cpu there, gpu here"),
-        ("versions", {"python": "2.7.1", "jax": "0.1"}, "array-api-compat: .* there, None here"),
-        ("own", {"task": "1"}, r"task: \w+ there, 1 here"),
-    ],
-)
-def test_a_run_that_others_began_is_refused_in_one_line_and_left_as_it_is(out, other_code, name, value, reason):
+def test_a_run_that_others_began_is_refused_in_one_line_and_left_as_it_is(out, other_code):
     broken_off(out)
     before = contents(out)
-    other_code(name, value)
-    message = refusal(train, settings(SHORT), out, own_task=task())
-    assert re.fullmatch(rf"{out} was made by other code \({reason}\); {re.escape(OTHER)}", message)
-    assert contents(out) == before
+    for name, value, reason in (
+        ("code", "0123456789abcdef", r"code: \w+ there, 0123456789abcdef here"),
+        ("own", {"task": "1"}, r"task: \w+ there, 1 here"),
+        ("platform", "gpu", "platform: cpu there, gpu here"),
+        ("versions", {"python": "2.7.1", "jax": "0.1"}, "array-api-compat: .* there, None here"),
+    ):
+        other_code(name, value)  # beside the former ones, which are compared after it
+        message = refusal(train, settings(SHORT), out, own_task=task())
+        assert re.fullmatch(rf"{out} was made by other code \({reason}\); {re.escape(OTHER)}", message)
+        assert contents(out) == before
 
 
 def test_another_number_of_a_python_release_or_commit_is_the_same_code(out, other_code):
@@ -216,18 +213,16 @@ def test_the_text_and_hash_of_a_file_are_in_run_json_and_its_hash_in_each_checkp
     assert said(out)["files"] == state["origin"]["files"]
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [("0.5", "0.25"), ("# mine", "# still mine"), ("import math", "import math, json")]
-)
-def test_a_run_does_not_go_on_with_an_edited_file_unless_it_is_told_to(out, weight, before, after):
+def test_a_run_does_not_go_on_with_an_edited_file_unless_it_is_told_to(out, weight):
     train(settings(SHORT, OWN), out, own_task=task())
     kept = contents(out)
-    weight(WEIGHT.replace(before, after))
-    message = refusal(train, settings(SHORT, OWN), out, own_task=task())
-    assert re.fullmatch(
-        rf"{out} was made by other code \(lab/mine.py: \w{{64}} there, \w{{64}} here\); {re.escape(OTHER)}", message
-    )
-    assert contents(out) == kept
+    for before, after in (("0.5", "0.25"), ("# mine", "# still mine"), ("import math", "import math, json")):
+        weight(WEIGHT.replace(before, after))
+        message = refusal(train, settings(SHORT, OWN), out, own_task=task())
+        assert re.fullmatch(
+            rf"{out} was made by other code \(lab/mine.py: \w{{64}} there, \w{{64}} here\); {re.escape(OTHER)}", message
+        )
+        assert contents(out) == kept
     (out / "arms" / "lab%2Fmine.py:weight" / "seed-0" / "finished.json").unlink()  # so that something is left to do
     train(settings(SHORT, OWN), out, own_task=task(), other_code=True)
     (entry,) = said(out)["continued"]

@@ -84,8 +84,7 @@ def test_arms_meet_no_problem_of_the_warm_start_or_of_another_seed(tmp_path, mon
     assert len(numbers) == len(set(numbers)) == 2 * (2 * 4 + 2 * 3)
 
 
-@pytest.mark.parametrize("temperature", [0.01, 1.0, 3.0])
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(("temperature", "own"), [(0.01, False), (1.0, False), (3.0, True)])
 def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperature, own):
     """Their entropy is that of the temperature: next to none at .01."""
     asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if own else {}

@@ -11,6 +11,7 @@ from simlab.llm.training.run import train
 pytestmark = pytest.mark.usefixtures("quickly")
 
 
+@pytest.mark.slow
 def test_the_groups_of_a_run_are_those_that_its_metrics_speak_of(tmp_path):
     """Where the run keeps no rollouts, its evaluations are read."""
     train(settings({"rl": {"steps": 2}, "evaluation": {"every": 1}}), tmp_path / "run", own_task=task())
