@@ -75,12 +75,9 @@ def token_moves(
         coefficients = clip_cov(setting, ratio, advantages, logp, noise)
     elif setting.surrogate == "kl_cov":
         coefficients = kl_cov(setting, ratio, advantages, logp)
-    elif setting.surrogate == "sequence_clip":
-        coefficients = [sequence_clip(setting, *rows) for rows in zip(ratio, advantages, strict=True)]
-    elif setting.surrogate == "gmpo":
-        coefficients = [gmpo(setting, *rows) for rows in zip(ratio, advantages, strict=True)]
-    elif setting.surrogate == "vespo":
-        coefficients = [vespo(*rows) for rows in zip(ratio, advantages, strict=True)]
+    elif setting.surrogate in OF_ROLLOUTS:
+        of_rollout = OF_ROLLOUTS[setting.surrogate]
+        coefficients = [of_rollout(setting, *rows) for rows in zip(ratio, advantages, strict=True)]
     elif setting.surrogate == "forking_tokens":
         entropies = [
             [entropy(own[leaf[:t]]) for t in range(len(leaf))] for own, leaf in zip(sampler, group, strict=True)
@@ -174,10 +171,13 @@ def gmpo(setting: Setting, ratio: list[float], advantage: list[float]) -> list[f
     return [mean * a if moves else 0.0 for a, moves in zip(advantage, moved, strict=True)]
 
 
-def vespo(ratio: list[float], advantage: list[float]) -> list[float]:
+def vespo(setting: Setting, ratio: list[float], advantage: list[float]) -> list[float]:
     """A weight of the product of ratios, with the published powers and rates."""
     w = math.prod(ratio)
     return [(w**2 * math.exp(3 - 3 * w) if a >= 0 else w**3 * math.exp(2 - 2 * w)) * a for a in advantage]
+
+
+OF_ROLLOUTS = {"sequence_clip": sequence_clip, "gmpo": gmpo, "vespo": vespo}
 
 
 def forking_tokens(setting: Setting, ratio: Table, advantages: Table, entropies: Table) -> Table:

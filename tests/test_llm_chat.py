@@ -8,8 +8,7 @@ from data_cases import pretrained
 from refusals import refusal
 from training_cases import settings
 
-from simlab.llm.chat import ChatTemplate, Message
-from simlab.llm.tokenizer import read_tokenizer, write_tokenizer
+from simlab.llm.tokenizer import ChatTemplate, Message, read_tokenizer, write_tokenizer
 from simlab.llm.training.run import train
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}

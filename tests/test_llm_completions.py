@@ -1,15 +1,17 @@
-"""The logits of completions, their prompts computed once, are those of whole sequences one by one."""
+"""The logits of completions are those of whole sequences one by one, and in slices those of all at once."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from simlab.llm import model as decoder
 from simlab.llm.completions import CompletionBatch, completion_states, target_logp
 from simlab.llm.config import ModelConfig
-from simlab.llm.model import forward, head_of, init, logits_of
+from simlab.llm.model import forward, head_of, init, logits_of, map_logits, rows_at_once
 
 CONFIG = {
     "vocab_size": 19,
@@ -83,3 +85,127 @@ def test_log_probabilities_of_tokens_at_a_temperature():
     expected = np.take_along_axis(np.asarray(jax.nn.log_softmax(logits / 0.5)), targets, axis=-1)
     found = jax.jit(target_logp, static_argnums=1)(parameters, config, given, targets, 0.5)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+# Logits in slices of tokens: the same numbers and gradients, in less memory
+
+TOKENS, VOCABULARY, WIDTH = (2, 3, 7), 19, 4
+
+
+@pytest.fixture
+def five_at_once(monkeypatch):
+    """Slices of at most five tokens, so that the 42 of a case make nine of them, the last of two."""
+    monkeypatch.setattr(decoder, "LOGITS_AT_ONCE", 5 * VOCABULARY)
+
+
+def numbers(*shape, dtype="float32"):
+    return jnp.asarray(np.random.default_rng(math.prod(shape)).normal(size=shape), dtype)
+
+
+def case(dtype="float32"):
+    """Parameters with a head of their own, hidden states, and two targets of each token."""
+    parameters = {"embed_tokens": numbers(VOCABULARY, WIDTH), "lm_head": numbers(VOCABULARY, WIDTH + 1)[:, :WIDTH]}
+    targets = np.random.default_rng(0).integers(0, VOCABULARY, (*TOKENS, 2))
+    parameters, hidden = jax.tree.map(lambda leaf: leaf.astype(dtype), (parameters, numbers(*TOKENS, WIDTH)))
+    return parameters, hidden, jnp.asarray(targets)
+
+
+def surprise(scores, targets):
+    """Log-probabilities of the targets (C, 2), and the entropy (C,)."""
+    logp = jax.nn.log_softmax(scores)
+    return jnp.take_along_axis(logp, targets, axis=-1), -jnp.sum(jnp.exp(logp) * logp, axis=-1)
+
+
+def naive(head, hidden, targets):
+    """The same in float64, token by token."""
+    logp, entropy = np.zeros(targets.shape), np.zeros(TOKENS)
+    for place in np.ndindex(TOKENS):
+        scores = np.asarray(head, float) @ np.asarray(hidden, float)[place]
+        row = scores - np.log(np.sum(np.exp(scores)))
+        logp[place], entropy[place] = row[targets[place]], -np.sum(np.exp(row) * row)
+    return logp, entropy
+
+
+def weighed(parameters, hidden, targets):
+    """One number that all log-probabilities and entropies move, each in its own way."""
+    logp, entropy = map_logits(surprise, parameters, hidden, targets)
+    return jnp.sum(numbers(*logp.shape) * logp) + jnp.sum(numbers(*entropy.shape) * entropy)
+
+
+@pytest.mark.usefixtures("five_at_once")
+def test_slices_give_the_numbers_of_each_token():
+    parameters, hidden, targets = case()
+    for found, wanted in zip(
+        map_logits(surprise, parameters, hidden, targets),
+        naive(parameters["lm_head"], hidden, np.asarray(targets)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    del parameters["lm_head"]  # a tied model has its embedding
+    logp, _ = map_logits(surprise, parameters, hidden, targets)
+    wanted, _ = naive(parameters["embed_tokens"], hidden, np.asarray(targets))
+    np.testing.assert_allclose(logp, wanted, atol=1e-5)
+
+
+def test_gradients_of_slices_are_those_of_all_at_once(monkeypatch):
+    """Of the head and of the hidden states, to 1e-5 of the largest: they are sums of float32 in another order."""
+    parameters, hidden, targets = case()
+    whole = jax.jit(jax.grad(weighed, argnums=(0, 1)))(parameters, hidden, targets)
+    monkeypatch.setattr(decoder, "LOGITS_AT_ONCE", 5 * VOCABULARY)
+    jax.clear_caches()  # the bound is no argument of the program
+    sliced = jax.jit(jax.grad(weighed, argnums=(0, 1)))(parameters, hidden, targets)
+    for one, other in zip(jax.tree.leaves(sliced), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5 * float(jnp.abs(whole[0]["lm_head"]).max()))
+
+
+@pytest.mark.usefixtures("five_at_once")
+def test_derivatives_along_a_change_pass_through_slices():
+    """Forwards, as an instrument takes them: as the gradient says."""
+    (parameters, hidden, targets), change = case(), numbers(*TOKENS, WIDTH) / 3
+    of_hidden = lambda hidden: weighed(parameters, hidden, targets)  # noqa: E731
+    _, along = jax.jvp(of_hidden, (hidden,), (change,))
+    assert float(along) == pytest.approx(float(jnp.sum(jax.grad(of_hidden)(hidden) * change)), rel=1e-4)
+
+
+def test_in_bfloat16_the_gradient_of_the_head_is_summed_in_float32(monkeypatch):
+    """It is rounded once, to 8 bits: a sum of 400 slices in bfloat16 stops to grow at 256 times what is added."""
+    monkeypatch.setattr(decoder, "LOGITS_AT_ONCE", VOCABULARY)
+    parameters = {"embed_tokens": jnp.zeros((VOCABULARY, WIDTH), "bfloat16")}
+    hidden = jnp.ones((400, WIDTH), "bfloat16")
+
+    def loss(parameters):
+        return jnp.sum(map_logits(lambda scores: scores[:, 0], parameters, hidden))
+
+    found = jax.grad(loss)(parameters)["embed_tokens"]
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(found[0].astype(float), 400)
+
+
+def needed(rows, vocabulary):
+    """Bytes that XLA needs for the gradient beside its arguments and results."""
+    array = jax.ShapeDtypeStruct
+    parameters = {"embed_tokens": array((vocabulary, 2), jnp.float32)}
+
+    def loss(parameters, hidden, targets):
+        return jnp.sum(map_logits(surprise, parameters, hidden, targets)[0])
+
+    lowered = jax.jit(jax.grad(loss)).lower(parameters, array((rows, 2), jnp.float32), array((rows, 1), jnp.int32))
+    return lowered.compile().memory_analysis().temp_size_in_bytes
+
+
+def test_xla_never_holds_the_logits_of_all_tokens(monkeypatch):
+    """1,024 tokens of a vocabulary of 32,768 have 128 MiB of logits; slices of 32 tokens have 4 MiB."""
+    logits = 4 * 1024 * 32768
+    assert needed(1024, 32768) > logits
+    monkeypatch.setattr(decoder, "LOGITS_AT_ONCE", 2**20)
+    assert needed(1024, 32768) < logits / 8
+
+
+@pytest.mark.parametrize("rows", [1, 5, 6, 42, 1000])
+@pytest.mark.usefixtures("five_at_once")
+def test_slices_are_of_equal_size_and_hold_no_more_than_they_may(rows):
+    size = rows_at_once(rows, VOCABULARY)
+    slices = math.ceil(rows / size)
+    assert size <= 5
+    assert slices * size - rows < slices
+    assert rows_at_once(3, 10**9) == 1

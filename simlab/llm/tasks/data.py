@@ -12,13 +12,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_parameters, check_range, check_whole
-from simlab.llm.chat import Message
 from simlab.llm.tasks.base import Task, TaskProblem
 from simlab.llm.tasks.from_callable import checked_reward
 from simlab.llm.tasks.rows import DataRow, checksum, rows
 from simlab.llm.tasks.verifiers import Verifier
 from simlab.llm.tasks.verifiers import verifier as named_verifier
-from simlab.llm.tokenizer import Tokenizer
+from simlab.llm.tokenizer import Message, Tokenizer
 from simlab.llm.vocabulary import Vocabulary, characters
 from simlab.own_files import load
 
