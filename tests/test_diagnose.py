@@ -13,14 +13,6 @@ from refusals import refusal
 from simlab.cli import main
 from simlab.diagnose import dead_groups, diagnosis, recommend
 from simlab.diagnose.estimate import IntervalEstimate, as_json
-from simlab.diagnose.recommend import (
-    BudgetSplit,
-    Recommendation,
-    WeightEffect,
-    WeightEffects,
-    simulate_weights,
-    trainer_commands,
-)
 from simlab.diagnose.solve_rates import fit_population
 from simlab.diagnose.summary import LINES, describe_weights, shown
 
@@ -109,11 +101,8 @@ def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
 @pytest.mark.slow
 def test_the_page_shows_what_the_command_prints(capsys):
     page = (ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8")
-    command, shown = re.search(
-        r"```sh\nsimlab diagnose (figures/.*)\n```\n\n```text\n(.*?)```", page, re.DOTALL
-    ).groups()
-    file, *options = command.split()
-    assert run(capsys, ROOT / file, *options) == shown
+    found = re.search(r"```sh\nsimlab diagnose (figures/\S*)(.*)\n```\n\n```text\n([^`]*)```", page)
+    assert run(capsys, ROOT / found[1], *found[2].split()) == found[3]
 
 
 @pytest.mark.parametrize(
@@ -159,17 +148,17 @@ def test_what_cannot_be_diagnosed_is_refused():
     assert "no group" in refusal(diagnosis.diagnose, plain([], 4))
     assert "level" in refusal(diagnosis.diagnose, plain([1], 4), level=1.5)
     assert "no_such" in refusal(diagnosis.diagnose, plain([1], 4), estimator="no_such")
-    assert "a group of 1" in refusal(simulate_weights, fit_population(plain([1], 1), 0.9), "grpo", 1)
+    assert "a group of 1" in refusal(recommend.simulate_weights, fit_population(plain([1], 1), 0.9), "grpo", 1)
 
 
 # Advice in the words of the trainer that wrote the log, and numbers in those of the summary
 
 ONE = IntervalEstimate("x", 1.0, 0.5, 1.5, 0.9, "m")
-BEST = BudgetSplit(32, 4, ONE, ONE, ONE, ONE, ONE, ONE)
-ADVICE = Recommendation(128, 16, (BEST,), BEST, "why")
-NOTHING = Recommendation(128, 16, (BEST,), None, "why")
-EFFECT = WeightEffect("f_grpo(gamma=1)", None, ONE, ONE)
-BETTER, WORSE = WeightEffects((), (), EFFECT, None), WeightEffects((), (), None, EFFECT)
+BEST = recommend.BudgetSplit(32, 4, ONE, ONE, ONE, ONE, ONE, ONE)
+ADVICE = recommend.Recommendation(128, 16, (BEST,), BEST, "why")
+NOTHING = recommend.Recommendation(128, 16, (BEST,), None, "why")
+EFFECT = recommend.WeightEffect("f_grpo(gamma=1)", None, ONE, ONE)
+BETTER, WORSE = recommend.WeightEffects((), (), EFFECT, None), recommend.WeightEffects((), (), None, EFFECT)
 EXPECTED = {
     "trl": (
         "GRPOConfig(num_generations=4, generation_batch_size=128)",
@@ -185,11 +174,11 @@ EXPECTED = {
 
 @pytest.mark.parametrize("form", EXPECTED)
 def test_a_log_gets_the_commands_of_its_trainer_and_none_without_a_recommendation(form):
-    assert trainer_commands(form, ADVICE, BETTER) == EXPECTED[form]
-    assert trainer_commands(form, NOTHING) == trainer_commands(form, NOTHING, WORSE) == ()
-    assert len(trainer_commands(form, NOTHING, BETTER)) == 1
+    assert recommend.trainer_commands(form, ADVICE, BETTER) == EXPECTED[form]
+    assert recommend.trainer_commands(form, NOTHING) == recommend.trainer_commands(form, NOTHING, WORSE) == ()
+    assert len(recommend.trainer_commands(form, NOTHING, BETTER)) == 1
     # The split is advice for pass@1, so a weight that raises pass@k alone is no part of it.
-    assert trainer_commands(form, ADVICE, WORSE) == trainer_commands(form, ADVICE)
+    assert recommend.trainer_commands(form, ADVICE, WORSE) == recommend.trainer_commands(form, ADVICE)
 
 
 def test_what_rounding_leaves_of_0_is_written_as_0():
@@ -208,7 +197,7 @@ def simulated(monkeypatch):
     effects, calls = {}, []
 
     def fake(rates, overlap, method, group_size):
-        calls.append((method, overlap, group_size, len(rates)))
+        calls.append((group_size, len(rates)))
         noise = np.array([-0.01, 0.0, 0.0, 0.01]) * (method != "grpo")
         return tuple(0.4 + more + noise for more in effects.get((method, overlap), (0, 0)))
 
@@ -223,20 +212,19 @@ def now():
 def test_an_interval_is_students_over_seeds(simulated):
     effects, calls = simulated
     effects |= {("a", 0.0): (0.1, -0.2)}
-    [effect] = simulate_weights(now(), "grpo", 4, weights=("a", "grpo"), overlaps=(0.0,)).effects
+    [effect] = recommend.simulate_weights(now(), "grpo", 4, weights=("a", "grpo"), overlaps=(0.0,)).effects
     assert (effect.weight, effect.overlap) == ("a", 0.0)
     found = effect.pass_at_1
     assert (found.value, found.low, found.high) == pytest.approx((0.1, 0.1 - HALF, 0.1 + HALF))
     assert effect.pass_at_k.high == pytest.approx(-0.2 + HALF)
-    assert len(calls) == 6  # three banks, each with the weight and what is in use
-    assert {call[2:] for call in calls} == {(4, recommend.PROMPTS)}
+    assert calls == [(4, recommend.PROMPTS)] * 6  # three banks, each with the weight and what is in use
 
 
 def test_a_weight_is_recommended_where_every_overlap_agrees(simulated):
     effects, _ = simulated
     effects |= {("a", 0.0): (0.05, 0.1), ("a", 0.3): (-0.05, 0.1)}
     effects |= {("b", 0.0): (-0.1, 0.3), ("b", 0.3): (-0.1, 0.05)}
-    found = simulate_weights(now(), "grpo", 4, weights=("a", "b"), overlaps=(0.0, 0.3))
+    found = recommend.simulate_weights(now(), "grpo", 4, weights=("a", "b"), overlaps=(0.0, 0.3))
     assert found.for_pass_at_1 is None  # the bracket of a holds both signs, and b is lower
     assert found.for_pass_at_k.weight == "a"
     first = found.brackets[0].pass_at_1
@@ -258,7 +246,7 @@ def test_banks_that_disagree_leave_it_open(simulated, monkeypatch):
         return tuple(0.4 + sign * (values - 0.4) for values in inner(rates, overlap, method, group_size))
 
     monkeypatch.setattr(recommend, "_simulate", disagreeing)
-    found = simulate_weights(now(), "grpo", 4, weights=("a",), overlaps=(0.0,))
+    found = recommend.simulate_weights(now(), "grpo", 4, weights=("a",), overlaps=(0.0,))
     assert found.effects[0].pass_at_1.sign == 0
     assert found.for_pass_at_1 is None
     assert found.for_pass_at_k is None
@@ -267,13 +255,12 @@ def test_banks_that_disagree_leave_it_open(simulated, monkeypatch):
 @pytest.mark.slow
 def test_the_simulator_says_what_a_weight_would_change(tmp_path, capsys):
     seen = fit_population(log(bank("many at 0", 400, 0), 8, 1), LEVEL)
-    found = simulate_weights(seen, "grpo", 8, weights=("grpo", "easy_power(alpha=4)"), overlaps=(0.0, 0.3))
+    found = recommend.simulate_weights(seen, "grpo", 8, weights=("grpo", "easy_power(alpha=4)"), overlaps=(0.0, 0.3))
     assert [effect.overlap for effect in found.effects] == [0.0, 0.3]
     assert found.effects[0].pass_at_1.sign < 0  # it learns from what is solved already
     assert found.for_pass_at_1 is None
-    path, out = tmp_path / "log.jsonl", tmp_path / "found.json"
-    rows = ({"prompt": f"p{i % 20}", "reward": float(i % 20 > i // 20 + 6)} for i in range(160))
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path, out = tmp_path / "log.csv", tmp_path / "found.json"
+    path.write_text("prompt,reward\n" + "".join(f"p{i % 20},{int(i % 20 > i // 20 + 6)}\n" for i in range(160)))
     assert "weights   simulated; pass@1: " in run(capsys, path, "--simulate", "--json", out)
     found = json.loads(out.read_text())["diagnosis"]["weights"]
     assert len(found["effects"]) == len(recommend.WEIGHTS) * len(recommend.OVERLAPS)

@@ -113,7 +113,6 @@ def test_a_share_of_the_runs_time_is_not_exceeded_after_the_first_fit(monkeypatc
         return {"fitted/solve_rate": 0.5}
 
     monkeypatch.setattr(live_module, "fit_metrics", slow)
-    monkeypatch.setattr(live_module, "join_logs", lambda batches: None)
     live = Live(every=5, share=share, clock=lambda: now[0])
     for _ in range(600):
         now[0] += step

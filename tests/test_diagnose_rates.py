@@ -18,13 +18,7 @@ from simlab.diagnose.log import RolloutLogProbs
 from simlab.diagnose.mixture import components, fit
 from simlab.diagnose.predict import extrapolate_line, score, split_holdout
 from simlab.diagnose.recommend import recommend
-from simlab.diagnose.solve_rates import (
-    count_by_prompt,
-    estimate_pass_at_k,
-    fit_population,
-    mean_solve_rate,
-    split_windows,
-)
+from simlab.diagnose.solve_rates import count_by_prompt, fit_population
 from simlab.diagnose.tail_misses import typical_solution
 from simlab.diagnose.unseen import count_solutions
 
@@ -106,7 +100,7 @@ def test_many_rollouts_a_prompt_give_raw_frequencies():
     rates = [0.0, 0.05, 0.3, 0.3, 0.62, 0.93, 1.0, 1.0]
     size = 20_000
     now = fit_population(plain([round(rate * size) for rate in rates] * 100, size), LEVEL)
-    assert mean_solve_rate(now).value == pytest.approx(np.mean(rates), abs=0.01)
+    assert solve_rates.mean_solve_rate(now).value == pytest.approx(np.mean(rates), abs=0.01)
     for rate in (0.02, 0.2, 0.5, 0.8, 0.97):
         raw = np.mean(np.array(rates) <= rate)
         found = now.estimate("share", solve_rates.share_below(rate))
@@ -116,7 +110,7 @@ def test_many_rollouts_a_prompt_give_raw_frequencies():
 
 @pytest.mark.parametrize("right", [0, 8])
 def test_where_all_groups_are_alike_the_interval_reaches_the_end_and_is_no_point(right):
-    found = mean_solve_rate(fit_population(plain([right] * 50, 8), LEVEL))
+    found = solve_rates.mean_solve_rate(fit_population(plain([right] * 50, 8), LEVEL))
     assert (found.low if right == 0 else found.high) == pytest.approx(right / 8, abs=1e-3)
     # 50 prompts without one failure: the share p of prompts that may be otherwise has 50 log(1 - p) = -1.35.
     assert found.high - found.low > 1e-3
@@ -133,7 +127,7 @@ def test_groups_of_one_give_the_binomial_interval_of_the_likelihood_ratio():
     """One rollout a prompt tells the mean of the solve rates and nothing else."""
     right, wrong = 40, 60
     now = fit_population(plain([1] * right + [0] * wrong, 1), LEVEL)
-    found, spread = mean_solve_rate(now), solve_rates.learnability(now)
+    found, spread = solve_rates.mean_solve_rate(now), solve_rates.learnability(now)
 
     def lost(rate):
         return right * math.log(0.4 / rate) + wrong * math.log(0.6 / (1 - rate)) - HALF_CHI_SQUARE
@@ -152,11 +146,11 @@ def test_groups_of_a_prompt_are_pooled_and_those_of_equal_counts_fitted_once():
 
 
 def test_windows_hold_as_many_steps_each_and_tell_the_drift():
-    found = split_windows(plain([0] * 10, 2, step=[0, 0, 1, 2, 3, 3, 4, 5, 6, 6]), 3)
+    found = solve_rates.split_windows(plain([0] * 10, 2, step=[0, 0, 1, 2, 3, 3, 4, 5, 6, 6]), 3)
     assert [sorted(set(window.step.tolist())) for window in found] == [[0, 1, 2], [3, 4], [5, 6]]
-    assert "windows = 0" in refusal(split_windows, plain([1], 2), 0)
+    assert "windows = 0" in refusal(solve_rates.split_windows, plain([1], 2), 0)
     drifting = plain([1] * 60 + [3] * 60, 4, prompt=list(range(60)) * 2, step=[0] * 60 + [1] * 60)
-    parts = split_windows(drifting, 2)
+    parts = solve_rates.split_windows(drifting, 2)
     found = solve_rates.estimate_solve_rates(parts, fit_population(parts[-1], LEVEL), 0)
     assert [window.mean.value for window in found.windows] == [0.25, 0.75]
     # Every prompt has gained as much, so that the change of the same prompts is certain.
@@ -198,7 +192,7 @@ def test_a_difficulty_weight_learns_from_harder_prompts():
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
     right, size = [0, 1, 3, 4], 4
     own = plain(right, size)
-    found = estimate_pass_at_k(count_by_prompt(own), fit_population(own, LEVEL))
+    found = solve_rates.estimate_pass_at_k(count_by_prompt(own), fit_population(own, LEVEL))
     assert found.k == (1, 2, 4)
     for k, own in zip(found.k, found.carried, strict=True):
         shares = []
@@ -212,7 +206,7 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
 
 def test_what_is_beyond_the_data_is_wider():
     drawn, now = seen("u-shaped", 500, 8)
-    found = estimate_pass_at_k(count_by_prompt(drawn), now)
+    found = solve_rates.estimate_pass_at_k(count_by_prompt(drawn), now)
     widths = [own.high - own.low for own in (found.carried[-1], *found.beyond)]
     assert found.beyond_k == (16, 32, 64, 128)
     assert all(later > earlier for earlier, later in itertools.pairwise(widths))

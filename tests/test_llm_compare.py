@@ -184,15 +184,13 @@ def test_one_seed_has_the_interval_over_problems(three, one):
     assert head.endswith("[95 % interval over seeds and problems]; of one seed [95 % interval over problems]")
 
 
-@pytest.mark.parametrize(
-    ("at", "steps", "pass_at_1"), [("last", "20", "0.50"), ("best", "10", "0.59"), (10, "10", "0.59")]
-)
-def test_the_evaluation_is_the_last_the_best_or_that_of_a_step(written, at, steps, pass_at_1):
+def test_the_evaluation_is_the_last_the_best_or_that_of_a_step(written):
     """The best is the first of those with the highest pass@1."""
     lines = [evaluation(10, [8, 1, 2, 8]), evaluation(15, [8, 2, 1, 8]), evaluation(20, [8, 0, 0, 8])]
-    row = rows_of(comparison_table([written("run", {"grpo": {0: (metrics([1] * 20), lines)}})], at=at))["grpo"]
-    assert row[1] == steps
-    assert row[4].startswith(pass_at_1)
+    run = written("run", {"grpo": {0: (metrics([1] * 20), lines)}})
+    for at, steps, pass_at_1 in (("last", "20", "0.50"), ("best", "10", "0.59"), (10, "10", "0.59")):
+        row = rows_of(comparison_table([run], at=at))["grpo"]
+        assert (row[1], row[4][:4]) == (steps, pass_at_1)
 
 
 def test_the_start_is_the_warm_start_or_the_evaluation_at_step_0(written, one):
@@ -384,21 +382,17 @@ def test_the_command_prints_the_table_and_draws_the_figure(tmp_path, capsys, thr
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
+def test_the_command_refuses_bad_input_in_one_line(capsys, monkeypatch, one):
+    monkeypatch.chdir(one.folder)
+    for arguments, reason in (
         (["missing"], "missing is not a training run"),
         (["--at", "lst"], "argument --at: 'lst'"),
         (["--at", "pass@1=high"], "argument --at: 'pass@1=high'"),
         (["--pass-at-k", "1,,2"], "'1,,2'"),
-    ],
-)
-def test_the_command_refuses_bad_input_in_one_line(capsys, monkeypatch, one, arguments, reason):
-    monkeypatch.chdir(one.folder)
-    assert main(["compare", str(one.folder), *arguments]) == 2
-    complaint = capsys.readouterr().err
-    assert reason in complaint
-    assert complaint.count("\n") == 1
+    ):
+        assert main(["compare", str(one.folder), *arguments]) == 2
+        (complaint,) = capsys.readouterr().err.splitlines()
+        assert reason in complaint
     assert not list(one.folder.glob("*.png"))
 
 

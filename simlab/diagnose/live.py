@@ -8,14 +8,15 @@ import dataclasses
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from simlab.diagnose.dead_groups import dead_share, observe_groups
 from simlab.diagnose.estimate import LEVEL, IntervalEstimate
-from simlab.diagnose.log import AnswerCounts, Log
-from simlab.diagnose.reading.answers import digest, from_completion
+from simlab.diagnose.log import Log, gather
+from simlab.diagnose.reading.answers import answer_hash, digest, from_completion
 from simlab.diagnose.solve_rates import fit_population, learnability, mean_solve_rate, population_pass_at_k, share_below
 from simlab.diagnose.tail_misses import estimate_tail_misses, rarest_solution, typical_solution
 from simlab.diagnose.unseen import count_solutions, estimate_unseen_mass
@@ -58,7 +59,7 @@ class Live:
         check_range("level", self.level, 0.5, 0.999)
         if self.threshold is not None:
             check_range("threshold", self.threshold)
-        self._batches: deque[Log] = deque(maxlen=self.window)
+        self._batches: deque[_Batch] = deque(maxlen=self.window)
         self._count, self._fitted_at = 0, 0
         self._start: float | None = None
         self._spent, self._last_fit = 0.0, 0.0
@@ -75,12 +76,12 @@ class Live:
         """
         began = self.clock()
         self._start = began if self._start is None else self._start
-        batch = self._make_log(prompts, rewards, completions)
-        if batch is None:
+        batch = self._read_batch(prompts, rewards, completions)
+        if not len(batch.prompt):
             return {}
         self._batches.append(batch)
         self._count += 1
-        metrics = count_groups(batch)
+        metrics = count_groups(_gather_batches([batch]))
         is_due = self._count % self.every == 0
         if self.share is not None:  # and another fit stays within the share of time
             allowed = self.share * (self.clock() - self._start)
@@ -88,62 +89,47 @@ class Live:
             is_due = self._count - self._fitted_at >= self.every and affordable
         if is_due:
             before = self.clock()
-            metrics |= fit_metrics(join_logs(self._batches), self.level)
+            metrics |= fit_metrics(_gather_batches(self._batches), self.level)
             self._last_fit, self._fitted_at = self.clock() - before, self._count
         self._spent += self.clock() - began
         return {f"{PREFIX}{name}": value for name, value in metrics.items()}
 
-    def _make_log(
+    def _read_batch(
         self, prompts: Sequence[Hashable], rewards: Sequence[float], completions: Sequence[str] | None
-    ) -> Log | None:
-        """Make a log of a batch; a hash is the number of a prompt, and of prompt and answer that of a solution."""
+    ) -> "_Batch":
         lengths = {len(prompts), len(rewards), len(prompts if completions is None else completions)}
         if len(lengths) > 1:
             raise InputError(f"prompts, rewards and completions are {sorted(lengths)} in number; allowed: one number")
         values = np.asarray(rewards, dtype=float)
         rows = np.flatnonzero(~np.isnan(values))
-        if not rows.size:
-            return None
         if self.threshold is None and (odd := values[rows][~np.isin(values[rows], (0, 1))]).size:
             raise InputError(f"a reward is {odd[0]:g}; allowed: 0 and 1, or with threshold, the least of a correct one")
         names = [prompts[row] for row in rows.tolist()]
-        numbers = np.array([_hash(name if isinstance(name, str) else repr(name)) for name in names])
-        prompt, group = np.unique(numbers, return_inverse=True)
+        hashes = [digest(name if isinstance(name, str) else repr(name), 8) >> 1 for name in names]
         right = values[rows] >= (1 if self.threshold is None else self.threshold)
         answers = None
         if completions is not None:
-            pairs = [
-                (index, _hash(f"{prompt[index]} {answer}"))
-                for index, row in zip(group[right].tolist(), rows[right].tolist(), strict=True)
-                if (answer := self.answer(completions[row])) is not None
-            ]
-            distinct, times = np.unique(np.array(pairs, np.int64).reshape(-1, 2), axis=0, return_counts=True)
-            answers = AnswerCounts(distinct[:, 0], distinct[:, 1], times)
-        step, size, correct = np.full(len(prompt), self._count), np.bincount(group), np.bincount(group, right)
-        return Log("live", prompt, step, size, correct.astype(int), (), answers)
+            pairs = zip(rows.tolist(), right.tolist(), strict=True)
+            texts = [self.answer(completions[row]) if is_right else None for row, is_right in pairs]
+            answers = np.array([answer_hash(text) for text in texts], np.uint64)
+        return _Batch(np.array(hashes, np.int64), right, answers)
 
 
-def _hash(text: str) -> int:
-    """Return 63 bits, which numpy's whole numbers hold."""
-    return digest(text, 8) >> 1
+class _Batch(NamedTuple):
+    """The rollouts of a batch: hashes of prompts, which are correct, and hashes of answers."""
+
+    prompt: np.ndarray
+    correct: np.ndarray
+    answers: np.ndarray | None
 
 
-def join_logs(batches: Sequence[Log] | deque[Log]) -> Log:
-    """Join the groups of several batches; without answers, unless all have them."""
-    prompt, step, size, correct = (
-        np.concatenate([getattr(batch, name) for batch in batches])
-        for name in ("prompt", "step", "group_size", "correct")
-    )
-    first = np.cumsum([0, *(len(batch.prompt) for batch in batches)])
-    counts = [batch.answers for batch in batches if batch.answers is not None]
-    answers = None
-    if len(counts) == len(batches):
-        answers = AnswerCounts(
-            np.concatenate([count.group + start for count, start in zip(counts, first, strict=False)]),
-            np.concatenate([count.answer for count in counts]),
-            np.concatenate([count.count for count in counts]),
-        )
-    return Log("live", prompt, step, size, correct, (), answers)
+def _gather_batches(batches: Collection[_Batch]) -> Log:
+    """Return the groups of several batches; without answers, unless all have them."""
+    step = np.repeat(np.arange(len(batches)), [len(batch.prompt) for batch in batches])
+    prompt = np.concatenate([batch.prompt for batch in batches])
+    correct = np.concatenate([batch.correct for batch in batches])
+    answers = [batch.answers for batch in batches if batch.answers is not None]
+    return gather("live", step, prompt, correct, np.concatenate(answers) if len(answers) == len(batches) else None)[0]
 
 
 def count_groups(batch: Log) -> dict[str, float]:

@@ -9,6 +9,7 @@ import numpy as np
 from simlab.errors import one_line
 
 COMPLAINTS = 5  # refused rows that are named
+NO_ANSWER = 0  # in place of the hash of an answer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,3 +87,22 @@ class Log:
 
         groups = {name: getattr(self, name)[mask] for name in ("prompt", "step", "group_size", "correct")}
         return dataclasses.replace(self, **groups, answers=rows(self.answers), log_probs=rows(self.log_probs))
+
+
+def gather(
+    form: str, step: np.ndarray, prompt: np.ndarray, correct: np.ndarray, answer: np.ndarray | None
+) -> tuple[Log, np.ndarray]:
+    """Return the groups of rollouts, and the group of each; ``answer`` has hashes, ``NO_ANSWER`` for none."""
+    prompts, prompt_index = np.unique(prompt, return_inverse=True)
+    steps, step_index = np.unique(step, return_inverse=True)
+    groups, group = np.unique(step_index * len(prompts) + prompt_index, return_inverse=True)
+    answers = None
+    if answer is not None:
+        mask = answer != NO_ANSWER
+        hashes, index = np.unique(answer[mask], return_inverse=True)
+        different, number = np.unique(prompt_index[mask] * len(hashes) + index, return_inverse=True)
+        rows, times = np.unique(group[mask] * len(different) + number, return_counts=True)
+        answers = AnswerCounts(*np.divmod(rows, max(len(different), 1)), times)
+    size, right = np.bincount(group), np.bincount(group, correct).astype(int)
+    prompt, step = prompts[groups % len(prompts)], steps[groups // len(prompts)]
+    return Log(form, prompt, step, size, right, (), answers), group

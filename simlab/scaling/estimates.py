@@ -67,7 +67,7 @@ class Fit(NamedTuple):
         half: the curve of the first half of the compute; None where that has fewer than ``FEWEST`` values, and where
             its own C_mid lies beyond it.
         r_squared: the share of the variance of the mean curve over compute that the fit explains.
-        seeds: those that were fitted.
+        asymptote: A; its interval ends where A must.
     """
 
     curve: Sigmoid
@@ -75,22 +75,9 @@ class Fit(NamedTuple):
     half: Sigmoid | None
     r_squared: float
     seeds: Int[np.ndarray, " S"]
-
-    @property
-    def asymptote(self) -> Interval:
-        """A; its interval ends where A must."""
-        mean, low, high = _interval(self.curve.asymptote, self.draws[:, 0], len(self.seeds))
-        return Interval(mean, *np.clip([low, high], LOWEST, HIGHEST).tolist())
-
-    @property
-    def exponent(self) -> Interval:
-        """B."""
-        return _exponential(_interval(np.log(self.curve.exponent), self.draws[:, 1], len(self.seeds)))
-
-    @property
-    def midpoint(self) -> Interval:
-        """C_mid."""
-        return _exponential(_interval(np.log(self.curve.midpoint), self.draws[:, 2], len(self.seeds)))
+    asymptote: Interval
+    exponent: Interval
+    midpoint: Interval
 
 
 def _interval(mean: float, draws: Float[np.ndarray, " R"], seeds: int) -> Interval:
@@ -126,7 +113,9 @@ def fit_curves(curves: Curves) -> Fit | Refusal:
     half = fit(compute[early], mean[early], base) if early.sum() >= FEWEST else None
     if half is not None and half.midpoint > compute[early][-1]:
         half = None
-    result = Fit(curve, draws, half, r_squared, curves.seeds)
+    asymptote, *logs = (_interval(mean, own, seeds) for mean, own in zip(curve.parameters, draws.T, strict=True))
+    asymptote = Interval(asymptote.mean, *np.clip(asymptote[1:], LOWEST, HIGHEST).tolist())
+    result = Fit(curve, draws, half, r_squared, curves.seeds, asymptote, *map(_exponential, logs))
     reason = _refuse_fit(curves, result)
     return Refusal(reason) if reason else result
 

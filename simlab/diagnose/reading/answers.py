@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable
 
+from simlab.diagnose.log import NO_ANSWER
 from simlab.errors import InputError
 from simlab.llm.tasks.verifiers import boxed
 from simlab.own_files import failure, file_of, load
@@ -63,3 +64,8 @@ def load_function(reference: str) -> Callable[[str], str | None]:
 def digest(text: str, size: int) -> int:
     """Hash a text to so many bytes."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest(), "big")
+
+
+def answer_hash(answer: str | None) -> int:
+    """Return 63 bits and a lowest bit that is 1, so that no hash is ``NO_ANSWER``, which None has."""
+    return NO_ANSWER if answer is None else digest(answer, 8) | 1

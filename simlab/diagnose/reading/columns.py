@@ -1,6 +1,7 @@
 """Read the columns of rows by their roles, and add the rows up to groups."""
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -13,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from simlab.diagnose.log import AnswerCounts, Log, RefusedRows, RolloutLogProbs
-from simlab.diagnose.reading.answers import FROM_COMPLETIONS, digest, from_completion, load_function
+from simlab.diagnose.log import Log, RefusedRows, RolloutLogProbs, gather
+from simlab.diagnose.reading.answers import FROM_COMPLETIONS, answer_hash, digest, from_completion, load_function
 from simlab.diagnose.reading.files import MAY_BE_ABSENT, OPTIONAL, ROLES, Layout, Row, Unreadable
 from simlab.errors import InputError
 
@@ -25,7 +26,6 @@ ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout m
 LOOKED_AT = 10_000  # rows of graded rewards after which a threshold is asked for
 NAMED = 6  # rewards that are named then
 PROMPT_SHOWN = 80  # characters of a prompt that are recorded
-NO_ANSWER = 0  # in place of the hash of an answer
 # Of step, prompt, reward, correctness, answer's hash, log-probability and length.
 KINDS = (np.int64, np.int64, np.float64, np.int8, np.uint64, np.float64, np.int64)
 SAMPLE = 100_000  # rollouts with log-probabilities; the standard error of a share is then at most 0.0016
@@ -182,8 +182,7 @@ class LogReader:
         number = self._prompts.setdefault(digest(prompt, 16), len(self._titles))
         if number == len(self._titles):
             self._titles.append(title[:PROMPT_SHOWN])
-        hashed = NO_ANSWER if answer is None else digest(answer, 8) | 1
-        entries: tuple[Any, ...] = (step, number, reward, correct, hashed, log_probability, tokens)
+        entries: tuple[Any, ...] = (step, number, reward, correct, answer_hash(answer), log_probability, tokens)
         for column, entry in zip(self._numbers, entries, strict=True):
             column.append(entry)
         if self.layout.repeats:
@@ -234,25 +233,15 @@ class LogReader:
     def log(self, refused: RefusedRows) -> tuple[Log, float, int]:
         """Return the log, its mean reward, and the number of steps left out since they repeat the step before."""
         step, prompt, reward, correct, answer, logp, length = map(np.frombuffer, self._numbers, KINDS)
-        steps, place = np.unique(step, return_inverse=True)
-        groups, group = np.unique(place * len(self._titles) + prompt, return_inverse=True)
-        answers = log_probs = None
-        if self.answer_column is not None:
-            mask = answer != NO_ANSWER
-            hashes, index = np.unique(answer[mask], return_inverse=True)
-            different, number = np.unique(prompt[mask] * len(hashes) + index, return_inverse=True)
-            rows, times = np.unique(group[mask] * len(different) + number, return_counts=True)
-            answers = AnswerCounts(*np.divmod(rows, max(len(different), 1)), times)
+        has_answers, log_probs = self.answer_column is not None, None
+        log, group = gather(self.layout.name, step, prompt, correct, answer if has_answers else None)
         sampled = np.flatnonzero(~np.isnan(logp))
         if len(sampled) > SAMPLE:  # those of the smallest of random numbers
             keys = np.random.default_rng(0).random(len(sampled))
             sampled = sampled[np.sort(np.argpartition(keys, SAMPLE - 1)[:SAMPLE])]
         if len(sampled):
             log_probs = RolloutLogProbs(group[sampled], correct[sampled] == 1, logp[sampled], length[sampled])
-        right = np.bincount(group, correct).astype(int)
-        step_index, prompt_index = np.divmod(groups, len(self._titles))
-        numbers = (prompt_index, steps[step_index], np.bincount(group), right)
-        log = Log(self.layout.name, *numbers, tuple(self._titles), answers, log_probs, refused)
+        log = dataclasses.replace(log, prompts=tuple(self._titles), log_probs=log_probs, refused=refused)
         pairs = itertools.pairwise(sorted(self._contents))
         repeated = [late for early, late in pairs if self._contents[early] == self._contents[late]]
         mean_reward = float(reward[~np.isin(step, repeated)].mean())

@@ -145,12 +145,11 @@ def _expand_path(path: Path) -> list[Path]:
 
 
 def _list_folder(folder: Path) -> list[Path]:
+    def natural_key(path: Path) -> list[str | int]:
+        return [int(text) if number % 2 else text for number, text in enumerate(re.split(r"([0-9]+)", path.name))]
+
     files = [path for path in folder.glob("*") if path.suffix.lower() in READERS and path.is_file()]
-    return sorted(files, key=lambda path: _natural_key(path.name))
-
-
-def _natural_key(name: str) -> list[str | int]:
-    return [int(text) if number % 2 else text for number, text in enumerate(re.split(r"([0-9]+)", name))]
+    return sorted(files, key=natural_key)
 
 
 def _find_run_file(folder: Path) -> list[Path]:

@@ -13,17 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from simlab.errors import InputError
-from simlab.llm.compare.run_arms import (
-    ComparedArm,
-    MeanEstimate,
-    ShownArm,
-    abbreviate_moment,
-    check_comparable,
-    choose_evaluations,
-    estimate_mean,
-    gather_arms,
-    gather_starts,
-)
+from simlab.llm.compare import run_arms
+from simlab.llm.compare.run_arms import ComparedArm, MeanEstimate, ShownArm
 from simlab.llm.compare.runs import EvaluationResult, Run
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.plotting import DASHES, STYLE, check_figure, write_figure
@@ -66,9 +57,9 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
 
     Raises ``InputError`` for runs that do not compare, and for an evaluation that there is not.
     """
-    check_comparable(runs)
-    arms, starts = gather_arms(runs), gather_starts(runs)
-    shown = [choose_evaluations(arm, at) for arm in arms]
+    run_arms.check_comparable(runs)
+    arms, starts = run_arms.gather_arms(runs), run_arms.gather_starts(runs)
+    shown = [run_arms.choose_evaluations(arm, at) for arm in arms]
     most = min(evaluation.samples for arm in arms for history in _histories(arm) for evaluation in history.values())
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(7.2, 4.8), layout="constrained")
@@ -79,7 +70,7 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
         _draw_evaluations(largest, lambda evaluation: evaluation.pass_at_k(most), arms, starts)
         _draw_evaluations(distinct, lambda evaluation: evaluation.distinct, arms, starts)
         _draw_by_k(by_k, shown, starts)
-        last = f"pass@k, {abbreviate_moment(at)}"
+        last = f"pass@k, {run_arms.abbreviate_moment(at)}"
         titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", last)
         for letter, panel, title in zip("abcdef", figure.axes, titles, strict=True):
             panel.set_title(f"({letter}) {title}", loc="left")
@@ -106,7 +97,7 @@ def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm]) -> None:
             continue
         values = np.stack([metrics[name][np.isin(metrics["step"], steps)] for metrics in trainings])
         pieces = np.array_split(np.arange(len(steps)), min(POINTS, len(steps)))
-        means = [estimate_mean(values[:, piece].mean(axis=1)) for piece in pieces]
+        means = [run_arms.estimate_mean(values[:, piece].mean(axis=1)) for piece in pieces]
         _draw_line(axes, [steps[piece].mean() for piece in pieces], means, **_line_style(number))
 
 
@@ -118,12 +109,12 @@ def _draw_evaluations(
 ) -> None:
     """Draw a measure against step, with that of the start as a level."""
     for number, start in enumerate(starts):
-        level = estimate_mean(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
+        level = run_arms.estimate_mean(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
         axes.axhline(level.mean, color=GREY, linestyle=DASHES[number % len(DASHES)])
     for number, arm in enumerate(arms):
         histories = _histories(arm)
         steps = _common_steps([np.array(list(history)) for history in histories])
-        means = [estimate_mean(np.stack([measure(history[step]) for history in histories])) for step in steps]
+        means = [run_arms.estimate_mean(np.stack([measure(history[step]) for history in histories])) for step in steps]
         _draw_line(axes, steps, means, marker="o", **_line_style(number))
 
 
@@ -134,7 +125,7 @@ def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm])
         evaluations = arm.evaluations.values()
         samples = min((evaluation.samples for evaluation in evaluations), default=0)
         ks = sorted({*powers(samples), samples}) if evaluations else []
-        means = [estimate_mean(np.stack([evaluation.pass_at_k(k) for evaluation in evaluations])) for k in ks]
+        means = [run_arms.estimate_mean(np.stack([evaluation.pass_at_k(k) for evaluation in evaluations])) for k in ks]
         _draw_line(axes, ks, means, label=arm.name, **style)
         most = max(most, samples)
     axes.set_xscale("log", base=2)
@@ -185,9 +176,9 @@ def histogram_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
 
     Raises ``InputError`` for runs that do not compare, without histograms, and for an evaluation that there is not.
     """
-    check_comparable(runs)
-    arms = [shown for arm in gather_arms(runs) if (shown := choose_evaluations(arm, at)).evaluations]
-    starts = gather_starts(runs)
+    run_arms.check_comparable(runs)
+    arms = [shown for arm in run_arms.gather_arms(runs) if (shown := run_arms.choose_evaluations(arm, at)).evaluations]
+    starts = run_arms.gather_starts(runs)
     for arm in (*arms, *starts):
         if not all(evaluation.entropies.sum() for evaluation in arm.evaluations.values()):
             raise InputError(f"an evaluation of {arm.name} has no histogram; allowed: runs of this version and later")
@@ -196,10 +187,14 @@ def histogram_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
         figure = Figure(figsize=(3.6 if not ranks else 2.4 + 1.8 * ranks, 2.6), layout="constrained")
         panels = np.atleast_1d(figure.subplots(1, 1 + ranks, sharey=True))
         for arm, style in _with_styles(arms, starts):
-            for axes, shares in zip(panels, _token_shares(arm, ranks), strict=True):
+            evaluations = arm.evaluations.values()
+            counts = [np.stack([evaluation.entropies for evaluation in evaluations])]
+            counts += [np.stack([evaluation.candidates[rank] for evaluation in evaluations]) for rank in range(ranks)]
+            for axes, by_seed in zip(panels, counts, strict=True):
+                shares = (by_seed / by_seed.sum(axis=1, keepdims=True)).mean(axis=0)
                 axes.stairs(shares, np.arange(len(shares) + 1) / 10, baseline=None, label=arm.name, **style)
         for number, (letter, axes) in enumerate(zip("abcd", panels, strict=False)):
-            name = f"candidate {number}" if number else f"tokens, {abbreviate_moment(at)}"
+            name = f"candidate {number}" if number else f"tokens, {run_arms.abbreviate_moment(at)}"
             axes.set_title(f"({letter}) {name}", loc="left")
             axes.set_xlabel("probability" if number else "entropy (nats)")
             axes.set(yscale="log", ylim=(LEAST_SHARE, 1.2))
@@ -208,11 +203,3 @@ def histogram_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
         figure.supylabel("share of tokens")
         _add_legend(figure, panels[0])
     return figure
-
-
-def _token_shares(arm: ShownArm, ranks: int) -> list[Float[np.ndarray, " B"]]:
-    """Return the shares of tokens by entropy, then by the probability of each candidate, averaged over seeds."""
-    evaluations = arm.evaluations.values()
-    counts = [np.stack([evaluation.entropies for evaluation in evaluations])]
-    counts += [np.stack([evaluation.candidates[rank] for evaluation in evaluations]) for rank in range(ranks)]
-    return [(by_seed / by_seed.sum(axis=1, keepdims=True)).mean(axis=0) for by_seed in counts]

@@ -6,19 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from simlab.errors import InputError
-from simlab.llm.compare.run_arms import (
-    ComparedArm,
-    MeanEstimate,
-    ShownArm,
-    check_comparable,
-    check_ks,
-    choose_evaluations,
-    describe_moment,
-    estimate_mean,
-    gather_arms,
-    gather_starts,
-    measure_arm,
-)
+from simlab.llm.compare import run_arms
+from simlab.llm.compare.run_arms import ComparedArm, MeanEstimate, ShownArm
 from simlab.llm.compare.runs import Run
 from simlab.llm.instruments.significance import subsampling_test
 from simlab.llm.training.settings import read_arm
@@ -54,24 +43,26 @@ def comparison_table(
         baseline: the arm to which the others' differences are added, paired by seed and problem, with the test of
             pass@k.
     """
-    check_comparable(runs)
-    arms = gather_arms(runs)
-    chosen = [choose_evaluations(arm, at) for arm in arms]
+    run_arms.check_comparable(runs)
+    arms = run_arms.gather_arms(runs)
+    chosen = [run_arms.choose_evaluations(arm, at) for arm in arms]
     evaluated = [arm for arm in chosen if arm.evaluations]
-    rows = gather_starts(runs) + evaluated
-    ks = check_ks(pass_at_k, rows)
+    rows = run_arms.gather_starts(runs) + evaluated
+    ks = run_arms.check_ks(pass_at_k, rows)
     table = []
     for arm in rows:
         steps = [evaluation.step for evaluation in arm.evaluations.values()]
         span = f"{steps[0]}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
-        table.append({"arm": arm.name, "seeds": str(len(steps)), "steps": span} | _cells(measure_arm(arm, ks)))
-    lines = [f"{describe_moment(at)}; {_describe_errors(rows)}", *aligned(table)]
+        table.append({"arm": arm.name, "seeds": str(len(steps)), "steps": span} | _cells(run_arms.measure_arm(arm, ks)))
+    lines = [f"{run_arms.describe_moment(at)}; {_describe_errors(rows)}", *aligned(table)]
     for shown, all_seeds in zip(chosen, arms, strict=True):
         seeds = sum(bool(training.evaluations) for training in all_seeds.seeds.values())
         if not seeds:
             lines.append(f"{shown.name}: not evaluated yet")
         elif len(shown.evaluations) < seeds:
-            lines.append(f"{shown.name}: {len(shown.evaluations)} of {seeds} seeds have a {describe_moment(at)}")
+            lines.append(
+                f"{shown.name}: {len(shown.evaluations)} of {seeds} seeds have a {run_arms.describe_moment(at)}"
+            )
     lines += [f"{run.folder}: {change}" for run in runs for change in run.changes]
     counts = sorted({evaluation.samples for arm in rows for evaluation in arm.evaluations.values()})
     among = f"among {counts[0]} samples"
@@ -85,7 +76,8 @@ def comparison_table(
 
 def _cells(values: Mapping[str, Float[np.ndarray, "S ..."]], sign: str = "") -> dict[str, str]:
     return {
-        label: _cell(estimate_mean(array), 2 if label == "distinct" else 3, sign) for label, array in values.items()
+        label: _cell(run_arms.estimate_mean(array), 2 if label == "distinct" else 3, sign)
+        for label, array in values.items()
     }
 
 
@@ -144,8 +136,12 @@ def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]
     lines = []
     if paired:
         errors = _describe_errors(arm for _, arm in paired)
-        lines = [f"more than {baseline.name}, paired by seed and problem; {errors}"]
-        lines += aligned([_difference_row(*pair, ks) for pair in paired])
+        rows = []
+        for first, second in paired:
+            base = run_arms.measure_arm(first, ks)
+            more = {label: values - base[label] for label, values in run_arms.measure_arm(second, ks).items()}
+            rows.append({"arm": second.name, "seeds": str(len(second.evaluations))} | _cells(more, "+"))
+        lines = [f"more than {baseline.name}, paired by seed and problem; {errors}", *aligned(rows)]
     lines += [f"{arm.name}: no seed in common with {baseline.name}" for _, arm in pairs if not arm.evaluations]
     tests = [row for pair in paired for row in _test_rows(*pair, ks)]
     return [*lines, "", TEST, *aligned(tests)] if tests else lines
@@ -156,12 +152,6 @@ def _common_seeds(*pair: ShownArm) -> tuple[ShownArm, ShownArm]:
     seeds = sorted(pair[0].evaluations.keys() & pair[1].evaluations.keys())
     first, second = (arm._replace(evaluations={seed: arm.evaluations[seed] for seed in seeds}) for arm in pair)
     return first, second
-
-
-def _difference_row(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> dict[str, str]:
-    base = measure_arm(baseline, ks)
-    more = {label: values - base[label] for label, values in measure_arm(arm, ks).items()}
-    return {"arm": arm.name, "seeds": str(len(arm.evaluations))} | _cells(more, "+")
 
 
 def _test_rows(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> Iterator[dict[str, str]]:
@@ -202,10 +192,10 @@ def fit_tables(
         pass_at_k: the k; by default 1 and the samples.
         baseline: the arm to which the others are compared.
     """
-    check_comparable(runs)
-    arms = [arm for arm in gather_arms(runs) if any(training.evaluations for training in arm.seeds.values())]
-    chosen = [choose_evaluations(arm, "last") for arm in arms]
-    ks = check_ks(pass_at_k, chosen, default=[1])
+    run_arms.check_comparable(runs)
+    arms = [arm for arm in run_arms.gather_arms(runs) if any(training.evaluations for training in arm.seeds.values())]
+    chosen = [run_arms.choose_evaluations(arm, "last") for arm in arms]
+    ks = run_arms.check_ks(pass_at_k, chosen, default=[1])
     base = None if baseline is None else find_baseline(baseline, chosen).name
     lines: list[str] = []
     for k in ks:
