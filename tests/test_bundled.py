@@ -1,6 +1,5 @@
 """``figures``, ``paper_checks`` and the notebooks: in a checkout and in a wheel, and never a user's own instead."""
 
-import json
 import os
 import subprocess
 import sys
@@ -121,14 +120,6 @@ def test_a_wheel_has_every_module_check_and_figure_of_the_checkout_and_no_image(
     bundled = {path for path in modules(site_packages / "simlab") if path.parts[0] == inside.name}
     assert modules(site_packages / "simlab") - bundled == modules(ROOT / "simlab")
     assert not [*inside.rglob("*.png")]
-
-
-@pytest.mark.slow
-def test_installed_it_draws_its_own_figures(site_packages, users):
-    drawn = run_installed(site_packages, users, "figures", "casp_fig1", "--out", "drawn")
-    assert drawn == "drawn/casp_fig1.png\n"
-    written = json.loads((users / "drawn" / "casp_fig1.json").read_text())
-    assert written["figure"] == "casp_fig1"
 
 
 def test_installed_it_finds_the_lines_of_a_tag_inside_itself(site_packages, users):

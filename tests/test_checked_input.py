@@ -84,16 +84,13 @@ def test_numbers_of_an_array_library_are_numbers():
     np.testing.assert_array_equal(rows[0], rows[2])
 
 
-@pytest.mark.parametrize(
-    ("rewards", "message"),
-    [
+def test_rewards_that_no_run_has():
+    for rewards, message in (
         ({"reward_correct": 1e39}, "reward_correct = 1e+39; allowed: 0, and numbers of size"),
         ({"reward_incorrect": -1e-42}, f"reward_incorrect = -1e-42; {TOO_SMALL}"),
         ({"reward_incorrect": -math.inf}, "reward_incorrect = -inf is outside its range"),
-    ],
-)
-def test_rewards_that_no_run_has(rewards, message):
-    refused(lambda: simulate(anchored(60, 6, **rewards), "w_reinforce", steps=2), message)
+    ):
+        refused(lambda rewards=rewards: simulate(anchored(60, 6, **rewards), "w_reinforce", steps=2), message)
 
 
 @pytest.mark.parametrize("name", ["seeds", "steps", "record_every"])
@@ -105,19 +102,16 @@ def test_lengths_of_a_run_that_are_no_lengths(name):
             refused(lambda given=given: Sweep(**given), f"{name} = {value!r}")
 
 
-@pytest.mark.parametrize(
-    ("steps", "seed", "message"),
-    [
-        ([], 0, "allowed: one or more whole numbers, increasing"),
-        ([0, 2], 0, "steps = [0, 2]; allowed: whole numbers from 1 up, increasing"),
-        ([2], None, "there is no seed to run"),
-        ([2], -1, "seed = -1 is outside its range [0, 4294967295]"),
-        ([2], 2**32, "seed = 4294967296 is outside its range [0, 4294967295]"),  # which JAX would read as 0
-    ],
-)
-def test_steps_and_seeds_that_no_run_has(steps, seed, message):
-    seeds = [] if seed is None else [seed]
-    refused(lambda: run(SMALL, [Settings("grpo")] * len(seeds), seeds, np.array(steps)), message)
+def test_steps_and_seeds_that_no_run_has():
+    for steps, seeds, message in (
+        ([], [0], "allowed: one or more whole numbers, increasing"),
+        ([0, 2], [0], "steps = [0, 2]; allowed: whole numbers from 1 up, increasing"),
+        ([2], [], "there is no seed to run"),
+        ([2], [-1], "seed = -1 is outside its range [0, 4294967295]"),
+        ([2], [2**32], "seed = 4294967296 is outside its range [0, 4294967295]"),  # which JAX would read as 0
+    ):
+        given = [Settings("grpo")] * len(seeds), seeds, np.array(steps)
+        refused(lambda given=given: run(SMALL, *given), message)
 
 
 @pytest.mark.parametrize(

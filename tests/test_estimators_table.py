@@ -61,10 +61,8 @@ def test_a_bar_in_a_formula_does_not_end_its_cell():
     assert cells("entropy_advantage")["advantage of rollout i"] == "`A_i + min(alpha H_it, !A_i! / kappa)`"
 
 
-@pytest.mark.parametrize(
-    ("success", "failure", "said"),
-    [
-        ([0, 1, 0], [0, 1, 0], "balanced"),
+def test_signs():
+    for success, failure, said in (
         ([0, 1, 0], [0, 1 + 1e-12, 0], "balanced"),
         ([0, 1, 0], [0, 0, 0], "successes only"),
         ([0, 0, 0], [1, 1, 0], "failures only"),
@@ -72,25 +70,20 @@ def test_a_bar_in_a_formula_does_not_end_its_cell():
         ([0, 1, 0], [0, 1, 0.5], "biased -"),
         ([0, 2, 1], [0, 1, 2], "biased, evens out"),
         ([0, 0, 0], [0, 0, 0], "balanced"),
-    ],
-)
-def test_signs(success, failure, said):
-    assert signs(made(success, failure)) == said
+    ):
+        assert signs(made(success, failure)) == said
 
 
-@pytest.mark.parametrize(
-    ("success", "failure", "said"),
-    [
+def test_peak():
+    for success, failure, said in (
         ([0, 1, 3, 0], [0, 1, 3, 0], "0.67"),
         ([0, 1, 3, 0], [0, 0, 0, 0], "0.67"),
         ([0, 0, 0, 0], [2, 1, 0, 0], "0.00"),
         ([0, 1, 3, 0], [0, -4, -1, 0], "m_S 0.67, m_F 0.33"),
         ([0, 1, 1 + 1e-12, 0], [0, 1, 1, 0], "0.33"),
         ([0, 0, 0, 0], [0, 0, 0, 0], "-"),
-    ],
-)
-def test_peak(success, failure, said):
-    assert peak(made(success, failure)) == said
+    ):
+        assert peak(made(success, failure)) == said
 
 
 def test_an_own_estimator_is_listed_without_formula_and_form(own_estimators):

@@ -212,20 +212,16 @@ def test_focal_takes_a_method_without_a_name_and_acts_off_policy() -> None:
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "message"),
-    [
+def test_unknown_methods_and_parameters_are_refused() -> None:
+    for name, parameters, message in (
         ("f_dapo", {"gamma": -1.0}, "gamma = -1.0 is outside its range [0, inf)"),
-        ("ppo", {}, "method = 'ppo' is unknown; allowed: casp, "),
         ("f_f_dapo", {}, "method = 'f_f_dapo' is unknown (did you mean 'f_dapo'?); allowed: casp, "),
         ("f_dr_grpo", {"eps": 0.2}, "f_dr_grpo has no parameter 'eps'; it takes: gamma, max_tokens"),
         ("dr_grpo", {"max_tokens": -1.0}, "max_tokens = -1.0 is outside its range (0, inf)"),
-    ],
-)
-def test_unknown_methods_and_parameters_are_refused(name: str, parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as refusal:
-        method(name, **parameters)
-    assert str(refusal.value).startswith(message)
+    ):
+        with pytest.raises(InputError) as refusal:
+            method(name, **parameters)
+        assert str(refusal.value).startswith(message)
 
 
 def test_a_batch_without_tokens_moves_nothing() -> None:

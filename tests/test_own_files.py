@@ -78,11 +78,12 @@ weight = Weight()""",
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_is_an_estimator_a_method_a_constructor_of_one_or_a_plain_function_of_rollouts(kind, here):
-    written(here, KINDS[kind])
-    np.testing.assert_allclose(advantages("mine.py:weight"), CENTRED)
-    assert parse("mine.py:weight").build().aggregation == ("token_mean" if "method" in kind else "sequence_mean")
+def test_it_is_an_estimator_a_method_a_constructor_of_one_or_a_plain_function_of_rollouts(here):
+    for number, (kind, body) in enumerate(KINDS.items()):
+        written(here, body, f"mine{number}.py")
+        name = f"mine{number}.py:weight"
+        np.testing.assert_allclose(advantages(name), CENTRED)
+        assert parse(name).build().aggregation == ("token_mean" if "method" in kind else "sequence_mean")
 
 
 def test_the_parameters_with_defaults_are_those_in_brackets(here):
@@ -135,25 +136,19 @@ def test_anything_else_is_refused(body, text, message, here):
 # What goes wrong
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("none.py:weight", "none.py cannot be read: No such file or directory"),
-        (
-            "mine.txt:weight",
-            "'mine.txt:weight' names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py:weight",
-        ),
-        ("folder.py:weight", "folder.py is no regular file"),
-        ("loop.py:weight", "loop.py"),
-        ("mine.py:wieght", "'mine.py:wieght': mine.py has no 'wieght'; its names: Method, Surrogate, center, chain,"),
-    ],
-)
-def test_a_file_or_name_that_is_not_there_is_refused(text, message, here):
+def test_a_file_or_name_that_is_not_there_is_refused(here):
     written(here, "weight = chain(center('mean'))")
     (here / "mine.txt").write_text("weight = 1")
     (here / "folder.py").mkdir()
     (here / "loop.py").symlink_to(here / "loop.py")
-    assert message in refusal(parse(text).build)
+    for text, message in (
+        ("none.py:weight", "none.py cannot be read: No such file or directory"),
+        ("mine.txt:weight", "'mine.txt:weight' names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py"),
+        ("folder.py:weight", "folder.py is no regular file"),
+        ("loop.py:weight", "loop.py"),
+        ("mine.py:wieght", "'mine.py:wieght': mine.py has no 'wieght'; its names: Method, Surrogate, center, chain,"),
+    ):
+        assert message in refusal(parse(text).build)
 
 
 @pytest.mark.parametrize(

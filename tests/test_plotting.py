@@ -17,21 +17,16 @@ def result(**sizes: int) -> xr.Dataset:
     return xr.Dataset({name: (tuple(dimensions), values) for name in ("q_pos", "retained_mass")}, coordinates)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "axis", "lines"),
-    [
-        ({"group_size": 4}, "group size G", 1),
+def test_group_size_takes_the_axis_then_a_swept_number_then_the_step():
+    for sizes, axis, lines in (
         ({"group_size": 4, "gamma": 2}, "group size G", 2),
         ({"gamma": 3}, r"$\gamma$", 1),
         ({"estimator": 3, "delta": 4}, "delta", 3),
         ({"estimator": 3}, "step", 3),
-        ({}, "step", 1),
-    ],
-)
-def test_group_size_takes_the_axis_then_a_swept_number_then_the_step(sizes, axis, lines):
-    left, right = final_states({"": result(**sizes)}).axes
-    assert [left.get_xlabel(), right.get_xlabel()] == [axis, axis]
-    assert [len(left.lines), len(right.lines)] == [lines, lines]
+    ):
+        left, right = final_states({"": result(**sizes)}).axes
+        assert [left.get_xlabel(), right.get_xlabel()] == [axis, axis]
+        assert [len(left.lines), len(right.lines)] == [lines, lines]
 
 
 def test_a_title_says_what_ran_and_a_share_that_hardly_varies_is_shown_closely():
@@ -77,16 +72,10 @@ def test_the_band_is_1_96_standard_errors_of_the_mean():
     np.testing.assert_allclose(half, [1.96 * np.sqrt(((4 / 3) ** 2 + (1 / 3) ** 2 + (5 / 3) ** 2) / 2 / 3), 0])
 
 
-@pytest.mark.parametrize("name", ["figure.png", "figure.svg", "figure.pdf"])
-def test_a_figure_is_written_in_the_format_of_its_suffix(tmp_path, name):
-    save_final_states({"": result(group_size=2)}, tmp_path / name)
-    mark = {".png": b"PNG", ".svg": b"<svg", ".pdf": b"%PDF"}[(tmp_path / name).suffix]
-    assert mark in (tmp_path / name).read_bytes()[:2000]
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"), [("figure.unknown", "allowed: .*svg"), ("missing/figure.png", "cannot write")]
-)
-def test_a_figure_that_cannot_be_written_is_explained(tmp_path, name, reason):
-    with pytest.raises(InputError, match=reason):
+def test_a_figure_is_written_in_the_format_of_its_suffix_or_the_failure_explained(tmp_path):
+    for name, mark in {"figure.png": b"PNG", "figure.svg": b"<svg", "figure.pdf": b"%PDF"}.items():
         save_final_states({"": result(group_size=2)}, tmp_path / name)
+        assert mark in (tmp_path / name).read_bytes()[:2000]
+    for name, reason in {"figure.unknown": "allowed: .*svg", "missing/figure.png": "cannot write"}.items():
+        with pytest.raises(InputError, match=reason):
+            save_final_states({"": result(group_size=2)}, tmp_path / name)
