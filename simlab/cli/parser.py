@@ -133,7 +133,7 @@ def _as_argparse(field: dataclasses.Field) -> tuple[list[str], dict[str, Any]]:
     options: dict[str, Any] = {"help": declared["about"], "metavar": declared["metavar"], "default": field.default}
     is_list, required = kinds[-1] is Ellipsis, field.default is dataclasses.MISSING
     if field.type is not bool:
-        options["type"] = declared["read"] or next((READERS[kind] for kind in kinds if kind in READERS), str)
+        options["type"] = declared["read"] or next((read for kind, read in READERS.items() if kind in kinds), str)
     if required:
         del options["default"]
     if "flag" not in declared:
@@ -176,21 +176,14 @@ def read_path(text: str) -> Path:
     raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
 
 
+READERS: Mapping[Any, Read] = {int: int, float: float, Path: read_path}
+
+
 def read_file(text: str) -> Path:
     """Read the name of a file, which does not end as that of a folder does."""
     if text.endswith(("/", os.sep)):
         raise argparse.ArgumentTypeError(f"{text!r} is a folder; allowed: a file, such as {text}sweep.nc")
     return read_path(text)
-
-
-def _number(kind: type, what: str) -> Read:
-    def read(text: str) -> Any:
-        try:
-            return kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a {what}") from None
-
-    return read
 
 
 def read_by(place: str) -> Read:
@@ -204,11 +197,3 @@ def read_by(place: str) -> Read:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
-
-
-READERS: Mapping[Any, Read] = {
-    int: _number(int, "whole number"),
-    float: _number(float, "number"),
-    Path: read_path,
-    str: str,
-}
