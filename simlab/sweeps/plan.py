@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import jax
@@ -59,7 +60,7 @@ class Resolved:
     user_code: str | None
     files: Mapping[str, str]
     steps_taken: np.ndarray
-    step_cost: float | None = None
+    step_cost: Fraction | None = None
 
     @functools.cached_property
     def steps(self) -> np.ndarray:
@@ -157,23 +158,13 @@ class Plan:
 
     def _resolve(self, cell: Cell, build: Callable[[], Problem], top_n: int) -> Resolved:
         sweep, own = self.sweep, build()
-        settings = Settings(
-            cell.arm,
-            cell.group_size,
-            optimizer=sweep.optimizer,
-            optimizer_parameters=cell.parameters["optimizer"],
-            pass_at_k=sweep.pass_at_k,
-            top_n=top_n,
-            dtype=sweep.dtype,
-            storage=sweep.storage,
-            **cell.parameters["run"],
-        )
+        recorded = dict(pass_at_k=sweep.pass_at_k, top_n=top_n, dtype=sweep.dtype, storage=sweep.storage)
+        steps = dict(optimizer=sweep.optimizer, optimizer_parameters=cell.parameters["optimizer"])
+        settings = Settings(cell.arm, cell.group_size, **recorded, **steps, **cell.parameters["run"])
         steps_taken, step_cost = sweep.recorded, None
-        if steps_taken is None:
-            assert sweep.budget
-            cost = sweep.budget.step_cost(own, settings)
-            steps_taken = sweep.budget.steps_taken(cost, _name(cell))
-            step_cost = float(cost)
+        if sweep.budget:
+            step_cost = sweep.budget.step_cost(own, settings)
+            steps_taken = sweep.budget.steps_taken(step_cost, _name(cell))
         settings = resolved(own, settings, int(steps_taken[-1]))
         check(own, settings)
         key = str(cell.arm), type(own)

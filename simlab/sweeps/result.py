@@ -49,12 +49,12 @@ def assemble(plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]
     steps, spent = np.zeros((*shape, plan.records), int), np.zeros((*shape, plan.records))
     for index, cell in plan.cells.items():
         steps[index] = np.append(0, cell.steps_taken)
-        spent[index] = steps[index] * cell.step_cost
-    words, along = {"units": "rollouts" if sweep.budget.rollout_cost == 1 else "1"}, (*cells, "cost")
+        spent[index] = steps[index] * float(cell.step_cost)
+    priced, along = {"units": "rollouts" if sweep.budget.rollout_cost == 1 else "1"}, (*cells, "cost")
     return dataset.rename(step="cost").assign_coords(
-        cost=("cost", sweep.budget.costs, {"long_name": "cost", **words}),
+        cost=("cost", sweep.budget.costs, {"long_name": "cost", **priced}),
         steps_taken=(along, steps, {"long_name": "steps that the cost has paid for", "units": "1"}),
-        spent=(along, spent, {"long_name": "what these steps have cost", **words}),  # less by a part of a step
+        spent=(along, spent, {"long_name": "what these steps have cost", **priced}),  # less by a part of a step
     )
 
 

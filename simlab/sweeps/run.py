@@ -183,13 +183,12 @@ def _prepare(out: Path, sweep: Sweep, overwrite: bool) -> None:
     make_folder(out.parent)
     if overwrite or not out.exists():
         return
-    allowed = "allowed: another --out, or --overwrite"
     try:
-        same = _is_of(out, sweep)
+        reason = "" if _is_of(out, sweep) else f"{out} holds the result of another sweep"
     except InputError as error:
-        raise InputError(f"{error}; {allowed}") from None
-    if not same:
-        raise InputError(f"{out} holds the result of another sweep; {allowed}")
+        reason = str(error)
+    if reason:
+        raise InputError(f"{reason}; allowed: another --out, or --overwrite")
 
 
 def _is_of(out: Path, sweep: Sweep) -> bool:
