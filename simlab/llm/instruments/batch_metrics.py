@@ -28,11 +28,8 @@ def group_metrics(
       and over the active ones.
     - the masses of ``masses_by_solve_rate``.
 
-    Args:
-        rewards: (P, G).
-        advantages: (P, G), or (P, G, T) for methods of tokens, of which a rollout counts with their mean.
-        mask: (P, G, T) true where there is a token, for the latter; None where all are.
-        solutions: P lists of G canonical solutions, None for a wrong answer; without them they are not counted.
+    Advantages are (P, G), or (P, G, T) for methods of tokens, of which a rollout counts with their mean over the mask.
+    ``solutions`` are P lists of G canonical forms, None for a wrong answer; without them they are not counted.
     """
     correct = rewards > 0
     counts = correct.sum(axis=1)
@@ -119,12 +116,8 @@ def token_metrics(
     - ``sample_logp``, ``rank_logp``: Lambda(sample), the mean over rollouts of the mean over tokens of log pi, and
       Lambda(n), that of the candidate of rank n, for n = 1 to N ``[casp:eq-2-sample]``.
 
-    Args:
-        logp: log-probability of each sampled token.
-        entropy: the entropy of the distribution that it was drawn from.
-        advantages: (P, G), or (P, G, T) for methods of tokens.
-        mask: true where there is a token; elsewhere the other arrays are not read.
-        topn_logp: those of the N likeliest tokens, the likeliest first; without it there is no ``rank_logp``.
+    ``entropy`` is that of the distribution that a token was drawn from. Outside of the mask nothing is read. Without
+    ``topn_logp`` of the N likeliest tokens, the likeliest first, there is no ``rank_logp``.
     """
     exact = np.where(mask, logp, 0).astype(float)
     terms = covariance_terms(advantages.astype(float), exact, mask.astype(float), "group")[mask]
@@ -183,10 +176,7 @@ def kl_from_log_ratio(log_ratio: Float[np.ndarray, "..."]) -> float:
 
 
 def batch_values(updates: Sequence[dict[str, float]], learning_rate: float) -> dict[str, float]:
-    """Return the recorded metrics of the updates by one batch.
-
-    ``grad_norm``, before it is cut to ``max_norm``, and ``clipped_share`` are means over the updates, ``ratio_drift``
-    and ``policy_kl`` the last one's.
+    """Return means over the updates by a batch, and the last one's ``ratio_drift`` and ``policy_kl``.
 
     >>> first = {"grad_norm": 1.0, "clipped_share": 0.0, "ratio_drift": 0.0, "policy_kl": 0.0}
     >>> last = {"grad_norm": 3.0, "clipped_share": 0.5, "ratio_drift": 0.2, "policy_kl": 0.1}

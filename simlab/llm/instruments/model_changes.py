@@ -44,13 +44,8 @@ def entropy_change(
     - ``logp_change_covariance``: Cov(log pi, d log pi) over the sampled tokens. In one state the entropy falls at this
       rate, whatever the update; over the tokens of many states there is the covariance between the states too.
 
-    Args:
-        before: parameters before the update.
-        after: parameters after it.
-        config: the config of both.
-        batch: rollouts of the policy before.
-        advantages: (P, G), or (P, G, T) for methods of tokens.
-        temperature: of the sampling; all log-probabilities are those at it.
+    The batch is of the policy before; advantages are (P, G), or (P, G, T) for methods of tokens. All log-probabilities
+    are those at the temperature of the sampling.
     """
     mask = np.asarray(batch.mask)
     change = jax.tree.map(jnp.subtract, after, before)
@@ -157,8 +152,8 @@ def weight_change_metrics(changes: Sequence[MatrixChange]) -> dict[str, float]:
 def singular_values(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " R"]:
     """Return the singular values, the largest first, R = min(m, n).
 
-    Of a matrix longer than ``LONGEST`` they are the square roots of the eigenvalues of its smaller Gram matrix, which
-    takes far less time and memory; there, those below sqrt(R eps) times the largest are rounding, and read 0.
+    Of a matrix longer than ``LONGEST`` they are the square roots of the eigenvalues of its smaller Gram matrix; there,
+    those below sqrt(R eps) times the largest are rounding, and read 0.
     """
     values: np.ndarray
     if max(matrix.shape) <= LONGEST:

@@ -87,13 +87,9 @@ TWICE = 2
 
 
 class Tracked(NamedTuple):
-    """The K solutions to track, as lists that JSON holds.
+    """The K solutions to track, as lists that JSON holds: the indices of their problems, and the solutions.
 
-    Attributes:
-        problems: indices of their problems.
-        solutions: the tracked solution of each.
-        correct_mass: mu at the start, the share of samples that were correct.
-        solution_mass: tau at the start, the share of samples that were the tracked solution.
+    The masses are mu and tau at the start, the shares of samples that were correct, and the tracked solution.
     """
 
     problems: list[int]

@@ -26,13 +26,7 @@ from simlab.llm.training.setup import EVALUATION_KEY, Setup, step_key
 
 
 class Start(NamedTuple):
-    """The model that the arms of a seed begin from.
-
-    Attributes:
-        parameters: the parameters after the warm start.
-        tracked: solutions whose tail-miss rate is tracked.
-        rare: correct trajectories that were rare at the start, whose likelihood is tracked.
-    """
+    """The model that the arms of a seed begin from, and the rare solutions and trajectories that are tracked since."""
 
     parameters: Parameters
     tracked: Tracked
@@ -42,9 +36,7 @@ class Start(NamedTuple):
 class EvaluationSample(NamedTuple):
     """Completions of an evaluation set, and their metrics.
 
-    Attributes:
-        line: counts of each problem, pass@k with 95 % intervals over problems, and means and histograms over tokens.
-        groups: the completions.
+    ``line`` has counts of each problem, pass@k with 95 % intervals over problems, and means and histograms over tokens.
     """
 
     line: dict[str, Any]

@@ -97,10 +97,7 @@ SCALARS = {METRICS: metric_scalars, EVALUATIONS: evaluation_scalars}
 class ArmFolder:
     """The folder of an arm and seed, or of the start of a seed; a context manager, which closes the ``writers``.
 
-    Args:
-        path: the folder, which is made if need be.
-        origins: the accepted origins of its checkpoints; a new checkpoint has the last of them.
-        writers: further places for its numbers, files of TensorBoard or W&B.
+    ``origins`` are the accepted ones of its checkpoints; a new checkpoint has the last of them.
     """
 
     def __init__(self, path: Path, origins: Sequence[Origin], writers: Sequence[Scalars | WandbFiles] = ()):
@@ -240,11 +237,6 @@ class RunFolder:
 
     def begin(self, origin: Origin, *, overwrite: bool, other_code: bool) -> None:
         """Write ``run.json``; in that of a former process, record who goes on, and from which steps.
-
-        Args:
-            origin: code, versions and platform of this process.
-            overwrite: replace the content of the folder.
-            other_code: go on with a run that other code began.
 
         Raises:
             InputError: for a run of other settings or by other code, and for a folder with something else in it.

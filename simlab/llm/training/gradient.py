@@ -139,12 +139,8 @@ def compute_on_devices(
 class Computation(NamedTuple):
     """Static choices of a gradient; each combination compiles a program of its own.
 
-    Attributes:
-        dtype: of matrices and their factors.
-        checkpointing: store only the inputs of layers for a gradient, and compute the layers a second time.
-        lora_scale: factor of the product of adapters.
-        tokens: most tokens of completions whose gradient is computed at once, but at least those of one prompt: the
-            prompts of a microbatch take turns in one program. None for no limit.
+    With ``checkpointing`` only the inputs of layers are stored. At most so many ``tokens`` of completions are computed
+    at once, but at least those of one prompt: the prompts of a microbatch take turns. None stands for no limit.
     """
 
     dtype: str
@@ -157,14 +153,8 @@ class DecoderPolicy:
     """A decoder as the trainer computes it: in the dtype of ``compute``, a microbatch of rollouts at a time.
 
     Its methods take, and compute the gradient of, the decoder's parameters; or, if there is a ``base``, those of
-    adapters that are added to it. Parameters and gradients keep their dtype.
-
-    Attributes:
-        config: the config of the decoder.
-        temperature: of sampling; all log-probabilities are those at this temperature.
-        microbatch: rollouts that one program computes.
-        base: fixed parameters under the adapters of ``simlab.llm.lora``; None if all parameters are trained.
-        devices: all devices of this process; each computes a microbatch at a time.
+    adapters that are added to it. Parameters and gradients keep their dtype. All log-probabilities are those at the
+    ``temperature`` of sampling.
     """
 
     def __init__(

@@ -24,13 +24,8 @@ DIGITS = 5  # of log-probabilities and advantages in a record
 class RolloutGroups(NamedTuple):
     """P problems and G rollouts of each, of at most T tokens.
 
-    Attributes:
-        problems: P problems of the task.
-        batch: prompts and completions.
-        sampled: tokens, log-probabilities and entropies from the sampler.
-        rewards: (P, G) rewards of the task.
-        solutions: P lists of G canonical forms, None where the rollout is not correct.
-        greedy_reward: (P, G) reward of the problem's greedy answer, at each of its rollouts; None if not sampled.
+    ``solutions`` are canonical forms, None where the rollout is not correct; ``greedy_reward`` is the reward of the
+    problem's greedy answer, at each of its rollouts.
     """
 
     problems: tuple[TaskProblem, ...]
@@ -70,11 +65,7 @@ class Reader:
         return self.ends | {token for token, text in texts if self.task.stop in text}
 
     def prompt(self, problem: TaskProblem) -> list[int]:
-        """Return the tokens of a problem's prompt.
-
-        Raises:
-            InputError: if prompt and completion are longer than the model's context.
-        """
+        """Return the tokens of a problem's prompt; raises ``InputError`` if the model's context is too short."""
         tokens = self.vocabulary.encode(problem.prompt)
         room = self.config.max_positions - self.task.max_new_tokens
         if len(tokens) > room:
@@ -171,11 +162,7 @@ class Reader:
 
 
 def correct(groups: RolloutGroups) -> Bool[np.ndarray, "P G"]:
-    """Return the mask of the rollouts that the task finds correct.
-
-    Raises:
-        InputError: for a task with other rewards than 0 and 1.
-    """
+    """Return the mask of the correct rollouts; raises ``InputError`` for a task with other rewards than 0 and 1."""
     graded = groups.rewards[(groups.rewards != 0) & (groups.rewards != 1)]
     if len(graded):
         raise InputError(f"a reward of {graded[0]:g} under a verifier that errs; allowed: rewards 0 and 1")

@@ -29,10 +29,7 @@ def current_origin(settings: TrainingSettings, own_task: Task | None, built: Tas
     ``own`` has fingerprints of the user's own code: arms, reward functions and tasks. ``files`` has the SHA-256 of
     files of arms, rewards and data, and ``texts`` the text of the code among them; both are absent if there are none.
 
-    Args:
-        settings: the settings of the run.
-        own_task: a task from Python that replaces the settings'.
-        built: the task that is trained, whichever of the two it is.
+    ``own_task`` is a task from Python that replaces the settings', and ``built`` the one that is trained.
     """
     libraries = ("simlab", *LIBRARIES, *(TRL_LIBRARIES if settings.engine == "trl" else ()))
     methods = {name: read_arm(name).method for name in settings.arms}

@@ -41,15 +41,8 @@ class Trainer(NamedTuple):
         collect -> proximal -> rollouts -> estimator -> surrogate -> gradient -> ascend
         groups     (P, G, T)   Rollouts    advantages   coefficients  per minibatch
 
-    Attributes:
-        policy: the model as it is computed.
-        reader: the task as the model reads it.
-        method: estimator and surrogate of the arm.
-        settings: the settings of the steps.
-        reference: parameters of the start, which a penalty pulls to.
-        first: the first training problem.
-        top_n: candidates to record.
-        verifier_key: random key of a verifier that errs about answers or prompts.
+    ``reference`` are the parameters of the start, which a penalty pulls to, and ``first`` is the first training problem;
+    ``top_n`` candidates are recorded, and ``verifier_key`` is for a verifier that errs about answers or prompts.
     """
 
     policy: DecoderPolicy

@@ -52,8 +52,7 @@ def train(
         resume: require a run at ``out``. An existing run is resumed without this too.
         overwrite: replace a run of other settings, or by other code, at ``out``.
         other_code: go on with a run that other code, versions or platform began; ``run.json`` records the steps.
-        own_task: a task that replaces the settings'. ``run.json`` then names the task ``"own"``, so that no other task
-            is trained in its place.
+        own_task: a task that replaces the settings'; ``run.json`` then names the task ``"own"``.
         tensorboard: write files for TensorBoard too.
         wandb: write files for W&B too, offline.
         say: receives lines of information before the work begins.

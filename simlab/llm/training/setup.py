@@ -32,15 +32,9 @@ def step_key(seed: int, step: int) -> PRNGKeyArray:
 
 
 class Setup:
-    """A task put to a model, by the settings of a run.
+    """A task put to a model, by the settings of a run; raises ``InputError`` if that cannot be.
 
-    Attributes:
-        settings: the settings of the run.
-        loaded: the model's config, and the parameters of a pretrained model.
-        reader: the task as the model reads it.
-
-    Raises:
-        InputError: if the task cannot be put to the model.
+    ``loaded`` has the model's config, and the parameters of a pretrained model; ``reader`` is the task as it reads it.
     """
 
     def __init__(self, settings: TrainingSettings, task: Task):
