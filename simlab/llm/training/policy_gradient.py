@@ -41,7 +41,7 @@ class Trainer(NamedTuple):
         collect -> proximal -> rollouts -> estimator -> surrogate -> gradient -> ascend
         groups     (P, G, T)   Rollouts    advantages   coefficients  per minibatch
 
-    ``reference`` are the parameters of the start, which a penalty pulls to, and ``first`` is the first training problem;
+    ``reference`` are the parameters of the start, which a penalty pulls to, ``first`` is the first training problem,
     ``top_n`` candidates are recorded, and ``verifier_key`` is for a verifier that errs about answers or prompts.
     """
 
