@@ -131,18 +131,6 @@ def test_the_covariances_are_those_of_loops_over_tokens(exactly):
     assert found["effective_step"] == pytest.approx(step, rel=1e-4)
 
 
-@pytest.mark.slow
-def test_in_one_state_the_entropy_changes_by_minus_the_covariance_of_the_change(exactly):
-    """Every first token of a prompt, each as often as it is likely: the identity behind CW-GRPO's prediction."""
-    logits = np.asarray(run(moved(0), CONFIG, BATCH.prompts[:1]))[0, -1]
-    p = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
-    times = np.round(p * 4000).astype(int)
-    tokens = np.repeat(np.arange(6), times)[None, :, None]
-    batch = CompletionBatch(BATCH.prompts[:1], BATCH.lengths[:1], tokens, np.ones(tokens.shape, bool))
-    found = entropy_change(moved(0), moved(1e-3), CONFIG, batch, np.ones(tokens.shape[:2]))
-    assert found["entropy_change_predicted"] == pytest.approx(-found["logp_change_covariance"], rel=5e-3)
-
-
 def test_no_update_changes_nothing_and_equal_advantages_fit_no_step(exactly):
     found = change_of(0, np.ones((2, 2)))
     assert math.isnan(found.pop("effective_step"))

@@ -125,20 +125,6 @@ def test_going_on_all_the_same_is_recorded_and_shown(out, other_code):
     assert contents(out) == before, "the latest code goes on without being asked again"
 
 
-def test_a_checkpoint_of_code_that_run_json_does_not_know_is_refused(out, other_code):
-    broken_off(out)
-    path = out / "arms" / "grpo" / "seed-0" / "state.npz"
-    old = path.read_bytes()
-    other_code()
-    train(settings(SHORT), out, own_task=task(), overwrite=True)
-    path.write_bytes(old)
-    path.with_name("finished.json").unlink()
-    message = refusal(train, settings(SHORT), out, own_task=task())
-    assert re.match(
-        rf"checkpoint {path} belongs to another run \(code: \w+ there, 0123456789abcdef here\); delete it", message
-    )
-
-
 def test_another_processor_is_no_hindrance_and_is_recorded(out, other_code, capsys):
     broken_off(out)
     other_code("processor", said(out)["processor"] | {"instructions": "x86-64 SSE2"})

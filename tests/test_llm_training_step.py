@@ -170,9 +170,8 @@ def test_a_penalised_arm_records_how_far_it_is_from_the_start():
     assert metrics["reference_kl"] == pytest.approx(np.mean(np.exp(gap) - 1 - gap), rel=1e-3)
 
 
-@pytest.mark.parametrize("rollouts", [4, 7])
-def test_a_batch_that_is_sampled_in_parts_is_the_same_batch(rollouts):
-    whole, part = (trainer_and_state("grpo", {"rollouts": most, "minibatches": 2}) for most in (4096, rollouts))
+def test_a_batch_that_is_sampled_in_parts_is_the_same_batch():
+    whole, part = (trainer_and_state("grpo", {"rollouts": most, "minibatches": 2}) for most in (4096, 7))
     (one, cursor, seen), (other, *rest) = (trainer.collect(state, KEY) for trainer, state in (whole, part))
     assert (one.problems, one.solutions, cursor, seen) == (other.problems, other.solutions, *rest)
     np.testing.assert_array_equal(one.batch.tokens, other.batch.tokens)
@@ -272,20 +271,6 @@ def test_the_reference_of_a_penalty_is_the_start_and_it_pulls_there():
     assert gap(state.parameters) < far / 2
     _, metrics = trainer.step(state._replace(parameters=start), KEY, False)
     assert metrics["grad_norm"] < 1e-4, "at the start there is no pull"
-
-
-@pytest.mark.parametrize(
-    ("name", "other"),
-    [
-        ("kl_cov", "grpo+unclipped@token_mean"),
-        ("cw_grpo(base=dr_grpo)+reinforce", "cw_grpo(base=dr_grpo)"),
-        ("grpo+kl_penalty(coefficient=0)", "grpo"),
-    ],
-)
-def test_methods_that_agree_on_policy_take_the_same_step(name, other):
-    """KL-Cov's penalty has no slope at a ratio of 1, Clip-Cov drops nothing outside its bounds, and so on."""
-    (one, _), (two, _) = (stepped(*trainer_and_state(each), 1) for each in (name, other))
-    assert_trees_agree(one.parameters, two.parameters, rtol=1e-6)
 
 
 @pytest.mark.slow
