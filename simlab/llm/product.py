@@ -34,7 +34,7 @@ class Transposed(NamedTuple):
 def product(values: Float[Array, "*B D"], matrix: Float[Array, "D F"] | Transposed) -> Float[Array, "*B F"]:
     """values matrix; its gradient by the matrix transposes the narrower of values and gradient.
 
-    It is a primitive of JAX's, which is the one way to say what a gradient is and to keep tangents and batches.
+    It is a primitive of JAX's, which is the one way to define a gradient and to keep tangents and batches.
     """
     if isinstance(matrix, Transposed):
         return with_rows(values, matrix.rows)

@@ -19,6 +19,7 @@ Completion g of prompt p draws token t with random numbers of (key, p, g, t) alo
 the batch, on the group size or on the limit, up to the rounding of the logits.
 """
 
+import dataclasses
 import functools
 import itertools
 import threading
@@ -173,33 +174,28 @@ def sample(
     return batches[0] if count == 1 else Sampled.joined(batches)
 
 
+@dataclasses.dataclass
 class _Sampler:
     """The loop around the programs of a batch, of some prompts; its parts share the parameters' copy ``apart``."""
 
-    def __init__(
-        self,
-        prompts: Sequence[Sequence[int]],
-        first_prompt: int,
-        size: BatchSize,
-        *,
-        parameters: Parameters,
-        one_layer_each: Parameters,
-        config: ModelConfig,
-        group_size: int,
-        limit: int,
-        top_n: int,
-        key: PRNGKeyArray,
-        choices: batch.Choices,
-        prompt_length: int,
-    ) -> None:
-        self.prompts, self.first_prompt, self.size = prompts, first_prompt, size
-        self.parameters, self.one_layer_each, self.config = parameters, one_layer_each, config
-        self.group_size, self.limit, self.top_n = group_size, limit, top_n
-        self.key, self.choices, self.prompt_length = key, choices, prompt_length
-        self.most = rounded_up(limit)  # tokens of a completion that there may be room for
+    prompts: Sequence[Sequence[int]]
+    first_prompt: int
+    size: BatchSize
+    parameters: Parameters
+    one_layer_each: Parameters
+    config: ModelConfig
+    group_size: int
+    limit: int
+    top_n: int
+    key: PRNGKeyArray
+    choices: batch.Choices
+    prompt_length: int
+    next: int = 0  # the prompt that is read next
+    done: int = 0  # tokens of the batch that have been taken down
+
+    def __post_init__(self) -> None:
+        self.most = rounded_up(self.limit)  # tokens of a completion that there may be room for
         self.capacity = min(self.most, FIRST_CAPACITY)  # tokens of a completion that there is room for
-        self.next = 0  # the prompt that is read next
-        self.done = 0  # tokens of the batch that have been taken down
 
     def sampled(self) -> Sampled:
         """Draw all tokens, and put every completion where it belongs."""
