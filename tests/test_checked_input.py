@@ -114,18 +114,15 @@ def test_steps_and_seeds_that_no_run_has():
         refused(lambda given=given: run(SMALL, *given), message)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_problems_that_are_none():
+    for call, message in (
         (lambda: anchored(100.5, 10.5), "actions = 100.5 is not a whole number; allowed: whole numbers from 1 up to"),
         (lambda: anchored(100, 10, anchor_logit="high"), "anchor_logit = 'high' is not a number"),
         (lambda: prompt_bank(prompts=2.5), "prompts = 2.5 is not a whole number"),
         (lambda: linear_softmax(prompts=16.5), "prompts = 16.5 is not a whole number"),
         (lambda: tree(depth=2.5), "depth = 2.5 is not a whole number"),
-    ],
-)
-def test_problems_that_are_none(call, message):
-    refused(call, message)
+    ):
+        refused(call, message)
 
 
 def test_arrays_of_the_wrong_type_are_no_problem_and_no_silent_one():
@@ -139,16 +136,13 @@ def test_arrays_of_the_wrong_type_are_no_problem_and_no_silent_one():
         refused(call, message)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_methods_that_are_none():
+    for call, message in (
         (lambda: Method(simlab.estimator("grpo"), ppo_clip(), "mean"), "aggregation = 'mean' is unknown"),
         (lambda: method("dr_grpo", max_tokens=0), "max_tokens = 0 is outside its range (0, inf)"),
         (lambda: Surrogate(ppo_clip().coefficient, candidates=1.5), "candidates = 1.5 is not a whole number"),
-    ],
-)
-def test_methods_that_are_none(call, message):
-    refused(call, message)
+    ):
+        refused(call, message)
 
 
 # What a link or a surrogate of one's own gives.
@@ -197,15 +191,12 @@ def test_advantages_of_more_tokens_than_there_are_would_be_read_as_candidates():
     refused(lambda: simulate(SMALL, given, group_size=4, steps=2), "coefficients of shape (1, 4, 5)")
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_theory_checks_what_it_is_given():
+    for call, message in (
         (lambda: effective_rank(np.ones(3), delta=2.0), "delta = 2.0 is outside its range [0, 1]"),
         (lambda: trace(chain(center()), 2.5), "group_size = 2.5 is not a whole number"),
         (lambda: first_order_change(np.ones(2) / 2, np.array([0.0, math.nan])), "logit_change holds NaN or infinity"),
         (lambda: masses("grpo", 4.0), "group_size = 4.0 is not a whole number"),
         (lambda: closed_form("grpo", math.nan), "p = nan is outside its range [0, 1]"),
-    ],
-)
-def test_theory_checks_what_it_is_given(call, message):
-    refused(call, message)
+    ):
+        refused(call, message)

@@ -78,19 +78,16 @@ def test_hard_prompts_are_those_with_the_lowest_solve_rates_wherever_they_come_f
 GOLDEN = (1 + 5**0.5) / 2
 
 
-@pytest.mark.parametrize(
-    ("base", "now", "k"),
-    [
+def test_curves_cross_at_the_k_that_can_be_found_by_hand():
+    for base, now, k in (
         ([0.5, 0.5], [0.5, 0.5], math.inf),
         ([0.5, 0.1], [0.6, 0.2], math.inf),
         ([0.5, 0.1], [0.4, 0.1], 1.0),
         ([0.5, 0.0], [1.0, 0.0], math.inf),
         ([0.2, 0.36], [1.0, 0.0], math.log(GOLDEN) / math.log(1.25)),  # .8^k + .64^k = 1
         ([0.3, 1e-4], [0.30001, 1e-4 * (1 - 1e-7)], math.inf),  # by less than float32 can tell
-    ],
-)
-def test_curves_cross_at_the_k_that_can_be_found_by_hand(base, now, k):
-    assert float(crossing(jnp.array(base), jnp.array(now))) == pytest.approx(k, rel=1e-4)
+    ):
+        assert float(crossing(jnp.array(base), jnp.array(now))) == pytest.approx(k, rel=1e-4)
 
 
 # The phenomenon

@@ -279,17 +279,14 @@ def test_a_problem_that_cannot_be_is_refused_with_what_is_allowed():
 YES, HEAD, STATES = np.ones((2, 3), bool), np.ones((3, 4)), np.ones((2, 4))
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
+def test_arrays_that_are_no_such_problem_are_refused():
+    for arrays, message in (
         ((HEAD, np.ones((2, 5)), YES, YES), "allowed: (actions, d) and (prompts, d), with one d"),
         ((HEAD, np.full((2, 4), np.nan), YES, YES), "features hold a number that is not finite"),
         ((HEAD * np.inf, STATES, YES, YES), "weights hold a number that is not finite"),
         ((HEAD, STATES, YES[:1], YES), "allowed: one shape (prompts, actions)"),
         ((HEAD, STATES, ~YES, YES), "prompt 0: the correct set is empty"),
-    ],
-)
-def test_arrays_that_are_no_such_problem_are_refused(arrays, message):
-    with pytest.raises((InputError, TypeError)) as error:
-        LinearSoftmax(*arrays)
-    assert isinstance(error.value, TypeError) or message in str(error.value)
+    ):
+        with pytest.raises((InputError, TypeError)) as error:
+            LinearSoftmax(*arrays)
+        assert isinstance(error.value, TypeError) or message in str(error.value)

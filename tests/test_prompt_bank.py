@@ -209,18 +209,15 @@ def test_a_results_curves_are_fitted_one_by_one():
     assert "recorded at 3 k; allowed: four or more" in refusal(power_laws, curves.isel(k=slice(3)))
 
 
-@pytest.mark.parametrize(
-    ("k", "curve", "message"),
-    [
+def test_curves_that_cannot_be_fitted_are_refused():
+    for k, curve, message in (
         ([1, 2, 4], [0.1, 0.2, 0.3], "four or more different numbers"),
         ([1, 2, 4, 8], [0.1, 0.2, 0.3], "of equal length"),
         ([1, 2, 4, 8], [0.1, 0.2, 0.3, 1.5], "pass@k = 1.5 is outside"),
         ([1, 2, 4, 8], [0.1, 1, 1, 1], "at three or more"),
         ([1, 2, 4, 8], [0.4, 0.3, 0.2, 0.1], "does not rise"),
-    ],
-)
-def test_curves_that_cannot_be_fitted_are_refused(k, curve, message):
-    assert message in refusal(fit_shifted_power_law, np.array(k), np.array(curve))
+    ):
+        assert message in refusal(fit_shifted_power_law, np.array(k), np.array(curve))
 
 
 # What is refused
@@ -249,16 +246,13 @@ def test_a_bank_that_cannot_be_is_refused_with_what_is_allowed():
 YES, NO = np.ones((2, 3), bool), np.zeros((2, 3), bool)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
+def test_arrays_that_are_no_bank_are_refused():
+    for arrays, message in (
         ((np.zeros(3), YES[0], YES[0]), "allowed: one shape (prompts, actions)"),
         ((np.array([[0, 0, 0], [0, np.inf, 0]]), YES, YES), "prompt 1: logit 1 is inf"),
         ((np.zeros((2, 3)), np.array([YES[0], NO[0]]), YES), "prompt 1: the correct set is empty"),
         ((np.zeros((2, 3)), YES, np.array([NO[0], YES[0]])), "prompt 0: the target set must be"),
-    ],
-)
-def test_arrays_that_are_no_bank_are_refused(arrays, message):
-    with pytest.raises((InputError, TypeError)) as error:
-        PromptBank(*arrays)
-    assert isinstance(error.value, TypeError) or message in str(error.value)
+    ):
+        with pytest.raises((InputError, TypeError)) as error:
+            PromptBank(*arrays)
+        assert isinstance(error.value, TypeError) or message in str(error.value)

@@ -66,7 +66,7 @@ def read(text: str) -> ast.expr:
         raise InputError(f"formula {shortened(text)} cannot be read at character {end + 1}; {ALLOWED}")
     half = np.array(0.5)
     try:
-        tree = parse_python(text.strip(" ").replace("^", "**"), "eval").body
+        tree: ast.expr = parse_python(text.strip(" ").replace("^", "**"), "eval").body
         with np.errstate(all="ignore"):
             evaluate(tree, half, half, 2.0, 1.0)
     except (SyntaxError, ValueError, ArithmeticError, LookupError, RecursionError, MemoryError):

@@ -8,6 +8,7 @@ prompt. ``tests/own_problem.py`` is a problem of one's own; CONTRIBUTING.md has 
 import dataclasses
 import functools
 import hashlib
+import importlib
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,6 +51,8 @@ class Problem:
     has_own_parameters: ClassVar[bool] = False
     # True if the parameters are the logits of its one prompt, so that a step may move those of a group alone.
     parameters_are_logits: ClassVar[bool] = False
+    # The module and the name of its metrics, which the simulator has.
+    metrics_at: ClassVar[str] = "simlab.simulator.metrics:USUAL_METRICS"
     # True if lumped storage can hold the problem, and if sharded storage can.
     lumps: ClassVar[bool] = True
     shards: ClassVar[bool] = True
@@ -197,9 +200,9 @@ class Problem:
     @property
     def metrics(self) -> tuple[Any, ...]:
         """Metrics that are recorded of a run."""
-        from simlab.simulator.metrics import USUAL_METRICS  # noqa: PLC0415  # the simulator imports problems
-
-        return USUAL_METRICS
+        module, name = self.metrics_at.split(":")
+        metrics: tuple[Any, ...] = getattr(importlib.import_module(module), name)
+        return metrics
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """Labels of the dimensions that its own metrics have."""
@@ -214,7 +217,8 @@ class Problem:
         self, parameters: Any, prompts: Int[Array, " P"], groups: Any, look_up: Callable[..., Any]
     ) -> Float[Array, "P ..."]:
         """Return the logits that ``look_up`` finds each group drew, in which NaN or infinity shows up."""
-        return look_up(self.logits_of(parameters, prompts), groups)
+        drawn: Array = look_up(self.logits_of(parameters, prompts), groups)
+        return drawn
 
     def first_history(self, parameters: Any, prompts_per_step: int) -> Any:
         """Make the memory of the problem's own metrics, before the first step.

@@ -36,18 +36,13 @@ class Interference(LinearSoftmax):
     learned: Bool[np.ndarray, " d"]
     hard: Bool[np.ndarray, " M"]
 
+    metrics_at = "simlab.simulator.head_metrics:INTERFERENCE_METRICS"
+
     @property
     def teaching(self) -> Float[AnyArray, "M d"]:
         """The features of the columns that are learned, and 0 for the others."""
         teaching: AnyArray = self.features * self.learned
         return teaching
-
-    @property
-    def metrics(self) -> tuple[Any, ...]:
-        """Metrics of a bank, effects of kinds of prompts on one another, and where pass@k crosses the start."""
-        from simlab.simulator.head_metrics import INTERFERENCE_METRICS  # noqa: PLC0415  # the simulator imports problems
-
-        return INTERFERENCE_METRICS
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """Labels of a bank, and of the kinds of prompts: those that are moved, and those that move them."""

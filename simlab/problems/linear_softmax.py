@@ -53,6 +53,7 @@ class LinearSoftmax(Problem):
     target: Bool[np.ndarray, "M A"]
 
     over_actions: ClassVar[Mapping[str, int]] = {"weights": 0, "correct": 1, "target": 1}
+    metrics_at = "simlab.simulator.head_metrics:HEAD_METRICS"
     histories = 6
 
     def __post_init__(self) -> None:
@@ -135,13 +136,6 @@ class LinearSoftmax(Problem):
     def recorded_history(self, history: HeadHistory, parameters: Any) -> HeadHistory:
         """Remember the weights at which a window between two records starts."""
         return history._replace(weights_recorded=parameters)
-
-    @property
-    def metrics(self) -> tuple[Any, ...]:
-        """Metrics of a bank, the rank of the head's updates, and effects of prompts on one another."""
-        from simlab.simulator.head_metrics import HEAD_METRICS  # noqa: PLC0415  # the simulator imports problems
-
-        return HEAD_METRICS
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """Labels of a bank, and the numbers of the singular values from the largest on."""

@@ -38,9 +38,9 @@ def choose_rates(
     for index, rate in enumerate(rates.tolist()):
         check_range(f"solve rate {index}", rate, 0, 1)
     clipped: Rates = np.clip(rates, margin, 1 - margin)
-    for index in np.flatnonzero((clipped < SMALLEST_RATE) | (clipped >= 1)):
+    for first in np.flatnonzero((clipped < SMALLEST_RATE) | (clipped >= 1)):
         allowed = f"from {SMALLEST_RATE:g} to below 1, or a margin such as margin=1e-6"
-        raise InputError(f"solve rate {index} is {clipped[index]:g}; allowed: {allowed}")
+        raise InputError(f"solve rate {first} is {clipped[first]:g}; allowed: {allowed}")
     return clipped
 
 
@@ -89,6 +89,7 @@ class PromptBank(Problem):
     target: Bool[np.ndarray, "M A"]
 
     over_actions: ClassVar[Mapping[str, int]] = {"logits": 1, "correct": 1, "target": 1}
+    metrics_at = "simlab.simulator.metrics:BANK_METRICS"
     has_own_parameters = True
 
     def __post_init__(self) -> None:
@@ -121,13 +122,6 @@ class PromptBank(Problem):
         weights = each * np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
         rates: Rates = np.where(self.correct, weights, 0).sum(axis=1) / weights.sum(axis=1)
         return rates
-
-    @property
-    def metrics(self) -> tuple[Any, ...]:
-        """Means over prompts, and what depends on how difficult a prompt is."""
-        from simlab.simulator.metrics import BANK_METRICS  # noqa: PLC0415  # the simulator imports problems
-
-        return BANK_METRICS
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """The middles of the bins of the solve rate."""
