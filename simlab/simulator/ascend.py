@@ -120,17 +120,10 @@ def gradient_step(
     context: StepContext, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies, number: Number
 ) -> tuple[LearnerState, Float[Array, "P ..."]]:
     """Take a gradient step on the mean of the objectives of the prompts; returns the gradients of these too."""
-    gradients, state = recorded_gradients(context, batch, state, current, number)
+    coefficients, state = record_gradient_step(context, batch, state, current.log_ratio, number)
+    gradients = prompt_gradients(context, coefficients, batch, state, current.policies)
     gradient = context.problem.pullback(gradients / len(gradients), state.parameters, batch.prompts)
     return move(context, gradient, state), gradients
-
-
-def recorded_gradients(
-    context: StepContext, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies, number: Number
-) -> tuple[Float[Array, "P ..."], LearnerState]:
-    """Return the gradient of each prompt's objective, and the state with the records and faults of this step."""
-    coefficients, recorded = record_gradient_step(context, batch, state, current.log_ratio, number)
-    return prompt_gradients(context, coefficients, batch, state, current.policies), recorded
 
 
 def record_gradient_step(
@@ -165,7 +158,8 @@ def _fill_batch(
 
     A batch of 4 whose rounds have 3 and 2 active groups keeps 3 of the first and 1 of the second, and takes one step.
     """
-    gradients, state = recorded_gradients(context, batch, state, current, 0)
+    coefficients, state = record_gradient_step(context, batch, state, current.log_ratio, 0)
+    gradients = prompt_gradients(context, coefficients, batch, state, current.policies)
     partial, full_size = state.partial, len(gradients)
     assert partial is not None
     chosen = first_active(batch.active, full_size - partial.groups)

@@ -69,11 +69,6 @@ class Call:
             lambda *leaves: np.asarray(leaves, static.dtype)[index], *(run.traced for run in settings)
         )
 
-    def select(self, runs: Int[np.ndarray, " runs"], *, sparse: bool) -> "Call":
-        """Return a call of some of these runs, in the order given."""
-        settings, seeds = [self.settings[run] for run in runs], [self.seeds[run] for run in runs]
-        return Call(self.problem, settings, seeds, self.steps, self.devices, sparse=sparse)
-
     def are_sparse(self) -> Bool[np.ndarray, " runs"]:
         """Return True for runs whose coefficients sum to exactly 0 in every group: two orders of each are tried."""
         settings, runs = self.settings[0].static, len(self.seeds)

@@ -15,7 +15,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from simlab.problems.exact import log_miss_at_k
-from simlab.simulator.metrics import BANK_METRICS, POLICY, UPDATE, JointView, Metric, UpdateView, first_order
+from simlab.simulator.metrics import BANK_METRICS, POLICY, UPDATE, JointView, Metric, UpdateView, first_order, table
 from simlab.simulator.state import Records
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
 
@@ -313,30 +313,31 @@ def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, 
     return expected, measured
 
 
-def _joint(
-    of: str, name: str, text: str, value: Callable[[JointView], Array], *dimensions: str, units: str = "1"
-) -> Metric:
-    return Metric(name, text, of, value, dimensions, units, joint=True)
-
-
-_SOLVED = "probability of a correct action, Q_pos; mean over the prompts of a kind"
-_SURPRISE = "mean of -log p over the target set of a prompt; mean over the prompts of a kind"
-_GAIN = "mean pass@k less that of the base model, which is the policy at step 0"
-_CROSSING = f"smallest k at which mean pass@k is below the base model's; infinite if it is not up to {LARGEST_K}"
 _EFFECT = (
     "change of the mean Q_pos of the prompts of a kind by what the last batch's prompts of the source do in a plain "
     "step, over the learning rate"
 )
+WORDS = {
+    "q_pos_by_kind": "probability of a correct action, Q_pos; mean over the prompts of a kind",
+    "pass_at_k_by_kind": "pass@k; mean over the prompts of a kind",
+    "target_nll_by_kind": "mean of -log p over the target set of a prompt; mean over the prompts of a kind",
+    "pass_at_k_gain": "mean pass@k less that of the base model, which is the policy at step 0",
+    "crossing_k": f"smallest k at which mean pass@k is below the base model's; infinite if it is not up to {LARGEST_K}",
+    "effect": f"first-order {_EFFECT}",
+    "effect_measured": _EFFECT,
+}
+_CROSSING: dict[str, Any] = {"crossing_k": lambda view: crossing(base_masses(view), view.each["q_pos"])}
+_EFFECTS: dict[str, Any] = {
+    "effect": lambda view: effects_by_kind(view)[0],
+    "effect_measured": lambda view: effects_by_kind(view)[1],
+}
 INTERFERENCE_METRICS = (
     *BANK_METRICS,
     *EFFECT_METRICS,
-    _joint(POLICY, "q_pos_by_kind", _SOLVED, metric_by_kind("q_pos"), "kind"),
-    _joint(
-        POLICY, "pass_at_k_by_kind", "pass@k; mean over the prompts of a kind", metric_by_kind("pass_at_k"), "kind", "k"
-    ),
-    _joint(POLICY, "target_nll_by_kind", _SURPRISE, target_surprise, "kind", units="nat"),
-    _joint(POLICY, "pass_at_k_gain", _GAIN, pass_at_k_gain, "k"),
-    _joint(POLICY, "crossing_k", _CROSSING, lambda view: crossing(base_masses(view), view.each["q_pos"])),
-    _joint(UPDATE, "effect", f"first-order {_EFFECT}", lambda view: effects_by_kind(view)[0], "source", "kind"),
-    _joint(UPDATE, "effect_measured", _EFFECT, lambda view: effects_by_kind(view)[1], "source", "kind"),
+    *table(WORDS, POLICY, {"q_pos_by_kind": metric_by_kind("q_pos")}, "kind", joint=True),
+    *table(WORDS, POLICY, {"pass_at_k_by_kind": metric_by_kind("pass_at_k")}, "kind", "k", joint=True),
+    *table(WORDS, POLICY, {"target_nll_by_kind": target_surprise}, "kind", units="nat", joint=True),
+    *table(WORDS, POLICY, {"pass_at_k_gain": pass_at_k_gain}, "k", joint=True),
+    *table(WORDS, POLICY, _CROSSING, joint=True),
+    *table(WORDS, UPDATE, _EFFECTS, "source", "kind", joint=True),
 )

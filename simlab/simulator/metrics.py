@@ -13,6 +13,7 @@ from simlab.problems.exact import correct_mass, pass_at_k, retained_mass, share_
 POLICY, UPDATE, EVERY_STEP, EVERY_ASCENT = "policy", "update", "every step", "every gradient step"
 DECADES = ("below 0.001", "0.001 to 0.01", "0.01 to 0.1", "0.1 to 1")  # of the sampler's probability of a token
 _BOUNDS = np.log([0.001, 0.01, 0.1])
+Functions = dict[str, Callable[[Any], Array]]
 
 
 @dataclass(frozen=True)
@@ -157,16 +158,9 @@ def _retention(measure: Callable[..., Array]) -> Callable[[PolicyView], Array]:
     return value
 
 
-def _share_by_decade(name: str, kind: str, chosen: Callable[[AscentView], Array]) -> Metric:
-    """Return a metric of the share of the chosen tokens, (G, T), split by decade: a tenth of a step's time."""
-    text = (
-        f"share of tokens that are {kind}, by the sampler's probability of the token; recorded in off-policy runs only"
-    )
-
-    def value(view: AscentView) -> Array:
-        return view.share * view.by_decade(chosen(view))
-
-    return Metric(name, text, EVERY_ASCENT, value, ("decade",), off_policy=True)
+def _by_decade(chosen: Callable[[AscentView], Array]) -> Callable[[AscentView], Array]:
+    """Return a function of the share of the chosen tokens, (G, T), split by decade: a tenth of a step's time."""
+    return lambda view: view.share * view.by_decade(chosen(view))
 
 
 def _pass_at_ks(view: PolicyView) -> Float[Array, " k"]:
@@ -178,98 +172,80 @@ def _distinct_correct(view: UpdateView) -> Array:
     return distinct
 
 
-def table(
-    of: str, rows: dict[str, tuple[str, Callable[[Any], Array]]], dimensions: tuple[str, ...] = (), **options: Any
-) -> tuple[Metric, ...]:
-    """Return metrics of one kind, from the description and the function of each."""
-    return tuple(Metric(name, text, of, value, dimensions, **options) for name, (text, value) in rows.items())
+def table(words: dict[str, str], of: str, functions: Functions, *dimensions: str, **options: Any) -> tuple[Metric, ...]:
+    """Return metrics of one kind, from the words and the function of each."""
+    return tuple(Metric(name, words[name], of, value, dimensions, **options) for name, value in functions.items())
 
 
-POLICY_METRICS = (
-    *table(
-        POLICY,
-        {
-            "q_pos": ("probability of a correct action, Q_pos", q_pos),
-            "target_mass": (
-                "probability of an action of the target set",
-                lambda view: correct_mass(view.policy.shares, view.target, view.policy.sum),
-            ),
-            "retained_mass": ("retained positive mass, M_ret (F-GRPO Eq. 26)", _retention(retained_mass)),
-            "share_correct_kept": (
-                "share of correct actions at or above their initial probability",
-                _retention(share_kept),
-            ),
-        },
-    ),
-    Metric("entropy", "entropy of the policy in nats", POLICY, lambda view: view.policy.entropy, units="nat"),
-    Metric(
-        "pass_at_k", "probability that k samples hold a correct one, 1 - (1 - Q_pos)^k", POLICY, _pass_at_ks, ("k",)
-    ),
-    Metric(
-        "top_logp",
-        "log-probability of the n likeliest actions",
-        POLICY,
-        lambda view: view.policy.top(view.top_n)[0],
-        ("rank",),
-        "nat",
-    ),
-)
 _PREDICTED = "first-order prediction of {} from the logit change (F-GRPO Eq. 19)"
-UPDATE_METRICS = table(
-    UPDATE,
-    {
-        "unsampled_correct_mass": (
-            "mass, before the last update, of correct actions its group missed, Q_upos",
-            lambda view: correct_mass(view.old.shares, view.missed, view.old.sum),
-        ),
-        "distinct_correct": ("distinct correct actions in the group of the last update", _distinct_correct),
-        "d_q_pos": ("change of Q_pos in the last update", lambda view: view.changed(view.correct)),
-        "d_q_pos_predicted": (_PREDICTED.format("d_q_pos"), lambda view: view.predicted(view.correct)),
-        "d_q_upos": (
-            "change, in the last update, of the mass of the correct actions its group missed",
-            lambda view: view.changed(view.missed),
-        ),
-        "d_q_upos_predicted": (_PREDICTED.format("d_q_upos"), lambda view: view.predicted(view.missed)),
-    },
-)
-ASCENT_METRICS = (
-    *table(
-        EVERY_ASCENT,
-        {
-            "ratio_drift": (
-                "mean |log ratio| of the tokens of a batch's last gradient step, before it",
-                lambda view: jnp.where(view.is_last, view.mean(jnp.abs(view.log_ratio)), 0),
-            ),
-            "clipped_share": (
-                "share of tokens whose coefficient the surrogate sets to 0 although their advantage is not; mean over "
-                "the gradient steps of a batch",
-                lambda view: view.share * view.mean(view.clipped),
-            ),
-        },
-    ),
-    _share_by_decade("clipped_correct", "clipped and accepted", lambda view: view.clipped & view.correct[:, None]),
-    _share_by_decade("clipped_wrong", "clipped and rejected", lambda view: view.clipped & ~view.correct[:, None]),
-    _share_by_decade("drawn_correct", "accepted", lambda view: view.correct[:, None]),
-    _share_by_decade("drawn_wrong", "rejected", lambda view: ~view.correct[:, None]),
-)
+_SPLIT = "share of tokens that are {}, by the sampler's probability of the token; recorded in off-policy runs only"
 _GROUPS = "share of groups since the last record"
-STEP_METRICS = (
-    *table(
-        EVERY_STEP,
-        {
-            "accepted_rate": (
-                "share of rollouts since the last record that the verifier accepts",
-                lambda batch: jnp.mean(batch.accepted_share),
-            ),
-            "active_rate": (f"{_GROUPS} with both outcomes", lambda batch: jnp.mean(batch.active, dtype=batch.dtype)),
-            "tail_miss_rate": (
-                f"{_GROUPS} with both outcomes and none of the target set",
-                lambda batch: jnp.mean(batch.active & ~batch.holds_target, dtype=batch.dtype),
-            ),
-        },
-    ),
-    *ASCENT_METRICS,
+WORDS = {
+    "q_pos": "probability of a correct action, Q_pos",
+    "target_mass": "probability of an action of the target set",
+    "retained_mass": "retained positive mass, M_ret (F-GRPO Eq. 26)",
+    "share_correct_kept": "share of correct actions at or above their initial probability",
+    "entropy": "entropy of the policy in nats",
+    "pass_at_k": "probability that k samples hold a correct one, 1 - (1 - Q_pos)^k",
+    "top_logp": "log-probability of the n likeliest actions",
+    "unsampled_correct_mass": "mass, before the last update, of correct actions its group missed, Q_upos",
+    "distinct_correct": "distinct correct actions in the group of the last update",
+    "d_q_pos": "change of Q_pos in the last update",
+    "d_q_pos_predicted": _PREDICTED.format("d_q_pos"),
+    "d_q_upos": "change, in the last update, of the mass of the correct actions its group missed",
+    "d_q_upos_predicted": _PREDICTED.format("d_q_upos"),
+    "accepted_rate": "share of rollouts since the last record that the verifier accepts",
+    "active_rate": f"{_GROUPS} with both outcomes",
+    "tail_miss_rate": f"{_GROUPS} with both outcomes and none of the target set",
+    "ratio_drift": "mean |log ratio| of the tokens of a batch's last gradient step, before it",
+    "clipped_share": "share of tokens whose coefficient the surrogate sets to 0 although their advantage is not; mean "
+    "over the gradient steps of a batch",
+    "clipped_correct": _SPLIT.format("clipped and accepted"),
+    "clipped_wrong": _SPLIT.format("clipped and rejected"),
+    "drawn_correct": _SPLIT.format("accepted"),
+    "drawn_wrong": _SPLIT.format("rejected"),
+}
+_MASSES: Functions = {
+    "q_pos": q_pos,
+    "target_mass": lambda view: correct_mass(view.policy.shares, view.target, view.policy.sum),
+    "retained_mass": _retention(retained_mass),
+    "share_correct_kept": _retention(share_kept),
+}
+POLICY_METRICS = (
+    *table(WORDS, POLICY, _MASSES),
+    *table(WORDS, POLICY, {"entropy": lambda view: view.policy.entropy}, units="nat"),
+    *table(WORDS, POLICY, {"pass_at_k": _pass_at_ks}, "k"),
+    *table(WORDS, POLICY, {"top_logp": lambda view: view.policy.top(view.top_n)[0]}, "rank", units="nat"),
 )
+_CHANGES: Functions = {
+    "unsampled_correct_mass": lambda view: correct_mass(view.old.shares, view.missed, view.old.sum),
+    "distinct_correct": _distinct_correct,
+    "d_q_pos": lambda view: view.changed(view.correct),
+    "d_q_pos_predicted": lambda view: view.predicted(view.correct),
+    "d_q_upos": lambda view: view.changed(view.missed),
+    "d_q_upos_predicted": lambda view: view.predicted(view.missed),
+}
+UPDATE_METRICS = table(WORDS, UPDATE, _CHANGES)
+_RATIOS: Functions = {
+    "ratio_drift": lambda view: jnp.where(view.is_last, view.mean(jnp.abs(view.log_ratio)), 0),
+    "clipped_share": lambda view: view.share * view.mean(view.clipped),
+}
+_SHARES: Functions = {
+    "clipped_correct": _by_decade(lambda view: view.clipped & view.correct[:, None]),
+    "clipped_wrong": _by_decade(lambda view: view.clipped & ~view.correct[:, None]),
+    "drawn_correct": _by_decade(lambda view: view.correct[:, None]),
+    "drawn_wrong": _by_decade(lambda view: ~view.correct[:, None]),
+}
+ASCENT_METRICS = (
+    *table(WORDS, EVERY_ASCENT, _RATIOS),
+    *table(WORDS, EVERY_ASCENT, _SHARES, "decade", off_policy=True),
+)
+_RATES: Functions = {
+    "accepted_rate": lambda batch: jnp.mean(batch.accepted_share),
+    "active_rate": lambda batch: jnp.mean(batch.active, dtype=batch.dtype),
+    "tail_miss_rate": lambda batch: jnp.mean(batch.active & ~batch.holds_target, dtype=batch.dtype),
+}
+STEP_METRICS = (*table(WORDS, EVERY_STEP, _RATES), *ASCENT_METRICS)
 USUAL_METRICS = (*POLICY_METRICS, *UPDATE_METRICS, *STEP_METRICS)
 
 # Banks of prompts
@@ -327,30 +303,25 @@ def unsolved_prompts(view: JointView) -> Float[Array, ""]:
 
 _SINCE = "mean over the steps since the last record"
 _SUMMED = f"of the groups whose prompt's Q_pos lay in the bin, summed, over all groups of a batch; {_SINCE}"
-_HISTOGRAM = "share of the prompts whose Q_pos lies in the bin"
-_UNSOLVED = f"prompts that {UNSOLVED_AT} samples solve with a chance below 1/2"
+BANK_WORDS = {
+    "solve_rate_histogram": "share of the prompts whose Q_pos lies in the bin",
+    "unsolved_prompts": f"prompts that {UNSOLVED_AT} samples solve with a chance below 1/2",
+    "success_mass": f"m_S (FADE) {_SUMMED}",
+    "failure_mass": f"m_F (FADE) {_SUMMED}",
+    "effective_prompts": f"Kish's effective number of a batch's prompts, each weighed by its mean |A|; {_SINCE}",
+    "effective_rollouts": f"Kish's effective number of a batch's rollouts, each weighed by |A|; {_SINCE}",
+    "unsolved_rate": f"{_GROUPS} without a rollout that is accepted",
+}
+_NUMBERS: Functions = {
+    "effective_prompts": effective_prompts,
+    "effective_rollouts": lambda batch: effective_size(jnp.abs(batch.advantages[..., 0])),
+    "unsolved_rate": lambda batch: jnp.mean(~jnp.any(batch.correct, axis=1), dtype=batch.dtype),
+}
 BANK_METRICS = (
     *described(POLICY_METRICS, lambda text: f"{text}; mean over all prompts"),
     *described(UPDATE_METRICS + STEP_METRICS, lambda text: f"{text}; mean over the prompts of a batch"),
-    Metric("solve_rate_histogram", _HISTOGRAM, POLICY, solve_rate_histogram, ("bin",), joint=True),
-    Metric("unsolved_prompts", _UNSOLVED, POLICY, unsolved_prompts, joint=True),
-    Metric("success_mass", f"m_S (FADE) {_SUMMED}", EVERY_STEP, success_mass, ("bin",)),
-    Metric("failure_mass", f"m_F (FADE) {_SUMMED}", EVERY_STEP, failure_mass, ("bin",)),
-    *table(
-        EVERY_STEP,
-        {
-            "effective_prompts": (
-                f"Kish's effective number of a batch's prompts, each weighed by its mean |A|; {_SINCE}",
-                effective_prompts,
-            ),
-            "effective_rollouts": (
-                f"Kish's effective number of a batch's rollouts, each weighed by |A|; {_SINCE}",
-                lambda batch: effective_size(jnp.abs(batch.advantages[..., 0])),
-            ),
-            "unsolved_rate": (
-                f"{_GROUPS} without a rollout that is accepted",
-                lambda batch: jnp.mean(~jnp.any(batch.correct, axis=1), dtype=batch.dtype),
-            ),
-        },
-    ),
+    *table(BANK_WORDS, POLICY, {"solve_rate_histogram": solve_rate_histogram}, "bin", joint=True),
+    *table(BANK_WORDS, POLICY, {"unsolved_prompts": unsolved_prompts}, joint=True),
+    *table(BANK_WORDS, EVERY_STEP, {"success_mass": success_mass, "failure_mass": failure_mass}, "bin"),
+    *table(BANK_WORDS, EVERY_STEP, _NUMBERS),
 )

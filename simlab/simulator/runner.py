@@ -132,7 +132,9 @@ def records(call: Call) -> Rows:
     rows: Rows = {}
     for kind in np.unique(sparse):
         chosen = np.flatnonzero(sparse == kind)
-        same_kind = call.select(np.resize(chosen, len(sparse)), sparse=bool(kind))
+        filled = np.resize(chosen, len(sparse)).tolist()
+        own = [call.settings[run] for run in filled], [call.seeds[run] for run in filled]
+        same_kind = Call(call.problem, *own, call.steps, call.devices, sparse=bool(kind))
         for name, values in same_kind.rows().items():
             rows.setdefault(name, np.empty_like(values))[chosen] = values[: len(chosen)]
     return rows

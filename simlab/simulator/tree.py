@@ -227,52 +227,45 @@ def _mode(name: str) -> Any:
 
 _EXACT = "; exact expectation over rollouts of the policy"
 _OF_GROUP = "; mean over the tokens of the last group, under the policy that drew it"
-_TAIL = (
-    "covariance that this percentage of the tokens of the last group with a {} covariance reach or pass "
-    "(CW-GRPO Table 1)"
-)
+_TAIL = "covariance that this percentage of the tokens of the last group with a {} covariance reach or pass {}"
 _RANKED = "log-probability of the n likeliest action at a node (CaSP Eq. 2)"
+WORDS = {
+    "entropy": "entropy of the leaf reached in nats, the sum of level_entropy",
+    "mode_probability": "probability of the rewarded leaf",
+    "mode_coverage": f"rewarded leaves that {RESPONSES} responses are expected to reach (CaSP Figure 5(e))",
+    "modes_held": f"rewarded leaves with a probability of {HELD} or more",
+    "effective_modes": "exp of the entropy of the rewarded leaf reached, given that one is",
+    "largest_probability": "probability of the likeliest leaf",
+    "level_entropy": f"entropy in nats at the node of the level{_EXACT}",
+    "rank_logp": f"{_RANKED}, mean over levels{_EXACT}",
+    "group_rank_logp": f"{_RANKED}{_OF_GROUP}",
+    "group_sample_logp": f"log-probability of the sampled action at a node (CaSP Eq. 2){_OF_GROUP}",
+    "distinct_rollouts": "distinct leaves that the last group reached",
+    "positive_covariance": _TAIL.format("positive", "(CW-GRPO Table 1)"),
+    "negative_covariance": _TAIL.format("negative", "(CW-GRPO Table 1)"),
+}
+_TAILS: dict[str, Any] = {
+    "positive_covariance": lambda view: covariances(view)[0],
+    "negative_covariance": lambda view: covariances(view)[1],
+}
 
 
 def tree_metrics(modes: Any) -> tuple[Metric, ...]:
     """Return the metrics of a tree with these modes, (modes,) leaves."""
     usual = (metric for metric in USUAL_METRICS if metric.name != "entropy")
-    reached = "entropy of the leaf reached in nats, the sum of level_entropy", lambda view: view.policy.entropy
-    sampled = (
-        f"log-probability of the sampled action at a node (CaSP Eq. 2){_OF_GROUP}",
-        lambda view: jnp.mean(view.sampler.token_logp(view.group)),
-    )
-    level = f"entropy in nats at the node of the level{_EXACT}", level_entropy
-    of_mode = "probability of the rewarded leaf", lambda view: view.policy.p[modes]
-    counts = {
-        "mode_coverage": (
-            f"rewarded leaves that {RESPONSES} responses are expected to reach (CaSP Figure 5(e))",
-            _mode("mode_coverage"),
-        ),
-        "modes_held": (f"rewarded leaves with a probability of {HELD} or more", _mode("modes_held")),
-        "effective_modes": (
-            "exp of the entropy of the rewarded leaf reached, given that one is",
-            _mode("effective_modes"),
-        ),
-        "largest_probability": ("probability of the likeliest leaf", lambda view: jnp.max(view.policy.p)),
-    }
-    distinct = (
-        "distinct leaves that the last group reached",
-        lambda view: jnp.sum(view.times > 0, dtype=view.change.dtype),
-    )
-    tails = {
-        "positive_covariance": (_TAIL.format("positive"), lambda view: covariances(view)[0]),
-        "negative_covariance": (_TAIL.format("negative"), lambda view: covariances(view)[1]),
-    }
+    counts: dict[str, Any] = {name: _mode(name) for name in ("mode_coverage", "modes_held", "effective_modes")}
+    counts["largest_probability"] = lambda view: jnp.max(view.policy.p)
+    sampled: dict[str, Any] = {"group_sample_logp": lambda view: jnp.mean(view.sampler.token_logp(view.group))}
+    distinct: dict[str, Any] = {"distinct_rollouts": lambda view: jnp.sum(view.times > 0, dtype=view.change.dtype)}
     return (
         *described(usual, lambda text: text.replace("actions", "leaves").replace("action", "leaf")),
-        *table(POLICY, {"entropy": reached}, units="nat"),
-        *table(POLICY, {"mode_probability": of_mode}, ("mode",)),
-        *table(POLICY, counts),
-        *table(POLICY, {"level_entropy": level}, ("level",), units="nat"),
-        *table(POLICY, {"rank_logp": (f"{_RANKED}, mean over levels{_EXACT}", rank_logp)}, ("rank",), units="nat"),
-        *table(UPDATE, {"group_rank_logp": (f"{_RANKED}{_OF_GROUP}", group_rank_logp)}, ("rank",), units="nat"),
-        *table(UPDATE, {"group_sample_logp": sampled}, units="nat"),
-        *table(UPDATE, {"distinct_rollouts": distinct}),
-        *table(UPDATE, tails, ("percent",)),
+        *table(WORDS, POLICY, {"entropy": lambda view: view.policy.entropy}, units="nat"),
+        *table(WORDS, POLICY, {"mode_probability": lambda view: view.policy.p[modes]}, "mode"),
+        *table(WORDS, POLICY, counts),
+        *table(WORDS, POLICY, {"level_entropy": level_entropy}, "level", units="nat"),
+        *table(WORDS, POLICY, {"rank_logp": rank_logp}, "rank", units="nat"),
+        *table(WORDS, UPDATE, {"group_rank_logp": group_rank_logp}, "rank", units="nat"),
+        *table(WORDS, UPDATE, sampled, units="nat"),
+        *table(WORDS, UPDATE, distinct),
+        *table(WORDS, UPDATE, _TAILS, "percent"),
     )
