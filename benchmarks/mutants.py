@@ -53,7 +53,7 @@ SUBJECTS = {
     "storage": Subject(5, tuple(f"simlab/simulator/{name}.py" for name in STORAGE), SIMULATOR_TESTS),
     "learner": Subject(5, tuple(f"simlab/simulator/{name}.py" for name in LEARNER), SIMULATOR_TESTS),
     "masses": Subject(
-        4, ("simlab/theory/masses.py", "simlab/theory/closed_forms*", "simlab/theory/tail_miss.py"),
+        4, ("simlab/theory/masses.py", "simlab/theory/closed_forms.py", "simlab/theory/tail_miss.py"),
         ("test_masses.py", "test_tail_miss.py", "test_redistribution.py"),
     ),
     "statistics": Subject(

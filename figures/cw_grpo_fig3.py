@@ -22,11 +22,11 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, rounded
 from figures.shared.token_covariances import SHARES, spreads, tokens_of_model, tokens_of_tree
+from simlab.estimators.tokens import TOP_PERCENT
 from simlab.identity import commit, versions
 from simlab.plotting import STYLE
 from simlab.problems import tree
 from simlab.sweeps.presets.papers import BRANCHING, DEPTH, LOGITS, REWARDED
-from simlab.theory.covariance import TOP_PERCENT
 
 DATA = Path(__file__).parent / "data" / "cw_grpo_fig3.json"
 MESSAGE = "Few tokens hold much of the covariance under a model, but the first 1 % never hold half"

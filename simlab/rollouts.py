@@ -260,6 +260,19 @@ def select_fields(stage: Any, rollouts: Rollouts, *, of_tokens: bool) -> Rollout
     return selected._replace(mask=None)
 
 
+def check_made(said: str, values: Array, like: Array, fits: bool, allowed: object) -> None:
+    """Raise ``InputError`` unless a stage gave an array that ``fits``, of real numbers as precise as ``like``."""
+    if not hasattr(values, "shape") or not hasattr(values, "dtype"):
+        raise InputError(f"{said} of type {type(values).__name__}; allowed: an array")
+    xp = array_namespace(like)
+    exact = fits and xp.isdtype(values.dtype, "real floating")
+    if not exact or xp.finfo(values.dtype).bits < xp.finfo(like.dtype).bits:
+        raise InputError(
+            f"{said} of shape {tuple(values.shape)} and dtype {values.dtype}; allowed: {allowed}, in {like.dtype} or "
+            "more precise"
+        )
+
+
 def _is_full(mask: Array | None) -> bool:
     """Return True if the mask certainly excludes nothing."""
     try:

@@ -11,13 +11,12 @@ import simlab
 from figures.shared.advantage_sums import groups as tree_groups
 from figures.shared.advantage_sums import tilted
 from figures.shared.condensed import rounded
-from simlab.estimators.tokens import covariance_terms
+from simlab.estimators.tokens import covariance_terms, covariance_thresholds
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.tasks import task
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.settings import TrainingSettings
 from simlab.problems import Tree
-from simlab.theory.covariance import covariance_thresholds
 
 SHARES = np.geomspace(0.01, 100, 41)  # percentages of the tokens of one sign, the most extreme first
 FRESH = 2**39 - 2**20  # the first training problem to sample: behind those of a warm start, before those of an arm

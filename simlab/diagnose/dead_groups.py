@@ -17,8 +17,8 @@ from simlab.diagnose.log import Log, RolloutLogProbs
 from simlab.diagnose.mixture import Weights, components
 from simlab.diagnose.solve_rates import Population
 from simlab.estimators import advantages
+from simlab.estimators.tokens import TOP_PERCENT, covariance_thresholds
 from simlab.theory import masses
-from simlab.theory.covariance import TOP_PERCENT, covariance_thresholds
 
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 EDGES = (0.0, 0.25, 0.75, 1.0)  # of the solve rates by which gradient masses are reported

@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice
-from simlab.rollouts import FIELDS, Array, Rollouts, select_fields, tokens_of
+from simlab.rollouts import FIELDS, Array, Rollouts, check_made, select_fields, tokens_of
 
 Advantages = Shaped[Array, "P G"] | Shaped[Array, "P G T"]
 State = Any
@@ -73,6 +73,11 @@ def weigh(advantages: Array, weight: Array) -> Array:
     return advantages * beside(weight, advantages)
 
 
+def weighing(weight: Callable[[Rollouts], Array], domain: str = "any") -> Link:
+    """Make an exchangeable link that multiplies by a weight of each group, (P, 1), or of each rollout, (P, G)."""
+    return stateless(lambda advantages, rollouts: weigh(advantages, weight(rollouts)), domain=domain, exchangeable=True)
+
+
 @dataclass(frozen=True)
 class Estimator:
     """A chain of links applied to the rewards; build one with ``chain``."""
@@ -126,17 +131,10 @@ class Estimator:
 def _check_advantages(name: str, advantages: Array, rollouts: Rollouts) -> None:
     """Raise ``InputError`` unless there is a real number for each rollout or token, as precise as the rewards."""
     rewards, tokens = rollouts.rewards, tokens_of(rollouts)
-    if not hasattr(advantages, "shape") or not hasattr(advantages, "dtype"):
-        raise InputError(f"{name} gave a {type(advantages).__name__}; allowed: an array like the rewards")
-    shape, group = tuple(advantages.shape), tuple(rewards.shape)
+    shape, group = getattr(advantages, "shape", ()), tuple(rewards.shape)
     fits = shape == group or (len(shape) == 3 and shape[:2] == group and shape[2] in {1, tokens or shape[2]})
-    xp = array_namespace(rewards)
-    exact = fits and xp.isdtype(advantages.dtype, "real floating")
-    if not exact or xp.finfo(advantages.dtype).bits < xp.finfo(rewards.dtype).bits:
-        raise InputError(
-            f"{name} gave advantages of shape {shape} and dtype {advantages.dtype}; allowed: {group}, or "
-            f"({group[0]}, {group[1]}, {tokens or 'tokens'}), in {rewards.dtype} or more precise"
-        )
+    allowed = f"{group}, or ({group[0]}, {group[1]}, {tokens or 'tokens'})"
+    check_made(f"{name} gave advantages", advantages, rewards, fits, allowed)
 
 
 def shape_rewards(shape: Callable[[Rollouts], Array], inner: Estimator, **declared: Any) -> Link:

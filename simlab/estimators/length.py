@@ -3,9 +3,9 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range
-from simlab.estimators.balanced import grpo
 from simlab.estimators.base import Estimator, Link, beside, chain, shape_rewards, stateless
 from simlab.estimators.links import divide_or_nothing
+from simlab.estimators.named import grpo
 from simlab.estimators.registry import register
 from simlab.rollouts import (
     Array,

@@ -2,7 +2,7 @@
 
 from simlab.errors import check_choice
 from simlab.estimators.base import Estimator, chain
-from simlab.estimators.history import weigh_by_history
+from simlab.estimators.batch import weigh_by_history
 from simlab.estimators.links import (
     BASELINES,
     asymmetric_power,

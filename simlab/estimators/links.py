@@ -3,12 +3,13 @@
 No baseline is no link: REINFORCE is the empty chain. Nor has an estimator without a scale a link for it.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_choice, check_range
-from simlab.estimators.base import Link, beside, stateless, weigh
+from simlab.estimators.base import Link, beside, stateless, weighing
 from simlab.order_statistics import lower_quantile, rounding_slack
 from simlab.rollouts import (
     Array,
@@ -148,9 +149,7 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
 def multiply_by_std(ddof: int = 0) -> Link:
     """A std(r), which for rewards 0 and 1 is A sqrt(p (1 - p)) ``[fade:skew-r]``."""
     check_ddof(ddof)
-    return stateless(
-        lambda advantages, rollouts: weigh(advantages, group_std(rollouts.rewards, rollouts, ddof)), exchangeable=True
-    )
+    return weighing(lambda rollouts: group_std(rollouts.rewards, rollouts, ddof))
 
 
 def divide_by_mean() -> Link:
@@ -199,19 +198,13 @@ def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
 def focal(gamma: Scalar = 1.0) -> Link:
     """Multiply by (1 - X/G)^gamma, X the number of correct rollouts ``[f-grpo:eq-12]``."""
     check_range("gamma", gamma, 0)
-    return stateless(
-        lambda advantages, rollouts: weigh(advantages, remainder(solve_rate(rollouts)) ** gamma), exchangeable=True
-    )
+    return weighing(lambda rollouts: remainder(solve_rate(rollouts)) ** gamma)
 
 
 def power(alpha: Scalar = 2.0) -> Link:
     """Multiply by (1 - mean(r))^(alpha - 1), 0^0 being 1 ``[fade:power-alpha]``. Defined for rewards in [0, 1]."""
     check_range("alpha", alpha, 1)
-
-    def hard(advantages: Array, rollouts: Rollouts) -> Array:
-        return weigh(advantages, remainder(group_mean(rollouts.rewards, rollouts)) ** (alpha - 1))
-
-    return stateless(hard, domain="unit", exchangeable=True)
+    return weighing(lambda rollouts: remainder(group_mean(rollouts.rewards, rollouts)) ** (alpha - 1), "unit")
 
 
 def easy_power_weight(alpha: Scalar = 2.0) -> Link:
@@ -220,11 +213,7 @@ def easy_power_weight(alpha: Scalar = 2.0) -> Link:
     Defined for rewards in [0, 1].
     """
     check_range("alpha", alpha, 1)
-
-    def easy(advantages: Array, rollouts: Rollouts) -> Array:
-        return weigh(advantages, group_mean(rollouts.rewards, rollouts) ** (alpha - 1))
-
-    return stateless(easy, domain="unit", exchangeable=True)
+    return weighing(lambda rollouts: group_mean(rollouts.rewards, rollouts) ** (alpha - 1), "unit")
 
 
 def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -> Link:
@@ -235,26 +224,24 @@ def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -
     check_range("alpha_success", alpha_success, 1)
     check_range("alpha_failure", alpha_failure, 1)
 
-    def split(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def weight(rollouts: Rollouts) -> Array:
         mean = group_mean(rollouts.rewards, rollouts)
         success, failure = remainder(mean) ** (alpha_success - 1), mean ** (alpha_failure - 1)
-        return weigh(advantages, xp.where(is_correct(rollouts), success, failure))
+        return array_namespace(mean).where(is_correct(rollouts), success, failure)
 
-    return stateless(split, domain="unit", exchangeable=True)
+    return weighing(weight, "unit")
 
 
 def reject(threshold: Scalar = 0.5) -> Link:
     """Multiply by 0 where the solve rate is above ``threshold``, and by 1 elsewhere; at 1 nothing is rejected."""
     check_range("threshold", threshold, 0, 1)
 
-    def rejected(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def weight(rollouts: Rollouts) -> Array:
         rate, count = solve_rate(rollouts), group_count(rollouts)
         easy = (rate - threshold) * count > rounding_slack(count)
-        return weigh(advantages, xp.where(easy, xp.zeros_like(rate), xp.ones_like(rate)))
+        return array_namespace(rate).astype(~easy, rate.dtype)
 
-    return stateless(rejected, exchangeable=True)
+    return weighing(weight)
 
 
 FOCUSES = ("hard", "easy")
@@ -268,15 +255,19 @@ def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
     check_choice("on", on, FOCUSES)
     check_range("gamma", gamma, 0)
 
-    def rescale(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        p = solve_rate(rollouts)
-        mixed = (p > 0) & (p < 1)
-        p = xp.where(mixed, p, xp.full_like(p, 0.5))
-        weight = gamma / xp.sqrt(p if on == "hard" else 1 - p)
-        return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
+    return _weighing_mixed(lambda xp, p, rollouts: gamma / xp.sqrt(p if on == "hard" else 1 - p))
 
-    return stateless(rescale, exchangeable=True)
+
+def _weighing_mixed(weight: Callable[[Any, Array, Rollouts], Array], domain: str = "any") -> Link:
+    """Multiply groups with solve rates p in (0, 1) by ``weight(xp, p, rollouts)``, and leave others as they are."""
+
+    def of_mixed(rollouts: Rollouts) -> Array:
+        p = solve_rate(rollouts)
+        xp, mixed = array_namespace(p), (p > 0) & (p < 1)
+        weights = weight(xp, xp.where(mixed, p, xp.full_like(p, 0.5)), rollouts)
+        return xp.where(mixed, weights, xp.ones_like(weights))
+
+    return weighing(of_mixed, domain)
 
 
 EASY_TERMS = ("paper", "code")
@@ -292,16 +283,12 @@ def shift_difficulty(easy_term: str = "paper") -> Link:
     """
     check_choice("easy_term", easy_term, EASY_TERMS)
 
-    def rescale(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        omega, p = batch_mean(rollouts.rewards, rollouts), solve_rate(rollouts)
-        mixed = (p > 0) & (p < 1)
-        p = xp.where(mixed, p, xp.full_like(p, 0.5))
+    def weight(xp: Any, p: Array, rollouts: Rollouts) -> Array:
+        omega = batch_mean(rollouts.rewards, rollouts)
         easy = xp.sqrt(1 - p) if easy_term == "paper" else 1 - xp.sqrt(p) + 1e-6
-        weight = omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy)
-        return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
+        return omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy)
 
-    return stateless(rescale, domain="unit", exchangeable=True)
+    return _weighing_mixed(weight, "unit")
 
 
 # Signs: correct and wrong rollouts apart

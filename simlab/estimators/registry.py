@@ -71,8 +71,11 @@ def estimator(name: str, **parameters: Any) -> Estimator:
     >>> estimator("f_grpo", gamma=0.5).needs
     frozenset({'rewards'})
     """
-    constructors = {entry.name: entry.build for entry in REGISTRY.values()}
-    chosen: Estimator = build("estimator", name, constructors, parameters)
+    return _build("estimator", name, parameters)
+
+
+def _build(kind: str, name: str, parameters: dict[str, Any]) -> Estimator:
+    chosen: Estimator = build(kind, name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
     return chosen
 
 
@@ -88,17 +91,8 @@ def built(name: str | Estimator, **parameters: Any) -> Estimator:
 
 
 def base_estimator(base: str | Estimator) -> Estimator:
-    """Build the base of another estimator by its registered name, at its defaults, or return the estimator passed.
-
-    Raises:
-        InputError: for an unknown name, or something that is no estimator.
-    """
-    if isinstance(base, Estimator):
-        return base
-    if not isinstance(base, str):
-        raise InputError(f"base is a {type(base).__name__}; allowed: a registered name, or an estimator (see chain)")
-    chosen: Estimator = build("base", base, {entry.name: entry.build for entry in REGISTRY.values()}, {})
-    return chosen
+    """Build the base of another estimator by its registered name, at its defaults, or return the estimator passed."""
+    return base if isinstance(base, Estimator) else _build("base", base, {})
 
 
 def advantages(

@@ -11,11 +11,10 @@ from simlab.arms import parse
 from simlab.constructors import estimator_constructor
 from simlab.errors import InputError, check_choice
 from simlab.estimators import REGISTRY, Estimator, estimator, register
-from simlab.estimators.biased import MC_SCALES
-from simlab.estimators.likelihood import RANKINGS
 from simlab.estimators.links import BASELINES, EASY_TERMS
+from simlab.estimators.named import MC_SCALES
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
-from simlab.estimators.tokens import SCOPES
+from simlab.estimators.tokens import RANKINGS, SCOPES
 from simlab.explore import formula
 from simlab.explore.masses import has_masses
 from simlab.text import shortened

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
+from simlab.estimators.tokens import TOP_PERCENT
 from simlab.problems.base import Problem, check_logits, check_sets, members, numbers
 from simlab.problems.tree_paths import depth_of, first_node, leaf_of, path_sums, paths, word
-from simlab.theory.covariance import TOP_PERCENT
 
 LARGEST_TREE = 2**20  # leaves
 MOST_MODES = 64  # whose probabilities are recorded one by one

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from simlab.estimators.tokens import covariance_terms
+from simlab.estimators.tokens import covariance_terms, covariance_thresholds
 from simlab.problems.exact import pass_at_k
 from simlab.problems.tree_paths import first_node, path_sums, paths, prefix_sums
 from simlab.simulator.metrics import POLICY, UPDATE, USUAL_METRICS, Metric, PolicyView, UpdateView, described, table
@@ -19,7 +19,6 @@ from simlab.simulator.policy import Listed, SoftmaxPolicy, softmax
 from simlab.simulator.sampling import draw, draw_columns, exact_segment_sums
 from simlab.simulator.state import Records
 from simlab.simulator.storage import Slots
-from simlab.theory.covariance import covariance_thresholds
 
 LEVEL_STREAM = 4  # folded, and then the level, into the key of a step, which itself draws the first actions
 RESPONSES = 1000  # in which CaSP's Figure 5(e) looks for modes

@@ -15,6 +15,7 @@ from simlab.surrogates.clip import (
     cispo,
     clip_higher,
     dual_clip,
+    entropy_target_clip,
     forking_tokens,
     ppo_clip,
     reinforce,
@@ -22,10 +23,8 @@ from simlab.surrogates.clip import (
     sequence_clip,
     unclipped,
 )
-from simlab.surrogates.covariance import clip_cov, kl_cov
 from simlab.surrogates.penalties import entropy_bonus, kl_penalty
-from simlab.surrogates.schedule import entropy_target_clip
-from simlab.surrogates.sequences import gmpo, mirror_descent, topr, vespo
+from simlab.surrogates.sequences import clip_cov, gmpo, kl_cov, mirror_descent, topr, vespo
 
 SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "reinforce": reinforce,
@@ -51,43 +50,14 @@ SURROGATES: dict[str, Callable[..., Surrogate]] = {
 
 
 def surrogate(name: str, **parameters: Any) -> Surrogate:
-    """Build a surrogate by name.
-
-    Raises:
-        InputError: for an unknown name or parameter, or a parameter outside its range.
-    """
+    """Build a surrogate by name."""
     built: Surrogate = build("surrogate", name, SURROGATES, parameters)
     return built
 
 
 __all__ = [
-    "AGGREGATIONS",
-    "SURROGATES",
-    "Schedule",
-    "Surrogate",
-    "add",
-    "aggregation_weights",
-    "aspo",
-    "casp",
-    "ce_gppo",
-    "cispo",
-    "clip_cov",
-    "clip_higher",
-    "dual_clip",
-    "entropy_bonus",
-    "entropy_target_clip",
-    "forking_tokens",
-    "gmpo",
-    "kl_cov",
-    "kl_penalty",
-    "mirror_descent",
-    "ppo_clip",
-    "reinforce",
-    "sapo",
-    "scheduled",
-    "sequence_clip",
-    "surrogate",
-    "topr",
-    "unclipped",
-    "vespo",
-]
+    "AGGREGATIONS", "SURROGATES", "Schedule", "Surrogate", "add", "aggregation_weights", "aspo", "casp", "ce_gppo",
+    "cispo", "clip_cov", "clip_higher", "dual_clip", "entropy_bonus", "entropy_target_clip", "forking_tokens",
+    "gmpo", "kl_cov", "kl_penalty", "mirror_descent", "ppo_clip", "reinforce", "sapo", "scheduled", "sequence_clip",
+    "surrogate", "topr", "unclipped", "vespo",
+]  # fmt: skip

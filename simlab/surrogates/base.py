@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, needed, select_fields
+from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, check_made, needed, select_fields
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
 State = Any
@@ -93,29 +93,14 @@ class Surrogate:
                 a coefficient of each token, and of each of its candidates.
         """
         coefficients = self.coefficient(ratio, advantages, select_fields(self, rollouts, of_tokens=True))
-        self._check(coefficients, ratio)
-        return coefficients
-
-    def _check(self, coefficients: Array, ratio: Array) -> None:
-        if not hasattr(coefficients, "shape") or not hasattr(coefficients, "dtype"):
-            raise InputError(f"{self.name} gave a {type(coefficients).__name__}; allowed: an array like the ratio")
         allowed = (*ratio.shape, 1 + self.candidates) if self.candidates else tuple(ratio.shape)
-        xp = array_namespace(ratio)
-        shape, dtype = tuple(coefficients.shape), coefficients.dtype
-        exact = xp.isdtype(dtype, "real floating") and xp.finfo(dtype).bits >= xp.finfo(ratio.dtype).bits
-        if shape != allowed or not exact:
-            raise InputError(
-                f"{self.name} gave coefficients of shape {shape} and dtype {dtype}; allowed: {allowed}, in "
-                f"{ratio.dtype} or more precise"
-            )
+        fits = getattr(coefficients, "shape", ()) == allowed
+        check_made(f"{self.name} gave coefficients", coefficients, ratio, fits, allowed)
+        return coefficients
 
 
 def add(*surrogates: Surrogate) -> Surrogate:
-    """Add the objectives of surrogates: an objective with its penalties and bonuses.
-
-    Raises:
-        InputError: for nothing to add.
-    """
+    """Add the objectives of surrogates: an objective with its penalties and bonuses."""
     if not surrogates:
         raise InputError("add() got no surrogate; allowed: one or more")
     candidates = max(surrogate.candidates for surrogate in surrogates)

@@ -54,9 +54,6 @@ def casp(
 
     During the first ``warm_up`` batches it is ``ppo_clip``: the 50-step GRPO warm-up of the logic tasks, in the
     appendix that sets alpha as well ``[casp:app-e-1-alpha]``. A step is read as a batch; the paper says no more of it.
-
-    Raises:
-        InputError: for a parameter outside its range, or rollouts that carry fewer candidates.
     """
     check_range("alpha", alpha, 0, 1)
     check_whole("candidates", candidates, 1)

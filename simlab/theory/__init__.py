@@ -1,4 +1,7 @@
-"""Closed forms and exact quantities, one file a topic; importing them does not import JAX."""
+"""Closed forms and exact quantities, one file a topic; importing them does not import JAX.
+
+Arguments outside their ranges, and arrays that do not fit one another, raise ``InputError``.
+"""
 
 from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
 from simlab.theory.interference import (
@@ -23,34 +26,9 @@ from simlab.theory.tail_miss import active, conditional_tail_miss, tail_miss
 from simlab.theory.verifier import JudgedMasses, accepted_rate, judged_masses, judged_speed, misplaced_share
 
 __all__ = [
-    "CLOSED_FORMS",
-    "Clock",
-    "ClosedForm",
-    "Drift",
-    "JudgedMasses",
-    "Masses",
-    "accepted_rate",
-    "active",
-    "alike",
-    "clock",
-    "closed_form",
-    "conditional_tail_miss",
-    "correct_mass_change",
-    "crossing_k",
-    "crossing_step",
-    "expected_advantages",
-    "expected_speed",
-    "first_order_change",
-    "judged_masses",
-    "judged_speed",
-    "largest_mixed_mass",
-    "log_odds_drift",
-    "logit_update",
-    "masses",
-    "misplaced_share",
-    "pass_at_k_change",
-    "subset_change",
-    "tail_miss",
-    "transfer",
-    "unsampled_correct_mass_change",
-]
+    "CLOSED_FORMS", "Clock", "ClosedForm", "Drift", "JudgedMasses", "Masses", "accepted_rate", "active", "alike",
+    "clock", "closed_form", "conditional_tail_miss", "correct_mass_change", "crossing_k", "crossing_step",
+    "expected_advantages", "expected_speed", "first_order_change", "judged_masses", "judged_speed",
+    "largest_mixed_mass", "log_odds_drift", "logit_update", "masses", "misplaced_share", "pass_at_k_change",
+    "subset_change", "tail_miss", "transfer", "unsampled_correct_mass_change",
+]  # fmt: skip

@@ -63,9 +63,6 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
     It is the slope of the transform of Q that Davis and Recht (arXiv:2510.13651) show such steps to climb: the expected
     advantage of a success less that of a failure, defined at Q = 0 and 1 too ``[simlab:interference-speed]``.
 
-    Raises:
-        InputError: for a solve rate outside [0, 1], and what ``masses`` refuses.
-
     >>> expected_speed("maxrl", 4, np.array([0.0, 0.5, 1.0]))
     array([3.  , 1.75, 1.  ])
     """
@@ -114,9 +111,6 @@ def transfer(
         learning_rate: eta.
         temperature: T, of policies that are softmax(z / T).
         counts: how many actions each entry stands for, by default 1; policies hold the probability of a single one.
-
-    Raises:
-        InputError: for policies that are none, arrays that do not fit them, or a number outside its range.
 
     A prompt whose likely error is the answer of the other loses by its update:
 

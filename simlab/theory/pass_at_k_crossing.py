@@ -20,9 +20,6 @@ Numbers = np.float64 | Float[np.ndarray, "..."]
 def pass_at_k_change(solve_rates: PerPrompt, changes: PerPrompt, k: float | Float[np.ndarray, "..."]) -> Numbers:
     """The mean over prompts of k (1 - Q)^(k - 1) dQ, the first-order change of pass@k, for real k from 1 up.
 
-    Raises:
-        InputError: for arrays that do not fit one another, or a number outside its range.
-
     >>> pass_at_k_change(np.array([0.5, 0.01]), np.array([0.1, -0.01]), np.array([1.0, 4.0, 8.0])).round(4)
     array([ 0.045 ,  0.0056, -0.0342])
     """
@@ -39,9 +36,6 @@ def crossing_k(solve_rates: PerPrompt, changes: PerPrompt) -> float:
     It is the last root of the sum of (1 - Q)^(k - 1) dQ. For n_e easy prompts that gain and n_h hard ones that lose it
     is 1 + log(n_e dQ_e / (n_h |dQ_h|)) / log((1 - Q_h) / (1 - Q_e)) ``[simlab:interference-crossing]``. NaN where
     pass@1 does not rise or the hardest of the prompts that move gain; 1 where only certain prompts hold pass@1 up.
-
-    Raises:
-        InputError: for arrays that do not fit one another, or a number outside its range.
 
     >>> round(crossing_k(np.array([0.5, 0.01]), np.array([0.1, -0.01])), 3)
     4.371
@@ -64,9 +58,6 @@ def crossing_step(
     """The step at which pass@k first falls below the base model's, by straight lines between the records of a run.
 
     ``gains`` are pass@k less the base model's, such as ``pass_at_k_gain``; infinity where no record is below.
-
-    Raises:
-        InputError: for another number of steps than of records, steps that do not increase, or gains that are NaN.
 
     >>> crossing_step(np.array([0.0, 10.0, 20.0]), np.array([[0.0, 0.0], [0.2, 0.1], [0.3, -0.3]]))
     array([ inf, 12.5])

@@ -3,8 +3,7 @@
 G rollouts are drawn i.i.d. from a policy p over N actions. The *distinct* sampled actions get reward R_c if correct
 and R_w if not, R_c >= 0 >= R_w, and every unsampled action gets 0: multiplicity does not count. A and B are the
 sampled correct and incorrect actions, U the unsampled; X_2 is the sum of p^2 over a set X, and
-S_R = R_c P_pos + R_w P_neg, with P_pos and P_neg the masses of A and B. Arguments outside their ranges and vectors of
-different lengths raise ``InputError``.
+S_R = R_c P_pos + R_w P_neg, with P_pos and P_neg the masses of A and B.
 """
 
 import numpy as np
@@ -33,9 +32,7 @@ def logit_update(
     >>> logit_update(policy, correct, sampled, learning_rate=1.0, group_size=2)
     array([ 0.1875 , -0.03125, -0.15625])
     """
-    check_policy(policy, correct=correct, sampled=sampled)
-    _check_group(sampled, correct_reward, incorrect_reward, learning_rate, group_size)
-    baseline = _baseline(policy, correct, sampled, correct_reward, incorrect_reward)
+    baseline = _baseline(policy, correct, sampled, (correct_reward, incorrect_reward), (learning_rate, group_size))
     rewards = np.where(sampled, np.where(correct, correct_reward, incorrect_reward), 0.0)
     return learning_rate / group_size * policy * (rewards - baseline)
 
@@ -80,9 +77,7 @@ def correct_mass_change(
     >>> correct_mass_change(policy, correct, np.array([True, False, True]), learning_rate=1.0, group_size=2)
     0.05078125
     """
-    check_policy(policy, correct=correct, sampled=sampled)
-    _check_group(sampled, correct_reward, incorrect_reward, learning_rate, group_size)
-    baseline = _baseline(policy, correct, sampled, correct_reward, incorrect_reward)
+    baseline = _baseline(policy, correct, sampled, (correct_reward, incorrect_reward), (learning_rate, group_size))
     correct_mass, incorrect_mass = policy[correct].sum(), policy[~correct].sum()
     promoted = (correct_reward - baseline) * incorrect_mass * _second_moment(policy, correct & sampled)
     demoted = (baseline - incorrect_reward) * correct_mass * _second_moment(policy, ~correct & sampled)
@@ -114,9 +109,7 @@ def unsampled_correct_mass_change(
     >>> unsampled_correct_mass_change(policy, correct, np.array([True, False, True]), learning_rate=1.0, group_size=2)
     -0.01953125
     """
-    check_policy(policy, correct=correct, sampled=sampled)
-    _check_group(sampled, correct_reward, incorrect_reward, learning_rate, group_size)
-    baseline = _baseline(policy, correct, sampled, correct_reward, incorrect_reward)
+    baseline = _baseline(policy, correct, sampled, (correct_reward, incorrect_reward), (learning_rate, group_size))
     unsampled_correct = correct & ~sampled
     drift = -baseline * _second_moment(policy, unsampled_correct)
     normaliser = (
@@ -128,9 +121,18 @@ def unsampled_correct_mass_change(
 
 
 def _baseline(
-    policy: Vector, correct: Subset, sampled: Subset, correct_reward: float, incorrect_reward: float
+    policy: Vector, correct: Subset, sampled: Subset, rewards: tuple[float, float], step: tuple[float, int]
 ) -> float:
-    """S_R, the policy's expected reward when unsampled actions get 0."""
+    """S_R, the policy's expected reward when unsampled actions get 0; all arguments are checked."""
+    check_policy(policy, correct=correct, sampled=sampled)
+    (correct_reward, incorrect_reward), (learning_rate, group_size) = rewards, step
+    check_range("correct_reward", correct_reward, 0)
+    check_range("incorrect_reward", incorrect_reward, high=0)
+    check_range("learning_rate", learning_rate)
+    if not float(group_size).is_integer() or group_size < 1:
+        raise InputError(f"group_size = {group_size} is not allowed; allowed: whole numbers from 1 up")
+    if not 1 <= sampled.sum() <= group_size:
+        raise InputError(f"sampled holds {sampled.sum()} distinct actions; allowed: 1 to group_size = {group_size}")
     return float(correct_reward * policy[correct & sampled].sum() + incorrect_reward * policy[~correct & sampled].sum())
 
 
@@ -152,16 +154,3 @@ def check_policy(policy: Vector, logit_change: Vector | None = None, **subsets: 
     for name, subset in subsets.items():
         if subset.shape != policy.shape or subset.dtype != np.bool_:
             raise InputError(f"{name} is {subset.dtype} of shape {subset.shape}; allowed: bool of shape {policy.shape}")
-
-
-def _check_group(
-    sampled: Subset, correct_reward: float, incorrect_reward: float, learning_rate: float, group_size: int
-) -> None:
-    check_range("correct_reward", correct_reward, 0)
-    check_range("incorrect_reward", incorrect_reward, high=0)
-    check_range("learning_rate", learning_rate)
-    if not float(group_size).is_integer() or group_size < 1:
-        raise InputError(f"group_size = {group_size} is not allowed; allowed: whole numbers from 1 up")
-    distinct = int(sampled.sum())
-    if not 1 <= distinct <= group_size:
-        raise InputError(f"sampled holds {distinct} distinct actions; allowed: 1 to group_size = {group_size}")

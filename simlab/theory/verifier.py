@@ -48,9 +48,6 @@ def judged_masses(
     a_S(q) and a_F(q) are what an accepted and a rejected rollout are expected to get (``expected_advantages``). The
     other masses are p (1 - n) a_S, (1 - p) (1 - f) a_F and p n a_F.
 
-    Raises:
-        InputError: for a rate outside [0, 1], and what ``simlab.theory.masses`` refuses.
-
     >>> judged = judged_masses("maxrl", 8, np.array([0.01, 0.5]), 0.1, 0.0)
     >>> (judged.wrongly_accepted / (judged.wrongly_accepted + judged.rightly_accepted)).round(3)
     array([0.908, 0.091])

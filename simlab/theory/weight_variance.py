@@ -28,9 +28,6 @@ def weight_variance(weights: Float[np.ndarray, " counts"], p: Rates) -> Rates:
 
     ``weights`` are those at 0 to G successes, such as ``masses(...).success``.
 
-    Raises:
-        InputError: for weights of other than one axis of two or more, or a solve rate outside [0, 1].
-
     >>> weight_variance(np.array([0.0, 1.0]), np.array([0.25]))
     array([0.1875])
     """

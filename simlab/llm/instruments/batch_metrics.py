@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from simlab.estimators.tokens import covariance_terms, of_tokens
+from simlab.estimators.tokens import covariance_terms, covariance_thresholds, of_tokens
 from simlab.rollouts import Rollouts, sequence_mean
-from simlab.theory.covariance import covariance_thresholds
 
 MOST_BINS = 8
 Values = dict[str, float | list[float]]
