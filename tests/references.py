@@ -1,8 +1,8 @@
 """The estimators transcribed from the papers as plain loops, one formula at a time, sharing nothing with the library.
 
 A batch is a list of groups, a group a list of rewards: ragged, so nothing here knows about masks. Here are those that
-read tokens, whole batches or earlier ones; group_references.py holds those that read one group's rewards alone, and
-linked_reference.py the chains without a name.
+read tokens, whole batches or earlier ones; group_references.py holds those that read one group's rewards alone, and the
+chains without a name.
 """
 
 import math
@@ -10,8 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from group_references import GROUP_FORMULAS, Group, deviation, grpo, mean, share_correct
-from linked_reference import linked
+from group_references import GROUP_FORMULAS, Group, deviation, grpo, linked, mean, share_correct
 
 Groups = list[Group]
 Tokens = list[list[list[float]]]

@@ -1,14 +1,20 @@
-"""CaSP: part of a success goes to the likeliest candidates, failures at the top cost more, where entropy is high."""
+"""CaSP, its warm-up, and the clip that follows the entropy.
 
+CaSP: part of a success goes to the likeliest candidates, failures at the top cost more, where entropy is high.
+"""
+
+import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import array_api_strict
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from refusals import refusal
 from token_batches import (
     Batch,
     Token,
@@ -16,20 +22,151 @@ from token_batches import (
     check_equals,
     check_padding_is_irrelevant,
     clip_objective,
+    converted,
     ragged,
     responses_of,
     tokens_of,
 )
 
+from figures.shared.off_policy_moments import check_method
 from simlab import Rollouts
-from simlab.errors import InputError
-from simlab.surrogates import casp, ppo_clip
+from simlab.methods import Method, method
+from simlab.surrogates import Surrogate, add, casp, clip_higher, entropy_target_clip, kl_penalty, ppo_clip
+
+LIBRARIES = pytest.mark.parametrize("xp", [np, array_api_strict], ids=["numpy", "strict"])
 
 
 @pytest.fixture(autouse=True)
 def double_precision() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
+
+
+def of_entropies(*entropies: list[float], xp: Any = np) -> list[Rollouts]:
+    """A batch of one prompt for each list, whose rollouts have one token each."""
+    return [
+        Rollouts(xp.zeros((1, len(row))), entropy=xp.asarray(row, dtype=xp.float64)[None, :, None]) for row in entropies
+    ]
+
+
+def widths(chosen: Surrogate, batches: list[Rollouts]) -> list[float]:
+    """The largest ratio, to 1/1024, that a success is still learned from, less 1: in each of some batches."""
+    ratios = 1 + np.arange(1024)[None, :, None] / 1024
+    nobody = Rollouts(np.zeros((1, 1024)))
+    state, found = chosen.init(), []
+    for batch in batches:
+        state = chosen.follow(batch, state)
+        kept = np.flatnonzero(chosen.at(state).coefficient(ratios, np.ones_like(ratios), nobody)[0, :, 0])
+        found.append(float(kept.max() / 1024))
+    return found
+
+
+def naive_widenings(
+    means: list[float], target: float | None, step: float, narrowest: float, widest: float
+) -> list[float]:
+    """What k is in each batch, whose entropies have these means."""
+    goal, k, found = means[0] if target is None else target, 0.0, []
+    for mean in means:
+        if mean < goal:
+            k = min(k + step, widest)
+        elif mean > goal:
+            k = max(k - step, narrowest)
+        found.append(k)
+    return found
+
+
+@LIBRARIES
+@pytest.mark.parametrize("target", [None, 1.25])
+@pytest.mark.parametrize(("narrowest", "widest"), [(0.0, 0.1), (-0.2, 0.3)])
+def test_the_bound_follows_the_entropy_as_the_loop_does(
+    target: float | None, narrowest: float, widest: float, xp: Any
+) -> None:
+    random = np.random.default_rng(3)
+    entropies = [(random.integers(0, 160, 4) / 64).tolist() for _ in range(12)]
+    chosen = entropy_target_clip(target, 0.0625, narrowest=narrowest, widest=widest, eps_high=0.25)
+    state, found = chosen.init(), []
+    for batch in of_entropies(*entropies, xp=xp):
+        state = chosen.follow(batch, state)
+        found.append(float(state.by))
+    means = [math.fsum(row) / len(row) for row in entropies]
+    expected = naive_widenings(means, target, 0.0625, narrowest, widest)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert len({*expected}) > 1
+    if xp is np:
+        kept = [math.floor(1024 * (0.25 + k)) / 1024 for k in expected]
+        np.testing.assert_allclose(widths(chosen, of_entropies(*entropies)), kept, atol=1 / 1024)
+
+
+def test_it_is_clip_higher_at_its_start_without_a_step_and_while_entropy_stays() -> None:
+    batches = of_entropies([1.0, 2.0], [1.0, 0.5], [3.0, 3.0])
+    assert widths(entropy_target_clip(step=0.0), batches) == widths(clip_higher(), batches)
+    assert widths(entropy_target_clip(), batches[:1] * 3) == widths(clip_higher(), batches)
+    floor = widths(entropy_target_clip(target=0.25), batches)
+    assert floor == widths(clip_higher(), batches), "a floor under the entropy is none above it"
+    ratio, advantages, rollouts = ragged()
+    start = entropy_target_clip(0.7, eps_low=0.1, eps_high=0.3).coefficient(ratio, advantages, rollouts)
+    np.testing.assert_array_equal(start, clip_higher(0.1, 0.3).coefficient(ratio, advantages, rollouts))
+
+
+@LIBRARIES
+def test_casp_is_grpo_during_its_warm_up_and_itself_after_it(xp: Any) -> None:
+    ratio, advantages, rollouts = converted(ragged(), xp)
+    warmed = casp(0.3, 2, 0.5, 1.5, warm_up=2)
+    state = warmed.init()
+    clip = at_tokens(ppo_clip().coefficient(ratio, advantages, rollouts))
+    itself = at_tokens(casp(0.3, 2, 0.5, 1.5).coefficient(ratio, advantages, rollouts))
+    assert not np.array_equal(itself[:, 0], clip)
+    for number in range(5):
+        state = warmed.follow(rollouts, state)
+        found = at_tokens(warmed.at(state)(ratio, advantages, rollouts))
+        np.testing.assert_array_equal(found[:, 0], clip if number < 2 else itself[:, 0])
+        np.testing.assert_array_equal(found[:, 1:], 0 * itself[:, 1:] if number < 2 else itself[:, 1:])
+
+
+def test_a_surrogate_without_a_schedule_stays_as_it_is() -> None:
+    for chosen in (ppo_clip(), casp(), add(clip_higher(), kl_penalty())):
+        assert chosen.schedule is None
+        assert chosen.init() == ()
+        assert chosen.at(chosen.follow(ragged().rollouts, ())) is chosen
+    grpo = method("grpo")
+    assert grpo.at(()) is grpo
+
+
+def test_a_batch_of_no_token_counts_as_entropy_0() -> None:
+    empty = Rollouts(np.zeros((1, 2)), entropy=np.full((1, 2, 1), np.nan), token_mask=np.zeros((1, 2, 1), bool))
+    chosen = entropy_target_clip(1.0)
+    assert float(chosen.follow(empty, chosen.init()).by) == 0.01
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"target": -0.1}, "target = -0.1"),
+        ({"step": -0.1}, "step = -0.1"),
+        ({"narrowest": 0.1}, "narrowest = 0.1; allowed: from -eps_high = -0.28 to widest = 0.08"),
+    ],
+)
+def test_bad_parameters_are_refused_in_one_line(parameters: dict[str, float], message: str) -> None:
+    assert message in refusal(entropy_target_clip, **parameters)
+
+
+def test_exact_moments_of_one_batch_know_no_memory() -> None:
+    bound = Method(method("grpo").estimator, entropy_target_clip())
+    assert "candidates or a memory" in refusal(check_method, bound, 2)
+
+
+def test_what_a_surrogate_remembers_may_be_traced() -> None:
+    """One compiled program then serves all steps."""
+    chosen = entropy_target_clip(1.0, 0.125, widest=0.5)
+    batches = of_entropies([0.5], [0.5], [2.0], [0.5], xp=jnp)
+    state = traced = jax.tree.map(jnp.float64, chosen.init())
+    for batch in batches:
+        state, traced = chosen.follow(batch, state), jax.jit(chosen.follow)(batch, traced)
+    assert list(map(float, itertools.chain(state))) == list(map(float, itertools.chain(traced)))
+    assert float(state.by) == 0.25
+
+
+# CaSP
 
 
 class Settings(NamedTuple):
@@ -94,82 +231,6 @@ def test_rows_equal_the_derivative_of_the_objective(settings: Settings) -> None:
     check_padding_is_irrelevant(casp(**settings._asdict()))
 
 
-# A tabular softmax policy of six actions, every token having logits of its own.
-
-
-class Tabular(NamedTuple):
-    logits: np.ndarray
-    actions: np.ndarray
-    candidates: np.ndarray
-    batch: Batch
-
-
-def tabular(step: float) -> Tabular:
-    """A policy ``step`` away from the one that sampled; half of its actions are the likeliest."""
-    generator = np.random.default_rng(5)
-    old = generator.normal(size=(4, 3, 5, 6))
-    ranked = np.argsort(-old, axis=-1)
-    actions = np.where(generator.random((4, 3, 5)) < 0.5, ranked[..., 0], generator.integers(0, 6, (4, 3, 5)))
-    new = old + step * generator.normal(size=old.shape)
-    old_logp, new_logp = (np.asarray(jax.nn.log_softmax(logits, axis=-1)) for logits in (old, new))
-    sampled = taken(old_logp, actions)
-    topn_logp = np.take_along_axis(old_logp, ranked[..., :4], axis=-1)
-    entropy = -(np.exp(old_logp) * old_logp).sum(axis=-1)
-    ratio = np.exp(taken(new_logp, actions) - sampled)
-    advantages = generator.choice([-1.5, -0.5, 0.0, 1.0, 2.0], (4, 3, 1))
-    rollouts = Rollouts(np.zeros((4, 3)), old_logp=sampled, entropy=entropy, topn_logp=topn_logp)
-    return Tabular(new, actions, ranked[..., :4], Batch(ratio, advantages, rollouts))
-
-
-def taken(values: Any, actions: np.ndarray) -> Any:
-    return jnp.take_along_axis(jnp.asarray(values), jnp.asarray(actions)[..., None], axis=-1)[..., 0]
-
-
-def one_hot(actions: np.ndarray) -> np.ndarray:
-    return np.eye(6)[actions]
-
-
-def by_logits(rows: np.ndarray, policy: Tabular, candidates: int) -> np.ndarray:
-    """The coefficients applied to grad log pi = e - pi of the sampled action and of each candidate."""
-    away = -np.asarray(jax.nn.softmax(policy.logits, axis=-1))
-    moved = rows[..., :1] * (one_hot(policy.actions) + away)
-    for n in range(candidates):
-        moved = moved + rows[..., 1 + n, None] * (one_hot(policy.candidates[..., n]) + away)
-    return moved
-
-
-def gates(entropy: np.ndarray, q: float) -> np.ndarray:
-    flat = [[x > threshold(list(response), q) for x in response] for response in entropy.reshape(-1, entropy.shape[-1])]
-    return np.reshape(flat, entropy.shape)
-
-
-@pytest.mark.parametrize(
-    ("step", "alpha", "candidates", "q", "top_penalty"), [(0.0, 0.01, 3, 0.8, 1.1), (0.5, 0.4, 2, 0.4, 1.3)]
-)
-def test_the_step_on_the_logits_is_the_gradient_of_the_ratio_form(
-    step: float, alpha: float, candidates: int, q: float, top_penalty: float
-) -> None:
-    """``[casp:eq-4]`` in its ratio form, ``[casp:eq-5]``, and the clip of the ratio that they put in its place."""
-    policy = tabular(step)
-    old, advantages = policy.batch.rollouts, policy.batch.advantages
-    gated, top = gates(old.entropy, q), policy.actions == policy.candidates[..., 0]
-
-    def objective(logits: Any) -> Any:
-        logp = jax.nn.log_softmax(logits, axis=-1)
-        ratio = jnp.exp(taken(logp, policy.actions) - old.old_logp)
-        others = [jnp.exp(taken(logp, policy.candidates[..., n]) - old.topn_logp[..., n]) for n in range(candidates)]
-        sum_of_others = sum(jax.lax.stop_gradient(ratio / other) * other for other in others)
-        smoothed = (1 - alpha) * ratio + alpha / candidates * sum_of_others
-        replaced = jnp.where(gated & (advantages > 0), smoothed, ratio)
-        replaced = jnp.where(gated & (advantages < 0) & top, top_penalty * ratio, replaced)
-        return clip_objective(replaced, advantages).sum()
-
-    rows = casp(alpha, candidates, q, top_penalty).coefficient(*policy.batch)
-    expected = np.asarray(jax.grad(objective)(jnp.asarray(policy.logits)))
-    np.testing.assert_allclose(by_logits(rows, policy, candidates), expected, rtol=1e-10, atol=1e-13)
-    assert {bool(x) for x in (gated & (advantages > 0)).flat} == {bool(x) for x in (gated & top).flat} == {False, True}
-
-
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -200,8 +261,7 @@ def test_a_response_of_one_token_exceeds_no_quantile_above_0(q: float, expected:
 
 
 def test_too_few_candidates_and_none_are_refused() -> None:
-    with pytest.raises(InputError, match=r"^topn_logp holds 4 candidates; allowed: at least 5$"):
-        casp(candidates=5).coefficient(*ragged())
-    batch = ragged()
-    with pytest.raises(InputError, match=r"^rollouts carry no topn_logp, which this method needs$"):
-        casp().coefficient(batch.ratio, batch.advantages, batch.rollouts._replace(topn_logp=None))
+    assert refusal(casp(candidates=5).coefficient, *ragged()) == "topn_logp holds 4 candidates; allowed: at least 5"
+    ratio, advantages, rollouts = ragged()
+    said = refusal(casp().coefficient, ratio, advantages, rollouts._replace(topn_logp=None))
+    assert said == "rollouts carry no topn_logp, which this method needs"

@@ -26,12 +26,9 @@ from token_batches import (
     tokens_of,
 )
 
-from simlab.surrogates import (
-    SURROGATES,
-    clip_cov,
-    ppo_clip,
-    surrogate,
-)
+from simlab import Rollouts
+from simlab.surrogates import SURROGATES, Surrogate, add, casp, clip_cov, entropy_bonus, kl_penalty, ppo_clip, surrogate
+from simlab.surrogates.penalties import KL_FORMS
 
 
 @pytest.fixture(autouse=True)
@@ -173,35 +170,16 @@ def naive_forking_tokens(
     return slopes(objective, tokens)
 
 
-REFERENCES: dict[str, Callable[..., list[float]]] = {
-    "sequence_clip": naive_sequence_clip,
-    "clip_cov": naive_clip_cov,
-    "kl_cov": naive_kl_cov,
-    "gmpo": naive_gmpo,
-    "vespo": naive_vespo,
-    "topr": naive_topr,
-    "mirror_descent": naive_mirror_descent,
-    "forking_tokens": naive_forking_tokens,
+REFERENCES: dict[str, tuple[Callable[..., list[float]], list[dict[str, float]]]] = {
+    "sequence_clip": (naive_sequence_clip, [{}, {"eps_low": 0.25, "eps_high": 0.3}]),
+    "clip_cov": (naive_clip_cov, [{}, {"share": 0.1}, {"share": 0.25, "low": -0.5, "high": 1.5}]),
+    "kl_cov": (naive_kl_cov, [{}, {"share": 0.25, "penalty": 0.5}, {"share": 1.0, "penalty": 3.0}]),
+    "gmpo": (naive_gmpo, [{}, {"eps_low": 0.1, "eps_high": 1.0}]),
+    "vespo": (naive_vespo, [{}, {"k_pos": 0.5, "lambda_pos": 0.25, "k_neg": 1.0, "lambda_neg": 4.0}]),
+    "topr": (naive_topr, [{}]),
+    "mirror_descent": (naive_mirror_descent, [{}, {"tau": 0.5}]),
+    "forking_tokens": (naive_forking_tokens, [{}, {"share": 0.5, "eps_low": 0.1, "eps_high": 0.3}]),
 }
-CASES: list[tuple[str, dict[str, float]]] = [
-    ("sequence_clip", {}),
-    ("sequence_clip", {"eps_low": 0.25, "eps_high": 0.3}),
-    ("clip_cov", {}),
-    ("clip_cov", {"share": 0.1}),
-    ("clip_cov", {"share": 0.25, "low": -0.5, "high": 1.5}),
-    ("kl_cov", {}),
-    ("kl_cov", {"share": 0.25, "penalty": 0.5}),
-    ("kl_cov", {"share": 1.0, "penalty": 3.0}),
-    ("gmpo", {}),
-    ("gmpo", {"eps_low": 0.1, "eps_high": 1.0}),
-    ("vespo", {}),
-    ("vespo", {"k_pos": 0.5, "lambda_pos": 0.25, "k_neg": 1.0, "lambda_neg": 4.0}),
-    ("topr", {}),
-    ("mirror_descent", {}),
-    ("mirror_descent", {"tau": 0.5}),
-    ("forking_tokens", {}),
-    ("forking_tokens", {"share": 0.5, "eps_low": 0.1, "eps_high": 0.3}),
-]
 
 
 def test_every_surrogate_is_either_token_wise_or_has_a_reference_beyond_the_token() -> None:
@@ -228,9 +206,11 @@ def test_defaults_are_the_published_ones(name: str, published: dict[str, Any]) -
     assert {parameter: taken[parameter].default for parameter in published} == published
 
 
-@pytest.mark.parametrize(("name", "parameters"), CASES)
+@pytest.mark.parametrize(
+    ("name", "parameters"), [(name, one) for name, (_, each) in REFERENCES.items() for one in each]
+)
 def test_coefficients_equal_the_loops(name: str, parameters: dict[str, float]) -> None:
-    check_equals(surrogate(name, **parameters), REFERENCES[name](tokens_of(ragged()), **parameters))
+    check_equals(surrogate(name, **parameters), REFERENCES[name][0](tokens_of(ragged()), **parameters))
 
 
 @pytest.mark.parametrize("name", SURROGATES)
@@ -249,9 +229,6 @@ def test_float_parameters_may_be_traced(name: str) -> None:
 
     traced, expected = jax.eval_shape(with_values, defaults), with_values(defaults)
     assert (traced.shape, traced.dtype) == (expected.shape, expected.dtype)
-
-
-# GSPO: with the loss averaged over each sequence, the coefficients are the gradient of the clipped sequence ratio.
 
 
 # Clip-Cov
@@ -308,4 +285,104 @@ def test_clip_cov_drops_each_eligible_token_equally_often() -> None:
     assert count[eligible].sum() == count.sum() == 3 * draws  # never more, never fewer, never another token
 
 
-# KL-Cov
+# Penalties and bonuses: slopes of their terms, exact expectations, and sums. [cw-grpo:kl] [casp:entropy-loss]
+
+TERMS: dict[str, Callable[[Any], Any]] = {
+    "k1": lambda gap: gap,
+    "k2": lambda gap: gap**2 / 2,
+    "k3": lambda gap: jnp.exp(-gap) - 1 + gap,
+}
+
+
+def naive_kl_penalty(tokens: list[Token], coefficient: float, form: str) -> list[float]:
+    def objective(logps: list[Any]) -> Any:
+        gaps = (logp - token.ref_logp for logp, token in zip(logps, tokens, strict=True))
+        return -coefficient * sum(TERMS[form](gap) for gap in gaps)
+
+    return slopes(objective, tokens)
+
+
+def naive_entropy_bonus(tokens: list[Token], coefficient: float) -> list[float]:
+    return [-coefficient * token.ratio * (token.logp + token.entropy) for token in tokens]
+
+
+@pytest.mark.parametrize("form", KL_FORMS)
+def test_kl_penalty_is_the_slope_of_its_term(form: str) -> None:
+    check_equals(kl_penalty(0.5, form), naive_kl_penalty(tokens_of(ragged()), 0.5, form))
+    check_padding_is_irrelevant(kl_penalty(0.5, form))
+
+
+def test_entropy_bonus_is_its_score_function_slope() -> None:
+    check_equals(entropy_bonus(-2.0), naive_entropy_bonus(tokens_of(ragged()), -2.0))
+    check_padding_is_irrelevant(entropy_bonus(-2.0))
+
+
+# Enumeration: one rollout of which each action of a softmax policy is a token, weighed by what sampled it.
+
+ACTIONS = 7
+LOGITS, OLD_LOGITS, REF_LOGITS = 1.5 * np.random.default_rng(11).normal(size=(3, ACTIONS))
+
+
+def log_softmax(logits: Any) -> Any:
+    return jax.nn.log_softmax(jnp.asarray(logits))
+
+
+def expected_step(chosen: Surrogate, logits: np.ndarray, old_logits: np.ndarray) -> np.ndarray:
+    """The expectation of coefficient * grad log pi under the policy that samples, every action enumerated."""
+    logp, old_logp, ref_logp = (np.asarray(log_softmax(each)) for each in (logits, old_logits, REF_LOGITS))
+    entropy = np.full(ACTIONS, -np.sum(np.exp(old_logp) * old_logp))
+    as_tokens = {"old_logp": old_logp, "ref_logp": ref_logp, "entropy": entropy}
+    rollouts = Rollouts(np.zeros((1, 1)), **{name: values[None, None] for name, values in as_tokens.items()})
+    ratio = np.exp(logp - old_logp)[None, None]
+    coefficients = chosen.coefficient(ratio, np.zeros((1, 1, 1)), rollouts)[0, 0]
+    return (np.exp(old_logp) * coefficients) @ (np.eye(ACTIONS) - np.exp(logp))
+
+
+def kl_from_reference(logits: Any) -> Any:
+    logp, ref_logp = log_softmax(logits), log_softmax(REF_LOGITS)
+    return jnp.sum(jnp.exp(logp) * (logp - ref_logp))
+
+
+def kl_of_reference(logits: Any) -> Any:
+    logp, ref_logp = log_softmax(logits), log_softmax(REF_LOGITS)
+    return jnp.sum(jnp.exp(ref_logp) * (ref_logp - logp))
+
+
+def entropy_of(logits: Any) -> Any:
+    logp = log_softmax(logits)
+    return -jnp.sum(jnp.exp(logp) * logp)
+
+
+@pytest.mark.parametrize(
+    ("form", "divergence"), [("k1", lambda logits: 0.0 * logits[0]), ("k2", kl_from_reference), ("k3", kl_of_reference)]
+)
+def test_on_policy_each_kl_form_descends_its_divergence(form: str, divergence: Callable[[Any], Any]) -> None:
+    """k1 has no gradient in expectation, k2 that of KL(pi || ref), k3 that of KL(ref || pi)."""
+    expected = -0.5 * jax.grad(divergence)(jnp.asarray(LOGITS))
+    np.testing.assert_allclose(expected_step(kl_penalty(0.5, form), LOGITS, LOGITS), expected, rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("sampled_by", [LOGITS, OLD_LOGITS], ids=["on policy", "off policy"])
+def test_entropy_bonus_ascends_the_entropy(sampled_by: np.ndarray) -> None:
+    """In expectation exactly, off policy too: the ratio corrects for who sampled, and a baseline adds nothing."""
+    expected = 0.3 * jax.grad(entropy_of)(jnp.asarray(LOGITS))
+    np.testing.assert_allclose(expected_step(entropy_bonus(0.3), LOGITS, sampled_by), expected, rtol=1e-10, atol=1e-15)
+
+
+# Sums
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_a_sum_leaves_0_for_candidates_that_a_summand_does_not_move(order: tuple[int, ...]) -> None:
+    summands = (
+        casp(alpha=0.3, candidates=3, quantile=0.0),
+        kl_penalty(0.5),
+        casp(alpha=0.2, candidates=1, quantile=0.0),
+    )
+    wide, plain, narrow = (at_tokens(summand.coefficient(*ragged())) for summand in summands)
+    expected = wide.copy()
+    expected[:, 0] += plain
+    expected[:, :2] += narrow
+    total = add(*(summands[index] for index in order))
+    assert (total.candidates, total.needs) == (3, {"old_logp", "ref_logp", "entropy", "topn_logp"})
+    check_equals(total, expected.tolist())

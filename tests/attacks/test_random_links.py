@@ -1,7 +1,5 @@
 """Random links of one's own, most of them reading the mean or the order of a group, learn the same in every storage."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
@@ -11,7 +9,7 @@ from simlab.methods import Method
 from simlab.problems import anchored
 from simlab.simulator.runner import run
 from simlab.simulator.settings import Settings
-from simlab.surrogates import ppo_clip, reinforce
+from simlab.surrogates import reinforce
 
 SEEDS, STEPS = 64, np.array([5, 40])
 LEAVES = ("advantages", "rewards", "mean", "highest", "place", "parity", "so_far", "neighbour", "size")
@@ -84,15 +82,3 @@ def test_a_random_plain_link_has_one_law_on_dense_lumped_and_sharded(seed):
             one, other = found["dense"] ** power, found[storage] ** power
             error = np.sqrt((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / SEEDS) + 1e-5
             assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) <= 4.5 * error).all(), (text, storage, power)
-
-
-@pytest.mark.slow
-def test_a_random_plain_link_learns_the_same_from_groups_that_counts_would_do_for():
-    """4096 rollouts of 2000 actions: dense and sharded draw the same, as neither sorts such a group."""
-    text, link = random_link(0)
-    settings = Settings(Method(link, ppo_clip()), 4096)
-    dense, sharded = (
-        run(anchored(2000, 100), [dataclasses.replace(settings, storage=storage)], [0], np.array([10]))["q_pos"]
-        for storage in ("dense", "sharded")
-    )
-    np.testing.assert_allclose(dense, sharded, rtol=1e-4, err_msg=text)
