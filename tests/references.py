@@ -34,15 +34,17 @@ def times(weight: float, advantage: Any) -> Any:
     return [weight * a for a in advantage] if isinstance(advantage, list) else weight * advantage
 
 
-def f_grpo(steps: list[Step], gamma: float = 1.0, base: str = "grpo") -> list[Batch]:
-    """F-GRPO Eq. 12 and 13."""
+def over_base(steps: list[Step], base: str, change: Callable[[Step, int, int, Any], Any]) -> list[Any]:
+    """The base's advantages, each changed by a function of the step, the group, the rollout and the advantage."""
     return [
-        [
-            [times((1 - share_correct(rewards)) ** gamma, a) for a in advantages]
-            for rewards, advantages in zip(step.rewards, batch, strict=True)
-        ]
+        [[change(step, g, i, a) for i, a in enumerate(row)] for g, row in enumerate(batch)]
         for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
     ]
+
+
+def f_grpo(steps: list[Step], gamma: float = 1.0, base: str = "grpo") -> list[Batch]:
+    """F-GRPO Eq. 12 and 13."""
+    return over_base(steps, base, lambda step, g, i, a: times((1 - share_correct(step.rewards[g])) ** gamma, a))
 
 
 def remax(steps: list[Step]) -> list[Groups]:
@@ -54,13 +56,11 @@ def remax(steps: list[Step]) -> list[Groups]:
 
 def reject_easy(steps: list[Step], threshold: float = 0.5, base: str = "grpo") -> list[Batch]:
     """The base's advantages, where no more than a share of the group is correct."""
-    return [
-        [
-            [times(1.0 if share_correct(rewards) <= threshold + 1e-9 else 0.0, a) for a in advantages]
-            for rewards, advantages in zip(step.rewards, batch, strict=True)
-        ]
-        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
-    ]
+
+    def change(step: Step, g: int, i: int, a: Any) -> Any:
+        return times(1.0 if share_correct(step.rewards[g]) <= threshold + 1e-9 else 0.0, a)
+
+    return over_base(steps, base, change)
 
 
 def a_grae(groups: Groups, alpha: float = 1.0, easy_term: str = "paper", ddof: int = 0, eps: float = 1e-6) -> Groups:
@@ -254,13 +254,9 @@ def cw_grpo(steps: list[Step], scope: str = "group", base: str = "grpo") -> list
 
 def entropy_advantage(steps: list[Step], alpha: float = 0.4, kappa: float = 2.0, base: str = "grpo") -> list[Tokens]:
     """CASP's entropy-shaped advantage: each token's entropy added, up to a share of the advantage."""
-    return [
-        [
-            [[a + min(alpha * h, abs(a) / kappa) for h in tokens] for tokens, a in zip(group, row, strict=True)]
-            for group, row in zip(step.entropy, batch, strict=True)
-        ]
-        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
-    ]
+    return over_base(
+        steps, base, lambda step, g, i, a: [a + min(alpha * h, abs(a) / kappa) for h in step.entropy[g][i]]
+    )
 
 
 def reinforce_pp(groups: Groups, ddof: int = 0, eps: float = 1e-8) -> Groups:
@@ -339,32 +335,20 @@ def opo(rewards: Group, logp: list[list[float]]) -> Group:
 
 def advantage_reweighting(steps: list[Step], alpha: float = 0.2, base: str = "grpo") -> list[Tokens]:
     """Advantage Reweighting (arXiv 2505.12929): alpha pi + 1 - alpha times the advantage of each token."""
-    return [
-        [
-            [
-                [(alpha * math.exp(x) + 1 - alpha) * a for x, a in zip(tokens, of_tokens(own, tokens), strict=True)]
-                for tokens, own in zip(group, row, strict=True)
-            ]
-            for group, row in zip(step.logp, batch, strict=True)
-        ]
-        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
-    ]
 
+    def change(step: Step, g: int, i: int, a: Any) -> list[float]:
+        tokens = step.logp[g][i]
+        each = a if isinstance(a, list) else [a] * len(tokens)
+        return [(alpha * math.exp(x) + 1 - alpha) * own for x, own in zip(tokens, each, strict=True)]
 
-def of_tokens(advantage: Any, tokens: list[float]) -> list[float]:
-    """A rollout's advantage for each of its tokens, or those that they have already."""
-    return advantage if isinstance(advantage, list) else [advantage] * len(tokens)
+    return over_base(steps, base, change)
 
 
 def aem(steps: list[Step], strength: float = 1.0, least_spread: float = 0.1, base: str = "grpo") -> list[Batch]:
     """AEM (arXiv 2605.00425): responses of low entropy weigh more than others of their group."""
-    return [
-        [
-            [times(weight, a) for weight, a in zip(modulation(group, strength, least_spread), row, strict=True)]
-            for group, row in zip(step.entropy, batch, strict=True)
-        ]
-        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
-    ]
+    return over_base(
+        steps, base, lambda step, g, i, a: times(modulation(step.entropy[g], strength, least_spread)[i], a)
+    )
 
 
 def modulation(group: list[list[float]], strength: float, least_spread: float) -> list[float]:

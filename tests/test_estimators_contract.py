@@ -3,16 +3,14 @@
 import inspect
 import math
 import re
-from collections.abc import Callable
 
 import jax
 import numpy as np
 import pytest
-from contract import CHECKS, GROUP, advantages_of, batch
+from contract import CHECKS
 from refusals import refusal
 
 import simlab
-from simlab import Rollouts
 from simlab.estimators import DOMAINS, REGISTRY, Link, center, chain, divide_failures, register
 from simlab.rollouts import FIELDS
 
@@ -48,68 +46,6 @@ def test_entries_name_a_source_and_their_defaults_suffice():
         assert {"rewards"} <= entry.build().needs <= FIELDS
         assert entry.build().domain in DOMAINS
         assert entry.build().exchangeable
-
-
-# Uniform groups
-
-
-def smoothing(record: Rollouts) -> np.ndarray:
-    """DS-GRPO without its GRPO: rows all right, all wrong."""
-    return np.array([[-0.05], [0.05]]) * record.old_logp[:2].mean(axis=-1)
-
-
-def discounted(record: Rollouts) -> np.ndarray:
-    """The unlikeliness reward's GRPO of a group that is all right; 0 where it is all wrong."""
-    size = record.rewards.shape[1]
-    rank = np.argsort(np.argsort(record.old_logp[0].sum(axis=-1))) + 1
-    rewards = 1 - 0.25 * rank / size
-    return np.stack([(rewards - rewards.mean()) / (rewards.std() + 1e-6), np.zeros(size)])
-
-
-def lone(record: Rollouts) -> np.ndarray:
-    """A single rollout's reward, the best of nobody being 0; 0 in larger groups."""
-    return record.rewards[:2] * (record.rewards.shape[1] == 1)
-
-
-def constants(right: float, wrong: float) -> Callable[[Rollouts], np.ndarray]:
-    return lambda record: np.full_like(record.rewards[:2], 1) * [[right], [wrong]]
-
-
-def standardised(record: Rollouts) -> np.ndarray:
-    """The first two groups, by mean and std of the whole batch."""
-    return ((record.rewards - record.rewards.mean()) / (record.rewards.std() + 1e-8))[:2]
-
-
-# Advantages in groups that are all right and all wrong. Comparing equal rewards teaches nothing, so they are exactly 0
-# in every formula that subtracts something of the group; the others say here what they give.
-UNIFORM_GROUPS: dict[str, Callable[[Rollouts], np.ndarray]] = {
-    "reinforce": constants(1, 0),
-    "remax": lambda record: record.rewards[:2] - record.greedy_reward[:2],
-    "running_mean": constants(1, 0),
-    "reinforce_pp": standardised,
-    "asym_rl": constants(-0.01, -0.01),
-    "binary_contrastive": constants(1, 0),
-    "psr": constants(1, 0),
-    "nsr": constants(0, -1),
-    "w_reinforce": constants(0.1, -1),
-    "pass_at_k_tang": lone,
-    "pkpo": lone,
-    "ds_grpo": smoothing,
-    "unlikeliness": discounted,
-}
-
-
-@pytest.mark.parametrize("name", REGISTRY)
-def test_uniform_groups_get_what_the_formula_says(name):
-    """In a batch that holds a mixed group too; a single rollout is a uniform group. Zeros are exact."""
-    for size in (1, 2, GROUP):
-        record = batch(rewards=[[1] * size, [0] * size, [1] + [0] * (size - 1)])
-        actual = advantages_of(REGISTRY[name].build(), record)[:2]
-        expected = UNIFORM_GROUPS.get(name, constants(0, 0))(record)
-        expected = expected if actual.ndim == 2 else expected[..., None] + 0 * actual
-        np.testing.assert_allclose(actual, expected, rtol=1e-12)
-    if name not in UNIFORM_GROUPS:
-        assert not advantages_of(REGISTRY[name].build(), batch(rewards=np.zeros((3, 5)))).any()
 
 
 # Bad parameters

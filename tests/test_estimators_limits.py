@@ -94,45 +94,6 @@ def test_it_equals(name, parameters, same, others):
         assert_equal(weights(name, rewards, **parameters), weights(same, rewards, **others))
 
 
-# Chains of one link a role equal the named methods that are made of the same links, to the last bit.
-
-LINKED: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
-    ({}, "dr_grpo", {}),
-    ({"baseline": "none"}, "reinforce", {}),
-    ({"baseline": "leave_one_out"}, "rloo", {}),
-    ({"baseline": "median"}, "mc_grpo", {}),
-    ({"scale": "std"}, "grpo", {}),
-    ({"scale": "times_std"}, "skew_r", {}),
-    ({"scale": "mean"}, "maxrl", {}),
-    ({"scale": "mean", "difficulty": "focal", "gamma": 0.5}, "f_grpo", {"gamma": 0.5, "base": "maxrl"}),
-    ({"difficulty": "easy", "gamma": 2.5}, "easy_power", {"alpha": 3.5}),
-    ({"difficulty": "asymmetric"}, "asym_power", {}),
-    ({"scale": "std", "difficulty": "sqrt_hard"}, "hard_focused", {}),
-    ({"scale": "std", "difficulty": "sqrt_easy"}, "easy_focused", {}),
-    ({"scale": "std", "difficulty": "shift", "sign": "attenuate"}, "a_grae", {}),
-    ({"scale": "std", "difficulty": "history"}, "ha_dw", {}),
-    ({"sign": "divide_failures", "delta": 0.25}, "asym_grpo", {"delta": 0.25}),
-    ({"sign": "relu"}, "relu", {}),
-    ({"scale": "pass_at_k", "k": 3}, "pass_at_k_chen", {"k": 3}),
-]
-BATCHES = {
-    "binary": np.array([[1.0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]]),
-    "graded": np.array([[1.0, 0.5, 0, 0.25], [0.75, 1, 1, 0], [0, 0.125, 0, 0], [0.5, 0.5, 0.5, 0.5]]),
-}
-
-
-@pytest.mark.parametrize(("choices", "name", "parameters"), LINKED)
-def test_the_links_of_a_method_are_the_method(choices, name, parameters):
-    """In two batches in turn, so that what is remembered counts; and for the rewards that all links are made for."""
-    chosen, named = estimator("linked", **choices), estimator(name, **parameters)
-    assert chosen.domain == named.domain
-    state, memory = chosen.init(), named.init()
-    for rewards in (BATCHES["binary"],) if named.domain == "binary" else BATCHES.values():
-        actual, state = chosen.update(Rollouts(rewards), state)
-        expected, memory = named.update(Rollouts(rewards), memory)
-        np.testing.assert_array_equal(actual, expected)
-
-
 # Sums, units and zeros of the reward
 
 

@@ -15,7 +15,7 @@ from simlab.problems import anchored, prompt_bank, tree
 from simlab.rollouts import group_mean
 from simlab.simulator.call import padded_group
 from simlab.simulator.draw import counts_suffice
-from simlab.simulator.runner import run, simulate
+from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
 from simlab.simulator.sparse import may_be_sparse
 from simlab.surrogates import SURROGATES, Surrogate, ppo_clip, surrogate
@@ -50,24 +50,6 @@ def own(link, **declared) -> Estimator:
 def method_of(link, surrogate=None) -> Method:
     """Each rollout has one token, so that surrogates and aggregations are all alike."""
     return Method(link, surrogate or ppo_clip())
-
-
-# The same law in every storage.
-
-
-def finals(settings, seeds, steps):
-    """Q_pos of each seed after the last step."""
-    return run(anchored(1000, 100), [settings] * seeds, range(seeds), np.array([steps]))["q_pos"][:, -1].astype(float)
-
-
-@pytest.mark.slow
-def test_the_links_of_the_readme_learn_the_same_on_dense_and_lumped():
-    """Means of 16 seeds within 4.5 standard errors; padded to 32 rollouts they were 22 of these apart."""
-    settings = [Settings(method_of(own(only_hard)), 5, storage=storage) for storage in ("dense", "lumped")]
-    dense, lumped = (finals(each, seeds=16, steps=300) for each in settings)
-    error = np.sqrt((dense.var(ddof=1) + lumped.var(ddof=1)) / 16)
-    assert error < 0.002
-    assert abs(dense.mean() - lumped.mean()) < 4.5 * error
 
 
 # What a storage may do with whom.
