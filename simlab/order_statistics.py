@@ -20,13 +20,6 @@ def infinite_where_absent(values: Values, present: Present) -> Values:
     return values if present is None else xp.where(present, values, xp.full_like(values, math.inf))
 
 
-def count_present(values: Values, present: Present) -> Float[Array, "*batch 1"]:
-    """Number of values that are present along the last axis."""
-    xp = array_namespace(values)
-    everywhere = xp.ones_like(values) if present is None else xp.astype(present, values.dtype)
-    return xp.sum(everywhere, axis=-1, keepdims=True)
-
-
 def rounding_slack(count: Float[Array, "*batch 1"]) -> Float[Array, "*batch 1"]:
     """Rounding that is allowed in a share of ``count`` that should be a whole number."""
     xp = array_namespace(count)
@@ -41,7 +34,8 @@ def lower_quantile(values: Values, q: Scalar, present: Present = None) -> Float[
     minus infinity, and where no value is present 0.
     """
     xp = array_namespace(values)
-    count = count_present(values, present)
+    there = xp.ones_like(values) if present is None else xp.astype(present, values.dtype)
+    count = xp.sum(there, axis=-1, keepdims=True)
     ordered = xp.sort(infinite_where_absent(values, present), axis=-1)
     rank = xp.ceil(q * count - rounding_slack(count))
     position = xp.cumulative_sum(xp.ones_like(values), axis=-1)

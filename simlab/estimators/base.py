@@ -5,7 +5,7 @@ An estimator turns a batch of rollouts into advantages. It is a pair in the mann
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -147,9 +147,9 @@ def shape_rewards(shape: Callable[[Rollouts], Array], inner: Estimator, **declar
         return inner.update(rollouts._replace(rewards=shape(rollouts)), state)
 
     update.__name__ = shape.__name__
-    link = stateless(lambda advantages, rollouts: advantages, **declared)
+    link = Link(update, inner.init, **declared)
     both = link.exchangeable and inner.exchangeable
-    return Link(update, inner.init, link.needs | inner.needs, link.domain, both)
+    return replace(link, needs=link.needs | inner.needs, exchangeable=both)
 
 
 def chain(*stages: Link | Estimator | PlainLink) -> Estimator:

@@ -30,14 +30,6 @@ def token_count(rollouts: Rollouts) -> Array:
     return length if rollouts.mask is None else xp.where(rollouts.mask, length, xp.zeros_like(length))
 
 
-def relative_length(rollouts: Rollouts) -> Array:
-    """Tokens of each rollout over those of the longest in its group, (P, G); 1 without a ``token_mask``."""
-    xp = array_namespace(rollouts.rewards)
-    length = token_count(rollouts)
-    longest = xp.max(length, axis=-1, keepdims=True)
-    return length / xp.where(longest > 0, longest, xp.ones_like(longest))
-
-
 def center_by_length() -> Link:
     """Subtract the mean of the group in which each rollout counts with its length ``[arxiv:2505.23585]``.
 
@@ -79,7 +71,9 @@ def thicken_then_thin(alpha: Scalar, inner: Estimator) -> Link:
 
     def shape(rollouts: Rollouts) -> Array:
         xp = array_namespace(rollouts.rewards)
-        p, length = solve_rate(rollouts), relative_length(rollouts)
+        p, tokens = solve_rate(rollouts), token_count(rollouts)
+        longest = xp.max(tokens, axis=-1, keepdims=True)
+        length = tokens / xp.where(longest > 0, longest, xp.ones_like(longest))
         return xp.where(is_correct(rollouts), 1 - alpha * p * length, alpha * (1 - p) * length)
 
     return shape_rewards(shape, inner, domain="binary", exchangeable=True)

@@ -33,19 +33,12 @@ def of_tokens(advantages: Array) -> Array:
 
 
 class Deviations(NamedTuple):
-    """Deviation of each token from the mean over the tokens of its group or of the batch; 0 where no token is.
+    """Deviation of each token from the mean over the tokens of its group or of the batch; 0 where no token is."""
 
-    Attributes:
-        logp: (P, G, T) log pi - its mean.
-        advantage: (P, G, 1) or (P, G, T) A - its mean.
-        mean_logp: (P, 1, 1) or (1, 1, 1) the mean of log pi.
-        count: (P, 1, 1) or (1, 1, 1) the number of tokens, at least 1.
-    """
-
-    logp: Array
-    advantage: Array
-    mean_logp: Array
-    count: Array
+    logp: Array  # (P, G, T) log pi - its mean
+    advantage: Array  # (P, G, 1) or (P, G, T) A - its mean
+    mean_logp: Array  # (P, 1, 1) or (1, 1, 1)
+    count: Array  # of tokens, (P, 1, 1) or (1, 1, 1), at least 1
 
 
 def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> Deviations:

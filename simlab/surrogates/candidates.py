@@ -27,11 +27,6 @@ def is_uncertain(rollouts: Rollouts, q: Scalar) -> Array:
     return present & (entropy > lower_quantile(entropy, q, present))
 
 
-def is_top(rollouts: Rollouts) -> Array:
-    """True where the sampled token is the likeliest candidate, or ties with it, (P, G, T)."""
-    return needed(rollouts, "old_logp") >= needed(rollouts, "topn_logp")[..., 0] - TIE
-
-
 def casp(
     alpha: Scalar = 0.01,
     candidates: int = 3,
@@ -66,7 +61,8 @@ def casp(
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts, is_on: Array = True) -> Array:
         xp = array_namespace(ratio)
         gate, zero = is_uncertain(rollouts, quantile) & is_on, xp.zeros_like(ratio)
-        penalised = gate & (advantages < 0) & is_top(rollouts)
+        is_top = needed(rollouts, "old_logp") >= needed(rollouts, "topn_logp")[..., 0] - TIE
+        penalised = gate & (advantages < 0) & is_top
         clipped = inner.coefficient(xp.where(penalised, ratio * top_penalty, ratio), advantages, rollouts)
         spread = xp.where(gate & (advantages > 0), clipped * alpha, zero)[..., None]
         return xp.concat([clipped[..., None] - spread, spread * _shares(rollouts, candidates, weights)], axis=-1)

@@ -56,12 +56,7 @@ def closed_form(
 
 @dataclass(frozen=True)
 class Group:
-    """Groups of one size at several solve rates.
-
-    Attributes:
-        p: the solve rate s / G.
-        size: G, or infinity for the limit in which p is the probability of success.
-    """
+    """Groups of one size at several solve rates p = s / G; where G is infinite, p is the probability of success."""
 
     p: Values
     size: float

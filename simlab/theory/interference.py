@@ -125,7 +125,7 @@ def transfer(
     _check_fits("speeds", speeds, (len(policies),))
     check_range("learning_rate", learning_rate)
     check_range("temperature", temperature, 0, open_low=True)
-    solve_rates = _solve_rates(policies, correct, each)
+    solve_rates = np.where(correct, policies, 0.0) @ each
     gradients = policies * (correct - solve_rates[:, None])
     shared = kernel * ((gradients * each) @ gradients.T)
     return np.asarray(learning_rate / (len(policies) * temperature**2) * speeds[:, None] * shared)
@@ -189,10 +189,6 @@ def _times_log(times: Int[np.ndarray, " n"], shares: Rates) -> Rates:
     product = np.zeros((*shares.shape, len(times)))
     np.multiply(times, logs, out=product, where=times > 0)
     return product
-
-
-def _solve_rates(policies: Policies, correct: Bool[np.ndarray, "M A"], each: Int[np.ndarray, " A"]) -> PerPrompt:
-    return np.asarray(np.where(correct, policies, 0.0) @ each)
 
 
 def _checked_counts(counts: Int[np.ndarray, " A"] | None, policies: Policies) -> Int[np.ndarray, " A"]:

@@ -61,7 +61,10 @@ def masses(
     if not chosen.exchangeable:
         shuffled = np.random.default_rng(0).permutation(group_size)
         for order in (np.arange(group_size)[::-1], shuffled):
-            _check_same(chosen, computed, _in_order(chosen, fields, order))
+            for values, others in zip(computed, _in_order(chosen, fields, order), strict=True):
+                if not np.allclose(values, others, rtol=1e-9, atol=1e-12, equal_nan=True):
+                    said = f"the masses of {chosen.name} depend on the order of the rollouts"
+                    raise InputError(f"{said}; allowed: those that do not")
     return computed
 
 
@@ -74,14 +77,6 @@ def _in_order(chosen: Estimator, fields: dict[str, Float[np.ndarray, "G ..."]], 
     success = np.where(correct, weight, 0).mean(axis=1)
     failure = 0 - np.where(correct, 0, weight).mean(axis=1)  # 0 - x, for -x would print -0.
     return Masses(successes, success, failure)
-
-
-def _check_same(chosen: Estimator, computed: Masses, reordered: Masses) -> None:
-    for values, others in zip(computed, reordered, strict=True):
-        if not np.allclose(values, others, rtol=1e-9, atol=1e-12, equal_nan=True):
-            raise InputError(
-                f"the masses of {chosen.name} depend on the order of the rollouts; allowed: those that do not"
-            )
 
 
 def _one_token(name: str, values: Float[np.ndarray, "..."] | None, group_size: int) -> Float[np.ndarray, "G 1"]:
