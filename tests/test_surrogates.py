@@ -349,12 +349,8 @@ def one_token(ratio: float, advantage: float) -> Batch:
     return Batch(np.full((1, 1, 1), ratio), np.full((1, 1, 1), advantage), Rollouts(np.zeros((1, 1))))
 
 
-RATIOS = some.floats(1e-6, 1e6)
-ADVANTAGES = some.floats(-10, 10)
-
-
 @pytest.mark.parametrize("name", ["sapo", "ce_gppo", "aspo", "gmpo", "vespo", "topr"])
-@given(ratio=RATIOS, advantage=ADVANTAGES)
+@given(ratio=some.floats(1e-6, 1e6), advantage=some.floats(-10, 10))
 def test_a_weight_is_finite_and_never_turns_an_advantage_round(name: str, ratio: float, advantage: float) -> None:
     weight = surrogate(name).coefficient(*one_token(ratio, advantage)).item()
     assert math.isfinite(weight)

@@ -131,7 +131,8 @@ class Estimator:
 def _check_advantages(name: str, advantages: Array, rollouts: Rollouts) -> None:
     """Raise ``InputError`` unless there is a real number for each rollout or token, as precise as the rewards."""
     rewards, tokens = rollouts.rewards, tokens_of(rollouts)
-    shape, group = getattr(advantages, "shape", ()), tuple(rewards.shape)
+    shape: tuple[int, ...] = getattr(advantages, "shape", ())
+    group = tuple(rewards.shape)
     fits = shape == group or (len(shape) == 3 and shape[:2] == group and shape[2] in {1, tokens or shape[2]})
     allowed = f"{group}, or ({group[0]}, {group[1]}, {tokens or 'tokens'})"
     check_made(f"{name} gave advantages", advantages, rewards, fits, allowed)
