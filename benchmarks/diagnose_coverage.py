@@ -18,6 +18,7 @@ has been through are kept.
 """
 
 import argparse
+import functools
 import json
 import sys
 from collections import defaultdict
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import beta
 
 from benchmarks.machine import RESULTS, describe
 from simlab.diagnose.dead_groups import RANGES, dead_share, estimate_entropy, expected_masses, predict_groups
@@ -53,7 +55,7 @@ from simlab.identity import code_fingerprint
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, expectation, log, undrawn, with_surprise, zipf
+from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, log, undrawn, with_surprise, zipf
 
 DATA, OF_SOLUTIONS = RESULTS / "diagnose_coverage.json", RESULTS / "diagnose_coverage_solutions.json"
 SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each visited once
@@ -81,6 +83,17 @@ class Checked(NamedTuple):
 
     estimate: IntervalEstimate
     truth: float
+
+
+def expectation(shape: str, function, points: int = 50_000) -> float:
+    """The mean of a function of the solve rate over all prompts of a shape, by their quantiles."""
+    return float(sum(share * np.mean(function(quantiles(of, points))) for share, of in SHAPES[shape]))
+
+
+@functools.cache
+def quantiles(of, points: int) -> np.ndarray:
+    """The solve rates at the middles of as many equal parts of a Beta, or the one solve rate."""
+    return np.array([of]) if isinstance(of, float) else beta.ppf((np.arange(points) + 0.5) / points, *of)
 
 
 def grpo_mass(group_size: int) -> np.ndarray:
@@ -336,8 +349,8 @@ def cell(shape: str, size: int, prompts: int, logs: range, solutions_alone: bool
 
 
 def code() -> str:
-    """A hash of what a diagnosis is computed with."""
-    return code_fingerprint(("simlab.diagnose.diagnosis",))
+    """A hash of the library."""
+    return code_fingerprint()
 
 
 def summary(rows: np.ndarray) -> dict[str, float | None]:

@@ -1,11 +1,9 @@
 """Logs of known truth, simulated prompt by prompt: nothing of the library but ``Log``."""
 
 import dataclasses
-import functools
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta
 
 from simlab.diagnose.log import AnswerCounts, Log, RolloutLogProbs
 
@@ -40,17 +38,6 @@ def bank(shape: str, prompts: int, seed: int, most_solutions: int = MOST_SOLUTIO
     chosen = random.choice(len(parts), size=prompts, p=[share for share, _ in parts])
     rates = [of if isinstance(of, float) else random.beta(*of) for of in (parts[part][1] for part in chosen)]
     return Bank(np.array(rates), [zipf(random.integers(1, most_solutions + 1)) for _ in range(prompts)])
-
-
-def expectation(shape: str, function, points: int = 50_000) -> float:
-    """The mean of a function of the solve rate over all prompts of a shape, by their quantiles."""
-    return float(sum(share * np.mean(function(quantiles(of, points))) for share, of in SHAPES[shape]))
-
-
-@functools.cache
-def quantiles(of, points: int) -> np.ndarray:
-    """The solve rates at the middles of as many equal parts of a Beta, or the one solve rate."""
-    return np.array([of]) if isinstance(of, float) else beta.ppf((np.arange(points) + 0.5) / points, *of)
 
 
 def log(own: Bank, group_size: int, seed: int, *, steps: int = 1, visits: int = 1, answers: bool = True) -> Log:

@@ -94,11 +94,9 @@ def test_an_answer_of_ones_own_tells_solutions_apart():
     assert found["diagnose/fitted/unseen_share"] == pytest.approx(0, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("every", 0), ("window", 0), ("level", 1.5), ("threshold", math.nan), ("share", 0)]
-)
-def test_numbers_outside_their_range_are_refused(name, value):
-    assert name in refusal(Live, **{name: value})
+def test_numbers_outside_their_range_are_refused():
+    for name, value in {"every": 0, "window": 0, "level": 1.5, "threshold": math.nan, "share": 0}.items():
+        assert name in refusal(Live, **{name: value})
     assert "one number" in refusal(Live().observe, ["p"], [1], ["a", "b"])
 
 

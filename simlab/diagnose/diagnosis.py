@@ -71,8 +71,7 @@ def diagnose(
         seed: the seed of the bootstrap.
 
     Raises:
-        InputError: for an empty log, a number outside its range, or an estimator that is unknown or whose masses depend
-            on more than rewards.
+        InputError: for an empty log, a number outside its range, and an estimator that reads more than rewards.
     """
     check_options(estimator, others, rollouts=rollouts, level=level, holdout=holdout, seed=seed)
     parts = solve_rates.split_windows(log, windows)

@@ -217,12 +217,9 @@ def _find_surest(brackets: list[WeightEffect], measure: str) -> WeightEffect | N
 def _hull(estimates: list[IntervalEstimate]) -> IntervalEstimate:
     """Return the hull of a weight's intervals over all overlaps, about the value of the first overlap."""
     first = estimates[0]
-    return first._replace(
-        name=f"{first.name.partition(' at ')[0]} at all overlaps",
-        low=min(estimate.low for estimate in estimates),
-        high=max(estimate.high for estimate in estimates),
-        method=f"{first.method}, {len(estimates)} overlaps",
-    )
+    low, high = min(estimate.low for estimate in estimates), max(estimate.high for estimate in estimates)
+    name, method = f"{first.name.partition(' at ')[0]} at all overlaps", f"{first.method}, {len(estimates)} overlaps"
+    return first._replace(name=name, low=low, high=high, method=method)
 
 
 def _simulate(rates: np.ndarray, overlap: float, method: str, group_size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -68,11 +68,7 @@ def _list_estimates(record: object) -> list[IntervalEstimate]:
 
 
 def figure(result: Any) -> Figure:
-    """Draw dead groups, pass@k, and splits of the budget, in the style in use.
-
-    Args:
-        result: a ``Diagnosis``, or its JSON as objects with ``groups``, ``pass_at_k`` and ``recommendation``.
-    """
+    """Draw dead groups, pass@k and splits of the budget of a ``Diagnosis``, or of its JSON as objects."""
     groups, curve, advice = result.groups, result.pass_at_k, result.recommendation
     page = Figure(figsize=(7.2, 2.7), layout="constrained")
     dead, passes, teaching = page.subplots(1, 3).flat

@@ -24,11 +24,9 @@ class Reading:
     """A log, and how it was read.
 
     Attributes:
-        log: the groups.
         files: how many there were.
-        mean_reward: the mean reward of the rows, before the threshold.
+        mean_reward: of the rows, before the threshold.
         reward, answer: the columns, threshold and source, in words.
-        notes: remarks for the reader.
     """
 
     log: Log
@@ -59,8 +57,7 @@ def read_log(
         answer: ``FILE.py:NAME``, a function that gives the canonical form of a completion.
 
     Raises:
-        InputError: for a path or a column that is not there, graded rewards without a threshold, and files of which
-            no row can be read.
+        InputError: for a path or column that is not there, graded rewards without a threshold, and no readable row.
     """
     if form is not None:
         check_choice("--format", form, NAMES)

@@ -43,12 +43,10 @@ class Layout(NamedTuple):
     """The columns of a trainer's logs.
 
     Attributes:
-        name: of the trainer.
         columns: the usual column of each role.
         marks: columns by which a file is recognised; a row has all of them.
         rewards_between: two columns between which all columns of floats are rewards.
         repeats: true if a step may hold the rows of the step before once more, as they are.
-        note: a remark for the reader of such a log.
     """
 
     name: str
