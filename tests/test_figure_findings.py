@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import figures
-from figures import ceiling_or_clock, countdown_conflict, interference_league, remax, verifier
-from figures.shared import countdown_prediction, decomposition
+from figures import ceiling_or_clock, interference_league, remax, verifier
+from figures.shared import decomposition
 from figures.shared.decomposition import PAIRS
 from figures.verifier import picked
 from simlab.estimators import REGISTRY
-from simlab.scaling import Curves, Refusal, fit_curves
 from simlab.sweeps.presets import PRESETS
 
 pytestmark = pytest.mark.slow
@@ -98,34 +97,7 @@ def test_the_readme_counts_ceilings_and_clocks_as_the_data_do():
     assert set(sweep["pass@1"]["whole"]) == set(PRESETS["interference-league"]["rate"]["estimators"]) - {"remax"}
 
 
-def test_countdowns_fits_are_those_of_its_stored_runs():
-    """By hand: 512 rollouts a step, the first evaluation is the base model's.
-
-    Resamples are fitted to a rough tolerance, so that the ends of an open interval differ by up to 0.5 % between
-    processors, whose linear algebra rounds otherwise.
-    """
-    runs = json.loads(ceiling_or_clock.COUNTDOWN.read_text())["arms"]
-    for arm in ("grpo", "fade", "f_grpo"):
-        values = np.array(runs[arm]["pass@64"])
-        by_hand = Curves(np.arange(5), 512.0 * np.array(runs[arm]["step"][1:]), values[:, 1:], values[:, 0])
-        fit, stored = fit_curves(by_hand), kept(ceiling_or_clock)["countdown"]["pass@64"]["whole"][arm]
-        if isinstance(fit, Refusal):
-            assert NUMBER.sub("#", stored["refusal"]) == NUMBER.sub("#", fit.reason)
-            numbers = [list(map(float, NUMBER.findall(text))) for text in (stored["refusal"], fit.reason)]
-            assert numbers[0] == pytest.approx(numbers[1], rel=0.01)
-        else:
-            assert stored["asymptote"] == pytest.approx(fit.asymptote, rel=1e-5)
-            assert stored["midpoint"] == pytest.approx(fit.midpoint, rel=1e-5)
-
-
 # Countdown with conflict
-
-
-def test_every_arm_that_was_predicted_was_trained():
-    arms = kept(countdown_conflict)["arms"]
-    for of_fall in kept(countdown_prediction)["predicted"]:
-        assert of_fall.keys() <= arms.keys()
-    assert all(np.array(arm["pass@64"]).shape == (5, 11) for arm in arms.values())
 
 
 # Verifiers that err

@@ -2,15 +2,21 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
+import figures
 from figures import remax, verifier
-from figures.countdown_conflict import KEPT, at_the_end, judged, outcome
-from figures.shared import condensed, league_numbers, rivals
+from figures.countdown_conflict import KEPT, at_the_end, judged
+from figures.interference_papers import DATA
+from figures.interference_papers import table as claims_table
+from figures.shared import condensed, rivals
 from figures.shared.best_size import at_own_rates, best_sizes
+from figures.shared.claims_of_papers import FAILS, HOLDS, UNTOLD, Claim, Found, Order, in_words
+from figures.shared.claims_of_papers import judge as judge_claim
 from figures.shared.decomposition import PAIRS, Curves, parts
 from figures.shared.families import COLOURS, family
 from figures.shared.paper_runs import MEASURES, condense, gained, table, windows
@@ -147,16 +153,6 @@ def test_rivals_are_judged_on_seeds_that_did_not_choose():
     assert front == [("a", 0), ("a", 1), ("b", 1)], "whom nobody beats in both"
 
 
-def test_the_metrics_at_a_level_of_the_first_lie_between_two_settings_of_each_seed():
-    values = np.array([[[0.2, 1.0], [0.4, 3.0]], [[0.6, 2.0], [0.8, 7.0]]])  # settings, seeds, metrics
-    np.testing.assert_allclose(league_numbers.at_level(values, 0.5), [[[0.5, 1.75], [0.5, 4.0]]])
-    assert league_numbers.at_level(values, 0.7) is None  # the first seed ends below
-    assert league_numbers.at_level(values, 0.3) is None  # the second starts above
-    falling = np.array([[[0.2, 1.0]], [[0.6, 2.0]], [[0.1, 9.0]]])
-    np.testing.assert_allclose(league_numbers.at_level(falling, 0.4), [[[0.4, 1.5]]])
-    assert league_numbers.at_level(falling, 0.7) is None
-
-
 # The league of interference: a slower clock, and the remainder
 
 STEPS = np.arange(0, 110, 10)
@@ -289,23 +285,6 @@ def test_the_share_is_of_the_fall_at_equal_pass_at_1_whatever_the_pace():
     assert row.endswith("| 0.150(0.000) |"), "the noise that arms share is no error of their difference"
 
 
-@pytest.mark.parametrize(
-    ("predicted", "seen", "said"),
-    [
-        ("keeps more", "keeps more", "hit"),
-        ("keeps more", "keeps less", "miss"),
-        ("keeps more", "cannot be told from GRPO", "not seen"),
-        ("cannot be told from GRPO", "keeps less", "nothing predicted"),
-        ("cannot be told from GRPO", "cannot be told from GRPO", "nothing predicted, nothing seen"),
-        ("keeps less", "does not gain so much", "miss"),
-    ],
-)
-def test_hits_and_misses(predicted, seen, said):
-    assert outcome({"verdict": predicted}, {"verdict": seen}, {"low": 0.0}) == said
-    baseline = judged(CONFLICT, 0.301)["grpo"]  # GRPO does not fall so much in every seed
-    assert outcome({"verdict": predicted}, {"verdict": seen}, baseline).startswith("not tested")
-
-
 # Arms of a run compared with one of them
 
 NOISE = np.array([0.01, -0.02, 0.03])  # of a seed: one that all its arms share
@@ -373,3 +352,61 @@ def test_a_run_folder_is_condensed_with_the_start_first(tmp_path):
         "grpo": {"entropy_histogram": [21, 2], "candidate_histogram": [[0, 21], [21, 0]]},
         "casp": {"entropy_histogram": [41, 2], "candidate_histogram": [[0, 41], [41, 0]]},
     }
+
+
+# A claim about arms is judged by numbers alone: it holds, it does not, or it cannot be told
+
+SPREAD = np.tile([-1.0, 1.0], 6)
+
+
+def arm(mean, spread=0.001, **others):
+    return {"pass@256": (mean + spread * SPREAD).tolist(), **others}
+
+
+def verdict_of(*orders, equal=False, **arms):
+    found = judge_claim(Claim("f-grpo:table-1", "", "", orders), arms, equal_pass_at_1=equal)
+    return found and found.verdict
+
+
+@pytest.mark.parametrize(
+    ("gap", "spread", "expected"),
+    [(0.02, 0.001, HOLDS), (0.02, 0.1, UNTOLD), (0.002, 0.001, FAILS), (-0.02, 0.001, FAILS), (0.0, 0.0, FAILS)],
+)
+def test_an_arm_is_above_another_by_more_than_a_trifle_and_its_error(gap, spread, expected):
+    arms = {"better": arm(0.5 + gap, spread), "worse": arm(0.5, -spread)}
+    assert verdict_of(Order("pass@256", "better", "worse"), **arms) == expected
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(0.02, HOLDS), (0.0, HOLDS), (-0.02, FAILS)])
+def test_an_arm_that_matches_another_is_not_below_it_by_more_than_a_trifle(gap, expected):
+    assert verdict_of(Order("pass@256", "own", "other", matches=True), own=arm(0.5 + gap), other=arm(0.5)) == expected
+
+
+def test_the_error_is_that_of_the_paired_difference():
+    found = judge_claim(
+        Claim("f-grpo:table-1", "", "", (Order("pass@256", "one", "two"),)),
+        {"one": arm(0.6, 0.2), "two": arm(0.5, 0.1)},
+        equal_pass_at_1=False,
+    )
+    assert found.difference == pytest.approx(0.1)
+    assert found.error == pytest.approx(0.1 * np.sqrt(12 / 11) / np.sqrt(12))
+
+
+def test_what_is_not_reached_cannot_be_told():
+    assert verdict_of(Order("pass@256", "own", "other"), own={"pass@256": None}, other=arm(0.5)) == UNTOLD
+
+
+def test_words_name_both_readings_where_they_differ_and_other_banks_where_these_do():
+    yes, no = Found(HOLDS), Found(FAILS)
+    same, other = dict.fromkeys(("shared", "rare", "apart"), yes), {"shared": no, "rare": no, "apart": yes}
+    assert in_words(same, same) == "holds"
+    assert in_words(same, other) == ("holds at one rate, does not hold at equal pass@1; without shared features: holds")
+    first_alone = {**same, "rare": no, "apart": no}
+    assert in_words(first_alone, first_alone) == (
+        "holds; with rare answers: does not hold; without shared features: does not hold"
+    )
+    assert in_words(same, dict.fromkeys(same)) == "holds"
+
+
+def test_the_readme_has_the_table_of_the_numbers_that_are_kept():
+    assert claims_table(json.loads(DATA.read_text())) in (Path(figures.__file__).parent / "README.md").read_text()

@@ -8,7 +8,6 @@ import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -16,7 +15,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as some
-from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refusal
+from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, parts_of, refusal
 
 from simlab.files import file_lock
 from simlab.identity import code_fingerprint, commit
@@ -294,26 +293,6 @@ def test_too_little_memory_is_refused_with_what_is_enough(tmp_path, sweep, memor
     assert value == f"--memory {memory() / 2**20:.0f}MB"
     assert int(enough.removesuffix("MB or more")) * 2**20 > memory()
     assert parts_of(tmp_path / "sweep.nc") == {}
-
-
-MEMORY = """
-import os, re, sys
-from simlab.cli import main
-os.cpu_count = lambda: 6
-assert main(sys.argv[1:]) == 0
-print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process's memory is read from /proc")
-def test_a_process_of_six_workers_stays_within_its_memory(tmp_path):
-    """Without a budget it takes 1030 MB even on two cores."""
-    options = ("--param", "actions=3000000", "--steps", 5, "--group-size", 2, "--gamma", "0,1,...,5", "--seeds", 1)
-    program = {"program": ("-c", MEMORY)}
-    code, output, _ = command("sweep", "--out", tmp_path / "sweep.nc", "--memory", "940MB", *options, **program)
-    assert code == 0
-    assert int(output.splitlines()[-1]) < 940 * 2**10
 
 
 def test_simulations_that_fit_run_at_once_and_others_wait_until_there_is_room():

@@ -460,12 +460,3 @@ def test_lag_and_mismatch_differ_from_each_other_in_the_sampler_alone():
     ]
     assert all(sweep == shared[0] for sweep in shared)
     assert 0 in PRESETS["lag"]["bank"]["parameters"]["run.lag"]
-
-
-@pytest.mark.slow
-def test_updates_that_cost_something_cost_most_steps_in_small_groups():
-    """Of 8 G + 256 rollouts a step in place of 8 G."""
-    free, dear = (Plan(Sweep(**PRESETS["budget"][name])).distinct for name in ("apart", "updates"))
-    for cheap, cell in zip(free, dear, strict=True):
-        size = cell.cell.group_size
-        assert cheap.steps_taken[-1] / cell.steps_taken[-1] == pytest.approx((8 * size + 256) / (8 * size), rel=0.01)

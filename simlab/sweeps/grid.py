@@ -57,12 +57,10 @@ class Sweep:
             surrogates are a dimension. ``f_grpo`` with ``ppo_clip`` where neither these nor ``arms`` are given.
         arms: methods in place of pairs: texts such as ``"f_grpo(gamma=0.5)+clip_higher"``, see ``simlab.arms``.
         group_sizes: G of each run.
-        seeds: number of seeds, 0 to seeds - 1. A seed draws the same random numbers in every cell of one group size,
-            so that cells compare pairwise.
-        steps: steps of each run, 1000 unless there is a budget.
-        record_every: steps between two records, 50 unless there is a budget; the last step is always recorded.
-        problem: a registered name or ``FILE.py:NAME``.
-        optimizer: a registered name.
+        seeds: number of seeds. A seed draws the same random numbers in every cell of one group size, so that cells
+            compare pairwise.
+        steps, record_every: of each run, 1000 and 50 unless there is a budget; the last step is always recorded.
+        problem, optimizer: a registered name, or of a problem ``FILE.py:NAME``.
         parameters: values by qualified name, such as ``"estimator.gamma"``; a name with several values is a dimension.
             Those of ``estimator`` and ``surrogate`` hold for the methods that have them and do not fix them.
         top_n: None for 5, or as many as the actions of the smallest problem.

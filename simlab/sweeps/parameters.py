@@ -15,7 +15,6 @@ WORDS = {
     "estimator": "estimator: the weight of a rollout",
     "surrogate": "surrogate: the coefficient of grad log pi",
     "arm": "method: estimator, surrogate and aggregation",
-    # problems
     "actions": "actions of a policy, N",
     "correct": "correct actions",
     "target": "actions of the target set of the tail-miss rate",
@@ -26,15 +25,12 @@ WORDS = {
     "reward_incorrect": "reward of an incorrect rollout",
     "logits": "initial logits: a list, or a file of them",
     "prompts": "prompts",
-    # optimizers
     "learning_rate": "learning rate of the optimizer",
     "b1": "decay of Adam's first moment",
     "b2": "decay of Adam's second moment",
     "weight_decay": "decay of the parameters at each step",
-    # methods
     "gamma": "focal exponent",
     "delta": "weight of negative advantages against positive ones",
-    # runs
     "temperature": "sampling temperature, which divides the logits",
     "kl": "coefficient of the KL divergence from the base model",
     "entropy_bonus": "coefficient of the policy's entropy",
@@ -80,11 +76,8 @@ def parameter_table(sweep: Sweep) -> str:
 
 
 def as_values(values: Any, default: Any) -> tuple[Any, ...]:
-    """Return the values of a parameter: those of a list, or one; whole numbers as floats where the default is one.
-
-    A parameter whose default is a tuple takes tuples, or a list of tuples.
-    """
-    if isinstance(default, tuple):
+    """Return the values of a parameter: those of a list, or one; whole numbers as floats where the default is one."""
+    if isinstance(default, tuple):  # takes tuples, or a list of tuples
         return tuple(values) if isinstance(values, list) else (values,)
     items = tuple(values) if isinstance(values, list | tuple | range) else (values,)
     return tuple(float(item) if type(item) is int and isinstance(default, float) else item for item in items)

@@ -41,26 +41,16 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """A cell with all that its runs need.
-
-    Attributes:
-        cell, fingerprint: the cell of the grid, and the fingerprint of its problem.
-        build: makes the problem, or returns the one that it made a moment ago.
-        settings: those of its runs, with a storage in place of "auto".
-        user_code: a fingerprint of the user's code in it; None if all of it is the library's.
-        files: SHA-256 of the user's files that it names, by ``FILE.py:NAME``.
-        steps_taken: (R,) the steps at each record after that of the start: 0 where a budget does not pay for one yet.
-        step_cost: the cost of a step where there is a budget.
-    """
+    """A cell with all that its runs need."""
 
     cell: Cell
-    build: Callable[[], Problem]
-    fingerprint: str
-    settings: Settings
-    user_code: str | None
-    files: Mapping[str, str]
-    steps_taken: np.ndarray
-    step_cost: Fraction | None = None
+    build: Callable[[], Problem]  # makes the problem, or returns the one that it made a moment ago
+    fingerprint: str  # of the problem
+    settings: Settings  # with a storage in place of "auto"
+    user_code: str | None  # a fingerprint of the user's code in it; None if all of it is the library's
+    files: Mapping[str, str]  # SHA-256 of the user's files that it names, by ``FILE.py:NAME``
+    steps_taken: np.ndarray  # (R,) at each record after that of the start: 0 where a budget does not pay for one yet
+    step_cost: Fraction | None = None  # where there is a budget
 
     @functools.cached_property
     def steps(self) -> np.ndarray:
