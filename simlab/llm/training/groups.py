@@ -184,10 +184,10 @@ def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
         prompts = np.pad(groups.batch.prompts, ((0, 0), (0, width - groups.batch.prompts.shape[1])))
         return groups.batch._replace(prompts=prompts), groups.sampled, groups.rewards, groups.greedy_reward
 
-    joined = jax.tree.map(lambda *parts: np.concatenate(parts), *map(arrays, batches))
+    batch, sampled, rewards, greedy_reward = jax.tree.map(lambda *parts: np.concatenate(parts), *map(arrays, batches))
     problems = tuple(problem for groups in batches for problem in groups.problems)
     solutions = tuple(forms for groups in batches for forms in groups.solutions)
-    return RolloutGroups(problems, *joined[:3], solutions, joined[3])
+    return RolloutGroups(problems, batch, sampled, rewards, solutions, greedy_reward)
 
 
 def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reader, most: int) -> list[dict[str, Any]]:
