@@ -46,7 +46,6 @@ export async function show(chart, all, layout) {
   await window.Plotly.relayout(chart, Object.fromEntries(changed.map(([name, text]) => [name, JSON.parse(text)])));
 }
 
-// Take away what is seen.
 export function clear(chart) {
   seen = { looks: "", frame: {}, traces: [] };
   window.Plotly.purge(chart);

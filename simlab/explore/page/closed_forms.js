@@ -126,7 +126,6 @@ export function interpolate(values, place) {
 
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-// The policies of all nodes, uniform.
 export function uniform(depth, branching) {
   const nodes = (branching ** depth - 1) / (branching - 1);
   return Array.from({ length: nodes }, () => Array(branching).fill(1 / branching));
@@ -139,10 +138,8 @@ export function reach(policies) {
   return reached;
 }
 
-// The probabilities of the leaves.
 export const leaves = (policies) => reach(policies).slice(policies.length);
 
-// The letters on the way to a leaf.
 export function word(leaf, depth, branching) {
   const letter = (_, level) => LETTERS[Math.floor(leaf / branching ** (depth - 1 - level)) % branching];
   return Array.from({ length: depth }, letter).join("");

@@ -5,7 +5,6 @@ export const EQUAL_MASS = "at equal correct mass";
 export const DIFFERENCE = "difference";
 const LEVELS = Array.from({ length: 51 }, (_, i) => i / 50); // of correct mass, at which runs are read
 
-// Two blocks of seeds as one.
 export function joined(old, fresh) {
   const seeds = old.seeds + fresh.seeds;
   return { ...fresh, seeds, metrics: joinedMetrics(old.metrics, fresh.metrics, old.seeds, fresh.seeds) };
@@ -117,5 +116,4 @@ const first = ({ mean, half }) => ({ mean: mean[0] ?? null, half: half[0] ?? nul
 export const theoryOf = (result, metric) =>
   (metric === "tail_miss_rate" ? result.metrics.tail_miss_expected?.mean : result.theory?.[metric]) ?? null;
 
-// The name of the expected steps of an optimiser.
 export const theoryName = (optimizer) => (optimizer === "sgd" ? "theory" : "theory without noise");

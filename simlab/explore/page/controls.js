@@ -1,8 +1,7 @@
 // A labelled control for each setting: a slider with a number box, a choice, or an estimator with its parameters.
 
 import { inks, paletteOn } from "./look.js";
-import { namesOf, pinOf, readPins, runsOf, writePins } from "./pins.js";
-import { entry, highest, isFormula, linkedLines, lowest, readWeight, SIGN, writeWeight } from "./settings.js";
+import { entry, highest, isFormula, linkedLines, lowest, namesOf, pinOf, readPins, readWeight, runsOf, SIGN, writePins, writeWeight } from "./settings.js";
 import { element, short } from "./text.js";
 
 const STOPS = 300;
@@ -38,7 +37,6 @@ function nearest(stops, value) {
 }
 
 // A slider with a number box: {node, show}. `onChange(text)` hears of every move.
-// Places that have names show these.
 export function numberControl({ id, label, help, bounds, onChange }) {
   const stops = stopsOf(bounds);
   const slider = element("input", { type: "range", id, min: 0, max: stops.length - 1, step: 1 });
@@ -65,7 +63,6 @@ export function numberControl({ id, label, help, bounds, onChange }) {
   return { node, show };
 }
 
-// A choice of a few words.
 export function choiceControl({ id, label, help, choices, onChange }) {
   const select = element("select", { id });
   for (const choice of choices) select.append(element("option", { value: String(choice), text: String(choice) }));
@@ -142,7 +139,6 @@ function formulaField(id, onFormula, estimators) {
   return { node, show };
 }
 
-// The Python lines of a formula with the present value of its g.
 const withNumber = (lines, { parameters: { g } }) => lines.replace(/^( {4}g = ).*$/m, (_, start) => start + g);
 
 // The control of a setting: {node, show}, or null where a panel has its own. `onAll(weight)` hears of an estimator that is to be
@@ -166,7 +162,6 @@ export function controlOf(control, description, onChange, onAll) {
 
 const STROKES = ["solid", "dashed", "dotted"]; // by how many times the colours were all taken before
 
-// A sample of a pinned line, in its colour.
 function swatchOf(colour, { palette }) {
   const swatch = element("span", { class: "swatch" });
   const colours = paletteOn(palette, inks());
@@ -195,7 +190,6 @@ export function pinList({ label, plural, most, onPin, onRemove, colourOf, button
   return { nodes, show };
 }
 
-// The pinned runs of a panel.
 export function pinsControl({ id, pinned: { colourOf } }, { state, change, description }) {
   const pins = () => readPins(state.of(id).pinned);
   const list = pinList({
@@ -234,7 +228,6 @@ const SYMBOLS = {
   η: "learning rate",
 };
 
-// A row of the symbols that a panel uses.
 export function symbolsOf(names) {
   return names.map((name, place) => {
     const tip = element("span", { class: "tip", role: "tooltip", id: `symbol-${place}`, text: SYMBOLS[name] });
@@ -243,7 +236,6 @@ export function symbolsOf(names) {
   });
 }
 
-// A button with the help of a control.
 export function helpOf(id, label, help) {
   const tip = element("span", { class: "tip", role: "tooltip", id: `${id}-help`, text: help });
   return element("span", { class: "help" },

@@ -8,7 +8,6 @@ const LEGEND = { letter: 6.9, sample: 48, row: 21, below: 60 };
 export const SHARES = [-0.02, 1.03]; // the range of an axis of probabilities
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
-// The colours of the page's theme, as its style sheet has them.
 export function inks() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
@@ -165,7 +164,6 @@ export class Look {
     }
   }
 
-  // A title in as many lines as its panel is narrow.
   titled(title, across) {
     return wrapped(title, (0.92 * (this.width - MARGINS.l - MARGINS.r)) / across / LETTER);
   }
@@ -223,7 +221,6 @@ function titled({ title, ...more }) {
   return { title: { text: title, font: { size: 12.5 }, standoff: 8 }, ...more };
 }
 
-// A hex colour, seen through.
 export function transparent(colour, alpha) {
   const parts = /^#?(..)(..)(..)$/.exec(colour).slice(1).map((pair) => parseInt(pair, 16));
   return `rgba(${parts.join(",")},${alpha})`;

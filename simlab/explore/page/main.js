@@ -58,6 +58,11 @@ function say(id, lines) {
   if (byId(id).textContent !== text) byId(id).textContent = text;
 }
 
+function sayOnce(notes = [], errors = []) {
+  say("said", notes);
+  say("error", errors);
+}
+
 // Choose a question of the list, or none; its finding is said while its settings stand.
 function showPreset(name) {
   state.preset = name;
@@ -83,17 +88,14 @@ function change(name, text) {
   remember();
   try {
     const note = state.hold(name, text);
-    say("said", note ? [note] : []);
-    say("error", []);
+    sayOnce(note ? [note] : []);
     if (state.preset) showPreset("");
   } catch (error) {
-    say("said", []);
-    say("error", [error.message]);
+    sayOnce([], [error.message]);
   }
   refresh();
 }
 
-// Take the last change back.
 function goBack() {
   const address = undo.back();
   byId("undo").disabled = undo.isEmpty;
@@ -130,7 +132,6 @@ function refresh() {
   });
 }
 
-// Show every control's value, and draw the chart of the panel.
 function draw() {
   const panel = panelSeen();
   const values = state.of(panel.id);
@@ -247,8 +248,7 @@ function open(panel) {
   state.tour = 0;
   tour.show(state.tour);
   showPreset("");
-  say("said", []);
-  say("error", []);
+  sayOnce();
   showPanel();
 }
 
@@ -256,8 +256,7 @@ function choosePreset(name) {
   remember();
   state.usePreset(name);
   showPreset(name);
-  say("said", []);
-  say("error", []);
+  sayOnce();
   showPanel();
 }
 
@@ -267,7 +266,6 @@ function chooseTheme(theme) {
   draw();
 }
 
-// Open a view of the tour; this can be undone.
 function visit(view) {
   undo.keep(state.address());
   const theme = state.theme === "auto" ? "" : `&theme=${state.theme}`;
@@ -303,7 +301,6 @@ function buildActions() {
   byId("svg").addEventListener("click", () => saveSvg(name(), byId("chart"), inks().card));
 }
 
-// Keys that move over the chart, and Ctrl-Z outside of text fields.
 function listenToKeys() {
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key === "z" && event.target.type !== "text") {
@@ -325,8 +322,7 @@ function readAddress() {
   showPreset(state.preset);
   byId("theme").value = state.theme;
   applyTheme(state.theme);
-  say("said", notes);
-  say("error", errors);
+  sayOnce(notes, errors);
   tour.show(state.tour);
   showPanel();
   return undefined;

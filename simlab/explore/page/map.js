@@ -1,7 +1,6 @@
 // The cells of a map: what run each cell is, which cell's turn it is, and the sweep that computes the same map.
 
-import { controlsOf } from "./pins.js";
-import { readWeight, sweepCommand, writeWeight } from "./settings.js";
+import { controlsOf, readWeight, sweepCommand, writeWeight } from "./settings.js";
 
 // The weight with a gamma: its own parameter, or the focal weight on it; throws where neither can be.
 export function withGamma(text, gamma, estimators) {
@@ -16,7 +15,6 @@ export function withGamma(text, gamma, estimators) {
   return writeWeight({ name: "f_grpo", parameters: { gamma, base: name } });
 }
 
-// The error of the axes of a map; "" if there is none.
 export function wrongAxes({ problem, across, down }, description) {
   if (across === down) return `across and down are both ${across}; allowed: two axes that differ`;
   const own = controlsOf(description.mapped[problem], description.controls);
@@ -38,7 +36,6 @@ export function cellRun(values, [x, y], description) {
   return { panel, settings };
 }
 
-// All cells of a map, row by row: {x, y, column, row, coarse}.
 export function cellsOf({ across, down }, description) {
   const [xs, ys] = [across, down].map((axis) => description.axes[axis].values);
   return ys.flatMap((y, row) => xs.map((x, column) => ({ x, y, column, row, coarse: column % 2 === 0 && row % 2 === 0 })));
@@ -66,7 +63,6 @@ export function nearestKnown(cells, results) {
   });
 }
 
-// The sweep whose cells are those of a map; `cell` is one of them.
 export function mapCommand(values, cell, description) {
   const { panel, settings } = cellRun(values, cell, description);
   const lists = Object.fromEntries([values.across, values.down].map((axis) => [description.axes[axis].setting, description.axes[axis].values]));

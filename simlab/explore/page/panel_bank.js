@@ -3,8 +3,7 @@
 import { interpolate, placeOn } from "./closed_forms.js";
 import { compared, DIFFERENCE, EQUAL_MASS, gainAt, joined, pairable, readAt } from "./compare.js";
 import { axes, rangeOf, SHARES } from "./look.js";
-import { namesOf, runsOf } from "./pins.js";
-import { sweepCommand } from "./settings.js";
+import { namesOf, runsOf, sweepCommand } from "./settings.js";
 import { escaped, short, signed } from "./text.js";
 
 const MASS = "pass_at_1"; // the mean correct mass of all prompts
@@ -30,7 +29,6 @@ function placeOf(values, results) {
   return { record, level: byMass ? result.metrics[MASS].mean[record] : null };
 }
 
-// pass@k after training, with bands: of the sliders' bank, and of the pinned ones.
 function trainedTraces({ record, level }, results, names, look) {
   return results.flatMap((result, place) => {
     if (!result) return [];
@@ -77,7 +75,6 @@ function pinnedInWords({ record, level }, results, names) {
   }).join("");
 }
 
-// The solve rates as a histogram: the base model's, and those after training.
 function histograms({ shares }, result, at, look) {
   const place = result ? Math.round(at * (result.step.length - 1)) : 0;
   const trained = result ? shares.map((_, bin) => result.metrics[`share_${bin}`].mean[place]) : null;
@@ -142,7 +139,6 @@ function readout(values, any, tail, result) {
     `samples with probability <b>${of("rare_at_256")}</b>, and ${short(100 * result.metrics.lost.mean[at], 2)} % of the prompts have lost theirs.`;
 }
 
-// A sweep for each bank that is seen.
 const commands = (values, description) =>
   runsOf("bank", values, description).map((run) => command(run, description)).join(" && ");
 

@@ -18,7 +18,6 @@ const twoDigits = (number) => (number === null ? "" : String(Number(number.toPre
 
 const passed = (result, place) => result.k.map((k) => result.metrics[`pass_at_${k}`].mean[place]);
 
-// pass@k over steps with its band, beside the base model's.
 function overSteps(result, k, panel, look) {
   const metric = result.metrics[`pass_at_${k}`];
   const half = halfWidth(metric, result.seeds);
@@ -31,7 +30,6 @@ function overSteps(result, k, panel, look) {
   ];
 }
 
-// pass@k at the end, where pass@1 reaches the level, and of the base model.
 function overK(result, level, look) {
   const line = (name, curve, options) => look.line(name, result.k, curve,
     { panel: 2, hovertemplate: "k = %{x}: %{y:.4f}", ...options });
@@ -46,7 +44,6 @@ function overK(result, level, look) {
   return traces;
 }
 
-// The map: its cells, the edge by theory, and where the sliders stand.
 function mapTraces(all, one, values, look, panel) {
   const largest = Math.max(...Object.values(all.maps).flatMap(({ mean }) => mean.flat().map(Math.abs)));
   const below = (row, column) => one.mean[row][column] !== null && one.mean[row][column] < -ERRORS * one.error[row][column];
@@ -145,7 +142,6 @@ function tableWithMap(lines, all, one) {
   return { columns, rows: [...rows, ...cells] };
 }
 
-// From which k on a curve is below the base model's, in words.
 export function crossingInWords(k, base, curve) {
   const from = crossing(k, curve.map((value, i) => value - base[i]));
   if (from !== null) return `pass@k is below the base model from <b>k = ${twoDigits(from)}</b> on`;
@@ -183,7 +179,6 @@ function command(values, description) {
     { records: 40, options, parameters: { ...parameters, "run.temperature": values.temperature } });
 }
 
-// Set every slider that the runs of a cell of the map depend on.
 function setTo({ state, change, description }, row, column) {
   const all = description.interference;
   const one = all.maps[state.values["interference.map"]];

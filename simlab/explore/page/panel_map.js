@@ -42,7 +42,6 @@ function runs(values, description) {
 
 const singleCells = (values) => [...pairsOf(values.cell).slice(0, 1), ...pairsOf(values.pinned)];
 
-// The column and row of a pair of values.
 function placeOf({ across, down }, [x, y], description) {
   const nearest = (list, value) => list.reduce((best, one, i) => (Math.abs(one - value) < Math.abs(list[best] - value) ? i : best), 0);
   return { column: nearest(description.axes[across].values, x), row: nearest(description.axes[down].values, y) };
@@ -102,7 +101,6 @@ function frames(values, look, description) {
   }).reverse().flat();
 }
 
-// Curves against the columns' setting, one for each row.
 function curveTraces(values, metric, results, look, description) {
   const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
   return ys.flatMap((y, row) => {
@@ -188,7 +186,6 @@ function table(values, metric, results, description) {
   return { columns: [values.across, values.down, "seeds", values.quantity, "half-width of the 95 % band"], rows };
 }
 
-// The best and the worst column of each of the outer rows, in words.
 function readout(values, metric, results, description) {
   const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
   const known = results.filter((result, i) => result && i < xs.length * ys.length).length;
@@ -255,7 +252,6 @@ function extra(tools) {
   return { node, show };
 }
 
-// The panel of a cell's run, with its settings.
 function openCell({ state, change, description, open }) {
   const values = state.of("map");
   const { panel, settings } = cellRun(values, chosenCell(values, description), description);

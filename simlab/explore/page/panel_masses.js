@@ -93,7 +93,6 @@ function formulaInWords(weight, { estimators }) {
     `${failure === success ? " = m<sub>F</sub>" : `, m<sub>F</sub> = ${escaped(failure)}`}.`;
 }
 
-// The finding: towards which prompts a weight turns training.
 function pushInWords(curve) {
   if (!curve) return "";
   const [name, push] = [escaped(curve.name), curve.push];
@@ -132,7 +131,6 @@ function commandOfAll(weights, read, size) {
   return `python -c "${register}from simlab.explore.answers import answer_masses; print(*map(answer_masses, [${questions.join(", ")}]), sep='\\n')"`;
 }
 
-// The pinned estimators.
 function extra({ state, change, description }) {
   const pin = (weights) => change("masses.pinned", weights.join(SEPARATOR));
   const list = pinList({

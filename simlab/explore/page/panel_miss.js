@@ -24,7 +24,6 @@ const SIZES = [...new Set(geometric(1, LARGEST_GROUP, POINTS).map(Math.round))];
 const MASSES = Array.from({ length: POINTS + 1 }, (_, i) => i / POINTS);
 const TARGETS = geometric(1e-6, 1, POINTS);
 
-// The group size that misses most often.
 export function worstGroup(mu, tau) {
   let [worst, highest] = [1, -1];
   for (const size of SIZES) {

@@ -15,7 +15,6 @@ function shown(values, { results }) {
   return chosen.map((file) => ({ file, ...results[file] }));
 }
 
-// The error of the choices for a result; "" if there is none.
 function wrong(values, { name, variables }) {
   const known = variables[values.variable];
   if (!known) return `${name} has no ${values.variable}; allowed: ${Object.keys(variables).join(", ")}`;
@@ -37,7 +36,6 @@ function placeIn(result, name, first, place) {
   return same >= 0 ? same : Math.min(place, labels.length - 1);
 }
 
-// One question for each result that is shown.
 function questions(values, description) {
   const all = shown(values, description);
   if (all.some((result) => wrong(values, result))) return [];
@@ -94,7 +92,6 @@ function panelOf(values, result) {
     y: { title: y, ...(isLog("up") ? { type: "log" } : {}) } };
 }
 
-// A note on each dimension of which places are left out.
 function thinnedInWords(all) {
   return all.flatMap(({ name, every }) => Object.entries(every).map(([dimension, step]) => `${name}: one of ${step} places of ${dimension} is shown`));
 }
@@ -114,7 +111,6 @@ function compute({ values, description, look, answers: slices }) {
     readout: reason ? escaped(reason) : isReady ? readout(values, all, slices) : "", command: command(values, all[0]) };
 }
 
-// The last mean of each result, and the place in the other dimensions.
 function readout(values, all, slices) {
   return all.map((result, i) => {
     const { mean, low, high, seeds } = slices[i];

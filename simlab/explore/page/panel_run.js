@@ -2,8 +2,7 @@
 
 import { compared, DIFFERENCE, halfWidth, joined, pairable, theoryName, theoryOf } from "./compare.js";
 import { SHARES } from "./look.js";
-import { namesOf, runsOf } from "./pins.js";
-import { sweepCommand } from "./settings.js";
+import { namesOf, runsOf, sweepCommand } from "./settings.js";
 import { escaped, short, signed } from "./text.js";
 
 const METRICS = [
@@ -28,7 +27,6 @@ function linesOf(way, metric, panel, run, first, look) {
   });
 }
 
-// The sliders' run by theory.
 function theory(values, result, look) {
   const known = METRICS.map(([metric], panel) => [metric, panel, theoryOf(result, metric)]).filter(([, , line]) => line);
   return known.map(([metric, panel, line], place) => look.line(`${theoryName(values.optimizer)} of the sliders' run`, result.step, line,
@@ -36,7 +34,6 @@ function theory(values, result, look) {
       csv: metric === "tail_miss_rate" ? "tail-miss probability (Lemma 3.1) of the simulated masses" : `${metric}, expected steps` }));
 }
 
-// The metrics and axes of a way of comparing.
 function panelsOf(way) {
   const isDifference = way.startsWith("difference");
   const atMass = way.endsWith("mass");
@@ -66,14 +63,12 @@ function compute({ values, description, look, results }) {
   return { traces, layout, readout: readout(values, description, runs, results[0]), command: commands(values, description), notes: notesOf(way, runs) };
 }
 
-// Notes on a way of comparing that shows nothing.
 function notesOf(way, runs) {
   if (way === "runs" || !runs.length) return [];
   if (!pairable(runs.map(({ result }) => result))) return ["these runs were computed in advance without their seeds, by which runs are compared: simlab explore"];
   return way.startsWith(DIFFERENCE) && runs.length === 1 ? ["pin a run to compare with"] : [];
 }
 
-// The differences between the first run and each other at the end, in words.
 function differencesInWords([first, ...others]) {
   return others.filter((run) => pairable([run.result, first.result])).map((run) => {
     const gain = (metric) => {
@@ -100,7 +95,6 @@ function readout(values, description, runs, result) {
     `M<sub>ret</sub> ${end("retained_mass")}. ${differencesInWords(runs)} ${drift}`;
 }
 
-// A sweep for each run that is seen.
 const commands = (values, description) =>
   runsOf("run", values, description).map((run) => command(run, description)).join(" && ");
 

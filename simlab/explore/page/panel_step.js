@@ -7,7 +7,6 @@ import { element, exact, short } from "./text.js";
 
 const inside = (bits, count) => Array.from({ length: count }, (_, i) => bits[i] === "1");
 
-// The step that the settings describe.
 export function stepOf(values) {
   const [right, wrong] = [values.correct_modes, values.incorrect_modes];
   const policy = [
@@ -44,7 +43,6 @@ function termBars(look, names, terms, panel, name) {
   return bars(look, [...names, "sum"], all, colours, panel, name, colours);
 }
 
-// The masses of the estimator, where it gives the rewards.
 const questions = (values) =>
   (values.rewards === "the sliders" ? [] : massQuestions([values.weight], stepOf(values).groupSize));
 
@@ -126,7 +124,6 @@ function randoms(seed) {
   };
 }
 
-// The bits of a group of G actions drawn from the policy.
 export function drawnGroup(values) {
   const { policy } = stepOf(values);
   const next = randoms(values.seed);
@@ -140,7 +137,6 @@ export function drawnGroup(values) {
   return [bits.slice(0, right).join(""), bits.slice(right).join("")];
 }
 
-// A switch for each action, and a button that draws a group.
 function extra({ state, change }) {
   const row = element("div", { class: "switches", role: "group", "aria-label": "actions in the group" });
   const draw = element("button", { type: "button", text: "Draw a group with the seed", onclick: () => {
@@ -165,7 +161,6 @@ function extra({ state, change }) {
   return { node, show };
 }
 
-// Put an action into the group, or take it out.
 function toggle({ state, change }, index) {
   const values = state.of("step");
   const right = index < values.correct_modes;

@@ -3,7 +3,7 @@
 import { leaves, reach, uniform, word } from "./closed_forms.js";
 import { EQUAL_MASS, gainAt, joinedMetrics, pairable, readAt } from "./compare.js";
 import { axes } from "./look.js";
-import { namesOf, runsOf } from "./pins.js";
+import { namesOf, runsOf } from "./settings.js";
 import { escaped, exact, short, signed } from "./text.js";
 
 const SEEDS = 32;
@@ -35,7 +35,6 @@ function placeNodes({ depth, branching }) {
   return nodes;
 }
 
-// True for each node or leaf with a reward below it.
 function paying(nodes, { depth, branching, rewarded }) {
   return nodes.map(({ level, place }) => {
     const wide = branching ** (depth - level);
@@ -176,7 +175,6 @@ function compute({ values, description, look, result, results }) {
   };
 }
 
-// The methods that keep most and fewest of the right answers.
 function findingInWords(result, { of, level }) {
   const read = Object.entries(result.methods).map(([name, { metrics }]) => {
     const [held, accuracy] = ["modes_held", "q_pos"].map((metric) => readAt({ metrics, seeds: result.seeds }, metric, of[name], level, "q_pos").mean);

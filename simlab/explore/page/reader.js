@@ -1,8 +1,8 @@
 // Questions of a panel: slices of open results, masses, banks. The server answers them, and the latest settings win; a page
 // without a server looks them up among those that were answered in advance.
 
-import { post } from "./server.js";
 import { readWeight, writeWeight } from "./settings.js";
+import { post } from "./text.js";
 
 const MOST_ANSWERS = 256;
 
@@ -89,5 +89,4 @@ function apart({ choices, low, high, scale }, value, other) {
   return scale === "log" ? Math.abs(Math.log(value / other) / Math.log(high / low)) : Math.abs(value - other) / (high - low);
 }
 
-// The item with the least distance, the first of these.
 const least = (items, distanceTo) => items.reduce((best, item) => (distanceTo(item) < distanceTo(best) ? item : best));

@@ -1,11 +1,9 @@
 // Texts of settings, estimators and numbers, held to the ranges of their controls. The same rules as those of the server
 // (simlab.explore.controls and weights), by the same description, for the page also works without a server.
 
-import { controlsOf, readPins, writePins } from "./pins.js";
-import { post } from "./server.js";
-import { cited, exact, short } from "./text.js";
+import { cited, exact, post, short } from "./text.js";
 
-export const SEPARATOR = ";"; // between pinned estimators
+export const SEPARATOR = ";"; // between pinned estimators, runs or cells
 export const SIGN = "="; // a weight that begins with it is a formula
 const G_SIGN = "@g=";
 const NUMBER = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
@@ -36,7 +34,6 @@ export function missingFormulas(texts, { server, estimators }) {
   return server ? weights.filter(isMissing) : [];
 }
 
-// Have the server read some formulas.
 export async function describeFormulas(weights, { estimators, largest_g: high }) {
   for (const weight of weights) {
     try {
@@ -146,7 +143,6 @@ export function holdWeight(text, estimators, closed) {
   return [writeWeight({ name, parameters }), notes.join("; ")];
 }
 
-// Controls
 
 // [value, note] of a control that is set to a text; throws what is wrong with one that cannot be read.
 export function hold(control, text, description) {
@@ -214,4 +210,63 @@ function holdCells(control, text, description) {
     throw new Error(`${control.name} = ${cited(text)} cannot be read; allowed: pairs of numbers such as 16,0.5`);
   }
   return holdList(cells, description.most_cells, "cells", (pair) => [pair.map((number) => exact(Number(number))).join(","), ""]);
+}
+
+// Pinned runs as the address writes them: weight=grpo&group_size=64;weight=maxrl - settings that differ from the defaults
+
+const SETTING = "&";
+
+// The controls of a panel that make a run, by their names without it.
+export function controlsOf(panel, controls) {
+  const own = controls.filter(({ name, kind }) => name.startsWith(`${panel}.`) && kind !== "runs");
+  return new Map(own.map((control) => [control.name.slice(panel.length + 1), control]));
+}
+
+// Pairs of name and text, a list for each run.
+export function readPins(text) {
+  return text ? text.split(SEPARATOR).map((run) => run.split(SETTING).filter(Boolean).map((pair) => {
+    const equals = pair.indexOf("=");
+    return equals < 0 ? [pair, ""] : [pair.slice(0, equals), pair.slice(equals + 1)];
+  })) : [];
+}
+
+export function writePins(runs) {
+  const written = (value) => (typeof value === "number" ? exact(value) : value);
+  return runs.map((pairs) => pairs.map(([name, value]) => `${name}=${written(value)}`).join(SETTING)).join(SEPARATOR);
+}
+
+// The sliders' run as it is pinned: the settings that differ from the defaults. A run that differs in none is written by
+// the first of them, for an empty text pins nothing.
+export function pinOf(panel, values, { controls, simulated }) {
+  const own = controlsOf(panel, controls);
+  const differing = simulated[panel].filter((name) => values[name] !== own.get(name).default);
+  return (differing.length ? differing : simulated[panel].slice(0, 1)).map((name) => [name, values[name]]);
+}
+
+// All settings of the sliders' run and of each pinned one; other settings, such as the seeds, are those of the sliders.
+export function runsOf(panel, values, { controls, simulated }) {
+  const own = controlsOf(panel, controls);
+  return [values, ...readPins(values.pinned).map((pairs) => {
+    const pinned = new Map(pairs);
+    const run = simulated[panel].map((name) => {
+      const { kind, default: usual } = own.get(name);
+      if (!pinned.has(name)) return [name, usual];
+      return [name, kind === "number" || kind === "whole" ? Number(pinned.get(name)) : pinned.get(name)];
+    });
+    return { ...values, ...Object.fromEntries(run) };
+  })];
+}
+
+export const runOf = (panel, values, { simulated }) =>
+  ({ panel, settings: Object.fromEntries(simulated[panel].map((name) => [name, values[name]])) });
+
+// The name of each run: the settings in which the runs differ.
+export function namesOf(panel, runs, { controls, simulated }) {
+  const own = controlsOf(panel, controls);
+  const differing = simulated[panel].filter((name) => runs.some((run) => run[name] !== runs[0][name]));
+  const shown = differing.length ? differing : simulated[panel].slice(0, 1);
+  return runs.map((run) => shown.map((name) => {
+    const { kind, label } = own.get(name);
+    return kind === "weight" ? run[name] : `${label} ${typeof run[name] === "number" ? short(run[name]) : run[name]}`;
+  }).join(", "));
 }

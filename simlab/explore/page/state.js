@@ -6,7 +6,6 @@ import { TOUR } from "./tour.js";
 
 export const THEMES = ["auto", "light", "dark"];
 const STEPS = TOUR.map((_, place) => String(place + 1));
-const MOST_SAID = 5; // messages about the settings of an address
 const DRAG = 600; // milliseconds within which changes are one to undo
 const MOST_UNDONE = 100;
 
@@ -27,7 +26,6 @@ export class State {
     for (const control of this.description.controls) this.values[control.name] = control.default;
   }
 
-  // The settings of a panel, by their names without it.
   of(panel) {
     const start = `${panel}.`;
     const own = Object.entries(this.values).filter(([name]) => name.startsWith(start));
@@ -63,7 +61,7 @@ export class State {
         errors.push(shown === undefined || shown === "" ? error.message : `${error.message}. Shown instead: ${shown}`);
       }
     }
-    return { notes: few(notes), errors: few(errors) };
+    return { notes, errors };
   }
 
   chooseTour(text) {
@@ -91,7 +89,7 @@ export class State {
   // Set a control, held to its range; returns a note if the value is another one.
   hold(name, text) {
     const control = this.controls.get(name);
-    if (!control) throw new Error(`setting ${cited(name)} is unknown; allowed: ${this.settingsLike(name).join(", ")}`);
+    if (!control) throw new Error(`setting ${cited(name)} is unknown; allowed: a panel and its setting, such as miss.group_size`);
     const [value, note] = hold(control, text, this.description);
     this.values[name] = value;
     return note;
@@ -112,13 +110,6 @@ export class State {
     return refused;
   }
 
-  // The settings of the panel that a name names; of a name without one, the panels.
-  settingsLike(name) {
-    const names = [...this.controls.keys()];
-    const alike = names.filter((known) => known.startsWith(`${name.split(".")[0]}.`));
-    return alike.length > 0 ? alike : [...new Set(names.map((known) => `${known.split(".")[0]}.*`))];
-  }
-
   // All settings of the panel that is seen, and those of the others that were changed.
   address() {
     const parts = [["panel", this.panel]];
@@ -135,12 +126,6 @@ export class State {
   }
 }
 
-// The first of many messages, and how many more there are.
-function few(messages) {
-  const more = messages.length - MOST_SAID;
-  return more > 0 ? [...messages.slice(0, MOST_SAID), `and ${more} more`] : messages;
-}
-
 // The addresses that the page had, one for each change or drag.
 export class Undo {
   constructor() {
@@ -148,7 +133,6 @@ export class Undo {
     this.last = -Infinity;
   }
 
-  // Remember the address before a change.
   keep(address) {
     const now = performance.now();
     if (now - this.last > DRAG && this.addresses.at(-1) !== address) this.addresses.push(address);

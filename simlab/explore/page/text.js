@@ -1,8 +1,7 @@
-// Numbers and words as the page writes them.
+// Numbers and words as the page writes them, elements, and requests to the server.
 
 const LONGEST_CITED = 60; // characters of a text in a message
 
-// A number with a few digits, as a person would write it.
 export function short(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "undefined";
   if (value === 0) return "0";
@@ -14,7 +13,6 @@ export function short(value, digits = 4) {
 // A number that reads back as it is.
 export const exact = (value) => String(Number(value.toPrecision(12)));
 
-// A difference with its sign.
 export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${short(Math.abs(value), digits)}`;
 
 // A text as a message names it: only its beginning, if it is long.
@@ -39,4 +37,15 @@ export function element(tag, attributes = {}, ...children) {
   }
   node.append(...children);
   return node;
+}
+
+export const GONE = "the server cannot be reached; is it still running?";
+
+// Ask the server at a path; throws what is wrong with the question.
+export async function post(path, body, signal) {
+  const text = JSON.stringify(body);
+  const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: text, signal })
+    .catch((error) => { throw error.name === "AbortError" ? error : new Error(GONE); });
+  if (!answer.ok) throw new Error((await answer.json()).error);
+  return answer;
 }

@@ -1,8 +1,7 @@
 // The tools around the panels: the list of questions, the theme, copies, downloads, and results that are opened.
 
-import { GONE } from "./server.js";
 import { THEMES } from "./state.js";
-import { element } from "./text.js";
+import { element, GONE } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -18,7 +17,6 @@ export function buildPresets(select, panels, presets, choose) {
   select.addEventListener("change", () => { if (select.value) choose(select.value); });
 }
 
-// Show a theme; "auto" is the system's.
 export function applyTheme(theme) {
   document.documentElement.dataset.theme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
 }
@@ -46,7 +44,6 @@ const quoted = (value) => {
   return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 
-// A table of columns and rows as CSV.
 export function csvOf({ columns, rows }) {
   return [columns, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
 }
@@ -112,7 +109,6 @@ export function listenForFiles({ server, say, fail }) {
   });
 }
 
-// The settings that show a file, which the server has opened then.
 async function settingsOf(file) {
   const headers = { "Content-Type": "application/octet-stream" };
   const answer = await fetch(`open?${new URLSearchParams({ name: file.name })}`, { method: "POST", headers, body: file })

@@ -52,7 +52,6 @@ export class TourBox {
     for (const touch of ["pointerdown", "keydown"]) byId("controls").addEventListener(touch, () => this.stop());
   }
 
-  // Show the text of a step; nothing at 0.
   show(place) {
     this.stop();
     const step = TOUR[place - 1];
@@ -64,7 +63,6 @@ export class TourBox {
     byId("tour-next").disabled = place === TOUR.length;
   }
 
-  // Go to a step, whose control then moves.
   go(place) {
     this.visit(`${TOUR[place - 1].view}&tour=${place}`);
     this.stop = play(TOUR[place - 1], this.change);
