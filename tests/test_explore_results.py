@@ -210,7 +210,9 @@ def test_evaluations_of_a_run_begin_with_the_start_that_its_arms_share(run):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.json"
-    path.write_text(json.dumps({"diagnosis": as_json(diagnose(log(bank("u-shaped", 24, 0), 8, 1), rollouts=64))}))
+    path.write_text(
+        json.dumps({"diagnosis": as_json(diagnose(log(bank("u-shaped", 24, 0), 8, 1), others=(), rollouts=64))})
+    )
     return path
 
 

@@ -6,7 +6,6 @@ const AT_ONCE = { mode: "immediate", frame: { redraw: false, duration: 0 }, tran
 
 let seen = { looks: "", frame: {}, traces: [] };
 
-// Return true if every axis has a range of its own, so that none follows from the data.
 function isFixed(layout) {
   const axes = Object.entries(layout).filter(([name]) => /^[xy]axis/.test(name));
   return axes.every(([, axis]) => axis.range || axis.type === "category");
@@ -28,7 +27,6 @@ function frameOf({ shapes, ...layout }) {
 
 const isSame = (one, other) => one.length === other.length && one.every((value, i) => value === other[i]);
 
-// Draw traces; the promise is kept when they are seen.
 export async function show(chart, all, layout) {
   const traces = all.filter(({ visible }) => visible !== false);
   const [before, now] = [seen, { looks: looksOf(traces, layout), frame: frameOf(layout), traces }];

@@ -40,7 +40,6 @@ export function summary(values) {
   return { mean, half };
 }
 
-// Values less those of another run, for the seeds that both have.
 export function differences(values, others) {
   const seeds = Math.min(values.length, others.length);
   return values.slice(0, seeds).map((row, seed) =>

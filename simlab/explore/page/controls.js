@@ -1,7 +1,7 @@
 // A labelled control for each setting: a slider with a number box, a choice, or an estimator with its parameters.
 
 import { inks, paletteOn } from "./look.js";
-import { entry, highest, isFormula, linkedLines, lowest, namesOf, pinOf, readPins, readWeight, runsOf, SIGN, writePins, writeWeight } from "./settings.js";
+import { entry, isFormula, linkedLines, namesOf, pinOf, readPins, readWeight, runsOf, SIGN, writePins, writeWeight } from "./settings.js";
 import { element, short } from "./text.js";
 
 const STOPS = 300;
@@ -24,10 +24,9 @@ export function stopsOf({ low, high, scale, kind, whole }) {
   return [...new Set(values)].sort((left, right) => left - right);
 }
 
-// The stops of a slider around a value; none of another control.
 export function stopsBeside(control, value) {
-  if (control.kind !== "number" && control.kind !== "whole") return [];
-  const stops = stopsOf({ ...control, low: lowest(control), high: highest(control) });
+  if (!["number", "whole"].includes(control.kind)) return [];
+  const stops = stopsOf(control);
   const place = nearest(stops, value);
   return stops.slice(Math.max(place - AHEAD, 0), place + AHEAD + 1);
 }
@@ -145,10 +144,7 @@ const withNumber = (lines, { parameters: { g } }) => lines.replace(/^( {4}g = ).
 // used in all panels.
 export function controlOf(control, description, onChange, onAll) {
   const shared = { id: control.name.replace(".", "-"), label: control.label, help: control.help, onChange };
-  if (control.kind === "number" || control.kind === "whole") {
-    const bounds = { ...control, low: lowest(control), high: highest(control) };
-    return numberControl({ ...shared, bounds });
-  }
+  if (["number", "whole"].includes(control.kind)) return numberControl({ ...shared, bounds: control });
   if (control.kind === "choice") return choiceControl({ ...shared, choices: control.choices });
   if (control.kind === "weight") {
     const all = Object.keys(description.estimators);

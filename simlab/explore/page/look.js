@@ -11,7 +11,7 @@ const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Ar
 export function inks() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
-  return { text: of("--text"), faint: of("--faint"), grid: of("--grid"), card: of("--card"), good: of("--good") };
+  return { text: of("--text"), faint: of("--faint"), grid: of("--grid"), card: of("--card") };
 }
 
 // The project's colours, moved towards the text's where they would hardly be seen on the ground; black is the text's.
@@ -69,7 +69,6 @@ export class Look {
     return typeof colour === "number" ? Math.floor(colour / this.palette.length) : 0;
   }
 
-  // A line; `name` stands in the legend, where there is one.
   line(name, x, y, { colour = 0, dash = this.turn(colour), width = 2, panel = 0, ...more } = {}) {
     return {
       type: "scatter", mode: "lines", name, x, y, hoverinfo: "all", ...axes(panel),
@@ -78,7 +77,6 @@ export class Look {
     };
   }
 
-  // A vertical line of hairs at the present value, and points on it.
   marker(x, y, { colour = 0, panel = 0, ...more } = {}) {
     return {
       type: "scatter", mode: "markers", x, y, showlegend: false, hoverinfo: "skip", ...axes(panel),
@@ -168,7 +166,6 @@ export class Look {
     return wrapped(title, (0.92 * (this.width - MARGINS.l - MARGINS.r)) / across / LETTER);
   }
 
-  // A hairline at a value of the x axis of a panel of probabilities.
   hair(x, panel = 0) {
     return this.line("", [x, x], SHARES, { colour: this.ink.faint, dash: 2, width: 1, panel, showlegend: false, hoverinfo: "skip" });
   }

@@ -63,14 +63,12 @@ function sayOnce(notes = [], errors = []) {
   say("error", errors);
 }
 
-// Choose a question of the list, or none; its finding is said while its settings stand.
 function showPreset(name) {
   state.preset = name;
   byId("preset").value = name;
   say("about", name ? [description.presets[name].title] : []);
 }
 
-// Keep what is shown, so that the change that follows can be taken back.
 function remember() {
   undo.keep(state.address());
   byId("undo").disabled = undo.isEmpty;

@@ -63,7 +63,6 @@ function courseTraces(way, results, names, look) {
     }));
 }
 
-// The gain of the sliders' bank over each pinned one, at the same record or the same pass@1, paired by seed.
 function pinnedInWords({ record, level }, results, names) {
   const [present, ...others] = results;
   return others.map((other, index) => {

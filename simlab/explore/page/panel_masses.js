@@ -112,7 +112,6 @@ function extremesInWords(curves) {
     `${short(first.half, 2)}), <b>${last.name}</b> most to those that often are (half below ${short(last.half, 2)}). `;
 }
 
-// A line of Python that prints the masses of every estimator that is seen.
 function command(weights, size, { estimators }) {
   const read = weights.map((weight) => readWeight(weight, estimators));
   if (read.some(({ name }) => isFormula(name) || name.includes(":"))) return commandOfAll(weights, read, size);

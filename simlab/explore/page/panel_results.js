@@ -9,7 +9,6 @@ const SUMMED = ["seed", "bound"]; // a mean with its band, or an estimate with i
 const numberOf = (choice) => Number(choice.split(":")[0]) - 1;
 const text = (label) => (typeof label === "number" ? short(label) : String(label));
 
-// The results that are shown, {file, name, dimensions, variables}: the chosen one, and another beside it.
 function shown(values, { results }) {
   const chosen = [values.file, ...(values.second === NONE ? [] : [values.second])].map(numberOf);
   return chosen.map((file) => ({ file, ...results[file] }));

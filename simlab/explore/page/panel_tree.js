@@ -12,7 +12,6 @@ const LABELLED = 0.05; // reach from which a branch says its probability
 const NAMED = 0.04; // probability from which a leaf that pays nothing is named
 const ROUNDING = 1e-9; // a half-width of no more is that of rounding
 
-// Joins the blocks of every method; the policies stay those of the first seed.
 function join(old, fresh) {
   const methods = {};
   const [n, m] = [old.seeds, fresh.seeds];
@@ -124,7 +123,6 @@ function placesOf(values, result) {
   return { level, record, of: Object.fromEntries(accuracies.map(([name, mean]) => [name, mean.findIndex((one) => one >= level)])) };
 }
 
-// The gain of the sliders' run over each pinned one, at the same record or accuracy, paired by seed.
 function pinnedInWords(values, description, [present, ...others], { record, level }) {
   const names = namesOf("tree", runsOf("tree", values, description), description);
   return others.map((run, index) => {

@@ -12,9 +12,6 @@ const WEIGHT = /^ *([\w./-]+(?::\w+)?) *(?:\(([^()]*)\) *)?$/; // a name, and it
 // The value of a key of an object itself; undefined for one such as constructor, which every object answers to.
 export const entry = (object, name) => (Object.hasOwn(object, name) ? object[name] : undefined);
 
-export const lowest = ({ low = -Infinity }) => low;
-export const highest = ({ high = Infinity }) => high;
-
 // An error for an unknown name: "estimator = 'grop' is unknown; allowed: ..."
 export const unknown = (label, value, allowed) => new Error(`${label} = ${cited(value)} is unknown; allowed: ${allowed.join(", ")}`);
 
@@ -53,7 +50,6 @@ export async function describeFormulas(weights, { estimators, largest_g: high })
 
 // Estimators
 
-// {name, parameters} of a text; throws what is wrong with it.
 export function readWeight(text, estimators) {
   if (isFormula(text)) return readFormulaWeight(text, estimators);
   const match = WEIGHT.exec(text);
@@ -123,7 +119,6 @@ export function linkedLines({ name, parameters }, estimators) {
   return [`from simlab.estimators import ${name}`, "", "", "def weight():", `    return ${name}(`, ...lines, "    )", ""].join("\n");
 }
 
-// [text, note] of an estimator with its parameters held to their bounds.
 export function holdWeight(text, estimators, closed) {
   const { name, parameters } = readWeight(text, estimators);
   if (closed && !estimators[name].has_masses) {
@@ -165,7 +160,7 @@ export function hold(control, text, description) {
 }
 
 function holdNumber(control, text) {
-  const [low, high] = [lowest(control), highest(control)];
+  const { low, high } = control;
   const range = `[${short(low)}, ${short(high)}]`;
   const value = typeof text === "number" ? text : Number(text);
   if (String(text).trim() === "" || Number.isNaN(value)) {
@@ -179,7 +174,6 @@ function holdNumber(control, text) {
   return [held, ""];
 }
 
-// A list of items, each held by a function, and no more than so many.
 function holdList(items, most, plural, holdItem) {
   const held = items.slice(0, most).map(holdItem);
   const notes = held.map(([, note]) => note).filter(Boolean);

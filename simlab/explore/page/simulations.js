@@ -211,7 +211,6 @@ class Simulator {
     this.showProgress(`${keys.length > 1 ? `${keys.length} runs: ` : ""}${least} of ${Math.max(seeds, least)} seeds`);
   }
 
-  // Keep a result; of those that are not seen, only the latest.
   keep(key, result, seen) {
     this.results.delete(key);
     this.results.set(key, result);
@@ -229,7 +228,6 @@ class Simulator {
     this.abort.abort();
   }
 
-  // The result at the end of a stream of events, a line each.
   async events(answer) {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let unfinished = "";

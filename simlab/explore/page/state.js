@@ -37,24 +37,16 @@ export class State {
     this.reset();
     const [notes, errors] = [[], []];
     const settings = new URLSearchParams([address.search.slice(1), address.hash.slice(1)].filter(Boolean).join("&"));
-    const takes = {
-      preset: (name) => this.usePreset(name),
-      panel: (name) => this.choose("panel", name, this.panels),
-      tour: (step) => this.chooseTour(step),
-      theme: (name) => this.choose("theme", name, THEMES),
-    };
-    for (const [name, take] of Object.entries(takes)) {
-      if (!settings.has(name)) continue;
+    const takes = new Map([
+      ["preset", (name) => this.usePreset(name)],
+      ["panel", (name) => this.choose("panel", name, this.panels)],
+      ["tour", (step) => { this.choose("tour", step, STEPS); this.tour = Number(step); }],
+      ["theme", (name) => this.choose("theme", name, THEMES)],
+    ]);
+    const first = [...takes.keys()].filter((name) => settings.has(name)).map((name) => [name, settings.get(name)]);
+    for (const [name, text] of [...first, ...[...settings].filter(([other]) => !takes.has(other))]) {
       try {
-        take(settings.get(name));
-      } catch (error) {
-        errors.push(error.message);
-      }
-    }
-    for (const [name, text] of settings) {
-      if (name in takes) continue;
-      try {
-        const note = this.hold(name, text);
+        const note = takes.has(name) ? takes.get(name)(text) : this.hold(name, text);
         if (note) notes.push(note);
       } catch (error) {
         const shown = this.values[name];
@@ -62,11 +54,6 @@ export class State {
       }
     }
     return { notes, errors };
-  }
-
-  chooseTour(text) {
-    if (!STEPS.includes(text)) throw unknown("tour", text, STEPS);
-    this.tour = Number(text);
   }
 
   choose(name, value, allowed) {
@@ -95,7 +82,6 @@ export class State {
     return note;
   }
 
-  // Set the estimator of every panel that takes it; returns the panels that do not.
   holdWeightEverywhere(text) {
     const refused = [];
     for (const { name, kind } of this.controls.values()) {
@@ -126,12 +112,9 @@ export class State {
   }
 }
 
-// The addresses that the page had, one for each change or drag.
 export class Undo {
-  constructor() {
-    this.addresses = [];
-    this.last = -Infinity;
-  }
+  addresses = [];
+  last = -Infinity;
 
   keep(address) {
     const now = performance.now();

@@ -10,7 +10,6 @@ export function short(value, digits = 4) {
   return value.toExponential(Math.max(digits - 2, 0)).replace("e+", "e").replace(/\.?0+e/, "e");
 }
 
-// A number that reads back as it is.
 export const exact = (value) => String(Number(value.toPrecision(12)));
 
 export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${short(Math.abs(value), digits)}`;
@@ -21,11 +20,9 @@ export function cited(value) {
   return text.length <= LONGEST_CITED ? `'${text}'` : `'${text.slice(0, LONGEST_CITED)}…' (${text.length} characters)`;
 }
 
-// A text that stands in HTML as it is.
 export const escaped = (text) =>
   text.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
 
-// An element with attributes and children; `text` is its text.
 export function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

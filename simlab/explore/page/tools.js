@@ -6,7 +6,6 @@ import { element, GONE } from "./text.js";
 const byId = (id) => document.getElementById(id);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
-// Fill the list of questions, panel by panel; `choose(name)` hears of a choice.
 export function buildPresets(select, panels, presets, choose) {
   select.append(element("option", { value: "", text: "choose a question" }));
   for (const panel of panels) {
@@ -21,7 +20,6 @@ export function applyTheme(theme) {
   document.documentElement.dataset.theme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
 }
 
-// Fill the list of themes; `choose(theme)` hears of a choice, and of the system's change.
 export function buildTheme(select, choose) {
   for (const theme of THEMES) select.append(element("option", { value: theme, text: theme }));
   select.addEventListener("change", () => choose(select.value));
@@ -52,7 +50,6 @@ export function saveCsv(name, table) {
   save(`${name}.csv`, csvOf(table), "text/csv");
 }
 
-// The chart as it stands, on a ground of its own.
 export async function saveSvg(name, plot, ground) {
   const copy = { data: plot.data, layout: { ...plot.layout, paper_bgcolor: ground, title: undefined } };
   const { width, height } = plot.getBoundingClientRect();
@@ -62,7 +59,6 @@ export async function saveSvg(name, plot, ground) {
   save(`${name}.svg`, drawing.replace(/(<svg[^>]*>)/, `$1<style>${clear}</style>`), "image/svg+xml");
 }
 
-// The drawn lines as a table: a row for each point of each.
 export function tableOf(traces) {
   const drawn = traces.filter((trace) => trace.meta !== "band" && trace.hoverinfo !== "skip" && trace.x);
   const rows = drawn.flatMap((trace) =>
