@@ -40,13 +40,8 @@ def trained(folder, *, rewards=reward, **settings):
         return found
 
     functions = [judged, graded] if rewards is graded else judged
-    one = trainer(
-        folder,
-        kind=GRPOTrainer,
-        rewards=functions,
-        settings={"log_completions": True, "logging_steps": 1, "max_steps": 3, **settings},
-    )
-    one.train()
+    logging = {"log_completions": True, "logging_steps": 1, "max_steps": 3}
+    trainer(folder, kind=GRPOTrainer, rewards=functions, settings=logging | settings).train()
     return seen, folder / "out"
 
 
@@ -91,13 +86,8 @@ def test_rollouts_of_which_several_steps_learn_are_read_once(tmp_path):
 
 def observed_run(folder, *, live=None, kind=GRPOTrainer, rewards=reward, own=None, **settings):
     """What a trainer has logged of each step, and its completion files, read."""
-    one = trainer(
-        folder,
-        kind=kind,
-        rewards=rewards,
-        settings={"log_completions": True, "logging_steps": 1, "max_steps": 4, **settings},
-        **(own or {}),
-    )
+    logging = {"log_completions": True, "logging_steps": 1, "max_steps": 4}
+    one = trainer(folder, kind=kind, rewards=rewards, settings=logging | settings, **(own or {}))
     one.add_callback(DiagnoseCallback(one, live))
     one.train()
     return [line for line in one.state.log_history if "loss" in line], folder / "out"

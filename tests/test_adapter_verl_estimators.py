@@ -38,6 +38,15 @@ def close(found, expected, tolerance=1e-5):
     torch.testing.assert_close(found, torch.as_tensor(np.asarray(expected)).float(), atol=tolerance, rtol=tolerance)
 
 
+def in_groups(rows):
+    """Rows of numbers arranged by prompt, 0 where a group is smaller than others."""
+    groups = by_prompt()
+    filled = np.zeros((len(groups), max(map(len, groups)), *rows.shape[1:]), rows.dtype)
+    for group, own in enumerate(groups):
+        filled[group, : len(own)] = rows[own]
+    return filled
+
+
 @pytest.mark.parametrize("name", sorted(set(FROM_REWARDS) - OF_BATCHES))
 def test_a_response_gets_what_its_group_alone_gives_it(name):
     found = dispatched(f"simlab_{name}")
@@ -51,13 +60,9 @@ def test_a_response_gets_what_its_group_alone_gives_it(name):
 def test_estimators_of_batches_see_all_of_it():
     """A-GRAE's schedule follows the mean reward of the batch."""
     found = dispatched("simlab_a_grae")
-    groups = by_prompt()
-    rewards, mask = np.zeros((4, 5)), np.zeros((4, 5), bool)
-    for group, rows in enumerate(groups):
-        rewards[group, : len(rows)] = [REWARDS[row] for row in rows]
-        mask[group, : len(rows)] = True
-    expected = simlab.advantages("a_grae", rewards, mask=mask)
-    for group, rows in enumerate(groups):
+    mask = in_groups(np.ones(len(REWARDS), bool))
+    expected = simlab.advantages("a_grae", in_groups(np.array(REWARDS)), mask=mask)
+    for group, rows in enumerate(by_prompt()):
         close(found[rows], expected[group, : len(rows), None] * response_mask()[rows].numpy())
 
 
@@ -142,20 +147,13 @@ def test_with_the_fields_of_the_batch_it_runs(name):
     fields = sampled()
     with token_fields(**fields):
         found = dispatched(f"simlab_{name}")
-    groups = by_prompt()
-    shape = len(groups), max(map(len, groups))
-    rewards, mask, tokens = np.zeros(shape, np.float32), np.zeros(shape, bool), np.zeros((*shape, LONGEST), bool)
-    numbers = {field: np.zeros((*shape, LONGEST), np.float32) for field in fields}
-    for group, rows in enumerate(groups):
-        mask[group, : len(rows)] = True
-        rewards[group, : len(rows)] = [REWARDS[row] for row in rows]
-        tokens[group, : len(rows)] = response_mask()[rows].numpy()
-        for field in fields:
-            numbers[field][group, : len(rows)] = fields[field][rows].numpy()
     chosen = simlab.estimator(name)
+    numbers = {field: in_groups(values.numpy()) for field, values in fields.items()}
+    mask, tokens = in_groups(np.ones(len(REWARDS), bool)), in_groups(response_mask().numpy() > 0)
+    rewards = in_groups(np.array(REWARDS, np.float32))
     expected, _ = chosen.update(Rollouts(rewards, mask=mask, token_mask=tokens, **numbers), chosen.init())
     expected = expected if expected.ndim == 3 else expected[..., None]
-    for group, rows in enumerate(groups):
+    for group, rows in enumerate(by_prompt()):
         close(found[rows], expected[group, : len(rows)] * tokens[group, : len(rows)])
 
 

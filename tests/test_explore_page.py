@@ -137,21 +137,6 @@ def test_a_group_is_drawn_by_its_seed_and_actions_are_put_into_it(seen, server):
     assert ("c1" in seen.page.locator(".switches [aria-pressed=true]").all_inner_texts()) == ("c1" not in group)
 
 
-def test_a_link_reproduces_the_view(seen, server):
-    for panel in ("miss", "masses", "step"):
-        seen.open(f"{server.address}#panel={panel}")
-        for slider in seen.page.locator("#controls input[type=range]").all():
-            slider.focus()
-            for _ in range(5):
-                seen.page.keyboard.press("ArrowLeft")
-        seen.page.wait_for_timeout(500)
-        link, lines, numbers = seen.address(), seen.lines(), seen.text("#readout")
-        seen.open(link)
-        seen.until(lambda lines=lines: seen.lines() == lines)
-        assert seen.text("#readout") == numbers
-        assert seen.address() == link
-
-
 def test_a_link_reproduces_a_simulation_seed_included_and_the_latest_values_win(seen, server):
     link = f"{server.address}#panel=run&run.pinned=&run.actions=32&run.steps=50&run.seeds=8&run.seed=7"
     seen.open(link)

@@ -47,6 +47,12 @@ def interfering(**changes):
     return hold_panel("interference", changes)[0]
 
 
+def by_simulator(problem, method, learning_rate, **options):
+    """The seeds of a block by ``simulate``."""
+    usual = {"storage": "dense", "seeds": BLOCK_SEEDS, "record_every": 1}
+    return simulate(problem, method, optimizer_parameters={"learning_rate": learning_rate}, **usual | options)
+
+
 def ignored(event):
     assert event in ("compiling", "simulating")
 
@@ -75,17 +81,7 @@ def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others
     actions, size = ACTIONS[0], GROUP_SIZES[0]
     changes = {"group_size": size, "actions": actions, "correct": 0.25, "weight": "dr_grpo", "seed": 0}
     block = simulate_panel("run", policy(**changes, surrogate=surrogate, **others), 0, ignored)
-    runs = simulate(
-        anchored(actions, 64),
-        f"dr_grpo+{surrogate}",
-        group_size=size,
-        optimizer_parameters={"learning_rate": 0.05},
-        storage="dense",
-        seeds=BLOCK_SEEDS,
-        steps=50,
-        record_every=1,
-        **others,
-    )
+    runs = by_simulator(anchored(actions, 64), f"dr_grpo+{surrogate}", 0.05, group_size=size, steps=50, **others)
     for name in ("q_pos", "retained_mass", "entropy"):
         np.testing.assert_allclose(means(block, name), runs[name].mean("seed"), rtol=2e-5)
     np.testing.assert_allclose(means(block, "tail_miss_rate")[1:], runs["tail_miss_rate"].mean("seed")[1:], rtol=1e-5)
@@ -99,12 +95,11 @@ def test_a_group_that_is_filled_up_learns_as_one_of_its_own_size():
     settings = policy(group_size=3, actions=8, correct=0.5, anchor_logit=1, correct_logit=0, weight="dr_grpo")
     blocks = [simulate_panel("run", settings, BLOCK_SEEDS * block, ignored) for block in range(16)]
     filled = np.mean([means(block, "q_pos")[-1] for block in blocks])
-    runs = simulate(
+    runs = by_simulator(
         anchored(8, 4, anchor_logit=1.0, correct_logit=0.0),
         "dr_grpo+reinforce",
+        0.05,
         group_size=3,
-        optimizer_parameters={"learning_rate": 0.05},
-        storage="dense",
         seeds=64,
         steps=50,
         record_every=50,
@@ -145,16 +140,7 @@ def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
     for method in block["methods"].values():
         np.testing.assert_allclose(method["policies"][0], np.full((21, 4), 0.25))
         assert np.shape(method["policies"]) == (21, 21, 4)
-    runs = simulate(
-        tree(),
-        "grpo@constant",
-        group_size=32,
-        optimizer="sgd",
-        optimizer_parameters={"learning_rate": 1.0},
-        seeds=BLOCK_SEEDS,
-        steps=60,
-        record_every=3,
-    )
+    runs = by_simulator(tree(), "grpo@constant", 1.0, group_size=32, optimizer="sgd", steps=60, record_every=3)
     np.testing.assert_allclose(means(block["methods"]["GRPO"], "q_pos"), runs.q_pos.mean("seed"), rtol=1e-4)
 
 
@@ -168,16 +154,14 @@ def test_a_block_of_interfering_prompts_is_the_simulators_own_run():
     size, problem = GROUP_SIZES[0], {"conflict": 0.5, "hard_rate": 0.02}
     settings = interfering(group_size=size, overlap=-0.2, temperature=0.8, learning_rate=0.5, steps=40, **problem)
     block = simulate_panel("interference", settings, 0, ignored)
-    runs = simulate(
+    runs = by_simulator(
         interference(overlap=-0.2, **problem),
         "grpo+reinforce",
+        0.5,
         group_size=size,
         optimizer="sgd",
-        optimizer_parameters={"learning_rate": 0.5},
         temperature=0.8,
         pass_at_k=INTERFERENCE_KS,
-        storage="dense",
-        seeds=BLOCK_SEEDS,
         steps=40,
         record_every=1,
     ).pass_at_k
