@@ -20,7 +20,7 @@ from simlab.explore.in_advance import LINKED_SIZES, LINKED_TABLES, table_in_adva
 from simlab.explore.masses import expected_path, group_masses, has_masses, push_of
 from simlab.explore.page import description, palette
 from simlab.explore.presets import PRESETS, preset
-from simlab.explore.weights import _PARAMETERS, arm_text, hold_weight, parameters_of, read_weight, write_weight
+from simlab.explore.weights import _PARAMETERS, hold_weight, parameters_of, read_weight, write_weight
 from simlab.problems import anchored
 from simlab.theory import CLOSED_FORMS
 
@@ -379,8 +379,7 @@ def test_any_text_is_a_formula_or_is_refused_in_one_line():
 def test_the_text_of_a_formula_is_kept_and_its_number_held_to_what_is_allowed():
     assert hold_weight("=  p^g@g=1.50", closed=True) == ("=p^g@g=1.5", "")
     assert hold_weight("=p@g=3", closed=False) == ("=p", "")
-    assert arm_text("grpo") == "grpo"
-    assert arm_text("=p^g@g=1.5").endswith("(g=1.5)")
+    assert write_weight(*read_weight("=p^g@g=1.5")).endswith("(g=1.5)")
     with pytest.raises(InputError, match=r"g = '-1' is not allowed; allowed: \[0, 8\]"):
         hold_weight("=p^g@g=-1", closed=True)
 

@@ -79,7 +79,12 @@ class SimlabGRPOMixin(Trainer):
         weights: Any = parse(estimator).build().estimator if isinstance(estimator, str) else estimator
         self._estimator: Estimator = weights if self._method is None else self._method.estimator
         super().__init__(*arguments, **options)
-        _check_settings(self.args, ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS))
+        defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
+        for name in ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS):
+            value = getattr(self.args, name)
+            if value != defaults[name]:
+                reason = f"would have no effect; allowed: {defaults[name]!r}, and method= for it"
+                raise InputError(f"GRPOConfig.{name} = {value!r} {reason}")
         if self._method is not None:
             self._method = self._checked_method(self._method)
         self._needs = self._estimator.needs if self._method is None else self._method.needs
@@ -344,14 +349,3 @@ def _mask(inputs: dict[str, Any]) -> torch.Tensor:
 def _entropy(distribution: torch.Tensor) -> torch.Tensor:
     """Return the entropy, (B, T) in nats, of log-probabilities (B, T, vocabulary)."""
     return -(distribution.exp() * distribution).sum(dim=-1)
-
-
-def _check_settings(args: GRPOConfig, unused: tuple[str, ...]) -> None:
-    """Raise ``InputError`` for a setting that would have no effect."""
-    defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
-    for name in unused:
-        value = getattr(args, name, None)
-        if name in defaults and value != defaults[name]:
-            raise InputError(
-                f"GRPOConfig.{name} = {value!r} would have no effect; allowed: {defaults[name]!r}, and method= for it"
-            )

@@ -25,7 +25,6 @@ from simlab.files import write_whole
 from simlab.llm.checkpoint import from_tensors, read_checkpoint
 from simlab.llm.instruments.batch_metrics import group_metrics
 from simlab.llm.model import Parameters
-from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.training.folder import TRL_CHECKPOINTS, ArmFolder
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
@@ -74,7 +73,14 @@ def train_arm(
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
     model.generation_config.eos_token_id = sorted(reader.stop_ids)
     model.get_input_embeddings().padding_idx = None  # a policy may sample the padding token, and learns from that too
-    optimizer = _adamw(rl, model)
+    tokenizer, problem = AutoTokenizer.from_pretrained(start), reader.task.training(first)
+    ids, expected = tokenizer(problem.prompt)["input_ids"], reader.prompt(problem)
+    if ids != expected:
+        raise InputError(f"the tokenizer in {start} reads {problem.prompt!r} as {ids}; allowed: {expected}")
+    weights = [value for value in model.parameters() if value.requires_grad]
+    decayed, others = [value for value in weights if value.ndim >= 2], [value for value in weights if value.ndim < 2]
+    groups = [{"params": decayed, "weight_decay": rl.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(rl.b1, rl.b2), eps=rl.eps)  # the schedule multiplies its rate
     numbers = [*range(first, first + rl.steps * rl.prompts)]
     prompts = [reader.task.training(index).prompt for index in numbers]
     # The learning rate follows the number of updates before, and is the same for all updates by one batch.
@@ -85,7 +91,7 @@ def train_arm(
         folder,
         args=_config(method, settings, reader, folder.path / TRL_CHECKPOINTS, seed),
         train_dataset=Dataset.from_dict({"prompt": prompts, "problem": numbers}),
-        processing_class=_tokenizer(reader, start, reader.task.training(first)),
+        processing_class=tokenizer,
         optimizers=(optimizer, schedule),
         method=method,
     )
@@ -244,24 +250,6 @@ def _config(method: Method, settings: TrainingSettings, reader: Reader, out: Pat
         disable_tqdm=True,
         report_to=[],
     )
-
-
-def _adamw(settings: PolicyGradientSettings, model: torch.nn.Module) -> torch.optim.AdamW:
-    """Return AdamW with the settings of ``OptimizerSettings``, at a rate of 1 that a schedule multiplies."""
-    parameters = [value for value in model.parameters() if value.requires_grad]
-    groups = [
-        {"params": [value for value in parameters if value.ndim >= 2], "weight_decay": settings.weight_decay},
-        {"params": [value for value in parameters if value.ndim < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=1.0, betas=(settings.b1, settings.b2), eps=settings.eps)
-
-
-def _tokenizer(reader: Reader, start: Path, problem: TaskProblem) -> Any:
-    tokenizer = AutoTokenizer.from_pretrained(start)
-    ids, expected = tokenizer(problem.prompt)["input_ids"], reader.prompt(problem)
-    if ids != expected:
-        raise InputError(f"the tokenizer in {start} reads {problem.prompt!r} as {ids}; allowed: {expected}")
-    return tokenizer
 
 
 def _last_checkpoint(arm: Path) -> Path | None:

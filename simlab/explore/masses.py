@@ -46,12 +46,7 @@ def group_masses(name: str, group_size: int, parameters: dict[str, Any]) -> Grou
     if name in CLOSED_FORMS:
         success, failure = closed_form(name, np.arange(group_size + 1) / group_size, group_size, **parameters)
         return np.asarray(success), np.asarray(failure)
-    return _computed_masses(name, tuple(parameters.items()), group_size)
-
-
-@functools.lru_cache(64)
-def _computed_masses(name: str, parameters: tuple[tuple[str, Any], ...], group_size: int) -> GroupMasses:
-    weight = estimator(name, **dict(parameters))
+    weight = estimator(name, **parameters)
     if not is_of_rewards(weight):
         raise InputError(f"{name} reads more than the rewards of one step, and so has no masses at a solve rate alone")
     computed = theory.masses(weight, group_size)

@@ -24,7 +24,7 @@ from simlab.explore.answers import BINS, bank_of
 from simlab.explore.controls import hold_panel, rounded
 from simlab.explore.masses import OPTIMIZERS, POLICY_KS, expected_path, group_masses, is_of_rewards, with_pass_at_k
 from simlab.explore.presets import WARM
-from simlab.explore.weights import arm_text, read_weight
+from simlab.explore.weights import read_weight, write_weight
 from simlab.problems import Categorical, Problem, anchored, tree
 from simlab.problems.exact import correct_mass, pass_at_k
 from simlab.problems.interference import interference, overlap_edge
@@ -139,7 +139,7 @@ def _program(
 
 def _run_of(settings: PanelSettings, method: str = "", **more: Any) -> Settings:
     return Settings(
-        method or f"{arm_text(settings['weight'])}+{settings.get('surrogate', 'reinforce')}",
+        method or f"{write_weight(*read_weight(settings['weight']))}+{settings.get('surrogate', 'reinforce')}",
         settings["group_size"],
         settings.get("optimizer", "sgd"),
         {"learning_rate": settings["learning_rate"]},

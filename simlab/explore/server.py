@@ -46,34 +46,31 @@ SEEDS_AHEAD = 2**16  # of a block, from the first seed
 RESULT_NAME = re.compile(r"\w[\w .()+-]{0,99}\.(nc|json)")
 
 
-class SamePage:
-    """Passes on requests of the page itself alone, and adds ``HEADERS`` to the answers.
+def same_page(app: ASGIApp, port: int) -> ASGIApp:
+    """Pass on requests of the page itself alone, and add ``HEADERS`` to the answers.
 
     A page of another origin sends its own Origin, and a name that was made to point here (DNS rebinding) its own Host.
     """
+    hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
-    def __init__(self, app: ASGIApp, port: int):
-        self.app = app
-        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
-
+    async def answer_same_page(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
             await send(message)
 
-        app = self.app
+        chosen = app
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             host, origin = headers.get("host", ""), headers.get("origin", "")
-            if host not in self.hosts or (origin and origin.removeprefix("http://") not in self.hosts):
-                app = _refusal(403, "the request comes from another page; allowed: this server's own page")
-        await app(scope, receive, send_with_headers)
+            if host not in hosts or (origin and origin.removeprefix("http://") not in hosts):
+                chosen = _refusal(403, "the request comes from another page; allowed: this server's own page")
+        await chosen(scope, receive, send_with_headers)
+
+    return answer_same_page
 
 
-def application(port: int, laboratory: Laboratory, results: Results | None = None) -> SamePage:
+def application(port: int, laboratory: Laboratory, results: Results | None = None) -> ASGIApp:
     """Return the page's server at a port.
 
     Routes: ``/`` the page, ``/page/NAME`` its files, ``/status``; ``POST /simulate`` with a job, whose
@@ -138,7 +135,7 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
     }
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False  # a path that is nearly one of these is none
-    return SamePage(app, port)
+    return same_page(app, port)
 
 
 def _refusal(status: int, message: str) -> JSONResponse:

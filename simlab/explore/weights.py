@@ -146,11 +146,6 @@ def write_weight(name: str, parameters: Mapping[str, Any]) -> str:
     return grammar.write(grammar.Term(name, tuple(pairs)))
 
 
-def arm_text(weight: str) -> str:
-    """Return a weight as ``simlab.arms`` reads it; a formula gets the name under which it is registered."""
-    return write_weight(*read_weight(weight)) if formula.is_formula(weight) else weight
-
-
 def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
     """Hold the parameters of an estimator to the page's bounds; return its text, and a note if one was changed."""
     name, parameters = read_weight(text)
