@@ -1,6 +1,7 @@
 """Estimate the memory of a run before its first step, to about 25 %."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +19,7 @@ PROCESS, PROCESS_LAYER = 750 * MIB, 25 * MIB  # Python, JAX, the compiler, and c
 # Arrays of a layer that a gradient needs: of hidden size, of inner size, and of attention weights. A loop over layers
 # stores the products of matrices (with adapters 1.75 times as many), and computes the rest of a layer a second time.
 ALL, PRODUCTS, INPUTS = (6.7, 5.2, 3.65), (4.7, 1.6, 1.4), (1.0, 0.0, 0.0)
-ADAPTER_PRODUCTS, PASSING = 1.75, 5.0  # PASSING: of hidden size, only while one layer's gradient is computed
-LOGITS = 4  # arrays of the logits of a token that sampling needs
+ADAPTER_PRODUCTS, PASSING, LOGITS = 1.75, 5.0, 4  # PASSING: only in one layer's gradient; LOGITS: while sampling
 Sizes = tuple[int, int]
 
 
@@ -34,10 +34,9 @@ def needed_memory(
 ) -> dict[str, int]:
     """Return the bytes of a run by their purpose, while it trains the arm that needs most.
 
-        memory = model, now and at the start + AdamW's two moments + max(sampling, gradient, update) + process
+        memory = model, now and at the start + AdamW's two moments + max(sampling, gradient, update) + process on a CPU
 
-    ``lengths`` are the most tokens of a prompt and of a completion, and ``problems`` those of the largest evaluation
-    set. The process counts on a CPU; the platform is this process's by default.
+    ``lengths`` are the most tokens of a prompt and a completion, ``problems`` those of the largest evaluation set.
     """
     platform, model, evaluation = platform or jax.default_backend(), settings.model, settings.evaluation
     rank = 0 if settings.warm_start.steps else model.lora_rank  # a warm start trains all parameters
@@ -53,21 +52,18 @@ def needed_memory(
         cache *= rows * (lengths[0] + width * lengths[1])  # and half of it is copied when rollouts move together
         return 3 * cache // 2 + LOGITS * FLOAT * rows_at_once(rows * width, config.vocab_size) * config.vocab_size
 
+    evaluated = sampling(problems, evaluation.samples, evaluation.rollouts)
+
     def estimate(rl: PolicyGradientSettings) -> dict[str, int]:
         members, prompts = min(rl.group_size, rl.microbatch), rl.prompts // rl.minibatches
         height = max(1, min(prompts, rl.microbatch // members))
         count = math.ceil(prompts / height) * math.ceil(rl.group_size / members)
         height, members = rounded_up(height), rounded_up(members)
         height //= turns((height, members, lengths[1]), tokens_at_once(platform))
-        checkpointing = model.gradient_checkpointing
-        batch = height, members
-        activations = activation_bytes(config, batch, lengths, size, checkpointing=checkpointing, lora_rank=rank)
-        evaluated = sampling(problems, evaluation.samples, evaluation.rollouts)
-        phases = {
-            "sampling": copies + max(sampling(rl.prompts, rl.group_size, rl.rollouts), evaluated),
-            "gradient of a microbatch": min(count, 3) * trained + cast + activations,
-            "update": 2 * trained,
-        }
+        how: Any = {"checkpointing": model.gradient_checkpointing, "lora_rank": rank}
+        gradient = min(count, 3) * trained + cast + activation_bytes(config, (height, members), lengths, size, **how)
+        samples = max(evaluated, sampling(rl.prompts, rl.group_size, rl.rollouts))
+        phases = {"sampling": copies + samples, "gradient of a microbatch": gradient, "update": 2 * trained}
         largest = max(phases, key=lambda name: phases[name])
         process = PROCESS + PROCESS_LAYER * config.num_layers if platform == "cpu" else 0
         needed = {"model": weights if rank else 0, "parameters": (2 + rl.lag) * trained, "AdamW": 2 * trained}
