@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from simlab.llm.batch_layout import batch_size, rounded_length, rounded_up
 from simlab.llm.completions import unrolled
@@ -41,7 +40,7 @@ def needed_memory(
     platform, model, evaluation = platform or jax.default_backend(), settings.model, settings.evaluation
     rank = 0 if settings.warm_start.steps else model.lora_rank  # a warm start trains all parameters
     weights, trained = FLOAT * count_parameters(config), FLOAT * count_parameters(config, rank)
-    size = FLOAT if platform == "cpu" else jnp.dtype(model.dtype).itemsize  # XLA widens bfloat16 on a CPU
+    size = FLOAT if platform == "cpu" or model.dtype == "float32" else 2  # XLA widens bfloat16 on a CPU
     cast = 0 if model.dtype == "float32" else size * count_parameters(config)
     copies = size * count_parameters(config) + cast + (weights if rank else 0)  # of layers; of merged adapters
     lengths = rounded_length(lengths[0]), rounded_up(lengths[1])
