@@ -44,11 +44,7 @@ REGISTRY: Mapping[str, Registered] = MappingProxyType(_REGISTRY)
 
 
 def register(tag: str, formula: str = "") -> Callable[[Callable[..., Estimator]], Callable[..., Estimator]]:
-    """List a constructor under its own name, as a decorator.
-
-    Raises:
-        InputError: for a name that is taken, or a parameter without a default.
-    """
+    """List a constructor under its own name, as a decorator."""
 
     def add(constructor: Callable[..., Estimator]) -> Callable[..., Estimator]:
         entry = Registered(constructor.__name__, tag, constructor, formula)
@@ -65,9 +61,6 @@ def register(tag: str, formula: str = "") -> Callable[[Callable[..., Estimator]]
 def estimator(name: str, **parameters: Any) -> Estimator:
     """Build a registered estimator by name.
 
-    Raises:
-        InputError: for an unknown name or parameter, or a parameter outside its range.
-
     >>> estimator("f_grpo", gamma=0.5).needs
     frozenset({'rewards'})
     """
@@ -80,11 +73,7 @@ def _build(kind: str, name: str, parameters: dict[str, Any]) -> Estimator:
 
 
 def built(name: str | Estimator, **parameters: Any) -> Estimator:
-    """Build an estimator by name, or return the estimator that is passed instead, which takes no parameters.
-
-    Raises:
-        InputError: for an unknown name or parameter, or parameters of an estimator that is built already.
-    """
+    """Build an estimator by name, or return the estimator that is passed instead, which takes no parameters."""
     if isinstance(name, Estimator) and parameters:
         raise InputError(f"parameters {sorted(parameters)} belong to a named estimator, not to a built one")
     return name if isinstance(name, Estimator) else estimator(name, **parameters)
