@@ -133,10 +133,10 @@ class Sweep:
         return {"estimator": self.estimators or (), "surrogate": self.surrogates or ()}
 
     @functools.cached_property
-    def recorded(self) -> np.ndarray | None:
-        """The steps that are recorded, without step 0; None where a budget decides them cell by cell."""
+    def recorded(self) -> np.ndarray:
+        """The steps that are recorded, without step 0; none where a budget decides them cell by cell."""
         if self.steps is None or self.record_every is None:
-            return None
+            return np.array([], int)
         return recorded_steps(self.steps, self.record_every)
 
     def _arm(self, *names: str) -> Arm:

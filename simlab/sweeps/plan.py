@@ -50,7 +50,7 @@ class Resolved:
     user_code: str | None  # a fingerprint of the user's code in it; None if all of it is the library's
     files: Mapping[str, str]  # SHA-256 of the user's files that it names, by ``FILE.py:NAME``
     steps_taken: np.ndarray  # (R,) at each record after that of the start: 0 where a budget does not pay for one yet
-    step_cost: Fraction | None = None  # where there is a budget
+    step_cost: Fraction = Fraction(0)  # 0 without a budget
 
     @functools.cached_property
     def steps(self) -> np.ndarray:
@@ -148,10 +148,18 @@ class Plan:
 
     def _resolve(self, cell: Cell, build: Callable[[], Problem], top_n: int) -> Resolved:
         sweep, own = self.sweep, build()
-        recorded = dict(pass_at_k=sweep.pass_at_k, top_n=top_n, dtype=sweep.dtype, storage=sweep.storage)
-        steps = dict(optimizer=sweep.optimizer, optimizer_parameters=cell.parameters["optimizer"])
-        settings = Settings(cell.arm, cell.group_size, **recorded, **steps, **cell.parameters["run"])
-        steps_taken, step_cost = sweep.recorded, None
+        settings = Settings(
+            cell.arm,
+            cell.group_size,
+            pass_at_k=sweep.pass_at_k,
+            top_n=top_n,
+            dtype=sweep.dtype,
+            storage=sweep.storage,
+            optimizer=sweep.optimizer,
+            optimizer_parameters=cell.parameters["optimizer"],
+            **cell.parameters["run"],
+        )
+        steps_taken, step_cost = sweep.recorded, Fraction(0)
         if sweep.budget:
             step_cost = sweep.budget.step_cost(own, settings)
             steps_taken = sweep.budget.steps_taken(step_cost, _name(cell))
