@@ -83,6 +83,7 @@ def test_every_verifier_is_named_and_no_other():
     assert "verifier = 'llm' is unknown" in refusal(data, train="a.jsonl", verifier="llm")
 
 
+@pytest.mark.slow
 def test_every_metric_is_named(tmp_path):
     asked = settings(
         {

@@ -155,6 +155,7 @@ def test_the_commands_of_a_figure_are_understood_and_end_with_its_own_script():
         assert not commands or commands[-1][0] == "python"
 
 
+@pytest.mark.slow
 def test_numbers_are_made_anew_in_a_folder_and_drawn_from_there(tmp_path, monkeypatch, capsys):
     """A script whose recipe is one sweep and its condensing."""
     (tmp_path / "figures").mkdir()

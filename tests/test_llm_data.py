@@ -368,6 +368,7 @@ def test_options_that_do_not_go_together_are_refused(options, message, tmp_path,
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_own_task_is_named_in_the_run_and_no_other_is_trained_in_its_place(tmp_path, capsys):
     from training_cases import task as own_task  # noqa: PLC0415  # whose name means another one here
 

@@ -63,6 +63,7 @@ def kept(tmp_path_factory):
     return out, steps, dict(zip(places, sets, strict=True))
 
 
+@pytest.mark.slow
 def test_whole_groups_are_kept_as_they_were_learnt_from(kept):
     out, steps, _ = kept
     lines = read_lines(out / ROLLOUTS)

@@ -115,6 +115,7 @@ def test_transformers_opens_the_model_that_a_run_of_adapters_leaves(tmp_path):
     np.testing.assert_allclose(logits, forward(own.parameters, own.config, jnp.asarray(tokens)), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_model_that_a_run_leaves_is_the_policy_that_was_trained(tmp_path, monkeypatch):
     """It gives a batch the log-probabilities of the base with its adapters, and is W + (alpha / r) A B."""
     seen, step = [], Trainer.step

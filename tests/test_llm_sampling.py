@@ -307,6 +307,7 @@ def test_completions_that_wait_are_those_of_a_batch_of_all(whole):
     assert (seen[:, 0] * seen[:, 1]).max() <= 13
 
 
+@pytest.mark.slow
 def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, whole):
     parts = []
     monkeypatch.setattr(sampling, "side_by_side", lambda calls: parts.append(len(calls)) or side_by_side(calls))
@@ -314,6 +315,7 @@ def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, who
     assert parts == [2]
 
 
+@pytest.mark.slow
 def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, whole):
     """From 2 slots to 4, 8, and the 12 that eleven tokens are given."""
     monkeypatch.setattr(sampling, "FIRST_CAPACITY", 2)
@@ -385,6 +387,7 @@ def test_what_cannot_be_sampled_is_refused(arguments, message):
     assert message in refusal(sample, PARAMETERS, CONFIG, **asked)
 
 
+@pytest.mark.slow
 def test_logits_of_a_large_vocabulary_are_computed_for_some_completions_at_a_time(monkeypatch, sampled):
     """Of three groups of five completions and seven tokens, 21 logits at once: the same to the last bit but two."""
     monkeypatch.setattr(model, "LOGITS_AT_ONCE", 21)

@@ -45,6 +45,7 @@ def kill_after(out, lines, delay, warm_start=0, kind="plain"):
     assert process.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path):
     """Also with lines cut off in the middle: metrics, evaluations, models and states are the same to the last bit."""
     out, unbroken = tmp_path / "run", tmp_path / "unbroken" / "run"

@@ -42,6 +42,7 @@ def test_the_sampler_is_the_policy_of_as_many_steps_before_and_at_first_the_star
         assert len(now.older) == lag
 
 
+@pytest.mark.slow
 def test_a_sampler_of_another_dtype_is_that_of_a_model_in_it_and_the_policy_is_not():
     trainer, state = trainer_and_state("grpo", {"sampler": "bfloat16"})
     rounded, of_rounded = trainer_and_state("grpo", model={"dtype": "bfloat16"})

@@ -143,6 +143,7 @@ def test_what_is_written_is_read(method, own, space):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_path):
     """The same model, metrics and evaluations, beside an arm that has the run's."""

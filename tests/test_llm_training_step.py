@@ -338,6 +338,7 @@ def test_with_rounds_only_mixed_groups_are_learnt_from(sampled):
         np.testing.assert_array_equal(groups.sampled.logp[place], part.sampled.logp[where])
 
 
+@pytest.mark.slow
 def test_remax_compares_with_the_reward_of_the_answer_at_temperature_0():
     """Of the policy that samples; each prompt has one, whatever the rounds keep and however few are sampled at once."""
     trainer, state = trainer_and_state("remax", {"rounds": 5}, own_task=task(of_some_prompts))

@@ -87,6 +87,7 @@ def test_prompts_longer_than_the_context_are_refused_before_anything_is_written(
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_training_prompt_longer_than_the_context_stops_its_step(out):
     """The third one holds it; the two before are kept."""
     prompts = [f"{first}+1=" for first in range(1, 10)] + ["1+1+1+1+1+1+1="] * 7

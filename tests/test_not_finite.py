@@ -103,6 +103,7 @@ def test_coefficients_logits_and_moments_are_looked_at(storage):
     assert ": the optimiser's state is not finite" in complaint(rich, Settings("dr_grpo", 4, storage=storage))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", with_slow(STORAGES, {"lumped"}))
 def test_a_logit_far_below_the_others_is_an_action_in_every_storage(storage):
     """Logits of -1e37 are below those of the places of no action."""

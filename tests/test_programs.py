@@ -73,7 +73,8 @@ simulate(anchored(50, 5), "grpo", group_size=4, storage="dense", steps=2, seeds=
 """
 
 
-@pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [False, True])
 def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path, given):
     """In the user's cache folder, or in JAX's own if that is given."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}

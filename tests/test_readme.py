@@ -47,8 +47,11 @@ def beside(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+SHOWN = [page for page in PAGES if blocks(page, "python") and page.name not in OWN_TESTS]
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python") and page.name not in OWN_TESTS], ids=named
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page.name == "sweeps.md")) for page in SHOWN], ids=named
 )
 def test_the_python_examples_of_a_page_run_one_after_the_other(page, beside, registry_of_its_own):
     namespace: dict[str, object] = {"__name__": "shown"}
