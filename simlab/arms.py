@@ -39,14 +39,7 @@ Floats = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Arm:
-    """A method as it is written; ``parse`` reads one.
-
-    Attributes:
-        text: as it was written; two arms are equal whatever their spelling.
-        base: an estimator or a whole method.
-        added: surrogates and penalties.
-        aggregation: replaces that of the method; None to keep it.
-    """
+    """A method as it is written, its base (an estimator or a whole method) and terms; equal whatever its spelling."""
 
     text: str = field(compare=False)
     base: Term
@@ -69,11 +62,7 @@ class Arm:
 
     @property
     def floats(self) -> dict[str, float]:
-        """Parameters whose defaults are floats, also those at their defaults, by their paths.
-
-        ``estimator.NAME`` is a parameter of the base, ``surrogate.INDEX.NAME`` one of an added term, counted from 0.
-        ``InputError`` for an unknown name or parameter, and for a file of the user's that cannot be used.
-        """
+        """Parameters whose defaults are floats, as ``estimator.NAME`` or ``surrogate.INDEX.NAME``, from 0."""
         return {
             f"{path}.{name}": float(value)
             for path, term, constructor in self._constructors()
@@ -90,10 +79,7 @@ class Arm:
         return Arm(grammar.write(base, added, self.aggregation), base, tuple(added), self.aggregation)
 
     def build(self, floats: Floats | None = None) -> Method:
-        """Build the method, with the written numbers or with ``floats`` in their place, which JAX may trace.
-
-        ``InputError`` for what cannot be built, a second surrogate, and floats that the arm has not.
-        """
+        """Build the method, with the written numbers or with ``floats`` in their place, which JAX may trace."""
         if floats is not None:
             check_parameters(f"arm {str(self)!r}", floats, self.floats)
         base, *added = (_build(*entry, floats or {}) for entry in self._constructors())

@@ -1,8 +1,4 @@
-"""Find folders that come with the package but are not part of it: ``figures``, ``paper_checks`` and the notebooks.
-
-In a checkout they lie beside the package, in a wheel inside it. Their modules import each other by the names that they
-have in the checkout; whoever needs them calls ``make_importable`` first.
-"""
+"""Find folders that come with the package but are not part of it: ``figures``, ``paper_checks`` and the notebooks."""
 
 import importlib
 import sys
@@ -28,11 +24,7 @@ def bundled_folder(name: str) -> Path:
 
 
 def make_importable() -> None:
-    """Let this process, and those that it starts with ``multiprocessing``, import ``figures`` and ``paper_checks``.
-
-    Raises:
-        InputError: if they are missing, or if this process has imported others of these names.
-    """
+    """Let this process and its children import ``figures`` and ``paper_checks``; ``InputError`` if they are missing."""
     for name in IMPORTABLE:
         folder = bundled_folder(name)
         if sys.path[:1] != [str(folder.parent)]:

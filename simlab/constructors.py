@@ -58,10 +58,7 @@ def is_file(name: str) -> bool:
 
 
 def base_constructor(name: str) -> Constructor:
-    """Find the constructor of a method by name, or of the usual method around an estimator; ``InputError`` if none is.
-
-    A name that is both, such as ``grpo``, is the method with that estimator in it, and takes the parameters of both.
-    """
+    """Find the constructor of a method by name, or of the usual method around an estimator; or ``InputError``."""
     if is_file(name):
         return _from_file(name, *METHOD)
     check_choice("arm", name, sorted({*METHODS, *REGISTRY}))

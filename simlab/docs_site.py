@@ -44,10 +44,7 @@ def build_site(folder: Path) -> None:
 
 
 def serve(folder: Path, port: int | None, browser: bool) -> None:
-    """Show a built site on the loopback interface until it is interrupted; its search needs a server.
-
-    ``InputError`` if the port, None for one that is free, is taken.
-    """
+    """Show a built site on the loopback interface until it is interrupted; ``InputError`` if the port is taken."""
     handler = functools.partial(_Quiet, directory=str(folder))
     try:
         server = http.server.ThreadingHTTPServer((HOST, port or 0), handler)

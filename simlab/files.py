@@ -19,11 +19,7 @@ KEPT = "finished parts are kept"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears complete or not at all, in the place of one that is there.
-
-    Raises:
-        OSError: if it cannot be written, as on a full disk; the former file is unchanged then.
-    """
+    """Write a file that appears complete or not at all; after an ``OSError`` the former file is unchanged."""
     unfinished = path.with_name(f"{UNFINISHED}{uuid4().hex}")
     try:
         with unfinished.open("xb") as file:
@@ -85,11 +81,7 @@ def explained(problem: str, consequence: str = KEPT) -> Iterator[None]:
 
 @contextlib.contextmanager
 def file_lock(folder: Path, name: str = ".lock", allowed: str = "a folder of its own") -> Iterator[None]:
-    """Lock a file in a folder, which is made if need be; the lock of a process that dies is released.
-
-    Raises:
-        InputError: if another process has locked it; it ends with what is ``allowed`` instead.
-    """
+    """Lock a file in a folder, made if need be; ``InputError`` with what is ``allowed`` if another has locked it."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with filelock.FileLock(folder / name, blocking=False):

@@ -1,8 +1,7 @@
 """Find the lines that carry the tag of a paper's equation, lemma or claim: in code, checks, figures and tests.
 
-A tag is a paper's id and a label joined by a colon, ``paper:label``. It counts where it stands in square brackets in
-a docstring or a comment, and bare as an argument of a decorator, such as ``register``, or of a call that stands alone
-at the top of a module, such as ``undecided``.
+A tag, ``paper:label``, counts in square brackets in a docstring or a comment, and bare as an argument of a decorator,
+such as ``register``, or of a call that stands alone at the top of a module, such as ``undecided``.
 """
 
 import ast
@@ -52,11 +51,7 @@ def roots() -> dict[str, Path]:
 
 
 def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
-    """List every line that carries a tag, in the order of ``roots``, then by path and line.
-
-    A file in a root that lies in another root, as the checks do in an installed package, counts for the inner one.
-    ``InputError`` for a file that is not Python.
-    """
+    """List every line that carries a tag, by root, path and line; a file in two roots counts for the inner one."""
     lines = []
     for kind, folder in roots.items():
         inner = [root for root in roots.values() if folder in root.parents]
@@ -73,10 +68,7 @@ def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
 
 
 def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
-    """List every line that carries the tag, as ``tagged_lines`` does; capitals do not count.
-
-    Raises:
-        InputError: for an unknown paper, or a tag that is written nowhere.
+    """List every line that carries the tag, capitals aside; ``InputError`` for one that is written nowhere.
 
     >>> "focal" in {tagged.name for tagged in find("f-grpo", "eq-12", roots())}
     True

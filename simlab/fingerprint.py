@@ -36,11 +36,7 @@ class Unhashable(InputError):
 
 
 def own_source(value: Any) -> str | None:
-    """Hash all that a value is and calls; None if none of its code is the user's own.
-
-    Raises:
-        Unhashable: for what cannot be pickled, such as a lock.
-    """
+    """Hash all that a value is and calls; None if none of its code is the user's. ``Unhashable`` for such as a lock."""
     digest, modules = _hash(value)
     return digest if modules else None
 

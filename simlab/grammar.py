@@ -29,10 +29,7 @@ Value = int | float | str
 
 
 class Term(NamedTuple):
-    """A name or ``FILE.py:NAME``, and its written parameters in their order: numbers, whole ones as ints, and words.
-
-    ``none`` is a word, as only the constructor knows whether it is a choice or the absence of one.
-    """
+    """A name or ``FILE.py:NAME``, and its written parameters in their order: numbers, whole ones as ints, and words."""
 
     name: str
     parameters: tuple[tuple[str, Value], ...] = ()

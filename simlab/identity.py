@@ -60,10 +60,7 @@ def commit(*paths: Path) -> str:
 
 
 def processor(device: str) -> dict[str, str]:
-    """Describe what computes here: ``device``, as JAX names its kind, the CPU's ``instructions``, and ``XLA_FLAGS``.
-
-    Wider vectors and fused multiply-adds change the last digits of a number; the number of devices changes none.
-    """
+    """Describe what computes here, down to last digits: ``device`` (as in JAX), CPU ``instructions``, ``XLA_FLAGS``."""
     flags = re.sub(r"--xla_force_host_platform_device_count=\S*", "", os.environ.get("XLA_FLAGS", ""))
     described = {"device": device, "instructions": _instructions(flags)}
     return described | ({"XLA_FLAGS": " ".join(flags.split())} if flags.strip() else {})

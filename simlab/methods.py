@@ -18,16 +18,13 @@ from simlab.surrogates import AGGREGATIONS, Surrogate, aggregation_weights, clip
 
 @dataclass(frozen=True)
 class Method:
-    """A method: it turns rollouts into the coefficients of grad log pi in a loss.
+    """A method: it turns rollouts into the coefficients of grad log pi in a loss; ``InputError`` for unfitting parts.
 
     Attributes:
         estimator: turns rollouts into advantages.
         surrogate: turns ratios and advantages into coefficients.
         aggregation: the weight of each token, see ``aggregation_weights``.
         normaliser: tokens that ``"constant"`` divides by; None for the length of the token axis.
-
-    Raises:
-        InputError: for parts of other types, an unknown aggregation, or a normaliser that is not above 0.
     """
 
     estimator: Estimator
@@ -50,8 +47,6 @@ class Method:
 
     def coefficients(self, ratio: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
         """Compute the coefficients of grad log pi in the aggregated objective, and the estimator's next state.
-
-        A surrogate that changes from batch to batch is as at its start: see ``at``.
 
         Args:
             ratio: (P, G, T) pi over the sampling policy at each sampled token.

@@ -25,7 +25,7 @@ def notebooks(folder: Path) -> dict[str, str]:
 def working_folder(chosen: Path | None = None) -> Path:
     """Return the chosen folder, or the checkout's own, or ``simlab-notebooks``; ``InputError`` if it cannot be written.
 
-    Any but the checkout's gets copies of the notebooks, which are saved where they are; files that are there are kept.
+    Any but the checkout's gets copies of the notebooks; files that are there are kept.
     """
     source = bundled_folder("notebooks")
     if chosen is None and is_checkout():
@@ -59,8 +59,7 @@ def check_marimo() -> None:
 def open_in_marimo(folder: Path, port: int | None, browser: bool) -> NoReturn:
     """Become marimo's editor on a folder, on the loopback interface alone; ``port`` None for the usual one.
 
-    This process is replaced, so that signals and the exit code are marimo's own. Its one request to the network, for a
-    newer version of itself, is switched off. Its address has a token, without which other users are refused.
+    Its request for a newer version of itself is switched off; its address has a token, without which users are refused.
     """
     command = [sys.executable, "-m", "marimo", "--yes", "edit", str(folder), "--host", HOST, "--skip-update-check"]
     command += [] if port is None else ["--port", str(port)]

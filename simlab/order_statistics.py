@@ -29,9 +29,8 @@ def rounding_slack(count: Float[Array, "*batch 1"]) -> Float[Array, "*batch 1"]:
 def lower_quantile(values: Values, q: Scalar, present: Present = None) -> Float[Array, "*batch 1"]:
     """Return the smallest value v such that a share of at least ``q`` of the values is at most v.
 
-    This inverts the empirical distribution function, so that v is one of the values: at q = 1/2 the lower median. Of
-    n sorted values it is the ceil(q n)-th: of 1, 3, 5, 9 the second, 3, for q from above 1/4 to 1/2. At q = 0 it is
-    minus infinity, and where no value is present 0.
+    Of n sorted values it is the ceil(q n)-th, at q = 1/2 the lower median. At q = 0 it is minus infinity, and where no
+    value is present 0.
     """
     xp = array_namespace(values)
     there = xp.ones_like(values) if present is None else xp.astype(present, values.dtype)
@@ -52,11 +51,7 @@ def average_rank(values: Values, present: Present = None) -> Float[Array, "*batc
 
 
 def ordinal_rank(values: Values) -> Int[Array, "*batch n"]:
-    """Position of each value in increasing order, from 0; of equal values the first comes first.
-
-    Sorting the order once more inverts it: 30, 10, 20 are sorted by the indices 1, 2, 0, whose own sorting indices
-    2, 0, 1 are the positions of 30, 10 and 20.
-    """
+    """Position of each value in increasing order, of equal ones the first first: of 30, 10, 20 it is 2, 0, 1."""
     xp = array_namespace(values)
     first = xp.argsort(values, axis=-1, stable=True)
     return xp.argsort(first, axis=-1, stable=True)

@@ -1,8 +1,7 @@
 """Load what a user has written in a file of theirs, named as ``FILE.py:NAME``.
 
-The file is run once a process, under a module name made from its resolved path, so that two files of one name do not
-meet; one that the process has imported already is that module. Its imports are found by ``PYTHONPATH``, not in its
-folder. An edit counts in a new process.
+The file is run once a process, under a module name made from its resolved path; one that the process has imported
+already is that module. Its imports are found by ``PYTHONPATH``, not in its folder.
 """
 
 import hashlib
@@ -20,11 +19,7 @@ _loaded: dict[Path, tuple[types.ModuleType, str]] = {}
 
 
 def load(reference: str) -> Any:
-    """Return the object that ``FILE.py:NAME`` names.
-
-    Raises:
-        InputError: for a text of another form, a missing file or name, and whatever the file raises when it is run.
-    """
+    """Return the object that ``FILE.py:NAME`` names; ``InputError`` if there is none, or for what the file raises."""
     path, name = _split(reference)
     module, _ = _module(path)
     if not hasattr(module, name):

@@ -12,11 +12,7 @@ LONGEST_REASON = 200  # characters of another package's complaint
 
 
 def open_regular(path: str | os.PathLike, largest_bytes: int | None = None) -> BinaryIO:
-    """Open a regular file, or a link to one: a pipe would wait for its writer, and a device has no end.
-
-    Raises:
-        InputError: for a file that is missing, cannot be opened, is no regular file or is too large.
-    """
+    """Open a regular file, or a link to one, no larger than allowed; ``InputError`` for any other."""
     try:
         size = os.stat(path).st_size
         if not Path(path).is_file():

@@ -115,8 +115,8 @@ def needed(rollouts: Rollouts, name: str) -> Array:
 def _weights(rollouts: Rollouts, xp: Any) -> Array:
     """1 where a rollout exists and 0 elsewhere, in the dtype of the rewards.
 
-    Without a mask the ones are computed from the rewards: if XLA knew the count while compiling, it would multiply by a
-    rounded 1 / G in place of each division, and 1 minus the mean of three ones would be below 0.
+    Ones are computed from the rewards: if XLA knew the count, it would multiply by a rounded 1 / G in place of
+    dividing.
     """
     present = rollouts.rewards == rollouts.rewards if rollouts.mask is None else rollouts.mask
     return xp.astype(present, rollouts.rewards.dtype)
@@ -188,10 +188,7 @@ def solve_rate(rollouts: Rollouts) -> Float[Array, "P 1"]:
 
 
 def remainder(share: Float[Array, "..."]) -> Float[Array, "..."]:
-    """1 - ``share``, of a share in [0, 1], and 0 where rounding would leave less.
-
-    A compiler may fuse a multiplication with an inverse and the difference: 1 - 3 / 3 is then -3e-8, without a root.
-    """
+    """1 - ``share``, of a share in [0, 1], and 0 where rounding (a fused 1 - 3 / 3 is -3e-8) would leave less."""
     xp = array_namespace(share)
     return xp.maximum(1 - share, xp.zeros_like(share))
 
@@ -244,8 +241,7 @@ def token_weights(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Ar
 def select_fields(stage: Any, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
     """Select the fields that a link or a surrogate needs, and padding only if it is ``exchangeable``.
 
-    Another gets no ``mask``: ``InputError`` unless all rollouts certainly exist, and all tokens too if it deals with
-    these (``of_tokens``, or by its needs).
+    Another gets no ``mask``: ``InputError`` unless all rollouts, and tokens if it deals with these, certainly exist.
     """
     selected = rollouts._replace(**{name: None for name in FIELDS - {"rewards"} - stage.needs})
     if stage.exchangeable:

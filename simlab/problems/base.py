@@ -1,8 +1,6 @@
 """The base class of problems: prompts with their actions, arrays over them, and the policy of given parameters.
 
-A problem is a frozen dataclass of NumPy arrays and numbers; the simulator puts the same object on a device, where its
-methods meet JAX arrays, traced ones too. This base class has one token a rollout: a softmax over actions for each
-prompt. ``tests/own_problem.py`` is a problem of one's own; CONTRIBUTING.md has the recipe.
+A frozen dataclass of NumPy arrays; on a device its methods meet JAX arrays. ``tests/own_problem.py`` is an example.
 """
 
 import dataclasses
@@ -32,17 +30,14 @@ LARGEST_LIST = 2**28  # bytes of a file of numbers
 class Problem:
     """M prompts, the actions that a rollout of each may end in, and which of them are correct.
 
-    A subclass adds its arrays, among them ``correct`` and ``target``, and gives ``parameters`` and ``logits_of``. Where
-    actions start alike, its arrays over actions may hold each class of them once, and ``counts`` how many there are;
-    ``by_classes`` and ``listed`` turn one form into the other.
+    A subclass adds its arrays, among them ``correct`` and ``target``, and gives ``parameters`` and ``logits_of``.
+    Arrays over actions may hold each class of equal actions once. ``InputError`` for bad counts or rewards of the wrong
+    sign.
 
     Attributes:
         counts: (C,) how many actions each entry of the arrays over actions stands for; None if one each.
         reward_correct: reward of a correct rollout, above 0.
         reward_incorrect: reward of any other, at most 0.
-
-    Raises:
-        InputError: for counts outside their range, and rewards of the wrong sign.
     """
 
     # The arrays that have an axis of actions, and which of their axes that is.
@@ -157,10 +152,9 @@ class Problem:
         return dataclasses.replace(self, counts=None, **repeated)
 
     def by_classes(self) -> Self:
-        """Return the problem with an entry for each class of actions that no array tells apart.
+        """Return the problem with an entry for each class of actions that no array tells apart, as they first occur.
 
-        Classes stand in the order of their first actions: actions with logits 2, 1, 2, 0, all incorrect, become the
-        classes 2, 1, 0 with counts 2, 1, 1.
+        Actions with logits 2, 1, 2, 0, all incorrect, become the classes 2, 1, 0 with counts 2, 1, 1.
         """
         if self.counts is not None:
             return self
@@ -221,10 +215,7 @@ class Problem:
         return drawn
 
     def first_history(self, parameters: Any, prompts_per_step: int) -> Any:
-        """Make the memory of the problem's own metrics, before the first step.
-
-        It holds numbers, and arrays with the first axis of the parameters, whose rows move with the actions.
-        """
+        """Make the memory of the problem's own metrics: numbers, and arrays with the first axis of the parameters."""
         return None
 
     def next_history(
@@ -293,10 +284,7 @@ def members(name: str, indices: Any, actions: int) -> Bool[np.ndarray, " N"]:
 
 
 def numbers(name: str, source: Any, axes: Literal[1, 2] = 1) -> np.ndarray:
-    """Read one list of numbers, or with two ``axes`` rows of them, as floats, from a sequence or the path of a file.
-
-    The file has a number or a row a line, or is what ``numpy.save`` wrote (``.npy``); ``name`` stands in complaints.
-    """
+    """Read a list of numbers, or with two ``axes`` rows of them, from a sequence, a text file or a ``.npy`` file."""
     values = _read_numbers(name, source, axes) if isinstance(source, str) else np.atleast_1d(np.asarray(source))
     if axes == 2 and values.ndim == 1:
         values = values[:, None]

@@ -13,16 +13,12 @@ from simlab.problems.base import LARGEST_COUNT, Problem, check_logits, check_set
 
 @dataclass(frozen=True, eq=False)
 class Categorical(Problem):
-    """A softmax policy over N actions with verifiable rewards.
+    """A softmax policy over N actions with verifiable rewards; ``InputError`` for arrays that make no problem.
 
     Attributes:
         logits: (N,) initial logits, or of each class of actions where there are ``counts``; the others likewise.
         correct: (N,) true for correct actions.
         target: (N,) true for the target set of the tail-miss rate, a subset of the correct actions.
-
-    Raises:
-        InputError: as ``Problem``, for logits that are not finite, arrays of different lengths, no correct action, or a
-            target outside the correct set.
     """
 
     logits: Float[np.ndarray, " N"]
@@ -54,11 +50,9 @@ def anchored(
 ) -> Categorical:
     """One likely correct action (the anchor, action 0), many rare ones, and the rest incorrect ``[f-grpo:app-j]``.
 
-    Actions 0 to ``correct`` - 1 are correct. The target set is the ``target`` last of them: one typical rare action by
-    default. The paper's rewards are 1 and -1; 1 and 0 differ from them, after centring, by a factor of 2.
-
-    Raises:
-        InputError: unless 1 <= target <= correct <= actions, and for what ``Categorical`` refuses.
+    Actions 0 to ``correct`` - 1 are correct, the ``target`` last of them the target set. The paper's rewards are 1 and
+    -1; 1 and 0 differ from them, after centring, by a factor of 2. ``InputError`` unless 1 <= target <= correct <=
+    actions.
     """
     check_whole("actions", actions, 1, LARGEST_COUNT)
     if correct > actions:

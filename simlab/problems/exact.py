@@ -20,10 +20,7 @@ def correct_mass(p: Each, correct: Each, total: Total | None = None) -> Shaped[A
 def retained_mass(
     p: Each, initial: Each, correct: Each, members: Each | float = 1.0, total: Total | None = None
 ) -> Shaped[Array, ""]:
-    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``, as the share of p_0 that remains.
-
-    Each probability is that of one action and counts as often as there are ``members`` like it; ``total`` adds up.
-    """
+    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``; entries count ``members`` times."""
     xp = array_namespace(p)
     # min(p_0, p) and not p_0 - max(0, p_0 - p): p is a quotient, and compilers may fuse a product and a difference into
     # one rounding, so that programs would disagree in the last bit.

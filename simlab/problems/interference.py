@@ -158,10 +158,7 @@ def interference(
 def answers(
     conflicting: Bool[np.ndarray, " M"], actions: int, rare_modes: int
 ) -> tuple[Bool[np.ndarray, "M C"], Bool[np.ndarray, "M C"], Int[np.ndarray, " C"]]:
-    """Masks of each prompt's main answer and of its rare ones, and the number of actions of each class.
-
-    The shared answer comes first, then those of conflicting prompts, then the rare modes of each, then all others.
-    """
+    """Masks of each prompt's main answer and of its rare ones, and the number of actions of each class."""
     prompts, separate = len(conflicting), int(conflicting.sum())
     answered = 1 + separate + prompts * rare_modes
     check_whole("actions", actions, answered + 1, LARGEST_COUNT)
@@ -210,15 +207,8 @@ def overlap_edge(
 ) -> float:
     """Find the least size of an overlap of one sign at which a hard prompt falls ``[simlab:interference-threshold]``.
 
-    It may lie beyond 1, and is infinity where overlap of this sign harms no hard prompt. The learning rate of the plain
-    steps on all prompts does not matter: both parts of the drift are proportional to it.
-
-    Args:
-        sign: 1 or -1, of the overlap.
-        estimator: one that ``masses`` takes.
-        group_size: G.
-        temperature: the temperature of the sampled policy.
-        problem: arguments of ``interference``, but ``overlap``.
+    It may lie beyond 1, and is infinity where overlap of this sign harms no hard prompt; the learning rate does not
+    matter. ``problem`` are arguments of ``interference``, but ``overlap``.
 
     >>> round(overlap_edge(1), 4), overlap_edge(-1)
     (0.0143, inf)

@@ -33,18 +33,14 @@ class HeadHistory(NamedTuple):
 class LinearSoftmax(Problem):
     """M prompts with features of their own and one head for all: the policy of prompt i is softmax(W h_i).
 
-    What is learned is W. Each prompt has the gradient dz_i of its logits that a bank gives it, and W gets the sum of
-    dz_i h_i^T ``[fade:app-15-token-gradient]``. An action that no rollout of the batch drew has dz_i = 0 exactly under
-    zero-sum weights, for every prompt, so that its row of W stays as it is.
+    W is learned, by the sum of dz_i h_i^T ``[fade:app-15-token-gradient]``. Under zero-sum weights the row of W of an
+    action that no rollout of the batch drew stays exactly as it is. ``InputError`` for arrays that do not fit.
 
     Attributes:
         weights: (A, d) the initial head W, or a row for each class of actions where there are ``counts``.
         features: (M, d) the feature h_i of each prompt, which is not learned.
         correct: (M, A) true for correct actions.
         target: (M, A) true for the target set of the tail-miss rate, of each prompt a subset of its correct actions.
-
-    Raises:
-        InputError: as ``PromptBank``, and for weights and features that do not fit one another or are not finite.
     """
 
     weights: Float[np.ndarray, "A d"]

@@ -23,9 +23,8 @@ def choose_rates(
 ) -> Rates:
     """Return the M listed solve rates, or M quantiles of them, or else the default ones, in [margin, 1 - margin].
 
-    Raises:
-        InputError: for an unreadable file or one without a number, a margin outside [0, 1/2], a rate outside [0, 1], or
-            one that is still 1, or below 1e-30: no policy of float32 logits has it.
+    ``InputError`` for an unreadable file, a margin or rate outside its range, or a rate that float32 logits cannot
+    have.
     """
     rates = numbers("solve_rates", solve_rates)
     if isinstance(solve_rates, str) and not rates.size:
@@ -68,20 +67,15 @@ def mixed_rates(prompts: int, first: tuple[float, float], second: tuple[float, f
 
 @dataclass(frozen=True, eq=False)
 class PromptBank(Problem):
-    """M prompts, each with a softmax policy over A actions and verifiable rewards.
+    """M prompts, each with a softmax policy over A actions; ``InputError`` for arrays that make no problem.
 
     Prompts interact only in what an estimator or surrogate reads from the whole batch, in an estimator's memory, and in
-    the optimiser: SGD leaves a prompt outside the batch as it is, while Adam goes on moving it along its moments, and
-    AdamW shrinks its logits.
+    the optimiser: Adam goes on moving a prompt outside the batch, and AdamW shrinks its logits; SGD does neither.
 
     Attributes:
         logits: (M, A) initial logits, or of each class of actions where there are ``counts``; the others likewise.
         correct: (M, A) true for correct actions.
         target: (M, A) true for the target set of the tail-miss rate, of each prompt a subset of its correct actions.
-
-    Raises:
-        InputError: as ``Problem``, for arrays of different or other shapes, or a prompt whose logits are not finite,
-            that has no correct action, or whose target is no part of these.
     """
 
     logits: Float[np.ndarray, "M A"]
@@ -165,21 +159,17 @@ def prompt_bank(
 ) -> PromptBank:
     """Prompts whose solve rates stand for a distribution, each with some common and some rare correct modes.
 
-    Actions 0 to ``modes`` - 1 of every prompt are correct. The last ``rare_modes`` of these are ``rare_ratio`` times as
-    likely as each of the others (if there are others), and are the target set. The incorrect actions of a prompt are
-    alike, at logit 0. Solve rates are the quantiles of a Beta(a, b), or of two, at (i + 1/2) / M. By default most
-    prompts are nearly unsolved or nearly solved, as FADE's Figure 10 shows them.
+    Actions 0 to ``modes`` - 1 are correct; the last ``rare_modes`` of these are the target set. The incorrect actions
+    are alike, at logit 0. Solve rates are the quantiles of a Beta(a, b), or of two, at (i + 1/2) / M. By default most
+    prompts are nearly unsolved or nearly solved, as in FADE's Figure 10.
 
     Args:
         prompts: M; 0 for as many as solve rates are listed, 64 of a Beta.
         actions: A, of each prompt.
-        beta_a, beta_b: the Beta.
         second_a, second_b, second_share: a second Beta, and the share of prompts that it describes.
         solve_rates: in place of a Beta, numbers, or the path of a ``.npy`` or text file of them, such as measured ones.
             With M above 0 the bank holds M quantiles of these.
         margin: solve rates are moved into [margin, 1 - margin], as no softmax policy has a rate of 0 or 1.
-        modes: correct actions of each prompt.
-        rare_modes: how many of these are rare.
         rare_ratio: probability of a rare mode over that of a common one.
 
     >>> bank = prompt_bank(solve_rates=[0.1, 0.5, 0.9])

@@ -21,10 +21,7 @@ PROBLEMS: dict[str, Makes] = {}
 
 
 def register(makes: Makes) -> Makes:
-    """List a function that makes a problem under its own name; also a decorator.
-
-    ``InputError`` for a name that is taken, or a parameter without a default.
-    """
+    """List a function that makes a problem under its own name; also a decorator. ``InputError`` if it cannot be."""
     name = makes.__name__
     if name in PROBLEMS:
         raise InputError(f"problem {name!r} is registered already; choose another name")
@@ -34,10 +31,7 @@ def register(makes: Makes) -> Makes:
 
 
 def problem(name: str, **parameters: Any) -> Problem:
-    """Build a problem by its name, or by ``FILE.py:NAME``.
-
-    Raises:
-        InputError: for an unknown name or parameter, what the function refuses, and one that makes no problem.
+    """Build a problem by its name, or by ``FILE.py:NAME``; ``InputError`` for what is unknown or makes no problem.
 
     >>> problem("anchored", actions=100, correct=10).actions
     100
@@ -49,10 +43,7 @@ def problem(name: str, **parameters: Any) -> Problem:
 
 
 def problem_constructor(name: str) -> Constructor:
-    """Find the constructor of a problem: registered under a name, or ``FILE.py:NAME``; ``InputError`` if there is none.
-
-    The object there is a ``Problem``, or a function with defaults for all of its parameters that makes one.
-    """
+    """Find the constructor of a problem, by a registered name or ``FILE.py:NAME``; ``InputError`` if there is none."""
     if not is_file(name):
         check_choice("problem", name, sorted(PROBLEMS))
         return Constructor(name, PROBLEMS[name], _defaults(name, PROBLEMS[name]))

@@ -24,17 +24,14 @@ Leaves = Sequence[str] | Sequence[float] | np.ndarray | str
 class Tree(Problem):
     """A full tree of depth T and branching B with a softmax policy at every node and verifiable rewards at the leaves.
 
-    Nodes and leaves are numbered as in ``simlab.problems.tree_paths``.
+    Nodes and leaves are numbered as in ``simlab.problems.tree_paths``. ``InputError`` for arrays that make no such
+    tree.
 
     Attributes:
         logits: (nodes, B) initial logits, (B^T - 1) / (B - 1) nodes level by level.
         correct: (B^T,) true for rewarded leaves.
         target: (B^T,) true for the target set of the tail-miss rate, a subset of the rewarded leaves.
         modes: the rewarded leaves, at most the first 64, whose probabilities are recorded one by one.
-
-    Raises:
-        InputError: as ``Categorical``, and for arrays whose shapes are not those of one full tree of at least two
-            actions and at most 2^20 leaves.
     """
 
     logits: Float[np.ndarray, "nodes B"]
@@ -146,18 +143,17 @@ def tree(
 ) -> Tree:
     """A full tree with a few rewarded leaves; by default CaSP's toy (its Figure 5, ``[casp:figure-5-runs]``).
 
-    The toy has horizon 3, actions A to D, and six rewarded words. Its initial policy is not given; it is uniform here.
+    The toy's initial policy is not given; it is uniform here.
 
     Args:
         depth: T.
         branching: B.
         rewarded: the rewarded leaves, as words such as ACD (a string of words is split at spaces and commas), as
             numbers, or as the path of a ``.npy`` or text file of numbers.
-        target: the target set of the tail-miss rate, likewise; by default the least likely rewarded leaf, of equally
-            likely ones the last.
+        target: the target set, likewise; by default the least likely rewarded leaf, of equally likely ones the last.
         logits: initial logits, node after node, or the path of a file of them; by default 0.
         anchor: the rewarded leaf to start with an advantage, a word or a number; ``"first"`` is the first one listed.
-        anchor_logit: what is added to the logit of every action on the way to the anchor.
+        anchor_logit: added to the logit of every action on the way to the anchor.
 
     >>> toy = tree()
     >>> toy.mode_words, toy.logits.shape

@@ -1,8 +1,7 @@
 """Numbers of nodes and leaves in a full tree of depth T and branching B, the paths to leaves, and their words.
 
-Nodes are numbered level by level from the root, node 0: action a of node n leads to node n B + 1 + a. What would be a
-node of level T is a leaf, and leaves are numbered from 0. The letters of a leaf's word are the actions on its path, A
-the first action; as numbers they are the T digits of the leaf in base B.
+Nodes are numbered level by level from the root, node 0: action a of node n leads to node n B + 1 + a. Leaves count from
+0: the T digits of a leaf in base B are the actions on its path, as letters its word, A the first action.
 """
 
 import string

@@ -7,21 +7,17 @@
 - ``variance`` (VIP, arXiv 2602.01601; github.com/HieuNT91/VIP, src/vip/allocation): group sizes that minimise the sum
   of p (1 - p) / (n - 1), the variance of RLOO's gradient if grad log pi is as large for all prompts and rollouts.
 - ``learnable`` (LILO, arXiv 2502.12272), a curriculum: groups of G for the P prompts of the largest p (1 - p).
-- ``dynamic`` (dynamic sampling, DAPO, arXiv 2503.14476; verl, recipe/dapo): each step samples a round of P groups and
-  keeps those with both outcomes. A gradient step is taken once P are kept, over as many rounds as that needs; groups
-  beyond P are dropped.
+- ``dynamic`` (DAPO, arXiv 2503.14476; verl, recipe/dapo): each step samples a round of P groups and keeps those with
+  both outcomes. A gradient step is taken once P are kept; groups beyond P are dropped.
 - ``sequential`` (Reinforce-Ada, arXiv 2510.04996; its ``verl/trainer/ppo/ray_trainer.py``): groups grow by rounds of n
-  = ``smallest_group`` rollouts. A prompt is left alone once it has n // 2 successes and n // 2 failures; the others go
-  on, up to ``largest_group``. It goes by no solve rate but by what the verifier accepts in this step.
+  = ``smallest_group`` rollouts, up to ``largest_group``, until a prompt has n // 2 successes and n // 2 failures.
 
-What differs from the papers. They estimate p by the last epoch (Knapsack RL), by a Gaussian process over embeddings of
-prompts (VIP), or by rollouts of their own (LILO). Here p is exact, or the solve rate of the prompt's last group, 1/2
-before the first. Sizes are the best whole numbers; VIP rounds the best real ones, and its code adds a term in log p.
-LILO draws a pool of candidates first. A round of ``dynamic`` may hold a prompt that an earlier round has kept.
-Reinforce-Ada's step costs what its rounds cost, and learns from n rollouts of each prompt, as balanced as they can be,
-with the mean of all as their baseline. Here a step ends after P G rollouts, of which the first of the batch come first,
-and learns from all. In both, the mean reward of a group that grew until it succeeded is a biased estimate of the solve
-rate.
+The papers estimate p by the last epoch (Knapsack RL), by a Gaussian process over embeddings of prompts (VIP), or by
+rollouts of their own (LILO); here p is exact, or the solve rate of the prompt's last group, 1/2 before the first. Sizes
+are the best whole numbers; VIP rounds the best real ones, and its code adds a term in log p. LILO draws a pool of
+candidates first. Reinforce-Ada's step costs what its rounds cost, and learns from n rollouts of each prompt, as
+balanced as they can be, with the mean of all as their baseline; here a step ends after P G rollouts and learns from
+all. In both, the mean reward of a group that grew until it succeeded is a biased estimate of the solve rate.
 """
 
 import jax
@@ -40,8 +36,7 @@ UNSEEN = 0.5  # what is believed of a prompt before its first group
 def group_sizes(rule: str, rates: Float[Array, " P"], group_size: int, smallest: int, largest: int) -> Int[Array, " P"]:
     """Return how many rollouts each prompt gets: from ``smallest`` to ``largest``, and P ``group_size`` together.
 
-    What one rollout more is worth to a group falls with its size, so that the rollouts that are worth most, of all
-    prompts, make the best sum.
+    What one rollout more is worth to a group falls with its size: those worth most, of all prompts, make the best sum.
     """
     more, p = len(rates) * (group_size - smallest), rates[None]
     n = jnp.arange(smallest, largest, dtype=jnp.int32)[:, None].astype(rates.dtype)

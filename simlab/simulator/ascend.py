@@ -1,8 +1,7 @@
 """Ascend: take the gradient steps that a weighed batch pays for.
 
-A gradient step goes through ``token_coefficients`` (what the surrogate multiplies grad log pi with),
-``prompt_gradients`` (of each prompt's objective, with respect to its logits), the problem's ``pullback`` (to the
-parameters), and ``move`` (the optimiser).
+``token_coefficients`` (what grad log pi is multiplied with), ``prompt_gradients`` (with respect to logits), the
+problem's ``pullback`` (to the parameters), and ``move`` (the optimiser) follow each other.
 """
 
 from collections.abc import Callable
@@ -154,10 +153,7 @@ def move(context: StepContext, gradient: Any, state: LearnerState) -> LearnerSta
 def _fill_batch(
     context: StepContext, batch: WeighedBatch, state: LearnerState, current: CurrentPolicies
 ) -> tuple[LearnerState, Float[Array, "P ..."]]:
-    """Add the active groups of a round to the batch that dynamic sampling fills, and take its step once it is full.
-
-    A batch of 4 whose rounds have 3 and 2 active groups keeps 3 of the first and 1 of the second, and takes one step.
-    """
+    """Add the active groups of a round to the batch that dynamic sampling fills, and take its step once it is full."""
     coefficients, state = record_gradient_step(context, batch, state, current.log_ratio, 0)
     gradients = prompt_gradients(context, coefficients, batch, state, current.policies)
     partial, full_size = state.partial, len(gradients)

@@ -1,7 +1,7 @@
 """Keep compiled programs for the next call; threads that ask for the same one wait for its only compilation.
 
-JAX keeps them on disk too, for the next process: where ``JAX_COMPILATION_CACHE_DIR`` says, or else in the user's cache
-folder. ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
+JAX keeps them on disk too, in ``JAX_COMPILATION_CACHE_DIR`` or the user's cache folder, unless
+``JAX_ENABLE_COMPILATION_CACHE=false``.
 """
 
 import functools

@@ -19,10 +19,9 @@ from simlab.simulator.storage import Slots, StoredProblem
 
 
 class StepContext:
-    """A seed's key and numbers, on a problem that a storage keeps.
+    """A seed's key and numbers, on a problem that a storage keeps, whose ``metrics`` may be others than the problem's.
 
-    ``present`` is false for rollouts that only pad a group to the size its program is compiled for. ``metrics`` are
-    recorded in place of those of the problem.
+    ``present`` is false for rollouts that only pad a group to the size its program is compiled for.
     """
 
     def __init__(

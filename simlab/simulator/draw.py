@@ -29,7 +29,7 @@ def draw_samples(
 ) -> tuple[LearnerState, Key[Array, " P"], Int[Array, " P"], Samples]:
     """Draw the prompts of a step and a group for each, whatever the prompts beside it.
 
-    Returns the state, with a slot for every action that was drawn; a key and a number for each prompt; the samples.
+    Returns the state with its new slots; a key and a number for each prompt; the samples.
     """
     key = jax.random.fold_in(context.key, index)
     if context.problem.prompts == 1:
@@ -134,8 +134,8 @@ def assign_slots(
 ) -> tuple[LearnerState, SoftmaxPolicy, Int[Array, "P n"]]:
     """Give slots to the drawn members of classes, in one set where prompts share parameters.
 
-    ``words`` decide which member each draw is. Returns the state and the policies with the new slots, and the slot of
-    each draw.
+    ``words`` decide which member each draw is. Returns state and policies with the new slots, and the slot of each
+    draw.
     """
     storage: Any = context.storage
     is_class, size = drawn < state.slots.classes, drawn.shape[-1]

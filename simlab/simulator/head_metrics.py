@@ -1,7 +1,6 @@
 """Metrics of prompts that share a linear head: the rank of its updates, and the effects of prompts on one another.
 
-Those of easy and hard prompts compare pass@k with that of the base model, which is the policy at step 0. u_1 is the top
-right singular vector of the last batch's gradient, as in FADE's Section 15. What is undefined is NaN.
+u_1 is the top right singular vector of the last batch's gradient, as in FADE's Section 15. What is undefined is NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,10 +65,7 @@ def ranks_and_alignments(view: JointView) -> Records:
 
 
 def _matrices(view: JointView) -> list[Float[Array, "A d"]]:
-    """Return changes of W since the start, updates, and gradients, each now and before.
-
-    The row of a slot that stands for m actions is multiplied by sqrt(m), which stands for m equal rows.
-    """
+    """Return changes of W since the start, updates, and gradients, now and before; a row of m actions times sqrt(m)."""
     learner, slots, history, weights = view.learner, view.state.slots, view.state.history, view.state.parameters
     start = learner.storage.at_slots(learner.initial_parameters, slots)
     times = jnp.sqrt(learner.parameter_members(weights, slots))
@@ -137,8 +133,7 @@ def effects(view: JointView) -> Records:
     """Measure what the last batch did, and to first order does, to its own prompts and to the others.
 
     To first order prompt i moves the logits of prompt j by (h_i . h_j) dz_i / P a unit of learning rate. The own effect
-    sums what this does to Q_j over i = j, the cross effect over all other pairs, both over M: their sum is what a plain
-    gradient step on the batch does to the mean Q_pos of all prompts.
+    sums what this does to Q_j over i = j, the cross effect over all other pairs, both over M.
     """
     learner, state = view.learner, view.state
     history, prompts, problem = state.history, state.last.prompts, learner.problem
@@ -238,8 +233,7 @@ def mean_by_kind(values: Float[Array, "M ..."], kinds: Bool[Array, "2 M"]) -> Fl
 def crossing(base: Float[Array, " M"], now: Float[Array, " M"]) -> Float[Array, ""]:
     """Return the smallest real k at which mean pass@k is below the base model's; infinite if it is above ``LARGEST_K``.
 
-    The gain changes its sign at most as often as Q_pos - Q_base does over the prompts in the order of all masses
-    (Descartes' rule for sums of powers): a step of the grid is narrow enough.
+    The gain changes its sign at most as often as Q_pos - Q_base over the prompts in order of mass (Descartes' rule).
     """
     octaves = LARGEST_K.bit_length() - 1
     grid = jnp.linspace(0, octaves, octaves * STEPS_PER_OCTAVE + 1, dtype=now.dtype)
@@ -290,7 +284,7 @@ def metric_by_kind(name: str) -> Callable[[JointView], Array]:
 def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, "2 2"]]:
     """Return how much a plain step on one kind of prompts raises Q_pos of another per learning rate, (source, kind).
 
-    It is on the last batch's prompts of the source alone: to first order, and taken at the learning rate of the run.
+    The step is on the last batch's prompts of the source: to first order, and taken at the learning rate of the run.
     """
     learner, slots, problem = view.learner, view.state.slots, view.learner.problem
     history, prompts = view.state.history, view.state.last.prompts

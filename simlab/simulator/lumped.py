@@ -279,7 +279,7 @@ def most_new(problem: Any, prompts: int, rollouts: Any, candidates: int) -> Any:
 def most_touched(problem: Any, settings: Any, steps: int) -> int:
     """Return how many actions of one set of slots a run of so many steps may touch; a fuller storage grows.
 
-    A prompt of a bank is drawn in a share P / M of the steps; fewer than one in 10^9 exceeds the bound on its draws.
+    A prompt is drawn in a share P / M of the steps; fewer than one in 10^9 exceeds the bound on its draws.
     """
     prompts, candidates = problem.prompts_a_step(settings), settings.build().surrogate.candidates
     draws = steps

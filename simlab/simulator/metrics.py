@@ -21,7 +21,6 @@ class Metric:
     """A recorded quantity.
 
     Attributes:
-        name: the name of the variable in a result.
         description: its meaning, for its ``long_name``.
         of: ``POLICY``, recorded at step 0 too; ``UPDATE``, of the step before the record; ``EVERY_STEP``, the mean of
             its values since the last record; ``EVERY_ASCENT``, the same of the sum over the gradient steps of a batch.
@@ -256,10 +255,7 @@ UNSOLVED_AT = 2**20  # samples, the budget at which pass@k is read to tell wheth
 
 
 def effective_size(weights: Float[Array, "*shape"]) -> Float[Array, ""]:
-    """Return Kish's effective sample size (sum w)^2 / sum w^2 of weights from 0 up ``[fade:sec-4-3-kish]``.
-
-    It is 0 where all weights are 0. The largest is divided out first, for small squares to keep their digits.
-    """
+    """Return Kish's effective sample size (sum w)^2 / sum w^2 of weights from 0 up ``[fade:sec-4-3-kish]``."""
     largest = jnp.max(weights)
     shares = weights / jnp.where(largest > 0, largest, 1)
     square = jnp.sum(shares**2)

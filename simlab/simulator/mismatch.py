@@ -52,9 +52,9 @@ def sampler_logits(
 ) -> Float[Array, "... A"]:
     """Return the logits of a sampler: in its precision, or ``EMPTY`` where it never draws.
 
-    ``top_k`` keeps so many of the likeliest actions, 0 for all; ``top_p`` the fewest likeliest ones whose probabilities
-    at the temperature add up to at least that share (nucleus sampling, arXiv 1904.09751). Of equal actions the first
-    come first.
+    ``top_k`` keeps the likeliest actions, 0 for all; ``top_p`` the fewest likeliest ones whose probabilities at the
+    temperature add up to at least that share (nucleus sampling, arXiv 1904.09751). Of equal actions the first come
+    first.
     """
     if sampler in PRECISIONS:
         return logits.astype(sampler).astype(logits.dtype)
@@ -74,13 +74,10 @@ def takes_part(logp: Any, isolation: Any, is_first_turn: Any) -> Any:
     """Return True for the tokens that a gradient step of one of the two turns of Lopti learns from.
 
     Lopti (low-probability token isolation, arXiv 2505.12929; ``seperate_prob``, by default .5, in
-    ``verl/trainer/ppo/ray_trainer.py`` of zhyang2226/AR-Lopti) goes through a batch twice. All gradient steps of the
-    first turn take the tokens whose probability on record is below the threshold, those of the second the others, at
-    the policy that the first has left; advantages, denominators and divisors are those of the whole batch in both. A
-    probability that differs from the threshold by rounding alone counts as likely.
-
-    Differences: a run's own penalties (``kl``, ``entropy_bonus``) and ``supervised`` act in every gradient step, as in
-    epochs; penalties of the arm go with their tokens, as in the paper's code, whose other threshold, a quantile of the
-    batch's probabilities, is left out.
+    ``verl/trainer/ppo/ray_trainer.py`` of zhyang2226/AR-Lopti) goes through a batch twice: first all gradient steps on
+    the tokens whose probability on record is below the threshold (by more than rounding), then all on the others.
+    Advantages, denominators and divisors are those of the whole batch in both; ``kl``, ``entropy_bonus`` and
+    ``supervised`` of a run act in every gradient step, penalties of the arm go with their tokens. The code's other
+    threshold, a quantile, is left out.
     """
     return (array_namespace(logp).exp(logp + TIE) < isolation) == is_first_turn

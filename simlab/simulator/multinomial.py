@@ -36,9 +36,9 @@ def multinomial(
     """Draw how often each action occurs among ``group_size`` i.i.d. ones: multinomial(group_size, weights / total).
 
     T, the sum of independent Poisson(lambda w_i / total), is kept if at most G and not too far below it, and drawn
-    again if not. Given T, whatever decided it, the counts are multinomial(T, p), and G - T further draws complete them:
-    the law is exact for every lambda and every bound on T, which only decide the cost. Rounding is a relative error of
-    some 2^-24 of each probability in float32; cells leave out counts that together have one below 2^-31.
+    again if not. Given T the counts are multinomial(T, p), and G - T further draws complete them: the law is exact for
+    every lambda and every bound on T. Rounding is a relative error of some 2^-24 of each probability in float32; cells
+    leave out counts that together have one below 2^-31.
     """
     missing = min(SPREAD * math.sqrt(group_size), group_size / 2)
     slots = min(group_size, math.ceil(2 * missing))
@@ -68,9 +68,9 @@ def multinomial(
 def split_means(means: Float[Array, " N"], slots: int) -> tuple[Cells, Int[Array, " V"]]:
     """Split means into cells no larger than ``LARGEST_MEAN``, whose Poisson counts add up to counts with ``means``.
 
-    The first N cells belong to the actions, in order. A larger mean is divided evenly among the cell of its action
-    and some of the ``slots`` after those; ``means`` add up to less than ``slots`` times the largest. Returns the means
-    of the cells, in two rows that are read one after the other, and the action of each slot, N for none.
+    The first N cells belong to the actions; a larger mean is divided evenly among its cell and some of the ``slots``
+    after those. Returns the means of the cells, in two rows read one after the other, and the action of each slot, N
+    for none.
     """
     others = jnp.floor(means / LARGEST_MEAN)
     each = means / (others + 1)
@@ -81,10 +81,7 @@ def split_means(means: Float[Array, " N"], slots: int) -> tuple[Cells, Int[Array
 
 
 def _slot_owners(sizes: Int[Array, " N"], slots: int) -> Int[Array, " V"]:
-    """Lay intervals of these sizes end to end in some order, and return the interval that holds each slot, N for none.
-
-    Blocks of a few intervals are laid in their order: the first slot of each is marked, and its block looked up there.
-    """
+    """Lay intervals of these sizes end to end in some order, and return the one that holds each slot, N for none."""
     sums = running_sums(to_blocks(sizes, 8))
     ends = _running(jnp.add, jax.lax.cumsum, sums[-1])
     starts, numbers = ends - sums[-1], jnp.arange(len(ends), dtype=jnp.int32)
@@ -127,10 +124,7 @@ def _unpack(pairs: Int[Array, " H"]) -> tuple[Int[Array, " H"], Int[Array, " H"]
 def _uniform_rows(
     key: PRNGKeyArray, attempt: Int[Array, ""], means: Cells
 ) -> tuple[Float[Array, " H"], Float[Array, " H"]]:
-    """Draw uniform numbers in (0, 1): multiples of a grain, plus one uniform fraction of a grain for all of them.
-
-    Because of that fraction each is below every threshold with exactly its probability, even far below a grain.
-    """
+    """Draw uniform numbers in (0, 1): multiples of a grain, plus one uniform fraction of a grain for all of them."""
     half, dtype = means.shape[1], means.dtype
     counter = jnp.arange(half, dtype=jnp.uint32)
     # Counters that ``draw_few`` does not use, so that one key serves both.
@@ -149,8 +143,7 @@ def _uniform_rows(
 def _poisson(mean: Float[Array, " H"], uniform: Float[Array, " H"]) -> Int[Array, " H"]:
     """Draw Poisson counts by inversion: how many k >= 1 have P(count >= k) above a uniform number, 0 for a mean of 0.
 
-    exp(mean) P(count >= k) = sum_{j >= k} mean^j / j!, added up from its smallest term, so that each is right to a few
-    units in its last digit. The loop is unrolled into one pass over the cells.
+    exp(mean) P(count >= k) = sum_{j >= k} mean^j / j!, added up from its smallest term, in one pass over the cells.
     """
     threshold = uniform * jnp.exp(mean)
     power, terms = jnp.ones_like(mean), []

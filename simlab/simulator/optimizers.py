@@ -107,10 +107,7 @@ def optimizer(name: str, **parameters: Any) -> Optimizer:
 def scale_to_norm(
     change: Float[Array, "..."], norm: Float[Array, ""], members: Float[Array, "..."] | float, storage: Dense
 ) -> Float[Array, "..."]:
-    """Scale the change of the parameters to a Euclidean norm, in which an entry counts as often as it has ``members``.
-
-    The largest entry is divided out first, for the squares of small ones to keep their digits.
-    """
+    """Scale the change of the parameters to a Euclidean norm, each entry counting as often as it has ``members``."""
     largest = storage.largest_parameter(change)
     direction = change / jnp.where(largest > 0, largest, 1)
     length = jnp.sqrt(jnp.maximum(storage.sum_parameters(members * direction**2), 1))

@@ -1,11 +1,8 @@
 """Groups of rollouts, and the softmax policies over the slots of a storage that they are drawn from.
 
-A group lists the slots that its rollouts drew, or counts how often each action was drawn. Rollouts of equal rewards
-have equal coefficients, unless something reads more of a rollout than its reward, or its order. So a group larger than
-the set of actions is known by its counts, which cost less to draw, and an estimator sees the correct rollouts first. Of
-4 actions, of which 0 and 2 are correct, the group 1 2 2 0 1 has the counts 1, 2, 2, 0; estimators see three correct
-rollouts and then two wrong ones. A problem of more tokens has a policy of its own, with the methods of
-``SoftmaxPolicy``.
+A group lists the slots that its rollouts drew, or counts how often each action was drawn, where it is larger than the
+set of actions and nothing reads more of a rollout than its reward. Estimators then see the correct rollouts first: of 4
+actions, of which 0 and 2 are correct, the group 1 2 2 0 1 has the counts 1, 2, 2, 0, three correct and two wrong.
 """
 
 from collections.abc import Callable
@@ -141,11 +138,7 @@ def distinct_rollouts(groups: Group, values: Shaped[Array, "P G ..."]) -> Shaped
 
 
 class SoftmaxPolicy(NamedTuple):
-    """softmax(logits / temperature), unnormalised, over S slots.
-
-    Each slot is one action, or none where the logit is ``EMPTY``; but the first C slots, if there are ``counts``, are
-    classes of that many equal actions.
-    """
+    """softmax(logits / temperature), unnormalised, over S slots: actions, classes (the first C), or ``EMPTY``."""
 
     scores: Float[Array, " S"]  # logits / temperature less their maximum
     weights: Float[Array, " S"]  # exp(scores), of each action of the slot
@@ -258,9 +251,8 @@ class SoftmaxPolicy(NamedTuple):
     ) -> Float[Array, " S"]:
         """Return sum_i c_i grad log pi(a_i), of each rollout's action and then of the candidates.
 
-        For action j that is (sum of c_i with a_i = j) - p_j (sum of all c_i). The p_j term is what moves actions that
-        were not sampled. It vanishes exactly, in every dtype, for coefficients that sum to zero: automatic
-        differentiation would leave rounding noise there, which Adam enlarges.
+        For action j that is (sum of c_i with a_i = j) - p_j (sum of all c_i). The p_j term vanishes exactly for
+        coefficients that sum to zero: automatic differentiation would leave rounding noise there, which Adam enlarges.
         """
         sums, total = group.score_sums(coefficients[:, 0], candidates, rule, self)
         return sums - self.p * total

@@ -1,7 +1,6 @@
 """Choose a storage by the cost of its step, how many runs share a call, and over how many devices a run is spread.
 
-A dense step passes over all numbers of a problem and searches its actions for each rollout; a lumped step passes over
-the slots that the run has come to need, and gives one to each rollout. Only the ratio of their costs is used.
+A dense step passes over all numbers of a problem; a lumped step over the slots that the run has come to need.
 """
 
 import contextlib
@@ -115,10 +114,10 @@ def resolved(problem: Problem, settings: Settings, steps: int) -> Settings:
 
 
 def batch_size(problem: Problem, settings: Settings, platform: str) -> int:
-    """Return how many runs one call holds.
+    """Return how many runs one call holds, by storage, problem size and platform: numbers depend on no run beside it.
 
-    Fixed by storage, problem size and platform alone, so that a run's numbers do not depend on what ran beside it. On a
-    CPU a run of 16384 numbers or more fills the vector units and is alone; on a GPU some 2^23 numbers fill the device.
+    On a CPU a run of 16384 numbers or more fills the vector units and is alone; on a GPU some 2^23 numbers fill the
+    device.
     """
     if settings.storage == "sharded":
         return 1
@@ -160,11 +159,7 @@ def device_bytes(problem: Problem, settings: Settings, steps: int, devices: Devi
 def needed_bytes(
     problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], devices: Devices | None = None
 ) -> int:
-    """Forecast the bytes of the host's memory that the runs of one call take: on CPUs, what all devices take.
-
-    Raises:
-        InputError: if a device has too little memory of its own.
-    """
+    """Forecast the bytes of the host's memory that the runs of a call take; ``InputError`` if a device has too few."""
     devices = devices or devices_by(1)[0]
     each = device_bytes(problem, settings, int(steps[-1]), devices)
     host, room = host_bytes(problem, settings), own_memory(devices[0])

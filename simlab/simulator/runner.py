@@ -52,14 +52,11 @@ def simulate(
     Args:
         problem: such as ``anchored(1000, 100)``, see ``simlab.problems``.
         method: text such as ``"f_grpo(gamma=0.5)"`` (see ``simlab.arms``), an ``Arm`` or a ``Method``.
-        seeds: the number of seeds.
-        steps: the steps of each run.
         record_every: steps between two records; the last step is always recorded.
         settings: everything else, see ``Settings``: ``group_size=64, optimizer="sgd", kl=0.1``, ...
 
     Returns:
-        A dataset with dimensions ``seed`` and ``step``, and a variable for each metric of the problem. For grids, parts
-        on disk and resuming, see ``simlab.sweep``.
+        A dataset with dimensions ``seed`` and ``step``, and a variable for each metric of the problem.
 
     Raises:
         InputError: if the problem cannot be learned with these settings.
@@ -90,12 +87,10 @@ def run(
         settings: the settings of each run; they may differ in floats alone.
         seeds: the seeds of each run, from 0 to 2^32 - 1.
         steps: the R steps after which to record, increasing, the last one being the length of the runs.
-        devices: where they run: one device, or those that sharded storage spreads each run over. By default JAX's own
-            choice, and as few as hold a run.
+        devices: one device, or those that sharded storage spreads each run over; by default as few as hold a run.
 
     Returns:
-        Arrays (runs, R + 1, ...) by metric; the first record is of step 0. A metric along an axis without labels, such
-        as pass@k of no k, is left out.
+        Arrays (runs, R + 1, ...) by metric; the first record is of step 0. Metrics along an empty axis are left out.
 
     Raises:
         InputError: if the problem cannot be learned with these settings on these devices.

@@ -174,8 +174,7 @@ def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int
 def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Array, " G"]) -> Int[Array, " G"]:
     """Find the first row of each ``column`` that exceeds a threshold below the column's total, as r B + b.
 
-    A branch-free binary search: log2(M) gathers a draw, where ``jnp.searchsorted`` costs three times as much. It is
-    a loop because XLA, given the probes unrolled, repeats the earlier ones inside each later one.
+    A branch-free binary search: ``jnp.searchsorted`` costs three times as much, and XLA repeats unrolled probes.
     """
     rows, columns = cumulative.shape
     height = 1 << (rows - 1).bit_length()
@@ -222,9 +221,8 @@ def tree_sum(values: Shaped[Array, "n ..."]) -> Shaped[Array, "..."]:
 def exact_sum(values: Float[Array, " n"], group_size: int | None = None) -> Float[Array, ""]:
     """Return the sum of ``values``, and exactly 0 where it is no more than rounding.
 
-    Adding pairwise, log2(G) levels deep, errs by at most log2(G) eps sum |v|, and each value arrives with a few eps of
-    rounding. G is ``group_size`` where each value is itself a sum, of equal numbers, and otherwise n. In float32, .1 +
-    .2 - .3 is set to 0 up to a size of 10 eps (.1 + .2 + .3) = 7e-7.
+    Adding pairwise, log2(G) levels deep, errs by at most log2(G) eps sum |v|; G is ``group_size`` where each value is
+    itself a sum of equal numbers. In float32, .1 + .2 - .3 is set to 0 up to 10 eps (.1 + .2 + .3) = 7e-7.
     """
     total, size = values, jnp.abs(values)
     for _ in range((len(values) - 1).bit_length()):
@@ -274,10 +272,7 @@ def descend(
     rows: Float[Array, " S/32"],
     chunks: Float[Array, " S/1024"],
 ) -> Int[Array, " G"]:
-    """Draw slots in proportion to their masses: count times weight for the first C, weight for the others.
-
-    ``rows`` are the sums of 32 masses each, ``chunks`` those of 32 rows. Shares are off by up to 2^-31 a level.
-    """
+    """Draw slots in proportion to their masses (count times weight for the first C), by sums of rows and of chunks."""
     sums, shift = to_grains(chunks[:, None], tree_sum(chunks)[None])[:, 0], 1
     while shift < len(sums):
         sums, shift = sums + jnp.pad(sums[:-shift], (shift, 0)), 2 * shift

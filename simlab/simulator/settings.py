@@ -265,8 +265,7 @@ class Settings:
 class StaticSettings(Settings):
     """The part of a run's settings that shapes its compiled program; ``Settings.static`` makes it.
 
-    Its floats say what is computed at all: they are 1 where those of the run are not 0. ``code`` is its fingerprint of
-    the user's code: a name may come to mean another estimator, and an estimator to read another value of its module.
+    Its floats are 1 where those of the run are not 0. ``code`` is the fingerprint of the user's code.
     """
 
     code: str | None = None

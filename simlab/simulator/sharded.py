@@ -27,12 +27,9 @@ EVERYWHERE: Any = PartitionSpec()  # type: ignore[no-untyped-call]
 class Sharded(Dense):
     """N actions spread over the devices of a mesh, for functions that ``jax.shard_map`` runs on each of them.
 
-    A device holds whole blocks of ``sampling.draw``, which numbers B blocks so that action a is in row a // B of block
-    a % B: the same number of blocks each, row after row, 0s where there is no action. So a block is added up and
-    searched on its device, and devices exchange a number a block, or one a draw.
-
-    Sums do not depend on how many devices there are: blocks are added up row by row and then among each other by
-    halves. Operations that XLA was seen to compute in one way on one device and in another on several are written out.
+    A device holds as many whole blocks of ``sampling.draw`` as any other, so that devices exchange a number a block, or
+    one a draw. Blocks are added up row by row and then among each other by halves: sums do not depend on the number of
+    devices. Operations that XLA computes in one way on one device and in another on several are written out.
     """
 
     actions: int

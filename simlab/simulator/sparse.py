@@ -153,10 +153,7 @@ def _row_sums(row: Int[Array, " R"], weights: Float[Array, " S"], slots: SlotTab
 
 
 def may_be_sparse(problem: Any, settings: StaticSettings) -> bool:
-    """Return True if a step changes drawn slots alone, provided its coefficients sum to zero, which then can be tried.
-
-    It can be tried beforehand where coefficients depend on the number of correct rollouts alone.
-    """
+    """Return True if a step changes drawn slots alone, if its coefficients sum to zero, which can then be tried."""
     method = settings.build()
     return (
         (settings.optimizer, settings.update_rule, settings.gradient_steps) == ("sgd", "simulator", 1)

@@ -84,8 +84,7 @@ class PartialBatch(NamedTuple):
 class Fault(NamedTuple):
     """The first number of a run that was not finite; nothing changes any more once there is one.
 
-    A loop on a device cannot stop to complain. Within a step the advantages and coefficients of its group are checked,
-    and then the logits that it drew; where something is recorded, all logits and the optimiser's moments.
+    Each step checks advantages, coefficients and the drawn logits; each record all logits and the optimiser's moments.
     """
 
     kind: Int[Array, ""]  # 0 while all is well, then LOGIT, ADVANTAGE, COEFFICIENT or MOMENT

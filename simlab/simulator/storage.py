@@ -1,8 +1,4 @@
-"""Keep every action in a slot of its own, on one device: dense storage, and the operations of any storage.
-
-A slot is where a storage keeps an action, or a class of actions that are still alike. Problems, policies and the
-learner reach actions through these methods alone.
-"""
+"""Keep every action in a slot of its own, on one device: dense storage, and the operations of any storage."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple

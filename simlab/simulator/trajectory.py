@@ -1,8 +1,8 @@
 """Repeat the steps of some learners and record them: the one loop of all storages.
 
 A run with records after steps 50 and 100 has five phases: no step, 49 steps, the 50th, 49 more, the 100th. The first,
-third and fifth end with a record, which compares the policies around the last step. Where a storage has no room left
-for what the next step may draw, the loop ends early; ``simlab.simulator.call`` grows the storage and calls it again.
+third and fifth end with a record. Where a storage has no room for the next step the loop ends early, to be called
+again.
 """
 
 from collections.abc import Callable

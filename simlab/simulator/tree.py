@@ -1,7 +1,6 @@
 """A tree: the policies of its nodes, and its metrics beside those of its leaves as one policy.
 
-A group is known by the leaves that it reached; coefficients, candidates, entropies and ratios are those of tokens, each
-at its node, in the order of ``simlab.problems.tree_paths``.
+A group is known by the leaves that it reached; coefficients, entropies and ratios are those of tokens at their nodes.
 """
 
 from itertools import pairwise

@@ -55,10 +55,8 @@ def shared_chances(run_key: PRNGKeyArray, prompts: Words, judged: Words, dtype: 
 def correct_rewards(accepted: Any, correction: str, false_positive: Any, false_negative: Any) -> Any:
     """Return the share of the way from the reward of a wrong rollout to that of a correct one that a rollout gets.
 
-    It is 1 for accepted rollouts and 0 for others unless there is a correction (arXiv 2510.00915). With rates f of
-    false positives and n of false negatives the backward one, (accepted - f) / (1 - f - n), has the mean of a verifier
-    without errors. The forward one, n if accepted and n - 1 if not, has (1 - f - n) times that mean
-    less 1: a baseline's worth.
+    It is 1 for accepted rollouts and 0 for others unless there is a correction (arXiv 2510.00915), for rates f of false
+    positives and n of false negatives: backward, (accepted - f) / (1 - f - n); forward, n if accepted and n - 1 if not.
     """
     if correction == "backward":
         return (accepted - false_positive) / (1 - false_positive - false_negative)
