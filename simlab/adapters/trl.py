@@ -96,7 +96,6 @@ class SimlabGRPOMixin(Trainer):
         self._schedule = () if self._method is None else self._method.surrogate.init()
 
     def _checked_method(self, method: Method) -> Method:
-        """Return the method with TRL's penalty, k3, with TRL's ``beta`` as its weight."""
         steps, accumulated = self.args.steps_per_generation, self.args.gradient_accumulation_steps
         if steps != accumulated:  # TRL makes parts of a batch of rollouts, and not of prompts
             raise InputError(
@@ -213,11 +212,7 @@ class SimlabGRPOMixin(Trainer):
         return (torch.cat(logp) - torch.cat([batch["old_per_token_logps"] for batch in batches])).exp()
 
     def _coefficients(self, ratio: torch.Tensor) -> torch.Tensor:
-        """Return the coefficients of log pi in the loss of this process's rows, (B, T) or (B, T, 1 + C).
-
-        They are computed from the groups of all processes together: surrogates that choose among the tokens of a batch,
-        and means over tokens, see all of it.
-        """
+        """Return the coefficients of log pi of this process's rows, (B, T) or (B, T, 1 + C), from the groups of all."""
         rollouts, advantages = self._batch
         assert self._method is not None
         ratio = self._grouping.groups(self._gather_rows(ratio))

@@ -48,11 +48,8 @@ def train_arm(
 ) -> Parameters:
     """Train one arm, or resume it from TRL's last complete checkpoint; return the parameters after the last step.
 
-    ``start`` is the checkpoint, with its tokenizer, that the arms of a seed begin from, ``first`` the first training
-    problem. ``after_step`` takes the number of the step, its metrics, and a function that returns the parameters.
-
-    Raises:
-        InputError: for what TRL does not have, a tokenizer that reads prompts in another way, or gradients not finite.
+    The arms of a seed begin from the checkpoint ``start`` and the problem ``first``; ``after_step`` takes the number of
+    the step, its metrics, and a function that returns the parameters. ``InputError`` for what TRL does not have.
     """
     rl = settings.rl
     refused = {
@@ -135,7 +132,6 @@ class ArmTrainer(SimlabGRPOTrainer):
         return self._buffered_inputs[number]
 
     def _unshuffle(self) -> None:
-        """Undo TRL's shuffle of a batch that was just sampled."""
         pieces = self._buffered_inputs
         order = torch.cat([piece["simlab_row"] for piece in pieces]).argsort()
         batch = {
@@ -253,7 +249,6 @@ def _config(method: Method, settings: TrainingSettings, reader: Reader, out: Pat
 
 
 def _last_checkpoint(arm: Path) -> Path | None:
-    """Return the last complete checkpoint of an arm."""
     folders = [path.parent for path in arm.glob(f"{TRL_CHECKPOINTS}/{PREFIX_CHECKPOINT_DIR}-*/{ORIGIN}")]
     return max(folders, key=_updates, default=None)
 
@@ -273,11 +268,10 @@ def _cut_lines(folder: ArmFolder, checkpoint: Path | None) -> None:
 
 
 def steps_done(arm: Path, updates: int) -> int:
-    """Count the steps of an arm in its last complete checkpoint; 0 without one."""
+    """Count the steps of an arm in its last complete checkpoint."""
     last = _last_checkpoint(arm)
     return _updates(last) // updates if last else 0
 
 
 def _updates(checkpoint: Path) -> int:
-    """Count the updates before a checkpoint of TRL's, by its name."""
     return int(checkpoint.name.rpartition("-")[2])

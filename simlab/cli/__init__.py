@@ -65,6 +65,5 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
 
 
 def _complain(message: str, code: int) -> int:
-    """Print a message for whoever ran the command, and return the exit code."""
     print(f"simlab: {one_line(message)}", file=sys.stderr)
     return code

@@ -37,11 +37,9 @@ def option(
     flag: str | None = None,
     bare: Any = None,
 ) -> Any:
-    """Declare an option: its help, the word for its value there, and the value where it is not given.
+    """Declare an option: its help, the word for its value there, and its default; () for a tuple given one by one.
 
-    The default () is that of a tuple whose entries are given one by one. ``read`` turns the text into the value, in
-    place of what the type says; ``flag`` is the name, where that is not the field's; ``bare`` is the value of the
-    option alone.
+    ``read`` turns the text into the value, ``flag`` is another name than the field's, ``bare`` the option alone.
     """
     declared = {"about": about, "metavar": metavar, "read": read, "flag": flag, "bare": bare}
     return dataclasses.field(default=default, metadata=declared)
@@ -128,7 +126,6 @@ def add_command(commands: Any, name: str, command: type[Command]) -> None:
 
 
 def _as_argparse(field: dataclasses.Field) -> tuple[list[str], dict[str, Any]]:
-    """Return the names and settings of ``add_argument`` for a field."""
     declared, kinds = field.metadata, get_args(field.type) or (field.type,)
     options: dict[str, Any] = {"help": declared["about"], "metavar": declared["metavar"], "default": field.default}
     is_list, required = kinds[-1] is Ellipsis, field.default is dataclasses.MISSING

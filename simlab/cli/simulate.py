@@ -103,7 +103,6 @@ class SweepCommand(Command):
                     print(f"{default} holds the result of another sweep; this one's is {paths[name][0]}")
 
     def _paths(self, name: str, sweep: Any) -> tuple[Path, Path]:
-        """Return the paths of the result and the figure of one of several sweeps: its name is put after the stem."""
         from simlab.files import check_replaceable
         from simlab.plotting import check_figure
         from simlab.sweeps.run import free_path
@@ -120,7 +119,6 @@ class SweepCommand(Command):
         return out, figure
 
     def _run(self, sweep: Any, out: Path, figure: Path, workers: Any) -> None:
-        """Run one sweep, and print what it ran, the table, and where the files are."""
         from simlab.plotting import save_final_states
         from simlab.sweeps.plan import Plan
         from simlab.sweeps.run import run
@@ -138,7 +136,6 @@ class SweepCommand(Command):
         print(f"\nresult  {out}\nfigure  {figure}")
 
     def _workers(self) -> Any:
-        """Connect to the processes that simulate in place of this one, if the options name a scheduler."""
         if self.scheduler is None:
             return nullcontext()
         if self.shard_actions is not None:

@@ -1,7 +1,6 @@
 """Diagnose a run while it goes on: numbers for the tracker that a trainer reports to.
 
-Every batch gives counts of its groups. Estimates are fitted to the last batches together, every few batches: the same
-estimates as ``simlab diagnose`` makes of files, by the same functions.
+Every batch gives counts of its groups; every few batches, the estimates of ``simlab diagnose`` are fitted to the last.
 """
 
 import dataclasses
@@ -116,15 +115,12 @@ class Live:
 
 
 class _Batch(NamedTuple):
-    """The rollouts of a batch: hashes of prompts, which are correct, and hashes of answers."""
-
     prompt: np.ndarray
     correct: np.ndarray
     answers: np.ndarray | None
 
 
 def _gather_batches(batches: Collection[_Batch]) -> Log:
-    """Return the groups of several batches; without answers, unless all have them."""
     step = np.repeat(np.arange(len(batches)), [len(batch.prompt) for batch in batches])
     prompt = np.concatenate([batch.prompt for batch in batches])
     correct = np.concatenate([batch.correct for batch in batches])

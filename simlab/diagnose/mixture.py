@@ -154,7 +154,6 @@ def fit(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"]) -> Mixt
 def _log_likelihood(
     likelihood: Float[np.ndarray, "R K"], prompts: Int[np.ndarray, " R"], weights: Weights
 ) -> tuple[float, Weights, Float[np.ndarray, "K K"]]:
-    """Return the log-likelihood with its gradient and negative curvature."""
     shares = likelihood @ weights
     ratio = likelihood / shares[:, None]
     return float(prompts @ np.log(shares)), prompts @ ratio, (ratio.T * prompts) @ ratio
@@ -202,7 +201,6 @@ def _barrier_path(start: float, end: float) -> list[float]:
 
 
 def _climb(objective: Objective, weights: Weights, scales: list[float]) -> Weights:
-    """Return the weights of the largest objective + sum log weights, at one scale after the other."""
     for scale in scales:
         weights = _climb_stage(objective, weights, scale)
     return weights

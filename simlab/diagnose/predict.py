@@ -1,9 +1,7 @@
 """Predict the next steps of a run by the line through its last steps, and score such predictions on the log itself.
 
-Each quantity is a mean over the groups of a step. A straight line is fitted to the later half of the steps by least
-squares and its mean over the next steps is predicted, with the interval of a new observation. Assumed: the line goes
-on, and the deviations of steps from it are independent and about normal. Few steps, or steps of few groups, give wide
-intervals.
+A line is fitted to the later half of the steps, each a mean over groups. Assumed: it goes on, and the deviations of
+steps from it are independent and about normal.
 """
 
 import math
@@ -106,11 +104,9 @@ def extrapolate_line(
 ) -> IntervalEstimate:
     """Predict the mean of the next values of a line, with the interval of that mean, noise included.
 
-    The sum of squared residuals is that of the line and of one more group that comes out otherwise: of steps that are
-    all alike, nobody knows that the next ones will be. ``groups`` are those of a step.
-
-    The variance is s^2 (1 / m + 1 / n + d^2 / sum (t - mean)^2) for m next values, n past ones, and the distance d
-    between their mean steps. Intervals are cut at 0, and those of shares at 1.
+    The squared residuals are those of the line and of one group more, of ``groups`` a step, that differs. The
+    variance is s^2 (1 / m + 1 / n + d^2 / sum (t - mean)^2) for m next values, n past ones, and the distance d between
+    their mean steps. Intervals are cut at 0, and those of shares at 1.
     """
     start = len(steps) // 2 if len(steps) >= 2 * FEWEST else 0
     past, recent = steps[start:].astype(float), values[start:]

@@ -1,11 +1,8 @@
 """Recommend a split of a step's rollouts into prompts x G, and a difficulty weight, in the words of the trainer.
 
-For every split, groups that teach a step are (R / G) Pr(active), and of these the share Pr(missed | active) teaches
-against the typical solution ``[f-grpo:lemma-3.1]``. A recommendation goes by the others, the groups that teach and hold
-the solution: more groups that only teach against it are no gain.
-
-It is advice for pass@1. Where it was tested by training, the recommended split raised pass@1 and lowered pass@64:
-what prompts share is not in a log (``benchmarks/results/diagnose_recommendation.md``).
+Of a step's groups, (R / G) Pr(active) teach, and the share Pr(missed | active) of these against the typical solution
+``[f-grpo:lemma-3.1]``. The others decide. It is advice for pass@1: tested by training, the recommended split raised
+pass@1 and lowered pass@64 (``benchmarks/results/diagnose_recommendation.md``).
 """
 
 import math
@@ -48,10 +45,7 @@ class BudgetSplit(NamedTuple):
 
 
 class Recommendation(NamedTuple):
-    """The splits of a budget of rollouts a step, and the recommended one.
-
-    It is None where the intervals leave open which split is better, or disagree. ``group_size`` is in use.
-    """
+    """The splits of a budget of rollouts a step; none is recommended where the intervals leave open which is better."""
 
     rollouts: int
     group_size: int
@@ -73,10 +67,9 @@ def recommend(now: Population, solution: SolutionKind | None, group_size: int, r
 def evaluate_split(
     now: Population, solution: SolutionKind | None, size: int, in_use: int, rollouts: int
 ) -> BudgetSplit:
-    """Estimate groups of one size, beside the size in use.
+    """Estimate groups of one size, beside the size in use: values of the fit, intervals of the resampled prompts.
 
     Groups that hold the solution are those that teach, times 1 - ``Typical.against``: never more than those that teach.
-    Values are those of the fitted population, intervals those of the resampled prompts.
     """
     groups, base = rollouts / size, rollouts / in_use
     teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
@@ -97,7 +90,6 @@ def evaluate_split(
 
 
 def _count(sums: Sums, *, share: Callable[[Sums, int], Range], size: int, rollouts: int) -> Range:
-    """Return the groups of a step that teach, times a share of them."""
     return np.asarray(rollouts / size * (Typical.teaching(sums, size) * share(sums, size)))
 
 
@@ -143,10 +135,7 @@ PASS_AT = 64
 
 
 class WeightEffect(NamedTuple):
-    """How much higher a weight's pass@1 and pass@k are at the last step than those of the estimator in use.
-
-    The overlap of features is 0 for prompts that share nothing, None for the bracket of all overlaps.
-    """
+    """How much higher a weight's pass@1 and pass@k end than those in use; the overlap None is the bracket of all."""
 
     weight: str
     overlap: float | None
@@ -157,8 +146,7 @@ class WeightEffect(NamedTuple):
 class WeightEffects(NamedTuple):
     """The effects of weights at each overlap, and their brackets whatever the overlap.
 
-    ``for_pass_at_1`` and ``for_pass_at_k`` are the brackets of the weight that raises it the most surely; None where
-    all hold 0 or less.
+    ``for_pass_at_1``, ``for_pass_at_k``: the bracket of the weight that surely raises it most; None where none does.
     """
 
     effects: tuple[WeightEffect, ...]
@@ -223,7 +211,6 @@ def _hull(estimates: list[IntervalEstimate]) -> IntervalEstimate:
 
 
 def _simulate(rates: np.ndarray, overlap: float, method: str, group_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return pass@1 and pass@k of each seed at the last step."""
     from simlab.problems import interference  # noqa: PLC0415  # loads JAX
     from simlab.simulator.runner import simulate  # noqa: PLC0415
 
@@ -254,10 +241,9 @@ def _seed_interval(name: str, differences: list[np.ndarray], level: float) -> In
 
 
 def trainer_commands(form: str, advice: Recommendation, weights: WeightEffects | None = None) -> tuple[str, ...]:
-    """Return options for TRL's, verl's or simlab's trainer, one string each; none where nothing is recommended.
+    """Return options for the trainer that wrote the log (``trl``, ``verl``, else simlab's); none without advice.
 
     A weight is included if the simulation surely finds it better in pass@1, which is what the split is advice for.
-    ``form`` is the trainer that wrote the log; for any but ``trl`` and ``verl`` the options are simlab's.
     """
     weight = weights.for_pass_at_1.weight if weights and weights.for_pass_at_1 else None
     options: list[str] = []

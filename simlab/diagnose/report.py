@@ -60,7 +60,6 @@ def report(reading: Reading, result: Diagnosis) -> str:
 
 
 def _list_estimates(record: object) -> list[IntervalEstimate]:
-    """Return all estimates within a record of them, in order."""
     if isinstance(record, IntervalEstimate):
         return [record]
     fields = record if isinstance(record, tuple) else ()

@@ -18,11 +18,7 @@ ROUNDING = 1e-8  # smaller numbers, which the barrier of a fit leaves, are writt
 
 
 def contents_json(reading: Reading) -> dict[str, Any]:
-    """Return the contents of a log, for JSON, before anything is estimated.
-
-    Shares are of groups; ``mean_reward`` is of rows, before the threshold. ``distinct_answers`` counts the correct
-    answers of each prompt once, and is null without answers.
-    """
+    """Return the contents of a log, for JSON; ``mean_reward`` is of rows, before the threshold."""
     log = reading.log
     sizes, groups = np.unique(log.group_size, return_counts=True)
     return {

@@ -52,13 +52,10 @@ Range = Float[np.ndarray, "3 draws"]
 class TailMissEstimates(NamedTuple):
     """How often groups of several sizes miss a solution ``[f-grpo:lemma-3.1]``.
 
-    From N, the rollouts of a prompt, on, an interval holds all that moments allow, and the value is the power law of
-    the last two sizes.
-
     Attributes:
         mass, solve_rate: its probability, and the solve rate of the prompts that have it.
-        missed, against: probability that a group teaches without having drawn it, of all groups and of those that
-            teach.
+        missed, against: probability that a group teaches without it, of all groups and of those that teach; from N, the
+            rollouts of a prompt, on, the power law of the last two sizes, in an interval of all that moments allow.
     """
 
     solution: str
@@ -211,8 +208,7 @@ class SolutionKind(NamedTuple):
     Attributes:
         kind: how to read the sums.
         rows: what each prompt adds to the sums.
-        events: 0 for the log and Exp(1) for each resample: so many more prompts of a kind that may have come too
-            seldom.
+        events: 0 for the log and Exp(1) for each resample: so many more prompts of a kind that came too seldom.
         smooth: true if the prompts differ; if not, resamples are those of an event that could have come and did not.
     """
 
@@ -342,7 +338,6 @@ def _least_holding(sums: Sums, size: int) -> Draws:
 
 
 def _missed_range(sums: Sums, size: int) -> Range:
-    """Return the mass that groups miss, no more than what they reach leaves."""
     most = _reached_range(sums, size)[2] - _least_holding(sums, size)
     return np.asarray(np.clip(extrapolate(sums, "missed", size), 0, most))
 
@@ -351,8 +346,7 @@ def typical_solution(counts: SolutionCounts, level: float, seed: int, group_size
     """Return the solution of a random correct rollout, to be read at groups of these sizes.
 
     Where no two correct rollouts of a prompt agree, or no two differ, intervals are those of an event that could have
-    come and did not: a number of events that is 0 has the confidence distribution Exp(1). Where no prompt has two of
-    them, all estimates are NaN.
+    come: 0 events have the confidence distribution Exp(1). All is NaN where no prompt has two correct rollouts.
     """
     counts = counts.drop_short(FEW)
     solution = _resample("of a random correct rollout", Typical(), _typical_columns(counts, group_sizes), level, seed)

@@ -1,18 +1,16 @@
 """Estimate the correct mass that was never drawn, and how it changes.
 
-Assumed: within a window the policy stays as it is, and two answers are one solution exactly where their canonical forms
-are equal. A solution with a thousand phrasings counts as a thousand if the canonical form keeps them apart.
+Assumed: within a window the policy stays as it is; two answers are one solution where their canonical forms are equal.
 
-A solution of probability pi is drawn x times in the N rollouts of its prompt, x ~ Binomial(N, pi). Wanted is a sum over
+A solution of probability pi is drawn x ~ Binomial(N, pi) times in the N rollouts of its prompt. Wanted is a sum over
 all solutions of some h(pi), those never drawn included. The estimator is a sum over the drawn ones of c_x, with
 
     sum_x c_x Binomial(x; N, pi)  close to  h(pi) on [0, 1], and no term at x = 0.
 
 Good's estimate of the mass never drawn (1953, Biometrika 40) is c_1 = 1 / N alone, which is what N - 1 rollouts
-leave; all terms of its alternating series, c_x = -(-1)^x / C(N, x), remove that (Lee and Boehme, arXiv 2402.05835),
-but count a solution that every rollout finds as plus or minus 1. Here the c_x are fitted to h over all pi, so that
-the rest of the bias is small and bounded: by the largest misfit / pi, times the solve rate, since the pi of a prompt
-sum to that.
+leave; all terms of its series, c_x = -(-1)^x / C(N, x), remove that (Lee and Boehme, arXiv 2402.05835), but count a
+solution that every rollout finds as plus or minus 1. Here the c_x are fitted to h over all pi: the rest of the bias is
+at most the largest misfit / pi, times the solve rate.
 """
 
 import functools
@@ -92,11 +90,7 @@ class Coefficients(NamedTuple):
 
 @functools.cache
 def fit_coefficients(target: Target, trials: int, prompts: int) -> Coefficients:
-    """Fit the coefficients whose mean squared error over so many prompts is about the least.
-
-    Bias adds up over prompts and noise does not, so that the misfit counts ``prompts`` times what the squares of the
-    coefficients do.
-    """
+    """Fit the coefficients whose mean squared error over so many prompts, where bias adds up, is about the least."""
     pi = np.sin(np.arange(1, POINTS + 1) / POINTS * np.pi / 2) ** 2
     x = np.arange(1, min(trials, MOST_TERMS) + 1)
     basis = binom.pmf(x, trials, pi[:, None]) / pi[:, None]
@@ -154,10 +148,7 @@ class UnseenMass(NamedTuple):
 
 
 def estimate_unseen_mass(counts: SolutionCounts, level: float, steps: tuple[int, int] = (0, 0)) -> UnseenMass:
-    """Estimate the undrawn correct mass of a window, with normal intervals that allow for the bound on the bias.
-
-    The truth that they are to hold is the mass that these prompts have left, not the expected mass of such prompts.
-    """
+    """Estimate the correct mass that these prompts left undrawn; normal intervals allow for the bias."""
     total = estimate_sum(counts, undrawn_mass)
     # The variance of the undrawn mass itself is sum pi^2 (1 - pi)^N.
     pairs = np.maximum(counts.trials * (counts.trials - 1) / 2, 1)
@@ -195,8 +186,7 @@ def _unseen_share(counts: SolutionCounts, total: SumEstimate, variance: float, l
 def _half_width(variance: float | Float[np.ndarray, "..."], bias: float, level: float) -> Float[np.ndarray, "..."]:
     """Return half the width of a normal interval around an estimate that is off by up to ``bias``.
 
-    It is the quantile of abs(z + bias) (Armstrong and Kolesar 2018, Econometrica 86), which is less than that of abs(z)
-    and the bias together.
+    It is the quantile of abs(z + bias) (Armstrong and Kolesar 2018, Econometrica 86).
     """
     error = np.sqrt(np.maximum(variance, 1e-300))
     half = error * np.sqrt(ncx2.ppf(level, 1, np.minimum(bias / error, MOST_BIAS) ** 2))

@@ -1,8 +1,6 @@
 """List every control of the page: its name, its allowed values and its default, and hold settings to them.
 
-The page gets this list as JSON and builds its controls from it. It applies the same rules by ``page/settings.js``, for
-it also works without a server. A value outside its range is replaced by the nearest bound, and a note says so; one that
-cannot be read is refused. Pins, cells of a map, and the actions of a group are of the page alone.
+``page/settings.js`` applies the same rules to the same list, as JSON: the page also works without a server.
 """
 
 import math
@@ -262,11 +260,7 @@ def _hold_number(control: Control, value: Any) -> tuple[float, str]:
 
 
 def hold_panel(panel: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return all settings of a panel: ``settings``, held to their ranges, and the others at their defaults.
-
-    Returns:
-        Values by the name without its panel, and a note for each that was bounded.
-    """
+    """Return all settings of a panel, held to their ranges or at their defaults, and notes on those bounded."""
     controls = controls_of_panel(panel)
     for name in settings:
         check_choice("setting", name, controls)

@@ -75,10 +75,7 @@ def read(text: str) -> ast.expr:
 
 
 def evaluate(tree: ast.expr, p: Array, r: Array, group_size: Array | float, g: Scalar) -> Array:
-    """Return a formula of solve rates p and rewards r, arrays of one shape; 0 where it is not finite.
-
-    ``LookupError`` and ``ValueError`` for a node that no formula has.
-    """
+    """Return a formula of solve rates p and rewards r; 0 where not finite. A node that no formula has is an error."""
     xp = array_namespace(r)
     q = remainder(p)
     values = {"p": p, "q": q, "r": r, "s": xp.sqrt(p * q), "G": xp.zeros_like(r) + group_size, "g": g + 0 * r}

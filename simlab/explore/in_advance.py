@@ -1,8 +1,6 @@
 """Keep what was computed in advance: the page shows runs at once, and an exported page has no other answers.
 
-python -m simlab.explore.in_advance   (writes in_advance.json and linked_tables.json anew, in minutes)
-
-The map of interference is written by ``python -m figures.interference_map --explorer``.
+``python -m simlab.explore.in_advance`` writes it anew, in minutes; ``figures.interference_map --explorer`` the map.
 """
 
 import functools
@@ -43,9 +41,7 @@ RunSettings = dict[str, Any]
 def in_advance() -> list[dict[str, Any]]:
     """Return the runs: ``panel``, those ``settings`` that differ from the panel's defaults, and the ``result``.
 
-    A result is that of the panel's simulation over all its seeds. The values of single seeds take room: only the runs
-    that the Simulation opens with hold them, its sliders' run and the one it pins, so that these are compared without
-    a server too.
+    Only the runs that the Simulation opens with hold the values of single seeds, which take room.
     """
     runs: list[dict[str, Any]] = json.loads(RUNS.read_text(encoding="utf-8"))
     for run in runs:
@@ -58,11 +54,9 @@ def in_advance() -> list[dict[str, Any]]:
 def interference_map() -> dict[str, Any]:
     """Return the maps of interference, numbers of thousands of runs.
 
-    It holds the ``level`` of pass@1 at which every run is read, ``k``, and (C,) ``overlap``; and of each of the
-    ``maps`` its ``label``, the panel's ``settings`` in all of its cells, the ``setting`` that its rows differ in, their
-    (R,) ``values``, and of pass@k less the base model's (R, C) ``mean`` and standard ``error``, null where not all
-    seeds reach the level. ``crossing`` is the k from which on pass@k is below the base model's, and ``threshold`` (R,
-    2) the edge by theory, of negative and of positive overlaps, or null.
+    Runs are read at the ``level`` of pass@1, at each of ``k`` and ``overlap`` (C,). Each of ``maps`` has a ``label``,
+    ``settings``, the ``setting`` of its rows with (R,) ``values``; pass@k less the base model's, (R, C) ``mean`` and
+    ``error``; the ``crossing``, k from which on it is below; ``threshold`` (R, 2), the edges by theory. Null: none.
     """
     maps: dict[str, Any] = json.loads(MAP.read_text(encoding="utf-8"))
     return maps
@@ -128,7 +122,6 @@ def compute_run(panel: str, settings: RunSettings) -> RunSettings:
     every = max((len(blocks[0]["step"]) - 1) // RUN_RECORDS[panel], 1) if panel in RUN_RECORDS else 1
 
     def joined(parts: list[RunSettings]) -> RunSettings:
-        """Join the metrics of blocks of seeds."""
         metrics = {}
         for name in parts[0]:
             values = np.array([row for part in parts for row in part[name]["values"]], dtype=float)
@@ -153,9 +146,8 @@ def compute_run(panel: str, settings: RunSettings) -> RunSettings:
 def answers_in_advance() -> dict[str, Any]:
     """Return what an exported page holds.
 
-    ``masses``: by estimator, a list of ``parameters`` (all that the page shows), ``limit``, and ``groups`` by their
-    size, as ``mass_curves`` has them; a ``failure`` that equals ``success`` is null, and so are the usual ``rates``.
-    ``bank``: a list of questions with their answers, for the banks that were simulated in advance.
+    ``masses``: by estimator, a list of ``parameters``, ``limit``, and ``groups`` by size, as in ``mass_curves``; a
+    ``failure`` equal to ``success`` is null, and so are the usual ``rates``. ``bank``: questions with their answers.
     """
     tables = {name: [*tables_in_advance(name)] for name in sorted(filter(has_masses, REGISTRY)) if name != LINKED}
     tables[LINKED] = json.loads(LINKED_TABLES.read_text(encoding="utf-8"))

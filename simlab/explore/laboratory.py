@@ -1,7 +1,6 @@
-"""Simulate for the server: jobs stand in line, and run one at a time in a process of its own.
+"""Simulate for the server: jobs stand in line, and run one at a time in a process of its own (``worker``).
 
-The process (``worker``) reads jobs and writes events, a line of JSON each. It is killed when a job takes longer than
-``COMPILE_SECONDS`` until its program is compiled, or ``JOB_SECONDS`` from then on, and the next job starts it anew.
+It is killed after ``COMPILE_SECONDS`` without a compiled program or ``JOB_SECONDS`` with it; the next job starts anew.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Compute the masses of estimators for the page, and the expected steps that follow from them.
 
-The first plain step is exact to first order in the learning rate. Each later step starts from the expected policy, and
-not from the policy of any seed, so that the lines leave the means over seeds once the seeds differ much. Adam's steps
-are those of expected gradients, without the noise that it divides by as well: they go ahead of the simulated ones.
+Each step starts from the expected policy, not from a seed's, so that the lines leave the means over seeds once these
+differ much. Adam's steps lack the noise that it divides by: they go ahead of the simulated ones.
 """
 
 import functools
@@ -57,11 +56,7 @@ def group_masses(name: str, group_size: int, parameters: dict[str, Any]) -> Grou
 
 
 def mass_curves(name: str, parameters: dict[str, Any], group_size: int, formula_text: str = "") -> dict[str, Any]:
-    """Return what the page draws of an estimator.
-
-    ``success`` and ``failure`` (G + 1,), the ``limit`` of large groups with ``rates``, ``success`` and ``failure``, and
-    where the weight pushes, ``push``, along the limit or the group.
-    """
+    """Return the page's curves: ``success`` and ``failure`` (G + 1,), their ``limit``, and where the weight pushes."""
     success, failure = group_masses(name, group_size, REGISTRY[name].parameters | parameters)
     limit = limit_curve(name, tuple(parameters.items()), formula_text)
     line = limit or (np.arange(group_size + 1) / group_size, success, failure)
@@ -153,8 +148,7 @@ def expected_path(
 
     With m_S and m_F averaged over the binomial number of correct rollouts, the expected gradient of the logit of an
     action of probability p is p (m_S / mu - (m_S - m_F)) if it is correct, and -p (m_F / (1 - mu) + (m_S - m_F)) if it
-    is not: a correct rollout is this action with probability p / mu. Such steps climb a transform of Q_pos (Davis and
-    Recht, arXiv:2510.13651).
+    is not. Such steps climb a transform of Q_pos (Davis and Recht, arXiv:2510.13651).
     """
     problem = problem.by_classes()
     logits, counts, correct = problem.logits.copy(), np.asarray(problem.counts, float), problem.correct

@@ -1,8 +1,4 @@
-"""Write the page's HTML: with links to the server's files, or as one file that works without a server.
-
-Both hold a description as JSON: controls, presets and estimators, the project's colours and labels, and runs that were
-computed in advance. The file also holds answers in advance, for it has no server to ask.
-"""
+"""Write the page's HTML: with links to the server's files, or as one file that works without a server."""
 
 import base64
 import dataclasses
@@ -147,7 +143,6 @@ def _estimator(name: str) -> dict[str, Any]:
 
 
 def _plain(fields: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as JSON can hold them: infinite bounds are left out."""
     values = dataclasses.asdict(fields)
     return {key: value for key, value in values.items() if not (isinstance(value, float) and math.isinf(value))}
 

@@ -1,10 +1,7 @@
 """Simulate the panels that need a server: one policy, a tree, a bank of prompts, and interfering prompts.
 
-A block of seeds runs by a program that is compiled once for a few sizes of the group. Group size, learning rate, steps
-and an estimator's numbers are arguments of the program. The group is filled up to one of a few sizes with absent
-rollouts, unless the method may not see these: groups of 3 and of 17 run by the program for 32, of whose places 29 or 15
-hold rollouts that count nowhere. Anything else (the estimator itself, its choices, the optimiser, the shape of the
-problem) needs another program.
+A block of seeds runs by a program that is compiled once for a few sizes of the group: groups of 3 and of 17 run by that
+for 32, with 29 or 15 absent rollouts, unless the method may not see these. Numbers are arguments of the program.
 """
 
 import functools
@@ -53,11 +50,7 @@ Say = Callable[[str], None]
 
 
 def fill_up(size: int, sizes: tuple[int, ...]) -> int:
-    """Return the least of ``sizes`` that is at least ``size``.
-
-    >>> fill_up(33, (32, 128, 512))
-    128
-    """
+    """Return the least of ``sizes`` that is at least ``size``."""
     return next(larger for larger in sizes if larger >= size)
 
 
@@ -67,10 +60,7 @@ def record_steps(steps: int, records: int) -> Int[np.ndarray, " R"]:
 
 
 def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[Any]]:
-    """Return the ``mean`` over seeds, ``m2``, the sum of squared differences from it, and the ``values`` themselves.
-
-    Blocks of seeds are joined by these.
-    """
+    """Return the ``mean`` over seeds, ``m2``, the sum of squared differences from it, and the ``values`` themselves."""
     values = values.astype(np.float64)
     mean = values.mean(axis=0)
     return dict(rounded({"mean": mean, "m2": ((values - mean) ** 2).sum(axis=0), "values": values}))
@@ -78,10 +68,7 @@ def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """``BLOCK_SEEDS`` seeds of one problem, with an entry for each action, under one method with dense storage.
-
-    The state after each of the increasing ``steps`` is recorded: ``metrics`` of the problem, and others.
-    """
+    """``BLOCK_SEEDS`` seeds of one problem under one method; the state after each of the ``steps`` is recorded."""
 
     problem: Problem
     settings: Settings
@@ -176,10 +163,7 @@ def panel_policy(settings: PanelSettings) -> Categorical:
 
 
 def blocks_of(panel: str, settings: PanelSettings) -> dict[str, Block]:
-    """Return the blocks that a panel simulates, by the name of the method where there are several.
-
-    The actions of one policy are filled up to one of a few numbers by some that are never drawn.
-    """
+    """Return the blocks that a panel simulates, by the name of the method where there are several."""
     runs: dict[str, Settings] = {}
     metrics: tuple[str, ...] = ("q_pos",)
     more: tuple[Metric, ...] = (SOLVE_RATES, RARE_RATES)
@@ -227,19 +211,13 @@ def compile_presets() -> Iterator[int]:
 
 
 def simulate_panel(panel: str, settings: PanelSettings, first: int, say: Say) -> Result:
-    """Simulate the seeds of a panel from ``first`` up, its settings by name.
-
-    Returns:
-        ``step`` (R + 1,), the number of ``seeds``, and ``metrics``: of each its ``moments`` over the seeds, (R + 1,);
-        and what the panel has beside these.
-    """
+    """Simulate the seeds of a panel from ``first`` up: ``step``, ``seeds``, ``moments`` of ``metrics``, and others."""
     rows = {name: block.rows(first, say) for name, block in blocks_of(panel, settings).items()}
     step = [0, *record_steps(settings["steps"], RECORDS[panel]).tolist()]
     return {"step": step, "seeds": BLOCK_SEEDS, **RESULTS[panel](settings, rows)}
 
 
 def _policy_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
-    """Return also the ``theory`` of ``drift``."""
     own = rows[""]
     mass = np.clip(own["q_pos"].astype(np.float64), 0, 1)
     target = np.clip(own.pop("rare_rates")[..., 0].astype(np.float64), 0, mass)
@@ -251,15 +229,11 @@ def _policy_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
 
 
 def _is_on_policy_and_true(settings: PanelSettings) -> bool:
-    """Return True if the policy itself draws its groups, and the verifier does not err."""
     return bool(settings["lag"] == 0 and settings["false_positive"] == 0)
 
 
 def drift(settings: PanelSettings) -> dict[str, list[float]] | None:
-    """Return metrics along expected steps, see ``expected_path``; None unless a weight of rewards alone takes them.
-
-    Adam's are without the noise of the groups.
-    """
+    """Return metrics along ``expected_path``; None unless a weight of rewards alone takes those steps."""
     name, parameters = read_weight(settings["weight"])
     parameters = REGISTRY[name].parameters | parameters
     plain = settings["optimizer"] in OPTIMIZERS and settings["epochs"] == 1
@@ -275,19 +249,13 @@ def drift(settings: PanelSettings) -> dict[str, list[float]] | None:
 
 
 def _tree_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
-    """Return the ``methods``, each with the first seed's ``policies`` (R + 1, nodes, B)."""
     policies = {name: np.round(own.pop("policies")[0], 5).tolist() for name, own in rows.items()}
     metrics = {name: {metric: moments(values) for metric, values in own.items()} for name, own in rows.items()}
     return {"methods": {name: {"metrics": metrics[name], "policies": policies[name]} for name in rows}}
 
 
 def _bank_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
-    """Return the metrics of a bank.
-
-    They are ``pass_at_K`` and ``rare_at_K``, means over prompts of any correct answer and of a rare mode in K samples;
-    ``share_I``, the share of prompts whose solve rate is in bin I of ``BINS``; and ``lost``, the share whose rare modes
-    have less than ``LOST`` of the base model's.
-    """
+    """Return ``pass_at_K`` of any correct answer, ``rare_at_K`` of a rare mode, ``share_I`` in bin I, and ``lost``."""
     solved, rare = (np.clip(rows[""][name].astype(np.float64), 0, 1) for name in ("solve_rates", "rare_rates"))
     bins = np.minimum((solved * BINS).astype(int), BINS - 1)
     of_prompts = {f"pass_at_{k}": pass_at_k(solved, k) for k in BANK_KS}
@@ -298,17 +266,13 @@ def _bank_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
 
 
 def _interference_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
-    """Return pass@k at each of the ``k``, and the ``edge``; step 0 is the base model."""
     passed = rows[""]["pass_at_k"]
     metrics = {f"pass_at_{k}": moments(passed[:, :, index]) for index, k in enumerate(INTERFERENCE_KS)}
     return {"k": INTERFERENCE_KS, "metrics": metrics, "edge": edge(settings)}
 
 
 def edge(settings: PanelSettings) -> list[float | None] | None:
-    """Return the overlaps, below and above 0, beyond which the first step harms a hard prompt; None for no such one.
-
-    The whole is None where the theory does not apply.
-    """
+    """Return the overlaps below and above 0 beyond which the first step harms a hard prompt; None without theory."""
     name, parameters = read_weight(settings["weight"])
     weight = estimator(name, **parameters)
     if settings["optimizer"] != "sgd" or not _reads_its_group_alone(weight, settings["group_size"]):
@@ -318,7 +282,6 @@ def edge(settings: PanelSettings) -> list[float | None] | None:
 
 
 def _reads_its_group_alone(weight: Estimator, group_size: int) -> bool:
-    """Return True if advantages follow from the group's rewards alone, neither from other groups nor from the past."""
     if not is_of_rewards(weight):
         return False
     group = (np.arange(group_size) < 1).astype(float)

@@ -48,10 +48,7 @@ def open_dataset(path: str | Path) -> xr.Dataset:
 
 
 def training_dataset(run: Run) -> xr.Dataset:
-    """Return metrics over ``step`` and pass@k over ``evaluation``, by arm and seed; NaN where a run is not there yet.
-
-    Step 0 of ``evaluation`` is the start that all arms of a seed share.
-    """
+    """Return metrics over ``step`` and pass@k over ``evaluation``, by arm and seed; NaN where none is yet."""
     cells: dict[tuple[str, int], Training] = {
         (arm, seed): training for arm, seeds in run.arms.items() for seed, training in seeds.items()
     }
@@ -115,7 +112,6 @@ def report_dataset(path: Path) -> xr.Dataset:
 
 
 def _curve(rows: list[dict[str, Any]], key: str, along: str, words: str) -> xr.DataArray:
-    """Return estimates with their intervals, (rows, 3); an end that is null becomes NaN."""
     values = np.array([[row[key][name] for name in ("value", "low", "high")] for row in rows], dtype=float)
     coordinates: Labels = {along: [row[along] for row in rows], BOUND: [*BOUNDS]}
     return xr.DataArray(values, coords=coordinates, attrs={"long_name": words})
@@ -166,11 +162,10 @@ class Result:
         return [float(label) if labels.dtype.kind in "fiu" else str(label) for label in labels]
 
     def slice(self, variable: str, across: str, lines: str, at: dict[str, Any]) -> dict[str, Any]:
-        """Read means over seeds, or estimates with their intervals, along one or two dimensions.
+        """Read means over seeds, or estimates with their intervals, along the dimensions ``across`` and ``lines``.
 
-        ``across`` is the dimension of the columns, ``lines`` that of the rows, "" for one row, and ``at`` holds places
-        in the others, 0 where one is not named. The answer is (L, A) ``mean``, the ends ``low`` and ``high`` of its 95
-        % band (null for one seed), and the ``seeds``; of a report an estimate, its interval, and no seeds.
+        ``at`` holds places in the others, 0 by default. The answer has (L, A) ``mean``, ends ``low`` and ``high`` of
+        its 95 % band (null for one seed), and the ``seeds``; a report has no seeds.
         """
         check_choice("variable", variable, sorted(self.variables))
         array = self.variables[variable]
@@ -192,7 +187,6 @@ class Result:
 
 
 def _summary(values: np.ndarray) -> dict[str, Any]:
-    """Return mean and 95 % band of (L, A, seeds), over the seeds with a number."""
     finite = np.isfinite(values)
     count = finite.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):

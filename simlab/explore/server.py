@@ -73,9 +73,8 @@ def same_page(app: ASGIApp, port: int) -> ASGIApp:
 def application(port: int, laboratory: Laboratory, results: Results | None = None) -> ASGIApp:
     """Return the page's server at a port.
 
-    Routes: ``/`` the page, ``/page/NAME`` its files, ``/status``; ``POST /simulate`` with a job, whose
-    answer is a stream of events (see ``worker``); ``POST`` of a list of questions to ``/masses``, ``/formula`` and
-    ``/bank`` (see ``answers``) and to ``/result``; and ``POST /open?name=NAME`` with a file to open as a result.
+    ``/``, ``/page/NAME``, ``/status``; ``POST /simulate`` answers with a stream of events (see ``worker``); ``POST`` to
+    ``/masses``, ``/formula``, ``/bank`` (see ``answers``), ``/result``; ``POST /open?name=NAME`` a file to show.
     """
     opened = results or Results()
 
@@ -201,10 +200,7 @@ class ExplorerServer(uvicorn.Server):
 
 
 def listen(port: int | None) -> tuple[socket.socket, str]:
-    """Return a socket that listens at a port of the loopback interface, 0 for any that is free, and a note.
-
-    None stands for ``USUAL_PORT``, or any other if that one is taken, which the note says.
-    """
+    """Return a socket of the loopback interface, 0 for any free port, and a note if ``USUAL_PORT`` (None) is taken."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -222,11 +218,7 @@ def listen(port: int | None) -> tuple[socket.socket, str]:
 def serve(
     port: int | None, *, browser: bool, view: str = "", estimators: tuple[str, ...] = (), files: tuple[Path, ...] = ()
 ) -> None:
-    """Serve the page until Ctrl-C or SIGTERM, and print its address.
-
-    The page opens at a ``view``, the part of the address after its #, with ``estimators`` of the user's own files,
-    ``FILE.py:NAME``, and with ``files``, results that it shows.
-    """
+    """Serve the page until Ctrl-C or SIGTERM; ``view`` is the part of the address after its #."""
     register_files(estimators)
     results = Results(files)
     listener, note = listen(port)

@@ -107,11 +107,7 @@ _PARAMETERS: Mapping[str, WeightParameter] = {
 
 
 def parameters_of(name: str) -> dict[str, WeightParameter]:
-    """Return the parameters of an estimator that the page shows, in the estimator's order.
-
-    >>> parameters_of("reject_easy")["threshold"].help
-    'solve rate above which a group is left out'
-    """
+    """Return the parameters of an estimator that the page shows, in the estimator's order."""
     shown = {}
     for key, default in REGISTRY[name].parameters.items():
         parameter = _PARAMETERS.get(f"{name}.{key}", _PARAMETERS.get(key))
@@ -172,10 +168,7 @@ def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
 
 
 def register_files(references: Iterable[str]) -> None:
-    """Register estimators of the user's files under their texts, ``FILE.py:NAME``; only the command line names them.
-
-    A text from a page or a request is only looked up among the registered names: it opens no file.
-    """
+    """Register estimators of the user's files, ``FILE.py:NAME``; texts of a request are looked up and open no file."""
     for text in references:
         arm = parse(text)
         if arm.files != (str(arm),):
@@ -191,7 +184,7 @@ def _register_file(name: str) -> None:
     constructor(**plain)  # raises now if something is wrong with it
 
     def build(**parameters: Any) -> Estimator:
-        """An estimator of the user's own."""
+        """Build an estimator of the user's own."""
         own_estimator: Estimator = constructor(**parameters)
         return own_estimator
 

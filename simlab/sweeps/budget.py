@@ -1,9 +1,7 @@
 """Give every run of a sweep the same budget: how many steps it pays for, and which of them are recorded.
 
-A step costs P G ``rollout_cost`` for P prompts of G rollouts each, and ``update_cost`` for each gradient step on them.
-A method that compares with the greedy answer pays for one rollout more a prompt. With G twice as large a run takes
-about half as many steps. All runs are recorded at the same costs, so that curves of different P and G compare at equal
-cost.
+A step costs P G ``rollout_cost`` for P prompts of G rollouts, with one more a prompt for a greedy baseline, and
+``update_cost`` for each gradient step. All runs are recorded at the same costs.
 """
 
 from dataclasses import dataclass

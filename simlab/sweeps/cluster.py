@@ -1,8 +1,6 @@
 """Simulate on the workers of a Dask cluster: an existing one, or processes started here for one sweep.
 
-This process alone knows the sweep and writes its parts. A worker is sent runs, problem and all, and answers with their
-records; Dask begins the work of a worker that dies or falls silent again on another. Workers are trusted: Dask unpacks
-what they send by pickle, which can run code here. Needs the extra ``dask`` (``pip install 'simlab[dask]'``).
+Workers are trusted: Dask unpacks what they send by pickle, which can run code here. Needs the extra ``dask``.
 """
 
 import functools
@@ -40,11 +38,7 @@ CONFIGURATION = {
 
 @contextmanager
 def connected(scheduler: str) -> Iterator["Cluster"]:
-    """Connect to ``tcp://HOST:PORT`` or ``tls://HOST:PORT``, or to ``local:N``, N processes that end with the context.
-
-    Raises:
-        InputError: for anything else, or if no scheduler answers there.
-    """
+    """Connect to ``tcp://HOST:PORT`` or ``tls://HOST:PORT``, or start ``local:N``, N processes that end with it."""
     address: Any = parse_scheduler(scheduler)
     with ExitStack() as stack:
         stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # errors are raised as ``InputError``
@@ -118,10 +112,7 @@ class Cluster:
         return dict(there)
 
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
-        """Yield the number of each work and its records, in the order in which they end.
-
-        ``works`` are read as workers become free; ``made_by`` has the code and platform that a worker must have.
-        """
+        """Yield the number of each work and its records, as they end, by the code and platform of ``made_by``."""
         waiting, running = enumerate(works), dict[Any, tuple[int, str]]()
 
         def submit() -> Iterator[Future]:
@@ -145,7 +136,6 @@ class Cluster:
 
 
 def _result(future: Future, name: str) -> Rows:
-    """Return the records of a work, or raise the ``InputError`` that it ended with."""
     try:
         result: Rows | InputError = future.result()
     except KilledWorker as error:
@@ -159,10 +149,7 @@ def _result(future: Future, name: str) -> Rows:
 
 @no_type_check  # it travels as it stands here, without what checks types in the tests
 def _remote() -> Callable[..., Any]:
-    """Return a function that calls one of this module on a worker, and that is sent itself, not its name.
-
-    So Dask's scheduler needs no simlab, and a worker without it can say so.
-    """
+    """Return a function that is sent to a worker itself, not its name: a worker without simlab can say so."""
 
     def call(name: str, *arguments: Any) -> Any:
         import importlib  # noqa: PLC0415  # no globals travel with it
@@ -177,10 +164,7 @@ def _packed(work: Work) -> bytes:
 
 
 def records(code: str, platform: str, memory: int, files: Mapping[str, str], packed_work: bytes) -> Rows | InputError:
-    """Simulate packed work on this worker; return its records, or the error of a work that cannot be done.
-
-    It raises for other code, platform or files than the sweep's: another worker may have these.
-    """
+    """Simulate packed work on this worker; raise for other code, platform or files, which another worker may have."""
     here = maker()
     if (here["code"], here["platform"]) != (code, platform):
         raise InputError(f"a worker has code {here['code']} on {here['platform']}, the sweep {code} on {platform}")

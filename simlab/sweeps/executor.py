@@ -64,10 +64,7 @@ def simulate_work(work: Work, budget: MemoryBudget, devices: Devices | None = No
 
 
 def execute_here(plan: Plan, missing: Sequence[Unit], save: Save, memory: int, shard_actions: int | None) -> None:
-    """Simulate units on the devices of this process, and save each batch of them as it ends.
-
-    Batches of as many devices run side by side; ``shard_actions`` is that number, by default as few as hold a run.
-    """
+    """Simulate units on the devices of this process, ``shard_actions`` a batch, and save each batch as it ends."""
     budget, by_shards = MemoryBudget(memory), dict[int, list[list[Unit]]]()
     for batch in batches(missing, jax.default_backend()):
         cell = batch[0].resolved

@@ -1,8 +1,4 @@
-"""Lay out the grid of a sweep: methods and parameters by name, dimensions, and the cells that they make.
-
-A sweep lists whole arms, or estimators and surrogates, of which each pair makes an arm. Parameters that an arm fixes in
-brackets stay as they are; the others can be swept.
-"""
+"""Lay out the grid of a sweep: methods and parameters by name, dimensions, and the cells that they make."""
 
 import functools
 import inspect
@@ -168,10 +164,7 @@ class Sweep:
         return {f"{section}.{name}": default for section, own in sections for name, default in own.items()}
 
     def fixed_parameters(self) -> dict[str, Any]:
-        """Return what the sweep does not vary by name: the group size, if there is one, and parameters.
-
-        Parameters of a method are left out where there are several, whose defaults may differ.
-        """
+        """Return what the sweep does not vary by name; not those of several methods, whose defaults may differ."""
         of_one = () if len(self.sections) == 1 else ("estimator.", "surrogate.")
         defaults = {name: value for name, value in self.known_parameters().items() if not name.startswith(of_one)}
         lists = {name: (value,) for name, value in defaults.items()} | {**self.parameters}
@@ -262,10 +255,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 def _open_parts(arm: Arm, *, is_pair: bool = False) -> Iterator[tuple[str, Term, dict[str, Any]]]:
-    """Yield the parts of an arm with their section, and the defaults of parameters that they leave open.
-
-    The base of a pair is an estimator alone, without the parameters of the method that may have the same name.
-    """
+    """Yield the parts of an arm with their section, and the defaults of parameters that they leave open."""
     for index, part in enumerate((arm.base, *arm.added)):
         find = added_constructor if index else estimator_constructor if is_pair else base_constructor
         defaults = find(part.name).defaults

@@ -19,10 +19,7 @@ SHORT_FOR_PARAM = ("gamma", "learning_rate")
 
 
 def build_sweeps(options: Any) -> dict[str, Sweep]:
-    """Return the sweeps that the options ask for, by their names in a preset; one alone has the name ``""``.
-
-    Options are named as the fields of ``Sweep`` and ``Budget`` that they set.
-    """
+    """Return the sweeps that the options ask for, by their names in a preset; one alone has the name ``""``."""
     names = {field.name for field in fields(Sweep)} - {"parameters", "budget"}
     own = {name: value for name in names if (value := getattr(options, name)) is not None}
     budget = {field.name: value for field in fields(Budget) if (value := getattr(options, field.name)) is not None}
@@ -37,7 +34,6 @@ def build_sweeps(options: Any) -> dict[str, Sweep]:
 
 
 def _build_sweep(preset: SweepSettings, own: SweepSettings, budget: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
-    """Return the sweep of a preset with options that override it."""
     settings = dict(preset)
     replaced = [("estimators", "surrogates")] * ("arms" in own) + [("budget",)] * any(name in own for name in LENGTHS)
     for name in (name for names in replaced for name in names):
@@ -61,7 +57,6 @@ def _build_sweep(preset: SweepSettings, own: SweepSettings, budget: Mapping[str,
 
 
 def _read_parameters(sweep: Sweep, defaults: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Return the values of ``NAME=LIST`` by the qualified names of parameters."""
     parameters: dict[str, tuple[Any, ...]] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

@@ -84,11 +84,7 @@ def as_values(values: Any, default: Any) -> tuple[Any, ...]:
 
 
 def read_values(name: str, text: str, default: Any) -> tuple[Any, ...]:
-    """Return the values in a list, typed like the parameter's default.
-
-    A parameter whose default is a list (``logits``, ``correct`` of the custom problem) takes the whole text as one
-    value: a list of numbers, or of words where the default is one (``rewarded`` of a tree), or a path.
-    """
+    """Return the values in a list, typed like the default; where that is a list, the text is one value, or a path."""
     if not isinstance(default, tuple):
         return tuple(_read_value(name, item, default) for item in expand(text))
     items = tuple(item.strip() for item in text.split(","))

@@ -174,10 +174,7 @@ class Plan:
         return Resolved(cell, build, own.fingerprint, settings, self._user_code[key], files, steps_taken, step_cost)
 
     def manifest(self, made_by: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what identifies the sweep: its configuration, the user's code, and ``maker()``.
-
-        ``own`` are fingerprints of the user's code by method, ``files`` and ``texts`` the SHA-256 and text by path.
-        """
+        """Return what identifies the sweep: its configuration, the user's code with fingerprints, and ``maker()``."""
         own: dict[str, list[str]] = {}
         for cell in self.distinct:
             if cell.user_code is not None:
@@ -206,10 +203,7 @@ class Plan:
 
 
 def batches(units: Sequence[Unit], platform: str) -> Iterator[list[Unit]]:
-    """Yield units to run in one call: cells of one program share a batch that one of them would not fill.
-
-    All batches of a program come one after the other, so that it is compiled once and then forgotten.
-    """
+    """Yield units to run in one call; those of a program follow each other, so that it compiles once."""
     by_program: dict[Any, list[Unit]] = {}
     for unit in units:
         by_program.setdefault(unit.resolved.program, []).append(unit)

@@ -77,11 +77,7 @@ def write(dataset: xr.Dataset, path: Path) -> None:
 
 
 def read(path: Path) -> xr.Dataset:
-    """Read a result into memory.
-
-    Raises:
-        InputError: if the file is missing, damaged, or not the result of a sweep.
-    """
+    """Read a result into memory; ``InputError`` if it is missing, damaged, or not the result of a sweep."""
     configuration(path)
     try:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:

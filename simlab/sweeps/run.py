@@ -158,8 +158,7 @@ def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Data
     """Join the units that shards wrote, perhaps on several machines, into one result.
 
     Raises:
-        InputError: if the folders belong to different sweeps, units are missing, a part is damaged, or ``out`` cannot
-            be written.
+        InputError: for folders of different sweeps, missing units, a damaged part, or ``out`` that cannot be written.
     """
     manifest, *others = [load_manifest(folder) for folder in folders]
     if differing := [name for name in COMPARED if any(other[name] != manifest[name] for other in others)]:
@@ -192,12 +191,11 @@ def _prepare(out: Path, sweep: Sweep, overwrite: bool) -> None:
 
 
 def _is_of(out: Path, sweep: Sweep) -> bool:
-    """Return True if the result that stands at ``out`` is one of this sweep."""
     return bool(configuration(out) == json.loads(json.dumps(sweep.configuration())))
 
 
 def _missing(shard_units: Sequence[Unit], units: Sequence[Unit], store: Store) -> list[Unit]:
-    """Return the units of a shard that are not finished; set damaged ones aside, and print how many are finished."""
+    """Return the units of a shard that are not finished; set damaged ones aside."""
     # A method without a swept parameter is the same unit at each of its values: it runs once.
     distinct = {unit.name: unit for unit in shard_units}
     for unit in distinct.values():
@@ -224,7 +222,6 @@ def _count_units(number: int, total: int) -> str:
 
 
 def _progress(missing: Sequence[Unit], shard_units: Sequence[Unit]) -> Any:
-    """Return a progress bar that begins where an earlier run of the sweep ended."""
     total, remaining = (
         sum(len(unit.seeds) * int(unit.resolved.steps[-1]) for unit in {unit.name: unit for unit in units}.values())
         for units in (shard_units, missing)

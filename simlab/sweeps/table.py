@@ -44,7 +44,6 @@ def describe_sweep(dataset: xr.Dataset) -> str:
 
 
 def _set_to(name: str, values: Sequence[Any]) -> str:
-    """Write a parameter and its values: ``G = 2, 4``."""
     texts = [_format(value) for value in values]
     shown = ", ".join(texts if len(texts) <= 8 else [*texts[:3], "...", texts[-1]])
     return f"{'G' if name == 'group_size' else name.rpartition('.')[2]} = {shown}"
@@ -80,10 +79,7 @@ def _span(costs: list[float]) -> str:
 
 
 def final_table(dataset: xr.Dataset) -> str:
-    """Return a table of each cell's last record, its columns in words, and a takeaway.
-
-    Numbers are means over seeds with standard errors. A method without a swept parameter has one row, with a dash.
-    """
+    """Return a table of each cell's last record, means over seeds with standard errors, and a takeaway."""
     names, columns, axis = grid_dimensions(dataset), chosen_metrics(dataset, COLUMNS), record_axis(dataset)
     units = [dataset[column].attrs.get("units", "1") for column in columns]
     units = [*("" for _ in names), *({"1": "", "nat": "nats"}.get(unit, unit) for unit in units)]
@@ -128,10 +124,7 @@ def _rows(cells: Iterator[tuple[list[str], xr.Dataset]], columns: Sequence[str])
 
 
 def final_cells(dataset: xr.Dataset, names: list[str]) -> Iterator[tuple[list[str], xr.Dataset]]:
-    """Yield every cell's last record, with its labels along ``names``.
-
-    A cell that differs from another only by a parameter that its method lacks is left out.
-    """
+    """Yield every cell's last record, with its labels; cells that differ by what their method lacks, once."""
     last = dataset.isel({record_axis(dataset): -1})
     for index in itertools.product(*(range(last.sizes[name]) for name in names)):
         cell = last.isel(dict(zip(names, index, strict=True)))
@@ -202,7 +195,6 @@ def compared(datasets: Mapping[str, xr.Dataset]) -> str:
 
 
 def _cells(dataset: xr.Dataset, names: list[str]) -> Cells:
-    """Return the cells of a result by their labels along the dimensions of all results."""
     dimensions = grid_dimensions(dataset)
     settled = json.loads(dataset.attrs.get("settled", "{}"))
     texts = {name.rpartition(".")[2]: plain(value) for name, value in settled.items()}
@@ -237,10 +229,7 @@ def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str
 
 
 def curves(dataset: xr.Dataset, metric: str) -> dict[str, Curves]:
-    """Return a metric against compute, the rollouts that steps have drawn (steps times P times G), by the cell's label.
-
-    The metric is ``pass@K`` for a recorded K, or a variable that is one number a step.
-    """
+    """Return a metric, ``pass@K`` or a variable, against the rollouts that steps have drawn, by the cell's label."""
     word, at, k = metric.partition("@")
     numbers = [str(name) for name, one in dataset.data_vars.items() if one.dims[-1] == "step"]
     ks = [str(value) for value in dataset["k"].values] if "pass_at_k" in dataset else []

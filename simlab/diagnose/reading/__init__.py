@@ -1,8 +1,4 @@
-"""Read the logs of a training run, whichever trainer wrote them, as the groups of a ``Log``.
-
-``files`` finds files, recognises the trainer and makes one row a rollout, and ``columns`` reads the columns of a row by
-their roles. A row takes 49 bytes of memory, whatever its texts.
-"""
+"""Read the logs of a training run, whichever trainer wrote them, as the groups of a ``Log``; a row takes 49 bytes."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

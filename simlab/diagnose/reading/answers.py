@@ -1,8 +1,4 @@
-r"""Canonical forms of answers: equal for answers that count as one solution.
-
-A column of the log may have it, or a function of the user's give it. Otherwise it is taken from the completion: the
-content of the last ``\boxed{...}``, else the last number, else the whole completion without the space around it.
-"""
+"""Canonical forms of answers: equal for answers that count as one solution."""
 
 import hashlib
 import re

@@ -105,8 +105,7 @@ def _list_columns(row: Row) -> str:
 class LogReader:
     """Gather the rows of a log, whose columns are chosen by its first row: the user's, or else the layout's.
 
-    Optional ones are read where the first row has them. Prompts are identified by 128 bits of a hash, and the answers
-    of a prompt by 63. The options are those of ``read_log``, where ``function`` is called ``answer``.
+    Prompts are identified by 128 bits of a hash, the answers of a prompt by 63. ``function`` is ``read_log``'s answer.
     """
 
     def __init__(

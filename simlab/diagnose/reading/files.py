@@ -151,11 +151,7 @@ def _list_folder(folder: Path) -> list[Path]:
 
 
 def _find_run_file(folder: Path) -> list[Path]:
-    """Return the file to read of a run of ``simlab train`` with one arm and seed, or of such a folder in it.
-
-    It is ``rollouts.jsonl`` where the run recorded it (``--param record.rollouts=N``), and else ``evaluation.jsonl``.
-    A folder that is no run has neither.
-    """
+    """Return the file to read of a run with one arm and seed: ``rollouts.jsonl``, else ``evaluation.jsonl``."""
     name, parent = folder.resolve().name, folder.resolve().parent.name
     if (folder / RUN).is_file():
         seeds = sorted(folder.glob("arms/*/seed-*"))
