@@ -8,7 +8,7 @@ from paper_checks.verdict import stands, weigh
 CLAIMS = load()
 
 
-# These take a second and more each, most of it for compiling or for sums over large groups.
+# These take half a second and more each, most of it for compiling or for sums over large groups.
 LONG = {
     "simlab:expected-entropy-change", "simlab:unsampled-mass-noise", "simlab:expected-update",
     "simlab:unsampled-mass-noise-gives", "simlab:focal-entropy-sign", "simlab:worst-group-rarer",
@@ -27,7 +27,9 @@ LONG = {
     "casp:figure-5-entropy", "casp:figure-5-entropy-modes", "casp:figure-5-grpo", "casp:figure-4-plateau",
     "casp:eq-4-floor",
     "cw-grpo:entropy-covariance-in-grpo", "simlab:verifier-speed", "simlab:verifier-group-size",
-    "simlab:verifier-hard-focus",
+    "simlab:verifier-hard-focus", "simlab:interference-descartes", "simlab:unsampled-mass-expected", "f-grpo:eq-9",
+    "simlab:interference-group-size", "simlab:entropy-over-prompts", "f-grpo:sec-3.2-mass-grows-with-group-size",
+    "f-grpo:sec-5.1-same-mechanism", "casp:prop-3",
 }  # fmt: skip
 
 

@@ -215,7 +215,7 @@ def drawn(learner, state, group):
 @pytest.mark.parametrize(
     ("method", "rule", "optimizer", "options"),
     [
-        ("w_reinforce", "simulator_literal", ADAM, {}),
+        pytest.param("w_reinforce", "simulator_literal", ADAM, {}, marks=pytest.mark.slow),
         ("w_reinforce", "theorem", SGD, {"kl": 0.2, "entropy_bonus": 0.1, "supervised": 0.3}),
         ("ha_dw", "simulator", ADAM, {}),
         pytest.param("grpo+cispo", "simulator", ADAM, {}, marks=pytest.mark.slow),

@@ -98,6 +98,7 @@ def test_with_one_gradient_step_a_batch_the_ratio_is_1_and_no_clip_acts():
         assert np.isnan(found[name]).all(), f"{name} is of off-policy runs"
 
 
+@pytest.mark.slow
 def test_a_group_that_is_known_by_its_counts_is_split_like_one_that_is_listed(monkeypatch):
     """One group of 5000 rollouts of 40 actions: shares of either draw, within five standard errors of the law."""
     problem = anchored(40, 4).listed()

@@ -23,6 +23,8 @@ ASKED = {
 }  # fmt: skip
 ROLLOUTS, COMPLETIONS = (f"arms/grpo/seed-0/{name}.jsonl" for name in ("rollouts", "completions"))
 
+pytestmark = pytest.mark.slow  # its runs take seconds
+
 
 def two_sets():
     return TwoSets(**vars(task()))
@@ -63,7 +65,6 @@ def kept(tmp_path_factory):
     return out, steps, dict(zip(places, sets, strict=True))
 
 
-@pytest.mark.slow
 def test_whole_groups_are_kept_as_they_were_learnt_from(kept):
     out, steps, _ = kept
     lines = read_lines(out / ROLLOUTS)

@@ -64,6 +64,7 @@ def test_the_first_interrupt_is_remembered_and_the_second_stops_at_once(capsys):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize("warm", [0, 3])
 def test_an_interrupted_run_keeps_its_step_and_ends_as_if_it_had_not_been(tmp_path, monkeypatch, warm):

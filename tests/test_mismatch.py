@@ -42,6 +42,7 @@ def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
     assert mass[steps - 1] > mass[steps - 1 - lag] + 0.02
 
 
+@pytest.mark.slow
 def test_a_lower_precision_changes_a_run_and_a_step_that_loses_nothing_does_not():
     """Logits that bfloat16 holds exactly are sampled as they are, at the first step."""
     problem = custom([0.5, -1.0, 2.0, 0.25], [0, 1], [1])

@@ -46,7 +46,6 @@ QUICK = {
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
     ("anchored", "truncated sampler, masked", "dense"),
-    ("anchored", "bound by entropy", "lumped"),
     ("prompt_bank", "reads greedy answers of an older sampler", "lumped"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")

@@ -77,6 +77,7 @@ def test_a_batch_holds_different_prompts_and_all_prompts_come():
     assert np.all(np.abs(counts - STEPS * 0.5) < 4 * math.sqrt(STEPS * 0.5 * 0.5))
 
 
+@pytest.mark.slow
 def test_minibatches_of_all_prompts_are_parts_of_another_order_at_each_step():
     """Each of the 24 orders of four prompts is as likely; 4 standard errors."""
     orders = [tuple(groups) for groups in Bench(OWN, KINDS["all prompts in minibatches"], "dense").run(3, STEPS).groups]

@@ -99,6 +99,7 @@ def test_draws_are_independent_within_a_group_and_between_keys(group_size, dtype
         assert_drawn_from(pairs, np.outer(p, p).reshape(-1))
 
 
+@pytest.mark.slow
 def test_rare_actions_are_drawn_as_often_as_they_should():
     """Each count beside one likely action, and their sum: binomial with standard error sqrt(n q (1 - q))."""
     weights, group_size, groups = np.resize([1e-9] * 24 + [1e-7], 42_000), 2**17, 128

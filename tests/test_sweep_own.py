@@ -110,6 +110,7 @@ def rising(method):
     return float((q_pos[:, -1] - q_pos[:, 0]).mean())
 
 
+@pytest.mark.slow
 def test_an_estimator_that_is_defined_anew_under_its_name_is_compiled_anew(register):
     register(constructor(1.0))
     assert rising(NAME) > 0
