@@ -15,15 +15,13 @@ from simlab.llm.training.folder import ArmFolder, read_lines
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 
-pytestmark = pytest.mark.usefixtures("quickly")
+pytestmark = [pytest.mark.usefixtures("quickly"), pytest.mark.slow]  # its runs take seconds
 # Three of four groups of four are kept. Evaluated are four problems in the set near and three in far, three and two of
 # them sampled at once, four samples of each.
 ASKED = {
     "rl": {"steps": 3}, "evaluation": {"every": 2, "rollouts": 12}, "record": {"rollouts": 15, "completions": 6},
 }  # fmt: skip
 ROLLOUTS, COMPLETIONS = (f"arms/grpo/seed-0/{name}.jsonl" for name in ("rollouts", "completions"))
-
-pytestmark = pytest.mark.slow  # its runs take seconds
 
 
 def two_sets():
