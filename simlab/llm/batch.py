@@ -1,8 +1,7 @@
 """A batch of rollouts between two tokens, and the programs that draw tokens, move rollouts and take in new ones.
 
-Q rows of H columns (``simlab.llm.batch_layout``), room for C tokens of each rollout at a time, N candidates. All
-rollouts draw token s of the batch together; a rollout that began with token b draws its token s - b then, with random
-numbers of its key and s - b alone. Token s stands in slot s mod C.
+Q rows of H columns (``simlab.llm.batch_layout``), room for C tokens of each rollout, N candidates. A rollout that
+began with token b draws token s - b of its own at token s of the batch, which stands in slot s mod C.
 """
 
 import functools
@@ -155,11 +154,7 @@ def move(
 def regroup(
     state: BatchState, group: Int[Any, " Q"], rows: Int[Any, "Q H"], columns: Int[Any, "Q H"], alive: Bool[Any, "Q H"]
 ) -> BatchState:
-    """Move rollouts within a batch that keeps its size, in place of the old one.
-
-    The keys or values of one layer are moved after the other, into the memory of the old ones, so that those of all
-    layers never exist twice.
-    """
+    """Move rollouts within a batch that keeps its size, in place of the old one, layer by layer."""
     shape = state.alive.shape
     prompts = jax.tree.map(lambda field: _rows_in_place(field, rows[:, 0]), state.prompts[:2])
     rollouts = jax.tree.map(lambda field: _places_in_place(field, shape, rows, columns), state.rollouts[:2])
@@ -216,10 +211,7 @@ def nobody(
 
 @functools.partial(jax.jit, donate_argnums=0)
 def join(state: BatchState, new: BatchState, first: Int[Array, ""], group: Int[Array, " Q"]) -> BatchState:
-    """Put new rollouts into the rows from ``first`` on, which are free; their first token is the one drawn last.
-
-    Their groups are cut into rows as wide as the batch's; ``group`` is that of all rows then.
-    """
+    """Put new rollouts into the rows from ``first`` on, which are free; their first token is the one drawn last."""
     rows = new.alive.size // state.alive.shape[1]
     last = state.step - 1
 

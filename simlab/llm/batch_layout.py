@@ -138,10 +138,8 @@ def batch_size(prompts: int, group_size: int, at_once: int | None = None) -> Bat
 
 
 def part_count(prompts: int, group_size: int, at_once: int | None = None) -> int:
-    """Return the number of parts of a batch that are sampled side by side: two where both are large enough, else one.
-
-    It does not depend on the number of cores, so that the bits do not either.
-    """
+    """Return the number of parts of a batch that are sampled side by side; it does not depend on the number of
+    cores."""
     completions = prompts * group_size if at_once is None else min(at_once, prompts * group_size)
     return 2 if prompts > 1 and completions >= 2 * max(FEWEST_OF_A_PART, group_size) else 1
 

@@ -1,7 +1,4 @@
-"""Folders of ``config.json`` and safetensors files, as ``transformers`` reads and writes them.
-
-Safetensors hold numbers and nothing else, so a checkpoint cannot run code. Other formats of weights are refused.
-"""
+"""Folders of ``config.json`` and safetensors files, as ``transformers`` reads and writes them; they run no code."""
 
 import hashlib
 import itertools
@@ -102,10 +99,7 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str) -> Parameters:
-    """Return the parameters of Hugging Face's tensors; the head of a tied model may be among them.
-
-    Raises: InputError: for a tensor that is missing, left over, of another shape, or not finite in this dtype.
-    """
+    """Return the parameters of Hugging Face's tensors; the head of a tied model may be among them."""
     head = tensors.get(OUTSIDE["lm_head"]) if config.tie_embeddings else None
     if head is not None:
         if not np.array_equal(head, tensors.get(OUTSIDE["embed_tokens"], ())):
@@ -161,17 +155,13 @@ def write_checkpoint(
     *,
     shard_bytes: int = SHARD_BYTES,
 ) -> None:
-    """Write a folder that ``transformers`` and ``read_checkpoint`` open; the weights keep their dtype.
+    """Write a folder that ``transformers`` and ``read_checkpoint`` open; ``InputError`` if that cannot be.
 
-    The checksums of all files, those of a tokenizer included, come last: they mark the folder as complete. A former
-    checkpoint in the folder is replaced.
+    The checksums of all files come last: they mark the folder as complete. A former checkpoint is replaced.
 
     Args:
-        folder: to write to; ``InputError`` if that cannot be.
-        model: to be written.
         generation: ``generation_config.json``, by which ``transformers`` and vLLM sample; None for no such file.
-        shard_bytes: larger weights are written as several files, each of at most so many bytes of tensors, or of one
-            larger tensor, and an index says which file has which.
+        shard_bytes: larger weights are written as several files, and an index says which file has which.
     """
     folder = Path(folder)
     dtype = str(model.parameters["embed_tokens"].dtype)

@@ -36,10 +36,7 @@ class CompletionBatch(NamedTuple):
 
 
 def filled_up(sequences: Sequence[Sequence[int]], count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return sequences as rows (``count``, ``length``), and how long each is.
-
-    They are filled up with token 0 on the right, and the rows that are left over with sequences of one such token.
-    """
+    """Return sequences as rows (``count``, ``length``), filled up with token 0 on the right, and how long each is."""
     tokens, lengths = np.zeros((count, length), np.int32), np.ones(count, np.int32)
     for row, sequence in enumerate(sequences):
         tokens[row, : len(sequence)], lengths[row] = sequence, len(sequence)
@@ -108,10 +105,7 @@ def _attend(
     memory: tuple[Float[Array, "P S K E"], Float[Array, "P S K E"]],
     lengths: Int[Array, " P"],
 ) -> Float[Array, "P G T K R E"]:
-    """Attend from tokens of completions to the prompt that their group shares, and to the completion itself.
-
-    Heads come first, so that no array of all scores is transposed.
-    """
+    """Attend from tokens of completions to the prompt that their group shares, and to the completion itself."""
     prompt_keys, prompt_values = (jnp.swapaxes(array, 1, 2) for array in memory)
     size, count = prompt_keys.shape[2], keys.shape[2]
     queries = jnp.transpose(queries, (0, 3, 1, 2, 4, 5))
@@ -142,11 +136,7 @@ def target_logp(
     *,
     checkpointing: bool = False,
 ) -> Float[Array, "P G T N"]:
-    """log softmax(logits / temperature) of N tokens at each position.
-
-    The logits are computed in slices of tokens, so that those of all tokens never exist together. ``checkpointing`` is
-    that of ``simlab.llm.model.run_layers``.
-    """
+    """Compute log softmax(logits / temperature) of N tokens at each position, in slices of tokens."""
 
     def chosen(scores: Float[Array, "C V"], targets: Int[Array, "C N"]) -> Float[Array, "C N"]:
         scores = scores / temperature

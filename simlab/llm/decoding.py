@@ -108,10 +108,7 @@ def read_token(
 def _attend(
     lengths: Array, rollouts: RolloutMemory, heads: tuple[Array, Array, Array], memory: Any
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Attend from one token to the prompt, which its whole group shares, and to the rollout's own tokens.
-
-    The new key and value are written before anything is read, so that a loop of tokens writes them in place.
-    """
+    """Attend from one token to the prompt, which its whole group shares, and to the rollout's own tokens."""
     prompt_keys, prompt_values, own_keys, own_values = memory
     size, (count, _, capacity) = prompt_keys.shape[2], own_keys.shape
     # A head's rollouts stand together, as its prompt's scores come.

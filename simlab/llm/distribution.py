@@ -74,8 +74,7 @@ def nucleus(p: Float[Array, "*B V"], top_p: Float[Array, ""]) -> Bool[Array, "*B
 def _likeliest(p: Float[Array, "*B V"], enough: Callable[[Array], Bool[Array, "*B 1"]]) -> Bool[Array, "*B V"]:
     """Mark the fewest of the likeliest tokens that are enough.
 
-    The last one's probability is found by halving: positive floats are ordered as the integers of their bits are. That
-    takes a pass over the probabilities for each bit, and no sorting, which on a CPU is slower by far.
+    The last one's probability is found by halving: positive floats are ordered as the integers of their bits are.
     """
     integer = jnp.int64 if p.dtype == jnp.float64 else jnp.int32
     order = jax.lax.bitcast_convert_type(p, integer)

@@ -1,8 +1,4 @@
-"""Read GGUF files: model and tokenizer in one file, the weights often in a few bits each.
-
-The package ``gguf`` reads the file, turns its blocks into float32 and knows Hugging Face's names of its tensors, which
-are then checked as those of a checkpoint are. An unknown entry about the architecture is refused by name.
-"""
+"""Read GGUF files with the package ``gguf``: model and tokenizer in one file, the weights often in a few bits each."""
 
 import os
 from collections.abc import Mapping

@@ -26,8 +26,6 @@ class Scalars:
 
     A run that goes on after a kill may have written steps that it comes to again. The first event says that the run
     (re)starts at the step of the first ``write``: TensorBoard then drops what it has of that step and later ones.
-
-    Raises: InputError: if tensorboard cannot be imported, or the folder cannot be written to.
     """
 
     begins_anew = False
@@ -43,10 +41,7 @@ class Scalars:
             raise self._unwritten(error) from None
 
     def write(self, step: int, values: Mapping[str, float | Sequence[float]]) -> None:
-        """Write the numbers of a step, on disk before this returns; item i of the list ``name`` is ``name/i``.
-
-        Raises: InputError: if they cannot be written, for instance because the disk is full.
-        """
+        """Write the numbers of a step, on disk before this returns; item i of the list ``name`` is ``name/i``."""
         numbers: dict[str, float] = {}
         for name, value in values.items():
             if isinstance(value, Sequence):
@@ -85,8 +80,6 @@ class WandbFiles:
     W&B cannot take steps of an offline run back, and of several that are uploaded under one id the last one stays. So
     each process writes a run of its own under the same ``identity`` (up to 64 letters and digits), and is given the
     steps of former processes again.
-
-    Raises: InputError: if wandb cannot be imported.
     """
 
     begins_anew = True

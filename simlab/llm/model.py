@@ -175,11 +175,7 @@ def run_layers(
 
 
 def apart(parameters: Parameters) -> Parameters:
-    """Return the same parameters with a tuple of layers, their matrices ``Transposed``, for ``run_layers``.
-
-    A scan copies the matrices of a layer each time it comes to it. Where one token is computed after the other, that
-    takes longer than the copies made here once, and longer than it takes to compile every layer.
-    """
+    """Return the same parameters with a tuple of layers, their matrices ``Transposed``, for ``run_layers``."""
     layers = parameters["layers"]
     count = len(layers["input_layernorm"])
     return {**parameters, "layers": tuple(_layer(layers, i) for i in range(count))}
@@ -225,10 +221,7 @@ def linear(weights: Parameters, name: str, values: Float[Array, "*B D"]) -> Floa
 def causal_attention(
     queries: Float[Array, "B T K R E"], keys: Float[Array, "B T K E"], values: Float[Array, "B T K E"]
 ) -> Float[Array, "B T K R E"]:
-    """Attend from each token to itself and the tokens to its left: softmax(queries keys / sqrt(E)) values.
-
-    Heads come first, so that no array of all scores is transposed.
-    """
+    """Attend from each token to itself and the tokens to its left: softmax(queries keys / sqrt(E)) values."""
     count, repeats, width = queries.shape[1], queries.shape[3], queries.shape[-1]
     queries, keys, values = (jnp.swapaxes(array, 1, 2) for array in (queries, keys, values))
     scores = jnp.einsum("bkqe,bkse->bkqs", queries.reshape(*queries.shape[:2], -1, width), keys)  # q: T R
@@ -243,11 +236,7 @@ def shared_weights(
 ) -> list[Float[Array, "*B Q _"]]:
     """Return one softmax over the keys of several parts, cut into the weights of each, in the dtype of the ``values``.
 
-    Args:
-        scores: of each part, queries keys.
-        visible: of each part, the keys that a query may see, which alone get weight; of the scores' shape but for
-            leading and repeated axes.
-        values: those of a part, of the queries' width E, by whose root the scores are divided.
+    ``scores`` are queries keys of each part, and ``visible`` the keys that a query may see, which alone get weight.
     """
     together = jnp.concatenate(scores, axis=-1) / math.sqrt(values.shape[-1])
     masks = [jnp.broadcast_to(mask, segment.shape) for mask, segment in zip(visible, scores, strict=True)]
@@ -311,12 +300,8 @@ def map_logits(
 ) -> Any:
     """Apply a function to the logits of each token, a slice at a time, and return its arrays (*B, ...).
 
-    Args:
-        function: takes the logits (C, V) of C tokens and the same rows of ``others``, and returns arrays, or nested
-            tuples of arrays, of C rows each. A row must depend on nothing but its own token.
-        parameters: the parameters of the model.
-        hidden: the normalised output of the last layer.
-        others: arrays (*B, ...).
+    ``function`` takes the logits (C, V) of C tokens and the same rows of ``others`` (*B, ...), and returns arrays of C
+    rows; a row must depend on nothing but its own token.
     """
     shape, head = hidden.shape[:-1], head_of(parameters)
     count = math.prod(shape)

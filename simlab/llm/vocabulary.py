@@ -37,8 +37,6 @@ class Words:
     Args:
         tokens: pairwise different, ``<pad>``, ``<bos>`` and ``<eos>`` among them.
 
-    Raises: InputError: for a token that is listed twice, or a missing special one.
-
     >>> words = Words(("<pad>", "<bos>", "<eos>", "UP", "DONE"))
     >>> words.encode("<bos> UP UP DONE")
     [1, 3, 3, 4]

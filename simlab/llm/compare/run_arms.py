@@ -24,13 +24,7 @@ SEED, RESAMPLES = 0, 2000  # of the intervals over problems: the same table ever
 
 @dataclass(frozen=True)
 class ComparedArm:
-    """An arm beside the arms of other runs, under a name of its own.
-
-    Attributes:
-        seeds: its trainings by seed.
-        starts: by seed, an evaluation of the model that the training starts from, where there is one.
-        rollouts: the rollouts of a step; None where its run does not say.
-    """
+    """An arm beside the arms of other runs: its trainings, and evaluations of their ``starts``, by seed."""
 
     name: str
     seeds: Mapping[int, Training]
@@ -167,10 +161,7 @@ def choose_evaluations(arm: ComparedArm, at: str | int) -> ShownArm:
 def _choose(
     at: str | int, who: str, evaluations: Sequence[EvaluationResult], rollouts: int | None
 ) -> EvaluationResult | None:
-    """Return the evaluation of a moment; None where pass@1 was not reached, or none was within so many rollouts.
-
-    The best is that of the highest pass@1, the first of several: its measures are too good by that choice.
-    """
+    """Return the evaluation of a moment, the first of several best ones; None where there is none."""
     rates = [float(evaluation.correct.mean() / evaluation.samples) for evaluation in evaluations]
     if at == "last":
         return evaluations[-1]

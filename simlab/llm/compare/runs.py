@@ -1,8 +1,7 @@
 """Read the folder of a training run: ``run.json``, and lines of JSON with metrics and evaluations.
 
-A run may still be going, or have been killed: arms and seeds that have not begun are left out, and so is a last line
-that is cut off. A run that resumes from a checkpoint may write a step twice; the later line counts. Checksums show that
-every line is as ``simlab train`` wrote it, so that its content is not checked again.
+Arms and seeds that have not begun are left out, and so is a last line that is cut off. A run that resumes may write a
+step twice; the later line counts.
 """
 
 import os

@@ -122,9 +122,6 @@ def weight_changes(start: Parameters, current: Parameters) -> list[MatrixChange]
     """Measure r1, s_1 / s_2, srank and norm of current - start, for every matrix of every layer (FADE's Figure 5).
 
     One matrix at a time, on the host, in float64. Norms and biases are no matrices.
-
-    Raises:
-        InputError: for values that are not finite; it names the parameter.
     """
     last, changes = dict(named(current)), []
     for name, old in named(start):

@@ -18,8 +18,7 @@ def unbiased_pass_at_k(correct: Int[np.ndarray, " P"], samples: int, k: int) -> 
     It is the share of the k-subsets of the n samples that hold one of the c ``correct`` ones. The relative error is
     about n times that of a float at most, also where pass@k is tiny.
 
-    Raises:
-        InputError: unless 1 <= k <= n, and 0 <= c <= n for one problem or more.
+    Raises: InputError: unless 1 <= k <= n, and 0 <= c <= n for one problem or more.
 
     >>> unbiased_pass_at_k(np.array([0, 1, 2, 4]), 4, 2)
     array([0.        , 0.5       , 0.83333333, 1.        ])
@@ -72,8 +71,7 @@ def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMP
     training runs, which differ by more. For few problems (below about 20), and for values that are nearly all 0 or all
     1, it is too narrow; for one problem, or equal values, it has no width.
 
-    Raises:
-        InputError: for no values, values that are not finite, a seed below 0, or fewer than 2000 resamples.
+    Raises: InputError: for no values, values that are not finite, a seed below 0, or fewer than 2000 resamples.
     """
     check_whole("seed", seed, 0)
     check_whole("resamples", resamples, 2000)

@@ -36,9 +36,6 @@ def rarest_trajectories(trajectories: Trajectories, nll: Float[np.ndarray, " n"]
 
     The share is rounded down, to one trajectory at least; of equal NLLs the earlier ones are taken. As in the paper the
     share is that of all trajectories together, so that problems with many correct and long-winded samples give more.
-
-    Raises:
-        InputError: for no trajectory, or a share outside (0, 1].
     """
     check_range("share", share, 0, 1, open_low=True)
     count = len(trajectories.completions)
@@ -87,10 +84,8 @@ TWICE = 2
 
 
 class Tracked(NamedTuple):
-    """The K solutions to track, as lists that JSON holds: the indices of their problems, and the solutions.
-
-    The masses are mu and tau at the start, the shares of samples that were correct, and the tracked solution.
-    """
+    """The K solutions to track, as lists that JSON holds; the masses are the shares mu and tau of samples at the
+    start."""
 
     problems: list[int]
     solutions: list[str]
@@ -101,11 +96,9 @@ class Tracked(NamedTuple):
 def choose_tracked(solutions: Solutions) -> Tracked:
     """Choose the rarest solution of each problem that the starting policy's samples hold at least twice.
 
-    Most of those that are there once are far rarer than 1 / n, and were lucky. Still the choice favours solutions that
-    were drawn too rarely or too often for what they are; so compare later masses with those in new samples of the
-    starting policy, not with ``solution_mass``. Of equally rare ones the first is taken. A problem without such a
-    solution is left out, and so is one whose correct samples are all one solution: a group with a correct rollout
-    cannot miss it.
+    The choice favours solutions that were drawn too rarely or too often; so compare later masses with those in new
+    samples of the starting policy, not with ``solution_mass``. A problem without such a solution is left out, and so is
+    one whose correct samples are all one solution.
     """
     tracked = Tracked([], [], [], [])
     for problem, samples in enumerate(solutions):
@@ -143,9 +136,6 @@ def tracked_tail_miss(tracked: Tracked, solutions: Solutions, group_size: int) -
       and of either sign; for G near n it is not to be read.
 
     All three treat the samples of a problem as independent draws of one policy; that they agree says nothing on it.
-
-    Raises:
-        InputError: for a tracked problem of fewer samples than G.
     """
     check_whole("group_size", group_size, 1)
     rows = []

@@ -22,14 +22,9 @@ ROUNDING = 1e-12  # a smaller difference is none: sums of the same numbers in an
 
 
 class PassAtKDifference(NamedTuple):
-    """The second model's pass@k less the first model's, averaged over problems, from all n samples.
+    """The second model's mean pass@k less the first's, its 95 % interval, and the two-sided p-value.
 
-    Attributes:
-        difference: the difference.
-        low: lower end of the 95 % interval.
-        high: its upper end.
-        p: two-sided p-value.
-        significant: true if 0 lies outside the interval; then, and only then, p is below .05.
+    ``significant`` is true if 0 lies outside the interval; then, and only then, p is below .05.
     """
 
     difference: float
@@ -53,12 +48,9 @@ def subsampling_test(
 
     Each iteration draws m of the n samples of every problem without replacement, for both models, and takes the
     difference of their pass@k by the formula, averaged over problems. The 95 % interval is the middle of these
-    differences; p = 2 (1 + how many lie on the rarer side of 0, or on it) / (1 + iterations). Where many are
-    exactly 0, as with few problems and samples at m = n / 2, that makes the test a little careful.
+    differences; p = 2 (1 + how many lie on the rarer side of 0, or on it) / (1 + iterations).
 
-    Only the samples of the two models are random here: neither the problems (see ``pass_at_k.interval``) nor the
-    training. Two runs of one method with two seeds differ "significantly" as soon as n is large: it compares two
-    checkpoints, not two methods.
+    Only the samples are random here, neither problems nor training: it compares two checkpoints, not two methods.
 
     The paper does not mention that without a rescaling the width depends on m ``[f-grpo:app-q-spread]``: the
     differences vary as 1/m - 1/n, the estimate from n samples as 1/n. So here the deviations from the estimate are
@@ -66,16 +58,12 @@ def subsampling_test(
     it is too large, the more so the nearer k is to m. At m = n / 2, the default, this is the paper's test.
 
     Args:
-        first_correct: the correct samples of the first model, for each problem.
-        second_correct: the second model's, for the same problems.
+        first_correct, second_correct: the correct samples of each problem, of both models.
         samples: n, of each problem and model, from 2 up.
-        k: from 1 to m.
-        seed: the seed of the subsamples.
         subsample: m, from 1 to n - 1; n / 2 by default, or k if that is more.
         iterations: from 1000 up.
 
-    Raises:
-        InputError: for counts outside 0 to n, different numbers of problems, or numbers outside their ranges.
+    Raises: InputError: for counts outside 0 to n, different numbers of problems, or numbers outside their ranges.
     """
     check_whole("samples", samples, 2)
     check_whole("k", k, 1)
@@ -147,9 +135,6 @@ def components(values: Float[np.ndarray, "S P"]) -> VarianceComponents:
     Every seed met every problem: y[s, p] = mu + a[s] + b[p] + e[s, p], a crossed random-effects model. A seed and a
     problem each add something, and e is the noise of samples and of a seed on one problem. (Searle, Casella and
     McCulloch, Variance Components, 1992.)
-
-    Raises:
-        InputError: for fewer than two seeds or problems, and values that are not finite.
     """
     if min(values.shape) < 2:
         shape = f"{values.shape[0]} x {values.shape[1]} values"
@@ -171,9 +156,6 @@ def crossed_interval(values: Float[np.ndarray, "S P"]) -> MeanInterval:
     part takes its own t, as in Banerjee's interval for a sum of independent means (Sankhya 22, 1960, 357-358), which
     covers at least 95 %. That the noise is not counted a second time among the problems has no such proof; the coverage
     is simulated in ``tests/test_instruments.py``. It is never narrower than that over seeds.
-
-    Raises:
-        InputError: as ``components``.
     """
     variances = values.mean(axis=1).var(ddof=1), max(0.0, components(values).problems)
     halves = [

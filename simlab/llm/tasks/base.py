@@ -71,10 +71,7 @@ class Task(ABC, Generic[P]):
         return {}
 
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Task[P]":
-        """Return the task as a model with this vocabulary and context sees it; ``InputError`` if nothing is left.
-
-        ``demonstrated``: demonstrations will be asked for.
-        """
+        """Return the task as a model with this vocabulary and context sees it; ``InputError`` if nothing is left."""
         return self
 
     @abstractmethod

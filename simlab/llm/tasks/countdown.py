@@ -237,10 +237,7 @@ def formulas(count: int) -> Formulas:
 
 
 def fractions(numbers: Sequence[int]) -> tuple[Int[np.ndarray, " F"], Int[np.ndarray, " F"]]:
-    """Return the numerators and denominators of all formulas of 2 to 5 whole numbers from 0 to 999.
-
-    A denominator is 0 where something is divided by 0.
-    """
+    """Return numerators and denominators (0 for a division by 0) of all formulas of 2 to 5 whole numbers to 999."""
     table = formulas(len(numbers))
     above, below = np.ones((2, len(table.operators)), np.int64)
     above[: len(numbers)] = numbers

@@ -196,11 +196,7 @@ class Data(Task[DataProblem]):
         return self.judge.reward(problem, completion)
 
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Data":
-        """Put prompts into the model's chat template, and leave out problems that are too long for it.
-
-        Raises: InputError: for a template that is asked for and not there, or that is refused, and if a set loses all
-        of its problems.
-        """
+        """Put prompts into the model's chat template, and leave out problems that are too long for it."""
         chat = vocabulary.chat_template if isinstance(vocabulary, Tokenizer) and self.template != "none" else None
         if chat is None and self.template == "chat":
             raise InputError("task.template = 'chat' of a model without a chat template; allowed: auto or none")

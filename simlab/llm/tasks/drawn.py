@@ -31,8 +31,6 @@ class DrawnTask(Task[P]):
         seed: the seed of all problems.
         evaluation_size: number of evaluation problems.
         training_size: after so many training problems they come again in the same order; None for no end.
-
-    Raises: InputError: for numbers outside their ranges, or more evaluation problems than there are.
     """
 
     seed: int = 0

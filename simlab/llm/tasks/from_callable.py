@@ -19,10 +19,7 @@ def shown(text: str) -> str:
 
 
 def _call(kind: str, prompt: str, function: Callable[[], Any], allowed: type, words: str) -> Any:
-    """Call a function of the user's, or of another package, whose result must be of a type.
-
-    Raises: InputError: if it raises or returns something else, one line that names the function's kind and the problem.
-    """
+    """Call a function of the user's, or of another package, whose result must be of a type."""
     name = f"the {kind} function of the problem {shown(prompt)}"
     try:
         result = function()
@@ -34,10 +31,7 @@ def _call(kind: str, prompt: str, function: Callable[[], Any], allowed: type, wo
 
 
 def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
-    """Call a reward function and return its number for an answer to ``prompt``.
-
-    Raises: InputError: if it raises or returns no finite number, one line that names the problem.
-    """
+    """Call a reward function and return its number for an answer to ``prompt``."""
 
     def as_float() -> Any:
         result = function()

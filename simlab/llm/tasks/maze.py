@@ -24,7 +24,6 @@ TOKENS = (  # ids as in the tokenizer that the MaxRL authors published, in which
 def perfect_maze(size: int, random: Random) -> tuple[frozenset[Position], tuple[str, ...]]:
     """Draw a maze of ``size`` times ``size`` places: the open ones, and the moves of the path from start to goal.
 
-    Open are the cells, at odd places, and the gaps between some, so that there is one path between any two cells.
     Randomised Prim's algorithm: from the start on, one of the walls between a cell inside and one outside is opened,
     each with equal probability, until all are inside.
     """
@@ -124,11 +123,7 @@ class Maze(DrawnTask[MazeProblem]):
         return " ".join((*problem.path, DONE))
 
     def solution(self, problem: MazeProblem, completion: str) -> str | None:
-        """Return the moves until the walk is at the goal: walks that differ before count as different solutions.
-
-        A word is at least a token, so that DONE has to be among the first ``max_new_tokens`` words; what follows these
-        is not read.
-        """
+        """Return the moves until the walk is at the goal: walks that differ before count as different solutions."""
         if self.accept == "strict":
             return " ".join(problem.path) if completion == self.demonstration(problem) else None
         words = completion.split(maxsplit=self.max_new_tokens)[: self.max_new_tokens]

@@ -1,8 +1,4 @@
-"""Read rows of a user's data file: JSON Lines, CSV or Parquet, one after the other, whatever stands in it.
-
-A row that cannot be read is handed on with the reason, so that whoever asks can count and name it. A file that cannot
-be read at all is refused.
-"""
+"""Read rows of a user's data file: JSON Lines, CSV or Parquet; a row that cannot be read comes with the reason."""
 
 import csv
 import hashlib
@@ -27,11 +23,7 @@ class DataRow(NamedTuple):
 
 
 def rows(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
-    """Yield the rows of a .jsonl, .csv or .parquet file; of Parquet only these columns.
-
-    Raises: InputError: for a name with another ending, what is no regular file, one of more than ``LARGEST_FILE``
-    bytes, and a Parquet file that is damaged.
-    """
+    """Yield the rows of a .jsonl, .csv or .parquet file; of Parquet only these columns."""
     check_choice(f"the ending of {path}", path.suffix.lower(), READERS)
     return READERS[path.suffix.lower()](path, columns)
 

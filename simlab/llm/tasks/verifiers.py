@@ -192,10 +192,7 @@ class MathVerify(Boxed):
 
 
 class Pattern(Verifier):
-    """The last match of a regular expression of RE2: its first group, or all that matched where it has none.
-
-    Raises: InputError: without the package google-re2, and for a pattern that is none of RE2's.
-    """
+    """The last match of a regular expression of RE2: its first group, or all that matched where it has none."""
 
     def __init__(self, pattern: str) -> None:
         re2 = package("re2", "regex")

@@ -33,10 +33,8 @@ class ArmRun:
     def train(self, start_model: Path) -> None:
         """Train the arm from its checkpoint, or from its start, and write its model; skip a finished one.
 
-        Raises:
-            InputError: for settings that TRL cannot meet, and an error in a step or an evaluation; the steps before are
-                kept.
-            KeyboardInterrupt: after the step in which Ctrl-C was pressed, which is kept.
+        Raises: InputError: for settings that TRL cannot meet, and an error in a step or an evaluation; the steps before
+        are kept. KeyboardInterrupt: after the step in which Ctrl-C was pressed, which is kept.
         """
         keep_checkpoint, by_trl = self.settings.record.keep_checkpoint, self.settings.engine == "trl"
         if not self.folder.finished_record(keep_checkpoint=keep_checkpoint):
@@ -123,11 +121,7 @@ class ArmRun:
 
 
 def release_programs() -> None:
-    """Release compiled programs if they hold over half of the memory maps that Linux grants a process.
-
-    XLA maps some hundred pieces of memory for each program, and a run compiles one for every shape of a microbatch of
-    every arm. Programs that are needed again come from the compilation cache on disk.
-    """
+    """Release compiled programs if they hold over half of the memory maps that Linux grants a process."""
     if MAPS.exists() and MAPS_LIMIT.exists():
         with MAPS.open("rb") as lines:
             count = sum(1 for _ in lines)

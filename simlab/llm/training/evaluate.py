@@ -34,10 +34,8 @@ class Start(NamedTuple):
 
 
 class EvaluationSample(NamedTuple):
-    """Completions of an evaluation set, and their metrics.
-
-    ``line`` has counts of each problem, pass@k with 95 % intervals over problems, and means and histograms over tokens.
-    """
+    """Completions of an evaluation set, and their metrics: ``line`` has counts, pass@k with intervals, and
+    histograms."""
 
     line: dict[str, Any]
     groups: RolloutGroups
@@ -56,9 +54,6 @@ class Evaluator(NamedTuple):
 
         The line has the solutions and trajectories that are tracked since the start; without one they are chosen here.
         The tail-miss rate is that of groups of ``group_size``, or of all samples if these are fewer.
-
-        Raises:
-            InputError: for errors of the task's own reward function, and a model whose probabilities are NaN.
         """
         settings, config = self.setup.settings, self.setup.loaded.config
         sample, records = self.evaluate(parameters, step)

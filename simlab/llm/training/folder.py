@@ -1,8 +1,7 @@
-"""The folder of a run: the run and its makers, its measurements, where it may go on, and the models at its end.
+"""The folder of a run: ``run.json``, and a folder for each arm's seed and each seed's start.
 
-``run.json`` has the settings and the origin. Below it are the folders of the arms' seeds and of the seeds' starts. Each
-has files of JSON lines, to which lines are only appended; a checkpoint with the sizes of these files; and at the end a
-model and the mark ``finished.json``. A run that goes on cuts the files to these sizes, and appends the same lines::
+These have files of JSON lines, a checkpoint with the sizes of these files, and at the end a model and the mark
+``finished.json``. A run that goes on cuts the files to these sizes, and appends the same lines::
 
     step 1 2 3 | 4 5      a kill in step 6; the checkpoint of step 3 has the size of three lines
     step 1 2 3            the resumed run cuts here, and computes steps 4 and 5 again
@@ -47,11 +46,7 @@ def arm_folder(run: Path, name: str) -> Path:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read a file of JSON lines; a missing file has none, and a last line without an end is left out.
-
-    Raises:
-        InputError: for a file that cannot be read, and for a line that is no JSON object.
-    """
+    """Read a file of JSON lines; a missing file has none, and a last line without an end is left out."""
     try:
         *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
     except OSError as error:
@@ -112,11 +107,7 @@ class ArmFolder:
             writer.__exit__(*error)
 
     def begin(self, fresh: TrainerState) -> TrainerState:
-        """Return the state of the checkpoint, or the fresh one at step 0, and cut all lines after it.
-
-        Raises:
-            InputError: for a damaged checkpoint, and one of another arm or of other code.
-        """
+        """Return the state of the checkpoint, or the fresh one at step 0, and cut all lines after it."""
         state, sizes, checkpoint = fresh, {}, self.path / CHECKPOINT
         if checkpoint.exists():
             record = read_record(checkpoint)
@@ -150,11 +141,7 @@ class ArmFolder:
         return {"origin": self.origins[-1], "sizes": sizes}
 
     def cut_lines(self, sizes: Mapping[str, int]) -> None:
-        """Cut each file of lines to its recorded size; one that is not recorded is removed.
-
-        Raises:
-            InputError: for a file that is shorter.
-        """
+        """Cut each file of lines to its recorded size; one that is not recorded is removed."""
         for name in LINES:
             path, size = self.path / name, sizes.get(name, 0)
             if size > (path.stat().st_size if path.exists() else 0):
@@ -195,11 +182,7 @@ class ArmFolder:
         self._remove_checkpoints(keep_checkpoint)
 
     def finished_record(self, *, keep_checkpoint: bool = False) -> dict[str, Any] | None:
-        """Return the facts of ``finish``; None if the folder is unfinished.
-
-        Raises:
-            InputError: for a mark of another arm or of other code.
-        """
+        """Return the facts of ``finish``; None if the folder is unfinished."""
         path = self.path / FINISHED
         if not path.exists():
             return None
@@ -236,11 +219,7 @@ class RunFolder:
         self._digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def begin(self, origin: Origin, *, overwrite: bool, other_code: bool) -> None:
-        """Write ``run.json``; in that of a former process, record who goes on, and from which steps.
-
-        Raises:
-            InputError: for a run of other settings or by other code, and for a folder with something else in it.
-        """
+        """Write ``run.json``; in that of a former process, record who goes on, and from which steps."""
         path = self.out / RUN
         record, reason = self._read_run() if path.exists() else (None, "")
         difference = describe_difference(list_origins(record)[-1], origin) if record else None

@@ -1,8 +1,4 @@
-"""Compute the gradient of the parameters from coefficients of grad log pi, and the log-probabilities of a batch.
-
-A batch is cut into microbatches, whose gradients are computed one by one and summed, so that memory is bounded. Sizes
-are rounded up to those of ``simlab.llm.sampling``, so that one compiled program serves microbatches of similar size.
-"""
+"""Compute the gradient of the parameters from coefficients of grad log pi, one microbatch after the other."""
 
 import functools
 import itertools
@@ -27,14 +23,8 @@ CPU_TOKENS = 8192
 
 
 class Microbatch(NamedTuple):
-    """Some rollouts of some prompts of a batch.
-
-    Attributes:
-        batch: prompts and completions, padded to rounded sizes; padding has no token in the mask.
-        prompts: (p, 1) rows of the prompts in the whole batch.
-        rollouts: (1, g) columns of the rollouts.
-        tokens: length of the longest completion.
-    """
+    """Rollouts (p, g) of a batch, padded to rounded sizes, with their rows ``prompts`` (p, 1) and columns
+    ``rollouts``."""
 
     batch: CompletionBatch
     prompts: np.ndarray
@@ -57,9 +47,7 @@ class Microbatch(NamedTuple):
 def microbatches(batch: CompletionBatch, rollouts: int) -> Iterator[Microbatch]:
     """Cut a batch into microbatches of at most ``rollouts`` rollouts, of prompts with completions of similar length.
 
-    Prompts without a token are left out, and so are rollouts if no rollout of their microbatch has a token. With
-    ``rollouts=8``, 4 prompts of 4 rollouts make two microbatches of 2 prompts, the longest completions first; with
-    ``rollouts=3`` they make 8, of 3 rollouts and of 1 rollout of each prompt.
+    Prompts without a token are left out, and so are rollouts if no rollout of their microbatch has a token.
     """
     lengths = np.asarray(batch.mask).sum(axis=2)
     groups, members = int(np.count_nonzero(lengths.any(axis=1))), batch.tokens.shape[1]
@@ -117,9 +105,8 @@ def compute_on_devices(
 ) -> Iterator[Any]:
     """Yield ``compute(piece, *arrays)`` of each piece in their order: the i-th on device i modulo their number.
 
-    Devices of one kind run the same program on a piece each, so that the bits of the results, which are on the first
-    device, do not depend on the number of devices. ``compute`` must return arrays that JAX still computes, so that the
-    devices work at once; they get their next pieces when all have finished, so that few results are waiting.
+    The bits of the results do not depend on the number of devices. ``compute`` must return arrays that JAX still
+    computes.
     """
     if len(devices) == 1:
         yield from (compute(piece, *arrays) for piece in pieces)
@@ -137,10 +124,9 @@ def compute_on_devices(
 
 
 class Computation(NamedTuple):
-    """Static choices of a gradient; each combination compiles a program of its own.
+    """Static choices of a gradient; ``checkpointing`` stores the inputs of layers only.
 
-    With ``checkpointing`` only the inputs of layers are stored. At most so many ``tokens`` of completions are computed
-    at once, but at least those of one prompt: the prompts of a microbatch take turns. None stands for no limit.
+    At most so many ``tokens`` of completions are computed at once, but at least those of one prompt; None for no limit.
     """
 
     dtype: str
@@ -152,9 +138,7 @@ class Computation(NamedTuple):
 class DecoderPolicy:
     """A decoder as the trainer computes it: in the dtype of ``compute``, a microbatch of rollouts at a time.
 
-    Its methods take, and compute the gradient of, the decoder's parameters; or, if there is a ``base``, those of
-    adapters that are added to it. Parameters and gradients keep their dtype. All log-probabilities are those at the
-    ``temperature`` of sampling.
+    The gradient is that of the decoder's parameters; if there is a ``base``, that of adapters that are added to it.
     """
 
     def __init__(
@@ -203,9 +187,8 @@ class DecoderPolicy:
     ) -> tuple[Parameters, float]:
         """Return the gradient of J = sum over tokens of coefficient log pi, and J.
 
-        With ``candidates`` the coefficients are (P, G, T, 1 + C), those of the sampled token first, as a ``Surrogate``
-        returns them. A group or microbatch whose coefficients are all 0 costs nothing. The gradients of microbatches
-        are added up in their order, so that the sum has the same bits for any number of devices.
+        With ``candidates`` the coefficients are (P, G, T, 1 + C), those of the sampled token first. The gradients of
+        microbatches are added up in their order, so that the sum has the same bits for any number of devices.
         """
         if coefficients.ndim == 3:
             coefficients = coefficients[..., None]

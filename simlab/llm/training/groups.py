@@ -22,11 +22,7 @@ DIGITS = 5  # of log-probabilities and advantages in a record
 
 
 class RolloutGroups(NamedTuple):
-    """P problems and G rollouts of each, of at most T tokens.
-
-    ``solutions`` are canonical forms, None where the rollout is not correct; ``greedy_reward`` is the reward of the
-    problem's greedy answer, at each of its rollouts.
-    """
+    """P problems and G rollouts of each, of at most T tokens; ``solutions`` are None where a rollout is not correct."""
 
     problems: tuple[TaskProblem, ...]
     batch: CompletionBatch
@@ -81,11 +77,7 @@ class Reader:
         return self.vocabulary.decode(ids[:-1] if ids and ids[-1] in self.ends else ids)
 
     def answer(self, problem: TaskProblem) -> list[int]:
-        """Return the tokens of a demonstration and the end token, unless the text ends itself.
-
-        Raises:
-            InputError: if the task has no demonstrations, or one that is longer than a completion may be.
-        """
+        """Return the tokens of a demonstration and the end token, unless the text ends itself."""
         tokens = self.vocabulary.encode(self.task.demonstration(problem))
         tokens = tokens if tokens and tokens[-1] in self.stop_ids else [*tokens, self.vocabulary.eos]
         if len(tokens) > self.task.max_new_tokens:
@@ -100,9 +92,8 @@ class Reader:
     ) -> RolloutGroups:
         """Sample groups of rollouts of some problems; ``choices`` are those of ``simlab.llm.sampling.sample``.
 
-        Raises:
-            InputError: for a prompt that does not fit, and for errors of the task's own reward function.
-            Diverged: for a model whose probabilities are NaN.
+        Raises: InputError: for a prompt that does not fit, and for errors of the task's own reward function. Diverged:
+        for a model whose probabilities are NaN.
         """
         prompts = [self.prompt(problem) for problem in problems]
         most, stop_ids = self.task.max_new_tokens, self.stop_ids
@@ -140,10 +131,7 @@ class Reader:
     def verifier_words(
         self, groups: RolloutGroups, errors_of: str
     ) -> tuple[UInt32[np.ndarray, "P G"], UInt32[np.ndarray, "P G"]]:
-        """Return two words of each rollout that decide its verifier error: of its prompt, and of what is judged.
-
-        The second is a hash of the text where errors are of an "answer", and 0 or 1 by correctness for a "prompt".
-        """
+        """Return two words of each rollout that decide its verifier error: of its prompt, and of what is judged."""
         tokens, mask = groups.sampled.tokens, groups.sampled.mask
         prompts = np.array([[hash_word(problem.prompt)] for problem in groups.problems], np.uint32)
         judged = correct(groups).astype(np.uint32)
@@ -191,11 +179,7 @@ def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
 
 
 def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reader, most: int) -> list[dict[str, Any]]:
-    """Return the first groups of a batch as plain data, with at most ``most`` rollouts together.
-
-    A group has its ``prompt`` and its ``rollouts``; a rollout is a ``Reader.record``, with the texts of its ``tokens``,
-    and for each token the log-probability that it was drawn with (``logp``) and its ``advantages``.
-    """
+    """Return the first groups of a batch as plain data, with at most ``most`` rollouts together."""
     mask = groups.sampled.mask
     spread = np.broadcast_to(of_tokens(np.asarray(advantages)), mask.shape)
     size = groups.rewards.shape[1]
@@ -218,11 +202,7 @@ def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reade
 
 
 def completion_records(groups: RolloutGroups, reader: Reader, most: int) -> list[dict[str, Any]]:
-    """Return the first sample of each problem of an evaluation set, then the second, and so on up to ``most``.
-
-    A problem has its ``prompt`` and its ``completions``, each a ``Reader.record``. They are the same problems for every
-    arm and step, so that completions of one prompt can be compared side by side.
-    """
+    """Return the first sample of each problem of an evaluation set, then the second, and so on up to ``most``."""
     rounds, more = divmod(most, len(groups.problems))
     counts = [min(rounds + (row < more), groups.rewards.shape[1]) for row in range(len(groups.problems))]
     return [

@@ -26,9 +26,6 @@ def ascend(
     """Take one step up a gradient; return parameters, state, and the gradient's norm before clipping.
 
     The buffers of ``state`` and ``gradient`` are reused, so that neither can be read afterwards.
-
-    Raises:
-        Diverged: for a gradient, or parameters after the step, that are not finite.
     """
     parameters, state, norm, finite = _ascend(_compiled_settings(settings), parameters, state, gradient, rate)
     if not math.isfinite(norm):

@@ -22,8 +22,7 @@ RUNS = ("seeds", "engine")
 def build_settings(options: Any) -> TrainingSettings:
     """Build the settings of a command line: a preset or a file, and single options over it.
 
-    Raises:
-        InputError: for an unknown name, a value outside its range, or a file that cannot be read.
+    Raises: InputError: for an unknown name, a value outside its range, or a file that cannot be read.
     """
 
     def chosen(**settings: str) -> dict[str, Any]:

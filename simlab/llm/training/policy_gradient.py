@@ -64,9 +64,6 @@ class Trainer(NamedTuple):
         """Take one step; return the state after the batch, and its metrics.
 
         ``watch`` is called with the groups and their advantages before the model moves.
-
-        Raises:
-            InputError: for an update that is not finite, and errors of the task.
         """
         groups, cursor, sampled_metrics = self.collect(state, key)
         proximal = self.proximal(state.parameters, groups)
@@ -145,8 +142,7 @@ class Trainer(NamedTuple):
     def proximal(self, parameters: Parameters, groups: RolloutGroups) -> np.ndarray:
         """Return the log-probabilities (P, G, T) of the tokens under the policy before the updates.
 
-        The sampler's own serve where nothing is divided by them. In bfloat16 the two differ by up to .2 nats, so that a
-        ratio to the sampler's would be clipped before the policy has moved.
+        The sampler's own serve where nothing is divided by them; in bfloat16 the two differ by up to .2 nats.
         """
         divides = self.settings.off_policy or self.settings.updates > 1
         return self.policy.logp(parameters, groups.batch) if divides else groups.sampled.logp

@@ -14,10 +14,7 @@ SECONDS = 30.0  # between two lines of a log
 
 
 class TrainingProgress:
-    """A bar on a terminal, and elsewhere a line every half minute; a context manager.
-
-    ``done`` of the ``total`` steps are those of former processes.
-    """
+    """A bar on a terminal, and elsewhere a line every half minute; a context manager."""
 
     def __init__(self, name: str, total: int, done: int, file: Any = None, clock: Callable[[], float] = time.monotonic):
         self.name, self.total, self.first, self.clock = name, total, done, clock
@@ -66,10 +63,8 @@ class TrainingProgress:
 
 @contextlib.contextmanager
 def catch_interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns True after the first Ctrl-C; the second one raises ``KeyboardInterrupt`` as usual.
-
-    Only the main thread receives signals: in another thread nothing changes.
-    """
+    """Yield a function that returns True after the first Ctrl-C; the second one raises ``KeyboardInterrupt`` as
+    usual."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return

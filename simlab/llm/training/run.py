@@ -1,8 +1,4 @@
-"""Train a run: one start for every seed, and from it every arm; one folder records everything.
-
-``run.json`` is written first. A run that was killed resumes from its checkpoints and gives the same numbers as one that
-was not: everything is a function of the settings, the seed and the step.
-"""
+"""Train a run: one start for every seed, and from it every arm; a killed run resumes and gives the same numbers."""
 
 import contextlib
 import dataclasses
@@ -57,9 +53,8 @@ def train(
         wandb: write files for W&B too, offline.
         say: receives lines of information before the work begins.
 
-    Raises:
-        InputError: for settings that cannot be met, another run at ``out`` or none to resume, one that another process
-            is writing, an error in a step, a full disk, and when memory runs out; finished steps are kept.
+    Raises: InputError: for settings that cannot be met, another run at ``out`` or none to resume, one that another
+    process is writing, an error in a step, a full disk, and when memory runs out; finished steps are kept.
     """
     if resume and not (out / RUN).exists():
         raise InputError(f"{out} holds no run to resume; allowed: the --out of a run, or no --resume to begin one")
@@ -104,10 +99,7 @@ def _state_needs(setup: Setup, out: Path, say: Callable[[str], Any]) -> None:
 
 
 def needed_disk(setup: Setup) -> int:
-    """Return the bytes of models, checkpoints of parameters and moments, and texts of rollouts at their longest.
-
-    A checkpoint is written beside the former one, so that the last one counts twice.
-    """
+    """Return the bytes of models, checkpoints (the last one twice), and texts of rollouts at their longest."""
     settings, config, record = setup.settings, setup.loaded.config, setup.settings.record
     arms, warm = [settings.arm_rl(name) for name in settings.arms], settings.warm_start.steps > 0
     weights, trained = (FLOAT * count_parameters(config, rank) for rank in (0, settings.model.lora_rank))

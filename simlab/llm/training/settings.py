@@ -340,8 +340,7 @@ class TrainingArm(NamedTuple):
 def read_arm(text: str) -> TrainingArm:
     """Read an arm: a method as ``simlab.arms`` reads it, and behind ``@`` settings of ``rl`` for this arm alone.
 
-    Raises:
-        InputError: for a text that cannot be read, and a setting that is given twice.
+    Raises: InputError: for a text that cannot be read, and a setting that is given twice.
 
     >>> arm = read_arm("f_grpo(gamma=0.5)@token_mean @ group_size = 4 @learning_rate=1e-4")
     >>> str(arm.method), arm.overrides
@@ -366,8 +365,7 @@ class TrainingSettings(Section):
         seeds: number of seeds; each has its own start, problems and random numbers, which its arms share.
         engine: the trainer of the arms: ``"simlab"``, or ``"trl"``; starts and evaluations are simlab's.
 
-    Raises:
-        InputError: for settings that cannot be met, in one line.
+    Raises: InputError: for settings that cannot be met, in one line.
     """
 
     task: Mapping[str, Any] = field(default_factory=lambda: {"name": "addition"})
@@ -394,11 +392,7 @@ class TrainingSettings(Section):
                 raise InputError(f"arm {text} reads the greedy answer's reward; allowed with the engine trl: others")
 
     def arm_rl(self, arm: str) -> PolicyGradientSettings:
-        """Return the settings of ``rl`` for an arm: the run's, with the arm's overrides.
-
-        Raises:
-            InputError: for an unknown setting, and for values outside their ranges.
-        """
+        """Return the settings of ``rl`` for an arm: the run's, with the arm's overrides."""
         data = vars(self.rl) | read_arm(arm).overrides
         rl: PolicyGradientSettings = _build_section("rl", PolicyGradientSettings, data)
         return rl
@@ -414,11 +408,7 @@ class TrainingSettings(Section):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "TrainingSettings":
-        """Build settings from plain data; a missing setting has its default.
-
-        Raises:
-            InputError: for an unknown section or name, and for values outside their ranges.
-        """
+        """Build settings from plain data; a missing setting has its default."""
         fields = dict(data)
         for name in fields:
             check_choice("section", name, ["task", "arms", "seeds", "engine", *SECTIONS])

@@ -32,10 +32,7 @@ def step_key(seed: int, step: int) -> PRNGKeyArray:
 
 
 class Setup:
-    """A task put to a model, by the settings of a run; raises ``InputError`` if that cannot be.
-
-    ``loaded`` has the model's config, and the parameters of a pretrained model; ``reader`` is the task as it reads it.
-    """
+    """A task put to a model, by the settings of a run; raises ``InputError`` if that cannot be."""
 
     def __init__(self, settings: TrainingSettings, task: Task):
         self.settings = settings
@@ -70,10 +67,7 @@ class Setup:
         return merged(start, trained, model.lora_scale) if model.lora_rank else trained
 
     def sizes(self) -> tuple[int, int, int]:
-        """Return the most tokens of a prompt and of a completion, and the problems of the largest evaluation set.
-
-        Training problems that are drawn do not count.
-        """
+        """Return the most tokens of a prompt and of a completion, and the problems of the largest evaluation set."""
         task = self.reader.task
         problems = itertools.chain(task.listed, *task.evaluation_sets.values())
         longest = max(len(self.reader.prompt(problem)) for problem in problems)

@@ -21,14 +21,8 @@ from simlab.llm.model import Parameters
 class TrainerState(NamedTuple):
     """Training between two steps.
 
-    Attributes:
-        parameters: the trained parameters.
-        optimizer: the optimiser's state.
-        estimator: the estimator's state.
-        surrogate: the state of a surrogate that changes from batch to batch.
-        step: finished steps.
-        cursor: training problems used so far.
-        older: the parameters before each of the last steps, the latest first, for a sampler that lags.
+    ``cursor`` counts the training problems used so far; ``older`` are the parameters before each of the last steps, the
+    latest first, for a sampler that lags.
     """
 
     parameters: Parameters
@@ -44,11 +38,7 @@ RECORD = "record"  # the member with JSON
 
 
 def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> None:
-    """Write a state and a record, which is plain data; array by array, so that no second copy is in memory.
-
-    Raises:
-        OSError: if it cannot be written, as on a full disk; the former checkpoint is unchanged then.
-    """
+    """Write a state and a record, which is plain data; array by array, so that no second copy is in memory."""
     leaves = {str(index): leaf for index, leaf in enumerate(jax.tree.leaves(state))}
     leaves[RECORD] = np.array(json.dumps({**record, "step": state.step}))
     unfinished = path.with_name(f"{UNFINISHED}{path.name}")
@@ -64,11 +54,7 @@ def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> No
 
 
 def load_state(path: Path, like: TrainerState) -> TrainerState:
-    """Read a state of the same structure as ``like``.
-
-    Raises:
-        InputError: for a damaged file, and for the state of another model, optimiser or estimator.
-    """
+    """Read a state of the same structure as ``like``."""
     leaves, structure = jax.tree.flatten(like)
     with _members(path) as members:
         values = [_restored(members[str(index)], leaf) for index, leaf in enumerate(leaves)]

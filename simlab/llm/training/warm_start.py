@@ -1,7 +1,4 @@
-"""Make the model that the arms of a seed begin from: after a supervised warm start if there is one, and evaluated.
-
-The warm start raises the mean log-probability of demonstrations, given their prompts.
-"""
+"""Make the model that the arms of a seed begin from: after a supervised warm start if there is one, and evaluated."""
 
 import jax
 import numpy as np
@@ -24,11 +21,7 @@ from simlab.llm.training.state import TrainerState
 
 
 def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
-    """Return the model that the arms of a seed begin from; a finished one is read from ``folder``.
-
-    Raises:
-        InputError: for an error in a step of the warm start or in the evaluation.
-    """
+    """Return the model that the arms of a seed begin from; a finished one is read from ``folder``."""
     settings = setup.settings
     parameters = setup.loaded.parameters or init(setup.loaded.config, jax.random.key(seed))
     if record := folder.finished_record():
