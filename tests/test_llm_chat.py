@@ -8,6 +8,7 @@ from data_cases import pretrained
 from refusals import refusal
 from training_cases import settings
 
+from simlab.llm import tokenizer
 from simlab.llm.tokenizer import ChatTemplate, Message, read_tokenizer, write_tokenizer
 from simlab.llm.training.run import train
 
@@ -80,6 +81,12 @@ def test_a_message_is_no_template():
 )
 def test_a_template_that_fails_is_refused_in_one_line(source, complaint):
     assert complaint in refusal(ChatTemplate(source, SPECIAL).render, ASKED)
+
+
+def test_a_template_without_an_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(tokenizer, "TIME_LIMIT", 0.2)
+    loops = "".join("{% for a in range(30) %}" for _ in range(4)) + "{% endfor %}" * 4
+    assert "takes more than 0.2 seconds" in refusal(ChatTemplate(loops * 9, {}).render, ASKED)
 
 
 @pytest.mark.transformers

@@ -3,6 +3,8 @@
 import functools
 import json
 import os
+import queue
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ LLAMA3_PIECES = (
 )
 PIECES = {"llama-bpe": LLAMA3_PIECES, "qwen2": LLAMA3_PIECES.replace(r"\p{N}{1,3}", r"\p{N}")}
 CUTS = ("gpt-2", "smollm", *PIECES)
+TIME_LIMIT = 5.0  # seconds for one prompt; a template takes well under a millisecond
 
 
 class Tokenizer:
@@ -201,19 +204,29 @@ class ChatTemplate:
         self.source, self.special = source, dict(special)
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the prompt: the messages, and the beginning of the assistant's answer."""
-        template = self.template
+        """Return the prompt: the messages, and the beginning of the assistant's answer.
+
+        Raises:
+            InputError: for a template that refuses the messages, or takes longer than ``TIME_LIMIT``.
+        """
+        outcome = queue.SimpleQueue[str | Exception]()
+        # Python cannot stop a thread. One that takes too long is left behind, and ends with the process.
+        threading.Thread(target=self._render, args=(self.template, messages, outcome), daemon=True).start()
         try:
-            prompt: str = template.render(
-                **self.special,
-                messages=[message._asdict() for message in messages],
-                add_generation_prompt=True,
-                tools=None,
-                documents=None,
-            )
-        except Exception as error:  # a template can make jinja2 raise anything
-            raise InputError(f"the chat template is refused: {reason(error)}") from None
+            prompt = outcome.get(timeout=TIME_LIMIT)
+        except queue.Empty:
+            raise InputError(f"the chat template takes more than {TIME_LIMIT:g} seconds") from None
+        if isinstance(prompt, Exception):
+            raise InputError(f"the chat template is refused: {reason(prompt)}")
         return prompt
+
+    def _render(self, template: Any, messages: Sequence[Message], outcome: queue.SimpleQueue[str | Exception]) -> None:
+        texts = [message._asdict() for message in messages]
+        absent = {"tools": None, "documents": None}
+        try:
+            outcome.put(template.render(**self.special, **absent, messages=texts, add_generation_prompt=True))
+        except Exception as error:  # a template can make jinja2 raise anything
+            outcome.put(error)
 
     @functools.cached_property
     def template(self) -> Any:
