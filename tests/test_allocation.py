@@ -48,9 +48,6 @@ def double():
         yield
 
 
-# Sizes
-
-
 def task_value(n, p):
     return (1 - p**n - (1 - p) ** n) * p * (1 - p) ** 2
 
@@ -108,9 +105,6 @@ def test_the_variance_is_that_of_rloos_advantages_by_enumeration(size):
     assert found == pytest.approx(variance(size, p), rel=1e-12)
 
 
-# Sizes by rounds
-
-
 def by_rounds(outcomes, mean, round_size):
     """How many rollouts each prompt gets, one round after another, until P ``mean`` are spent."""
     sizes, left = [round_size] * len(outcomes), (mean - round_size) * len(outcomes)
@@ -134,9 +128,6 @@ def test_rounds_by_enumeration_of_all_outcomes_of_two_prompts(mean, round_size, 
     assert (found.sum(axis=1) == 2 * mean).all()
 
 
-# Which prompts, and which groups
-
-
 def test_the_most_learnable_prompts_are_drawn_and_a_random_number_decides_between_equal_ones():
     rates = jnp.array([0.25, 0.75, 0.25, 0.0, 0.5, 1.0])
     randoms = jnp.array([3, 1, 2, 0, 9, 0], jnp.uint32)
@@ -147,9 +138,6 @@ def test_the_first_active_groups_are_kept_as_long_as_they_are_wanted():
     active = jnp.array([False, True, True, False, True])
     assert first_active(active, jnp.int32(2)).tolist() == [False, True, True, False, False]
     assert first_active(active, jnp.int32(9)).tolist() == active.tolist()
-
-
-# Steps, by loops
 
 
 def naive_gradient(logits, actions, correct):
@@ -258,9 +246,6 @@ def test_dynamic_sampling_steps_when_its_batch_is_full_by_loops(double):
     assert {0, 1, 2, 3} >= set(sizes) >= {2, 3}
 
 
-# Limits
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("problem", "rule"), [(BANK, "knapsack"), (interference(6, 8), "variance")])
 def test_groups_that_have_no_room_to_differ_make_the_ordinary_run_bit_for_bit(problem, rule):
@@ -278,9 +263,6 @@ def test_dynamic_sampling_of_groups_that_are_all_active_is_the_ordinary_run_bit_
     even, dynamic = (simulate(problem, "grpo", **given_, allocation=rule) for rule in ("even", "dynamic"))
     assert (even.active_rate[:, 1:] == 1).all()
     assert even.identical(dynamic)
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,6 @@ from simlab.rollouts import Rollouts
 from simlab.surrogates import AGGREGATIONS, SURROGATES
 from simlab.text import read_value
 
-# The language
-
 # Text, and what it says: base, added parts and aggregation, each part a name and its parameters in their order.
 VALID = {
     "grpo": (("grpo", {}), [], None),
@@ -135,9 +133,6 @@ def test_any_text_is_an_arm_or_refused_in_one_short_line(text):
     assert len(message) < 600
 
 
-# Values
-
-
 def test_a_value_is_no_number_without_bounds():
     assert "(400 characters) is too long; allowed: up to 32 characters" in refusal(read_value, "1" * 400)
     assert "the number 1e400 is too large" in refusal(read_value, "1e400")
@@ -167,9 +162,6 @@ def coefficients(method):
         token_mask=np.ones(logp.shape, bool),
     )
     return method.coefficients(np.full(logp.shape, 1.3), batch, method.estimator.init())[0]
-
-
-# What is built
 
 
 BUILT = {
@@ -213,9 +205,6 @@ def test_an_arm_that_cannot_be_built_is_refused():
         ("grpo+casp+clip_higher", "would lose what stands before clip_higher"),
     ):
         assert message in refusal(build, text)
-
-
-# Floats and shape
 
 
 def test_floats_are_the_parameters_of_the_base_and_of_what_is_added_those_at_their_defaults_too():
@@ -292,9 +281,6 @@ def test_floats_that_an_arm_has_not_are_refused():
     hint = " (did you mean 'estimator.gamma'?)"
     assert message == f"arm 'f_grpo' has no parameter 'estimator.delta'{hint}; it takes: estimator.gamma"
     assert "gamma = -1.0 is outside its range" in refusal(parse("f_grpo").build, {"estimator.gamma": -1.0})
-
-
-# Identity
 
 
 def test_an_arm_is_a_value():

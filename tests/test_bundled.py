@@ -17,9 +17,6 @@ from simlab.errors import InputError
 ROOT = Path(__file__).resolve().parent.parent
 
 
-# In a checkout
-
-
 @pytest.fixture
 def path(monkeypatch):
     """Python's path, as the test finds it afterwards too."""
@@ -47,9 +44,6 @@ def test_another_module_of_the_name_that_is_imported_already_is_refused(path, tm
     monkeypatch.setitem(sys.modules, "figures", other)
     with pytest.raises(InputError, match=f"imported another figures, {tmp_path}/figures.py; allowed: a process that"):
         make_importable()
-
-
-# In a wheel
 
 
 def test_installed_their_code_counts_by_its_content_as_in_a_checkout(tmp_path, monkeypatch):

@@ -54,9 +54,6 @@ def refused(capsys):
     return run_refused
 
 
-# What a sweep prints and writes
-
-
 def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
     assert main(["sweep", "--out", str(finished), *SMALL]) == 0
     what, storage, _, header, units, *lines = capsys.readouterr().out.splitlines()
@@ -195,9 +192,6 @@ def test_a_scheduler_without_dask_names_the_extra(refused, monkeypatch):
     )
 
 
-# Other commands
-
-
 def test_help_is_shown_without_loading_jax():
     program = (
         "import atexit, sys; from simlab.cli import main; "
@@ -231,9 +225,6 @@ def test_a_bad_command_is_refused(refused, arguments, value, allowed):
     message = refused(*arguments)
     assert value in message
     assert allowed in message
-
-
-# Bad input to a sweep
 
 
 LARGE_LIST = "1,2,...,1e9"
@@ -295,9 +286,6 @@ def test_logits_and_sets_that_make_no_problem_are_refused(refused, tmp_path, par
     assert reason in refused("sweep", "--out", tmp_path / "sweep.nc", "--problem", "custom", *pairs)
 
 
-# Paths
-
-
 PLACES = {
     "below a file": ("--out", "file/sweep.nc", "not a folder"),
     "a folder": ("--out", "folder", "not a regular file"),
@@ -326,9 +314,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_simulated(
     assert {path: path.read_bytes() for path in before} == before
 
 
-# A full disk
-
-
 @pytest.mark.parametrize("write", [5, SMALL_UNITS + 2])
 def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, monkeypatch, write):
     """The manifest is written first, then the parts, then the result."""
@@ -345,9 +330,6 @@ def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, mon
 
     assert run(asked(*SMALL), out).identical(read(unbroken))
     assert parts_of(out) == parts_of(unbroken)
-
-
-# Damaged parts
 
 
 def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, refused, capsys):
@@ -367,9 +349,6 @@ def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, ref
     ]
     assert parts_of(finished) == parts_of(unbroken)
     assert victim.with_name(f"{victim.name}.damaged").read_bytes() == content
-
-
-# Merging
 
 
 def test_a_missing_shard_is_said_to_be_missing(refused, tmp_path):

@@ -190,8 +190,6 @@ def test_estimators_that_counts_may_feed_weigh_equal_rollouts_equally(name):
         assert np.all(of_outcome == of_outcome[0])
 
 
-# A run that learns from counts beside one that is fed the actions they count.
-
 LOGITS = np.random.default_rng(0).normal(scale=1.5, size=40).round(2)
 PLACE = custom(LOGITS.tolist(), list(range(0, 40, 3)), list(range(0, 16, 3)), 1.0, -0.5)
 SGD = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 5.0}}

@@ -29,9 +29,6 @@ def kept(script):
     return json.loads(script.DATA.read_text())
 
 
-# The league of interference
-
-
 def test_both_readmes_count_the_weights_that_fall_as_the_data_do():
     """A weight at the better of its best rate and its best norm; between the two kinds lies a gap of .27."""
     data = kept(interference_league)
@@ -51,9 +48,6 @@ def test_both_readmes_count_the_weights_that_fall_as_the_data_do():
     assert [line.split(":")[0] for line in shares.splitlines()] == ["norm", "rate"]
 
 
-# ReMax
-
-
 def test_on_a_bank_remax_keeps_more_rare_mass_than_any_baseline_and_takes_longer():
     data = kept(remax)
     assert remax.table(data) in README
@@ -63,9 +57,6 @@ def test_on_a_bank_remax_keeps_more_rare_mass_than_any_baseline_and_takes_longer
         assert first["mean"] - second["mean"] > 5 * np.hypot(first["error"], second["error"])
     cost = {name: np.argmax(np.array(weight["pass_at_1"]["mean"]) >= 0.6) for name, weight in weights.items()}
     assert cost["remax"] > 1.5 * cost["dr_grpo"]
-
-
-# Ceiling or clock
 
 
 def counted(data, sweep, metric):
@@ -95,12 +86,6 @@ def test_the_readme_counts_ceilings_and_clocks_as_the_data_do():
     assert curves["grpo"]["mean"][-1] < 0.51
     # ReMax came after the runs, which ``simlab figures ceiling_or_clock --rerun`` makes anew with it.
     assert set(sweep["pass@1"]["whole"]) == set(PRESETS["interference-league"]["rate"]["estimators"]) - {"remax"}
-
-
-# Countdown with conflict
-
-
-# Verifiers that err
 
 
 @pytest.fixture(scope="module")

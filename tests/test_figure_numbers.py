@@ -30,9 +30,6 @@ from simlab.theory import CLOSED_FORMS, closed_form
 GROUP_SIZE = 8
 
 
-# Families of weights: by what they need, the signs of their masses, and where these peak
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -55,9 +52,6 @@ def test_every_estimator_has_a_family_with_a_colour_of_its_own():
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
-# Runs compared where each has the same Q_pos
-
-
 def test_two_runs_of_one_curve_at_different_speeds_are_equal_at_equal_mass():
     """Retained mass 1 - Q^2 / 2 whatever the speed, read off a fine and a coarse run."""
     slow, fast = (np.linspace(0.2, 0.9, points) for points in (1401, 701))
@@ -75,9 +69,6 @@ def test_a_level_counts_where_it_is_reached_first_and_has_no_value_where_it_is_n
     assert np.isnan(reached).tolist() == [[True, True], [False, False], [False, True]]
     assert [value is None for value in condensed.mean_and_error(reached)["mean"]] == [True, False, True]
     assert condensed.mean_and_error(np.array([[1.0, 2.0, 3.0, 6.0]])) == {"mean": [3.0], "error": [1.08012]}
-
-
-# The best group size
 
 
 def noisy(means, spread, seeds=40, seed=0):
@@ -109,9 +100,6 @@ def test_the_best_size_has_the_largest_mean_and_those_that_seeds_cannot_tell_fro
     # Every seed is .05 better with the second size, however far apart seeds are.
     base = np.random.default_rng(3).uniform(0, 0.9, 40)
     assert best_sizes(np.stack([base, base + 0.05])[:, :, None]).as_good.ravel().tolist() == [False, True]
-
-
-# The league: who beats whom
 
 
 def test_every_estimator_that_gives_a_rollout_one_advantage_takes_part():
@@ -152,8 +140,6 @@ def test_rivals_are_judged_on_seeds_that_did_not_choose():
     front = rivals.front({"a": rival([1.0, 0.0], [0.6, 0.6]), "b": rival([0.5, 0.5], [0.0, 1.0], seed=5)})
     assert front == [("a", 0), ("a", 1), ("b", 1)], "whom nobody beats in both"
 
-
-# The league of interference: a slower clock, and the remainder
 
 STEPS = np.arange(0, 110, 10)
 PASS_AT_1 = np.tile(0.2 + 0.005 * STEPS, (3, 1)) + np.array([[0.0], [0.001], [-0.001]])
@@ -210,9 +196,6 @@ def test_pairs_differ_in_what_they_are_named_after():
             np.testing.assert_array_equal(both_masses(first), both_masses(second))
 
 
-# ReMax, fits, and verifiers that err
-
-
 def test_a_level_that_a_seed_does_not_reach_has_no_number():
     """Seed 0 comes to .6 halfway between two records, seed 1 never does."""
     runs = {
@@ -251,8 +234,6 @@ def test_a_loss_is_the_share_of_the_gain_of_the_same_seeds_without_errors():
     assert not math.isnan(balanced)
 
 
-# Countdown: shares of GRPO's fall at equal pass@1, hits and misses
-
 SEED_NOISE = np.array([0.004, -0.003, 0.001, -0.004, 0.002])  # one that all arms of a seed share
 RISE = np.array([0.1, 0.2, 0.3, 0.4])
 
@@ -284,8 +265,6 @@ def test_the_share_is_of_the_fall_at_equal_pass_at_1_whatever_the_pace():
     row = next(line for line in at_the_end(CONFLICT).splitlines() if line.startswith("| `half the fall`"))
     assert row.endswith("| 0.150(0.000) |"), "the noise that arms share is no error of their difference"
 
-
-# Arms of a run compared with one of them
 
 NOISE = np.array([0.01, -0.02, 0.03])  # of a seed: one that all its arms share
 
@@ -353,8 +332,6 @@ def test_a_run_folder_is_condensed_with_the_start_first(tmp_path):
         "casp": {"entropy_histogram": [41, 2], "candidate_histogram": [[0, 41], [41, 0]]},
     }
 
-
-# A claim about arms is judged by numbers alone: it holds, it does not, or it cannot be told
 
 SPREAD = np.tile([-1.0, 1.0], 6)
 

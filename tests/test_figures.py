@@ -121,9 +121,6 @@ def test_the_plotted_numbers_are_those_of_the_figure():
     assert [entry["values"] for entry in second["drawn"] if entry["kind"] == "mesh"] == [[[5, 6]]]
 
 
-# The command
-
-
 def test_the_list_names_every_figure_with_its_tags_and_what_differs(capsys):
     assert main(["figures", "--list"]) == 0
     printed = capsys.readouterr().out

@@ -15,8 +15,6 @@ import simlab
 from simlab.problems import PromptBank, interference
 from simlab.simulator.head_metrics import crossing
 
-# How it starts
-
 
 def policies(problem):
     listed = problem.listed()
@@ -72,9 +70,6 @@ def test_hard_prompts_are_those_with_the_lowest_solve_rates_wherever_they_come_f
     assert beta.hard.tolist() == [True] * 4 + [False] * 4
 
 
-# Where curves cross
-
-
 GOLDEN = (1 + 5**0.5) / 2
 
 
@@ -88,9 +83,6 @@ def test_curves_cross_at_the_k_that_can_be_found_by_hand():
         ([0.3, 1e-4], [0.30001, 1e-4 * (1 - 1e-7)], math.inf),  # by less than float32 can tell
     ):
         assert float(crossing(jnp.array(base), jnp.array(now))) == pytest.approx(k, rel=1e-4)
-
-
-# The phenomenon
 
 
 def trained(method, overlap=0.3, seeds=32, **changes):
@@ -133,9 +125,6 @@ def test_what_easy_prompts_do_to_hard_ones_has_the_opposite_sign_of_the_overlap(
     gain, error = mean_and_error(first_order.mean("step"))
     assert sign * gain > 20 * error
     np.testing.assert_allclose(measured, first_order, rtol=0.01, atol=1e-5)
-
-
-# What is refused
 
 
 REFUSED = [

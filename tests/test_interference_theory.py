@@ -33,9 +33,6 @@ POLICIES = np.array([[0.5, 0.2, 0.2, 0.1], [0.6, 0.01, 0.29, 0.1], [0.25, 0.25, 
 CORRECT = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]], dtype=bool)
 
 
-# How fast a prompt teaches
-
-
 def speed_over_every_group(name, size, p):
     """E[(1/G) sum of A (r - Q)] / (Q (1 - Q)), over all 2^G groups of rewards."""
     total = 0.0
@@ -60,9 +57,6 @@ def test_maxrl_teaches_as_one_over_q_once_the_group_holds_a_success():
     expected = -np.expm1(15 * np.log1p(-np.minimum(inside, 1 - 1e-16))) / inside
     np.testing.assert_allclose(expected_speed("maxrl", 16, inside), expected, rtol=1e-6)
     assert expected_speed("maxrl", 16, np.array([0.0]))[0] == pytest.approx(15, rel=1e-12)
-
-
-# What one prompt does to another
 
 
 def naive_transfer(policies, correct, kernel, speeds, *, learning_rate, temperature):
@@ -132,9 +126,6 @@ def test_classes_of_equal_actions_have_the_transfer_of_the_actions_listed():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-# Where a prompt falls
-
-
 def test_log_odds_drift_is_own_and_incoming_change_over_q_and_its_rest():
     effects = transfer(POLICIES, CORRECT, KERNEL, np.ones(3), learning_rate=1.0)
     solved = solve_rates_of(POLICIES)
@@ -169,9 +160,6 @@ def test_the_bound_is_that_of_groups_which_all_put_the_most_on_what_they_have():
             total += chance * ((1 - p) * 0.5 * any(group) + p * 2.0 * (not all(group)))
         found = largest_mixed_mass(np.array([p]), size, success=0.5, failure=2.0)
         assert found[0] == pytest.approx(total, rel=1e-12)
-
-
-# Where pass@k turns
 
 
 def naive_change(solve_rates, changes, k):
@@ -229,9 +217,6 @@ def test_there_is_no_crossing(solved, changes):
     assert math.isnan(crossing_k(np.array(solved), np.array(changes)))
 
 
-# The step at which the curves cross
-
-
 @given(st.lists(st.lists(st.sampled_from([-0.25, 0.0, 0.125, 0.5]), min_size=2, max_size=2), min_size=1, max_size=6))
 def test_the_crossing_step_is_where_the_line_to_the_first_record_below_meets_0(gains):
     steps = np.cumsum(np.arange(1.0, len(gains) + 1))
@@ -244,9 +229,6 @@ def test_the_crossing_step_is_where_the_line_to_the_first_record_below_meets_0(g
                 expected = start + (steps[record] - start) * before / (before - gain)
                 break
         assert found == pytest.approx(expected)
-
-
-# Bad input
 
 
 @pytest.mark.parametrize(
@@ -287,8 +269,6 @@ def bad_transfer(**replaced):
     return transfer(**arguments | {"learning_rate": 1.0} | replaced)
 
 
-# A verifier that errs, against loops over all truths and all verdicts of a group
-
 F, N = 0.2, 0.3
 NAMES = ["reinforce", "psr", "nsr", "dr_grpo", "grpo", "maxrl", "f_grpo", "a_grae", "pkpo", "rs_grpo"]
 SOLVED = np.array([0.0, 1e-6, 0.03, 0.4, 0.9, 1.0])
@@ -328,9 +308,6 @@ def test_the_speed_is_that_judged_over_every_group(name, f, n):
     inside = np.array([0.05, 0.5, 0.8])
     expected = [judged_over_every_group(name, 3, p, f, n)[1] / (p * (1 - p)) for p in inside]
     np.testing.assert_allclose(judged_speed(name, 3, inside, f, n), expected, rtol=1e-11, atol=1e-14)
-
-
-# Limits
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,8 +25,6 @@ from simlab.simulator.storage import DENSE, StoredProblem
 from simlab.simulator.trajectory import record
 from simlab.theory.rank import alignment, effective_rank, leading_share, singular_gap
 
-# How it starts
-
 
 @pytest.mark.parametrize("answers", ["shared", "own"])
 @pytest.mark.parametrize("shared", [0.0, 1.0, 100.0])
@@ -51,13 +49,8 @@ def test_prompts_start_at_their_solve_rates_with_their_modes_answers(answers, sh
     np.testing.assert_allclose(cosines, np.where(same, 1, shared**2 / (1 + shared**2)), rtol=1e-12)
 
 
-# Records
-
 OWN = ROWS["linear_softmax"]
 OF_OFF_POLICY = {metric.name for metric in OWN.problem.metrics if metric.off_policy}
-
-
-# Limits
 
 
 @pytest.mark.slow
@@ -116,9 +109,6 @@ def test_orthogonal_features_do_not_interfere_and_shared_ones_do():
         np.testing.assert_allclose(row["leading_share"], 1, rtol=1e-12)
 
 
-# Gradients
-
-
 def test_the_gradient_is_that_of_the_objective():
     """A step of rate 1 against central differences of the mean of A log pi over the batch, entry by entry of W."""
     place, groups = linear_softmax(**TWO_MODES).listed(), [[0, 2, 2, 5], [1, 2, 3, 3]]
@@ -152,9 +142,6 @@ def test_own_and_cross_effects_predict_a_small_step():
         errors.append(abs((new - place.solve_rates).mean() - predicted) / predicted)
     assert errors[0] < 1e-3
     assert errors[1] == pytest.approx(errors[0] / 2, rel=0.01)
-
-
-# Metrics
 
 
 def test_measures_of_rank_and_alignment_on_cases_known_by_hand():
@@ -252,9 +239,6 @@ def test_a_head_of_fewer_actions_than_features_has_a_singular_value_for_each_fea
     assert (found[:2] > 1e-6).all()  # the rows of a gradient add up to 0, so that its rank is 2
     np.testing.assert_allclose(found[2:5], 0, atol=1e-12)
     assert np.isnan(found[5:]).all()
-
-
-# What is refused
 
 
 REFUSED = [

@@ -192,9 +192,6 @@ def test_both_storages_have_the_same_distribution_over_outcomes(name):
         assert by_classes[outcome] == pytest.approx(probability, abs=1e-12)
 
 
-# The law of the draws: what the enumeration above takes as given.
-
-
 def test_a_whole_number_below_a_count_is_the_high_word_of_the_exact_product():
     generator = np.random.default_rng(0)
     counts = np.concatenate([generator.integers(1, 10**18, 400), generator.integers(2**32 - 9, 2**32 + 9, 200), [1, 2]])
@@ -231,9 +228,6 @@ def test_members_of_a_class_repeat_as_often_as_in_a_uniform_draw(members):
     for pattern, probability in expected.items():
         standard_error = np.sqrt(probability * (1 - probability) / runs)
         assert abs(found[pattern] / runs - probability) <= 5 * standard_error
-
-
-# Whole runs: all records.
 
 
 def test_a_class_of_10_to_the_18_is_counted_exactly():

@@ -154,9 +154,6 @@ def test_it_reads_no_field_that_it_does_not_declare(name: str) -> None:
         assert f"rollouts carry no {field}, which this method needs" in said
 
 
-# On policy, and at other limits, methods meet.
-
-
 def test_on_policy_dapo_is_cispo_and_grpo_averaged_over_tokens() -> None:
     """No clip acts at a ratio of 1, and only the aggregation is left."""
     batch = on_policy(ragged())
@@ -182,8 +179,6 @@ def test_the_estimators_state_is_carried() -> None:
     assert np.any(first != second)
 
 
-# F- over any method.
-
 FAILURE_RATE = np.array([[1 / 2], [0.0], [2 / 3]])  # 1 - X/G of the groups of REWARDS
 
 
@@ -207,9 +202,6 @@ def test_focal_takes_a_method_without_a_name_and_acts_off_policy() -> None:
     base = Method(estimator("rloo"), cispo(), "constant", 7.0)
     twice = scaled_by_failure_rate(scaled_by_failure_rate(coefficients(base, ragged())))
     np.testing.assert_allclose(coefficients(focal(base, gamma=2.0), ragged()), twice, rtol=1e-14, atol=0)
-
-
-# What is refused.
 
 
 def test_unknown_methods_and_parameters_are_refused() -> None:

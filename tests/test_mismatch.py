@@ -27,9 +27,6 @@ RATE = {"learning_rate": 0.1}
 FAST = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}, "group_size": 64}
 
 
-# What is drawn
-
-
 @pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
     """Accepted at step t, in the mean over 40 seeds, is Q_pos at the start of step t - lag."""
@@ -54,9 +51,6 @@ def test_a_lower_precision_changes_a_run_and_a_step_that_loses_nothing_does_not(
     assert np.abs(exact - rounded).max() > 0
     assert sampler_logits("bfloat16", jnp.array([1.00390625]))[0] == 1.0
     assert sampler_logits("float16", jnp.array([1.00390625]))[0] == 1.00390625
-
-
-# Truncated samplers
 
 
 @given(arrays(float, (2, 6), elements=st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0])), st.floats(0.01, 1))
@@ -97,8 +91,6 @@ def test_auto_is_dense_storage_for_a_truncated_sampler_and_others_are_refused_in
     assert resolved(problem, Settings("grpo", **truncated), 10).storage == "dense"
     assert "sampler = 'top_k'" in refusal(simulate, problem, "grpo", steps=1, storage="lumped", **truncated)
 
-
-# What a token weighs
 
 LOG_RATIOS = arrays(float, (2, 3, 4), elements=st.floats(-3, 3))
 UNITS = st.sampled_from(["token", "sequence"])

@@ -140,14 +140,9 @@ def test_a_sweep_with_a_cell_that_diverges_keeps_the_others_and_ends_with_one_li
     assert len(list((tmp_path / "out.nc.parts").glob("*.npz"))) == 2
 
 
-# What legitimate runs do is no fault.
-
-
 def test_tiny_probabilities_and_impossible_actions_are_no_fault():
     simulate(custom([0.0, -200.0, -1e6], [1]), "psr", group_size=4, storage="dense", steps=5)
 
-
-# A power of the share of failures, in a group without any.
 
 POWERS = ("f_grpo(gamma=0.5)", "power_alpha(alpha=1.5)", "asym_power(alpha_success=1.5,alpha_failure=1.5)")
 POWERS += ("fade", "a_grae")
@@ -171,17 +166,11 @@ def test_solved_groups_of_any_size_weigh_nothing(name, storage, size):
     np.testing.assert_allclose(result.entropy, result.entropy[0, 0], rtol=1e-6)
 
 
-# Outside the simulator.
-
-
 def test_advantages_that_are_not_finite_are_refused_with_their_rewards():
     rewards = np.array([[1.0, 0.0], [0.5, 0.5]])
     told = r"advantages of group 1 are not finite, where all 2 rewards are 0.5; allowed"
     with pytest.raises(Diverged, match=told), np.errstate(all="ignore"):
         simlab.advantages(SPAN, rewards)
-
-
-# Rewards whose squares leave the dtype.
 
 
 @pytest.mark.parametrize(("scale", "ddof"), [(1e-30, 0), (1.0, 1), (1e20, 0), (1e37, 1)])

@@ -41,9 +41,6 @@ class Become(Exception):
     """What this process would have become."""
 
 
-# The command
-
-
 def test_the_notebooks_are_listed_with_what_they_are_about(capsys):
     assert main(["notebooks", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -104,9 +101,6 @@ def test_marimo_is_started_on_the_loopback_interface_without_its_update_check(mo
     assert environment["MARIMO_SKIP_UPDATE_CHECK"] == "1"
 
 
-# The server
-
-
 def wait_for(port, seconds=60):
     """marimo prints its address a moment before it listens."""
     until = time.monotonic() + seconds
@@ -154,9 +148,6 @@ def test_the_server_answers_on_the_loopback_interface_alone_and_stops_cleanly(wa
     assert "Traceback" not in rest
     assert "Thanks for using marimo" in rest
     check_port(port)
-
-
-# What they say
 
 
 def run_alone(*command):

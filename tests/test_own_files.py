@@ -59,9 +59,6 @@ def coefficient(text):
     return method.coefficients(np.full((1, 4, 1), 1.4), batch, method.estimator.init())[0][0, 0, 0]
 
 
-# What it may be
-
-
 CENTRED = chain(center("mean")).update(Rollouts(REWARDS), ((),))[0]
 KINDS = {
     "an estimator": "weight = chain(center('mean'))",
@@ -133,9 +130,6 @@ def test_anything_else_is_refused(body, text, message, here):
     assert message in refusal(parse(text).build)
 
 
-# What goes wrong
-
-
 def test_a_file_or_name_that_is_not_there_is_refused(here):
     written(here, "weight = chain(center('mean'))")
     (here / "mine.txt").write_text("weight = 1")
@@ -164,9 +158,6 @@ def test_what_a_file_raises_is_said_in_one_line_with_its_place(body, message, he
     written(here, body)
     for _ in range(2):  # the second time as the first
         assert message in refusal(parse("mine.py:weight").build)
-
-
-# The file
 
 
 def test_a_file_finds_data_in_its_own_folder_and_is_run_once(here):
@@ -198,8 +189,6 @@ def test_a_file_that_has_been_imported_is_that_module(here, monkeypatch):
     assert own_files.load("imported_by_name.py:marker") is imported_by_name.marker
     del sys.modules["imported_by_name"]
 
-
-# Identity
 
 BODY = """
 FACTOR = 2.0

@@ -111,9 +111,6 @@ def test_what_sympy_cannot_decide_is_our_error(monkeypatch):
         list(equals(lambda p: p * (1 - p), POINTS, derived=variance, symbolic_points=SYMBOLIC))
 
 
-# Silence
-
-
 @pytest.mark.parametrize(
     "decide",
     [
@@ -176,9 +173,6 @@ def test_a_false_of_any_library_refutes(false):
     assert not stands([proved(false, "it is not")])
 
 
-# Verdicts
-
-
 RIGHT, WRONG = Amended("p - p^2", variance), Amended("p", lambda p: p)
 SMALL = Amended("p <= 1/4", lambda p: variance(p) if p <= Fraction(1, 4) else None)
 NEVER = Amended("never", lambda p: None)
@@ -221,9 +215,6 @@ def test_a_planted_error_goes_through_the_very_same_check():
     planted = made(variance, planted={"a sign": lambda p: p + p**2})
     assert judge(planted).verdict == HOLDS
     assert not stands(weigh(planted, planted.planted["a sign"]))
-
-
-# The list of claims
 
 
 @pytest.fixture
@@ -281,9 +272,6 @@ def test_a_claim_that_holds_has_no_severity_and_needs_no_condition():
     right, wrong = judge(made(variance, **told)), judge(made(wrong_from_half, **told))
     assert (right.verdict, right.severity, right.met) == (HOLDS, "", "")
     assert (wrong.verdict, wrong.severity, wrong.met) == (HOLDS_IF, claims.CONDITIONS, "no: p = 3/4")
-
-
-# The exact laboratory
 
 
 @pytest.mark.parametrize(("policy", "correct"), POLICIES)

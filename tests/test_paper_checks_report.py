@@ -58,9 +58,6 @@ TOLD = {
 }
 
 
-# Which claims, and what has changed
-
-
 def test_claims_are_selected_by_paper_and_tag():
     assert select(CLAIMS) == list(CLAIMS.values())
     assert select(CLAIMS, "f-grpo") == [claim for claim in CLAIMS.values() if claim.paper == "f-grpo"]
@@ -101,9 +98,6 @@ def test_an_error_in_one_check_is_ours_and_loses_no_other(monkeypatch):
     assert [verdict.verdict for verdict in run.judge_all([broken, LEMMA], jobs=1)] == [OURS, HOLDS]
 
 
-# The table
-
-
 def test_the_table_keeps_to_the_width_and_says_why_a_claim_does_not_hold():
     for width in (80, 120):
         printed = table(EACH, width)
@@ -125,9 +119,6 @@ def test_the_summary_counts_by_verdict():
     assert summary(EACH[:1]) == "1 claim: 1 holds"
 
 
-# JSON
-
-
 def test_json_is_a_list_of_objects_with_every_field():
     found = json.loads(as_json(EACH), parse_constant=pytest.fail)
     assert [entry["verdict"] for entry in found] == [verdict.verdict for verdict in EACH]
@@ -139,9 +130,6 @@ def test_json_is_a_list_of_objects_with_every_field():
         {"method": "symbolic", "stands": False, "figures": "1 case", "counterexample": ""},
         {"method": "Monte Carlo", "stands": None, "figures": "2 settings", "counterexample": ""},
     ]
-
-
-# The page
 
 
 class Elements(HTMLParser):
@@ -247,9 +235,6 @@ def test_the_code_of_a_claim_is_its_check_and_what_that_uses():
     for part in ("POINTS = grid(", "def regions(", "def derived_tail_miss(", "def sampled_tail_miss("):
         assert part in source
     assert source.count("def tail_miss(statement):") == 1
-
-
-# The index and the record
 
 
 def test_the_index_is_fresh():

@@ -64,9 +64,6 @@ def some_slow(cases, quick):
     return [case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
 
 
-# Steps and records against naive loops
-
-
 @pytest.mark.parametrize(("name", "kind", "storage"), some_slow(ALL, QUICK))
 def test_every_step_and_record_equals_the_naive_loops(name, kind, storage):
     found, taken, naive = (
@@ -93,8 +90,6 @@ def comparable(metric, values):
     """Values of a metric as they are to agree: of a rank-1 matrix rounding decides how large s_1 / s_2 is."""
     return 1 / np.asarray(values) if metric.endswith(("singular_gap", "crossing_k")) else values
 
-
-# The law of a step
 
 SEEDS = 20_000
 
@@ -160,8 +155,6 @@ def test_a_first_step_on_any_batch_is_the_naive_one_whatever_the_order_and_none_
     assert np.abs(after[:60] - naive.parameters).max() > 0.05
 
 
-# The untouched stay untouched
-
 UNTOUCHED = [
     (name, storage, dtype)
     for name, storage in EACH
@@ -187,8 +180,6 @@ def test_an_action_never_drawn_stays_exactly_where_it_was_under_zero_sum_weights
     assert seen >= 1
     assert np.abs(found.parameters[-1] - start)[touched].max() > 0.01
 
-
-# Whatever runs beside it, in any windows, however often it is interrupted
 
 AVERAGED = (EVERY_STEP, EVERY_ASCENT)
 BESIDE = [(name, storage) for name, storage in EACH]
@@ -247,8 +238,6 @@ def test_a_run_records_in_windows_what_its_steps_say_and_goes_on_where_it_was_in
             np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-10, err_msg=metric.name)
 
 
-# Every estimator, surrogate and optimiser
-
 METHODS = ["unlikeliness+clip_cov", "cw_grpo+casp(quantile=0)", *(f"{name}+ppo_clip" for name in REGISTRY)]
 METHODS += [f"grpo+{name}" for name in SURROGATES]
 OF_A_BANK = {metric.name for metric in ROWS["prompt_bank"].problem.metrics}
@@ -275,9 +264,6 @@ def test_everything_runs_on_every_problem(name, method):
     for metric in defined:
         assert np.isfinite(result[metric].isel(step=slice(1, None))).all(), metric
     assert (result.entropy[:, -1] != result.entropy[:, 0]).all()
-
-
-# What is recorded
 
 
 @pytest.mark.parametrize(
@@ -326,8 +312,6 @@ def test_more_than_there_is_is_refused_in_one_line(name):
     most = f"candidates = {problem.choices + 1} is outside its range [0, {problem.choices}]"
     assert most in refusal(simulate, problem, f"grpo+casp(candidates={problem.choices + 1})", steps=1)
 
-
-# Large problems
 
 LARGE = {
     "anchored": anchored(20_000, 2000, target=100),

@@ -27,8 +27,6 @@ from simlab.simulator.storage import DENSE, StoredProblem
 from simlab.simulator.trajectory import policy_records
 from simlab.theory.power_law import fit_shifted_power_law, power_laws
 
-# How a bank starts
-
 
 @pytest.mark.parametrize("rare_modes", [1, 3, 4])
 def test_prompts_start_at_their_solve_rates_with_rare_and_common_modes(rare_modes):
@@ -62,8 +60,6 @@ def test_measured_solve_rates_come_from_a_file(tmp_path, suffix):
         prompt_bank(prompts=2, solve_rates=str(path), margin=0.125).solve_rates, [0.125, 0.5], rtol=1e-12
     )
 
-
-# Which prompts a step draws, and which it moves
 
 OWN = ROWS["prompt_bank"]
 STEPS = 200
@@ -124,9 +120,6 @@ def test_a_bank_of_one_prompt_steps_as_that_prompt_alone_does(estimator):
     assert single.sums["active_rate"] == 1
 
 
-# Metrics
-
-
 def at_start(bank, ks, dtype="float32"):
     """The record of step 0."""
     settings = Settings(parse("grpo"), 2, pass_at_k=ks, top_n=1, dtype=dtype, storage="dense")
@@ -164,9 +157,6 @@ def test_groups_that_teach_nothing_leave_the_bank_as_it_is(group_size):
     of_off_policy = {metric.name for metric in bank.metrics if metric.off_policy}
     assert {name for name, values in result.data_vars.items() if not np.isfinite(values[:, 1:]).all()} == of_off_policy
     assert (result.unsolved_rate[:, 1:] > 0.3).all()
-
-
-# The power law
 
 
 def test_the_fit_finds_the_law_that_made_a_curve():
@@ -219,9 +209,6 @@ def test_curves_that_cannot_be_fitted_are_refused():
         ([1, 2, 4, 8], [0.4, 0.3, 0.2, 0.1], "does not rise"),
     ):
         assert message in refusal(fit_shifted_power_law, np.array(k), np.array(curve))
-
-
-# What is refused
 
 
 REFUSED = [

@@ -75,9 +75,6 @@ def few_resamples(monkeypatch):
     monkeypatch.setattr(estimates, "RESAMPLES", 30)
 
 
-# The curve and its fit
-
-
 @given(base=st.floats(0, 1), asymptote=st.floats(0, 1), exponent=st.floats(0.5, 5), midpoint=st.floats(200, 2000))
 def test_an_exact_curve_that_bends_within_the_data_is_found_again(base, asymptote, exponent, midpoint):
     assume(abs(asymptote - base) >= 1e-3)  # of a flat one nobody can tell the exponent
@@ -203,9 +200,6 @@ def test_early_points_can_be_left_out():
     np.testing.assert_allclose(fit_curves(curves.between(400.0)).curve, RISING, rtol=1e-6)
 
 
-# Arms against a baseline
-
-
 @pytest.mark.parametrize(
     ("arm", "verdict"),
     [
@@ -292,8 +286,6 @@ def test_arms_are_compared_by_the_seeds_that_both_have():
     assert lines[-1] == "arm: no seed in common with the baseline"
 
 
-# Results of sweeps: ``simlab fit``
-
 BANK = (
     "--problem", "prompt_bank", "--estimator", "nsr", "--group-size", "2,4", "--seeds", "3", "--steps", "12",
     "--record-every", "2", "--param", "prompts=4", "--param", "actions=8", "--param", "prompts_per_step=3",
@@ -339,8 +331,6 @@ def test_a_wrong_option_of_fit_is_refused_in_one_line(bank, capsys):
         assert f"{option} = " in line
         assert value in line
 
-
-# Training runs: ``simlab compare --fit``
 
 PROBLEMS, SAMPLES = 4, 64
 

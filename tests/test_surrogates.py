@@ -266,9 +266,6 @@ def of_single_tokens(seed: int = 3) -> Batch:
     return first._replace(rollouts=first.rollouts._replace(token_mask=np.ones_like(TOKEN_MASK[:, :, :1]), mask=None))
 
 
-# A ratio of 1
-
-
 @pytest.mark.parametrize("name", SURROGATES)
 def test_on_policy_every_surrogate_is_the_plain_ratio(name: str) -> None:
     """With one gradient step a batch the clips, gates and sequence weights are one method."""
@@ -292,9 +289,6 @@ ALIKE = (
     {"ppo_clip", "casp"}, {"ppo_clip", "clip_cov"}, {"casp", "clip_cov"}, {"clip_higher", "forking_tokens"},
     {"clip_higher", "entropy_target_clip"}, {"forking_tokens", "entropy_target_clip"},
 )  # fmt: skip
-
-
-# The ends of parameters
 
 
 @pytest.mark.parametrize(
@@ -325,9 +319,6 @@ def test_truncated_importance_sampling_is_a_cispo(bound: float) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=0)
 
 
-# Sequences of one token
-
-
 @pytest.mark.parametrize(
     ("name", "bounds", "clip"),
     [("sequence_clip", (0.2, 0.2), (0.2, 0.2)), ("gmpo", (0.4, 0.3), (-math.expm1(-0.4), math.expm1(0.3)))],
@@ -341,9 +332,6 @@ def test_a_sequence_of_one_token_has_the_clip_of_tokens(
     assert 0 < np.sum(expected == 0) < expected.size
 
 
-# What holds of any ratio and advantage
-
-
 def one_token(ratio: float, advantage: float) -> Batch:
     """A batch of one rollout of one token."""
     return Batch(np.full((1, 1, 1), ratio), np.full((1, 1, 1), advantage), Rollouts(np.zeros((1, 1))))
@@ -355,9 +343,6 @@ def test_a_weight_is_finite_and_never_turns_an_advantage_round(name: str, ratio:
     weight = surrogate(name).coefficient(*one_token(ratio, advantage)).item()
     assert math.isfinite(weight)
     assert weight * advantage >= 0
-
-
-# The forking tokens
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.99])

@@ -166,9 +166,6 @@ def test_what_a_surrogate_remembers_may_be_traced() -> None:
     assert float(state.by) == 0.25
 
 
-# CaSP
-
-
 class Settings(NamedTuple):
     alpha: float = 0.01
     candidates: int = 3

@@ -230,9 +230,6 @@ def test_float_parameters_may_be_traced(name: str) -> None:
     assert (traced.shape, traced.dtype) == (expected.shape, expected.dtype)
 
 
-# Clip-Cov
-
-
 def decided() -> Batch:
     """A ragged batch of nine eligible tokens, without an advantage of 0, so that a token that is dropped shows."""
     batch = ragged(seed=0)
@@ -342,9 +339,6 @@ def test_entropy_bonus_ascends_the_entropy(sampled_by: np.ndarray) -> None:
     """In expectation exactly, off policy too: the ratio corrects for who sampled, and a baseline adds nothing."""
     expected = 0.3 * jax.grad(entropy_of)(jnp.asarray(LOGITS))
     np.testing.assert_allclose(expected_step(entropy_bonus(0.3), LOGITS, sampled_by), expected, rtol=1e-10, atol=1e-15)
-
-
-# Sums
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])

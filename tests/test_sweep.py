@@ -49,9 +49,6 @@ def resumed(unbroken, tmp_path):
     return out
 
 
-# The result
-
-
 def test_the_result_is_labelled_and_every_variable_described(unbroken):
     dataset = read(unbroken)
     assert dataset["q_pos"].dims == ("estimator", "group_size", "gamma", "seed", "step")
@@ -110,9 +107,6 @@ def test_an_estimator_without_the_swept_parameter_is_one_unit_all_along_it(unbro
     assert len(parts_of(unbroken)) == len({unit.name for unit in units}) == SMALL_UNITS
     dr_grpo = read(unbroken).sel(estimator="dr_grpo")
     assert dr_grpo.sel(gamma=0.0, drop=True).identical(dr_grpo.sel(gamma=1.0, drop=True))
-
-
-# What a unit depends on
 
 
 def unit_names(sweep, code="code", platform="cpu"):
@@ -186,9 +180,6 @@ def test_a_unit_does_not_depend_on_the_cells_beside_it(wider):
     assert small < unit_names(wider)
 
 
-# Reuse
-
-
 def test_only_what_is_missing_is_computed_and_the_numbers_are_those_of_an_unbroken_run(unbroken, resumed, capsys):
     everything = sorted(parts_folder(resumed).glob("*.npz"))
     kept, lost = everything[::2], everything[1::2]
@@ -243,9 +234,6 @@ def test_the_result_of_another_sweep_is_replaced_only_on_request(resumed):
         resumed.write_bytes(content)
 
 
-# Shards
-
-
 def test_shards_of_several_machines_join_to_the_unbroken_result(unbroken, tmp_path):
     outs = [tmp_path / machine / "sweep.nc" for machine in ("one", "two")]
     for number, out in enumerate(outs, 1):
@@ -262,9 +250,6 @@ def test_one_output_is_written_by_one_process_at_a_time_but_shards_run_side_by_s
     with file_lock(parts_folder(resumed), ".lock-1-of-2"):
         assert run(SWEEP, resumed, shard=(2, 2)) is None
         assert str(parts_folder(resumed)) in refusal(run, SWEEP, resumed, shard=(1, 2))
-
-
-# Memory and workers
 
 
 def needs(sweep):
@@ -317,9 +302,6 @@ def test_simulations_that_fit_run_at_once_and_others_wait_until_there_is_room():
         raise ZeroDivisionError
     assert budget.free == 10
     assert "allowed: 641MB or more" in refusal(budget.take(11).__enter__)
-
-
-# Parts
 
 
 UNIT = Unit((0,), Plan(ONE_CELL).distinct[0], range(4), "unit")

@@ -63,9 +63,6 @@ def unbroken(tmp_path_factory):
     return out
 
 
-# The same numbers
-
-
 def test_the_numbers_and_parts_are_those_of_this_process(workers, unbroken, tmp_path):
     out = tmp_path / "sweep.nc"
     assert run(SWEEP, out, workers=workers).identical(read(unbroken))
@@ -99,9 +96,6 @@ def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
     memory, out = RESERVED + needed_bytes(cell.problem, cell.settings, cell.steps) - 1, tmp_path / "sweep.nc"
     here, there = (refusal(run, sweep, out, memory=memory, workers=who) for who in (None, workers))
     assert here == there
-
-
-# Workers that die or fall silent
 
 
 @pytest.mark.slow
@@ -157,9 +151,6 @@ def test_a_unit_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_pat
         message = refusal(run, SWEEP, out, workers=workers)
     assert message.startswith("2 workers died while computing f_grpo+ppo_clip at group size 2")
     assert 1 <= len(parts_of(out)) < UNITS
-
-
-# Who takes part
 
 
 @contextlib.contextmanager
@@ -238,9 +229,6 @@ def test_a_worker_of_other_code_or_whose_estimator_of_the_name_is_another_comput
     assert "other" in refusal(cluster.records, "other", *request)
     registered(-1.0)
     assert "own+ppo_clip" in refusal(cluster.records, here["code"], *request)
-
-
-# What ends a sweep
 
 
 def test_a_scheduler_that_is_lost_ends_the_sweep_with_one_line_and_keeps_the_parts(tmp_path):

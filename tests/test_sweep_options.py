@@ -24,8 +24,6 @@ from simlab.sweeps.parameters import expand
 from simlab.sweeps.presets import PRESETS
 from simlab.sweeps.result import read
 
-# Lists, sizes and shards
-
 
 @pytest.mark.parametrize(
     ("text", "items"),
@@ -92,9 +90,6 @@ def test_a_shard_is_one_of_n_and_a_scheduler_an_address_or_a_number_of_processes
 def test_other_sizes_shards_and_schedulers_are_refused(read_text, texts):
     for text in texts:
         assert repr(text) in refusal(read_text, text)
-
-
-# Parameters by name
 
 
 def in_text(value):
@@ -231,9 +226,6 @@ def test_a_sweep_made_in_python_is_checked_like_one_from_the_command_line():
     assert asked("--param", "kl=1e39", "--dtype", "float64").parameters == {"run.kl": (1e39,)}
 
 
-# The custom problem
-
-
 @pytest.mark.parametrize("suffix", ["npy", "txt"])
 def test_logits_and_correct_actions_come_from_lists_or_files(tmp_path, suffix):
     logits, correct, save = [0.0, -2.5, 1.0, 3.0], [1, 3], {"npy": np.save, "txt": np.savetxt}[suffix]
@@ -253,9 +245,6 @@ def test_no_more_top_log_probabilities_are_recorded_than_there_are_actions():
     assert [cell.settings.top_n for cell in Plan(asked(*custom)).distinct] == [3]
     assert [cell.settings.top_n for cell in Plan(asked(*custom, "--top-n", 1)).distinct] == [1]
     assert {cell.settings.top_n for cell in Plan(asked()).distinct} == {5}
-
-
-# Presets
 
 
 def test_the_preset_of_figure_2_is_the_setting_of_appendix_j():
@@ -315,9 +304,6 @@ def test_without_arguments_or_with_sizes_alone_the_sweep_shows_the_three_regimes
     sizes = ("--group-size", "2,4", "--steps", 10, "--seeds", 2)
     assert asked(*sizes) == asked("--preset", "three-regimes", *sizes)
     assert asked("--seeds", 2, "--gamma", "0.5") == Sweep(seeds=2, parameters={"estimator.gamma": (0.5,)})
-
-
-# Arms
 
 
 ARMS = "grpo,f_grpo(gamma=0.5)+clip_higher,a_grae"
@@ -392,9 +378,6 @@ def test_one_call_in_python_resumes_what_is_kept(tmp_path, capsys):
     assert "lists nothing" in refusal(simlab.sweep, [])
 
 
-# Configuration
-
-
 def through_json(sweep):
     """A sweep rebuilt from its configuration as a file holds it."""
     return Sweep.from_configuration(json.loads(json.dumps(sweep.configuration())))
@@ -414,8 +397,6 @@ def test_a_sweep_is_rebuilt_from_its_configuration():
     del old["storage"]
     assert Sweep.from_configuration(old) == Sweep(storage="dense")
 
-
-# What the presets of the papers' experiments promise
 
 EXPERIMENTS = ("f-grpo", "a-grae", "lag", "minibatches", "mismatch", "budget", "allocation", "verifier")
 SWEEPS = {

@@ -50,9 +50,6 @@ def unit_names(sweep):
     return {unit.name for unit in Plan(sweep).units("", "cpu")}
 
 
-# Registered in the process
-
-
 def test_after_a_kill_old_and_new_seeds_do_not_mix(register, tmp_path, capsys):
     register(constructor(1.0))
     sweep, out = small(estimators=(NAME,)), tmp_path / "sweep.nc"
@@ -100,9 +97,6 @@ def test_code_that_cannot_be_seen_is_refused_before_anything_is_done(register, t
     assert f"{NAME}+ppo_clip" in refusal(run, small(estimators=(NAME,)), tmp_path / "sweep.nc")
 
 
-# In one process, as in a notebook
-
-
 def rising(method):
     """By how much a short run raises the correct mass."""
     settings = Settings(method, 4)
@@ -142,8 +136,6 @@ def test_one_that_keeps_what_cannot_be_seen_is_simulated_all_the_same():
     assert traced
     assert rising(Method(chain(center("mean"), recorded), ppo_clip())) > 0
 
-
-# In a file
 
 METHODS = """
 from simlab.estimators import center, chain

@@ -77,9 +77,6 @@ def test_an_answer_is_judged_alike_whenever_it_is_drawn_and_a_prompt_whatever_is
     assert {len(found) for found in verdicts.values()} == {1}
 
 
-# The expected step
-
-
 def expected_step(weigh, rewards=(1.0, 0.0), rates=(F, N), group_size=2):
     """E[mean of A_i (e_i - p)] over all groups of two and all verdicts about them."""
     total = np.zeros(3)
@@ -139,9 +136,6 @@ def test_corrections_are_what_they_are_said_to_be():
         settings = Settings("grpo", verifier_correction=correction, **RATES)
         rewards = judged_rewards(anchored(9, 3, reward_incorrect=-1.0), settings)
         np.testing.assert_allclose(rewards[0], -1 + 2 * np.array(shares(correction)))
-
-
-# Limits
 
 
 def test_runs_without_errors_share_a_program_whatever_their_errors_would_belong_to():

@@ -116,9 +116,6 @@ def test_a_line_names_the_value_and_what_is_allowed(case, here, capsys):
     assert message in complaint(line, capsys)
 
 
-# Real processes
-
-
 def shell(command, **environment):
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command.replace("simlab", f'"{sys.executable}" -m simlab.cli')],
