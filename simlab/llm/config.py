@@ -1,8 +1,6 @@
 """The sizes and options of a decoder, read from and written as a Hugging Face ``config.json``.
 
-Three architectures are one decoder with options: Llama, Qwen2 (biases on queries, keys and values) and Qwen3 (a norm on
-each head's queries and keys). An entry of a config that this decoder does not know, or whose value it
-does not support, is refused by name: a model is never loaded as something that it is not.
+Llama, Qwen2 and Qwen3 are one decoder with options. An unknown entry of a config is refused by name.
 """
 
 import dataclasses

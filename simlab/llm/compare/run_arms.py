@@ -228,9 +228,8 @@ class MeanEstimate(NamedTuple):
 def estimate_mean(values: Float[np.ndarray, "S ..."]) -> MeanEstimate:
     """Estimate the mean over S seeds and P problems, if there are any.
 
-    Of several seeds and problems the interval is over both (``simlab.llm.instruments.significance``). Of several seeds
-    without problems it is the t-interval over seeds, and there is the standard error s / sqrt(S). One seed says nothing
-    of other seeds: its interval is the bootstrap over problems.
+    Of several seeds and problems the interval is over both, of seeds alone the t-interval with the standard error
+    s / sqrt(S). One seed says nothing of other seeds: its interval is the bootstrap over problems.
     """
     each = values.reshape(len(values), -1).mean(axis=1)
     mean = float(each.mean())

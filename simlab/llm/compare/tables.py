@@ -185,12 +185,7 @@ def fit_tables(
     """Return the tables of ``simlab.scaling.scaling_tables`` for pass@k of each k (``simlab compare --fit``).
 
     R_0 is the evaluation before the first step. Compute is steps times P times G, the rollouts that updates used.
-
-    Args:
-        runs: with the same evaluation problems; they say their batch, else an ``InputError`` is raised.
-        first: evaluations after fewer rollouts are not fitted.
-        pass_at_k: the k; by default 1 and the samples.
-        baseline: the arm to which the others are compared.
+    Evaluations after fewer rollouts than ``first`` are not fitted; ``pass_at_k`` is 1 and the samples by default.
     """
     run_arms.check_comparable(runs)
     arms = [arm for arm in run_arms.gather_arms(runs) if any(training.evaluations for training in arm.seeds.values())]

@@ -31,11 +31,7 @@ class ArmRun:
         self.label, self.first = f"{name}, seed {seed}", seed * SEED_PROBLEMS + ARM_PROBLEMS
 
     def train(self, start_model: Path) -> None:
-        """Train the arm from its checkpoint, or from its start, and write its model; skip a finished one.
-
-        Raises: InputError: for settings that TRL cannot meet, and an error in a step or an evaluation; the steps before
-        are kept. KeyboardInterrupt: after the step in which Ctrl-C was pressed, which is kept.
-        """
+        """Train the arm from its checkpoint, or from its start, and write its model; skip a finished one."""
         keep_checkpoint, by_trl = self.settings.record.keep_checkpoint, self.settings.engine == "trl"
         if not self.folder.finished_record(keep_checkpoint=keep_checkpoint):
             parameters = self._train_by_trl(start_model) if by_trl else self._train_by_simlab()

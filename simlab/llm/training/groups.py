@@ -90,11 +90,7 @@ class Reader:
     def sample(
         self, parameters: Parameters, problems: Sequence[TaskProblem], group_size: int, **choices: Any
     ) -> RolloutGroups:
-        """Sample groups of rollouts of some problems; ``choices`` are those of ``simlab.llm.sampling.sample``.
-
-        Raises: InputError: for a prompt that does not fit, and for errors of the task's own reward function. Diverged:
-        for a model whose probabilities are NaN.
-        """
+        """Sample groups of rollouts of some problems; ``choices`` are those of ``simlab.llm.sampling.sample``."""
         prompts = [self.prompt(problem) for problem in problems]
         most, stop_ids = self.task.max_new_tokens, self.stop_ids
         sampled = sample(parameters, self.config, prompts, group_size, most, stop_ids=stop_ids, **choices)
