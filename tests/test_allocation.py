@@ -255,16 +255,6 @@ def test_groups_that_have_no_room_to_differ_make_the_ordinary_run_bit_for_bit(pr
     assert even.identical(same)
 
 
-@pytest.mark.slow
-def test_dynamic_sampling_of_groups_that_are_all_active_is_the_ordinary_run_bit_for_bit():
-    problem = prompt_bank(solve_rates=[0.4, 0.5, 0.6], actions=6, modes=2, rare_modes=1)
-    given_ = PLAIN | {"group_size": 64, "seeds": 3, "steps": 10, "record_every": 5, "storage": "dense"}
-    given_["optimizer_parameters"] = {"learning_rate": 0.1}
-    even, dynamic = (simulate(problem, "grpo", **given_, allocation=rule) for rule in ("even", "dynamic"))
-    assert (even.active_rate[:, 1:] == 1).all()
-    assert even.identical(dynamic)
-
-
 @pytest.mark.parametrize(
     ("problem", "changes", "message"),
     [

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import naive_simulator
 import numpy as np
 import pytest
-from problem_contract import KINDS, ROWS, Bench, key_of
+from problem_contract import ROWS, key_of
 from refusals import refusal
 
 from simlab.errors import InputError
@@ -51,22 +51,6 @@ def test_prompts_start_at_their_solve_rates_with_their_modes_answers(answers, sh
 
 OWN = ROWS["linear_softmax"]
 OF_OFF_POLICY = {metric.name for metric in OWN.problem.metrics if metric.off_policy}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["of one norm", "reads the batch", "not zero-sum"])
-def test_with_a_feature_of_its_own_each_prompt_is_a_prompt_of_a_bank(name):
-    """W h with h_i = e_i: column i of W is the logits of prompt i, and the head has every record of the bank."""
-    listed = OWN.problem.listed()
-    head = LinearSoftmax(listed.weights, np.eye(4), listed.correct, listed.target)
-    rows = OWN._replace(problem=head), ROWS["prompt_bank"]._replace(problem=head.tabular)
-    shared, tabular = (Bench(row, KINDS[name], "dense").run(3, 12) for row in rows)
-    assert shared.groups == tabular.groups
-    np.testing.assert_allclose(shared.parameters.transpose(0, 2, 1), tabular.parameters, rtol=0, atol=1e-13)
-    assert (np.abs(shared.parameters[-1] - listed.weights).max(axis=0) > 0.05).all()
-    for metric, values in tabular.rows.items():
-        np.testing.assert_allclose(shared.rows[metric], values, rtol=0, atol=1e-12, err_msg=metric)
-    np.testing.assert_allclose(shared.rows["cross_effect"], 0, atol=1e-15)
 
 
 @functools.cache
