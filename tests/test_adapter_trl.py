@@ -52,7 +52,6 @@ class Seen(SimlabGRPOTrainer):
 
 
 def moved(one) -> dict[str, np.ndarray]:
-    """The gradient of the loss, from one plain step."""
     before = {name: value.detach().clone() for name, value in one.model.named_parameters()}
     one.train()
     return {name: ((before[name] - value.detach()) / RATE).numpy() for name, value in one.model.named_parameters()}

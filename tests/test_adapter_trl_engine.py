@@ -34,7 +34,6 @@ SMALL = [
 
 
 def lines(path):
-    """What the lines of a file say, without their checksums."""
     found = [json.loads(line) for line in path.read_text().splitlines()]
     return [{name: value for name, value in line.items() if name != "checksum"} for line in found]
 
@@ -49,7 +48,6 @@ def leaves(out, name="grpo"):
 
 @pytest.fixture
 def replay(monkeypatch):
-    """What our engine draws is what TRL's trainer is given afterwards."""
     drawn, collect = [], Trainer.collect
 
     def recorded(trainer, state, key):

@@ -85,7 +85,6 @@ def test_rollouts_of_which_several_steps_learn_are_read_once(tmp_path):
 
 
 def observed_run(folder, *, live=None, kind=GRPOTrainer, rewards=reward, own=None, **settings):
-    """What a trainer has logged of each step, and its completion files, read."""
     logging = {"log_completions": True, "logging_steps": 1, "max_steps": 4}
     one = trainer(folder, kind=kind, rewards=rewards, settings=logging | settings, **(own or {}))
     one.add_callback(DiagnoseCallback(one, live))

@@ -48,7 +48,6 @@ def batch(spread: float = 0.4, rows=slice(None)) -> dict[str, torch.Tensor]:
 
 
 def gradient(name, config, given=None, mode="token-mean", weights=None):
-    """(rows, T) of the loss by log pi."""
     given = dict(given or batch())
     given["log_prob"] = given["log_prob"].clone().requires_grad_()
     loss, metrics = get_policy_loss_fn(name)(**given, loss_agg_mode=mode, config=config, rollout_is_weights=weights)
@@ -165,7 +164,6 @@ AGGREGATIONS = {"token_mean": "token-mean", "sequence_mean": "seq-mean-token-mea
 
 
 def verl_order(prompts, size, parts, epochs):
-    """The prompts of each row of each update, of a batch whose rows lie prompt by prompt."""
     rows = TensorDict({"prompt": torch.arange(prompts).repeat_interleave(size)}, batch_size=[prompts * size])
     per_update = prompts // parts * size  # ppo_mini_batch_size times rollout.n, as the trainer has it
     settings = {"mini_batch_size": per_update, "epochs": epochs, "seed": 42, "dataloader_kwargs": {"shuffle": False}}
@@ -200,7 +198,6 @@ def rows_of(groups, advantages):
 
 
 def log_prob(model, rows):
-    """(rows, T) log pi of the responses."""
     every = model(input_ids=rows["ids"]).logits.log_softmax(dim=-1)
     own = every.gather(1, rows["places"][..., None].expand(-1, -1, every.shape[-1]))
     return own.gather(-1, rows["responses"][..., None]).squeeze(-1)

@@ -128,7 +128,6 @@ def rollouts(steps=(9, 10), prompts=3, size=4):
 
 
 def dumped(trainer, rows, folder, extras):
-    """A step's rows, through the code with which a trainer writes them."""
     for step in {one["step"]: None for one in rows}:
         own = [one for one in rows if one["step"] == step]
         trainer._write_generations(

@@ -32,7 +32,6 @@ def without_memory():
 
 
 def trainer(*overrides: str) -> SimlabPPOTrainerSync:
-    """With verl's own configuration, before any worker starts."""
     with initialize_config_module("verl.trainer.config", version_base=None):
         return SimlabPPOTrainerSync(compose("ppo_trainer", ["trainer.v1.trainer_mode=simlab_sync", *overrides]))
 
@@ -135,8 +134,6 @@ def test_metrics_say_what_a_diagnosis_of_the_batch_would(batch):
 
 @pytest.fixture
 def saved(monkeypatch):
-    """verl's part of a checkpoint, without workers: the note of which is the last whole one."""
-
     def save(self):
         folder = self.config.trainer.default_local_dir
         with open(f"{folder}/latest_checkpointed_iteration.txt", "w") as file:

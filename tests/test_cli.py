@@ -22,7 +22,6 @@ from simlab.sweeps.run import parts_folder, run
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
-    """The path of the small sweep's result, made by the command in this process."""
     out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
     assert main(["sweep", "--out", str(out), *SMALL]) == 0
     return out
@@ -30,7 +29,6 @@ def unbroken(tmp_path_factory):
 
 @pytest.fixture
 def finished(unbroken, tmp_path):
-    """A path whose parts are all finished but whose result is not there."""
     out = tmp_path / "sweep.nc"
     shutil.copytree(parts_folder(unbroken), parts_folder(out))
     return out
@@ -38,8 +36,6 @@ def finished(unbroken, tmp_path):
 
 @pytest.fixture
 def refused(capsys):
-    """Runs the command, and returns the one line with which it ends with exit code 2."""
-
     def run_refused(*arguments):
         capsys.readouterr()
         assert main([*map(str, arguments)]) == 2

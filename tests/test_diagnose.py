@@ -56,7 +56,6 @@ def run(capsys, *arguments):
 
 
 def estimates(found):
-    """Every estimate in JSON."""
     if isinstance(found, dict) and "value" in found:
         yield found
     elif isinstance(found, dict | list):

@@ -19,7 +19,6 @@ ROLLOUTS = {  # by prompt, the answers of its group; "no" is wrong
 
 
 def batch(rollouts, order=None):
-    """Prompts, rewards and completions of rollouts, in the order of their places."""
     pairs = [(prompt, answer) for prompt, own in rollouts.items() for answer in own]
     rows = [(prompt, float(answer != "no"), rf"so \boxed{{{answer}}}") for prompt, answer in pairs]
     return list(zip(*(rows if order is None else [rows[place] for place in order]), strict=True))

@@ -28,19 +28,16 @@ HALF_CHI_SQUARE = 2.705543454095404 / 2  # of one degree of freedom, at 90 %
 
 @functools.cache
 def seen(shape, prompts, size, answers=False):
-    """A log of one group of each prompt, and the population fitted to it."""
     own = log(bank(shape, prompts, 0), size, 1, answers=answers)
     return own, fit_population(own, LEVEL)
 
 
 def gradient_of_groups(now, estimator, size, place):
-    """The share of the gradient from groups in one of ``RANGES``."""
     _, by_group, whole = expected_masses(estimator, size)
     return now.ratio("x", list(by_group.values())[place], whole)
 
 
 def naive_chance(a, b, successes, failures):
-    """E p^s (1 - p)^f under Beta(a, b), as a product of ratios."""
     found = 1.0
     for i in range(successes):
         found *= (a + i) / (a + b + i)
@@ -51,7 +48,6 @@ def naive_chance(a, b, successes, failures):
 
 @functools.cache
 def naive_chances(successes, trials):
-    """That of each component, the masses at 0 and 1 last."""
     own = components()
     betas = [naive_chance(a, b, successes, trials - successes) for a, b in zip(own.a, own.b, strict=True)]
     return [*betas, float(successes == 0), float(successes == trials)]

@@ -37,7 +37,6 @@ LEVEL = 0.9
 
 
 def naive_expectation(pi, coefficients):
-    """The mean of c_x over x ~ Binomial(N, pi)."""
     trials = len(coefficients) - 1
     return sum(
         math.comb(trials, x) * pi**x * (1 - pi) ** (trials - x) * coefficient
@@ -139,7 +138,6 @@ def outcomes(masses, trials):
 
 
 def seen(times, trials):
-    """The outcome of one prompt."""
     drawn = np.array([count for count in times if count], dtype=int)
     return SolutionCounts(np.array([sum(times)]), np.array([trials]), np.zeros(len(drawn), int), drawn)
 

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def alone(browser, exported):
-    """The exported page, which may load nothing else and complain of nothing."""
     with watched(browser, exported) as alone:
         alone.open(exported)
         yield alone

@@ -60,7 +60,6 @@ def evaluated():
 
 @pytest.fixture(scope="module")
 def called(evaluated):
-    """Calls a function once."""
     return lambda module, name, *arguments: evaluated(module, name, [list(arguments)])[0]
 
 
@@ -196,7 +195,6 @@ def moments_of(values):
 
 
 def run_of(masses, values):
-    """A run of the page with two metrics by seed."""
     metrics = {"mass": moments_of(masses), "own": moments_of(values)}
     return {"step": list(range(0, 10 * masses.shape[1], 10)), "seeds": len(masses), "metrics": metrics}
 

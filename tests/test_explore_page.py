@@ -52,7 +52,6 @@ def wait_for_seeds(seen, seeds):
 
 
 def looks_of(seen, holds):
-    """Colour, dash and mark of every line whose name holds a text."""
     return seen.page.evaluate(
         """(holds) => document.getElementById("chart").data
             .filter((trace) => trace.visible !== false && trace.meta !== "band" && trace.name?.includes(holds))
@@ -248,7 +247,6 @@ def test_a_map_of_other_settings_is_simulated_cell_by_cell(seen, server):
 
 
 def sliders_of(seen):
-    """The values of the panel's number boxes, by name, and the choices."""
     boxes = seen.page.locator("#controls .box").all()
     return {box.get_attribute("id"): box.input_value() for box in boxes} | {
         "optimizer": seen.page.input_value("#interference-optimizer"),
@@ -439,7 +437,6 @@ def test_csv_and_svg_hold_what_is_seen(seen, server, tmp_path):
 
 
 def run_commands(line, folder):
-    """The commands of a line one after the other, as a shell runs them."""
     for words in (shlex.split(one) for one in line.split(" && ")):
         words[:1] = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "simlab.cli"]
         yield subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300)

@@ -26,7 +26,6 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 @pytest.fixture
 def client():
-    """Starlette's client of a server whose simulations are answered at once."""
     from starlette.testclient import TestClient  # noqa: PLC0415  # an extra that the default tests do without
 
     from simlab.explore.server import application  # noqa: PLC0415
@@ -120,7 +119,6 @@ def test_a_malformed_question_is_400(client, path):
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
-    """A sweep's result as bytes: two arms, three seeds, four steps."""
     path = tmp_path_factory.mktemp("dropped") / "mine.nc"
     values = np.arange(24.0).reshape(2, 3, 4)
     coordinates = {"arm": ["grpo", "maxrl"], "seed": range(3), "step": [0, 5, 10, 15]}
@@ -177,8 +175,6 @@ def job(steps):
 
 
 def in_line(act, seconds=0.2):
-    """What ``act`` returns, called with a laboratory whose simulations take some seconds."""
-
     async def run():
         laboratory = Laboratory(acting(seconds))
         await laboratory.start()
@@ -260,7 +256,6 @@ def plain(advantages, rollouts):
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    """A file that leaves a mark when it is run."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "mine.py"
     path.write_text(MINE)

@@ -48,7 +48,6 @@ def interfering(**changes):
 
 
 def by_simulator(problem, method, learning_rate, **options):
-    """The seeds of a block by ``simulate``."""
     usual = {"storage": "dense", "seeds": BLOCK_SEEDS, "record_every": 1}
     return simulate(problem, method, optimizer_parameters={"learning_rate": learning_rate}, **usual | options)
 
@@ -197,7 +196,6 @@ def test_the_usual_settings_show_the_phenomenon_as_the_map_has_it_and_no_overlap
 
 
 def hard_changes(overlap, weight, group_size, **parameters):
-    """Changes of the solve rates of hard prompts in the first expected step."""
     problem = interference(overlap=overlap, **parameters)
     counts, correct = np.asarray(problem.tabular.counts), np.asarray(problem.tabular.correct)
     likely = np.exp(np.asarray(problem.tabular.logits))

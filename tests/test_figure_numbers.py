@@ -168,7 +168,6 @@ def test_a_slower_clock_on_the_same_path_leaves_no_rest_and_another_path_is_all_
 
 
 def both_masses(name):
-    """m_S and m_F at each number of successes."""
     return np.array(closed_form(name, np.arange(GROUP_SIZE + 1) / GROUP_SIZE, GROUP_SIZE))
 
 

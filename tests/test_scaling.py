@@ -24,7 +24,6 @@ FALLING = Sigmoid(0.9, 0.5, 1.3, 700.0)
 
 
 def naive_value(compute, base, asymptote, exponent, midpoint):
-    """R_0 + (A - R_0) / (1 + (C_mid / C)^B), one number."""
     return base + (asymptote - base) / (1 + (midpoint / compute) ** exponent)
 
 
@@ -51,7 +50,6 @@ def naive_fit(compute, values, base):
 
 
 def seeds_of(curve, count=8, *, noise=0.005, spread=0.0, seed=0, compute=COMPUTE):
-    """A curve's seeds: white noise at each record, and an asymptote that differs from seed to seed."""
     random = np.random.default_rng(seed)
     asymptotes = curve.asymptote + spread * random.normal(size=count)
     values = np.array([curve._replace(asymptote=own).at(compute) for own in asymptotes])

@@ -35,7 +35,6 @@ DESCRIPTIONS = {metric.name: metric.description for metric in USUAL_METRICS}
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
-    """The path of the small sweep's result, made in one go."""
     out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
     run(SWEEP, out)
     return out
@@ -43,7 +42,6 @@ def unbroken(tmp_path_factory):
 
 @pytest.fixture
 def resumed(unbroken, tmp_path):
-    """A path whose parts are finished but whose result is not there."""
     out = tmp_path / "sweep.nc"
     shutil.copytree(parts_folder(unbroken), parts_folder(out))
     return out
@@ -110,12 +108,10 @@ def test_an_estimator_without_the_swept_parameter_is_one_unit_all_along_it(unbro
 
 
 def unit_names(sweep, code="code", platform="cpu"):
-    """Names of all units of a sweep, made by some code on some platform."""
     return {unit.name for unit in Plan(sweep).units(code, platform)}
 
 
 def with_parameter(name, *values):
-    """The small sweep with another parameter."""
     return dataclasses.replace(SWEEP, parameters={**SWEEP.parameters, name: values})
 
 
@@ -253,7 +249,6 @@ def test_one_output_is_written_by_one_process_at_a_time_but_shards_run_side_by_s
 
 
 def needs(sweep):
-    """Bytes of each of a sweep's simulations."""
     return [needed_bytes(cell.problem, cell.settings, cell.steps) for cell in Plan(sweep).distinct]
 
 
@@ -310,7 +305,6 @@ ROWS = {name: np.arange(12.0).reshape(4, 3) for name in ("q_pos", "entropy")}
 
 @pytest.fixture(scope="module")
 def part(tmp_path_factory):
-    """A folder of parts with one part, and that part's content."""
     parts = Store(tmp_path_factory.mktemp("parts"))
     parts.save(UNIT, ROWS)
     rows = parts.load(UNIT)
@@ -321,7 +315,6 @@ def part(tmp_path_factory):
 
 
 def check_damage_is_noticed(parts, content):
-    """A content other than the one written is refused, with the part's path."""
     parts.path(UNIT).write_bytes(content)
     assert str(parts.path(UNIT)) in refusal(parts.load, UNIT)
 

@@ -50,14 +50,12 @@ def own_cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def workers():
-    """Two processes of this machine."""
     with cluster.connected("local:2") as connection:
         yield connection
 
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
-    """The path of the result that this process makes."""
     out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
     run(SWEEP, out)
     return out
@@ -106,7 +104,6 @@ def test_workers_killed_and_stopped_at_random_change_nothing(tmp_path, monkeypat
     here = run(sweep, tmp_path / "here.nc")
 
     def kill(processes, folder):
-        """Kill a process, or stop it for good, at a random moment after each new part."""
         parts = 0
         while not ended.wait(moments.uniform(0, 0.5)):
             count = len(list(folder.glob("*.npz")))
@@ -155,7 +152,6 @@ def test_a_unit_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_pat
 
 @contextlib.contextmanager
 def bare_scheduler():
-    """A Dask scheduler without workers, in a process of its own: the process and the address."""
     process = start_dask("dask_scheduler", "--host", "127.0.0.1", "--port", "0")
     lines = iter(process.stderr.readline, "")
     address = next(line.split()[-1] for line in lines if "Scheduler at:" in line)
@@ -168,7 +164,6 @@ def bare_scheduler():
 
 @contextlib.contextmanager
 def worker(address, path):
-    """A worker in a process of its own, with the simlab of a folder."""
     process = start_dask("dask_worker", address, "--nthreads", "1", "--memory-limit", "0", "--no-nanny", cwd=path)
     try:
         yield process
@@ -185,7 +180,6 @@ def start_dask(program, *arguments, cwd=None):
 
 @pytest.fixture(scope="module")
 def other_code(tmp_path_factory):
-    """The folder of a copy of the library with another line of code in it."""
     folder = tmp_path_factory.mktemp("other")
     shutil.copytree(HERE, folder / "simlab", ignore=shutil.ignore_patterns("__pycache__"))
     with (folder / "simlab" / "errors.py").open("a") as file:

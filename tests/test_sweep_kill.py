@@ -21,7 +21,6 @@ KILLED_IN_A_WRITE = killed_in_a_write("from simlab.cli import main", "main(sys.a
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
-    """The path of the result of a run that nobody disturbed."""
     out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
     code, _, complaints = command("sweep", "--out", out, *OPTIONS)
     assert (code, complaints) == (0, "")
@@ -30,7 +29,6 @@ def unbroken(tmp_path_factory):
 
 
 def start_and_stop(out, parts, stop, delay):
-    """Run until there are so many parts, and a moment longer; then send the signal."""
     process = start("sweep", "--out", out, *OPTIONS)
     while len(list(parts_folder(out).glob("*.npz"))) < parts:
         assert process.poll() is None, process.stderr.read()
@@ -41,7 +39,6 @@ def start_and_stop(out, parts, stop, delay):
 
 
 def killed_at_some_moment(out, more, delay):
-    """Kill a run from outside when it has made some more parts."""
     return start_and_stop(out, len(parts_of(out)) + more, signal.SIGKILL, delay)[1]
 
 

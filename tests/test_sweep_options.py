@@ -93,7 +93,6 @@ def test_other_sizes_shards_and_schedulers_are_refused(read_text, texts):
 
 
 def in_text(value):
-    """A parameter's value as one writes it on the command line."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -310,7 +309,6 @@ ARMS = "grpo,f_grpo(gamma=0.5)+clip_higher,a_grae"
 
 
 def arms_of(sweep):
-    """The arms of a sweep's cells, in order."""
     return [str(cell.arm) for _, cell in sweep.cells()]
 
 
@@ -379,7 +377,6 @@ def test_one_call_in_python_resumes_what_is_kept(tmp_path, capsys):
 
 
 def through_json(sweep):
-    """A sweep rebuilt from its configuration as a file holds it."""
     return Sweep.from_configuration(json.loads(json.dumps(sweep.configuration())))
 
 

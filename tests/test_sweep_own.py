@@ -46,7 +46,6 @@ def small(**changes):
 
 
 def unit_names(sweep):
-    """Names of all units of a sweep."""
     return {unit.name for unit in Plan(sweep).units("", "cpu")}
 
 
@@ -98,7 +97,6 @@ def test_code_that_cannot_be_seen_is_refused_before_anything_is_done(register, t
 
 
 def rising(method):
-    """By how much a short run raises the correct mass."""
     settings = Settings(method, 4)
     q_pos = simulate(anchored(60, 6), [settings] * 2, range(2), np.array([20]))["q_pos"]
     return float((q_pos[:, -1] - q_pos[:, 0]).mean())
@@ -210,7 +208,6 @@ RUN = ("--group-size", 4, "--seeds", 2, "--steps", 20, "--record-every", 10)
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """A folder with both files, in which commands are run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(METHODS)
     (tmp_path / "own.py").write_text(PROBLEM)
@@ -218,7 +215,6 @@ def files(tmp_path, monkeypatch):
 
 
 def final(out):
-    """The correct mass that is reached, by method, in the mean over seeds."""
     return read(out).q_pos.isel(step=-1).mean("seed").values.ravel()
 
 
