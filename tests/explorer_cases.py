@@ -44,7 +44,6 @@ FLAGS = [
 
 
 def chromium() -> str:
-    """The path of a Chromium."""
     found = os.environ.get("SIMLAB_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if found is None:
         raise RuntimeError(f"no Chromium: install one of {', '.join(CHROMIUMS)}, or set SIMLAB_CHROMIUM to its path")
@@ -53,20 +52,16 @@ def chromium() -> str:
 
 @dataclass
 class Explorer:
-    """A running ``simlab explore``."""
-
     process: subprocess.Popen
     address: str
 
     def ask(self, path: str, body: object = None) -> dict:
-        """The JSON of a path, or the last event of a job."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=300) as answer:
             return json.loads(answer.read().splitlines()[-1])
 
     def stop(self, number: int) -> tuple[int, str, str]:
-        """Exit code and what was printed after a signal."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=30)
         return self.process.returncode, out, err
@@ -74,7 +69,6 @@ class Explorer:
 
 @contextlib.contextmanager
 def browsing():
-    """A Chromium that is started for the tests of a module."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  # an extra that the default tests do without
 
     with sync_playwright() as playwright:
@@ -85,7 +79,6 @@ def browsing():
 
 @contextlib.contextmanager
 def explorer(*arguments: str) -> Iterator[Explorer]:
-    """A server at a free port."""
     command = [sys.executable, "-m", "simlab.cli", "explore", "--no-browser", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -100,20 +93,16 @@ def explorer(*arguments: str) -> Iterator[Explorer]:
 
 
 def acting(seconds: float) -> tuple[str, ...]:
-    """The command of a process that acts as the simulating one."""
     return sys.executable, "-c", WORKER.replace("{seconds}", repr(seconds))
 
 
 @dataclass
 class Watched:
-    """A page, every request that it made to somewhere else, and what its console complained of."""
-
     page: object
     elsewhere: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     def open(self, address: str) -> None:
-        """Load an address anew, also if only what follows its # is another."""
         self.page.goto("about:blank")
         self.page.goto(address)
         self.page.wait_for_selector("html[data-ready]", timeout=WAIT)
@@ -122,18 +111,15 @@ class Watched:
         return self.page.inner_text(selector)
 
     def until(self, holds, seconds=180) -> None:
-        """Wait until something holds; the policy of the page forbids Playwright's own wait for a function."""
         end = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < end, [self.text(place) for place in ("#status", "#said", "#error", "#readout")]
             self.page.wait_for_timeout(50)
 
     def drawn(self) -> None:
-        """Wait for two frames: what has changed is drawn in the next one."""
         self.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
     def address(self) -> str:
-        """The address, which is written when the settings have stood for a while."""
         self.page.wait_for_timeout(300)
         return self.page.evaluate("window.location.href")
 
@@ -141,13 +127,11 @@ class Watched:
         return self.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
 
     def lines(self) -> list[list[float]]:
-        """The y values of every drawn trace."""
         return self.page.evaluate("document.getElementById('chart').data.map((trace) => Array.from(trace.y))")
 
 
 @contextlib.contextmanager
 def watched(browser: object, allowed: str, **options: object) -> Iterator[Watched]:
-    """A page that reaches nothing but addresses that begin with ``allowed``."""
     context = browser.new_context(accept_downloads=True, **options)
     context.set_default_timeout(WAIT)
     found = Watched(context.new_page())
@@ -168,7 +152,6 @@ def watched(browser: object, allowed: str, **options: object) -> Iterator[Watche
 
 
 def downloaded(page: object, button: str, folder: Path) -> str:
-    """The text of the file that a button saves."""
     with page.expect_download() as waiting:
         page.click(button)
     path = folder / waiting.value.suggested_filename

@@ -41,8 +41,6 @@ RATE = 1e-2
 
 
 class Seen(SimlabGRPOTrainer):
-    """Keeps what it trains on, as it was before it was shuffled and cut."""
-
     batches: list
 
     def _generate_and_score_completions(self, inputs):
@@ -62,7 +60,6 @@ def by_group(rows):
 
 
 def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Advantages and gradient of the batch that a trainer saw, by our own decoder and trainer."""
     (batch,) = one.batches
     weights, _ = model_and_tokenizer(folder)
     weights.save_pretrained(folder / "model")
@@ -145,7 +142,6 @@ def test_advantages_go_into_trls_loss_and_log(tmp_path):
 
 
 def test_going_through_a_batch_again_follows_the_policy(tmp_path):
-    """The second pass has the coefficients of ratios that have moved, here of a clip that acts."""
     settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 5.0}
     one = trainer(tmp_path, method="grpo", settings=settings)
     one.train()
@@ -171,7 +167,6 @@ def test_going_through_a_batch_again_follows_the_policy(tmp_path):
     ],
 )
 def test_the_second_pass_over_a_batch_is_that_of_trls_own_loss(theirs, ours, tmp_path):
-    """The first is the same for all losses; by then the policy has moved, far enough to tell them from GRPO's clip."""
     weights = simlab.estimator("grpo", ddof=1, eps=1e-4)
     settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 1.0}
 
@@ -190,7 +185,6 @@ def test_the_second_pass_over_a_batch_is_that_of_trls_own_loss(theirs, ours, tmp
 
 
 def test_forking_tokens_are_those_of_trls_top_entropy_quantile(tmp_path):
-    """On policy, and for half of the tokens: the same number of them by either quantile."""
     weights = simlab.estimator("grpo", ddof=1, eps=1e-4)
     chosen = dataclasses.replace(parse("grpo+forking_tokens(share=0.5)@token_mean").build(), estimator=weights)
     theirs = moved(trainer(tmp_path, kind=GRPOTrainer, settings={"loss_type": "dapo", "top_entropy_quantile": 0.5}))
@@ -204,7 +198,6 @@ def test_forking_tokens_are_those_of_trls_top_entropy_quantile(tmp_path):
 
 @pytest.mark.parametrize("method", ["grpo+kl_cov(share=0.5)@token_mean", "grpo+clip_cov(share=0.5,low=0)@token_mean"])
 def test_what_chooses_among_the_tokens_of_a_batch_sees_all_of_it(method, tmp_path):
-    """Cut into micro-batches, both move the model by what they do uncut, also in the second pass."""
     found = []
     for cut in ((16, 1), (4, 4)):
         settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.01}
@@ -217,7 +210,6 @@ def test_what_chooses_among_the_tokens_of_a_batch_sees_all_of_it(method, tmp_pat
 
 
 def test_a_reference_is_trls_beta(tmp_path):
-    """On policy with the reference at the start, the penalty has no gradient; from elsewhere it has."""
     plain = moved(trainer(tmp_path, method="grpo"))
     one = trainer(tmp_path, method="grpo", settings={"beta": 0.5})
     for name, value in moved(one).items():
@@ -241,7 +233,6 @@ def test_what_no_reward_function_judged_is_no_rollout(tmp_path):
 
 @pytest.mark.parametrize("method", ["cw_grpo", "grpo+casp(quantile=0)"])
 def test_two_processes_take_the_step_that_one_takes(method, tmp_path):
-    """The one group of the step lies across both of them, and their completions differ in length."""
     alone = trainer(tmp_path, method=method, settings={"num_generations": 16, "learning_rate": 0.1})
     alone.train()
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port()]
@@ -321,7 +312,6 @@ def test_settings_that_would_have_no_effect_are_refused(given, settings, complai
 
 
 def test_settings_that_are_refused_are_trls():
-    """A name that TRL has no more would be let through."""
     assert {*LOSS, *ADVANTAGES} <= {field.name for field in dataclasses.fields(GRPOConfig)}
 
 

@@ -110,7 +110,6 @@ class Interrupted(Exception):
 
 
 def test_a_run_that_was_broken_off_goes_on_from_the_last_whole_checkpoint(tmp_path, monkeypatch):
-    """HA-DW remembers; sampling goes on with the random numbers that it would have had."""
     asked = settings(
         {"arms": ["ha_dw"], "rl": {"steps": 6}, "record": {"checkpoint_every": 2}, "evaluation": {"every": 3}}, BY_TRL
     )

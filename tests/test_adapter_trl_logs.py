@@ -21,13 +21,11 @@ from simlab.errors import InputError
 
 
 def graded(completions, log_extra, **others):
-    """A second reward, None for some, beside a column of numbers that are no reward."""
     log_extra("letters", [len(text) for text in completions])
     return [None if text.startswith("1") else 0.25 for text in completions]
 
 
 def trained(folder, *, rewards=reward, **settings):
-    """What a reward function saw in a training by TRL's own trainer, and the folder that this has left."""
     seen = []
 
     def judged(prompts, completions, trainer_state, **others):

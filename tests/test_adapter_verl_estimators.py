@@ -58,7 +58,6 @@ def test_a_response_gets_what_its_group_alone_gives_it(name):
 
 
 def test_estimators_of_batches_see_all_of_it():
-    """A-GRAE's schedule follows the mean reward of the batch."""
     found = dispatched("simlab_a_grae")
     mask = in_groups(np.ones(len(REWARDS), bool))
     expected = simlab.advantages("a_grae", in_groups(np.array(REWARDS)), mask=mask)
@@ -101,7 +100,6 @@ def test_reinforce_plus_plus_with_baseline_is_dr_grpo_whitened():
 
 
 def test_rows_that_fill_a_batch_up_are_no_rollouts():
-    """They have a prompt of their own and not one token to be learnt from: the mean of the batch is without them."""
     filled = {"prompts": [*PROMPTS, "pad", "pad"], "rewards": [*REWARDS, 0.0, 0.0], "lengths": [*LENGTHS, 0, 0]}
     found = dispatched("simlab_a_grae", **filled)
     close(found[: len(PROMPTS)], dispatched("simlab_a_grae"))

@@ -86,7 +86,6 @@ def test_the_gradient_is_that_of_verls_own(theirs, ours, settings, mode):
     ],
 )
 def test_what_verl_averages_over_each_sequence_has_its_gradient_there(theirs, ours, settings):
-    """Whatever ``loss_agg_mode`` says: verl's own read none."""
     found, expected = (gradient(name, actor(**settings), mode=MODES[1]) for name in (f"simlab_{ours}", theirs))
     assert expected.abs().max() > 1e-3
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
@@ -119,7 +118,6 @@ def test_weights_of_the_rollout_correction_multiply_it():
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", sorted(set(SURROGATES) - set(REFUSED)))
 def test_micro_batches_add_up_to_the_gradient_of_the_batch(name, mode):
-    """As verl's workers call it: with the numbers of tokens and responses of the whole mini-batch."""
     config = actor(clip_ratio_low=0.1, clip_ratio_high=0.1)
     whole = gradient(f"simlab_{name}", config, mode=mode)
     config.global_batch_info.update(
@@ -178,7 +176,6 @@ def test_minibatches_are_of_the_same_prompts_in_the_same_order(parts, epochs):
 
 
 def rows_of(groups, advantages):
-    """The batch as verl has it: rows of whole sequences, log-probabilities, advantages, and the mask of responses."""
     prompts, size, length = groups.batch.tokens.shape
     starts = np.asarray(groups.batch.lengths)
     width = int(starts.max()) + length

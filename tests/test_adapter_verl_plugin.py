@@ -54,7 +54,6 @@ def test_verl_loads_it_by_itself(environment):
 
 
 def test_a_plug_in_that_fails_is_heard():
-    """verl logs it at debug level; here one of our modules cannot be imported."""
     done = python(["-c", "import sys; sys.modules['simlab.surrogates'] = None; import verl; print('verl goes on')"])
     assert done.stdout == "verl goes on\n"
     assert "simlab is not registered in verl, because of this:" in done.stderr

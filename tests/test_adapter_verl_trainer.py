@@ -41,8 +41,6 @@ def nested(rows) -> torch.Tensor:
 
 
 class Batch:
-    """The rows of a batch by their keys, as the trainer's transfer queue has them."""
-
     keys, partition_id = KEYS, "train"
 
     def __init__(self):
@@ -81,7 +79,6 @@ def batch(monkeypatch):
 
 
 def test_to_verl_it_is_the_synchronous_trainer():
-    """Any other name than sync makes verl's trainers asynchronous."""
     one = trainer("algorithm.adv_estimator=simlab_grpo")
     assert one.trainer_mode == "sync"
     assert type(one.replay_buffer).__name__ == "ReplayBuffer"
@@ -113,7 +110,6 @@ def test_what_reads_tokens_gets_those_of_the_whole_batch(name, batch):
 
 
 def with_responses(batch):
-    """The batch with a response of each row, which repeats one token, and the texts that they are."""
     ids = [row % 3 for row in range(len(KEYS))]
     batch.fields["responses"] = nested(torch.full((length,), own) for length, own in zip(LENGTHS, ids, strict=True))
     return [f"it is {own}" for own in ids]
@@ -168,7 +164,6 @@ def test_memory_goes_on_from_a_checkpoint(tmp_path, batch, saved):
 
 @pytest.mark.parametrize(("name", "complaints"), [("ha_dw", ["ha_dw(), which begins without memory"]), ("grpo", [])])
 def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, complaints, tmp_path, saved, caplog):
-    """verl's own trainer has written it, or the settings were others."""
     one = trainer(f"algorithm.adv_estimator=simlab_{name}", f"trainer.default_local_dir={tmp_path}")
     with caplog.at_level(logging.WARNING):
         one._load_checkpoint()
@@ -227,7 +222,6 @@ def shown(steps):
 
 @pytest.mark.slow
 def test_grpo_of_ours_trains_as_verls_own(folder):
-    """The second step samples from, and differentiates, the policy that the first has left."""
     theirs = train(folder, "theirs", 2, **{"algorithm.adv_estimator": "grpo"})
     settings = {
         "algorithm.adv_estimator": "simlab_grpo", "+algorithm.simlab.ddof": 1,

@@ -43,7 +43,6 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Fewer group sizes and estimators than users get, to save time."""
     monkeypatch.setattr(dead_groups, "SIZES", (2, 4))
     monkeypatch.setattr(recommend, "LARGEST", 4)
     monkeypatch.setattr(diagnosis, "diagnose", partial(diagnosis.diagnose, others=("maxrl",)))

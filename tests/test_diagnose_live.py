@@ -87,7 +87,6 @@ def test_graded_rewards_need_a_threshold():
 
 
 def test_an_answer_of_ones_own_tells_solutions_apart():
-    """All of one parity are one solution: no group has two, and all that is drawn has been drawn."""
     live = Live(every=1, answer=lambda text: "even" if int(text) % 2 == 0 else None)
     found = live.observe(["p"] * 8, [1.0] * 8, ["2", "4", "6", "8", "2", "4", "6", "8"])
     assert found["diagnose/fitted/unseen_share"] == pytest.approx(0, abs=0.01)

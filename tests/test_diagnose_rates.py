@@ -120,7 +120,6 @@ def test_quantiles_stand_for_the_distribution():
 
 
 def test_groups_of_one_give_the_binomial_interval_of_the_likelihood_ratio():
-    """One rollout a prompt tells the mean of the solve rates and nothing else."""
     right, wrong = 40, 60
     now = fit_population(plain([1] * right + [0] * wrong, 1), LEVEL)
     found, spread = solve_rates.mean_solve_rate(now), solve_rates.learnability(now)
@@ -318,7 +317,6 @@ def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
 
 
 def test_a_recommended_split_is_surely_better_in_both():
-    """One prompt is no ground for a recommendation."""
     for prompts, size, rollouts in ((2000, 64, 2048), (1, 4, 64)):
         drawn, now = seen("uniform", prompts, size, answers=True)
         solution = typical_solution(count_solutions(drawn), LEVEL, 0, SIZES)

@@ -129,7 +129,6 @@ MASSES = [0.4, 0.15, 0.05]  # of a prompt's solutions; all else is wrong
 
 
 def outcomes(masses, trials):
-    """How often each solution comes, as its probability summed over every series of draws, and the counts."""
     every, found = [*masses, 1 - sum(masses)], Counter()
     for series in itertools.product(range(len(every)), repeat=trials):
         times = tuple(series.count(place) for place in range(len(masses)))
@@ -164,7 +163,6 @@ def test_what_subsets_say_is_right_on_average_over_all_outcomes(size):
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_rollouts_beside_one_drawn_once_are_those_of_groups_that_miss_it(size):
-    """The others are draws of all that is not this solution."""
     trials, mixed, wrong, expected = 4, 0.0, 0.0, np.zeros(2)
     for chance, times in outcomes(MASSES, trials):
         mixed += chance * tail_misses.mixed_without(seen(times, trials), size)[0]
@@ -178,7 +176,6 @@ def test_rollouts_beside_one_drawn_once_are_those_of_groups_that_miss_it(size):
 
 
 def taught_against(own, size):
-    """Of groups that teach, weighted by solve rates: the share without the solution of another correct rollout."""
     missed = reached = 0.0
     for rate, shares in zip(own.rates, own.shares, strict=True):
         for share in shares:
@@ -205,7 +202,6 @@ def test_uniform_solve_rates_are_not_their_mean():
 
 @pytest.mark.parametrize("trials", [4, 16])
 def test_bounds_beyond_the_data_hold_exact_moments(trials):
-    """The sums of a bank with known masses, not estimates, stand for the data."""
     random = np.random.default_rng(trials)
     own = Bank(random.uniform(size=30), [zipf(count) for count in random.integers(1, 12, size=30)])
     columns, values = [("correct", 0), ("prompts", 0)], [float(own.rates.sum()), 30.0]
@@ -295,7 +291,6 @@ def test_the_jackknife_leaves_out_one_prompt_after_the_other():
 
 
 def test_intervals_where_nothing_varies_or_nothing_is_known():
-    """Prompts that agree give an interval of no width; one prompt, or none that counts, gives no interval."""
     same, unknown = np.full(100, 0.5), np.full(10, math.nan)
     found = accelerated_bootstrap("x", 0.5, same, np.zeros(10), with_more=(same, same), level=LEVEL, method="m")
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)

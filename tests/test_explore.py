@@ -27,7 +27,6 @@ from simlab.theory import CLOSED_FORMS
 
 @pytest.fixture(autouse=True)
 def _registry_as_before():
-    """Other tests go through all registered estimators."""
     yield
     for name in [name for name, entry in REGISTRY.items() if entry.tag == TAG]:
         registry._REGISTRY.pop(name)
@@ -171,7 +170,6 @@ def test_the_drift_takes_the_expected_step_over_all_groups(group_size):
 
 
 def test_adam_takes_expected_gradients_as_it_takes_any_others():
-    """By the loop of Kingma and Ba, each logit by itself."""
     problem = anchored(5, 3, anchor_logit=1.0, correct_logit=0.5)
     logits, correct = problem.listed().logits, problem.listed().correct
     mean, square, expected = [0.0] * 5, [0.0] * 5, []

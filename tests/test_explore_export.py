@@ -236,7 +236,6 @@ def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, 
 
 
 def overlapping(alone):
-    """Titles of panels on which the labels of another panel's axis stand."""
     return alone.page.evaluate(
         """() => {
             const boxes = (place) => [...document.querySelectorAll(`#chart ${place}`)].map((one) =>
@@ -251,7 +250,6 @@ def overlapping(alone):
 
 
 def cut_off(alone):
-    """Titles that reach beyond the chart."""
     return alone.page.evaluate(
         """[...document.querySelectorAll("#chart .annotation-text")].filter((title) => {
             const [own, all] = [title, document.getElementById("chart")].map((one) => one.getBoundingClientRect());

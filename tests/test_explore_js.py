@@ -33,10 +33,7 @@ GENERATOR = np.random.default_rng(3)
 
 @pytest.fixture(scope="module")
 def evaluated():
-    """Calls an exported function of a module with each of many lists of arguments; a refusal is {refused: message}.
-
-    The arguments "@description" and "@estimators" stand for the page's own.
-    """
+    """Calls an exported function of a module with each of many lists of arguments; a refusal is {refused: message}."""
     with browsing() as browser, explorer("--port", "0") as server, watched(browser, server.address) as seen:
         seen.open(f"{server.address}#panel=miss")
 
@@ -99,7 +96,6 @@ def test_from_the_good_group_size_on_the_target_is_rarely_missed(called, mu, tau
 
 
 def steps(count):
-    """Random policies, correct and sampled sets, and rewards; at times all are sampled, or all or none are correct."""
     generator = np.random.default_rng(2)
     for number in range(count):
         actions = int(generator.integers(2, 17))

@@ -40,7 +40,6 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def seen(browser, server):
-    """A page that may reach the server alone; it must have asked for nothing else, and complained of nothing."""
     with watched(browser, server.address) as seen:
         yield seen
     assert (seen.elsewhere, seen.complaints) == ([], [])
@@ -64,7 +63,6 @@ def looks_of(seen, holds):
 
 
 def serious(page):
-    """The serious violations that axe-core finds, a line each: the rule, its help, and the first element."""
     violations = Axe().run(page).response["violations"]
     return [
         f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"

@@ -123,7 +123,6 @@ def test_of_a_long_dimension_places_evenly_apart_are_shown(tmp_path):
 
 
 def test_only_what_is_asked_for_is_read(tmp_path):
-    """A file of far more numbers than may be read at a time is opened and sliced."""
     path = tmp_path / "large.nc"
     large = np.broadcast_to(np.float32(1.5), (256, 4, 4096))
     xr.Dataset({"q_pos": (("cell", "seed", "step"), large)}).to_netcdf(
@@ -166,7 +165,6 @@ def test_too_many_results_are_refused(path):
 
 @pytest.fixture
 def run(tmp_path):
-    """Two arms, of which the second has not yet begun its second seed, with a start for each seed."""
     arms = {
         "grpo": {
             0: (metrics([0.25, 0.5]), [evaluation(2, [8, 4])]),

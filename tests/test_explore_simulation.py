@@ -76,7 +76,6 @@ def test_sizes_are_filled_up_to_the_next_one_and_records_are_evenly_spread():
     ("surrogate", "others"), [("reinforce", {}), ("ppo_clip", {"epochs": 3, "lag": 2, "false_positive": 0.2})]
 )
 def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others):
-    """Where nothing is filled up, the same seeds give the same numbers as ``simulate``."""
     actions, size = ACTIONS[0], GROUP_SIZES[0]
     changes = {"group_size": size, "actions": actions, "correct": 0.25, "weight": "dr_grpo", "seed": 0}
     block = simulate_panel("run", policy(**changes, surrogate=surrogate, **others), 0, ignored)
@@ -149,7 +148,6 @@ def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
 @pytest.mark.browser
 @compiles
 def test_a_block_of_interfering_prompts_is_the_simulators_own_run():
-    """Groups have a compiled size, for one that is filled up draws other rollouts."""
     size, problem = GROUP_SIZES[0], {"conflict": 0.5, "hard_rate": 0.02}
     settings = interfering(group_size=size, overlap=-0.2, temperature=0.8, learning_rate=0.5, steps=40, **problem)
     block = simulate_panel("interference", settings, 0, ignored)
@@ -235,7 +233,6 @@ def test_the_panel_has_both_edges_or_none_where_theory_does_not_apply():
 
 
 def test_the_map_is_that_of_the_figure_and_the_sliders_reach_every_cell():
-    """Where it is not: ``python -m figures.interference_map --explorer``."""
     assert json.loads(MAP.read_text()) == of_explorer(json.loads(DATA.read_text()))
     all_maps = interference_map()
     assert tuple(all_maps["maps"]) == MAPS == tuple(LABELS)

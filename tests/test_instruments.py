@@ -79,7 +79,6 @@ def test_subsamples_have_hypergeometric_counts():
 
 
 def subsampled_differences(n, m, k, first, second):
-    """The exact distribution of the difference of the mean pass@k of subsamples."""
     spread = Counter()
     counts = [naive_hypergeometric(n, c, m) for c in (*first, *second)]
     for hits in itertools.product(*(range(len(shares)) for shares in counts)):
@@ -194,7 +193,6 @@ def test_a_rollout_counts_with_the_mean_of_the_advantages_of_its_tokens():
 
 
 def ragged_tokens(seed=0):
-    """Three groups of four, up to five tokens; what is no token is NaN. One rollout has none."""
     random = np.random.default_rng(seed)
     mask = np.arange(5) < random.integers(1, 6, size=(3, 4))[..., None]
     mask[1, 2] = False
@@ -380,10 +378,7 @@ def test_where_problems_do_not_differ_it_is_the_t_interval_over_seeds():
     [(0.0, 1.0, 1.0), (0.3, 1.0, 1.0), (1.0, 0.0, 1.0), (0.05, 1.0, 0.3), (0.0, 0.0, 1.0)],
 )
 def test_it_covers_the_mean_in_95_of_100_runs_of_three_seeds(seeds, problems, noise):
-    """2000 designs of 3 x 32 with these standard deviations: at least .95, less three standard errors of .0049.
-
-    At most .99, as an interval that is too wide would cover too.
-    """
+    """2000 designs of 3 x 32 with these standard deviations: at least .95, less three standard errors of .0049."""
     random, covered = np.random.default_rng(0), 0
     for _ in range(2000):
         values = seeds * random.normal(size=(3, 1)) + problems * random.normal(size=32)

@@ -145,7 +145,6 @@ TRAJECTORIES = Trajectories(
 
 
 def test_the_nll_of_a_trajectory_is_the_mean_over_its_tokens(exactly):
-    """Also beside another of another length, and in a batch that is not full."""
     expected = []
     for prompt, completion in zip(*TRAJECTORIES, strict=True):
         whole = np.zeros((1, 7), int)
@@ -245,7 +244,6 @@ def naive_counts(values, bins):
 
 @pytest.mark.slow
 def test_an_evaluation_counts_the_tokens_that_it_drew():
-    """Against the softmax of the whole vocabulary at each token, at the evaluation's own temperature."""
     asked = {"evaluation": {"temperature": 0.7}, "record": {"top_n": 2}}
     setup = Setup(settings(asked), task())
     parameters = task_parameters(setup.loaded.config)

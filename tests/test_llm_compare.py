@@ -40,13 +40,11 @@ def three(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
-    """One of its seeds."""
     return read_run(write_run(tmp_path_factory.mktemp("runs") / "one", ONE_SEED, {1: STARTS[1]}))
 
 
 @pytest.fixture
 def written(tmp_path):
-    """Write a run in a folder of its own and read it."""
     return lambda name, *content, **settings: read_run(write_run(tmp_path / name, *content, **settings))
 
 
@@ -55,7 +53,6 @@ def naive_pass_at_k(correct, k, samples=8):
 
 
 def rows_of(text):
-    """The cells of a table's lines by the first of them, and the heads; a cell has no two spaces in it."""
     lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()]
     return {cells[0]: cells[1:] for cells in lines if len(cells) > 2}
 
@@ -66,10 +63,7 @@ def mean_and_interval(cell):
 
 
 def interval_over_both(rows, seed_t=4.302653, problem_t=3.182446):
-    """Of three seeds (rows) and four problems: the t-interval over seeds, and what the problems add to it.
-
-    Their variance is that of the means over seeds, less the noise in those: of what is left without both means.
-    """
+    """Of three seeds (rows) and four problems: the t-interval over seeds, and what the problems add to it."""
     seeds, problems = len(rows), len(rows[0])
     of_seeds, of_problems = [*map(statistics.mean, rows)], [*map(statistics.mean, zip(*rows, strict=True))]
     whole = statistics.mean(of_seeds)
@@ -85,7 +79,6 @@ def mean_and_error(cell):
 
 
 def test_metrics_are_arrays_over_steps(written):
-    """null is NaN; of lists of different lengths the missing ends are NaN; a metric may come later than others."""
     lines = metrics([0.25, None, 1], masses=[[0.5, None], [1, 2, 3], [4]], gaps=[[], None, 2])
     lines[2]["late"] = 7
     found = written("run", {"grpo": {3: (lines, [evaluation(3, [1, 0])])}}).arms["grpo"][3].metrics
@@ -97,7 +90,6 @@ def test_metrics_are_arrays_over_steps(written):
 
 
 def test_a_run_that_was_killed_is_read_as_far_as_it_came(tmp_path):
-    """A line cut off at any place is no line; an arm or a seed that has not begun is not there."""
     folder = write_run(tmp_path / "run", {"grpo": ONE_SEED["grpo"], "maxrl": {}})
     path = folder / "arms" / "grpo" / "seed-1" / "metrics.jsonl"
     content = path.read_bytes()
@@ -230,7 +222,6 @@ def test_the_k_are_those_asked_for_or_powers_of_4(three):
 
 
 def test_differences_are_paired_by_seed_and_problem(three):
-    """The interval is that of the differences of each seed and problem, not that of two independent means."""
     text = comparison_table([three], baseline="grpo").partition("\n\n")[2]
     assert text.startswith("more than grpo, paired by seed and problem; mean over seeds")
     row = rows_of(text.partition("\n\n")[0])["f_grpo(gamma=0.5)"]
@@ -316,7 +307,6 @@ def panels_of(figure):
 
 
 def band_of(axes, number):
-    """Lower and upper end at each x of the number-th band."""
     (path,) = axes.collections[number].get_paths()
     corners = path.vertices
     return [
@@ -400,7 +390,6 @@ def test_the_command_refuses_bad_input_in_one_line(capsys, monkeypatch, one):
 
 
 def counted(step, place, candidates=()):
-    """An evaluation whose tokens all lie in one bin of entropies, and of the probabilities of candidates."""
     line = {**evaluation(step, [4, 0]), "entropy_histogram": [0] * 41}
     line["entropy_histogram"][place] = 7
     if candidates:
@@ -415,7 +404,6 @@ def counted_run(tmp_path):
 
 
 def test_a_panel_has_the_shares_of_tokens_averaged_over_seeds(counted_run):
-    """And there are panels for as many candidates as all evaluations have."""
     entropies, first, second = histogram_figure([read_run(counted_run)]).axes
     assert [axes.get_title(loc="left") for axes in (first, second)] == ["(b) candidate 1", "(c) candidate 2"]
 

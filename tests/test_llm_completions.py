@@ -47,7 +47,6 @@ def completion_logits(parameters, config, given):
 
 
 def whole(parameters, config, given):
-    """The logits before each token of each completion, from its sequence as a whole."""
     rows = [
         jnp.pad(jnp.concatenate([prompt[:length], completion]), (0, max(LENGTHS) - length))
         for prompt, length, group in zip(given.prompts, LENGTHS, given.tokens, strict=True)
@@ -103,7 +102,6 @@ def numbers(*shape, dtype="float32"):
 
 
 def case(dtype="float32"):
-    """Parameters with a head of their own, hidden states, and two targets of each token."""
     parameters = {"embed_tokens": numbers(VOCABULARY, WIDTH), "lm_head": numbers(VOCABULARY, WIDTH + 1)[:, :WIDTH]}
     targets = np.random.default_rng(0).integers(0, VOCABULARY, (*TOKENS, 2))
     parameters, hidden = jax.tree.map(lambda leaf: leaf.astype(dtype), (parameters, numbers(*TOKENS, WIDTH)))
@@ -127,7 +125,6 @@ def naive(head, hidden, targets):
 
 
 def weighed(parameters, hidden, targets):
-    """One number that all log-probabilities and entropies move, each in its own way."""
     logp, entropy = map_logits(surprise, parameters, hidden, targets)
     return jnp.sum(numbers(*logp.shape) * logp) + jnp.sum(numbers(*entropy.shape) * entropy)
 
@@ -160,7 +157,6 @@ def test_gradients_of_slices_are_those_of_all_at_once(monkeypatch):
 
 @pytest.mark.usefixtures("five_at_once")
 def test_derivatives_along_a_change_pass_through_slices():
-    """Forwards, as an instrument takes them: as the gradient says."""
     (parameters, hidden, targets), change = case(), numbers(*TOKENS, WIDTH) / 3
     of_hidden = lambda hidden: weighed(parameters, hidden, targets)  # noqa: E731
     _, along = jax.jvp(of_hidden, (hidden,), (change,))
@@ -182,7 +178,6 @@ def test_in_bfloat16_the_gradient_of_the_head_is_summed_in_float32(monkeypatch):
 
 
 def needed(rows, vocabulary):
-    """Bytes that XLA needs for the gradient beside its arguments and results."""
     array = jax.ShapeDtypeStruct
     parameters = {"embed_tokens": array((vocabulary, 2), jnp.float32)}
 

@@ -27,12 +27,10 @@ ANY = characters("".join(map(chr, range(32, 127))))
 
 
 def data(train, **parameters):
-    """The task of a file, as it is put to a model of any vocabulary."""
     return task("data", train=train, **parameters).put_to(ANY, 1024, demonstrated=False)
 
 
 def faults(here):
-    """Why which lines of the training file were left out."""
     return here.train.left_out
 
 
@@ -280,7 +278,6 @@ TINY = (
 
 
 def trained(out, *options, stop_after=None):
-    """What the command ends with; killed after so many steps."""
     count = iter(range(1, 1000))
     with pytest.MonkeyPatch.context() as patch:
         step = Trainer.step

@@ -67,10 +67,7 @@ def test_the_longest_and_the_deepest_allowed_are_read():
 
 
 def test_python_reads_the_same():
-    """5,000 texts drawn from the grammar's characters: those that are read have Python's leaves and value.
-
-    Python reads more: spaces, signs, `//` and so on; what is not read must contain something of that kind.
-    """
+    """5,000 texts drawn from the grammar's characters: those that are read have Python's leaves and value."""
     draw, read = random.Random(0), 0
     for _ in range(5_000):
         text = "".join(draw.choices("1235+-*/()", k=draw.randrange(1, 10)))
@@ -123,7 +120,6 @@ def test_other_formulas_are_other_solutions_whatever_their_values(one, other):
     ("numbers", "count"), [((5,), 1), ((5, 7, 11), 68), pytest.param((5, 7, 11, 13), 1170, marks=pytest.mark.slow)]
 )
 def test_canonical_forms_are_the_functions_of_the_numbers(numbers, count):
-    """Of all trees: equal forms if and only if equal values at three random points."""
     points = [
         dict(zip(numbers, random.Random(s).sample(range(10**6, 10**9), len(numbers)), strict=True)) for s in (1, 2, 3)
     ]

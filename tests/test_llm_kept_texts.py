@@ -34,7 +34,6 @@ def text_of(tokens, mask):
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """A run; the groups and advantages of each step; and all completions by step and set, a row a problem."""
     out, steps, sets = tmp_path_factory.mktemp("run") / "run", [], []
     step, evaluate_set = Trainer.step, Evaluator.evaluate_set
 
@@ -82,7 +81,6 @@ def test_whole_groups_are_kept_as_they_were_learnt_from(kept):
 
 
 def test_the_first_samples_of_all_problems_are_kept_as_they_were_drawn(kept):
-    """Six of the set near are two of the first and second of its four problems, and one of the others."""
     out, _, sets = kept
     start, arm = (read_lines(path) for path in (out / "start/seed-0/completions.jsonl", out / COMPLETIONS))
     assert [line["step"] for line in (*start, *arm)] == [0, 2, 3]
@@ -200,7 +198,6 @@ def test_completions_are_written_as_rows_of_a_table(kept, tmp_path, arguments, s
 
 
 def test_a_model_cannot_command_the_terminal_and_a_long_text_is_cut_in_a_row(kept, tmp_path, capsys):
-    """Escape sequences are shown as text; what is shown alone is shown whole."""
     out, text = tmp_path / "run", "\x1b[2J\x1b]0;owned\x07 \u202e\r\n" + "since " * 300
     shutil.copytree(kept[0], out)
     for name in (ROLLOUTS, COMPLETIONS):

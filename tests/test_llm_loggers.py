@@ -32,7 +32,6 @@ def shown():
 
 
 def test_floats_and_lists_are_written_by_step(tmp_path, shown):
-    """What is written twice at one step stays: the metrics of a step, then its evaluation."""
     with Scalars(tmp_path / "run") as scalars:
         scalars.write(1, {"reward": 0.5, "masses": [0.25, 2]})
         scalars.write(2, {"reward": math.nan, "masses": []})
@@ -70,8 +69,6 @@ def test_without_tensorboard_the_extra_is_named(tmp_path, monkeypatch):
 
 
 class Library:
-    """In place of wandb: the runs that were begun, and what each was given."""
-
     def __init__(self):
         self.runs = []
 
@@ -93,7 +90,6 @@ def library(monkeypatch):
 
 
 def arm_of(out):
-    """The folder of an arm of a run that writes for W&B."""
     run = RunFolder(out, settings(), wandb=True)
     run.origins = [{}]
     return run.arm("grpo", 0)

@@ -99,7 +99,6 @@ def arm(out):
 
 @pytest.mark.transformers
 def test_transformers_opens_the_model_that_a_run_of_adapters_leaves(tmp_path):
-    """It finds all weights and no others, and computes the same logits."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     asked = {
         "model": {"lora_rank": RANK, "lora_alpha": 6.0, "gradient_checkpointing": True, "dtype": "bfloat16"},
@@ -117,7 +116,6 @@ def test_transformers_opens_the_model_that_a_run_of_adapters_leaves(tmp_path):
 
 @pytest.mark.slow
 def test_the_model_that_a_run_leaves_is_the_policy_that_was_trained(tmp_path, monkeypatch):
-    """It gives a batch the log-probabilities of the base with its adapters, and is W + (alpha / r) A B."""
     seen, step = [], Trainer.step
 
     def watched(trainer, *arguments):

@@ -28,19 +28,16 @@ KEY = jax.eval_shape(lambda: jax.random.key(0))
 
 
 def halved():
-    """The programs of rollouts after a part of them has ended: of two prompts with four rollouts, one with two."""
     first = sampling_programs(PLAIN, MODEL)["first token"]
     room = ARRAY((1,), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), bool)
     return Program(batch.move, (first.trace().out_info, *room), {})
 
 
 def grown():
-    """More room for tokens."""
     return Program(batch.grow, (sampling_programs(PLAIN, MODEL)["first token"].trace().out_info, 8), {})
 
 
 def updated():
-    """An update of all parameters."""
     own = optimizer._compiled_settings(optimizer.OptimizerSettings())
     state = jax.eval_shape(own.transformation().init, WHOLE)
     return Program(optimizer._ascend, (own, WHOLE, state, WHOLE, NUMBER), {})
@@ -64,7 +61,6 @@ PROGRAMS = {
 
 
 def platforms_of(program):
-    """Those for which a program is exported."""
     return export.export(program.function, platforms=ACCELERATORS)(*program.arguments, **program.named).platforms
 
 

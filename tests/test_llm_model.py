@@ -44,7 +44,6 @@ def entries_of(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_are_those_of_transformers(name):
-    """Forty tokens, of logits with a standard deviation of one; the tiny models have every family and option."""
     model = read_checkpoint(GOLDEN / name)
     tokens, expected = golden(name)
     assert np.std(expected) > 0.5
@@ -54,7 +53,6 @@ def test_logits_are_those_of_transformers(name):
 @pytest.mark.transformers
 @pytest.mark.parametrize("name", NAMES)
 def test_transformers_opens_what_is_written_here(name, tmp_path):
-    """In one file, and in several."""
     shard_bytes = 6000 if name == "qwen3_sharded" else checkpoint.SHARD_BYTES
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     model = read_checkpoint(GOLDEN / name, "bfloat16" if name.endswith("bfloat16") else "float32")
@@ -202,7 +200,6 @@ def test_what_is_written_is_read_again_bit_for_bit(name, tmp_path):
 
 
 def test_large_weights_are_written_in_shards_with_an_index_as_transformers_does(tmp_path):
-    """Each of at most so many bytes, or of one tensor; read again bit for bit, checked, and gone when replaced."""
     model, most = read_checkpoint(GOLDEN / "qwen3_sharded"), 6000
     write_checkpoint(tmp_path, model, shard_bytes=most)
     index = json.loads((tmp_path / checkpoint.INDEX).read_text())
@@ -237,7 +234,6 @@ def test_large_weights_are_written_in_shards_with_an_index_as_transformers_does(
 
 
 def test_a_head_stored_twice_is_read_once(tmp_path):
-    """Tied models are sometimes stored with their head; one that differs from the embedding is refused."""
     tensors = safetensors.load_file(GOLDEN / "qwen2_tied" / "model.safetensors")
     for factor in (1, 2):
         broken = tensors | {"lm_head.weight": factor * tensors["model.embed_tokens.weight"]}
@@ -249,7 +245,6 @@ def test_a_head_stored_twice_is_read_once(tmp_path):
 
 
 def changed(folder, name, tensors=None, **entries):
-    """A copy of a golden checkpoint with other tensors or entries of its config."""
     shutil.copytree(GOLDEN / name, folder)
     if tensors is not None:
         safetensors.save_file(tensors, folder / "model.safetensors")

@@ -67,7 +67,6 @@ def finish(writer):
 
 
 def write_gguf(path, name, more=None, tensors=None, cut="gpt-2"):
-    """A golden model as llama.cpp's converter writes it, with byte tokens; ``more`` are further entries."""
     entries = json.loads((GOLDEN / name / "config.json").read_text())
     kind = entries["model_type"]
     writer = gguf.GGUFWriter(path, kind)

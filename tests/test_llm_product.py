@@ -38,14 +38,12 @@ def test_derivatives_are_those_of_a_plain_product(rows, wide, out, own):
 
 
 def test_nothing_is_computed_for_what_is_not_trained():
-    """The gradient by the values alone has two products, the product and the gradient itself."""
     values, matrix = given(6, 3), given(3, 5)
     program = jax.make_jaxpr(jax.grad(lambda values: jnp.sum(product(values, matrix) ** 2)))(values)
     assert (str(program).count(" product "), str(program).count("dot_general")) == (1, 1)
 
 
 def test_it_is_batched():
-    """Over values, over matrices and over both, and so are its gradients."""
     values, matrices = given(4, 6, 3), given(4, 3, 5)
 
     def of(times):

@@ -82,7 +82,6 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 @pytest.fixture(scope="module")
 def sampled():
-    """Three prompts of different lengths, groups of five; two of seven tokens end a completion; some places move."""
     moves, move = [], batch.move
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "move", lambda *arguments: moves.append(1) or move(*arguments))
@@ -95,7 +94,6 @@ def sampled():
 
 
 def tokens_of(sampled):
-    """Each place and token of some completions, and the logits before it from one full forward pass."""
     rows = np.zeros((15, 18), int)
     for row, (p, g) in enumerate(np.ndindex(3, 5)):
         completion = sampled.tokens[p, g][sampled.mask[p, g]].tolist()
@@ -159,10 +157,7 @@ def test_completions_have_the_probabilities_of_the_model():
 
 
 def test_a_completion_does_not_depend_on_what_is_sampled_beside_it(sampled):
-    """The same tokens in a larger group, beside other prompts, up to another limit, and unstopped.
-
-    Unstopped completions stay at their places, those of the fixture moved.
-    """
+    """The same tokens in a larger group, beside other prompts, up to another limit, and unstopped."""
     asked = {"key": KEY, "temperature": 1.3, "stop_ids": (), "top_n": 3}
     unstopped = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, **asked)
     larger = sample(PARAMETERS, CONFIG, PROMPTS, 6, 9, **asked)
@@ -252,7 +247,6 @@ def in_float64():
 
 
 def waited(prompts, group_size, limit, at_once, parameters=PARAMETERS, **asked):
-    """Completions of which some may wait, and rows, columns, slots and token of their batch before each change."""
     seen = []
 
     def noted(function, *arguments, **named):
@@ -268,7 +262,6 @@ def waited(prompts, group_size, limit, at_once, parameters=PARAMETERS, **asked):
 
 
 def test_a_batch_ends_with_its_last_completion():
-    """With a stop token that comes at once, no further token is computed."""
     some, seen = waited(PROMPTS, 5, 11, None, top_n=3, stop_ids=range(7))
     assert seen[:, 3].tolist() == [1]
     assert some.mask.sum(axis=-1).tolist() == [[1] * 5] * 3
@@ -279,10 +272,7 @@ MANY = [[number % 7] * (1 + number % 3) for number in range(11)]
 
 @pytest.fixture(scope="module")
 def whole():
-    """Eleven groups of four, sampled all at once in one thread.
-
-    In float64: batches of other sizes add up in another order, which in float32 one kind of processor shows.
-    """
+    """Eleven groups of four, sampled all at once in one thread."""
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_layout, "FEWEST_OF_A_PART", 100)
         return sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2)
@@ -403,7 +393,6 @@ def test_logits_of_a_large_vocabulary_are_computed_for_some_completions_at_a_tim
 
 
 def completions(places):
-    """The completions of the places that have one, in order."""
     return sorted(zip(places.prompt[places.filled], places.member[places.filled], strict=True))
 
 
@@ -452,7 +441,6 @@ def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, see
 
 @given(st.integers(1, 100), st.integers(1, 40), st.integers(1, 5000))
 def test_a_batch_has_room_for_what_is_sampled_at_once(prompts, group_size, most):
-    """No more places than are asked for; all of the next prompts fit into an empty batch."""
     at_once = max(most, group_size)
     size = batch_size(prompts, group_size, at_once)
     if prompts * group_size <= at_once:

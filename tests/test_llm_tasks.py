@@ -70,7 +70,6 @@ def test_a_problem_depends_on_seed_and_index_alone(case):
 
 
 def test_problems_stay_what_they_are():
-    """Between versions of Python and of simlab too: what was trained on is known by its index alone."""
     prompts = {name: task(name).training(0).prompt for name in ("addition", "countdown", "fewshot")}
     assert prompts == {
         "addition": "21+69=",
@@ -120,7 +119,6 @@ JUNK += ["<eos>", "<pad>", "__import__('os')", "1e999", "0x1", "\u202e", "\ud800
 
 
 def fuzzed(draw, right, others):
-    """A right answer to this or another problem with a few changes, or junk, or anything in between."""
     answer = list(draw.choice([right, draw.choice(others), ""]))
     for _ in range(draw.choice([0, 1, 1, 2, 5])):
         place = draw.randrange(len(answer) + 1)
@@ -366,7 +364,6 @@ def test_texts_come_back(vocabulary, text):
 
 
 def test_special_tokens_are_the_first_and_stay_visible():
-    """An answer with a special token in its midst must not look like the answer without."""
     assert (DIGITS.pad, DIGITS.bos, DIGITS.eos, DIGITS.size) == (0, 1, 2, 15)
     assert DIGITS.decode([*DIGITS.encode("4"), 0, *DIGITS.encode("2"), 1, 2]) == "4<pad>2<bos><eos>"
     assert (Words(TOKENS).pad, Words(TOKENS).bos, Words(TOKENS).eos, Words(TOKENS).size) == (0, 1, 2, 32)

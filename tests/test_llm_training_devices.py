@@ -25,14 +25,12 @@ KINDS = {"all": (), "adapters": ({"model": {"lora_rank": 2, "gradient_checkpoint
 
 
 def trained(out, devices):
-    """Runs of each kind in a process with so many devices; where they were computed."""
     calls = [("train_and_say_where", [*LAYERS, *own], str(out / kind)) for kind, own in KINDS.items()]
     return dict(zip(KINDS, called("training_on_devices", *calls, devices=devices), strict=True))
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """The folders of the runs on one device and on several, and where the latter were computed."""
     alone, spread = (tmp_path_factory.mktemp(name) for name in ("alone", "spread"))
     trained(alone, 1)
     return alone, spread, trained(spread, DEVICES)
@@ -61,7 +59,6 @@ def several(count):
 
 
 def test_a_policy_has_its_microbatches_computed_on_all_devices_of_the_process(monkeypatch):
-    """Those of gradients and those of log-probabilities."""
     config, devices, asked = trainer_and_state("grpo")[0].policy.config, several(3), []
     monkeypatch.setattr(jax, "local_devices", lambda: devices)
     monkeypatch.setattr(gradient, "compute_on_devices", lambda devices, *_: asked.append(devices) or iter(()))

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 @pytest.fixture(scope="module")
 def case():
-    """Four prompts of two lengths, groups of four, up to three tokens, and random coefficients."""
     trainer, _ = trainer_and_state("grpo")
     random, config = np.random.default_rng(5), trainer.policy.config
     mask = np.arange(3) < np.array(LENGTHS)[..., None]
@@ -79,7 +78,6 @@ def test_a_program_takes_as_few_turns_as_may_be(shape, tokens, count):
 
 @pytest.mark.parametrize(("tokens", "checkpointing"), [(12, False), (24, True)])
 def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkpointing, case, naive, monkeypatch):
-    """A prompt has four rollouts with room for three tokens."""
     monkeypatch.setattr("simlab.llm.training.gradient.CPU_TOKENS", tokens)
     config, parameters, batch, coefficients = case
     policy = DecoderPolicy(config, "float32", TEMPERATURE, 16, checkpointing=checkpointing)
@@ -122,7 +120,6 @@ def test_what_has_coefficient_0_contributes_exactly_0(case):
 
 @pytest.mark.parametrize("microbatch", [2, 8])
 def test_groups_whose_coefficients_are_all_0_are_not_computed(microbatch, case, monkeypatch):
-    """Two of four groups are silent, and in one of the others two rollouts; the gradient is that of all four."""
     config, parameters, batch, coefficients = case
     silent = coefficients.copy()
     silent[[0, 2]] = 0

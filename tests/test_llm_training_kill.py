@@ -22,19 +22,16 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 @pytest.fixture(scope="module")
 def unbroken_after_warm_start(tmp_path_factory):
-    """What a run leaves that nobody disturbed."""
     out = tmp_path_factory.mktemp("unbroken") / "run"
     long_run(out, warm_start=24)
     return contents(out)
 
 
 def lines_of(out):
-    """How many lines there are by now."""
     return sum(len(path.read_bytes().splitlines()) for path in out.glob("*/**/metrics.jsonl"))
 
 
 def kill_after(out, lines, delay, warm_start=0, kind="plain"):
-    """Run in a process of its own until there are so many lines, and a moment longer; then kill it."""
     process = start(out, warm_start, kind, program=(training_cases.__file__,))
     while lines_of(out) < lines:
         assert process.poll() is None, process.stderr.read()
@@ -47,7 +44,6 @@ def kill_after(out, lines, delay, warm_start=0, kind="plain"):
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path):
-    """Also with lines cut off in the middle: metrics, evaluations, models and states are the same to the last bit."""
     out, unbroken = tmp_path / "run", tmp_path / "unbroken" / "run"
     kill_after(out, lines=7, delay=random.Random(1).uniform(0, 0.03))
     assert 7 <= lines_of(out) < 48
@@ -65,10 +61,7 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "lines"), [("off_policy", 8), ("own_settings", 30)])
 def test_so_does_one_of_another_kind(kind, lines, tmp_path):
-    """The checkpoint holds the parameters of the last steps, and what the verifier says depends on no process.
-
-    Arms with settings of their own and two evaluation sets are killed in the second arm.
-    """
+    """The checkpoint holds the parameters of the last steps, and what the verifier says depends on no process."""
     out, unbroken = tmp_path / "run", tmp_path / "unbroken" / "run"
     kill_after(out, lines=lines, delay=0.01, kind=kind)
     assert lines <= lines_of(out) < 48
@@ -80,7 +73,6 @@ def test_so_does_one_of_another_kind(kind, lines, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_that_is_killed_several_times_ends_as_if_it_had_not_been(seed, unbroken_after_warm_start, tmp_path):
-    """In the warm start and in the arms, at random moments."""
     out, moments = tmp_path / "run", random.Random(seed)
     for lines in sorted(moments.sample(range(1, 66), 3)):
         kill_after(out, lines, delay=moments.uniform(0, 0.05), warm_start=24)
@@ -94,7 +86,6 @@ def test_a_run_that_is_killed_several_times_ends_as_if_it_had_not_been(seed, unb
 def test_a_run_that_is_killed_as_a_file_appears_ends_as_if_it_had_not_been(
     moment, replaced, unbroken_after_warm_start, tmp_path
 ):
-    """Every file that appears whole, one after the other: run.json, eight states of the warm start, its model, ..."""
     out = tmp_path / "run"
     program = ("-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{KILLED_IN_A_WRITE}")
     process = start(moment, replaced, out, 24, program=program)

@@ -53,7 +53,6 @@ def test_sixteen_prompts_with_eight_rollouts_of_1024_tokens_of_a_model_of_1_5_bi
 
 
 def needed(platform="gpu", problems=64, config=MODEL, **sections):
-    """Bytes of a run of small batches, by their purpose."""
     few = {"rl": {"prompts": 4, "group_size": 4, "microbatch": 4}, "evaluation": {"samples": 4, "rollouts": 16}}
     asked = TrainingSettings.from_data(few | sections)
     return memory.needed_memory(asked, config, (300, 180), problems, platform)
@@ -97,7 +96,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path, monke
 @pytest.mark.slow
 @pytest.mark.parametrize("keep_checkpoint", [False, True])
 def test_the_disk_that_is_stated_is_that_of_the_files(keep_checkpoint, tmp_path):
-    """At the end; a checkpoint that is replaced is there twice for a moment."""
     model = {"hidden_size": 64, "intermediate_size": 128, "num_layers": 2}
     asked = settings(
         {"model": model, "arms": ["grpo", "grpo@lag=2"], "record": {"keep_checkpoint": keep_checkpoint, "rollouts": 0}}

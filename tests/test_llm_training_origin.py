@@ -32,7 +32,6 @@ class Stopped(Exception):
 
 
 def broken_off(out, own_task=None, steps=2):
-    """A run that ends after so many steps of its first arm; its second has not begun."""
     count = iter(range(1, 100))
 
     with pytest.MonkeyPatch.context() as patch:
@@ -59,8 +58,6 @@ def out(tmp_path):
 
 @pytest.fixture
 def other_code(monkeypatch):
-    """From now on this process has other code."""
-
     def change(name="code", value="0123456789abcdef"):
         current = run.current_origin
         monkeypatch.setattr(run, "current_origin", lambda *of: {**current(*of), name: value})
@@ -175,7 +172,6 @@ OWN = {"arms": ["grpo", "lab/mine.py:weight"]}
 
 @pytest.fixture
 def weight(tmp_path, monkeypatch):
-    """A file with a weight; each call of what is returned stands for a new process that has another file there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(own_files, "_loaded", {})
     (tmp_path / "lab").mkdir()

@@ -15,8 +15,6 @@ from simlab.llm.training.run import train
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
-
     def __init__(self):
         self.now = 100.0
 
@@ -25,7 +23,6 @@ class Clock:
 
 
 def test_in_a_log_a_line_now_and_then_says_how_far_it_is():
-    """The first step, then one every half minute, and the last; rate and time left are those of this process."""
     log, clock = io.StringIO(), Clock()
     with TrainingProgress("grpo, seed 0", 10, 2, log, clock) as progress:
         for step in range(3, 11):

@@ -29,7 +29,6 @@ TWO_SEEDS = {
 
 @pytest.fixture(scope="module")
 def two_seeds(tmp_path_factory):
-    """A run of two arms and two seeds, and the groups that each arm of each seed saw, step by step."""
     out, groups, collect = tmp_path_factory.mktemp("run") / "run", [], Trainer.collect
 
     def recorded(trainer, state, key):
@@ -136,7 +135,6 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
 
 
 def fresh(setup):
-    """A state of the shapes of a run's."""
     start = parameters_of(setup.loaded.config)
     return TrainerState(start, first_state(setup.settings.rl, start), ())
 
@@ -166,7 +164,6 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
 
 @pytest.mark.slow
 def test_instruments_that_compute_with_the_model_are_used_when_they_are_due(tmp_path):
-    """Every second step; and with a warm start, recorded candidates and one sample of one problem."""
     own = task(evaluation=["1+9="])
     asked = settings(
         {"rl": {"steps": 3}, "warm_start": {"steps": 3}, "evaluation": {"samples": 1}},

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def stepped(trainer, state, count):
-    """The states after each of some steps; the optimiser's state is copied, for a step uses it up."""
     states = [state]
     for step in range(count):
         given = states[-1]._replace(optimizer=jax.tree.map(jnp.copy, states[-1].optimizer))
@@ -131,7 +130,6 @@ def test_a_step_is_that_of_a_textbook(correction, unit):
 
 
 def stepped_once(trainer, state):
-    """The state before and after a step with the key of this file."""
     given = state._replace(optimizer=jax.tree.map(jnp.copy, state.optimizer))
     return state, trainer.step(given, KEY, False)[0]
 

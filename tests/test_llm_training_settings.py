@@ -109,7 +109,6 @@ def test_data_that_are_no_settings_are_refused(data, message):
 
 
 def test_every_setting_has_an_attribute_that_says_what_it_is():
-    """Each name of a section stands in its docstring or that of what it inherits from, or is a size of the model."""
     for section in ("warm_start", "rl", "evaluation", "record"):
         kind = type(getattr(TrainingSettings(), section))
         said = " ".join(each.__doc__ or "" for each in kind.__mro__)
@@ -146,7 +145,6 @@ def test_what_is_written_is_read(method, own, space):
 @pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_path):
-    """The same model, metrics and evaluations, beside an arm that has the run's."""
     beside = settings({"arms": ["grpo", OWN], "evaluation": {"every": 2}})
     alone = settings(
         {"rl": {"group_size": 2, "learning_rate": 1e-3, "steps": 3}, "evaluation": {"every": 2}, "arms": ["grpo"]}

@@ -19,7 +19,6 @@ ORIGIN = {"arm": "grpo"}
 
 @pytest.fixture
 def states():
-    """Two states, one after the other."""
     _, first = built("ha_dw", {"lag": 1})
     return first, first._replace(parameters=jax.tree.map(lambda leaf: leaf + 1, first.parameters), step=1, cursor=17)
 

@@ -31,7 +31,6 @@ def keys(count):
 
 
 def stepped(trainer, state, count):
-    """The state after some steps, and their metrics."""
     lines = []
     for key in keys(count):
         state, line = trainer.step(state, key, False)
@@ -40,7 +39,6 @@ def stepped(trainer, state, count):
 
 
 def copied(state):
-    """A step uses up the optimiser's state that it is given."""
     return state._replace(optimizer=jax.tree.map(jnp.copy, state.optimizer))
 
 
@@ -114,10 +112,7 @@ def test_the_temperature_is_that_of_sampling_and_of_the_gradient():
 
 @pytest.mark.slow
 def test_in_bfloat16_ratios_of_a_policy_that_has_not_moved_are_1(monkeypatch):
-    """A sampler that rounds otherwise than the trainer has other log-probabilities: those would clip tokens of GSPO.
-
-    How a sampler rounds depends on the processor, so that this one is off by a number of its own.
-    """
+    """A sampler that rounds otherwise than the trainer has other log-probabilities: those would clip tokens of GSPO."""
 
     def rounded_otherwise(*asked, **named):
         found = sampling.sample(*asked, **named)
@@ -200,7 +195,6 @@ def test_the_estimator_gets_what_it_left_once_a_batch_whatever_the_epochs():
 
 @pytest.mark.slow
 def test_a_surrogate_that_changes_does_so_once_a_batch_whatever_the_epochs():
-    """CaSP during its warm-up is GRPO; what it remembers is kept with the state."""
     warmed, state = trainer_and_state("grpo+casp(quantile=0,alpha=0.5,warm_up=2)", {"epochs": 2})
     plain, other = trainer_and_state("grpo@sequence_mean", {"epochs": 2})
     (during, _), (grpo, _) = stepped(warmed, copied(state), 2), stepped(plain, copied(other), 2)
@@ -213,8 +207,6 @@ def test_a_surrogate_that_changes_does_so_once_a_batch_whatever_the_epochs():
 
 
 def test_advantages_and_coefficients_that_are_not_finite_end_the_step_with_the_rewards_of_their_group():
-    """Before the model is touched. An own surrogate says that it heeds the padding, or is given none."""
-
     def broken(advantages, rollouts):
         return advantages + np.float32(np.nan)
 
@@ -275,7 +267,6 @@ def test_the_reference_of_a_penalty_is_the_start_and_it_pulls_there():
 
 @pytest.mark.slow
 def test_a_step_of_casp_is_the_gradient_of_its_coefficients():
-    """More candidates may be recorded than are moved."""
     trainer, state = trainer_and_state("grpo+casp(alpha=0.5,candidates=2,quantile=0)", record={"top_n": 5})
     groups, _, _ = trainer.collect(state, KEY)
     assert groups.sampled.topn_ids.shape == (4, 4, 3, 5)
@@ -301,7 +292,6 @@ def test_a_step_of_casp_is_the_gradient_of_its_coefficients():
 
 @pytest.fixture
 def sampled(monkeypatch):
-    """All groups that are sampled."""
     found, sample = [], Reader.sample
 
     def recorded(*arguments, **named):
@@ -318,7 +308,6 @@ def of_some_prompts(prompt, completion):
 
 
 def test_with_rounds_only_mixed_groups_are_learnt_from(sampled):
-    """Batches are drawn until there are enough; reward and cursor are of all groups that were sampled."""
     trainer, state = trainer_and_state("grpo", {"rounds": 5}, own_task=task(of_some_prompts))
     groups, cursor, seen = trainer.collect(state, KEY)
     assert 1 < len(sampled) <= 5
@@ -369,7 +358,6 @@ def test_where_no_group_is_mixed_the_step_moves_nothing_by_itself(sampled):
 
 
 def test_rounds_draw_other_rollouts_of_a_prompt(sampled):
-    """Here each batch is the whole list of training prompts."""
     own = task(lambda prompt, completion: 0.0, training=["1+1=", "1+2=", "1+3=", "1+4="])
     trainer, state = trainer_and_state("grpo", {"rounds": 3}, own_task=own)
     trainer.collect(state, KEY)

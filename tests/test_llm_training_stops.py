@@ -30,7 +30,6 @@ def short_run(out, *layers, rewards=reward, **choices):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The folder of a short run that nothing stopped."""
     out = tmp_path_factory.mktemp("unbroken") / "run"
     short_run(out)
     return out
@@ -38,13 +37,11 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def unbroken(whole):
-    """What it leaves."""
     return contents(whole)
 
 
 @pytest.fixture
 def finished(whole, out):
-    """A copy of it."""
     return shutil.copytree(whole, out)
 
 
@@ -58,7 +55,6 @@ def arm_of(out):
 
 
 def state_of(out):
-    """The checkpoint of the arm."""
     _, fresh = built("grpo")
     return load_state(arm_of(out) / "state.npz", fresh)
 
@@ -89,7 +85,6 @@ def test_prompts_longer_than_the_context_are_refused_before_anything_is_written(
 
 @pytest.mark.slow
 def test_a_training_prompt_longer_than_the_context_stops_its_step(out):
-    """The third one holds it; the two before are kept."""
     prompts = [f"{first}+1=" for first in range(1, 10)] + ["1+1+1+1+1+1+1="] * 7
     message = refusal(short_run, out, training=prompts)
     assert message.startswith("grpo, seed 0, step 3: a prompt of own has 14 tokens; allowed: 13, ")
@@ -113,7 +108,6 @@ def test_a_warm_start_needs_demonstrations_that_are_completions(choices, message
 
 
 def numbers(left):
-    """What a run has left, without what also says who made it."""
     return {
         name: content for name, content in left.items() if not name.endswith(("run.json", "finished.json", "state.npz"))
     }
@@ -137,7 +131,6 @@ def test_a_reward_function_that_goes_wrong_stops_its_step_and_the_steps_before_a
 
 
 def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, out):
-    """After the second step; the checkpoint is of that step, and the run goes on with its evaluation."""
     trained = []
 
     def rewards(prompt, completion):
@@ -177,7 +170,6 @@ def test_one_that_leaves_no_numbers_at_all_never_reaches_a_checkpoint(out):
 
 @pytest.mark.parametrize("written", [4])
 def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(written, unbroken, out, monkeypatch):
-    """It is full when the second, fourth or sixth file is to appear: before the start, at a checkpoint, at the end."""
     monkeypatch.setattr(os, "fsync", full_from(written))
     assert "No space left on device" in refusal(short_run, out, {"record": {"checkpoint_every": 2}})
     monkeypatch.undo()
@@ -212,7 +204,6 @@ def test_a_damaged_run_json_is_refused_wherever_it_is_read(finished, capsys):
 
 
 def test_a_finished_run_has_no_checkpoints_and_the_same_command_computes_nothing(unbroken, finished, monkeypatch):
-    """Those that a kill has left are removed."""
     assert not [name for name in unbroken if name.endswith("state.npz")]
     (arm_of(finished) / "state.npz").write_bytes(b"of the last step")
     (arm_of(finished) / "trl" / "checkpoint-3").mkdir(parents=True)

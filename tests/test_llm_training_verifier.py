@@ -20,7 +20,6 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def texts_of(trainer, groups):
-    """The text of each completion."""
     found = np.empty(groups.rewards.shape, object)
     for place in np.ndindex(found.shape):
         found[place] = trainer.reader.text(groups.sampled.tokens[place][groups.sampled.mask[place]])
@@ -28,7 +27,6 @@ def texts_of(trainer, groups):
 
 
 def collected(trainer, state, steps=24):
-    """Of some batches of one policy: prompts, texts, whether they are right, and whether they are accepted."""
     rows = []
     for step in range(steps):
         groups, cursor, _ = trainer.collect(state, jax.random.fold_in(KEY, step))
@@ -93,7 +91,6 @@ def test_a_step_is_that_of_a_task_whose_own_rewards_are_the_verdicts():
     [("none", 1, 0), ("backward", (1 - F) / (1 - F - N), -F / (1 - F - N)), ("forward", N, N - 1)],
 )
 def test_the_rewards_of_a_step_are_corrected(correction, accepted, rejected):
-    """And the same rollouts are accepted."""
     plain, corrected = (
         trainer_and_state("grpo", RATES | {"verifier_correction": name})[0].collect(
             trainer_and_state("grpo", RATES)[1], KEY
@@ -104,7 +101,6 @@ def test_the_rewards_of_a_step_are_corrected(correction, accepted, rejected):
 
 
 def test_dynamic_sampling_drops_the_groups_that_the_verifier_judges_alike():
-    """A verifier that accepts everything leaves no mixed group; its batch moves nothing."""
     trainer, state = trainer_and_state("grpo", {"false_positive": 1.0, "rounds": 2, "weight_decay": 0.0})
     after, line = trainer.step(state, KEY, False)
     assert line["sampled_groups"] == 8

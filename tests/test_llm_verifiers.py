@@ -132,7 +132,6 @@ HOSTILE = [
     "name", ["exact", "number", "boxed", "regex:(a+)+b?$", "regex:(.*)(.*)(.*)(.*)x", "regex:.*z|a", "math-verify"]
 )
 def test_no_completion_is_slow_or_raises(name):
-    """The patterns take exponential and polynomial time where an engine goes back."""
     here = verifier_or_skip(name)
     for completion in HOSTILE:
         began = time.thread_time()
@@ -160,7 +159,6 @@ def test_a_task_judges_hostile_answers_soon_and_takes_none(name):
 
 
 def test_a_maze_reads_as_many_words_as_an_answer_has_tokens():
-    """A token is a word or less: DONE beyond so many words cannot have been sampled."""
     here = task("maze", size=7, max_new_tokens=40, evaluation_size=4)
     problem = here.training(0)
     first = problem.path[0]
@@ -265,7 +263,6 @@ def test_the_answers_of_reasoning_gym_win_and_no_others(name):
 
 
 def test_the_problems_of_reasoning_gym_are_the_same_in_every_process():
-    """Some data sets draw from Python sets, in whose order strings stand differently in each process."""
     pytest.importorskip("reasoning_gym")
     program = (
         "from simlab.llm.tasks import task; from simlab.llm.tasks.gym import ALLOWED;"

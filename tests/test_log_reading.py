@@ -133,7 +133,6 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
 
 
 def test_graded_rewards_need_a_threshold(tmp_path, monkeypatch):
-    """After some rows the first graded reward is one too many: the rest is not read."""
     monkeypatch.setattr(columns, "LOOKED_AT", 40)
     rows = [row(1, "p", 0.0)] * 50 + [row(1, "p", reward) for reward in (-1.0, 0.25, 1.0)]
     path = write_csv(tmp_path, rows)

@@ -49,18 +49,15 @@ def reward(prompt, completion):
 
 
 def task(rewards=reward, training=TRAINING, evaluation=EVALUATION, **others):
-    """The task, or one with another reward or other prompts."""
     choices = {"vocabulary": characters("0123456789+="), "demonstration": lambda prompt: "0" + prompt[0]}
     return from_callable(rewards, training, evaluation, 3, **choices | others)
 
 
 def settings(*layers):
-    """The settings of a tiny run, with others over them."""
     return TrainingSettings.from_data(merge_layers(TINY, *layers))
 
 
 def parameters_of(config, scale=0.4, seed=1):
-    """Parameters whose policy is far from uniform."""
     random = np.random.default_rng(seed)
     return jax.tree.map(
         lambda shape: jax.numpy.asarray(scale * random.normal(size=shape), "float32"),
@@ -70,7 +67,6 @@ def parameters_of(config, scale=0.4, seed=1):
 
 
 def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, seed=1):
-    """An arm at its first step, from parameters of its own."""
     asked = settings({"rl": rl or {}, "model": model or {}, "record": record or {}, "arms": [name]})
     setup = Setup(asked, task() if own_task is None else own_task)
     start, method = parameters_of(setup.loaded.config, seed=seed), parse(name).build()
@@ -81,10 +77,7 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
 
 
 def contents(out):
-    """All that a run has left, by file, without the seconds that steps took, and so without sizes of metrics.
-
-    TensorBoard's files hold the time of day, and are left out.
-    """
+    """All that a run has left, by file, without the seconds that steps took, and so without sizes of metrics."""
     found = {}
     for path in sorted(path for path in out.rglob("*") if path.is_file() and path.parent.name != "tensorboard"):
         content = path.read_bytes()
@@ -126,15 +119,12 @@ KINDS = {
 
 
 class TwoSets(CallableTask):
-    """A task that is evaluated on two sets."""
-
     @property
     def evaluation_sets(self):
         return {"near": self.evaluation, "far": tuple(TaskProblem(f"{first}+8=") for first in range(1, 4))}
 
 
 def long_run(out, warm_start=0, kind="plain", **options):
-    """A run that is long enough to be killed in the middle, of one of ``KINDS``."""
     own = task() if OWN_SETTINGS not in KINDS[kind] else TwoSets(**vars(task()))
     asked = settings(LONG, {"warm_start": {"steps": warm_start}}, *KINDS[kind])
     train(asked, Path(out), own_task=own, **options)

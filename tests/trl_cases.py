@@ -19,7 +19,6 @@ LENGTH = 5
 
 
 def model_and_tokenizer(folder: Path):
-    """A random Llama whose logits are far from flat, and the tokenizer of the addition task."""
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder, VOCABULARY)
     torch.manual_seed(0)
@@ -33,12 +32,10 @@ def model_and_tokenizer(folder: Path):
 
 
 def reward(completions, **others):
-    """A mixture of right and wrong that follows from the text alone."""
     return [float((sum(map(ord, text)) + len(text)) % 3 == 0) for text in completions]
 
 
 def fixed_rollouts(prompts, trainer):
-    """Completions that follow from the prompt and its place among its equals alone, however rows are distributed."""
     ids, completions = [], []
     own = trainer.accelerator.process_index * len(prompts)
     for row, prompt in enumerate(prompts):
@@ -50,7 +47,6 @@ def fixed_rollouts(prompts, trainer):
 
 
 def trainer(folder: Path, *, kind=SimlabGRPOTrainer, rewards=reward, given=None, settings=None, **own):
-    """A trainer of one group size on the prompts, in their order."""
     model, tokenizer = model_and_tokenizer(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -51,6 +51,5 @@ def dispatched(
 
 
 def by_prompt(prompts=None) -> list[list[int]]:
-    """The rows of each prompt."""
     prompts = prompts or PROMPTS
     return [[row for row, other in enumerate(prompts) if other == prompt] for prompt in dict.fromkeys(prompts)]

@@ -66,8 +66,6 @@ EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="
 
 
 class Server:
-    """Samples from the policy as it was last told: the same responses in every run, whatever the order of requests."""
-
     def __init__(self, model: str, length: int):
         self.model = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
         self.length, self.step, self.asked = length, 0, Counter()
@@ -111,8 +109,6 @@ class Replica(RolloutReplica):
 
 
 class Adapter(base.BaseRollout):
-    """The side of the trainer: it hands the policy over."""
-
     async def resume(self, tags):
         pass
 

@@ -48,7 +48,6 @@ SETTINGS = {
 
 
 def prepare(folder: Path) -> None:
-    """A random Llama with its tokenizer, prompts, and a reward."""
     write_tokenizer(folder / "model", VOCABULARY)
     settings = json.loads((folder / "model" / "tokenizer_config.json").read_text())
     settings["chat_template"] = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -70,7 +69,6 @@ def prepare(folder: Path) -> None:
 
 
 def train(folder: Path, name: str, steps: int, **settings) -> list[dict]:
-    """Train by ``python -m verl.trainer.main_ppo``; the metrics of each step. Checkpoints lie in ``folder / name``."""
     given = SETTINGS | {
         "data.train_files": folder / "prompts.parquet", "data.val_files": folder / "prompts.parquet",
         "actor_rollout_ref.model.path": folder / "model",
