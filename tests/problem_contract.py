@@ -197,7 +197,7 @@ KINDS = {
     "remembers entropies, regularised": Kind(
         ADAM
         | {"estimator": "fade", "estimator_parameters": {"beta": 0.7, "target_entropy": 1.2}}
-        | {"kl": 0.3, "entropy_bonus": 0.05},
+        | {"kl": 0.3, "entropy_bonus": 0.05, "temperature": 1.3},
         prompts=3,
     ),
     "reads log-probabilities": Kind(

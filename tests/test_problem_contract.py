@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 QUICK = {
     ("anchored", "remembers entropies, regularised", "lumped"),
-    ("prompt_bank", "reads the batch", "dense"),
+    ("prompt_bank", "all prompts in minibatches", "dense"),
     ("interference", "focal, clipped", "dense"),
     ("anchored", "supervised", "dense"),
     ("tree", "candidates, regularised", "dense"),

@@ -151,3 +151,13 @@ def test_a_place_past_the_end_reads_the_last_value_and_adds_nothing():
     np.testing.assert_array_equal(jax.jit(DENSE.at)(values, places), [0, 4, 4, 4, 4])
     more = jax.jit(lambda values, places: DENSE.add(values, places, 10.0))
     np.testing.assert_array_equal(more(values, places), [10, 1, 2, 3, 14])
+
+
+def test_the_fraction_by_halves_of_words_is_that_of_whole_words():
+    """Of Python's integers, for random words and the largest and smallest."""
+    rng = np.random.default_rng(0)
+    words = np.concatenate([rng.integers(0, 2**32, 500), [0, 1, 2**16 - 1, 2**16, 2**32 - 1]]).astype(np.uint32)
+    for total in (1, 3, 2**16 - 1, 2**16, 12_345_678, 2**32 - 1):
+        exact = [int(word) * total >> 32 for word in words]
+        for function in (sampling.fraction, sampling._partitioned_fraction):
+            np.testing.assert_array_equal(function(jnp.uint32(total), jnp.asarray(words)), exact)
