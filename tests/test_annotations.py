@@ -1,7 +1,5 @@
 """The shapes in the library's signatures are checked while these tests run: see conftest."""
 
-from collections.abc import Callable
-
 import array_api_strict
 import jax.numpy as jnp
 import numpy as np
@@ -34,17 +32,3 @@ def test_axes_of_one_name_have_one_size_in_arguments_and_result() -> None:
             first(*wrong)
     with pytest.raises(TypeError, match="'b'"):
         first(np.ones(3))
-
-
-def test_functions_of_the_same_code_are_checked_by_what_each_is_annotated_with() -> None:
-    def taking(kind: type) -> Callable[..., object]:
-        @checked
-        def given(value: kind) -> kind:
-            return value
-
-        return given
-
-    assert (taking(int)(1), taking(str)("1")) == (1, "1")
-    for kind, wrong in ((int, "1"), (str, 1)):
-        with pytest.raises(TypeCheckError):
-            taking(kind)(wrong)

@@ -255,33 +255,6 @@ def test_a_bad_option_is_refused_before_anything_is_written(refused, tmp_path, a
     assert not out.exists()
 
 
-FILES = {
-    "nan.npy": lambda path: np.save(path, np.array([0.0, np.nan, 1.0])),
-    "large.txt": lambda path: path.write_text("0 1e300"),
-    "empty.txt": lambda path: path.write_text(""),
-}
-
-
-@pytest.mark.parametrize(
-    ("parameters", "reason"),
-    [
-        (["logits={}/nan.npy"], "logit 1 is nan; allowed: finite numbers"),
-        (["logits={}/large.txt"], "a logit is 1e+300; allowed in float32, dense: up to 3.4"),
-        (["logits={}/empty.txt"], "logits are empty; at least one action is needed"),
-        (["logits=0,,1"], "neither a list of numbers nor a file of them"),
-        (["correct=2"], "correct action 2 is outside the action set; allowed: 0 to 1"),
-        (["target=1"], "the target set must be a non-empty subset of the correct actions"),
-        (["actions=60"], "unknown parameter 'actions' (did you mean 'allocation'?); allowed: aggregation, allocation,"),
-    ],
-    ids=str,
-)
-def test_logits_and_sets_that_make_no_problem_are_refused(refused, tmp_path, parameters, reason):
-    for name, write in FILES.items():
-        write(tmp_path / name)
-    pairs = [argument for pair in parameters for argument in ("--param", pair.format(tmp_path))]
-    assert reason in refused("sweep", "--out", tmp_path / "sweep.nc", "--problem", "custom", *pairs)
-
-
 PLACES = {
     "below a file": ("--out", "file/sweep.nc", "not a folder"),
     "a folder": ("--out", "folder", "not a regular file"),

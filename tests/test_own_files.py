@@ -11,7 +11,6 @@ from sweep_cases import refusal
 
 from simlab import own_files
 from simlab.arms import parse
-from simlab.cli import main
 from simlab.estimators import center, chain
 from simlab.fingerprint import own_source
 from simlab.methods import Method
@@ -226,12 +225,3 @@ def test_a_parameter_of_a_plain_function_is_part_of_its_fingerprint_and_its_name
     found = [own_source(parse(f"mine.py:weight{given}").build()) for given in ("", "(factor=3)", "(factor=4)")]
     assert len({*found}) == 3
     assert "weight gave advantages of shape (1,)" in refusal(advantages, "mine.py:weight(factor=3)")
-
-
-@pytest.mark.parametrize("arms", ["gone.py:weight", "grpo,mine.py:gone", "mine.py:weight(gamma=1)"])
-def test_the_command_line_refuses_it_in_one_line_and_writes_nothing(arms, here, capsys):
-    written(here, "weight = center('mean')")
-    before = sorted(here.iterdir())
-    assert main(["train", "--arms", arms, "--out", "run"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    assert sorted(here.iterdir()) == before

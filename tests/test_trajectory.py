@@ -155,22 +155,6 @@ def test_recording_more_often_changes_no_bit():
         np.testing.assert_allclose(mean, once[rate][:, 1], rtol=2e-6, err_msg=rate)
 
 
-def test_runs_do_not_influence_each_other():
-    """Eleven runs of different seeds and settings, in two calls of eight; reversed; and some of them alone."""
-    base = replace(BASE, **CLIPPED)
-    settings = [runs.settings(replace(base, temperature=0.5 + seed / 10)) for seed in range(11)]
-    problem, recorded, seeds = runs.problem(base), np.array(RECORDED), [*range(11)]
-    together = run(problem, settings, seeds, recorded)
-    reverse = run(problem, settings[::-1], seeds[::-1], recorded)
-    assert len(np.unique(together["q_pos"][:, -1])) == 11
-    for metric, rows in together.items():
-        np.testing.assert_array_equal(rows, reverse[metric][::-1], err_msg=metric)
-    for index in (0, 7, 10):
-        alone = run(problem, [settings[index]], [index], recorded)
-        for metric, rows in together.items():
-            np.testing.assert_array_equal(rows[index], alone[metric][0], err_msg=metric)
-
-
 FROZEN_STEPS, FROZEN_SEEDS = 400, 64
 
 
