@@ -103,6 +103,7 @@ def test_a_record_at_a_cost_is_that_of_a_run_of_the_steps_that_it_pays_for(spent
             np.testing.assert_array_equal(result[name].values[index][:, record], alone[name][:, -1])
 
 
+@pytest.mark.slow
 def test_a_budget_that_pays_for_whole_steps_records_what_the_same_sweep_by_steps_does(tmp_path):
     one = ("--group-size", "4", "--param", "prompts_per_step=8")
     by_cost = run(asked(*BANK, *one, "--budget", "640", "--records", "4"), tmp_path / "cost.nc")

@@ -30,6 +30,7 @@ BY_HAND = [name for name in names() if 'layout="constrained"' not in (FOLDER / f
 ALL = [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in names()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_two_runs_give_identical_bytes(name, tmp_path):
     """The first in a process of its own, as a user has it."""

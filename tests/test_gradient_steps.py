@@ -41,6 +41,7 @@ PROBLEMS = {
 SLOW = [("bank", "lumped"), ("shared features", "sharded"), ("shared features", "lumped")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "storage"), [("one prompt", "dense"), *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)]
 )

@@ -113,6 +113,7 @@ def test_pass_at_1_rises_and_pass_at_256_falls_below_the_base_model_where_featur
         assert (gains > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("overlap", "sign"), [(0.3, -1), pytest.param(-0.3, 1, marks=pytest.mark.slow)])
 def test_what_easy_prompts_do_to_hard_ones_has_the_opposite_sign_of_the_overlap(overlap, sign):
     """In the first ten steps, by 20 standard errors; and a step does what first order says, but for a hundredth."""

@@ -80,6 +80,7 @@ def one_step(place, groups, learning_rate=1.0):
 TWO_MODES = {"prompts": 2, "actions": 8, "failure_modes": 1, "wrong_answers": 2}
 
 
+@pytest.mark.slow
 def test_orthogonal_features_do_not_interfere_and_shared_ones_do():
     """A step on prompt 0 alone: prompt 1, all of whose rollouts fail, has nothing to teach."""
     groups = [[0, 2, 2, 5], [2, 2, 3, 3]]

@@ -291,6 +291,7 @@ def of_parts(whole, at_once):
     return seen
 
 
+@pytest.mark.slow
 def test_completions_that_wait_are_those_of_a_batch_of_all(whole):
     seen = of_parts(whole, 13)
     assert tuple(seen[0, :2]) == (3, 4)

@@ -258,6 +258,7 @@ def test_a_run_is_the_same_whatever_runs_beside_it_in_any_number_of_slots(monkey
         np.testing.assert_array_equal(values, roomy[metric][[2, 3, 0]], err_msg=metric)
 
 
+@pytest.mark.slow
 def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(monkeypatch):
     names = []
     monkeypatch.setattr(call, "cached", lambda key, compile_it: names.append(key) or cached(key, compile_it))

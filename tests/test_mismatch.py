@@ -67,6 +67,7 @@ def test_a_nucleus_is_the_shortest_row_of_likeliest_actions_that_reaches_its_sha
         np.testing.assert_array_equal(own[own > -1e29], row[own > -1e29])
 
 
+@pytest.mark.slow
 def test_no_group_holds_what_its_sampler_left_out_at_any_temperature():
     """Of four actions the two likeliest: a nucleus of .7 at temperature 1, and of .55 at 4, where p = .33, .29."""
     problem = custom([1.5, 1.0, 0.0, -1.0], [2, 3], [3])

@@ -80,6 +80,7 @@ BANKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", with_slow(BANKS, {"bank"}))
 def test_of_a_bank_the_prompt_is_named(kind):
     problem, storage = BANKS[kind]
@@ -152,13 +153,10 @@ SOLVED = custom([0.0, 1.0, 2.0], [0, 1, 2])
 SIZES = [("lumped", 41), ("lumped", 3), ("lumped", 13), ("dense", 7), ("sharded", 7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "storage", "size"),
-    [
-        pytest.param(name, *case, marks=() if (name, case) == (POWERS[0], SIZES[0]) else pytest.mark.slow)
-        for name in POWERS
-        for case in SIZES
-    ],
+    [(name, *case) for name in POWERS for case in SIZES],
 )
 def test_solved_groups_of_any_size_weigh_nothing(name, storage, size):
     """A step on a group that is all right weighs it 0: 1 - 3 / 3 is no -3e-8, however a compiler divides."""

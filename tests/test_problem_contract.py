@@ -110,7 +110,8 @@ def outcomes(row, kind):
             yield chance / len(batches), after.logits
 
 
-@pytest.mark.parametrize(("name", "storage"), some_slow(EACH, {("anchored", "lumped")}))
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "storage"), EACH)
 def test_a_first_step_leads_to_each_outcome_as_often_as_it_is_likely(name, storage):
     """All groups of two of all batches, by NumPy; frequencies among 20,000 seeds agree within 5 standard errors."""
     kind = Kind({"estimator": "w_reinforce", "optimizer_parameters": {"learning_rate": 0.3}})

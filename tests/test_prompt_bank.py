@@ -103,6 +103,7 @@ def test_a_prompt_outside_the_batch_is_moved_by_the_memory_of_adam_alone(name):
     assert outside == (set(range(4)) if name == "adam" else set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["fade", pytest.param("psr", marks=pytest.mark.slow)])
 def test_a_bank_of_one_prompt_steps_as_that_prompt_alone_does(estimator):
     """Given the same group, bit by bit; its records are in law those of a single policy, as both equal naive loops."""
@@ -145,6 +146,7 @@ def test_pass_at_k_of_the_bank_is_exact_up_to_a_million_samples(dtype, tolerance
     np.testing.assert_allclose(row["solve_rate_histogram"], [0.8, *[0] * 8, 0.2], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group_size", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_groups_that_teach_nothing_leave_the_bank_as_it_is(group_size):
     """All wrong, all right, or a single rollout: GRPO has nothing to learn from, and nothing is NaN."""

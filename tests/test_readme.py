@@ -74,6 +74,7 @@ def test_each_sweep_command_describes_a_sweep(command, beside):
         assert all(cell.group_size in sweep.group_sizes for _, cell in sweep.cells())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", of("where"))
 def test_each_where_command_finds_something(command, capsys):
     assert cli.main(shlex.split(command)[1:]) == 0

@@ -350,6 +350,7 @@ def run(tmp_path):
     return write_run(tmp_path / "run", arms, rl={"prompts": 8, "group_size": 4})
 
 
+@pytest.mark.slow
 def test_an_arm_is_fitted_to_its_evaluations_from_the_start_on(run, tmp_path, capsys):
     """The table is that of curves read from the files by hand."""
     table = fit_tables([read_run(run)], pass_at_k=[1], baseline="f_grpo")

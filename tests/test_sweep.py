@@ -218,6 +218,7 @@ def test_parts_of_other_code_are_left_alone_and_said_to_be(unbroken, resumed, ca
     assert result.attrs["code"] == ("other code" if other == "code" else code_fingerprint())
 
 
+@pytest.mark.slow
 def test_the_result_of_another_sweep_is_replaced_only_on_request(resumed):
     run(SWEEP, resumed)
     content = resumed.read_bytes()

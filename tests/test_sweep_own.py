@@ -49,6 +49,7 @@ def unit_names(sweep):
     return {unit.name for unit in Plan(sweep).units("", "cpu")}
 
 
+@pytest.mark.slow
 def test_after_a_kill_old_and_new_seeds_do_not_mix(register, tmp_path, capsys):
     register(constructor(1.0))
     sweep, out = small(estimators=(NAME,)), tmp_path / "sweep.nc"

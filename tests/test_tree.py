@@ -98,9 +98,8 @@ ONE_LEVEL = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [name if "two" in name else pytest.param(name, marks=pytest.mark.slow) for name in ONE_LEVEL]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONE_LEVEL)
 def test_a_tree_of_one_level_is_a_single_policy(name):
     """The same draws and, under SGD, logits bit by bit; records up to rounding."""
     dtype, kind = ONE_LEVEL[name]

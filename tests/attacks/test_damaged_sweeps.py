@@ -40,6 +40,7 @@ def tried(call, path):
         return None, str(error)
 
 
+@pytest.mark.slow
 def test_a_damaged_result_is_refused_or_reads_as_it_was(unbroken, out):
     """No error of a library comes through, and no sweep takes a damaged one for its own and writes over it."""
     whole, refused = read(unbroken), 0
