@@ -17,6 +17,7 @@ if __name__ == "__main__":
         weights = one.accelerator.unwrap_model(one.model).named_parameters()
         arrays = {name: value.detach().numpy() for name, value in weights}
         np.savez(folder / "moved.npz", processes=one.accelerator.num_processes, **arrays)
-    # A process that ends while its group is still there can abort.
+    # A process that ends while its group is still there can abort, and so can one that torch's own threads outlive.
     one.accelerator.wait_for_everyone()
     torch.distributed.destroy_process_group()
+    os._exit(0)
