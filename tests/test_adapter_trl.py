@@ -228,9 +228,6 @@ def test_what_no_reward_function_judged_is_no_rollout(tmp_path):
     np.testing.assert_allclose(advantages, [2**-0.5, 0, 2**-0.5, -(2**0.5)], atol=1e-4)
 
 
-# Several processes
-
-
 @pytest.mark.parametrize("method", ["cw_grpo", "grpo+casp(quantile=0)"])
 def test_two_processes_take_the_step_that_one_takes(method, tmp_path):
     alone = trainer(tmp_path, method=method, settings={"num_generations": 16, "learning_rate": 0.1})
@@ -250,9 +247,6 @@ def free_port() -> str:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return str(one.getsockname()[1])
-
-
-# What an estimator remembers
 
 
 def test_what_a_method_remembers_goes_on_from_a_checkpoint(tmp_path):
@@ -277,9 +271,6 @@ def test_evaluation_leaves_the_memory_alone(tmp_path):
     assert one._memory == remembered
 
 
-# Adapters of low rank
-
-
 def test_lora_trains_its_own_weights_alone(tmp_path):
     peft = pytest.importorskip("peft")
     one = trainer(
@@ -290,9 +281,6 @@ def test_lora_trains_its_own_weights_alone(tmp_path):
     changed = {name for name, value in one.model.named_parameters() if not torch.equal(before[name], value)}
     assert changed
     assert all("lora_B" in name for name in changed), "lora_A moves only when lora_B is no longer 0"
-
-
-# Bad input
 
 
 @pytest.mark.parametrize(
