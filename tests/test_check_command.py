@@ -85,7 +85,7 @@ def test_the_exit_code_says_whether_verdicts_are_those_recorded(two_claims, caps
         (["--tag", "f-grpo:lema-3.1"], f"closest known: {LEMMA}"),
         (["--paper", "f-grpo", "--tag", "lema"], f"tag = 'lema' is claimed nowhere; closest known: {LEMMA}"),
         (["--jobs", "0"], "jobs = 0 is outside its range [1, inf)"),
-        (["--jobs", "two"], "argument --jobs: invalid int value: 'two'"),
+        (["--jobs", "two"], "argument --jobs: 'two' cannot be read; allowed: a whole number"),
         (["--json", "folder"], "cannot write folder: it is not a regular file"),
         (["--html", "file/report.html"], "cannot write to file: it is not a folder"),
         (["--json", "same", "--html", "./same"], "--json and --html are both same; allowed: a path each"),

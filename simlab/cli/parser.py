@@ -173,7 +173,23 @@ def read_path(text: str) -> Path:
     raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
 
 
-READERS: Mapping[Any, Read] = {int: int, float: float, Path: read_path}
+def _read_as(kind: type, allowed: str) -> Read:
+    """Make a reader of numbers of a kind, whose errors say what is allowed."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: {allowed}") from None
+
+    return read
+
+
+READERS: Mapping[Any, Read] = {
+    int: _read_as(int, "a whole number"),
+    float: _read_as(float, "a number"),
+    Path: read_path,
+}
 
 
 def read_file(text: str) -> Path:

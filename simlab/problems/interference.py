@@ -38,6 +38,13 @@ class Interference(LinearSoftmax):
 
     metrics_at = "simlab.simulator.head_metrics:INTERFERENCE_METRICS"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, length in (("learned", self.features.shape[1]), ("hard", self.prompts)):
+            mask = getattr(self, name)
+            if mask.shape != (length,) or mask.dtype != bool:
+                raise InputError(f"{name} is {mask.dtype} of shape {mask.shape}; allowed: bool of shape ({length},)")
+
     @property
     def teaching(self) -> Float[AnyArray, "M d"]:
         """The features of the columns that are learned, and 0 for the others."""
