@@ -86,9 +86,9 @@ def owner(module: str) -> str | None:
 def _path(module: str) -> Path | None:
     """Return the file of a module, loaded or not, or the folder of a package without ``__init__``; None for neither."""
     try:
-        found: Any = sys.modules.get(module) or importlib.util.find_spec(module)
-        place = getattr(found, "__file__", None) or getattr(found, "origin", None)
-        return Path(place or next(iter(getattr(found, "__path__", None) or found.submodule_search_locations)))
+        source: Any = sys.modules.get(module) or importlib.util.find_spec(module)
+        file = getattr(source, "__file__", None) or getattr(source, "origin", None)
+        return Path(file or next(iter(getattr(source, "__path__", None) or source.submodule_search_locations)))
     except Exception:  # there is none, or the package around it cannot be imported
         return None
 
@@ -125,9 +125,10 @@ class _Pickler(pickle.Pickler):
         self.visited = dict[int, tuple[int, Any]]()  # the number of each object by its address, and the object itself
 
     def _owner(self, module: str) -> str:
-        if (found := owner(module)) is None:
+        package = owner(module)
+        if package is None:
             self.modules.add(module)
-        return found or "own"
+        return package or "own"
 
     def persistent_id(self, value: Any) -> Any:
         """Return what is written in place of a value; None for itself."""

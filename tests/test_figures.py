@@ -31,7 +31,7 @@ ALL = [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", names())
 def test_two_runs_give_identical_bytes(name, tmp_path):
     """The first in a process of its own, as a user has it."""
     command = [sys.executable, "-m", "simlab.cli", "figures", name, "--out", str(tmp_path / "first")]

@@ -1,4 +1,4 @@
-"""What the library offers, what the papers claim, figures, pages in a browser, and completion for a shell."""
+"""Commands that list estimators, find and check claims, draw figures, open pages in a browser, and complete a shell."""
 
 import json
 import shutil
@@ -285,8 +285,8 @@ class CompletionCommand(Command):
         if self.shell == "fish":
             print(*(f"complete -c simlab -n __fish_use_subcommand -f -a {name}" for name in flags), sep="\n")
             for name, names in flags.items():
-                given = f"complete -c simlab -n '__fish_seen_subcommand_from {name}' -l"
-                print(*(f"{given} {flag.removeprefix('--')}" for flag in names), sep="\n")
+                prefix = f"complete -c simlab -n '__fish_seen_subcommand_from {name}' -l"
+                print(*(f"{prefix} {flag.removeprefix('--')}" for flag in names), sep="\n")
             return
         cases = "\n".join(CASE.format(name=name, flags=" ".join(names)) for name, names in flags.items())
         print((ZSH if self.shell == "zsh" else "") + BASH.format(cases=cases, commands=" ".join(flags)))

@@ -190,8 +190,8 @@ def simulate_weights(
             effects.append(WeightEffect(weight, overlap, *changes))
     brackets = []
     for weight in compared:
-        own = [effect for effect in effects if effect.weight == weight]
-        hulls = [_hull([getattr(effect, measure) for effect in own]) for measure in ("pass_at_1", "pass_at_k")]
+        same_weight = [effect for effect in effects if effect.weight == weight]
+        hulls = [_hull([getattr(effect, measure) for effect in same_weight]) for measure in ("pass_at_1", "pass_at_k")]
         brackets.append(WeightEffect(weight, None, *hulls))
     first, many = (_find_surest(brackets, measure) for measure in ("pass_at_1", "pass_at_k"))
     return WeightEffects(tuple(effects), tuple(brackets), first, many)

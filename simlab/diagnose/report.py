@@ -90,8 +90,16 @@ def figure(result: Any) -> Figure:
     for axes, title, in_use in zip(page.axes, titles, in_uses, strict=True):
         if in_use is not None:
             axes.axvline(in_use, color="0.6", linewidth=0.8)
-            place = axes.get_xaxis_transform()
-            axes.text(in_use, 0.12, "in use", transform=place, rotation=90, ha="right", color="0.4", fontsize=7)
+            axes.text(
+                in_use,
+                0.12,
+                "in use",
+                transform=axes.get_xaxis_transform(),
+                rotation=90,
+                ha="right",
+                color="0.4",
+                fontsize=7,
+            )
         axes.set_title(title, loc="left", fontsize=9)
         axes.set_xscale("log", base=2)
         axes.legend(fontsize=7)

@@ -46,7 +46,7 @@ def contents_lines(reading: Reading) -> list[str]:
     """Return the contents of a log, a line each."""
     entries = contents_json(reading)
     steps, refused, answers = entries["steps"], entries["refused"], entries["distinct_answers"]
-    told = "not told: {}" if answers is None else f"{answers:,} distinct correct answers ({{}})"
+    solutions = "not told: {}" if answers is None else f"{answers:,} distinct correct answers ({{}})"
     files = f"{entries['files']:,} file{'' if entries['files'] == 1 else 's'}"
     lines = [
         f"format      {entries['format']}, {files}",
@@ -57,7 +57,7 @@ def contents_lines(reading: Reading) -> list[str]:
         f"reward      {entries['mean_reward']:.4g} on average ({entries['reward']})",
         f"correct     {entries['solve_rate']:.1%} of rollouts",
         f"no signal   {entries['all_right']:.1%} of groups are all right, {entries['all_wrong']:.1%} all wrong",
-        f"solutions   {told.format(entries['answer'])}",
+        f"solutions   {solutions.format(entries['answer'])}",
     ]
     if entries["log_probabilities"]:
         drawn = ", drawn at random" if entries["log_probabilities"] < entries["rows"] else ""

@@ -125,8 +125,8 @@ def compute_run(panel: str, settings: RunSettings) -> RunSettings:
         metrics = {}
         for name in parts[0]:
             values = np.array([row for part in parts for row in part[name]["values"]], dtype=float)
-            own = moments(values[:, ::every])
-            metrics[name] = {key: value for key, value in own.items() if with_seeds or key != "values"}
+            summary = moments(values[:, ::every])
+            metrics[name] = {key: value for key, value in summary.items() if with_seeds or key != "values"}
         return metrics
 
     result = blocks[0] | {"seeds": RUN_SEEDS[panel], "step": blocks[0]["step"][::every]}
@@ -170,8 +170,8 @@ def tables_in_advance(name: str) -> Iterator[dict[str, Any]]:
     views = [preset.settings for preset in PRESETS.values() if preset.panel == "masses"]
     texts = [str(view.get(key, usual)) for view in views for key in ("weight", "pinned")]
     for text in filter(None, SEPARATOR.join(texts).split(SEPARATOR)):
-        own, parameters = read_weight(text)
-        variants += [defaults | parameters] if own == name else []
+        estimator_name, parameters = read_weight(text)
+        variants += [defaults | parameters] if estimator_name == name else []
     for parameters in {write_weight(name, parameters): parameters for parameters in variants}.values():
         yield table_in_advance(name, parameters, SIZES)
 

@@ -218,14 +218,14 @@ def simulate_panel(panel: str, settings: PanelSettings, first: int, say: Say) ->
 
 
 def _policy_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
-    own = rows[""]
-    mass = np.clip(own["q_pos"].astype(np.float64), 0, 1)
-    target = np.clip(own.pop("rare_rates")[..., 0].astype(np.float64), 0, mass)
+    records = rows[""]
+    mass = np.clip(records["q_pos"].astype(np.float64), 0, 1)
+    target = np.clip(records.pop("rare_rates")[..., 0].astype(np.float64), 0, mass)
     missed = np.asarray(tail_miss(settings["group_size"], mass, target))
     if _is_on_policy_and_true(settings):
-        own["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
-    own |= {f"pass_at_{k}": 1 - (1 - mass) ** k for k in POLICY_KS}
-    return {"metrics": {name: moments(values) for name, values in own.items()}, "theory": drift(settings)}
+        records["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
+    records |= {f"pass_at_{k}": 1 - (1 - mass) ** k for k in POLICY_KS}
+    return {"metrics": {name: moments(values) for name, values in records.items()}, "theory": drift(settings)}
 
 
 def _is_on_policy_and_true(settings: PanelSettings) -> bool:

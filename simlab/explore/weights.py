@@ -149,20 +149,21 @@ def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
         g = "".join(f"{formula.G_SIGN}{value:.12g}" for value in parameters.values())
         return f"{formula.SIGN}{formula.split(text)[0]}{g}", ""
     check_choice("estimator", name, sorted(filter(has_masses, REGISTRY) if closed else REGISTRY))
-    known, bounded, notes = parameters_of(name), {}, []
+    allowed, bounded, notes = parameters_of(name), {}, []
     for key, value in parameters.items():
-        check_choice(f"parameter of {name}", key, known)
-        own = known[key]
-        if own.choices:
-            check_choice(key, value, own.choices)
+        check_choice(f"parameter of {name}", key, allowed)
+        parameter = allowed[key]
+        if parameter.choices:
+            check_choice(key, value, parameter.choices)
             bounded[key] = value
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-            raise InputError(f"{key} = {value!r} is not a number; allowed: [{own.low:g}, {own.high:g}]")
-        number = min(max(value, own.low), own.high)
-        bounded[key] = round(number) if own.whole else float(number)
+            raise InputError(f"{key} = {value!r} is not a number; allowed: [{parameter.low:g}, {parameter.high:g}]")
+        low, high = parameter.low, parameter.high
+        number = min(max(value, low), high)
+        bounded[key] = round(number) if parameter.whole else float(number)
         if bounded[key] != value:
-            notes.append(f"{name}: {key} = {value:g} is outside [{own.low:g}, {own.high:g}]; held at {bounded[key]:g}")
+            notes.append(f"{name}: {key} = {value:g} is outside [{low:g}, {high:g}]; held at {bounded[key]:g}")
     estimator(name, **bounded)
     return write_weight(name, bounded), "; ".join(notes)
 

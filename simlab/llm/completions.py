@@ -63,9 +63,9 @@ def completion_states(
     in_completions = jnp.broadcast_to(lengths[:, None, None] + jnp.arange(tokens.shape[2]), tokens.shape)
 
     def parted(values: Shaped[Array, "N ..."]) -> tuple[Shaped[Array, "P S ..."], Shaped[Array, "P G T ..."]]:
-        own, others = jnp.split(values, [prompts.size])
+        in_prompt, in_completion = jnp.split(values, [prompts.size])
         each = values.shape[1:]
-        return own.reshape(*prompts.shape, *each), others.reshape(*tokens.shape, *each)
+        return in_prompt.reshape(*prompts.shape, *each), in_completion.reshape(*tokens.shape, *each)
 
     def attend(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, None]:
         """Attend from each token to its prompt and its completion, up to itself."""
@@ -140,8 +140,8 @@ def target_logp(
 
     def chosen(scores: Float[Array, "C V"], targets: Int[Array, "C N"]) -> Float[Array, "C N"]:
         scores = scores / temperature
-        own = jnp.take_along_axis(scores, targets, axis=-1)
-        return own - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)
+        selected = jnp.take_along_axis(scores, targets, axis=-1)
+        return selected - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)
 
     hidden = completion_states(parameters, config, batch, checkpointing)
     result: Array = map_logits(chosen, parameters, hidden, jnp.asarray(targets))

@@ -35,38 +35,39 @@ def show_rollouts(
     name, steps = _kept(run, arm, seed)
     number = max(steps) if step is None else _check_kept("step", step, steps)
     groups = steps[number]
-    mixed = [place for place, group in enumerate(groups) if len({one["reward"] for one in group["rollouts"]}) > 1]
-    place = _check_kept("prompt", next(iter(mixed), 0) if prompt is None else prompt, range(len(groups)))
-    asked, rollouts = groups[place]["prompt"], groups[place]["rollouts"]
+    rewards = [{entry["reward"] for entry in group["rollouts"]} for group in groups]
+    mixed = [position for position, values in enumerate(rewards) if len(values) > 1]
+    position = _check_kept("prompt", next(iter(mixed), 0) if prompt is None else prompt, range(len(groups)))
+    problem, rollouts = groups[position]["prompt"], groups[position]["rollouts"]
     head = (
-        f"{name}, seed {seed}, step {number}, prompt {place} of {len(groups)} (unequal rewards: "
-        f"{', '.join(map(str, mixed)) or 'none'}), mean reward {_mean([one['reward'] for one in rollouts]):.3g}"
+        f"{name}, seed {seed}, step {number}, prompt {position} of {len(groups)} (unequal rewards: "
+        f"{', '.join(map(str, mixed)) or 'none'}), mean reward {_mean([entry['reward'] for entry in rollouts]):.3g}"
     )
     if rollout is None:
         rows = [
             {
                 "rollout": str(index),
-                "reward": f"{one['reward']:g}",
-                "solution": _cut(_solution(one), SOLUTION),
-                "advantage": f"{_mean(one['advantages']):+.3f}",
-                "log p": f"{sum(one['logp']):.2f}",
-                "tokens": str(len(one["tokens"])),
-                "text": _cut(one["text"], WIDTH),
+                "reward": f"{entry['reward']:g}",
+                "solution": _cut(_solution(entry), SOLUTION),
+                "advantage": f"{_mean(entry['advantages']):+.3f}",
+                "log p": f"{sum(entry['logp']):.2f}",
+                "tokens": str(len(entry["tokens"])),
+                "text": _cut(entry["text"], WIDTH),
             }
-            for index, one in enumerate(rollouts)
+            for index, entry in enumerate(rollouts)
         ]
-        return "\n".join([head, f"prompt: {_cut(asked, 4 * WIDTH)}", "", *_left_aligned(rows)])
-    one = rollouts[_check_kept("rollout", rollout, range(len(rollouts)))]
-    tokens = zip(one["tokens"], one["logp"], one["advantages"], strict=True)
+        return "\n".join([head, f"prompt: {_cut(problem, 4 * WIDTH)}", "", *_left_aligned(rows)])
+    entry = rollouts[_check_kept("rollout", rollout, range(len(rollouts)))]
+    tokens = zip(entry["tokens"], entry["logp"], entry["advantages"], strict=True)
     rows = [
         {"token": str(index), "log p": f"{logp:.3f}", "advantage": f"{advantage:+.3f}", "text": _visible(text)}
         for index, (text, logp, advantage) in enumerate(tokens)
     ]
     return "\n".join([
         head,
-        f"rollout {rollout}: reward {one['reward']:g}, solution {_solution(one)}, {len(rows)} tokens",
-        f"prompt: {_visible(asked)}",
-        f"text: {_visible(one['text'])}",
+        f"rollout {rollout}: reward {entry['reward']:g}, solution {_solution(entry)}, {len(rows)} tokens",
+        f"prompt: {_visible(problem)}",
+        f"text: {_visible(entry['text'])}",
         "",
         *_left_aligned(rows),
     ])  # fmt: skip
@@ -90,7 +91,7 @@ def show_completions(
     name, steps = _kept(run, arm, seed, evaluation)
     number = max(steps) if step is None else _check_kept("step", step, steps)
     problems = steps[number]
-    rewards = [one["reward"] for problem in problems for one in problem["completions"]]
+    rewards = [entry["reward"] for problem in problems for entry in problem["completions"]]
     head = (
         f"{name}, seed {seed}, step {number}, evaluation set {evaluation}: {len(rewards)} completions of "
         f"{len(problems)} prompts, mean reward {_mean(rewards):.3g}"
@@ -98,20 +99,20 @@ def show_completions(
     if prompt is None:
         rows = [
             {
-                "prompt": str(place),
+                "prompt": str(position),
                 "sample": str(sample),
-                "reward": f"{one['reward']:g}",
-                "solution": _cut(_solution(one), SOLUTION),
-                "text": f"{_cut(problem['prompt'], ASKED, beginning=True)} | {_cut(one['text'], ANSWERED)}",
+                "reward": f"{entry['reward']:g}",
+                "solution": _cut(_solution(entry), SOLUTION),
+                "text": f"{_cut(problem['prompt'], ASKED, beginning=True)} | {_cut(entry['text'], ANSWERED)}",
             }
-            for place, problem in enumerate(problems)
-            for sample, one in enumerate(problem["completions"])
+            for position, problem in enumerate(problems)
+            for sample, entry in enumerate(problem["completions"])
         ]
         return "\n".join([head, "", *_left_aligned(rows)])
     problem = problems[_check_kept("prompt", prompt, range(len(problems)))]
     texts = [
-        f"sample {sample}: reward {one['reward']:g}, solution {_solution(one)}\ntext: {_visible(one['text'])}"
-        for sample, one in enumerate(problem["completions"])
+        f"sample {sample}: reward {entry['reward']:g}, solution {_solution(entry)}\ntext: {_visible(entry['text'])}"
+        for sample, entry in enumerate(problem["completions"])
     ]
     return "\n".join([head, f"prompt: {_visible(problem['prompt'])}", *texts])
 
@@ -128,13 +129,13 @@ def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 
         {
             "step": number,
             "prompt": _encodable(group["prompt"]),
-            "completion": _encodable(one["text"]),
-            "reward": float(one["reward"]),
-            "advantage": float(np.mean(one["advantages"])),
+            "completion": _encodable(entry["text"]),
+            "reward": float(entry["reward"]),
+            "advantage": float(np.mean(entry["advantages"])),
         }
         for number in _chosen(step, steps)
         for group in steps[number]
-        for one in group["rollouts"]
+        for entry in group["rollouts"]
     ]
     return _write(path, rows)
 
@@ -154,12 +155,12 @@ def write_completions(
             "set": evaluation,
             "prompt": _encodable(problem["prompt"]),
             "sample": sample,
-            "completion": _encodable(one["text"]),
-            "reward": float(one["reward"]),
+            "completion": _encodable(entry["text"]),
+            "reward": float(entry["reward"]),
         }
         for number in _chosen(step, steps)
         for problem in steps[number]
-        for sample, one in enumerate(problem["completions"])
+        for sample, entry in enumerate(problem["completions"])
     ]
     return _write(path, rows)
 
@@ -199,8 +200,8 @@ def _mean(numbers: list[float]) -> float:
     return sum(numbers) / max(1, len(numbers))
 
 
-def _solution(one: dict[str, Any]) -> str:
-    return "-" if one["solution"] is None else _visible(str(one["solution"]))
+def _solution(entry: dict[str, Any]) -> str:
+    return "-" if entry["solution"] is None else _visible(str(entry["solution"]))
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> int:

@@ -90,15 +90,20 @@ class SlotTable(NamedTuple):
         """C."""
         return int(self.departed.shape[-1])
 
+    @property
+    def members(self) -> Count:
+        """The number of actions that are still in each class."""
+        return self.counts.subtract(self.departed)
+
     def remaining(self, dtype: Any) -> Float[Array, " C"]:
-        """Return how many actions are left in each class."""
-        return self.counts.subtract(self.departed).floats(jnp.dtype(dtype))
+        """Return ``members`` as floats."""
+        return self.members.floats(jnp.dtype(dtype))
 
     @property
     def occupied(self) -> Bool[Array, " S"]:
         """True for slots that hold an action."""
         slot, classes = jnp.arange(self.class_of.shape[-1]), self.classes
-        members = self.counts.subtract(self.departed)
+        members = self.members
         filled_classes = jnp.pad((members.high > 0) | (members.low > 0), (0, len(slot) - classes))
         return filled_classes | (slot >= classes) & (slot < classes + self.touched)
 
@@ -193,7 +198,7 @@ class Lumped(Dense):
 
     def fits(self, slots: SlotTable, new: Any) -> Bool[Array, ""]:
         """Return True if there is a slot for each of so many new actions, or for all that are left in classes."""
-        classes, members = slots.classes, slots.counts.subtract(slots.departed)
+        classes, members = slots.classes, slots.members
         few = jnp.sum(jnp.where(members.high > 0, 2**30 // classes, jnp.minimum(members.low, 2**30 // classes)), -1)
         fits = slots.touched + jnp.minimum(new, few) <= self.size - classes
         return jnp.all(fits)
@@ -229,8 +234,8 @@ def draw_members(
     number of draws before; so ordinals start as 0, 1, 2, and each repeat, few, is set and lowers those after it.
     """
     label = jnp.where(is_class, drawn, 0)
-    left = slots.counts.subtract(slots.departed)
-    member = uniform_below(Count(left.high[label], left.low[label]), Count(words[0], words[1]))
+    members = slots.members
+    member = uniform_below(Count(members.high[label], members.low[label]), Count(words[0], words[1]))
     small = is_class & (member.high == 0) & (member.low < len(drawn))
     candidate = jnp.where(small, member.low, len(drawn)).astype(jnp.int32)
     index = jnp.arange(len(drawn), dtype=jnp.int32)

@@ -49,12 +49,12 @@ def entropy_change(
     """
     mask = np.asarray(batch.mask)
     change = jax.tree.map(jnp.subtract, after, before)
-    found = (
+    measured = (
         *_derivative(before, change, config, batch, temperature),
         _entropy_and_logp(after, config, batch, temperature),
     )
     # In float64, for small changes of a mean.
-    (first, logp), (rate, logp_change), (last, _) = (map(lambda a: np.asarray(a, float), pair) for pair in found)
+    (first, logp), (rate, logp_change), (last, _) = (map(lambda a: np.asarray(a, float), pair) for pair in measured)
     present = mask.astype(float)
     advantages = of_tokens(advantages).astype(float) * np.ones(mask.shape)
 
