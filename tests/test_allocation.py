@@ -178,7 +178,7 @@ def drawn_by_loops(learner, index, state):
     return {int(m): np.asarray(own)[there].tolist() for m, own, there in zip(prompts, places, present, strict=True)}
 
 
-@pytest.mark.parametrize("rule", ["knapsack", "variance"])
+@pytest.mark.parametrize("rule", ["knapsack", pytest.param("variance", marks=pytest.mark.slow)])
 def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
     learner = learner_of(BANK, GRPO, allocation=rule, prompts_per_step=3)
     state, correct = learner.start(), BANK.listed().correct

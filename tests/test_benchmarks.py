@@ -46,6 +46,7 @@ def test_a_ratio_is_a_geometric_mean_with_the_t_interval_of_its_logarithms():
     assert compare.ratio([1.0, 1.0, 1.0], [3.0, 3.1, 2.9]).verdict == "slower by 3.00"
 
 
+@pytest.mark.slow
 def test_a_commit_that_does_less_is_faster_and_its_checkout_is_gone_afterwards(repository):
     printed = compare.compare(repository, "HEAD~1", "HEAD", ["import"], pairs=3, cold=False)
     assert "faster by" in printed.splitlines()[-1]

@@ -86,6 +86,7 @@ def test_a_result_says_what_its_coordinates_are(unbroken):
     assert json.loads(result.attrs["settled"])["problem.actions"] == 60
 
 
+@pytest.mark.slow
 def test_two_sweeps_are_compared_seed_by_seed(unbroken, tmp_path, monkeypatch, capsys):
     """The second at another learning rate, and without the second gamma."""
     monkeypatch.chdir(tmp_path)

@@ -214,7 +214,9 @@ def drawn(learner, state, group):
     ("method", "rule", "optimizer", "options"),
     [
         pytest.param("w_reinforce", "simulator_literal", ADAM, {}, marks=pytest.mark.slow),
-        ("w_reinforce", "theorem", SGD, {"kl": 0.2, "entropy_bonus": 0.1, "supervised": 0.3}),
+        pytest.param(
+            "w_reinforce", "theorem", SGD, {"kl": 0.2, "entropy_bonus": 0.1, "supervised": 0.3}, marks=pytest.mark.slow
+        ),
         ("ha_dw", "simulator", ADAM, {}),
         pytest.param("grpo+cispo", "simulator", ADAM, {}, marks=pytest.mark.slow),
     ],

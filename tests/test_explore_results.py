@@ -214,6 +214,7 @@ def report(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_curves_of_a_report_have_their_intervals_as_bands(report):
     content = json.loads(report.read_text())["diagnosis"]
     sizes = {row["group_size"]: row for row in content["groups"]["at_sizes"]}

@@ -23,6 +23,7 @@ def test_neither_jax_nor_torch_is_imported(module: str) -> None:
     assert found.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_simulate_and_sweep_are_functions_of_the_library_whatever_is_imported_before() -> None:
     program = (
         "import inspect, sys, simlab;"

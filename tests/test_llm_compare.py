@@ -349,6 +349,7 @@ def test_long_curves_are_averaged_over_a_hundred_parts(written):
     np.testing.assert_allclose(line.get_ydata(), 0.5)
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_same_file_every_time(tmp_path, one):
     first, second = tmp_path / "first.svg", tmp_path / "second.svg"
     draw_comparison([one], first)

@@ -291,6 +291,7 @@ def trained(out, *options, stop_after=None):
         return cli.main(["train", *TINY, *options, "--out", str(out)])
 
 
+@pytest.mark.slow
 def test_a_run_on_a_file_ends_with_a_table_and_says_which_rows_it_used(tmp_path, capsys):
     options = ("--data", SUMS, "--verifier", "number")
     assert trained(tmp_path / "whole", *options) == 0

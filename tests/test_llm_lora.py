@@ -77,6 +77,7 @@ def test_new_adapters_change_nothing_and_are_others_for_another_key(case):
     np.testing.assert_array_equal(policy_with(base, config).logp(new, batch), plain.logp(base, batch))
 
 
+@pytest.mark.slow
 def test_the_gradient_is_that_of_the_merged_model_by_the_chain_rule(case):
     """dA = scale dW B^T and dB = scale A^T dW, with dW from sequences one by one; to 1e-5 of the largest (float32)."""
     config, base, own, batch, coefficients = case

@@ -70,6 +70,7 @@ def test_another_seed_has_another_start_and_other_problems_of_a_task_that_draws_
     assert len(set(first.values())) == 4
 
 
+@pytest.mark.slow
 def test_arms_meet_no_problem_of_the_warm_start_or_of_another_seed(tmp_path, monkeypatch):
     numbers, training = [], CallableTask.training
 

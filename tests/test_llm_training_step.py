@@ -165,6 +165,7 @@ def test_a_penalised_arm_records_how_far_it_is_from_the_start():
     assert metrics["reference_kl"] == pytest.approx(np.mean(np.exp(gap) - 1 - gap), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_sampled_in_parts_is_the_same_batch():
     whole, part = (trainer_and_state("grpo", {"rollouts": most, "minibatches": 2}) for most in (4096, 7))
     (one, cursor, seen), (other, *rest) = (trainer.collect(state, KEY) for trainer, state in (whole, part))

@@ -27,6 +27,7 @@ RATE = {"learning_rate": 0.1}
 FAST = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}, "group_size": 64}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
     """Accepted at step t, in the mean over 40 seeds, is Q_pos at the start of step t - lag."""

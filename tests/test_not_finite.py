@@ -61,7 +61,7 @@ def with_slow(names, quick):
     return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-@pytest.mark.parametrize("name", with_slow(CASES, {"dense", "lumped"}))
+@pytest.mark.parametrize("name", with_slow(CASES, {"lumped"}))
 def test_an_advantage_that_is_not_finite_ends_a_run_in_every_storage(name):
     problem, settings = CASES[name]
     found = complaint(problem, settings)
@@ -130,6 +130,7 @@ def test_a_run_that_diverges_leaves_its_neighbours_as_they_are(storage, monkeypa
         np.testing.assert_array_equal(values[others], beside[metric][others], err_msg=metric)
 
 
+@pytest.mark.slow
 def test_a_sweep_with_a_cell_that_diverges_keeps_the_others_and_ends_with_one_line(tmp_path):
     """All cells share a call of eight runs. Without the bad one, everything is there already."""
     options = ["--estimator", "dr_grpo", "--group-size", "4", "--seeds", "2", "--steps", "20", "--out"]

@@ -140,6 +140,7 @@ def test_all_corrections_are_the_same_where_the_policy_draws_by_itself(correctio
     assert float(own.effective_share) == pytest.approx(1, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_what_a_truncated_sampler_never_draws_no_correction_brings_back():
     """Its own rollouts raise the logit of the rare correct action; from a sampler that lacks it, it can only fall."""
     with jax.enable_x64(True):

@@ -72,6 +72,7 @@ def test_the_band_is_1_96_standard_errors_of_the_mean():
     np.testing.assert_allclose(half, [1.96 * np.sqrt(((4 / 3) ** 2 + (1 / 3) ** 2 + (5 / 3) ** 2) / 2 / 3), 0])
 
 
+@pytest.mark.slow
 def test_a_figure_is_written_in_the_format_of_its_suffix_or_the_failure_explained(tmp_path):
     for name, mark in {"figure.png": b"PNG", "figure.svg": b"<svg", "figure.pdf": b"%PDF"}.items():
         save_final_states({"": result(group_size=2)}, tmp_path / name)

@@ -299,6 +299,7 @@ def bank(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_a_cell_is_fitted_against_the_rollouts_of_its_steps(bank):
     """Steps times 3 prompts times G; the record at step 0 is the base model."""
     dataset = read(bank)

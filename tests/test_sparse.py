@@ -68,6 +68,7 @@ def policy_of(learner, state):
     return jax.tree.map(lambda leaf: leaf[0], learner.policies(state, jnp.zeros(1, jnp.int32)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learning_rate", [0.7, pytest.param(300.0, marks=pytest.mark.slow)])
 def test_a_sparse_step_is_the_ordinary_one(learning_rate):
     """Repeats in a group, classes that lose all members, and weights that are computed again, or not."""

@@ -81,6 +81,7 @@ def test_a_base_or_a_surrogate_of_ones_own_counts_and_units_of_the_library_stay(
     assert unit_names(small()) == library
 
 
+@pytest.mark.slow
 def test_shards_of_two_versions_are_not_joined(register, tmp_path):
     outs = [tmp_path / f"{number}" / "sweep.nc" for number in (1, 2)]
     for number, (out, sign) in enumerate(zip(outs, (1.0, -1.0), strict=True), 1):
@@ -124,6 +125,7 @@ def test_what_an_estimator_reads_is_read_again():
     assert rising(method) < 0
 
 
+@pytest.mark.slow
 def test_one_that_keeps_what_cannot_be_seen_is_simulated_all_the_same():
     traced = []
 

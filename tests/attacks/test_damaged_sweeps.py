@@ -57,6 +57,7 @@ def test_a_damaged_result_is_refused_or_reads_as_it_was(unbroken, out):
     assert out.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_one_that_another_program_has_changed_has_lost_its_seal_and_is_read(unbroken, out):
     """As do those of earlier versions: nothing stands behind what HDF5 takes for the end."""
     with h5py.File(out, "r+") as file:
