@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 import filelock
@@ -18,18 +19,25 @@ ABANDONED = 3600.0  # seconds after which nobody writes to such a file any more
 KEPT = "finished parts are kept"
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears complete or not at all; after an ``OSError`` the former file is unchanged."""
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears complete or not at all; after an error the former file is unchanged."""
     unfinished = path.with_name(f"{UNFINISHED}{uuid4().hex}")
     try:
         with unfinished.open("xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file by ``whole_file``."""
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def write_output(path: Path, content: bytes, consequence: str = KEPT) -> None:

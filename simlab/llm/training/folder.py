@@ -10,16 +10,15 @@ These have files of JSON lines, a checkpoint with the sizes of these files, and 
 import contextlib
 import hashlib
 import json
-import math
 import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from simlab.errors import Diverged, InputError
 from simlab.files import write_whole
@@ -27,17 +26,15 @@ from simlab.llm.loggers import Scalars, WandbFiles
 from simlab.llm.training.origin import CONTINUED, Origin, describe_difference, first_difference, list_origins
 from simlab.llm.training.settings import TrainingSettings
 from simlab.llm.training.state import TrainerState, load_state, read_record, save_state
+from simlab.reading import read_bytes
 from simlab.seals import Damaged, sealed_json, unsealed_json
 
 RUN, START = "run.json", "start"  # START stands for an arm's name
-METRICS, EVALUATIONS, ROLLOUTS, COMPLETIONS = LINES = (
-    "metrics.jsonl",
-    "evaluation.jsonl",
-    "rollouts.jsonl",
-    "completions.jsonl",
-)
+LINES = ("metrics.jsonl", "evaluation.jsonl", "rollouts.jsonl", "completions.jsonl")
+METRICS, EVALUATIONS, ROLLOUTS, COMPLETIONS = LINES
 CHECKPOINT, MODEL, FINISHED = "state.npz", "model", "finished.json"
 TRL_CHECKPOINTS = "trl"  # the folder that TRL writes its own to
+ELSEWHERE = "--overwrite, or another --out"
 
 
 def arm_folder(run: Path, name: str) -> Path:
@@ -47,15 +44,11 @@ def arm_folder(run: Path, name: str) -> Path:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read a file of JSON lines; a missing file has none, and a last line without an end is left out."""
-    try:
-        *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
     records = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_bytes(path).split(b"\n")[:-1] if path.exists() else [], 1):
         try:
             record = json.loads(line)
-        except (ValueError, RecursionError):
+        except ValueError:
             record = None
         if not isinstance(record, dict):
             raise Damaged(f"{path} line {number} is damaged (it is no JSON object)")
@@ -89,22 +82,18 @@ def evaluation_scalars(line: Mapping[str, Any], name: str = "evaluation") -> dic
 SCALARS = {METRICS: metric_scalars, EVALUATIONS: evaluation_scalars}
 
 
-class ArmFolder:
-    """The folder of an arm and seed, or of the start of a seed; a context manager, which closes the ``writers``.
+class ArmFolder(contextlib.ExitStack):
+    """The folder of an arm and seed, or of the start of a seed; as a context manager it closes the ``writers``.
 
     ``origins`` are the accepted ones of its checkpoints; a new checkpoint has the last of them.
     """
 
     def __init__(self, path: Path, origins: Sequence[Origin], writers: Sequence[Scalars | WandbFiles] = ()):
+        super().__init__()
         self.path, self.origins, self.writers = path, origins, writers
+        for writer in writers:
+            self.push(writer)
         path.mkdir(parents=True, exist_ok=True)
-
-    def __enter__(self) -> "ArmFolder":
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        for writer in self.writers:
-            writer.__exit__(*error)
 
     def begin(self, fresh: TrainerState) -> TrainerState:
         """Return the state of the checkpoint, or the fresh one at step 0, and cut all lines after it."""
@@ -124,7 +113,8 @@ class ArmFolder:
 
     def append(self, name: str, line: Mapping[str, Any]) -> None:
         """Append a line to a file; numbers that are not finite become null."""
-        plain = _as_plain(line)
+        text = json.dumps(line, default=lambda value: value.tolist())
+        plain = json.loads(text, parse_constant=lambda constant: None)
         with (self.path / name).open("ab") as file:
             file.write((json.dumps(plain) + "\n").encode())
         if name in SCALARS:
@@ -144,21 +134,20 @@ class ArmFolder:
         """Cut each file of lines to its recorded size; one that is not recorded is removed."""
         for name in LINES:
             path, size = self.path / name, sizes.get(name, 0)
-            if size > (path.stat().st_size if path.exists() else 0):
-                raise InputError(f"{path} is damaged (it is cut off); delete {self.path} to restart this arm")
-            if size:
+            if not size:
+                path.unlink(missing_ok=True)
+            elif path.exists() and size <= path.stat().st_size:
                 os.truncate(path, size)
             else:
-                path.unlink(missing_ok=True)
+                raise InputError(f"{path} is damaged (it is cut off); delete {self.path} to restart this arm")
         self._write_again()
 
     def _write_again(self) -> None:
         """Give all lines to the writers that begin anew in each process."""
-        anew = [writer for writer in self.writers if writer.begins_anew]
-        if anew:
-            scalars = [(line["step"], SCALARS[name](line)) for name in SCALARS for line in self.lines(name)]
-            for step, values in sorted(scalars, key=lambda entry: entry[0]):
-                for writer in anew:
+        for writer in self.writers:
+            if writer.begins_anew:
+                scalars = [(line["step"], SCALARS[name](line)) for name in SCALARS for line in self.lines(name)]
+                for step, values in sorted(scalars, key=lambda entry: entry[0]):
                     writer.write(step, values)
 
     def save(self, state: TrainerState) -> None:
@@ -198,16 +187,6 @@ class ArmFolder:
             shutil.rmtree(self.path / TRL_CHECKPOINTS, ignore_errors=True)
 
 
-def _as_plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _as_plain(inner) for name, inner in value.items()}
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_as_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 class RunFolder:
     """The folder ``out`` of a run; ``begin`` comes first. Arms are written for TensorBoard and W&B too if need be."""
 
@@ -220,45 +199,46 @@ class RunFolder:
 
     def begin(self, origin: Origin, *, overwrite: bool, other_code: bool) -> None:
         """Write ``run.json``; in that of a former process, record who goes on, and from which steps."""
-        path = self.out / RUN
-        record, reason = self._read_run() if path.exists() else (None, "")
-        difference = describe_difference(list_origins(record)[-1], origin) if record else None
-        if difference and not other_code:
-            reason = (
-                f"{self.out} was made by other code ({difference}); allowed: the code that made it, --other-code to go "
-                "on, --overwrite, or another --out"
-            )
-        if reason and not overwrite:
-            raise InputError(reason)
-        if record is None or reason:
+        record = None
+        try:
+            record = self._read_run(origin, other_code)
+        except InputError:
+            if not overwrite:
+                raise
+        last = list_origins(record)[-1] if record else origin
+        if record is None:
             self._clear(overwrite)
             seeds = list(range(self.settings.seeds))
             record = {"settings": self.settings.as_data(), "arms": list(self.settings.arms), "seeds": seeds, **origin}
-            write_whole(path, sealed_json(record, RUN))
-        elif (difference or list_origins(record)[-1]["processor"] != origin["processor"]) and (
+            write_whole(self.out / RUN, sealed_json(record, RUN))
+        elif (describe_difference(last, origin) or last["processor"] != origin["processor"]) and (
             steps := self._unfinished_steps()
         ):
             record = {**record, CONTINUED: [*record.get(CONTINUED, []), {**origin, "from": steps}]}
-            write_whole(path, sealed_json(record, RUN))
+            write_whole(self.out / RUN, sealed_json(record, RUN))
             warning = f"{self.out} goes on with other code or another processor: {RUN} says from which steps"
             print(warning, file=sys.stderr)
         self.origins = list_origins(record)
 
-    def _read_run(self) -> tuple[dict[str, Any] | None, str]:
-        """Return ``run.json``, and why the run cannot go on: it is damaged, or has other settings."""
+    def _read_run(self, origin: Origin, other_code: bool) -> dict[str, Any] | None:
+        """Return ``run.json``, None without one; ``InputError`` if it is damaged, or of other settings or code."""
+        if not (path := self.out / RUN).exists():
+            return None
         try:
-            record = unsealed_json((self.out / RUN).read_bytes(), RUN)
+            record = unsealed_json(path.read_bytes(), RUN)
         except Damaged as reason:
-            return None, f"{self.out / RUN} is damaged ({reason}); allowed: --overwrite, or another --out"
+            raise InputError(f"{path} is damaged ({reason}); allowed: {ELSEWHERE}") from None
         before, now = record["settings"], json.loads(json.dumps(self.settings.as_data()))
         with contextlib.suppress(InputError):  # settings that a former version did not have are at their defaults
             before = json.loads(json.dumps(TrainingSettings.from_data(before).as_data()))
-        if before == now:
-            return record, ""
-        return None, (
-            f"{self.out} holds a run of other settings ({first_difference(before, now)}); "
-            "allowed: the same settings, --overwrite, or another --out"
-        )
+        if before != now:
+            difference = first_difference(before, now)
+            allowed = f"the same settings, {ELSEWHERE}"
+            raise InputError(f"{self.out} holds a run of other settings ({difference}); allowed: {allowed}")
+        if (code := describe_difference(list_origins(record)[-1], origin)) and not other_code:
+            allowed = f"the code that made it, --other-code to go on, {ELSEWHERE}"
+            raise InputError(f"{self.out} was made by other code ({code}); allowed: {allowed}")
+        return record
 
     def arm(self, name: str, seed: int) -> ArmFolder:
         """Return the folder of an arm and seed, or of the start of a seed."""
@@ -279,10 +259,10 @@ class RunFolder:
     def _unfinished_steps(self) -> dict[str, dict[str, int]]:
         """Return the finished steps of unfinished folders, by arm and seed; the warm start is ``START``."""
         steps: dict[str, dict[str, int]] = {}
-        for name in [*([START] if self.settings.warm_start.steps else []), *self.settings.arms]:
-            for seed in range(self.settings.seeds):
-                if not (self._path(name, seed) / FINISHED).exists():
-                    steps.setdefault(name, {})[str(seed)] = self._steps_done(name, self._path(name, seed))
+        names = [*[START] * (self.settings.warm_start.steps > 0), *self.settings.arms]
+        for name, seed in product(names, range(self.settings.seeds)):
+            if not ((path := self._path(name, seed)) / FINISHED).exists():
+                steps.setdefault(name, {})[str(seed)] = self._steps_done(name, path)
         return steps
 
     def _steps_done(self, name: str, path: Path) -> int:
@@ -293,11 +273,10 @@ class RunFolder:
         return trl_engine.steps_done(path, self.settings.arm_rl(name).updates)
 
     def _clear(self, overwrite: bool) -> None:
-        """Remove a former run."""
+        """Remove a former run; ``run.json`` first, so that its remains do not look like a run after a kill."""
         folders = [folder for folder in (self.out / START, self.out / "arms") if folder.exists()]
         if folders and not overwrite:
-            raise InputError(f"{folders[0]} is there without {RUN}; allowed: --overwrite, or another --out")
-        # run.json goes first: after a kill, the remains of the former run do not look like a run.
+            raise InputError(f"{folders[0]} is there without {RUN}; allowed: {ELSEWHERE}")
         (self.out / RUN).unlink(missing_ok=True)
         for folder in folders:
             shutil.rmtree(folder)

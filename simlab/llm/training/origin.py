@@ -24,12 +24,11 @@ TRL_LIBRARIES = ("trl", "transformers", "torch", "accelerate")
 
 
 def current_origin(settings: TrainingSettings, own_task: Task | None, built: Task | None = None) -> dict[str, Any]:
-    """Return the origin of the numbers of this process, as plain data: ``COMPARED``, the commit and the processor.
+    """Return the origin of this process's numbers, as plain data: ``COMPARED``, the commit and the processor.
 
-    ``own`` has fingerprints of the user's own code: arms, reward functions and tasks. ``files`` has the SHA-256 of
-    files of arms, rewards and data, and ``texts`` the text of the code among them; both are absent if there are none.
-
-    ``own_task`` is a task from Python that replaces the settings', and ``built`` the one that is trained.
+    ``own`` has fingerprints of the user's arms, reward functions and task; ``files`` the SHA-256 of files of arms,
+    rewards and data, and ``texts`` the text of the code among them. ``own_task`` is a task from Python, and ``built``
+    the one that is trained.
     """
     libraries = ("simlab", *LIBRARIES, *(TRL_LIBRARIES if settings.engine == "trl" else ()))
     methods = {name: read_arm(name).method for name in settings.arms}
@@ -41,16 +40,16 @@ def current_origin(settings: TrainingSettings, own_task: Task | None, built: Tas
     references = [*(file for method in methods.values() for file in method.files), *functions]
     texts = {file_of(reference): source_of(reference) for reference in references}
     hashes = {file: hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest() for file, text in texts.items()}
-    files = hashes | dict(built.files if built is not None else {})
-    origin = {
+    sources = {"files": hashes | dict(built.files if built is not None else {}), "texts": texts}
+    return {
         "commit": commit(),
         "code": code_fingerprint(),
         "own": {name: value for name, value in own.items() if value is not None},
         "versions": versions(libraries),
         "platform": jax.default_backend(),
         "processor": processor(jax.local_devices()[0].device_kind),
+        **{name: value for name, value in sources.items() if value},
     }
-    return origin | {name: value for name, value in (("files", files), ("texts", texts)) if value}
 
 
 def _hash(function: Callable[[Any], str | None], value: Any) -> str | None:
@@ -70,17 +69,14 @@ def describe_difference(before: Origin, after: Origin, sides: tuple[str, str] = 
     """Describe a difference that should keep a process from going on with another's run; None if there is none."""
     for name in COMPARED:
         first, second = before.get(name), after.get(name)
-        if name == "versions":
-            first, second = (_without_patch(versions) for versions in (first, second))
+        if name == "versions":  # without simlab's, since its code is compared, and the last number of Python's
+            first, second = (
+                {**versions, "simlab": "", "python": versions.get("python", "").rpartition(".")[0]}
+                for versions in (first or {}, second or {})
+            )
         if first != second:
             return first_difference(first, second, name, sides)
     return next((f"{name}: {value}" for name, value in after["own"].items() if value.startswith(UNKNOWN)), None)
-
-
-def _without_patch(versions: Mapping[str, str] | None) -> dict[str, str]:
-    """Drop simlab, since its code is compared, and the last number of Python's version."""
-    others = {name: version for name, version in (versions or {}).items() if name != "simlab"}
-    return others | {"python": others.get("python", "").rpartition(".")[0]}
 
 
 def first_difference(before: Any, after: Any, name: str = "", sides: tuple[str, str] = SIDES) -> str:
