@@ -20,7 +20,7 @@ from simlab.files import write_whole
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
 from simlab.llm.extra import package
 from simlab.llm.model import DTYPES, Parameters, as_tree, named, shapes
-from simlab.reading import open_regular, read_json, reason
+from simlab.reading import read_json, reason
 from simlab.seals import Damaged, sealed_json, unsealed_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -87,9 +87,8 @@ def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
 
 def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
     safetensors = package("safetensors")
-    with open_regular(path) as file:
-        check_fits(str(path), os.fstat(file.fileno()).st_size)
     try:
+        check_fits(str(path), path.stat().st_size)
         with safetensors.safe_open(path, framework="np") as file:
             for tensor in file.keys():  # noqa: SIM118  # it is no dict
                 check_choice(f"the dtype of tensor {tensor} in {path}", file.get_slice(tensor).get_dtype(), FLOATS)
@@ -107,20 +106,19 @@ def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: 
         tensors = {name: values for name, values in tensors.items() if name != OUTSIDE["lm_head"]}
     numbers = sum(math.prod(values.shape) for values in tensors.values())
     check_fits("this model", 2 * numbers * np.dtype(dtype).itemsize)  # in this dtype, and stacked
-    expected = {tensor for name, _ in named(shapes(config)) for tensor in tensor_names(name, config)}
+    parameters = {name: (shape, tensor_names(name, config)) for name, shape in named(shapes(config))}
+    expected = {tensor for _, names in parameters.values() for tensor in names}
     for tensor in sorted(expected ^ tensors.keys()):
         raise InputError(f"tensor {tensor} is {'missing' if tensor in expected else 'none of this model'}")
-    return as_tree({name: _stacked(name, shape, tensors, config, dtype) for name, shape in named(shapes(config))})
+    return as_tree({name: _stacked(name, *parameter, tensors, dtype) for name, parameter in parameters.items()})
 
 
-def _stacked(
-    name: str, shape: tuple[int, ...], tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str
-) -> Any:
+def _stacked(name: str, shape: tuple[int, ...], names: list[str], tensors: Mapping[str, np.ndarray], dtype: str) -> Any:
     """Return one parameter, the tensors of its layers along the first axis."""
     layers, expected = [], shape[1:] if name.startswith("layers.") else shape
     if _is_transposed(name):
         expected = expected[::-1]
-    for tensor in tensor_names(name, config):
+    for tensor in names:
         if tensors[tensor].shape != expected:
             raise InputError(f"tensor {tensor} has shape {tensors[tensor].shape}; allowed: {expected}")
         with np.errstate(over="ignore"):  # a number beyond the dtype becomes infinite, and is refused

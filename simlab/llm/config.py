@@ -43,8 +43,8 @@ class ModelConfig:
     intermediate_size: int  # F, the width of the feed-forward layer
     num_layers: int  # L
     num_heads: int  # H query heads
-    num_kv_heads: int = None  # type: ignore[assignment]  # K key and value heads, each of H / K query heads; None for H
-    head_dim: int = None  # type: ignore[assignment]  # E numbers a head, even; None for D / H
+    num_kv_heads: int = 0  # K key and value heads, each of H / K query heads; 0 for H
+    head_dim: int = 0  # E numbers a head, even; 0 for D / H
     rope_theta: float = 10000.0  # base of the rotation's frequencies
     rope_scaling: Llama3Scaling | None = None
     rms_norm_eps: float = 1e-6  # added to the mean square
@@ -60,10 +60,8 @@ class ModelConfig:
             check_whole(name, getattr(self, name), 1, LARGEST_SIZE)
         check_choice("architecture", self.architecture, CLASSES)
         check_choice("tie_embeddings", self.tie_embeddings, (True, False))
-        if self.num_kv_heads is None:
-            object.__setattr__(self, "num_kv_heads", self.num_heads)
-        if self.head_dim is None:
-            object.__setattr__(self, "head_dim", self.hidden_size // self.num_heads)
+        object.__setattr__(self, "num_kv_heads", self.num_kv_heads or self.num_heads)
+        object.__setattr__(self, "head_dim", self.head_dim or self.hidden_size // self.num_heads)
         check_whole("num_kv_heads", self.num_kv_heads, 1, LARGEST_SIZE)
         check_whole("head_dim", self.head_dim, 2, LARGEST_SIZE)
         check_range("rope_theta", self.rope_theta, 1.0, LARGEST_BASE)

@@ -138,17 +138,15 @@ def _halve_pairs(arrays: dict[str, np.ndarray], config: ModelConfig) -> None:
 
 
 def _tokenizer(entries: Mapping[str, Any]) -> Tokenizer:
-    check_choice("the GGUF file's tokenizer", _entry(entries, "tokenizer.ggml.model", str), ("gpt2",))
+    model, cut = (_entry(entries, f"tokenizer.ggml.{name}", str) for name in ("model", "pre"))
+    tokens, kinds, merges = (
+        _entry(entries, f"tokenizer.ggml.{name}", list) for name in ("tokens", "token_type", "merges")
+    )
+    special = [token for token, kind in zip(tokens, kinds, strict=False) if kind in (CONTROL, USER_DEFINED)]
+    eos = _entry(entries, "tokenizer.ggml.eos_token_id", int)
+    bos, pad = (entries.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "padding"))
+    check_choice("the GGUF file's tokenizer", model, ("gpt2",))
     if entries.get("tokenizer.ggml.add_space_prefix"):
         raise InputError("the GGUF file's tokenizer.ggml.add_space_prefix = True is not supported; allowed: False")
-    tokens, kinds = (_entry(entries, f"tokenizer.ggml.{name}", list) for name in ("tokens", "token_type"))
-    return byte_pairs(
-        tokens,
-        _entry(entries, "tokenizer.ggml.merges", list),
-        [token for token, kind in zip(tokens, kinds, strict=False) if kind in (CONTROL, USER_DEFINED)],
-        _entry(entries, "tokenizer.ggml.pre", str),
-        eos=_entry(entries, "tokenizer.ggml.eos_token_id", int),
-        bos=entries.get("tokenizer.ggml.bos_token_id"),
-        pad=entries.get("tokenizer.ggml.padding_token_id"),
-        chat_template=entries.get("tokenizer.chat_template"),
-    )
+    template = entries.get("tokenizer.chat_template")
+    return byte_pairs(tokens, merges, special, cut, eos=eos, bos=bos, pad=pad, chat_template=template)

@@ -70,7 +70,10 @@ def _in_one_line(complaint: str) -> Iterator[None]:
 
 
 def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
-    """Read ``tokenizer.json`` of a checkpoint's folder, and ``tokenizer_config.json`` for its special tokens."""
+    """Read a checkpoint's ``tokenizer.json``; special tokens and chat template are in ``tokenizer_config.json``.
+
+    A file ``chat_template.jinja`` comes before the template there; of several that named default is taken.
+    """
     folder = Path(folder)
     path = folder / "tokenizer.json"
     content = read_bytes(path, LARGEST_JSON)
@@ -78,7 +81,14 @@ def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
         rules = package("tokenizers").Tokenizer.from_buffer(content)
     rules.no_truncation()  # transformers does what the file says of truncation and padding on request alone
     rules.no_padding()
-    config = read_json(folder / "tokenizer_config.json")
+    config, path = read_json(folder / "tokenizer_config.json"), folder / "chat_template.jinja"
+    source = read_bytes(path, LARGEST_JSON).decode(errors="replace") if path.exists() else config.get("chat_template")
+    if isinstance(source, list):  # of several templates, with names
+        source = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}.get(
+            "default"
+        )
+    if not isinstance(source, str | None):
+        raise InputError(f"{folder / 'tokenizer_config.json'} has a chat_template that is no text")
     texts = {name: entry.get("content") if isinstance(entry, dict) else entry for name, entry in config.items()}
     ids = {}
     for name in ("eos_token", "bos_token", "pad_token"):
@@ -90,21 +100,7 @@ def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
     if eos is None:
         raise InputError(f"{folder / 'tokenizer_config.json'} has no eos_token, which ends a completion")
     special = {name: text for name, text in texts.items() if name.endswith("_token") and isinstance(text, str)}
-    source = _chat_template(folder, config)
     return Tokenizer(rules, eos, bos, pad, None if source is None else ChatTemplate(source, special))
-
-
-def _chat_template(folder: Path, config: Mapping[str, Any]) -> str | None:
-    """Return the template of a file of its own, else that of the config; of several the one named default."""
-    path, source = folder / "chat_template.jinja", config.get("chat_template")
-    if path.exists():
-        return read_bytes(path, LARGEST_JSON).decode(errors="replace")
-    if isinstance(source, list):
-        templates = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
-        source = templates.get("default")
-    if not isinstance(source, str | None):
-        raise InputError(f"{folder / 'tokenizer_config.json'} has a chat_template that is no text")
-    return source
 
 
 def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words) -> None:
