@@ -9,8 +9,10 @@ import optax
 import pytest
 
 from simlab import Rollouts, estimator
-from simlab.problems import custom
-from simlab.simulator.optimizers import adam, adamw, moments_per_parameter, scale_to_norm, sgd
+from simlab.errors import InputError
+from simlab.problems import anchored, custom
+from simlab.simulator import optimizers
+from simlab.simulator.optimizers import adam, adamw, moments_per_parameter, momentum, muon, scale_to_norm, sgd
 from simlab.simulator.policy import UPDATE_RULES, Listed, softmax
 from simlab.simulator.runner import simulate
 from simlab.simulator.sampling import exact_sum
@@ -174,6 +176,11 @@ def test_an_update_of_fixed_norm_is_that_long_whatever_the_learning_rate(rate, s
 
 OPTIMIZERS = {
     "sgd": (sgd, optax.sgd, {"learning_rate": 0.3}),
+    "momentum": (
+        momentum,
+        lambda learning_rate, decay: optax.sgd(learning_rate, momentum=decay),
+        {"learning_rate": 0.3, "decay": 0.9},
+    ),
     "adam": (adam, optax.adam, {"learning_rate": 0.01, "b1": 0.8, "b2": 0.95, "eps": 1e-6}),
     "adamw": (adamw, optax.adamw, {"learning_rate": 0.02, "b1": 0.9, "b2": 0.99, "eps": 1e-8, "weight_decay": 0.1}),
 }
@@ -202,7 +209,8 @@ def trajectory(make, numbers, gradients):
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("sgd", "float32"), ("adam", "float32"), ("adamw", "float32"), ("adam", "float64")]
+    ("name", "dtype"),
+    [("sgd", "float32"), ("momentum", "float32"), ("adam", "float32"), ("adamw", "float32"), ("adam", "float64")],
 )
 def test_steps_are_those_of_optax(name, dtype):
     ours, theirs, numbers = OPTIMIZERS[name]
@@ -217,4 +225,34 @@ def test_steps_are_those_of_optax(name, dtype):
 
 
 def test_how_many_numbers_are_kept_of_each_parameter():
-    assert [moments_per_parameter(name) for name in ("sgd", "adam", "adamw")] == [0, 2, 2]
+    numbers = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "muon": 1}
+    assert {name: moments_per_parameter(name) for name in optimizers.OPTIMIZERS} == numbers
+
+
+def polar(matrix):
+    """The nearest orthogonal matrix, by NumPy's singular value decomposition."""
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    return left @ right
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (6,)])
+def test_muon_steps_along_about_the_polar_factor_of_its_momentum(shape):
+    """The five iterations end with singular values of .68 to 1.14 in place of 1, so that a step is right to a third."""
+    gradients = np.random.default_rng(0).standard_normal((4, *shape))
+    rate, decay, mean = 0.1, 0.95, np.zeros(shape)
+    optimizer = muon(rate, decay)
+    moments = optimizer.init(jnp.zeros(shape))
+    for gradient in gradients:
+        change, moments = optimizer.update(jnp.asarray(gradient, jnp.float32), moments, None)
+        mean = decay * mean + (1 - decay) * gradient
+        towards = (decay * mean + (1 - decay) * gradient).reshape(shape[0], -1)
+        exact = -rate * max(1, shape[0] / towards.shape[1]) ** 0.5 * polar(towards)
+        step = np.asarray(change, float).reshape(towards.shape)
+        assert np.linalg.norm(step - exact, 2) <= 0.33 * np.linalg.norm(exact, 2)
+        np.testing.assert_allclose(step @ exact.T, exact @ step.T, atol=1e-4 * rate**2)  # the same directions
+    assert not optimizer.update(jnp.zeros(shape), optimizer.init(jnp.zeros(shape)), None)[0].any()
+
+
+def test_muon_needs_dense_storage():
+    with pytest.raises(InputError, match="optimizer = 'muon' in lumped storage; allowed: auto, dense"):
+        simulate(anchored(100, 10), "grpo", optimizer="muon", storage="lumped", seeds=1, steps=1)

@@ -48,7 +48,7 @@ class SweepCommand(Command):
     problem: str | None = option(
         "anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree", "NAME"
     )
-    optimizer: str | None = option("adam, adamw or sgd", "NAME")
+    optimizer: str | None = option("adam, adamw, momentum, muon or sgd", "NAME")
     record_every: int | None = option("steps between two records", "N")
     steps: int | None = option("steps of each run", "N")
     total: float | None = option(

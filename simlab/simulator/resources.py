@@ -83,7 +83,7 @@ def step_costs(problem: Problem, settings: Settings, steps: int) -> StepCosts:
     dense = lumped = math.inf
     if problem.actions * problem.prompts <= LARGEST_ARRAY:
         dense = DENSE_STEP + DENSE_NUMBER * passes + DENSE_TOKEN * rollouts * problem.tokens + PRODUCT * products
-    if problem.lumps and not settings.truncates:
+    if problem.lumps and not settings.dense_alone:
         drawn = rollouts / (problem.prompts if problem.has_own_parameters else 1)  # of each set of slots, in the mean
         slots = problem.by_classes().entries + touched(problem.actions, drawn, steps)
         numbers = slots * passes / problem.actions  # a slot has as many as an action
@@ -108,7 +108,7 @@ def resolved(problem: Problem, settings: Settings, steps: int) -> Settings:
         dense, lumped = step_costs(problem, settings, steps)
         if lumped < dense:
             storage = "lumped"
-        elif problem.shards and not settings.truncates and problem.actions * problem.prompts >= SHARDED_FROM:
+        elif problem.shards and not settings.dense_alone and problem.actions * problem.prompts >= SHARDED_FROM:
             storage = "sharded"
     return dataclasses.replace(settings, storage=storage)
 

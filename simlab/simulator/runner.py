@@ -161,10 +161,8 @@ def check(problem: Problem, settings: Settings) -> None:
     others = ", ".join(name for name in STORAGES if name not in cannot)
     why = f"of a {kind}, none of whose parameters is that of one action alone"
     _refuse(storage in cannot, f"storage = {storage!r} {why}; allowed: {others}")
-    setting = f"sampler = {settings.sampler!r}"
-    _refuse(
-        settings.truncates and storage in ("lumped", "sharded"), f"{setting} in {storage} storage; allowed: auto, dense"
-    )
+    setting = settings.dense_alone
+    _refuse(setting and storage in ("lumped", "sharded"), f"{setting} in {storage} storage; allowed: auto, dense")
     why = f"of a {kind}, whose policy is not one softmax over all answers"
     wrong = settings.supervised and not draws_single_actions(problem)
     _refuse(wrong, f"supervised = {settings.supervised} {why}; allowed: 0")

@@ -70,7 +70,7 @@ class Settings:
     Attributes:
         method: text such as ``"f_grpo(gamma=0.5)+clip_higher"`` (see ``simlab.arms``), an ``Arm``, or a ``Method``.
         group_size: G, rollouts of each prompt.
-        optimizer: "adam", "adamw" or "sgd".
+        optimizer: "adam", "adamw", "momentum", "muon" or "sgd".
         optimizer_parameters: such as ``{"learning_rate": 0.05}``; the others keep their defaults.
         temperature: the temperature of the sampled policy, softmax(logits / temperature).
         kl: coefficient of the penalty KL(pi || pi_0).
@@ -215,9 +215,11 @@ class Settings:
         return self.group_size + ("greedy_reward" in self.build().needs)
 
     @property
-    def truncates(self) -> bool:
-        """True if the sampler never draws some actions, for which it needs them in their order."""
-        return self.sampler in mismatch.TRUNCATIONS
+    def dense_alone(self) -> str:
+        """The setting that needs every action in its row, so dense storage; empty if there is none."""
+        if self.sampler in mismatch.TRUNCATIONS:
+            return f"sampler = {self.sampler!r}"
+        return "optimizer = 'muon'" if self.optimizer == "muon" else ""
 
     @property
     def name(self) -> str:
