@@ -68,6 +68,10 @@ def test_hard_prompts_are_those_with_the_lowest_solve_rates_wherever_they_come_f
     assert isinstance(beta.tabular, PromptBank)
     assert (np.diff(beta.solve_rates) > 0).all()
     assert beta.hard.tolist() == [True] * 4 + [False] * 4
+    # Quantiles 1/4 and 3/4 of the log-uniform distribution from 1e-4 to 1.
+    np.testing.assert_allclose(
+        interference(2, solve_rates="log-uniform", hard_rate=1e-4, easy_rate=0.9999).solve_rates, [1e-3, 0.1], rtol=1e-3
+    )
 
 
 GOLDEN = (1 + 5**0.5) / 2

@@ -12,11 +12,12 @@ from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators import Estimator
 from simlab.problems.base import LARGEST_COUNT, AnyArray, numbers
 from simlab.problems.linear_softmax import LinearSoftmax
-from simlab.problems.prompt_bank import LARGEST_BANK, Rates, choose_rates, mixed_rates
+from simlab.problems.prompt_bank import LARGEST_BANK, Rates, choose_rates, midpoints, mixed_rates
 from simlab.theory.interference import expected_speed, log_odds_drift, transfer
 
 KINDS = ("easy", "hard")
 USUAL_PROMPTS = 32
+DISTRIBUTIONS = ("beta", "log-uniform")  # of solve rates
 OWN, RANDOM = "own", "random"  # features of prompts beside the direction that they share
 
 
@@ -112,8 +113,9 @@ def interference(
         dimension, feature_seed: of random f, whose cosines have a standard deviation of 1 / sqrt(dimension).
         easy_share: share of the prompts that are easy: those with the highest solve rates.
         easy_rate, hard_rate: initial solve rates of easy and hard prompts.
-        solve_rates: in place of these two, numbers or the path of a file of them; "beta" for the quantiles of a Beta,
-            or of two: ``beta_a`` to ``second_share``, and ``margin``, are as in ``prompt_bank``.
+        solve_rates: in place of these two, numbers or the path of a file of them; "log-uniform" for quantiles of the
+            log-uniform distribution between them; "beta" for the quantiles of a Beta, or of two: ``beta_a`` to
+            ``second_share``, and ``margin``, are as in ``prompt_bank``.
         rare_modes: correct actions that each prompt has beside its main answer: the target set, if there are any.
         rare_ratio: probability of a rare mode over that of the main answer.
         distractor_share: share of the probability of failing that is on the shared answer where it is wrong.
@@ -135,9 +137,11 @@ def interference(
     def unlisted() -> Rates:
         if solve_rates == "beta":
             return mixed_rates(count, (beta_a, beta_b), (second_a, second_b), second_share)
+        if solve_rates == "log-uniform":
+            return np.asarray(hard_rate * (easy_rate / hard_rate) ** midpoints(count))
         return np.repeat([easy_rate, hard_rate], [easy := round(easy_share * count), count - easy])
 
-    rates = choose_rates(prompts, () if solve_rates == "beta" else solve_rates, unlisted, margin)
+    rates = choose_rates(prompts, () if solve_rates in DISTRIBUTIONS else solve_rates, unlisted, margin)
     # The last ones where rates are equal; the shared answer is wrong for some, spread as evenly as possible.
     order = np.argsort(rates[::-1], kind="stable")[: len(rates) - round(easy_share * len(rates))]
     hard = np.isin(np.arange(len(rates))[::-1], order)
