@@ -23,7 +23,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared import decomposition
-from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
+from figures.shared.chosen import judge
+from figures.shared.condensed import keep, provenance, results, rounded
 from figures.shared.families import COLOURS, family, write_families
 from simlab.estimators import REGISTRY
 from simlab.plotting import STYLE
@@ -107,27 +108,12 @@ def of_each_value(rival: Rival) -> Iterator[Rival]:
 
 
 def _at_best(rival: Rival, level: float) -> dict[str, Any] | None:
-    """Pass@256 and the step at a level, in the second half of seeds, at the setting that is best in the first half.
-
-    None if there is no setting at which all seeds reach the level.
-    """
-    half = rival.pass_at_1.shape[1] // 2
-    found = np.array([_at_level(rival, setting, level) for setting in range(len(rival.settings))])
-    chosen = found[:, 0, :half].mean(axis=1) + 0 * found[:, 0].sum(axis=1)  # no number where a seed does not reach it
-    if np.isnan(chosen).all():
+    """Return pass@256 and the step at a level with their setting; None if there is none that reaches it."""
+    best = judge(rival.pass_at_1, rival.pass_at_256, rival.steps, level)
+    if best is None:
         return None
-    best = int(np.nanargmax(chosen))
-    mass, step = found[best, :, half:]
-    error = mass.std(ddof=1) / np.sqrt(len(mass))
-    numbers = {"mean": rounded(mass.mean()), "error": rounded(error, 3), "step": rounded(step.mean(), 4)}
-    return rival.settings[best] | numbers
-
-
-def _at_level(rival: Rival, setting: int, level: float) -> list[np.ndarray]:
-    """Pass@256 and the step of each seed where its pass@1 first reaches a level."""
-    pass_at_1 = rival.pass_at_1[setting]
-    steps = np.broadcast_to(rival.steps.astype(float), pass_at_1.shape)
-    return [at_equal_mass(pass_at_1, values, np.array([level]))[0] for values in (rival.pass_at_256[setting], steps)]
+    numbers = {"mean": rounded(best.mean), "error": rounded(best.error, 3), "step": rounded(best.step, 4)}
+    return rival.settings[best.setting] | numbers
 
 
 def condense(path: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
 from simlab.errors import check_choice
-from simlab.sweeps.presets import banks, interference, papers
+from simlab.sweeps.presets import banks, interference, network_league, papers
 from simlab.sweeps.presets.base import Preset, SweepSettings
 from simlab.sweeps.presets.papers import F_GRPO_FIG2
 
@@ -24,6 +24,7 @@ PRESETS: dict[str, Preset] = {
     "league": banks.LEAGUE,
     "minibatches": {"": banks.MINIBATCHES},
     "mismatch": banks.MISMATCH,
+    "network-league": network_league.NETWORK_LEAGUE,
     "remax": banks.REMAX,
     "surrogates": banks.SURROGATES_COMPARED,
     "three-regimes": {"": papers.THREE_REGIMES},
