@@ -72,6 +72,7 @@ def test_sizes_have_the_largest_value_or_the_least_variance_of_all(rule, best, w
     assert sum(map(worth, sizes, rates)) == pytest.approx(best(values), abs=1e-6)
 
 
+@pytest.mark.slow
 @given(
     rule=some.sampled_from(["knapsack", "variance"]),
     rates=some.lists(some.floats(0, 1), min_size=8, max_size=8),
@@ -87,6 +88,7 @@ def test_sizes_cost_what_even_groups_do_and_keep_their_bounds(rule, rates, small
     assert int(sizes.max()) <= largest
 
 
+@pytest.mark.slow
 def test_what_nobody_can_use_goes_to_unsolved_prompts_and_not_to_solved_ones():
     """4 prompts of 6: the one of p = .3 takes its 10, the solved ones the smallest, and the unsolved one the rest."""
     for rule, rate in itertools.product(("knapsack", "variance"), (0.0, 1e-30, 0.5, 1.0)):

@@ -62,7 +62,10 @@ SETTINGS = [
     ({"method": 3}, "method is a int; allowed: text, an Arm or a Method"),
     ({"group_size": 2.5}, "group_size = 2.5 is not a whole number; allowed: whole numbers from 1 up to 16777216"),
     ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is not a whole number"),
-    ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown (did you mean 'adam'?); allowed: adam, adamw, sgd"),
+    (
+        {"optimizer": "adamax"},
+        "optimizer = 'adamax' is unknown (did you mean 'adam'?); allowed: adam, adamw, momentum, muon, sgd",
+    ),
     ({"storage": "thick"}, "storage = 'thick' is unknown; allowed: auto, dense, lumped, sharded"),
 ]
 
@@ -73,6 +76,7 @@ def test_settings_that_no_run_has():
     refused(lambda: simulate(SMALL, "grpo", **SETTINGS[0][0], steps=2), SETTINGS[0][1])
 
 
+@pytest.mark.slow
 def test_numbers_of_an_array_library_are_numbers():
     numbers = {"temperature": 0.5, "kl": 0.25, "entropy_bonus": 0.125, "supervised": 0.5, "update_norm": 0.25}
     rows = []

@@ -149,6 +149,7 @@ def test_without_arguments_the_default_sweep_is_written_beside_where_one_stands(
     assert {path.name for path in tmp_path.glob("*.nc")} == {"sweep.nc", "sweep-2.nc"}
 
 
+@pytest.mark.slow
 def test_a_preset_of_several_sweeps_runs_each_into_files_of_its_own(tmp_path, monkeypatch, capsys):
     one, other = (asked(*TINY, "--group-size", size).configuration() for size in (2, 4))
     monkeypatch.setitem(sweep_options.PRESETS, "both", {"small": one, "large": other})

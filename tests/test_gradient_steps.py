@@ -57,6 +57,7 @@ def test_demonstrations_alone_raise_the_correct_mass_to_one_and_no_correct_actio
     assert np.ptp(simulate(PROBLEMS[name], **given).q_pos.values, axis=-1).max() == 0
 
 
+@pytest.mark.slow
 def test_correct_answers_too_rare_for_a_float_are_demonstrated_in_their_proportions():
     """The only probabilities in [e^-300, e^-301, rest] that a float32 holds are those of the rest."""
     problem = custom([-300.0, -301.0, 0.0], [0, 1])

@@ -118,6 +118,7 @@ def test_what_has_coefficient_0_contributes_exactly_0(case):
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(nothing))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("microbatch", [2, 8])
 def test_groups_whose_coefficients_are_all_0_are_not_computed(microbatch, case, monkeypatch):
     config, parameters, batch, coefficients = case

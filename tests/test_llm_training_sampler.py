@@ -27,6 +27,7 @@ def stepped(trainer, state, count):
 # Who samples
 
 
+@pytest.mark.slow
 def test_the_sampler_is_the_policy_of_as_many_steps_before_and_at_first_the_start():
     lag = 2
     trainer, state = trainer_and_state("grpo", {"lag": lag, "learning_rate": 0.1})

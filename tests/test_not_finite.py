@@ -142,6 +142,7 @@ def test_a_sweep_with_a_cell_that_diverges_keeps_the_others_and_ends_with_one_li
     assert len(list((tmp_path / "out.nc.parts").glob("*.npz"))) == 2
 
 
+@pytest.mark.slow
 def test_tiny_probabilities_and_impossible_actions_are_no_fault():
     simulate(custom([0.0, -200.0, -1e6], [1]), "psr", group_size=4, storage="dense", steps=5)
 

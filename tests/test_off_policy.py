@@ -100,6 +100,7 @@ def found(problem, logits, then, method="grpo+ppo_clip", *, group_size=3, correc
         return outcomes, gradient_moments(outcomes, parse(method).build(), group_size, correction)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correction", [*CORRECTIONS, *SEQUENCES], ids=str)
 def test_mean_and_variance_are_those_of_all_groups(correction):
     """Also of rollouts of two tokens, where tokens and sequences differ."""

@@ -22,6 +22,7 @@ def test_it_is_listed_with_its_parameters_and_built_by_name_or_by_file():
     assert by_name.fingerprint == by_file.fingerprint != problem("ring").fingerprint
 
 
+@pytest.mark.slow
 def test_what_is_learned_of_one_arc_moves_its_neighbours_and_its_own_metrics_are_in_the_result():
     ring = problem("ring")
     result = simulate(ring, "grpo", steps=40, seeds=3, record_every=20, pass_at_k=(1,), top_n=1)

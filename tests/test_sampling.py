@@ -86,6 +86,7 @@ def test_actions_are_drawn_with_their_probabilities(actions, group_size, groups,
     assert_drawn_from(np.bincount(drawn.reshape(-1), minlength=actions), exact_probabilities(weights, dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group_size", "dtype"), [(2, "float32"), (5, "float64")])
 def test_draws_are_independent_within_a_group_and_between_keys(group_size, dtype):
     """Pairs of draws, cell by cell: the first two of a group, and the first of one group and of the next."""

@@ -368,6 +368,7 @@ def test_one_call_in_python_is_the_command_and_each_arm_its_simulation(tmp_path)
             np.testing.assert_array_equal(within.values, values, f"{arm} {name}")
 
 
+@pytest.mark.slow
 def test_one_call_in_python_resumes_what_is_kept(tmp_path, capsys):
     asked_for = {"arms": ["grpo"], "seeds": 2, "out": tmp_path / "sweep.nc", "actions": 60, "correct": 6, "steps": 20}
     first = simlab.sweep(**asked_for)

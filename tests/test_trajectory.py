@@ -142,6 +142,7 @@ def test_other_weights_and_weight_decay_move_every_logit(estimator, optimizer):
 LARGE = Setting(tuple(np.sin(np.arange(16_384)).tolist()), frozenset(range(0, 16_384, 7)), frozenset({0}), 40)
 
 
+@pytest.mark.slow
 def test_recording_more_often_changes_no_bit():
     seeds = range(3)
     often = records(LARGE, seeds, RECORDED, "float32")
