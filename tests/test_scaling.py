@@ -324,6 +324,15 @@ def test_fit_prints_the_tables_of_each_metric(bank, capsys):
     assert "group_size = 2: too few points: 4 " in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_a_wrong_option_of_fit_is_refused_in_one_line(bank, capsys):
+    for option, value in (("metric", "pass@3"), ("metric", "pass_at_k"), ("baseline", "rloo"), ("from", "-1")):
+        assert main(["fit", str(bank), f"--{option}", value]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{option} = " in line
+        assert value in line
+
+
 PROBLEMS, SAMPLES = 4, 64
 
 
@@ -342,14 +351,6 @@ def run(tmp_path):
     """Two arms that go to the same pass@1, one at half the pace, of 6 seeds; 8 prompts and 4 rollouts each a step."""
     arms = {name: {seed: rising(seed, half) for seed in range(6)} for name, half in (("grpo", 40), ("f_grpo", 80))}
     return write_run(tmp_path / "run", arms, rl={"prompts": 8, "group_size": 4})
-
-
-def test_a_wrong_option_of_fit_is_refused_in_one_line(run, capsys):
-    for option, value in (("metric", "pass@3"), ("metric", "pass_at_k"), ("baseline", "rloo"), ("from", "-1")):
-        assert main(["fit", str(run), f"--{option}", value]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert f"{option} = " in line
-        assert value in line
 
 
 @pytest.mark.slow
