@@ -75,6 +75,7 @@ CASES = {
     "fade": {"temperature": 0.7, "warmup": 3, "decay": "cosine", "weight_decay": 0.5},
     "grpo+casp(quantile=0)": {"max_norm": 1e-2},
     "grpo+kl_penalty(coefficient=0.5)": {"b1": 0.5, "b2": 0.5},
+    "grpo": {"optimizer": "sgd", "weight_decay": 0.5, "learning_rate": 0.3},
     "grpo@token_mean": {"minibatches": 4, "epochs": 2, "microbatch": 2, "learning_rate": 3e-2},
 }
 

@@ -64,6 +64,7 @@ def test_parameters_are_stored_four_times_and_a_lagging_sampler_more_often():
     assert (plain["parameters"], plain["AdamW"]) == (2 * weights, 2 * weights)
     lagging = needed(rl={"prompts": 4, "group_size": 4, "lag": 5})
     assert lagging["parameters"] == 7 * weights
+    assert "AdamW" not in needed(rl={"prompts": 4, "group_size": 4, "optimizer": "sgd"})
     assert "process" in needed("cpu")
     assert "process" not in plain
 

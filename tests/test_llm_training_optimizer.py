@@ -1,11 +1,11 @@
-"""The optimiser of a phase: AdamW against a loop in NumPy, the learning rate of each step, and what is refused."""
+"""The optimiser of a phase: AdamW and plain steps against loops in NumPy, the rate of each step, and refusals."""
 
 import math
 
 import jax
 import numpy as np
 import pytest
-from naive_training import NaiveAdamW, assert_trees_agree
+from naive_training import NaiveAdamW, assert_trees_agree, leaves
 from sweep_cases import refusal
 from training_cases import parameters_of, trainer_and_state
 
@@ -37,6 +37,27 @@ def test_adamw_clips_corrects_for_its_start_and_lets_matrices_alone_decay():
         norms.append(norm)
     assert min(norms) < RULE["max_norm"] < max(norms)
     assert_trees_agree(parameters, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("max_norm", [0.5, 1e9])
+def test_a_plain_step_is_the_clipped_gradient_and_the_decay_of_matrices(max_norm):
+    """Three steps against NumPy in float64; some gradients are longer than 0.5, and b1 and b2 play no part."""
+    parameters, rate = parameters_of(config()), 0.3
+    settings = OptimizerSettings(rate, optimizer="sgd", **RULE | {"max_norm": max_norm})
+    state, wanted, norms = first_state(settings, parameters), dict(leaves(parameters)), []
+    for step in range(1, 4):
+        gradient = parameters_of(config(), scale=0.01 * step, seed=step)
+        slopes = dict(leaves(gradient))
+        norms.append(math.sqrt(sum((slope**2).sum() for slope in slopes.values())))
+        factor = min(1, max_norm / norms[-1])
+        for name, value in wanted.items():
+            decay = 0 if name.endswith(("norm", "bias")) else RULE["weight_decay"]
+            wanted[name] = value + rate * (factor * slopes[name] - decay * value)
+        parameters, state, found = ascend(settings, parameters, state, gradient, rate)
+        assert found == pytest.approx(norms[-1], rel=1e-6)
+    assert min(norms) < 0.5 < max(norms)
+    for name, found in leaves(parameters):
+        np.testing.assert_allclose(found, wanted[name], rtol=0, atol=1e-5 * np.abs(wanted[name]).max(), err_msg=name)
 
 
 def test_the_rate_rises_over_the_warm_up_and_falls_as_half_a_cosine():
@@ -71,7 +92,7 @@ def test_an_update_that_is_not_finite_is_refused(value, rate, message):
     ("name", "value"),
     [
         ("learning_rate", -1e-3), ("learning_rate", np.nan), ("warmup", -1), ("decay", "linear"),
-        ("weight_decay", -0.1), ("b1", 1.5), ("b2", -0.1), ("eps", -1.0), ("max_norm", 0.0),
+        ("weight_decay", -0.1), ("b1", 1.5), ("b2", -0.1), ("eps", -1.0), ("max_norm", 0.0), ("optimizer", "adam"),
     ],
 )  # fmt: skip
 def test_numbers_outside_their_ranges_are_refused(name, value):

@@ -7,6 +7,7 @@ evaluations are simlab's. It runs in one process; for several, use ``SimlabGRPOT
 import json
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def train_arm(
     weights = [value for value in model.parameters() if value.requires_grad]
     decayed, others = [value for value in weights if value.ndim >= 2], [value for value in weights if value.ndim < 2]
     groups = [{"params": decayed, "weight_decay": rl.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(rl.b1, rl.b2), eps=rl.eps)  # the schedule multiplies its rate
+    adamw = partial(torch.optim.AdamW, betas=(rl.b1, rl.b2), eps=rl.eps)
+    optimizer = {"adamw": adamw, "sgd": torch.optim.SGD}[rl.optimizer](groups, lr=1.0)  # the schedule has its rate
     numbers = [*range(first, first + rl.steps * rl.prompts)]
     prompts = [reader.task.training(index).prompt for index in numbers]
     # The learning rate follows the number of updates before, and is the same for all updates by one batch.

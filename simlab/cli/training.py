@@ -46,6 +46,7 @@ class TrainCommand(Command):
     prompts: int | None = option("prompts of a step, P", "N")
     group_size: int | None = option("rollouts of a group, G", "N")
     learning_rate: float | None = option("learning rate of the policy-gradient steps", "X")
+    optimizer: str | None = option("adamw, or sgd for plain steps", "NAME")
     param: tuple[str, ...] = option(
         "any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation or record; a wrong name "
         "lists all",

@@ -65,7 +65,8 @@ def needed_memory(
         phases = {"sampling": copies + samples, "gradient of a microbatch": gradient, "update": 2 * trained}
         largest = max(phases, key=lambda name: phases[name])
         process = PROCESS + PROCESS_LAYER * config.num_layers if platform == "cpu" else 0
-        needed = {"model": weights if rank else 0, "parameters": (2 + rl.lag) * trained, "AdamW": 2 * trained}
+        moments = 2 * trained if rl.optimizer == "adamw" else 0
+        needed = {"model": weights if rank else 0, "parameters": (2 + rl.lag) * trained, "AdamW": moments}
         return {name: size for name, size in (needed | {largest: phases[largest], "process": process}).items() if size}
 
     return max(map(estimate, map(settings.arm_rl, settings.arms)), key=lambda needed: sum(needed.values()))

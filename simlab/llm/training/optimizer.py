@@ -1,4 +1,4 @@
-"""Update parameters by AdamW, with the gradient clipped and the learning rate given at each step."""
+"""Update parameters by AdamW or plain steps, with the gradient clipped and the learning rate given at each step."""
 
 import functools
 import math
@@ -53,6 +53,7 @@ def _ascend(
 class CompiledSettings(NamedTuple):
     """Fields of ``OptimizerSettings`` that a compiled program depends on; one program serves all learning rates."""
 
+    optimizer: str
     weight_decay: float
     b1: float
     b2: float
@@ -63,7 +64,7 @@ class CompiledSettings(NamedTuple):
         """Build the optimiser without its learning rate."""
         return optax.chain(
             optax.clip_by_global_norm(self.max_norm),
-            optax.scale_by_adam(self.b1, self.b2, self.eps),
+            optax.scale_by_adam(self.b1, self.b2, self.eps) if self.optimizer == "adamw" else optax.identity(),
             optax.add_decayed_weights(self.weight_decay, mask=_matrices),
         )
 

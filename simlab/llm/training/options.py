@@ -15,7 +15,7 @@ from simlab.text import read_value
 
 # The settings that have options: of the task ``data``, of others, and of the run as a whole.
 DATA = {"data": "train", "verifier": "verifier", "reward": "reward", "max_new_tokens": "max_new_tokens"}
-RL = ("steps", "prompts", "group_size", "learning_rate")
+RL = ("steps", "prompts", "group_size", "learning_rate", "optimizer")
 RUNS = ("seeds", "engine")
 
 

@@ -112,7 +112,7 @@ class ModelSettings(Section):
 
 @dataclass(frozen=True)
 class OptimizerSettings(Section):
-    """Settings of AdamW in a phase of training.
+    """Settings of the optimiser in a phase of training.
 
     Attributes:
         learning_rate: the rate from the end of the warm-up on.
@@ -120,7 +120,9 @@ class OptimizerSettings(Section):
         decay: ``"constant"``, or ``"cosine"``, which falls from the first step on and would be 0 after the last.
         weight_decay: decoupled, of matrices; norms and biases have none.
         b1, b2, eps: Adam's.
-        max_norm: a gradient with a larger Euclidean norm, over all parameters together, is scaled down to it.
+        max_norm: a gradient with a larger Euclidean norm, over all parameters together, is scaled down to it; a very
+            large number clips nothing.
+        optimizer: ``"adamw"``, or ``"sgd"`` for plain steps by the clipped gradient and the decay.
     """
 
     learning_rate: NotNegative = 1e-4
@@ -131,6 +133,7 @@ class OptimizerSettings(Section):
     b2: Share = 0.95
     eps: NotNegative = 1e-8
     max_norm: Positive = 1.0
+    optimizer: Annotated[str, check_choice, ("adamw", "sgd")] = "adamw"
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of a step, from 1 to ``steps``."""
