@@ -30,8 +30,8 @@ _IN_A_HEAD = {
     "muon": (0.01, 0.04),
 }
 METHODS = names(
-    "grpo dr_grpo f_grpo(gamma=1) f_grpo(gamma=2) maxrl power_alpha(alpha=3) easy_power(alpha=3) psr nsr a_grae fade "
-    "pass_at_k_chen pkpo reject_easy(threshold=0.25)"
+    "grpo f_grpo(gamma=1) f_grpo(gamma=2) maxrl power_alpha(alpha=3) easy_power(alpha=3) psr nsr a_grae fade "
+    "pass_at_k_chen reject_easy(threshold=0.25)"
 )
 HARD_RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 GROUPS = (4, 8, 16, 64)
@@ -44,7 +44,7 @@ def league(representation: str, optimizer: str, methods: tuple[str, ...], parame
     arms = tuple(name if "+" in name else f"{name}+reinforce" for name in methods)
     return {
         **dict(problem=problem, optimizer=optimizer, arms=arms, group_sizes=(8,), seeds=8),
-        **dict(steps=400, record_every=5, pass_at_k=(1, 16, 256), top_n=0),
+        **dict(steps=400, record_every=10, pass_at_k=(1, 16, 256), top_n=0),
         "parameters": base | {RATE: rates} | parameters,
     }
 
@@ -61,7 +61,7 @@ def _sweeps(representation: str, optimizer: str) -> Preset:
         "methods": sweep(METHODS, {"problem.hard_rate": HARD_RATES}, group_sizes=GROUPS),
         "log-uniform": sweep(METHODS, fixed("problem", solve_rates="log-uniform"), group_sizes=GROUPS),
         "prompts": sweep(METHODS, {"problem.prompts": (8, 128)}),
-        "minibatch": sweep(METHODS, fixed("run", prompts_per_step=8), steps=1600, record_every=20),
+        "minibatch": sweep(METHODS, fixed("run", prompts_per_step=8), steps=1600, record_every=40),
         "weights": sweep(every, {}),
         # With one gradient step a batch the ratio is 1 and no clip acts.
         "surrogates": sweep(surrogates, fixed("run", epochs=4)),
