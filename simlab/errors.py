@@ -40,10 +40,7 @@ def is_concrete_number(value: Any) -> bool:
 def check_range(
     name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
 ) -> None:
-    """Raise ``InputError`` unless ``value`` is finite and ``low <= value <= high`` (``low < value`` if ``open_low``).
-
-    Values traced by JAX pass: their concrete source was checked before tracing.
-    """
+    """Raise ``InputError`` unless low <= value <= high (low < value if ``open_low``), finite; traced values pass."""
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         value = value[()]
     if not is_concrete_number(value):

@@ -56,8 +56,7 @@ class Method:
         Returns:
             (P, G, T), or (P, G, T, 1 + C) for a surrogate of C candidates, see ``Surrogate``; 0 where no token is.
 
-        Raises:
-            InputError: for fields that are missing or do not fit together.
+        Raises: InputError: for fields that are missing or do not fit together.
         """
         check_shapes(rollouts, self.needs)
         advantages, state = self.estimator.update(rollouts, state)

@@ -1,7 +1,4 @@
-"""The record that every estimator reads, and the masked reductions they share.
-
-Axes: P prompts, G rollouts of one prompt (the group), T tokens, C candidate tokens.
-"""
+"""The record that estimators read, and masked reductions. Axes: P prompts, G rollouts, T tokens, C candidates."""
 
 import math
 from typing import Any, NamedTuple

@@ -17,10 +17,8 @@ class Grouping:
     Attributes:
         shape: (P, G), prompts in the order of their first rows, and rollouts of the largest group.
 
-    Raises:
-        InputError: for no rows.
+    Raises: InputError: for no rows.
 
-    >>> import numpy as np
     >>> grouping = Grouping(["a", "b", "a"])
     >>> grouping.groups(np.array([1.0, 2.0, 3.0])).tolist()
     [[1.0, 3.0], [2.0, 0.0]]

@@ -61,9 +61,8 @@ class SimlabGRPOMixin(Trainer):
         method: a ``Method``, or its text as ``simlab train --arms`` takes it. KL to a reference is ``GRPOConfig.beta``.
         estimator: an ``Estimator``, or its text, under TRL's loss.
 
-    Raises:
-        InputError: unless there is exactly one of the two; for settings of TRL that would have no effect; for a method
-            that needs fields which TRL does not have.
+    Raises: InputError: unless there is exactly one of the two; for settings of TRL that would have no effect; for a
+    method that needs fields which TRL does not have.
     """
 
     def __init__(
@@ -304,8 +303,7 @@ class DiagnoseCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped 
         live: how often and over how many batches to fit, the threshold of graded rewards, and the canonical form of an
             answer; by default those of ``Live()``.
 
-    Raises:
-        InputError: in training, for rewards other than 0 and 1 where ``live`` has no threshold.
+    Raises: InputError: in training, for rewards other than 0 and 1 where ``live`` has no threshold.
     """
 
     def __init__(self, trainer: Any, live: Live | None = None):

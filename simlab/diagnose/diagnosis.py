@@ -70,8 +70,7 @@ def diagnose(
         simulate: simulate difficulty weights on the fitted bank, which takes a minute or two.
         seed: the seed of the bootstrap.
 
-    Raises:
-        InputError: for an empty log, a number outside its range, and an estimator that reads more than rewards.
+    Raises: InputError: for an empty log, a number outside its range, and an estimator that reads more than rewards.
     """
     check_options(estimator, others, rollouts=rollouts, level=level, holdout=holdout, seed=seed)
     parts = solve_rates.split_windows(log, windows)

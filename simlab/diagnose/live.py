@@ -1,7 +1,4 @@
-"""Diagnose a run while it goes on: numbers for the tracker that a trainer reports to.
-
-Every batch gives counts of its groups; every few batches, the estimates of ``simlab diagnose`` are fitted to the last.
-"""
+"""Diagnose a run while it goes on: counts of every batch, and now and then the estimates of ``simlab diagnose``."""
 
 import dataclasses
 import math

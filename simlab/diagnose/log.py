@@ -23,10 +23,7 @@ class AnswerCounts:
 
 @dataclasses.dataclass(frozen=True)
 class RolloutLogProbs:
-    """Log-probabilities of whole rollouts, in nats, under the policy that drew them: a uniform sample.
-
-    ``length`` is in tokens, 0 where the log does not say.
-    """
+    """A uniform sample of rollouts' log-probabilities, in nats, under their policy; ``length`` in tokens, or 0."""
 
     group: np.ndarray
     correct: np.ndarray

@@ -67,10 +67,7 @@ def recommend(now: Population, solution: SolutionKind | None, group_size: int, r
 def evaluate_split(
     now: Population, solution: SolutionKind | None, size: int, in_use: int, rollouts: int
 ) -> BudgetSplit:
-    """Estimate groups of one size, beside the size in use: values of the fit, intervals of the resampled prompts.
-
-    Groups that hold the solution are those that teach, times 1 - ``Typical.against``: never more than those that teach.
-    """
+    """Estimate groups of one size beside the size in use; ``holding`` is ``teaching`` times 1 - ``against``."""
     groups, base = rollouts / size, rollouts / in_use
     teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
     teach = now.estimate(f"groups that teach at G = {size}", teaching)
@@ -144,10 +141,7 @@ class WeightEffect(NamedTuple):
 
 
 class WeightEffects(NamedTuple):
-    """The effects of weights at each overlap, and their brackets whatever the overlap.
-
-    ``for_pass_at_1``, ``for_pass_at_k``: the bracket of the weight that surely raises it most; None where none does.
-    """
+    """The effects of weights at each overlap, and the bracket that surely raises pass@1, or pass@k, most."""
 
     effects: tuple[WeightEffect, ...]
     brackets: tuple[WeightEffect, ...]
@@ -241,10 +235,7 @@ def _seed_interval(name: str, differences: list[np.ndarray], level: float) -> In
 
 
 def trainer_commands(form: str, advice: Recommendation, weights: WeightEffects | None = None) -> tuple[str, ...]:
-    """Return options for the trainer that wrote the log (``trl``, ``verl``, else simlab's); none without advice.
-
-    A weight is included if the simulation surely finds it better in pass@1, which is what the split is advice for.
-    """
+    """Return options for the log's trainer, with a weight if it surely raises pass@1; none without advice."""
     weight = weights.for_pass_at_1.weight if weights and weights.for_pass_at_1 else None
     options: list[str] = []
     if (split := advice.recommended) is not None:

@@ -184,10 +184,7 @@ def _unseen_share(counts: SolutionCounts, total: SumEstimate, variance: float, l
 
 
 def _half_width(variance: float | Float[np.ndarray, "..."], bias: float, level: float) -> Float[np.ndarray, "..."]:
-    """Return half the width of a normal interval around an estimate that is off by up to ``bias``.
-
-    It is the quantile of abs(z + bias) (Armstrong and Kolesar 2018, Econometrica 86).
-    """
+    """Return half a normal interval with a bias: the quantile of abs(z + bias) (Armstrong, Kolesar 2018)."""
     error = np.sqrt(np.maximum(variance, 1e-300))
     half = error * np.sqrt(ncx2.ppf(level, 1, np.minimum(bias / error, MOST_BIAS) ** 2))
     return np.asarray(np.maximum(half, bias))

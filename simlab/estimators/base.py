@@ -111,9 +111,8 @@ class Estimator:
     def update(self, rollouts: Rollouts, state: State) -> tuple[Advantages, State]:
         """Advantages of a batch, (P, G) or (P, G, T), and the next state. Absent rollouts get exactly 0.
 
-        Raises:
-            InputError: for absent rollouts or tokens before a link that is not exchangeable, and for a link that
-                gives anything but an advantage for each rollout, or each token.
+        Raises: InputError: for absent rollouts or tokens before a link that is not exchangeable, and for a link that
+        gives anything but an advantage for each rollout, or each token.
         """
         xp = array_namespace(rollouts.rewards)
         advantages, following = rollouts.rewards, []
@@ -139,10 +138,7 @@ def _check_advantages(name: str, advantages: Array, rollouts: Rollouts) -> None:
 
 
 def shape_rewards(shape: Callable[[Rollouts], Array], inner: Estimator, **declared: Any) -> Link:
-    """Replace the rewards by ``shape(rollouts)``, (P, G), and give the advantages of ``inner`` for them.
-
-    ``declared`` describes ``shape``: its ``needs``, ``domain`` and ``exchangeable``, as in ``Link``.
-    """
+    """Give ``inner``'s advantages for rewards ``shape(rollouts)``, (P, G), whose needs and domain are ``declared``."""
 
     def update(advantages: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
         return inner.update(rollouts._replace(rewards=shape(rollouts)), state)
@@ -159,10 +155,8 @@ def chain(*stages: Link | Estimator | PlainLink) -> Estimator:
     A stage is a ``Link``, another estimator (its links are spliced in), or any plain function
     ``(advantages, rollouts) -> advantages``, which needs no registration.
 
-    Raises:
-        InputError: for a stage that is none of these, or a link that needs an unknown field.
+    Raises: InputError: for a stage that is none of these, or a link that needs an unknown field.
 
-    >>> import numpy as np
     >>> double = chain(lambda advantages, rollouts: 2 * advantages)
     >>> double.update(Rollouts(np.array([[0.0, 1.0]])), double.init())[0]
     array([[0., 2.]])

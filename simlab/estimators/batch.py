@@ -35,7 +35,6 @@ def reinforce_pp(ddof: int = 0, eps: Scalar = 1e-8) -> Estimator:
     equally long. verl has ``ddof`` 1, and 1e-8 under the root. A batch of equal rewards gets 0; a group of equal
     rewards in another batch does not.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("reinforce_pp", np.array([[1.0, 1.0], [1.0, 0.0]]), eps=0.0).round(4)
     array([[ 0.5774,  0.5774],
            [ 0.5774, -1.7321]])
@@ -50,7 +49,6 @@ def reinforce_pp_baseline(ddof: int = 0, eps: Scalar = 1e-8) -> Estimator:
     arXiv 2501.03262, with the differences of ``reinforce_pp``. Beside mean GRPO it has one factor for all groups of a
     batch, and so favours no difficulty. Groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("reinforce_pp_baseline", np.array([[1.0, 1.0], [1.0, 0.0]]), eps=0.0).round(4)
     array([[ 0.    ,  0.    ],
            [ 1.4142, -1.4142]])
@@ -59,10 +57,7 @@ def reinforce_pp_baseline(ddof: int = 0, eps: Scalar = 1e-8) -> Estimator:
 
 
 def over_mixed_groups() -> Link:
-    """A P / P_mixed: the mean over the P groups of the batch becomes one over those of unequal rewards.
-
-    ``[arxiv:2504.02546]``
-    """
+    """A P / P_mixed: the mean over P groups becomes one over those of unequal rewards ``[arxiv:2504.02546]``."""
 
     def rescale(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
@@ -82,7 +77,6 @@ def gpg() -> Estimator:
     is P / P_mixed. It trains without a clip: ``gpg+reinforce``. In a batch it is mean GRPO up to a factor, which falls
     as more groups teach: a learning rate that depends on the share of dead groups. Groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("gpg", np.array([[1.0, 1.0], [1.0, 0.0]]))
     array([[ 0.,  0.],
            [ 1., -1.]])
@@ -139,10 +133,7 @@ def fitted_beta(rates: Array, rollouts: Rollouts) -> tuple[Array, Array]:
 
 
 def divide_by_beta_density(most: Scalar = 1e6) -> Link:
-    """A / f(m), f the density of the Beta distribution fitted to the batch, m the group's mean reward.
-
-    ``[arxiv:2506.02864]``. The weight 1 / f is at most ``most``. Defined for rewards in [0, 1].
-    """
+    """A min(1 / f(m), most), f the Beta density fitted to the batch, m = mean(r) in [0, 1] ``[arxiv:2506.02864]``."""
     check_range("most", most, 0, open_low=True)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
@@ -169,7 +160,6 @@ def bnpo(most: Scalar = 1e6) -> Estimator:
     of equal means is mean GRPO; in the code only a batch of one group is, and others give no number. Groups of equal
     rewards get 0. For a = b = 3/2 it is GRPO up to a factor. For rewards in [0, 1].
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("bnpo", np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])).round(4)
     array([[ 0.2734,  0.2734, -0.5467],
            [ 0.4727, -0.2364, -0.2364],
@@ -206,7 +196,6 @@ def ha_dw(scale: Scalar = 1.0, decay: Scalar = 0.9, initial: Scalar = 0.5, base:
     FADE states neither the constants nor the base (its masses read as Dr. GRPO's); the defaults were chosen for this
     library. Groups that are all right or all wrong get what the base gives there, times the weight.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("ha_dw", np.array([1.0, 0.0, 0.0, 0.0]), base="dr_grpo").round(4)
     array([ 0.963 , -0.1947, -0.1947, -0.1947])
     """

@@ -61,7 +61,6 @@ def softmax(beta: Scalar = 1.0) -> Estimator:
     FADE gives no ``beta``. As beta -> 0 it vanishes as (beta / G) times Dr. GRPO, so that FADE's "recovers Dr. GRPO"
     holds after division by beta / G, as ``rs_grpo`` divides.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("softmax", np.array([1.0, 0.0]), beta=np.log(3.0))
     array([ 0.25, -0.25])
     """
@@ -78,7 +77,6 @@ def rs_grpo(beta: Scalar = 2.0) -> Estimator:
 
     As beta -> 0 it is Dr. GRPO; it is softmax times G / beta.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("rs_grpo", np.array([1.0, 0.0]), beta=np.log(3.0)).round(4)
     array([ 0.4551, -0.4551])
     """
@@ -86,10 +84,7 @@ def rs_grpo(beta: Scalar = 2.0) -> Estimator:
 
 
 def lose_one_log_mean_exp(beta: Scalar) -> Link:
-    """lme(r) - lme(r without i), lme(r) = log(mean(exp(beta r))) / beta ``[fade:log-mean-exp]``.
-
-    Groups of equal rewards, a single rollout included, get exactly 0.
-    """
+    """lme(r) - lme(r without i), lme(r) = log(mean(exp(beta r))) / beta; equal rewards: 0 ``[fade:log-mean-exp]``."""
     check_range("beta", beta, 0, open_low=True)
 
     def lose(advantages: Array, rollouts: Rollouts) -> Array:
@@ -109,10 +104,7 @@ def lose_one_log_mean_exp(beta: Scalar) -> Link:
 
 
 def _log_others(rollouts: Rollouts, best: Array, beta: Scalar) -> Array:
-    """log(sum of exp(beta (r - max r)) over the rollouts that are not ``best``), (P, 1).
-
-    The exponentials are taken relative to the second-best reward, so that none of them underflows.
-    """
+    """log(sum of exp(beta (r - max r)) over others than ``best``), (P, 1), relative to the second-best reward."""
     others = rollouts._replace(mask=~best if rollouts.mask is None else rollouts.mask & ~best)
     drop = _highest(rollouts.rewards, rollouts) - _highest(rollouts.rewards, others)
     total = _or_one(group_sum(1 + _rises(others, beta), others))
@@ -126,7 +118,6 @@ def log_mean_exp(beta: Scalar = 1.0) -> Estimator:
     FADE gives no ``beta``. As beta -> 0 it is RLOO / G; as beta -> infinity, Tang et al.'s pass@k of
     two rollouts and more.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("log_mean_exp", np.array([1.0, 0.0]), beta=np.log(3.0)).round(4)
     array([ 0.6309, -0.3691])
     """

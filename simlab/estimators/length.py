@@ -31,10 +31,7 @@ def token_count(rollouts: Rollouts) -> Array:
 
 
 def center_by_length() -> Link:
-    """Subtract the mean of the group in which each rollout counts with its length ``[arxiv:2505.23585]``.
-
-    b = sum l_i r_i / sum l_i, l_i the tokens of rollout i. Groups of equal rewards get exactly 0.
-    """
+    """Subtract b = sum l_i r_i / sum l_i, l_i tokens of rollout i; equal rewards get 0 ``[arxiv:2505.23585]``."""
 
     def subtract(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
@@ -54,7 +51,6 @@ def opo() -> Estimator:
     arXiv 2505.23585; nothing differs. Reads the ``token_mask``, without which all are equally long and it is mean GRPO.
     Advantages sum to 0 over the tokens of a group, not over its rollouts.
 
-    >>> import simlab, numpy as np
     >>> short, long = [True, False, False], [True, True, True]
     >>> simlab.advantages("opo", np.array([0.0, 1.0]), token_mask=np.array([short, long]))
     array([-0.75,  0.25])
@@ -88,7 +84,6 @@ def t2t(alpha: Scalar = 0.2, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     rollouts; where all are equally long they get 0, as does a single rollout. Reads the ``token_mask``, without which
     all are equally long. With ``alpha`` 0 it is GRPO.
 
-    >>> import simlab, numpy as np
     >>> short, long = [True, False], [True, True]
     >>> simlab.advantages("t2t", np.array([0.0, 0.0]), token_mask=np.array([short, long]), eps=0.0)
     array([-1.,  1.])
@@ -164,7 +159,6 @@ def grpo_lead(
     equally long; the penalty then matters beside ``eps`` alone. Groups that are all right favour short rollouts; where
     all are equally long they get 0, as do groups that are all wrong.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("grpo_lead", np.array([1.0, 0.0, 0.0, 0.0]), eps=0.0).round(4)
     array([ 2.5853, -0.5485, -0.5485, -0.5485])
     """

@@ -50,7 +50,6 @@ def linked(
         delta: what negative advantages are divided by.
         k: the k of the scale pass_at_k.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("linked", np.array([1.0, 0.0, 0.0, 0.0]), scale="mean", sign="divide_failures")
     array([ 3., -2., -2., -2.])
     """

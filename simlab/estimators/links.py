@@ -1,7 +1,4 @@
-"""Links that subtract a baseline, scale a group, weigh its difficulty, or tell correct from wrong rollouts.
-
-No baseline is no link: REINFORCE is the empty chain. Nor has an estimator without a scale a link for it.
-"""
+"""Links that subtract a baseline, scale a group, weigh its difficulty, or tell correct from wrong rollouts."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -63,10 +60,7 @@ def center(baseline: str = "mean") -> Link:
 
 
 def center_quantile(tau: Scalar = 0.5) -> Link:
-    """Subtract the tau-quantile of the group, the smallest reward that a share tau of the group does not exceed.
-
-    The quantile is one of the rewards, so that groups of equal rewards get exactly 0; at ``tau`` 0 it is the least.
-    """
+    """Subtract the smallest reward that a share ``tau`` of the group does not exceed; equal rewards get exactly 0."""
     check_range("tau", tau, 0, 1)
 
     def subtract(advantages: Array, rollouts: Rollouts) -> Array:
@@ -79,10 +73,7 @@ def center_quantile(tau: Scalar = 0.5) -> Link:
 
 
 def center_greedy() -> Link:
-    """Subtract the reward of the greedy answer, ``Rollouts.greedy_reward``, in groups of equal rewards too.
-
-    ``[arxiv:2310.10505]``
-    """
+    """Subtract the greedy answer's reward, ``greedy_reward``, from equal rewards too ``[arxiv:2310.10505]``."""
 
     def subtract(advantages: Array, rollouts: Rollouts) -> Array:
         return advantages - needed(rollouts, "greedy_reward")
@@ -133,10 +124,7 @@ def check_ddof(ddof: int) -> None:
 
 
 def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
-    """A / (std(r) + eps) ``[f-grpo:eq-3]``; ``ddof`` 0 is the population's std, 1 the sample's.
-
-    The papers state neither; implementations differ (verl: ddof 1 and eps 1e-6).
-    """
+    """A / (std(r) + eps) ``[f-grpo:eq-3]``; ``ddof`` 0 is the population's std, 1 the sample's (verl's)."""
     check_ddof(ddof)
     check_range("eps", eps, 0)
 
@@ -208,10 +196,7 @@ def power(alpha: Scalar = 2.0) -> Link:
 
 
 def easy_power_weight(alpha: Scalar = 2.0) -> Link:
-    """Multiply by mean(r)^(alpha - 1), 0^0 being 1: the twin of ``power`` for easy groups ``[fade:easy-power]``.
-
-    Defined for rewards in [0, 1].
-    """
+    """Multiply by mean(r)^(alpha - 1), 0^0 being 1, for rewards in [0, 1]: ``power``'s twin ``[fade:easy-power]``."""
     check_range("alpha", alpha, 1)
     return weighing(lambda rollouts: group_mean(rollouts.rewards, rollouts) ** (alpha - 1), "unit")
 
@@ -328,10 +313,7 @@ def keep_positive() -> Link:
 
 
 def contrast() -> Link:
-    """Replace the advantage by 1 on success and -p / (1 - p) on failure ``[fade:binary-contrastive]``.
-
-    p is the solve rate, so that a solved group gets 1 and an unsolved one 0. Defined for rewards 0 and 1.
-    """
+    """A = 1 on success, -p / (1 - p) on failure, p the solve rate; rewards 0 and 1 ``[fade:binary-contrastive]``."""
 
     def replace(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)

@@ -37,7 +37,6 @@ from simlab.rollouts import Scalar
 def dr_grpo() -> Estimator:
     """Mean GRPO (Dr. GRPO): A = r - mean(r); groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("dr_grpo", np.array([1.0, 0.0]))
     array([ 0.5, -0.5])
     """
@@ -51,7 +50,6 @@ def grpo(ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     The papers state neither ``eps`` nor whether the std is the population's (``ddof=0``, from which FADE derives)
     or the sample's (``ddof=1``, verl). Groups of equal rewards get exactly 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("grpo", np.array([1.0, 0.0]), eps=0.0)
     array([ 1., -1.])
     """
@@ -62,7 +60,6 @@ def grpo(ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
 def rloo() -> Estimator:
     """RLOO: A = r - mean of the other rollouts' rewards; 0 for a group of one and for equal rewards.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("rloo", np.array([1.0, 0.0, 0.0]))
     array([ 1. , -0.5, -0.5])
     """
@@ -73,7 +70,6 @@ def rloo() -> Estimator:
 def skew_r(ddof: int = 0) -> Estimator:
     """Skew-R: mean GRPO times the std, sqrt(p (1 - p)) for rewards 0 and 1; groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("skew_r", np.array([1.0, 0.0]))
     array([ 0.25, -0.25])
     """
@@ -86,7 +82,6 @@ def power_norm(gamma: Scalar = 0.5) -> Estimator:
 
     For rewards 0 and 1, ``gamma`` 1/2 (FADE names no default) is GRPO with eps 0, and 0 is Dr. GRPO.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("power_norm", np.array([1.0, 0.0]), gamma=1.0)
     array([ 2., -2.])
     """
@@ -97,7 +92,6 @@ def power_norm(gamma: Scalar = 0.5) -> Estimator:
 def maxrl() -> Estimator:
     """MaxRL: A = (r - mean(r)) / mean(r), and 0 where the mean is 0 or rewards are equal; for rewards in [0, 1].
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("maxrl", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 3., -1., -1., -1.])
     """
@@ -108,7 +102,6 @@ def maxrl() -> Estimator:
 def power_alpha(alpha: Scalar = 2.0) -> Estimator:
     """Power-alpha: A = (1 - mean(r))^(alpha - 1) (r - mean(r)); for rewards in [0, 1]; equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("power_alpha", np.array([1.0, 0.0]))
     array([ 0.25, -0.25])
     """
@@ -119,7 +112,6 @@ def power_alpha(alpha: Scalar = 2.0) -> Estimator:
 def easy_power(alpha: Scalar = 2.0) -> Estimator:
     """Easy power: the twin of Power-alpha for easy groups; for rewards in [0, 1]; equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("easy_power", np.array([1.0, 1.0, 1.0, 0.0]))
     array([ 0.1875,  0.1875,  0.1875, -0.5625])
     """
@@ -133,7 +125,6 @@ def f_grpo(gamma: Scalar = 1.0, base: str | Estimator = "grpo") -> Estimator:
     ``base`` is any registered name or estimator, of rollouts or of tokens; ``gamma=0`` is the base itself. Groups that
     are all right get 0 (for gamma above 0), all wrong what the base gives.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("f_grpo", np.array([1.0, 0.0, 0.0, 0.0]), gamma=1.0, base="dr_grpo")
     array([ 0.5625, -0.1875, -0.1875, -0.1875])
     """
@@ -148,7 +139,6 @@ def reject_easy(threshold: Scalar = 0.5, base: str | Estimator = "grpo") -> Esti
     leaves out groups that are all right or all wrong, and draws other prompts in their place. Here nothing is drawn
     anew, and groups that are all wrong get what the base gives. ``threshold=1`` is the base itself.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("reject_easy", np.array([[1.0, 0.0], [1.0, 1.0]]), threshold=0.75, base="reinforce")
     array([[1., 0.],
            [0., 0.]])
@@ -160,7 +150,6 @@ def reject_easy(threshold: Scalar = 0.5, base: str | Estimator = "grpo") -> Esti
 def hard_focused(gamma: Scalar = 0.5, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     """Hard-focused control: GRPO times gamma / sqrt(p), p the solve rate; groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("hard_focused", np.array([1.0, 0.0, 0.0, 0.0]), eps=0.0).round(4)
     array([ 1.7321, -0.5774, -0.5774, -0.5774])
     """
@@ -171,7 +160,6 @@ def hard_focused(gamma: Scalar = 0.5, ddof: int = 0, eps: Scalar = 1e-6) -> Esti
 def easy_focused(gamma: Scalar = 0.5, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     """Easy-focused control: GRPO times gamma / sqrt(1 - p), p the solve rate; groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("easy_focused", np.array([1.0, 1.0, 1.0, 0.0]), eps=0.0).round(4)
     array([ 0.5774,  0.5774,  0.5774, -1.7321])
     """
@@ -185,7 +173,6 @@ def easy_focused(gamma: Scalar = 0.5, ddof: int = 0, eps: Scalar = 1e-6) -> Esti
 def reinforce() -> Estimator:
     """The reward itself: A = r, in groups of equal rewards too.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("reinforce", np.array([1.0, 0.0]))
     array([1., 0.])
     """
@@ -196,7 +183,6 @@ def reinforce() -> Estimator:
 def running_mean(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Estimator:
     """REINFORCE with a running mean of past batches as its baseline; groups of equal rewards r get r - b.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("running_mean", np.array([1.0, 0.0]), initial=0.25)
     array([ 0.75, -0.25])
     """
@@ -213,7 +199,6 @@ def remax() -> Estimator:
     prompt whose greedy answer is right learns from failures alone, as ``nsr``, and any other from successes alone, as
     ``psr``; groups of equal rewards teach unless the greedy answer has that reward too.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("remax", np.array([1.0, 0.0, 0.0]), greedy_reward=np.array([1.0, 1.0, 1.0]))
     array([ 0., -1., -1.])
     """
@@ -224,7 +209,6 @@ def remax() -> Estimator:
 def asym_rl(delta: Scalar = 0.01) -> Estimator:
     """AsymRL: mean GRPO with its baseline shifted by delta; groups of equal rewards get -delta.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("asym_rl", np.array([1.0, 0.0]), delta=0.25)
     array([ 0.25, -0.75])
     """
@@ -237,7 +221,6 @@ def quantile(tau: Scalar = 0.5) -> Estimator:
 
     For rewards 0 and 1 the quantile is 1 where p > 1 - tau. FADE prints p > tau, which is the (1 - tau)-quantile.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("quantile", np.array([1.0, 0.0, 0.0, 0.0]), tau=0.8)
     array([ 0., -1., -1., -1.])
     """
@@ -254,7 +237,6 @@ def mc_grpo(scale: str = "none", eps: Scalar = 1e-3) -> Estimator:
     FADE describes it without a scale. The published code (``scale="mad"``) divides by MAD + ``eps``: for rewards 0
     and 1 the MAD is 0 in every group and the advantages are multiplied by 1 / ``eps``.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("mc_grpo", np.array([1.0, 0.0, 0.0]))
     array([1., 0., 0.])
     >>> simlab.advantages("mc_grpo", np.array([1.0, 0.5, 0.0]), scale="mad", eps=0.0)
@@ -271,7 +253,6 @@ def asym_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -> Esti
 
     FADE names no defaults. With both exponents 1 it is Dr. GRPO.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("asym_power", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 0.5625, -0.0625, -0.0625, -0.0625])
     """
@@ -282,7 +263,6 @@ def asym_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -> Esti
 def asym_grpo(delta: Scalar = 1.0) -> Estimator:
     """AsymGRPO: mean GRPO with the failures divided by delta; groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("asym_grpo", np.array([1.0, 0.0]), delta=0.5)
     array([ 0.5, -1. ])
     """
@@ -293,7 +273,6 @@ def asym_grpo(delta: Scalar = 1.0) -> Estimator:
 def positive_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     """Positive-dominant control: GRPO with positive advantages multiplied by 10; groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("positive_dominant", np.array([1.0, 0.0]), eps=0.0)
     array([10., -1.])
     """
@@ -304,7 +283,6 @@ def positive_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) 
 def negative_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     """Negative-dominant control: GRPO with positive advantages divided by 10; groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("negative_dominant", np.array([1.0, 0.0]), eps=0.0)
     array([ 0.1, -1. ])
     """
@@ -316,7 +294,6 @@ def negative_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) 
 def relu() -> Estimator:
     """ReLU: A = max(0, r - mean(r)); groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("relu", np.array([1.0, 0.0]))
     array([0.5, 0. ])
     """
@@ -329,7 +306,6 @@ def binary_contrastive() -> Estimator:
 
     Groups that are all right get 1, all wrong 0. The two masses are equal but in a solved group.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("binary_contrastive", np.array([1.0, 1.0, 1.0, 0.0]))
     array([ 1.,  1.,  1., -3.])
     """
@@ -340,7 +316,6 @@ def binary_contrastive() -> Estimator:
 def psr() -> Estimator:
     """Positive-sample reinforcement: A = 1 on correct rollouts, 0 on others, whatever their group.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("psr", np.array([1.0, 0.0]))
     array([1., 0.])
     """
@@ -351,7 +326,6 @@ def psr() -> Estimator:
 def nsr() -> Estimator:
     """Negative-sample reinforcement: A = -1 on incorrect rollouts, 0 on others, whatever their group.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("nsr", np.array([1.0, 0.0]))
     array([ 0., -1.])
     """
@@ -362,7 +336,6 @@ def nsr() -> Estimator:
 def w_reinforce(success: Scalar = 0.1) -> Estimator:
     """W-REINFORCE: A = ``success`` on correct rollouts, -1 on incorrect ones, whatever their group.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("w_reinforce", np.array([1.0, 0.0]))
     array([ 0.1, -1. ])
     """
@@ -379,7 +352,6 @@ def a_grae(alpha: Scalar = 1.0, easy_term: str = "paper", ddof: int = 0, eps: Sc
     ``alpha`` is 1 for MATH, 0.5 for multimodal tasks; the published code fixes 1 and takes ``easy_term="code"``.
     Groups of equal rewards get 0; in a batch without a correct rollout every group is one.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("a_grae", np.array([1.0, 0.0]), eps=0.0).round(4)
     array([ 0.3536, -0.7071])
     """

@@ -1,7 +1,4 @@
-"""Weights of the pass@k objective: the chance that at least one of k rollouts is correct.
-
-In a group of fewer than k rollouts, k is its size.
-"""
+"""Weights of the pass@k objective; in a group of fewer than k rollouts, k is its size."""
 
 from array_api_compat import array_namespace
 from jaxtyping import Float
@@ -64,7 +61,6 @@ def pass_at_k_chen(k: int = 4) -> Estimator:
     At ``k`` 1 it is GRPO with eps 0. Groups that are all right, all wrong or a single rollout get 0, and so do all
     groups with fewer than k wrong rollouts, where pass@k is certain.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("pass_at_k_chen", np.array([1.0, 0.0, 0.0, 0.0]), k=2)
     array([ 1.        , -0.33333333, -0.33333333, -0.33333333])
     """
@@ -77,7 +73,6 @@ def mix(k: int = 4) -> Estimator:
 
     At ``k`` 1 it is GRPO with eps 0. Groups that are all right, all wrong or a single rollout get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("mix", np.array([1.0, 0.0, 0.0, 0.0]), k=2).round(4)
     array([ 1.549 , -0.5163, -0.5163, -0.5163])
     """
@@ -93,10 +88,7 @@ def mix(k: int = 4) -> Estimator:
 
 
 def lose_one() -> Link:
-    """max(r) - max(r without i): how much the group's best reward drops without rollout i ``[fade:pass-at-k-tang]``.
-
-    The best of an empty group is 0, so that a single rollout gets its reward.
-    """
+    """max(r) - max(r without i), the best of an empty group being 0 ``[fade:pass-at-k-tang]``."""
 
     def lose(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
@@ -115,7 +107,6 @@ def pass_at_k_tang() -> Estimator:
 
     Groups of equal rewards get 0, but a single rollout gets its reward, the best of an empty group being 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("pass_at_k_tang", np.array([1.0, 0.0, 0.0, 0.0]))
     array([1., 0., 0., 0.])
     """
@@ -178,7 +169,6 @@ def pkpo(k: int = 4, baseline: str = "leave_one_out") -> Estimator:
     get 0 with the baseline if k > 1 (a single rollout, and any at k = 1, gets r), and min(k, G) r with
     ``baseline="none"``.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("pkpo", np.array([1.0, 0.0, 0.0, 0.0]), k=2)
     array([2., 0., 0., 0.])
     """

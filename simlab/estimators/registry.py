@@ -109,12 +109,10 @@ def advantages(
             estimators that need it.
         parameters: the parameters of the named estimator.
 
-    Raises:
-        InputError: for an unknown name or parameter, rewards that are not finite or outside the domain of the
-            formula (some are for rewards in [0, 1], some for 0 and 1 only), arrays of the wrong shape, or advantages
-            that are not finite.
+    Raises: InputError: for an unknown name or parameter, rewards that are not finite or outside the domain of the
+    formula (some are for rewards in [0, 1], some for 0 and 1 only), arrays of the wrong shape, or advantages that are
+    not finite.
 
-    >>> import numpy as np
     >>> advantages("dr_grpo", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 0.75, -0.25, -0.25, -0.25])
     """

@@ -98,7 +98,6 @@ def fade(
     derives from it need the mean of the prompt's group, the default. Groups of equal rewards get 0 (unless they are
     compared with the batch); in a batch without a correct rollout every group is one, and alpha goes to its maximum.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("fade", np.array([1.0, 0.0]), old_logp=np.array([[-1.0], [-1.0]]), target_entropy=1.5)
     array([ 0.35355339, -0.70710678])
     """
@@ -125,7 +124,6 @@ def fade_logarithmic(last: Scalar = 20_000.0) -> Estimator:
     prints tau = 8500 and 12264 but no T: read here as 20,000, the length that it reports of its runs, with tau / T kept
     at any other ``last``. Groups of equal rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("fade_logarithmic", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 0.5625, -0.1875, -0.1875, -0.1875])
     """
@@ -155,7 +153,6 @@ def fade_entropy(alpha_max: Scalar = 3.0, delta_min: Scalar = 0.3, beta: Scalar 
     the first batch as in ``fade`` where few rollouts are right, and 1 from where delta starts to fall. Groups of equal
     rewards get 0.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("fade_entropy", np.array([1.0, 0.0]), old_logp=np.array([[-1.0], [-1.0]]))
     array([ 0.125, -0.125])
     """

@@ -72,7 +72,6 @@ def covariance_thresholds(terms: Float[Array, " n"]) -> tuple[Float[Array, " per
     ``terms`` are ``covariance_terms``. Returns those of the positive terms and of the
     negative ones, the most extreme first; NaN where no token has the sign.
 
-    >>> import numpy as np
     >>> positive, negative = covariance_thresholds(np.array([1.0, 2.0, 3.0, 4.0, 5.0, -1.0]))
     >>> positive.tolist()
     [5.0, 5.0, 5.0, 4.0, 1.0]
@@ -147,7 +146,6 @@ def cw_grpo(scope: str = "group", base: str | Estimator = "grpo") -> Estimator:
     Groups of equal rewards get 0 from a base that gives 0 there, such as GRPO. Equal log-probabilities leave the base
     as it is.
 
-    >>> import simlab, numpy as np
     >>> logp = np.array([[-1.0, -1.0], [-1.0, -5.0]])
     >>> simlab.advantages("cw_grpo", np.array([1.0, 0.0]), old_logp=logp, base="dr_grpo").round(3)
     array([[ 0.638,  0.638],
@@ -178,7 +176,6 @@ def entropy_advantage(alpha: Scalar = 0.4, kappa: Scalar = 2.0, base: str | Esti
 
     Groups of equal rewards get 0 from a base that gives 0 there, such as GRPO. With ``alpha`` 0 it is its base.
 
-    >>> import simlab, numpy as np
     >>> entropy = np.array([[0.5, 5.0], [0.0, 5.0]])
     >>> simlab.advantages("entropy_advantage", np.array([1.0, 0.0]), entropy=entropy, base="dr_grpo")
     array([[ 0.7 ,  0.75],
@@ -213,7 +210,6 @@ def advantage_reweighting(alpha: Scalar = 0.2, base: str | Estimator = "grpo") -
     or .3 with Lopti. Nothing differs. Groups of equal rewards get 0 from a base that gives 0 there, such as GRPO. With
     ``alpha`` 0 it is its base.
 
-    >>> import simlab, numpy as np
     >>> logp = np.log([[1.0, 0.5], [0.25, 1.0]])
     >>> simlab.advantages("advantage_reweighting", np.array([1.0, 0.0]), old_logp=logp, alpha=0.4, base="dr_grpo")
     array([[ 0.5 ,  0.4 ],
@@ -258,7 +254,6 @@ def aem(strength: Scalar = 1.0, least_spread: Scalar = 0.1, base: str | Estimato
     prompt: here a rollout is one response. Where all tokens of a prompt have one entropy, as in a simulation of single
     tokens, it is its base. Groups of equal rewards get 0 from a base that gives 0 there, such as GRPO.
 
-    >>> import simlab, numpy as np
     >>> entropy = np.array([[0.0, 0.5], [1.0, 1.5]])
     >>> simlab.advantages("aem", np.array([1.0, 0.0]), entropy=entropy, base="dr_grpo").round(3)
     array([ 0.731, -0.269])
@@ -295,7 +290,6 @@ def ds_grpo(success: Scalar = 0.05, failure: Scalar = 0.05, ddof: int = 0, eps: 
 
     Groups of equal rewards get the smoothing term alone; with both coefficients 0 it is GRPO.
 
-    >>> import simlab, numpy as np
     >>> simlab.advantages("ds_grpo", np.array([1.0, 0.0]), old_logp=np.array([[-2.0], [-4.0]]), eps=0.0)
     array([ 1.1, -1.2])
     """
@@ -335,7 +329,6 @@ def unlikeliness(beta: Scalar = 0.25, ranking: str = "paper", ddof: int = 0, eps
     The published code (``ranking="code"``, ``ddof=1``) ranks by the mean log-probability of the tokens, from 0. For
     rewards in [0, 1]. Groups of rewards 0, and single rollouts, get 0; of rewards 1, the likely lose to the unlikely.
 
-    >>> import simlab, numpy as np
     >>> logp = np.log([[0.5], [0.25], [0.25]])
     >>> simlab.advantages("unlikeliness", np.array([1.0, 1.0, 0.0]), old_logp=logp, eps=0.0).round(3)
     array([ 0.539,  0.863, -1.402])

@@ -1,7 +1,4 @@
-"""Answer the questions of the page that need no simulation: masses, the bank's solve rates, formulas.
-
-The server answers each as it is asked. A page without a server looks its questions up among those answered in advance.
-"""
+"""Answer the page's questions that need no simulation: masses, the bank's solve rates, formulas."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""List every control of the page: its name, its allowed values and its default, and hold settings to them.
-
-``page/settings.js`` applies the same rules to the same list, as JSON: the page also works without a server.
-"""
+"""List the page's controls, with values and defaults, and hold settings to them, as ``page/settings.js`` does."""
 
 import math
 from collections.abc import Mapping

@@ -39,10 +39,7 @@ RunSettings = dict[str, Any]
 
 @functools.cache
 def in_advance() -> list[dict[str, Any]]:
-    """Return the runs: ``panel``, those ``settings`` that differ from the panel's defaults, and the ``result``.
-
-    Only the runs that the Simulation opens with hold the values of single seeds, which take room.
-    """
+    """Return the runs: ``panel``, ``settings`` other than its defaults, ``result``; few hold values of single seeds."""
     runs: list[dict[str, Any]] = json.loads(RUNS.read_text(encoding="utf-8"))
     for run in runs:
         if run["result"].get("theory"):

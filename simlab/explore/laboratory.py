@@ -1,7 +1,4 @@
-"""Simulate for the server: jobs stand in line, and run one at a time in a process of its own (``worker``).
-
-It is killed after ``COMPILE_SECONDS`` without a compiled program or ``JOB_SECONDS`` with it; the next job starts anew.
-"""
+"""Simulate for the server: jobs run one at a time in a process of its own (``worker``), killed if it hangs."""
 
 import asyncio
 import contextlib

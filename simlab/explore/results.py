@@ -1,7 +1,4 @@
-"""Open results for the page: as labelled datasets, described, read in slices, and with controls of their own.
-
-Sweeps are read from their files as slices need them; training runs and reports of a diagnosis are small.
-"""
+"""Open results for the page: as labelled datasets, described, read in slices, and with controls of their own."""
 
 import math
 import threading

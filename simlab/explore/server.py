@@ -47,10 +47,7 @@ RESULT_NAME = re.compile(r"\w[\w .()+-]{0,99}\.(nc|json)")
 
 
 def same_page(app: ASGIApp, port: int) -> ASGIApp:
-    """Pass on requests of the page itself alone, and add ``HEADERS`` to the answers.
-
-    A page of another origin sends its own Origin, and a name that was made to point here (DNS rebinding) its own Host.
-    """
+    """Pass on the page's own requests alone, by Host and Origin (against DNS rebinding), and add ``HEADERS``."""
     hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
     async def answer_same_page(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,1 @@
-"""Language models trained with the estimators of the simulator: model, checkpoints, sampling.
-
-Checkpoints need the extra ``llm`` (``pip install 'simlab[llm]'``). ``import simlab`` does not import this package.
-"""
+"""Language models trained with the simulator's estimators; checkpoints need the extra ``llm``."""

@@ -1,7 +1,4 @@
-"""The sizes and options of a decoder, read from and written as a Hugging Face ``config.json``.
-
-Llama, Qwen2 and Qwen3 are one decoder with options. An unknown entry of a config is refused by name.
-"""
+"""The sizes and options of a Llama, Qwen2 or Qwen3 decoder, from and to a Hugging Face ``config.json``."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -33,10 +30,7 @@ class Llama3Scaling:
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """The sizes and options of a decoder.
-
-    Raises: InputError: for a value of another type, and for sizes that do not fit together.
-    """
+    """The sizes and options of a decoder; ``InputError`` for those that do not fit together."""
 
     vocab_size: int  # V tokens
     hidden_size: int  # D, the width of the residual stream
@@ -130,10 +124,7 @@ LLAMA3 = {
 
 
 def from_hugging_face(entries: Mapping[str, Any]) -> ModelConfig:
-    """Return the config of a ``config.json``, as ``transformers`` 4 and 5 write it.
-
-    Raises: InputError: for an entry that is missing, unknown, or has a value that is not supported; it names the entry.
-    """
+    """Read a ``config.json`` of ``transformers`` 4 or 5; ``InputError`` names a missing, unknown or unfit entry."""
     for name in REQUIRED:
         if entries.get(name) is None:
             raise InputError(f"the config has no entry {name}")

@@ -200,11 +200,7 @@ class ChatTemplate:
         self.source, self.special = source, dict(special)
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the prompt: the messages, and the beginning of the assistant's answer.
-
-        Raises:
-            InputError: for a template that refuses the messages, or takes longer than ``TIME_LIMIT``.
-        """
+        """Return messages and the answer's beginning; ``InputError`` if the template refuses or takes too long."""
         outcome = queue.SimpleQueue[str | Exception]()
         # Python cannot stop a thread. One that takes too long is left behind, and ends with the process.
         threading.Thread(target=self._render, args=(self.template, messages, outcome), daemon=True).start()

@@ -1,7 +1,4 @@
-"""Surrogates: from importance ratio and advantage to the coefficient of grad log pi, and loss aggregation.
-
-A parameter outside its range raises ``InputError``, which says the range.
-"""
+"""Surrogates: from importance ratio and advantage to the coefficient of grad log pi, and loss aggregation."""
 
 from collections.abc import Callable
 from typing import Any

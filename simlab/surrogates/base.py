@@ -74,8 +74,7 @@ class Surrogate:
     def follow(self, rollouts: Rollouts, state: State) -> State:
         """Memory after a batch, before the first gradient step on it.
 
-        Raises:
-            InputError: for absent rollouts or tokens before a surrogate that is not exchangeable.
+        Raises: InputError: for absent rollouts or tokens before a surrogate that is not exchangeable.
         """
         if self.schedule is None:
             return state
@@ -88,9 +87,8 @@ class Surrogate:
     def __call__(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Coefficients:
         """Compute the coefficients for an engine: hide the fields that the surrogate may not see, and check the result.
 
-        Raises:
-            InputError: for absent rollouts or tokens before a surrogate that is not exchangeable, and for anything but
-                a coefficient of each token, and of each of its candidates.
+        Raises: InputError: for absent rollouts or tokens before a surrogate that is not exchangeable, and for anything
+        but a coefficient of each token, and of each of its candidates.
         """
         coefficients = self.coefficient(ratio, advantages, select_fields(self, rollouts, of_tokens=True))
         allowed = (*ratio.shape, 1 + self.candidates) if self.candidates else tuple(ratio.shape)

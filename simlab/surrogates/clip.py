@@ -74,10 +74,7 @@ def dual_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) 
 
 
 def cispo(eps_low: Scalar = 1.0, eps_high: Scalar = 5.0) -> Surrogate:
-    """J = sg(clip(ratio, 1 - eps_low, 1 + eps_high)) A log pi ``[f-grpo:eq-16]``.
-
-    The coefficient is the clipped ratio times A; the defaults clip to [0, 6].
-    """
+    """J = sg(clip(ratio, 1 - eps_low, 1 + eps_high)) A log pi, by default of ratios in [0, 6] ``[f-grpo:eq-16]``."""
     check_bounds(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
@@ -187,10 +184,7 @@ def aspo(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) -> Su
 
 
 def is_forking(rollouts: Rollouts, share: Scalar) -> Array:
-    """True where fewer than ``share`` of all tokens of the batch have a higher entropy, (P, G, T).
-
-    Of n tokens it marks the ceil(share n) of highest entropy, and all that tie with the last of them.
-    """
+    """Mark the ceil(share n) of the batch's n tokens of highest entropy, (P, G, T), and those that tie the last."""
     entropy = needed(rollouts, "entropy")
     xp = array_namespace(entropy)
     present = token_weights(entropy, rollouts) > 0

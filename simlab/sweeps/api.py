@@ -53,8 +53,7 @@ def sweep(
         A dataset with dimensions ``arm``, ``group_size``, each swept parameter, ``seed`` and ``step``, or
         ``cost`` where there is a budget, and a variable for each metric of the problem.
 
-    Raises:
-        InputError: for an unknown name, a value outside its range, and as ``simlab.sweeps.run``.
+    Raises: InputError: for an unknown name, a value outside its range, and as ``simlab.sweeps.run``.
 
     >>> result = sweep("grpo,dr_grpo", actions=60, correct=6, learning_rate=[0.01, 0.1], seeds=2, steps=20)
     >>> dict(result.q_pos.sizes)

@@ -27,8 +27,7 @@ class Budget:
             rollout, add it to ``rollout_cost``.
         records: R, how many records there are after that of the start, at equal distances of cost.
 
-    Raises:
-        InputError: for a number outside its range.
+    Raises: InputError: for a number outside its range.
     """
 
     total: float

@@ -1,7 +1,4 @@
-"""Simulate on the workers of a Dask cluster: an existing one, or processes started here for one sweep.
-
-Workers are trusted: Dask unpacks what they send by pickle, which can run code here. Needs the extra ``dask``.
-"""
+"""Simulate on the workers of a Dask cluster, which are trusted: Dask unpickles what they send. Extra ``dask``."""
 
 import functools
 import itertools

@@ -63,8 +63,7 @@ class Sweep:
         pass_at_k, dtype, storage: see ``simlab.simulator.settings.Settings``.
         budget: what each run may spend, in place of ``steps`` and ``record_every``, see ``simlab.sweeps.budget``.
 
-    Raises:
-        InputError: for an unknown name or a value outside its range.
+    Raises: InputError: for an unknown name or a value outside its range.
     """
 
     estimators: tuple[str, ...] | None = None

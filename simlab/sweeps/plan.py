@@ -111,9 +111,8 @@ class Plan:
         metrics, labels: the metrics that every cell records, and the labels of the dimensions that these may have.
         records: the number of records of a run, with that of the start.
 
-    Raises:
-        InputError: for a cell that cannot run, user code that cannot be hashed, and cells whose records differ in
-            shape.
+    Raises: InputError: for a cell that cannot run, user code that cannot be hashed, and cells whose records differ in
+    shape.
     """
 
     def __init__(self, sweep: Sweep):

@@ -112,9 +112,8 @@ def run(
     Returns:
         The result, which is also written to ``out``; None for a shard.
 
-    Raises:
-        InputError: for a sweep that cannot run, a path that cannot be written, too little memory, an output that
-            another process is writing, or workers that cannot do the work.
+    Raises: InputError: for a sweep that cannot run, a path that cannot be written, too little memory, an output that
+    another process is writing, or workers that cannot do the work.
     """
     plan = sweep if isinstance(sweep, Plan) else Plan(sweep)
     number, count = shard

@@ -1,7 +1,4 @@
-"""Closed forms and exact quantities, one file a topic; importing them does not import JAX.
-
-Arguments outside their ranges, and arrays that do not fit one another, raise ``InputError``.
-"""
+"""Closed forms and exact quantities, one file a topic; importing them does not import JAX."""
 
 from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
 from simlab.theory.interference import (

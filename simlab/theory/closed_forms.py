@@ -39,9 +39,8 @@ def closed_form(
     They are those of ``masses``: a fresh state, a batch of one group, log-probabilities and entropies of 0, and
     rollouts of equal length. ``p`` is a multiple of 1 / G in a finite group; G = infinity is the population limit.
 
-    Raises:
-        InputError: for an estimator (or base) without a closed form, a parameter, ``p`` or ``group_size`` outside its
-            range.
+    Raises: InputError: for an estimator (or base) without a closed form, a parameter, ``p`` or ``group_size`` outside
+    its range.
 
     >>> closed_form("asym_grpo", np.array([0.0, 0.25, 0.5]), delta=0.5)
     (array([0.    , 0.1875, 0.25  ]), array([0.   , 0.375, 0.5  ]))
@@ -177,10 +176,7 @@ def _grpo_lead(
 
 
 def _quantile(group: Group, tau: float) -> Pair:
-    """``[fade:quantile]``; 0 at p 0 and 1.
-
-    FADE prints 1[p <= tau] and 1[p > tau]: those are the masses of the (1 - tau)-quantile.
-    """
+    """``[fade:quantile]``; 0 at p 0 and 1. FADE prints the masses of the (1 - tau)-quantile."""
     solved = group.q < max(tau, 1 / group.size) - group.slack  # the quantile is a success
     return np.where(solved, 0.0, group.p) * group.mixed, np.where(solved, group.q, 0.0) * group.mixed
 
@@ -193,10 +189,7 @@ def _mc_grpo(group: Group, scale: str, eps: float) -> Pair:
 
 
 def _a_grae(group: Group, alpha: float, easy_term: str, ddof: int, eps: float) -> Pair:
-    """``[a-grae:eq-12]`` and ``[a-grae:eq-13]`` in a batch of this one group, whose mean reward is p.
-
-    ``easy_term="code"`` puts q / (1 - sqrt(p) + 1e-6) for the sqrt(q) = q / sqrt(q) of the paper.
-    """
+    """``[a-grae:eq-12]`` and ``[a-grae:eq-13]`` in a batch of this one group, whose mean reward is p."""
     easy = np.sqrt(group.q) if easy_term == "paper" else 1 - np.sqrt(group.p) + 1e-6
     mass = group.grpo(ddof, eps) * (np.sqrt(group.p) / 2 + _ratio(group.q, 2 * easy))
     return mass * np.minimum(1, group.p / alpha), mass
@@ -205,10 +198,7 @@ def _a_grae(group: Group, alpha: float, easy_term: str, ddof: int, eps: float) -
 def _fade(
     group: Group, *, alpha_max: float, delta_min: float, beta: float, target_entropy: float | None, baseline: str
 ) -> Pair:
-    """``[fade:eq-11]`` after one update of the solve rate's average from 1/2, at entropy 0.
-
-    Over a batch of one group, the mean of the group and of the batch (``baseline``) are one.
-    """
+    """``[fade:eq-11]`` after one update of the solve rate's average from 1/2, at entropy 0, in a batch of one group."""
     average = beta * 0.5 + (1 - beta) * group.p
     hardness = np.where(average > 0, _ratio(3 * (1 - average), 2 * average), alpha_max)
     mass = group.p * group.q ** np.clip(hardness, 1, alpha_max)

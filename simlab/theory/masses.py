@@ -42,9 +42,8 @@ def masses(
         greedy_reward: the reward of the prompt's greedy answer, for estimators that compare with it.
         parameters: the parameters of the named estimator.
 
-    Raises:
-        InputError: for a group size below 1, another shape, an unknown name or parameter, an estimator that needs other
-            fields of the rollouts, or one whose masses depend on the order of the rollouts.
+    Raises: InputError: for a group size below 1, another shape, an unknown name or parameter, an estimator that needs
+    other fields of the rollouts, or one whose masses depend on the order of the rollouts.
 
     >>> masses("dr_grpo", 4).failure
     array([0.    , 0.1875, 0.25  , 0.1875, 0.    ])

@@ -1,7 +1,4 @@
-"""The shifted power law that is fitted to pass@k, G(k) = exp(-a (k + c)^-b), with errors.
-
-It is imported by its own name, ``simlab.theory.power_law``, since it loads SciPy's optimiser and xarray.
-"""
+"""The shifted power law fitted to pass@k, G(k) = exp(-a (k + c)^-b), with errors; imports SciPy and xarray."""
 
 from dataclasses import dataclass
 
@@ -46,9 +43,8 @@ class ShiftedPowerLaw:
 def fit_shifted_power_law(k: Shaped[np.ndarray, "..."], pass_at_k: Shaped[np.ndarray, "..."]) -> ShiftedPowerLaw:
     """The shifted power law of least mean squared error on a curve, as FADE fits it ``[fade:fig-6]``.
 
-    Raises:
-        InputError: for fewer than four different k from 1 up, fewer than three of pass@k strictly inside (0, 1), or a
-            curve that does not rise.
+    Raises: InputError: for fewer than four different k from 1 up, fewer than three of pass@k strictly inside (0, 1), or
+    a curve that does not rise.
 
     >>> k = 2.0 ** np.arange(21)
     >>> law = fit_shifted_power_law(k, np.exp(-2 * (k + 3) ** -0.5))

@@ -1,7 +1,4 @@
-"""Measures of how near to rank 1 a matrix is, and how alike directions are; for NumPy and for JAX.
-
-Singular values come in decreasing order, along the last axis. What is undefined, such as a share of nothing, is NaN.
-"""
+"""Measures of how near to rank 1 a matrix is, and how alike directions are (NumPy, JAX); undefined ones are NaN."""
 
 import math
 
@@ -20,7 +17,6 @@ def leading_share(singular_values: Values) -> Float[Array, "*batch"]:
 
     Its inverse is the stable rank.
 
-    >>> import numpy as np
     >>> float(leading_share(np.array([2.0, 2.0, 0.0])))
     0.5
     """
@@ -42,7 +38,6 @@ def singular_gap(singular_values: Values) -> Float[Array, "*batch"]:
 def effective_rank(singular_values: Values, delta: float = KUMAR_DELTA) -> Float[Array, "*batch"]:
     """srank = min{k: s_1 + ... + s_k >= (1 - delta) (s_1 + ... + s_R)}, FADE's Figure 5 after Kumar et al. 2020.
 
-    >>> import numpy as np
     >>> float(effective_rank(np.array([3.0, 2.0, 0.001])))
     2.0
     """
@@ -57,7 +52,6 @@ def effective_rank(singular_values: Values, delta: float = KUMAR_DELTA) -> Float
 def alignment(first: Float[Array, "*shape"], second: Float[Array, "*shape"]) -> Float[Array, ""]:
     """The absolute cosine of the angle between two vectors, or matrices; NaN where either is 0.
 
-    >>> import numpy as np
     >>> round(float(alignment(np.array([1.0, 0.0]), np.array([-3.0, 4.0]))), 12)
     0.6
     """

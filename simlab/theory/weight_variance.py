@@ -1,7 +1,4 @@
-"""The variance of a weight of an estimated solve rate, and the learning rate of a fair control of a focal weight.
-
-It is imported by its full name, ``simlab.theory.weight_variance``, since it loads SciPy.
-"""
+"""The variance of a weight of an estimated solve rate, and a focal weight's fair learning rate; imports SciPy."""
 
 import numpy as np
 from jaxtyping import Float
@@ -42,10 +39,7 @@ def weight_variance(weights: Float[np.ndarray, " counts"], p: Rates) -> Rates:
 
 
 def power_alpha_variance(p: Rates, alpha: float, group_size: int) -> Rates:
-    """C^2 p (1 - p)^(2 alpha - 1) (1 - (1 + alpha) p)^2 / G, Power-alpha to first order in 1/G ``[fade:eq-30]``.
-
-    C is ``peak_constant(alpha)``, alpha at least 1/2.
-    """
+    """C^2 p (1 - p)^(2 alpha - 1) (1 - (1 + alpha) p)^2 / G, C the ``peak_constant`` ``[fade:eq-30]``."""
     check_range("alpha", alpha, 0.5)
     check_whole("group_size", group_size, 1)
     _check_rates(p)

@@ -1,7 +1,4 @@
-"""Make verl's advantage functions of estimators, and its policy losses of surrogates.
-
-verl calls functions, and keeps nothing between calls; ``memory`` holds the states of estimators from batch to batch.
-"""
+"""Make verl's advantage functions of estimators (``memory`` holds their states), and policy losses of surrogates."""
 
 import contextlib
 import functools

@@ -32,9 +32,8 @@ class SimlabPPOMixin(Trainer):
     states of estimators as ``simlab_estimator.json`` in the folder of a checkpoint. With ``algorithm.simlab_diagnose``,
     a mapping that may be empty, each step's metrics hold those of ``simlab.diagnose.live``.
 
-    Raises:
-        InputError: before any worker starts, for settings of an estimator or surrogate that it does not take, for
-            settings that would have no effect, and for methods that verl cannot run.
+    Raises: InputError: before any worker starts, for settings of an estimator or surrogate that it does not take, for
+    settings that would have no effect, and for methods that verl cannot run.
     """
 
     def __init__(self, config: Any):
@@ -145,11 +144,7 @@ def entries() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
 
 
 def register() -> None:
-    """Register all entries; call it again after adding an estimator or a surrogate.
-
-    Raises:
-        ValueError: verl's, where another plug-in has taken a name.
-    """
+    """Register all entries, again after adding one; verl's ``ValueError`` where another plug-in has taken a name."""
     for _, add, named in entries().values():
         for name, entry in named.items():
             add(name)(entry)

@@ -119,10 +119,7 @@ class MatrixChange(NamedTuple):
 
 
 def weight_changes(start: Parameters, current: Parameters) -> list[MatrixChange]:
-    """Measure r1, s_1 / s_2, srank and norm of current - start, for every matrix of every layer (FADE's Figure 5).
-
-    One matrix at a time, on the host, in float64. Norms and biases are no matrices.
-    """
+    """Measure r1, s_1 / s_2, srank and norm of current - start of each matrix, in float64 (FADE's Figure 5)."""
     last, changes = dict(named(current)), []
     for name, old in named(start):
         stacked = name.startswith("layers.")

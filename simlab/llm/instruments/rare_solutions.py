@@ -159,10 +159,7 @@ def tracked_tail_miss(tracked: Tracked, solutions: Solutions, group_size: int) -
 
 
 def tracked_metrics(tracked: Tracked, solutions: Solutions, group_size: int) -> dict[str, float]:
-    """Return the means of ``tracked_tail_miss`` over the tracked problems, NaN if there are none.
-
-    ``tracked_lost`` is the share of tracked solutions that no sample holds any more.
-    """
+    """Return mean ``tracked_tail_miss``, NaN for nothing tracked, and ``tracked_lost``: the share no sample has."""
     rates = tracked_tail_miss(tracked, solutions, group_size)
     rates["tracked_lost"] = rates["tracked_solution_mass"] == 0
     return {name: float(values.mean()) if len(values) else np.nan for name, values in rates.items()}

@@ -22,10 +22,7 @@ ROUNDING = 1e-12  # a smaller difference is none: sums of the same numbers in an
 
 
 class PassAtKDifference(NamedTuple):
-    """The second model's mean pass@k less the first's, its 95 % interval, and the two-sided p-value.
-
-    ``significant`` is true if 0 lies outside the interval; then, and only then, p is below .05.
-    """
+    """The second model's mean pass@k less the first's, 95 % interval, two-sided p; ``significant``: 0 lies outside."""
 
     difference: float
     low: float

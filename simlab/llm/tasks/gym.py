@@ -105,10 +105,7 @@ class ReasoningGym(DrawnTask[GymProblem]):
         return str(problem.item["answer"])
 
     def solution(self, problem: GymProblem, completion: str) -> str | None:
-        """Return the completion without the space around it, if it gets full marks.
-
-        An answer that is more than ``MOST_ADDED`` characters longer than the right one is wrong without being scored.
-        """
+        """Return the stripped completion if it gets full marks; one ``MOST_ADDED`` characters too long gets none."""
         answer = completion.strip()
         if len(answer) > len(self.demonstration(problem)) + MOST_ADDED:
             return None

@@ -237,10 +237,7 @@ VERIFIERS: dict[str, Callable[[], Verifier]] = {
 
 
 def verifier(name: str) -> Verifier:
-    """Return the verifier of a name, or of ``regex:PATTERN``.
-
-    Raises: InputError: for an unknown name, a pattern that is refused, and without the package that it needs.
-    """
+    """Return the verifier of a name, or of ``regex:PATTERN``; ``InputError`` for an unknown or refused one."""
     kind, colon, pattern = name.partition(":")
     if kind == "regex" and colon:
         return Pattern(pattern)

@@ -23,10 +23,7 @@ def first_state(settings: OptimizerSettings, parameters: Parameters) -> Any:
 def ascend(
     settings: OptimizerSettings, parameters: Parameters, state: Any, gradient: Parameters, rate: float
 ) -> tuple[Parameters, Any, float]:
-    """Take one step up a gradient; return parameters, state, and the gradient's norm before clipping.
-
-    The buffers of ``state`` and ``gradient`` are reused, so that neither can be read afterwards.
-    """
+    """Step up, in the buffers of state and gradient; return parameters, state, and the norm before clipping."""
     parameters, state, norm, finite = _ascend(_compiled_settings(settings), parameters, state, gradient, rate)
     if not math.isfinite(norm):
         raise Diverged(f"the norm of the gradient is {float(norm)}; allowed: finite numbers")

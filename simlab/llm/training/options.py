@@ -20,10 +20,7 @@ RUNS = ("seeds", "engine")
 
 
 def build_settings(options: Any) -> TrainingSettings:
-    """Build the settings of a command line: a preset or a file, and single options over it.
-
-    Raises: InputError: for an unknown name, a value outside its range, or a file that cannot be read.
-    """
+    """Build a command line's settings: a preset or a file, and single options over it; ``InputError`` for others."""
 
     def chosen(**settings: str) -> dict[str, Any]:
         values = {name: getattr(options, option) for option, name in settings.items()}

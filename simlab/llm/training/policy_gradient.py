@@ -61,10 +61,7 @@ class Trainer(NamedTuple):
         instruments: bool,
         watch: Callable[[RolloutGroups, np.ndarray], None] | None = None,
     ) -> tuple[TrainerState, Metrics]:
-        """Take one step; return the state after the batch, and its metrics.
-
-        ``watch`` is called with the groups and their advantages before the model moves.
-        """
+        """Take one step; return state and metrics. ``watch`` sees the groups and advantages before the update."""
         groups, cursor, sampled_metrics = self.collect(state, key)
         proximal = self.proximal(state.parameters, groups)
         rollouts = self.rollouts(groups, proximal, jax.random.fold_in(key, NOISE))

@@ -158,10 +158,7 @@ PRESETS: dict[str, Layer] = {
 
 
 def preset(name: str | None, model: str | None) -> Layer:
-    """Return a preset by its name; the default is ``addition``, or ``fewshot`` for a pretrained model.
-
-    Raises: InputError: for an unknown name.
-    """
+    """Return a preset by its name; the default is ``addition``, or ``fewshot`` for a pretrained model."""
     if name is None:
         return PRESETS["addition" if model in (None, SCRATCH) else "fewshot"]
     check_choice("preset", name, sorted(PRESETS))

@@ -1,7 +1,4 @@
-"""Settings of a training run, as plain data: written to ``run.json`` and read from it.
-
-The annotation of a setting says what it may be: its kind, and the check of its range.
-"""
+"""Settings of a training run, as the plain data of ``run.json``; annotations say their kinds and ranges."""
 
 import dataclasses
 import math
