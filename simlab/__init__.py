@@ -22,32 +22,20 @@ __all__ = [
     "InputError", "Method", "Rollouts", "Settings", "advantages", "arms", "chain", "estimator", "estimators",
     "method", "problems", "simulate", "surrogates", "sweep", "theory",
 ]  # fmt: skip
+# The modules of names that are no modules themselves.
 _LAZY = {
-    "InputError": "simlab.errors:InputError",
-    "Method": "simlab.methods:Method",
-    "Rollouts": "simlab.rollouts:Rollouts",
-    "Settings": "simlab.simulator.settings:Settings",
-    "advantages": "simlab.estimators:advantages",
-    "arms": "simlab.arms",
-    "chain": "simlab.estimators:chain",
-    "estimator": "simlab.estimators:estimator",
-    "estimators": "simlab.estimators",
-    "method": "simlab.methods:method",
-    "problems": "simlab.problems",
-    "simulate": "simlab.simulator.runner:simulate",
-    "surrogates": "simlab.surrogates",
-    "sweep": "simlab.sweeps.api:sweep",
-    "theory": "simlab.theory",
-}
+    "InputError": "errors", "Method": "methods", "Rollouts": "rollouts", "Settings": "simulator.settings",
+    "advantages": "estimators", "chain": "estimators", "estimator": "estimators", "method": "methods",
+    "simulate": "simulator.runner", "sweep": "sweeps.api",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used; some of them load JAX."""
-    if name not in _LAZY:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _LAZY[name].partition(":")
-    loaded = importlib.import_module(module)
-    return getattr(loaded, attribute) if attribute else loaded
+    module = importlib.import_module(f"simlab.{_LAZY.get(name, name)}")
+    return getattr(module, name) if name in _LAZY else module
 
 
 def __dir__() -> list[str]:

@@ -27,11 +27,7 @@ def rounding_slack(count: Float[Array, "*batch 1"]) -> Float[Array, "*batch 1"]:
 
 
 def lower_quantile(values: Values, q: Scalar, present: Present = None) -> Float[Array, "*batch 1"]:
-    """Return the smallest value v such that a share of at least ``q`` of the values is at most v.
-
-    Of n sorted values it is the ceil(q n)-th, at q = 1/2 the lower median. At q = 0 it is minus infinity, and where no
-    value is present 0.
-    """
+    """Return the ceil(q n)-th of n sorted values; minus infinity at q = 0, and 0 where no value is present."""
     xp = array_namespace(values)
     there = xp.ones_like(values) if present is None else xp.astype(present, values.dtype)
     count = xp.sum(there, axis=-1, keepdims=True)

@@ -110,11 +110,7 @@ def needed(rollouts: Rollouts, name: str) -> Array:
 
 
 def _weights(rollouts: Rollouts, xp: Any) -> Array:
-    """1 where a rollout exists and 0 elsewhere, in the dtype of the rewards.
-
-    Ones are computed from the rewards: if XLA knew the count, it would multiply by a rounded 1 / G in place of
-    dividing.
-    """
+    """1 where a rollout exists, else 0, computed from the rewards, so that XLA does not round 1 / G."""
     present = rollouts.rewards == rollouts.rewards if rollouts.mask is None else rollouts.mask
     return xp.astype(present, rollouts.rewards.dtype)
 

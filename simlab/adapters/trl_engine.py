@@ -101,11 +101,7 @@ def train_arm(
 
 
 class ArmTrainer(SimlabGRPOTrainer):
-    """A ``SimlabGRPOTrainer`` with ``options`` on the problems of a task; checkpoints have the origin of ``folder``.
-
-    TRL splits a batch into parts of rollouts in a random order, and then takes the parts in one order in all
-    iterations. Here the parts are of prompts, in the order in which they came, as simlab's and verl's are.
-    """
+    """TRL's trainer on a task; parts of a batch are of prompts in order, not random; checkpoints have an origin."""
 
     _buffered_inputs: list[dict[str, Any]]
 

@@ -1,8 +1,4 @@
-"""Estimate which groups teach nothing, now and at other sizes, and which prompts the gradient comes from.
-
-A group whose rollouts are all right or all wrong has no advantage under any centred estimator; it is *dead*. At a
-solve rate p a group of G is all wrong with probability (1 - p)^G and all right with p^G.
-"""
+"""Estimate which groups are dead (all right or all wrong: they teach nothing), and where the gradient comes from."""
 
 import itertools
 from typing import NamedTuple

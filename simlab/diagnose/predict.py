@@ -1,8 +1,4 @@
-"""Predict the next steps of a run by the line through its last steps, and score such predictions on the log itself.
-
-A line is fitted to the later half of the steps, each a mean over groups. Assumed: it goes on, and the deviations of
-steps from it are independent and about normal.
-"""
+"""Predict the next steps by a line through the later half of the steps, with independent, about normal deviations."""
 
 import math
 from typing import NamedTuple

@@ -112,11 +112,7 @@ class SumEstimate(NamedTuple):
 
 
 def estimate_sum(counts: SolutionCounts, target: Target) -> SumEstimate:
-    """Estimate the sum of h(pi) over the solutions of each prompt, drawn or not.
-
-    The variance is sum c_s^2 over drawn solutions s, less sum c_s c_t / N over pairs of them: a rollout that finds one
-    solution finds no other (Esty 1983, Annals of Statistics 11, has both terms for Good's estimate).
-    """
+    """Estimate the sum of h(pi) over each prompt's solutions, drawn or not; Esty (1983) has the variance."""
     values = np.zeros(len(counts.times))
     bias = np.zeros(len(counts.trials))
     trials = counts.trials[counts.prompt]

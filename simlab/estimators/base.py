@@ -1,8 +1,4 @@
-"""Links, the chain that joins them, and the estimator they make.
-
-An estimator turns a batch of rollouts into advantages. It is a pair in the manner of optax:
-``init() -> state`` and ``update(rollouts, state) -> (advantages, state)``, both pure. A link is one stage of it.
-"""
+"""Links, the chain that joins them, and the estimator they make: pure ``init`` and ``update``, as in optax."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -109,11 +105,7 @@ class Estimator:
         return tuple(link.init() for link in self.links)
 
     def update(self, rollouts: Rollouts, state: State) -> tuple[Advantages, State]:
-        """Advantages of a batch, (P, G) or (P, G, T), and the next state. Absent rollouts get exactly 0.
-
-        Raises: InputError: for absent rollouts or tokens before a link that is not exchangeable, and for a link that
-        gives anything but an advantage for each rollout, or each token.
-        """
+        """Advantages, (P, G) or (P, G, T), 0 of absent rollouts, and the next state; ``InputError`` for unfit links."""
         xp = array_namespace(rollouts.rewards)
         advantages, following = rollouts.rewards, []
         for link, memory in zip(self.links, state, strict=True):

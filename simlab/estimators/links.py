@@ -150,11 +150,7 @@ def divide_by_mean() -> Link:
 
 
 def divide_by_mad(eps: Scalar = 1e-3) -> Link:
-    """A / (MAD(r) + eps), MAD the median of abs(r - median(r)) ``[fade:mc-grpo]``; both medians are the lower ones.
-
-    For rewards 0 and 1 the MAD is 0 in every group, since more than half of it, or half, lies at the median: the
-    advantage is then A / eps. With ``eps`` 0 such a group gets 0.
-    """
+    """A / (MAD(r) + eps), both medians the lower ones; rewards 0 and 1 have MAD 0, so A / eps ``[fade:mc-grpo]``."""
     check_range("eps", eps, 0)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
@@ -325,11 +321,7 @@ def contrast() -> Link:
 
 
 def attenuate_successes(alpha: Scalar = 1.0) -> Link:
-    """Multiply positive advantages by min(1, omega / alpha) ``[a-grae:eq-13]``.
-
-    omega is the mean reward of the batch ``[a-grae:eq-11]``; the paper takes alpha 1 for MATH and 0.5 for
-    multimodal tasks. Defined for rewards in [0, 1].
-    """
+    """Multiply A > 0 by min(1, omega / alpha) ``[a-grae:eq-13]``, omega the batch's mean reward ``[a-grae:eq-11]``."""
     check_range("alpha", alpha, 0, open_low=True)
 
     def attenuate(advantages: Array, rollouts: Rollouts) -> Array:

@@ -267,11 +267,7 @@ LOGP = frozenset({"old_logp"})
 
 
 def smooth_by_outcome(success: Scalar = 0.05, failure: Scalar = 0.05) -> Link:
-    """Subtract ``success`` times the length-mean log-probability on success, add ``failure`` times it on failure.
-
-    Differential smoothing ``[f-grpo:ds-grpo]``: the unlikelier a correct rollout, the more it gains; the unlikelier
-    a wrong one, the more it loses.
-    """
+    """Subtract ``success`` times mean log pi on success, add ``failure`` times it on failure ``[f-grpo:ds-grpo]``."""
     check_range("success", success, 0)
     check_range("failure", failure, 0)
 

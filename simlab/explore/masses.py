@@ -1,8 +1,4 @@
-"""Compute the masses of estimators for the page, and the expected steps that follow from them.
-
-Each step starts from the expected policy, not from a seed's, so that the lines leave the means over seeds once these
-differ much. Adam's steps lack the noise that it divides by: they go ahead of the simulated ones.
-"""
+"""Compute estimators' masses for the page, and the expected steps that follow from them, from the expected policy."""
 
 import functools
 import math

@@ -159,11 +159,7 @@ class Result:
         return [float(label) if labels.dtype.kind in "fiu" else str(label) for label in labels]
 
     def slice(self, variable: str, across: str, lines: str, at: dict[str, Any]) -> dict[str, Any]:
-        """Read means over seeds, or estimates with their intervals, along the dimensions ``across`` and ``lines``.
-
-        ``at`` holds places in the others, 0 by default. The answer has (L, A) ``mean``, ends ``low`` and ``high`` of
-        its 95 % band (null for one seed), and the ``seeds``; a report has no seeds.
-        """
+        """Read (L, A) means over seeds with 95 % bands, or estimates with intervals; ``at`` has places elsewhere."""
         check_choice("variable", variable, sorted(self.variables))
         array = self.variables[variable]
         check_choice("across", across, array.dims)

@@ -100,11 +100,7 @@ def _nothing_drawn(shape: tuple[int, ...], top_n: int, dtype: Any) -> DrawnToken
 def go_on(
     parameters: Parameters, config: ModelConfig, state: BatchState, choices: Choices, joining: Int[Array, ""]
 ) -> BatchState:
-    """Draw tokens until all rollouts have ended, no slot is left, or it is time to move.
-
-    Where prompts wait, it is time when the ``joining`` rows that the next ones need are free once the rollouts of each
-    prompt have moved together; where ``joining`` is 0, when the rollouts that go on fit into half of the batch.
-    """
+    """Draw tokens until all rollouts have ended, no slot is left, or rows for ``joining`` prompts or half are free."""
 
     def token(state: BatchState) -> BatchState:
         last = jax.lax.dynamic_index_in_dim(

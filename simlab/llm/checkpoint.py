@@ -63,11 +63,7 @@ def free_memory() -> int | None:
 
 
 def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
-    """Read the model of a folder, its weights turned into ``dtype``.
-
-    Raises: Damaged: for a file that differs from what ``write_checkpoint`` wrote; InputError: for a file that is
-    missing or broken, a config that is not supported, more than fits into memory, and what ``from_tensors`` refuses.
-    """
+    """Read a folder's model in ``dtype``; ``Damaged`` for changed files, ``InputError`` for missing or unfit ones."""
     check_choice("dtype", dtype, DTYPES)
     folder = Path(folder)
     _check_files(folder)

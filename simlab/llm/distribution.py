@@ -28,11 +28,7 @@ class Truncation(NamedTuple):
 def log_distribution(
     logits: Float[Array, "*B V"], temperature: Float[Array, ""], truncation: Truncation
 ) -> Float[Array, "*B V"]:
-    """Return the log-probabilities that tokens are drawn with; minus infinity for those that never are.
-
-    softmax(logits / temperature), or all on the first of the likeliest tokens at temperature 0, truncated and
-    renormalised.
-    """
+    """Return log softmax(logits / temperature), truncated; minus infinity for tokens that are never drawn."""
     best = jnp.argmax(logits, axis=-1, keepdims=True) == jnp.arange(logits.shape[-1])
     # From the largest logit down, so that a small temperature overflows to minus infinity at most.
     below = logits - jnp.max(logits, axis=-1, keepdims=True)

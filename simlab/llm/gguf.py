@@ -32,11 +32,7 @@ CONTROL, USER_DEFINED = 3, 4  # kinds of tokens that byte pairs never make up
 
 
 def read_gguf(path: str | os.PathLike, dtype: str = "float32") -> tuple[Model, Tokenizer]:
-    """Read the model of a GGUF file, its weights turned into ``dtype``, and its tokenizer.
-
-    Raises: InputError: for a file that is missing or broken, an architecture, option or tokenizer that is not
-    supported, more than fits into memory, and for a tensor that is missing, left over, of another shape or not finite.
-    """
+    """Read a GGUF file's model in ``dtype``, and its tokenizer; ``InputError`` for what is broken or not supported."""
     check_choice("dtype", dtype, DTYPES)
     path = Path(path)
     entries, stored = _read_file(path)

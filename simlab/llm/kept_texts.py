@@ -143,11 +143,7 @@ def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 
 def write_completions(
     run: Run, path: Path, evaluation: str, *, arm: str | None = None, seed: int = 0, step: int | None = None
 ) -> int:
-    """Write a row a completion of an evaluation set, and return the number of rows; by default of all steps.
-
-    Raises: InputError: for an arm, seed, set or step that was not kept, a damaged file, and where pyarrow is not
-    installed.
-    """
+    """Write a row a completion of an evaluation set, of all steps by default; return the number of rows."""
     _, steps = _kept(run, arm, seed, evaluation)
     rows = [
         {

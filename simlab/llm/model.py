@@ -101,11 +101,7 @@ def as_tree(leaves: Mapping[str, Any]) -> Parameters:
 
 
 def forward(parameters: Parameters, config: ModelConfig, tokens: Int[Array, "B T"]) -> Float[Array, "B T V"]:
-    """Return the logits after each token, in float32 at least.
-
-    A token sees itself and those to its left; so a shorter sequence is filled up on its right, with anything, and what
-    belongs to its tokens stays as it is alone.
-    """
+    """Return the logits after each token, in float32 at least; shorter sequences are filled up on the right."""
 
     def attend(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, None]:
         return causal_attention(queries, keys, values), None

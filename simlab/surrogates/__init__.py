@@ -24,26 +24,13 @@ from simlab.surrogates.penalties import entropy_bonus, kl_penalty
 from simlab.surrogates.sequences import clip_cov, gmpo, kl_cov, mirror_descent, topr, vespo
 
 SURROGATES: dict[str, Callable[..., Surrogate]] = {
-    "reinforce": reinforce,
-    "unclipped": unclipped,
-    "ppo_clip": ppo_clip,
-    "clip_higher": clip_higher,
-    "dual_clip": dual_clip,
-    "cispo": cispo,
-    "sequence_clip": sequence_clip,
-    "clip_cov": clip_cov,
-    "kl_cov": kl_cov,
-    "casp": casp,
-    "sapo": sapo,
-    "ce_gppo": ce_gppo,
-    "aspo": aspo,
-    "gmpo": gmpo,
-    "vespo": vespo,
-    "topr": topr,
-    "mirror_descent": mirror_descent,
-    "forking_tokens": forking_tokens,
-    "entropy_target_clip": entropy_target_clip,
-}
+    constructor.__name__: constructor
+    for constructor in (
+        reinforce, unclipped, ppo_clip, clip_higher, dual_clip, cispo, sequence_clip, clip_cov, kl_cov,
+        casp, sapo, ce_gppo, aspo, gmpo, vespo, topr, mirror_descent, forking_tokens,
+        entropy_target_clip,
+    )
+}  # fmt: skip
 
 
 def surrogate(name: str, **parameters: Any) -> Surrogate:

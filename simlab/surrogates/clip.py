@@ -40,11 +40,7 @@ def unclipped() -> Surrogate:
 
 
 def ppo_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) -> Surrogate:
-    """J = min(ratio A, clip(ratio, 1 - eps_low, 1 + eps_high) A) ``[f-grpo:eq-14]``.
-
-    The coefficient is ratio A, and 0 where clipping has taken over: A > 0 above 1 + eps_high, A < 0 below
-    1 - eps_low.
-    """
+    """J = min(ratio A, clip(ratio, 1 - eps_low, 1 + eps_high) A); coefficient 0 where clipped ``[f-grpo:eq-14]``."""
     check_bounds(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:

@@ -1,8 +1,4 @@
-"""Give every run of a sweep the same budget: how many steps it pays for, and which of them are recorded.
-
-A step costs P G ``rollout_cost`` for P prompts of G rollouts, with one more a prompt for a greedy baseline, and
-``update_cost`` for each gradient step. All runs are recorded at the same costs.
-"""
+"""Give every run of a sweep one budget: a step costs its rollouts times their cost, and its gradient steps."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -66,11 +66,7 @@ def alike(first: Estimator, second: Estimator, group_size: int) -> bool:
 
 
 class Clock(NamedTuple):
-    """The factor of a group that turns one estimator into another, at each number of successes (NaN where that is 0).
-
-    ``depends_on`` is "nothing" for a constant, "p" where the group's solve rate fixes it, "batch" where other groups
-    do.
-    """
+    """An estimator's factor on another by successes; ``depends_on`` "nothing", the solve rate "p", or the "batch"."""
 
     factors: Float[np.ndarray, " counts"]
     depends_on: str

@@ -146,11 +146,7 @@ def policy_loss(name: str) -> Callable[..., tuple[torch.Tensor, dict[str, Any]]]
         config: Any = None,
         rollout_is_weights: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Return minus the aggregated coefficient log pi, of (rows, T) each, and two of verl's metrics.
-
-        ``loss_agg_mode`` and ``rollout_is_weights`` act as in verl's own losses. The value says nothing, but its
-        gradient is that of the surrogate's objective, negated.
-        """
+        """Return minus the aggregated coefficient log pi, (rows, T) each, whose gradient counts, and two metrics."""
         chosen = configured_surrogate(name, config)
         log_ratio = (log_prob.detach() - old_log_prob).clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
         tokens = response_mask > 0

@@ -1,8 +1,4 @@
-"""Read the folder of a training run: ``run.json``, and lines of JSON with metrics and evaluations.
-
-Arms and seeds that have not begun are left out, and so is a last line that is cut off. A run that resumes may write a
-step twice; the later line counts.
-"""
+"""Read a training run's folder; what has not begun is left out, and the later of two lines of a step counts."""
 
 import os
 from collections.abc import Iterator, Mapping

@@ -79,11 +79,7 @@ def masses_by_solve_rate(correct: Bool[np.ndarray, "P G"], advantages: Float[np.
 
 
 def bins(group_size: int) -> Int[np.ndarray, " counts"]:
-    """Return the bin of each number of successes x = 0 to G, from all wrong to all right.
-
-    Up to G = 7 each x has its own. In larger groups x = 0 and x = G have, and the others share six of equal widths:
-    solve rates above i / 6 and up to (i + 1) / 6.
-    """
+    """Return the bin of x = 0 to G: its own up to G = 7; else 0 and G have one, and others share six equal ones."""
     counts = np.arange(group_size + 1)
     if group_size < MOST_BINS:
         return counts

@@ -50,11 +50,7 @@ def rarest_trajectories(trajectories: Trajectories, nll: Float[np.ndarray, " n"]
 def length_normalised_nll(
     parameters: Parameters, config: ModelConfig, trajectories: Trajectories, *, at_once: int = AT_ONCE
 ) -> Float[np.ndarray, " n"]:
-    """Return -(1 / |y|) sum over t of log pi(y_t | x, y before t), at temperature 1 ``[f-grpo:sec-5.4-nll]``.
-
-    The paper reports its mean over the rare-correct trajectories; it rises as the policy leaves them. ``at_once``
-    trajectories are evaluated together.
-    """
+    """Return -(1 / |y|) sum_t log pi(y_t | x, y before t), ``at_once`` together ``[f-grpo:sec-5.4-nll]``."""
     count = len(trajectories.prompts)
     rows = min(at_once, rounded_up(max(count, 1)))
     (prompts, lengths), (tokens, sizes) = (

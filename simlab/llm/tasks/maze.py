@@ -22,11 +22,7 @@ TOKENS = (  # ids as in the tokenizer that the MaxRL authors published, in which
 
 
 def perfect_maze(size: int, random: Random) -> tuple[frozenset[Position], tuple[str, ...]]:
-    """Draw a maze of ``size`` times ``size`` places: the open ones, and the moves of the path from start to goal.
-
-    Randomised Prim's algorithm: from the start on, one of the walls between a cell inside and one outside is opened,
-    each with equal probability, until all are inside.
-    """
+    """Draw a maze of ``size`` squared places by randomised Prim: open places, and the path's moves to the goal."""
     opened, walls, entrance = {START}, list(_walls_around(START, size)), dict[Position, Wall]()
     while walls:
         chosen = int(random.random() * len(walls))

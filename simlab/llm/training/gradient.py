@@ -103,11 +103,7 @@ def turns(shape: Sequence[int], tokens: int | None) -> int:
 def compute_on_devices(
     devices: Sequence[jax.Device], compute: Callable[..., Any], pieces: Iterable[Any], *arrays: Any
 ) -> Iterator[Any]:
-    """Yield ``compute(piece, *arrays)`` of each piece in their order: the i-th on device i modulo their number.
-
-    The bits of the results do not depend on the number of devices. ``compute`` must return arrays that JAX still
-    computes.
-    """
+    """Yield ``compute(piece, *arrays)`` of each piece in order, on devices in turn; bits do not depend on them."""
     if len(devices) == 1:
         yield from (compute(piece, *arrays) for piece in pieces)
         return
