@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import importlib
 import inspect
 import math
 import re
@@ -97,6 +98,15 @@ def missing_extra(feature: str, extra: str, packages: Collection[str]) -> Iterat
         if name not in packages:
             raise
         raise InputError(f'{feature} needs {name}; install it with: pip install "simlab[{extra}]"') from None
+
+
+def package(name: str, extra: str = "llm") -> Any:
+    """Import a package of an extra, or raise ``InputError`` with the extra that brings it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        allowed = f"pip install 'simlab[{extra}]'"
+        raise InputError(f"{name} cannot be imported ({error}); install it with: {allowed}") from None
 
 
 def build(kind: str, name: str, known: Mapping[str, Callable[..., Any]], parameters: Mapping[str, Any]) -> Any:

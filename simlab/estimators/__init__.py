@@ -1,10 +1,8 @@
 """Estimators: from a batch of rollouts to the advantage of each.
 
 They are written against the Python array API: NumPy, JAX (under ``jit`` and ``vmap``), torch and array-api-strict run
-this one source, and importing it imports neither JAX nor torch. ``links`` has the links of each role, ``balanced`` and
-``biased`` the named methods made of them; methods with a link of their own stand beside it: ``pass_at_k``,
-``exponential``, ``history``, ``likelihood``, ``length``, ``batch``, ``tokens`` and ``schedule``. ``linked`` joins any
-of the links, one a role. A parameter outside its range raises ``InputError``, which says the range.
+this one source, and importing it imports neither JAX nor torch. ``links`` has the links of each role, ``named`` the
+methods made of them, ``linked`` joins any links. A parameter outside its range raises ``InputError``.
 """
 
 from simlab.estimators.base import DOMAINS, Estimator, Link, chain, shape_rewards, stateless, weigh

@@ -92,11 +92,7 @@ def t2t(alpha: Scalar = 0.2, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
 
 
 def shorten_successes(alpha: Scalar, penalty: Scalar, ddof: int, eps: Scalar, inner: Estimator) -> Link:
-    """The advantages of ``inner`` for rewards exp(-alpha z) on success and -penalty on failure.
-
-    ``[arxiv:2504.09696]``; z = (l - mean(l)) / (std(l) + eps), l the tokens, mean and std over the group's successes.
-    Defined for rewards 0 and 1.
-    """
+    """``inner`` on rewards exp(-alpha z) or -penalty, z the lengths' z-score among successes ``[arxiv:2504.09696]``."""
     check_range("alpha", alpha, 0)
     check_range("penalty", penalty, 0)
 

@@ -13,7 +13,7 @@ from simlab.explore.controls import Control, rounded
 from simlab.llm.compare import Run, Training, read_run
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import RUN
-from simlab.reading import read_json
+from simlab.reading import read_json, reason
 
 ALLOWED = "a result of simlab sweep, a folder of simlab train, or a report of simlab diagnose --json"
 # Raised by h5py and xarray for a file that is none of theirs, or a damaged one.
@@ -40,8 +40,7 @@ def open_dataset(path: str | Path) -> xr.Dataset:
     try:
         return xr.open_dataset(path, engine="h5netcdf", cache=False)
     except FAILURES as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path} cannot be opened ({reason}); allowed: {ALLOWED}") from None
+        raise InputError(f"{path} cannot be opened ({reason(error)}); allowed: {ALLOWED}") from None
 
 
 def training_dataset(run: Run) -> xr.Dataset:

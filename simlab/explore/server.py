@@ -68,11 +68,7 @@ def same_page(app: ASGIApp, port: int) -> ASGIApp:
 
 
 def application(port: int, laboratory: Laboratory, results: Results | None = None) -> ASGIApp:
-    """Return the page's server at a port.
-
-    ``/``, ``/page/NAME``, ``/status``; ``POST /simulate`` answers with a stream of events (see ``worker``); ``POST`` to
-    ``/masses``, ``/formula``, ``/bank`` (see ``answers``), ``/result``; ``POST /open?name=NAME`` a file to show.
-    """
+    """Return the page's server: page, status, ``/simulate`` (events of ``worker``), answers, results, ``/open``."""
     opened = results or Results()
 
     @contextlib.asynccontextmanager

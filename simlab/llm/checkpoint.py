@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import ml_dtypes  # noqa: F401  # so that NumPy knows bfloat16
 import numpy as np
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, check_choice, package
 from simlab.files import write_whole
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
-from simlab.llm.extra import package
 from simlab.llm.model import DTYPES, Parameters, as_tree, named, shapes
 from simlab.reading import read_json, reason
 from simlab.seals import Damaged, sealed_json, unsealed_json

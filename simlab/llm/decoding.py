@@ -24,12 +24,7 @@ class PromptMemory(NamedTuple):
 
 
 class RolloutMemory(NamedTuple):
-    """Keys and values of the last C tokens that the rollouts have sampled, of each layer.
-
-    A key is a column, so that the scores of all tokens are rows added up; a CPU takes three times as long for rows.
-    The first axis has all heads of all rollouts, P K G: were it three, and one of them 1, XLA would drop that one where
-    it reads, and copy everything for each token.
-    """
+    """Keys (as columns: a CPU is faster) and values of the last C tokens sampled, by layer, P K G heads first."""
 
     keys: tuple[Float[Array, "PKG E C"], ...]
     values: tuple[Float[Array, "PKG C E"], ...]

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, check_choice, package
 from simlab.llm.checkpoint import Model, check_fits, from_tensors, tensor_names
 from simlab.llm.config import CLASSES, ModelConfig
-from simlab.llm.extra import package
 from simlab.llm.model import DTYPES, named, shapes
 from simlab.llm.tokenizer import Tokenizer, byte_pairs
 from simlab.reading import open_regular, reason

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, check_choice, package
 from simlab.files import write_output
 from simlab.llm.compare.runs import Run
-from simlab.llm.extra import package
 from simlab.llm.training.folder import COMPLETIONS, ROLLOUTS, START, arm_folder, read_lines
 from simlab.text import aligned
 
@@ -26,12 +25,7 @@ def show_rollouts(
     prompt: int | None = None,
     rollout: int | None = None,
 ) -> str:
-    """Show one group of a step, a row a rollout, with long texts cut; or one rollout as a whole, and a row a token.
-
-    By default of the first arm, the last step, and the first group with unequal rewards.
-
-    Raises: InputError: for an arm, seed, step, prompt or rollout that was not kept, and a damaged file.
-    """
+    """Show a group of a step (default the last step, unequal rewards), a row a rollout; or a rollout by token."""
     name, steps = _kept(run, arm, seed)
     number = max(steps) if step is None else _check_kept("step", step, steps)
     groups = steps[number]
@@ -82,12 +76,7 @@ def show_completions(
     step: int | None = None,
     prompt: int | None = None,
 ) -> str:
-    """Show the completions of an evaluation set, a row each with long texts cut, or those of one prompt in full.
-
-    By default of the first arm and the last step that was evaluated; step 0 is the start, which all arms share.
-
-    Raises: InputError: for an arm, seed, set, step or prompt that was not kept, and a damaged file.
-    """
+    """Show an evaluation set's completions (default of the last step), a row each, or those of a prompt in full."""
     name, steps = _kept(run, arm, seed, evaluation)
     number = max(steps) if step is None else _check_kept("step", step, steps)
     problems = steps[number]
@@ -118,12 +107,7 @@ def show_completions(
 
 
 def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 0, step: int | None = None) -> int:
-    """Write a row a rollout, with the columns of TRL's logs, and return the number of rows; by default of all steps.
-
-    The advantage is the mean over the tokens of a rollout; methods that weigh rollouts give them all the same one.
-
-    Raises: InputError: for an arm, seed or step that was not kept, a damaged file, and where pyarrow is not installed.
-    """
+    """Write a row a rollout, of all steps by default, in the columns of TRL's logs; return the number of rows."""
     _, steps = _kept(run, arm, seed)
     rows = [
         {

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simlab.errors import InputError
-from simlab.llm.extra import package
+from simlab.errors import InputError, package
 
 
 def check_tensorboard() -> Any:

@@ -14,12 +14,7 @@ SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def load(source: str, dtype: str = "float32", *, beside: tuple[str, ...] = ()) -> tuple[Model, Tokenizer]:
-    """Load the model of a name of ``PRETRAINED``, of a ``.gguf`` file, or of a folder of Hugging Face's.
-
-    A complaint of an unknown source names those ``beside`` too, which the caller takes.
-
-    Raises: InputError: for a source that is none of these, and for what its reader refuses.
-    """
+    """Load a model of ``PRETRAINED``, a ``.gguf`` file or a folder; a complaint names those ``beside`` too."""
     if source in PRETRAINED:
         return PRETRAINED[source](dtype)
     if os.path.isdir(source):  # False also for a name that no folder can have

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, check_choice, package
 from simlab.files import write_whole
-from simlab.llm.extra import package
 from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words, check_ids
 from simlab.reading import LARGEST_JSON, read_bytes, read_json, reason
 

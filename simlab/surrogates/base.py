@@ -1,8 +1,4 @@
-"""Define a surrogate: a map from importance ratio and advantage to the coefficient of grad log pi.
-
-A surrogate objective J(ratio, A) is ascended along coefficient * grad log pi, with coefficient = ratio * dJ/d(ratio),
-everything under a stop-gradient held fixed. The aggregation weighs the tokens of a batch.
-"""
+"""Surrogates: objectives J(ratio, A) that are ascended along (ratio dJ/d(ratio)) grad log pi, by a coefficient."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -72,10 +68,7 @@ class Surrogate:
         return () if self.schedule is None else self.schedule.init()
 
     def follow(self, rollouts: Rollouts, state: State) -> State:
-        """Memory after a batch, before the first gradient step on it.
-
-        Raises: InputError: for absent rollouts or tokens before a surrogate that is not exchangeable.
-        """
+        """Memory after a batch, before its first gradient step; ``InputError`` for absent rollouts that matter."""
         if self.schedule is None:
             return state
         return self.schedule.follow(select_fields(self, rollouts, of_tokens=True), state)
@@ -85,11 +78,7 @@ class Surrogate:
         return self if self.schedule is None else self.schedule.at(state)
 
     def __call__(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Coefficients:
-        """Compute the coefficients for an engine: hide the fields that the surrogate may not see, and check the result.
-
-        Raises: InputError: for absent rollouts or tokens before a surrogate that is not exchangeable, and for anything
-        but a coefficient of each token, and of each of its candidates.
-        """
+        """Compute coefficients from the fields it may see; ``InputError`` for unfit rollouts or results."""
         coefficients = self.coefficient(ratio, advantages, select_fields(self, rollouts, of_tokens=True))
         allowed = (*ratio.shape, 1 + self.candidates) if self.candidates else tuple(ratio.shape)
         fits = getattr(coefficients, "shape", ()) == allowed

@@ -30,11 +30,7 @@ def kl_penalty(coefficient: Scalar = 1e-3, form: str = "k3") -> Surrogate:
 
 
 def entropy_bonus(coefficient: Scalar = 0.01) -> Surrogate:
-    """J = coefficient H, by its score-function gradient: -coefficient ratio (log pi + H) at the sampled token.
-
-    ``[casp:entropy-loss]``. H, the entropy of the sampling policy at the token, is the baseline: it leaves the
-    expectation as it is. On policy the expectation is the exact gradient of the entropy.
-    """
+    """J = coefficient H, by its score function: -coefficient ratio (log pi + H) at a token ``[casp:entropy-loss]``."""
     check_range("coefficient", coefficient)
 
     def slope(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:

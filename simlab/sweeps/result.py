@@ -12,6 +12,7 @@ import xarray as xr
 
 from simlab.errors import InputError
 from simlab.files import write_output
+from simlab.reading import reason
 from simlab.seals import Damaged, sealed, unsealed
 from simlab.simulator.runner import labelled
 from simlab.sweeps.parameters import WORDS
@@ -83,7 +84,7 @@ def read(path: Path) -> xr.Dataset:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
             return dataset.load()
     except FAILURES as error:
-        raise InputError(f"{path} is damaged ({_reason(error)})") from None
+        raise InputError(f"{path} is damaged ({reason(error)})") from None
 
 
 def configuration(path: Path) -> dict[str, Any]:
@@ -99,8 +100,4 @@ def configuration(path: Path) -> dict[str, Any]:
     except Damaged as error:
         raise InputError(f"{path} is damaged ({error})") from None
     except FAILURES as error:
-        raise InputError(f"{path} does not hold the result of a sweep ({_reason(error)})") from None
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path} does not hold the result of a sweep ({reason(error)})") from None

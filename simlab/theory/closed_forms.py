@@ -206,11 +206,7 @@ def _fade(
 
 
 def _ha_dw(group: Group, scale: float, decay: float, initial: float, base: str | Estimator) -> Pair:
-    """``[fade:ha-dw]`` in a first batch, which ``decay`` does not reach.
-
-    FADE prints q p for the failures of a Dr. GRPO base, as if only the successes were weighed. The exponent's sign is
-    the advantage's: a base that punishes successes weighs them as failures.
-    """
+    """``[fade:ha-dw]`` in a first batch; FADE prints q p for failures, as if successes alone were weighed."""
     success, failure = _of_base(group, base)
     gap = group.p - initial
     return scale * success * np.exp(-np.sign(success) * gap), scale * failure * np.exp(np.sign(failure) * gap)

@@ -90,12 +90,7 @@ class Tracked(NamedTuple):
 
 
 def choose_tracked(solutions: Solutions) -> Tracked:
-    """Choose the rarest solution of each problem that the starting policy's samples hold at least twice.
-
-    The choice favours solutions that were drawn too rarely or too often; so compare later masses with those in new
-    samples of the starting policy, not with ``solution_mass``. A problem without such a solution is left out, and so is
-    one whose correct samples are all one solution.
-    """
+    """Choose each problem's rarest solution of two samples or more; compare later masses with new samples."""
     tracked = Tracked([], [], [], [])
     for problem, samples in enumerate(solutions):
         counts = Counter(solution for solution in samples if solution is not None)

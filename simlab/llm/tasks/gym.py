@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from simlab.errors import InputError, check_choice, check_whole
-from simlab.llm.extra import package
+from simlab.errors import InputError, check_choice, check_whole, package
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.drawn import DrawnTask
 from simlab.llm.tasks.from_callable import checked_reward

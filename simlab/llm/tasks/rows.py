@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simlab.errors import InputError, check_choice
-from simlab.llm.extra import package
+from simlab.errors import InputError, check_choice, package
 from simlab.reading import open_regular, parse_json, read_bytes, reason
 
 LARGEST_FILE = 2**30  # bytes

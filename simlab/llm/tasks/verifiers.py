@@ -27,8 +27,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from simlab.errors import InputError, check_choice
-from simlab.llm.extra import package
+from simlab.errors import InputError, check_choice, package
 from simlab.text import shortened
 
 LONGEST_ANSWER = 200  # characters in a box

@@ -50,11 +50,7 @@ class Evaluator(NamedTuple):
     def write(
         self, folder: ArmFolder, parameters: Parameters, step: int, group_size: int, start: Start | None = None
     ) -> tuple[Start, dict[str, Any]]:
-        """Evaluate a model after a step, and write the line and the texts; return the start and the line.
-
-        The line has the solutions and trajectories that are tracked since the start; without one they are chosen here.
-        The tail-miss rate is that of groups of ``group_size``, or of all samples if these are fewer.
-        """
+        """Evaluate after a step and write line and texts, tail misses at ``group_size``; return start and line."""
         settings, config = self.setup.settings, self.setup.loaded.config
         sample, records = self.evaluate(parameters, step)
         start = start or Start(parameters, choose_tracked(sample.groups.solutions), _rarest(sample.groups))

@@ -83,11 +83,7 @@ class Trainer(NamedTuple):
         return after._replace(estimator=estimator, step=state.step + 1, cursor=cursor, older=older), metrics
 
     def collect(self, state: TrainerState, key: PRNGKeyArray) -> tuple[RolloutGroups, int, Metrics]:
-        """Return the groups to learn from, the next problem, and metrics of all groups that were sampled.
-
-        With ``rounds`` batches are sampled until there are enough groups of unequal rewards. Rewards are the verifier's
-        verdicts after a correction; the metric ``reward`` is the task's own.
-        """
+        """Return groups to learn from (of unequal rewards with ``rounds``), the next problem, and metrics of all."""
         settings, cursor = self.settings, state.cursor
         batches, rewards, accepted = list[RolloutGroups](), list[np.ndarray](), list[np.ndarray]()
         sampler = self.policy.cast(state.older[-1] if state.older else state.parameters, settings.sampler)

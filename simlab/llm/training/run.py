@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from simlab.errors import InputError
+from simlab.errors import InputError, package
 from simlab.files import explained, file_lock, remove_unfinished
 from simlab.llm.checkpoint import free_memory
-from simlab.llm.extra import package
 from simlab.llm.loggers import check_tensorboard, check_wandb
 from simlab.llm.tasks import OWN, Task, task
 from simlab.llm.training.arms import ArmRun
