@@ -49,7 +49,7 @@ def write_parquet(folder, rows):
 def write_verl(folder, rows):
     """As verl does it: a file a step, with the ground truth and what the reward function adds."""
     for step, own in by_step(rows).items():
-        lines = [{**one, "gts": "7", "acc": True} for one in renamed(own, VERL)]
+        lines = [{**one, "gts": "7", "acc": one["score"] == 1} for one in renamed(own, VERL)]
         (folder / f"{step}.jsonl").write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     return folder
 

@@ -27,7 +27,7 @@ from trl import GRPOConfig, GRPOTrainer
 from simlab.adapters.grouping import MEMORY, Grouping, read_state, state_numbers
 from simlab.arms import parse
 from simlab.diagnose.live import Live
-from simlab.diagnose.reading.columns import message_text
+from simlab.diagnose.reading.cells import message_text
 from simlab.errors import InputError
 from simlab.estimators import Estimator
 from simlab.files import write_whole

@@ -250,29 +250,31 @@ class RolloutsCommand(Command):
 class DiagnoseCommand(Command):
     r"""Read what a trainer has logged, and report what the logs say about prompts, groups and solutions.
 
-    It reads TRL's completion files (log_completions=True), verl's rollout dumps (trainer.rollout_data_dir),
-    an arm's seed in a run of simlab train, and tables with one rollout per row: .parquet (extra logs), .jsonl,
-    .csv or .tsv. A row that cannot be read is left out, and named.
+    It reads rollouts of any trainer or evaluation, and metrics over steps: JSON, JSONL, CSV, parquet (extra logs),
+    TensorBoard's events, also packed; a file, several, or a folder. Which column is what is told by names and
+    contents, and said (docs/diagnose.md). A row that cannot be read is left out and named; the exit code is 1
+    where most are.
     """
 
     summary = "what the logs of a training run say"
     examples = (
         "simlab diagnose completions/",
         "simlab diagnose rollouts.jsonl --columns prompt=question,reward=score --html report.html",
+        "simlab diagnose trainer_state.json",
     )
 
     logs: tuple[Path, ...] = argument("LOGS", "files, or a folder of them")
-    format: str | None = option("trl, verl, simlab or table (default told by the columns)", "NAME")
     columns: str | None = option(
-        "columns by their roles: prompt, reward, step, completion, answer, log_probability (of the whole rollout, in "
-        "nats), length (in tokens)",
+        "columns by their roles, where another is meant than the one that was read: prompt, group (an id), step, "
+        "reward, correct, completion, answer, length (in tokens), truncated, advantage, log_probability and "
+        "sampler_log_probability (of the whole rollout, in nats), entropy, task",
         "ROLE=NAME,...",
     )
-    reward: str | None = option("column of the reward (default the sum of several)", "NAME")
-    threshold: float | None = option("least reward of a correct rollout, if not all are 0 or 1", "X")
+    reward: str | None = option("column of the reward", "NAME")
+    threshold: float | None = option("least reward of a correct rollout, where no column says which are correct", "X")
     answer: str | None = option(
-        "your function of a completion that gives the canonical form of its answer (default column answer, or the last "
-        "\\boxed{}, or the last number)",
+        "your function of a completion that gives the canonical form of its answer (default a column of answers, or "
+        "the last \\boxed{}, or the last number)",
         "FILE.py:NAME",
     )
     estimator: str = option("weight in use (default grpo)", "ARM", "grpo")
@@ -284,11 +286,11 @@ class DiagnoseCommand(Command):
     html: Path | None = option("write a report with plots, one self-contained file", "FILE", read=read_file)
     json: Path | None = option("write all estimates", "FILE", read=read_file)
 
-    def run(self) -> None:
-        """Print what the files hold and the diagnosis, and write what is asked for."""
+    def run(self) -> int:
+        """Print what the files hold and the diagnosis, and write what is asked for; 1 where most rows are refused."""
         from simlab.diagnose.diagnosis import check_options, diagnose
         from simlab.diagnose.estimate import as_json
-        from simlab.diagnose.reading import read_log
+        from simlab.diagnose.reading import MOST_REFUSED, Metrics, read_logs
         from simlab.diagnose.reading.columns import named_columns
         from simlab.diagnose.report import report
         from simlab.diagnose.summary import contents_json, contents_lines, summary
@@ -300,15 +302,21 @@ class DiagnoseCommand(Command):
         for path in filter(None, (self.json, self.html)):
             check_replaceable(path)
             make_folder(path.parent)
-        reading = read_log(
+        reading = read_logs(
             self.logs,
-            form=self.format,
             columns=named_columns(self.columns),
             reward=self.reward,
             threshold=self.threshold,
             answer=self.answer,
         )
+        if isinstance(reading, Metrics):
+            print(*reading.describe(), sep="\n")
+            if self.json:
+                write_output(self.json, json.dumps(reading.as_json(), indent=1).encode(), "a summary is printed above")
+            return 0
         entries = {"contents": contents_json(reading)}
+        if reading.warnings:
+            print(*(f"WARNING   {warning}" for warning in reading.warnings), "", sep="\n")
         if self.contents:
             print(*contents_lines(reading), sep="\n")
         else:
@@ -322,3 +330,4 @@ class DiagnoseCommand(Command):
         if self.json:
             write_output(self.json, json.dumps(entries, indent=1).encode(), "a summary is printed above")
             print(f"\njson      {self.json}")
+        return int(reading.refused_share > MOST_REFUSED)

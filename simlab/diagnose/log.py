@@ -33,10 +33,14 @@ class RolloutLogProbs:
 
 @dataclasses.dataclass
 class RefusedRows:
-    """Rows and files that could not be read: their number, and the first of them as ``file:line: why``."""
+    """Rows and files that could not be read: their number, and the first of them as ``file:line: why``.
+
+    ``notes`` says what was read as it may not be meant, by the last file in which it was.
+    """
 
     count: int = 0
     first: list[str] = dataclasses.field(default_factory=list)
+    notes: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def add(self, path: str | PathLike, line: int | None, why: str) -> None:
         """Count one; ``line`` is None where a file is left out."""
@@ -50,7 +54,7 @@ Rows = TypeVar("Rows", AnswerCounts, RolloutLogProbs)
 
 @dataclasses.dataclass(frozen=True)
 class Log:
-    """The groups of a training run, (groups,) each; a group is the rollouts of one prompt at one step.
+    """The groups of a training run, (groups,) each; a group is the rollouts of one prompt at one step, or of one id.
 
     Attributes:
         format: the trainer that wrote the files: ``trl``, ``verl``, ``simlab`` or ``table``.
@@ -59,6 +63,7 @@ class Log:
         group_size: rollouts of the group G.
         correct: rollouts whose reward reaches the threshold X.
         prompts: the first characters of each prompt, for people.
+        equal: true for groups whose rewards are all equal, so that they teach nothing; None where that is not known.
     """
 
     format: str
@@ -70,6 +75,7 @@ class Log:
     answers: AnswerCounts | None = None
     log_probs: RolloutLogProbs | None = None
     refused: RefusedRows = dataclasses.field(default_factory=RefusedRows)
+    equal: np.ndarray | None = None
 
     def select(self, mask: np.ndarray) -> "Log":
         """Return the log of the groups where ``mask``, (groups,), is true; prompts and answers keep their numbers."""
@@ -83,23 +89,46 @@ class Log:
             return dataclasses.replace(rows, **columns | {"group": number[columns["group"]]})
 
         groups = {name: getattr(self, name)[mask] for name in ("prompt", "step", "group_size", "correct")}
+        groups["equal"] = None if self.equal is None else self.equal[mask]
         return dataclasses.replace(self, **groups, answers=rows(self.answers), log_probs=rows(self.log_probs))
 
 
 def gather(
-    form: str, step: np.ndarray, prompt: np.ndarray, correct: np.ndarray, answer: np.ndarray | None
+    form: str,
+    step: np.ndarray,
+    prompt: np.ndarray,
+    correct: np.ndarray,
+    answer: np.ndarray | None,
+    *,
+    key: np.ndarray | None = None,
+    reward: np.ndarray | None = None,
 ) -> tuple[Log, np.ndarray]:
-    """Return the groups of rollouts, and the group of each; ``answer`` has hashes, ``NO_ANSWER`` for none."""
+    """Return the groups of rollouts, and the group of each.
+
+    Args:
+        form: of the log.
+        step, prompt, correct: of each rollout.
+        answer: hashes, ``NO_ANSWER`` for none.
+        key: ids that tell groups of one prompt and step apart.
+        reward: by which groups are ``equal``.
+    """
     prompts, prompt_index = np.unique(prompt, return_inverse=True)
     steps, step_index = np.unique(step, return_inverse=True)
-    groups, group = np.unique(step_index * len(prompts) + prompt_index, return_inverse=True)
+    pair = step_index * len(prompts) + prompt_index
+    if key is not None:
+        keys, key_index = np.unique(key, return_inverse=True)
+        pair = pair * len(keys) + key_index if len(steps) * len(prompts) < 2**62 // len(keys) else pair
+    _, first, group = np.unique(pair, return_index=True, return_inverse=True)
     answers = None
     if answer is not None:
-        mask = answer != NO_ANSWER
+        mask = (answer != NO_ANSWER) & (correct > 0)
         hashes, index = np.unique(answer[mask], return_inverse=True)
         different, number = np.unique(prompt_index[mask] * len(hashes) + index, return_inverse=True)
         rows, times = np.unique(group[mask] * len(different) + number, return_counts=True)
         answers = AnswerCounts(*np.divmod(rows, max(len(different), 1)), times)
     size, right = np.bincount(group), np.bincount(group, correct).astype(int)
-    prompt, step = prompts[groups % len(prompts)], steps[groups // len(prompts)]
-    return Log(form, prompt, step, size, right, (), answers), group
+    equal = None
+    if reward is not None:
+        equal = np.ones(len(first), bool)
+        equal[group[reward != reward[first][group]]] = False
+    return Log(form, prompt[first], step[first], size, right, (), answers, equal=equal), group

@@ -30,6 +30,7 @@ def contents_json(reading: Reading) -> dict[str, Any]:
         "groups": len(log.prompt),
         "steps": {"number": len(np.unique(log.step)), "first": int(log.step[0]), "last": int(log.step[-1])},
         "group_sizes": {str(size): int(count) for size, count in zip(sizes, groups, strict=True)},
+        "columns": reading.columns.of,
         "reward": reading.reward,
         "mean_reward": reading.mean_reward,
         "solve_rate": float(log.correct.sum() / log.group_size.sum()),
@@ -50,6 +51,7 @@ def contents_lines(reading: Reading) -> list[str]:
     files = f"{entries['files']:,} file{'' if entries['files'] == 1 else 's'}"
     lines = [
         f"format      {entries['format']}, {files}",
+        f"columns     {reading.guessed}",
         f"rows        {entries['rows']:,}, and {refused['count']:,} refused",
         f"prompts     {entries['prompts']:,}",
         f"groups      {entries['groups']:,} of {_describe_sizes(entries['group_sizes'])}",
@@ -91,6 +93,7 @@ def _log(reading: Reading) -> list[str]:
     entries = contents_json(reading)
     steps, refused = entries["steps"], entries["refused"]
     return [
+        f"columns   {reading.guessed}",
         f"log       {entries['format']}: {entries['rows']:,} rollouts of {entries['prompts']:,} prompts in "
         f"{entries['groups']:,} groups, steps {steps['first']} to {steps['last']}; {refused['count']:,} rows refused",
         f"observed  {entries['solve_rate']:.1%} correct ({reading.reward}); of the groups "

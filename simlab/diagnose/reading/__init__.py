@@ -1,86 +1,203 @@
-"""Read the logs of a training run, whichever trainer wrote them, as the groups of a ``Log``; a row takes 49 bytes."""
+"""Read the logs of a training run, whoever wrote them: rollouts as groups and columns, or metrics over steps."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simlab.diagnose.log import Log, RefusedRows
-from simlab.diagnose.reading.columns import LogReader
-from simlab.diagnose.reading.files import NAMES, Unreadable, find_files, read_rows, recognise_layout
-from simlab.errors import InputError, check_choice
+import numpy as np
 
-__all__ = ["Reading", "read_log"]
+from simlab.diagnose.log import Log, RefusedRows
+from simlab.diagnose.reading.answers import FROM_COMPLETIONS, from_completion, load_function
+from simlab.diagnose.reading.cells import Row, Unreadable
+from simlab.diagnose.reading.columns import Chooser, Columns, check_roles
+from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_records, steps_of
+from simlab.diagnose.reading.metrics import Metrics, is_metrics, read_metrics
+from simlab.diagnose.reading.nesting import expand
+from simlab.diagnose.reading.table import Rollouts, Table
+from simlab.errors import InputError
+
+__all__ = ["Metrics", "Reading", "Rollouts", "read_log", "read_logs"]
 
 NO_ANSWERS = "there is neither a column of answers nor one of completions"
+NO_ROLLOUTS = "the run recorded no rollouts (record.rollouts): these are its evaluations, not what it learned from"
+LOOKED_AT = 2000  # rows of a file by which columns are chosen
+MANY_REFUSED = 0.1  # share of rows that cannot be read of which a report begins
+MOST_REFUSED = 0.5  # share of them above which the command fails
+MARKS = {  # columns by which the trainer is told whose commands are given
+    "trl": {"step", "prompt", "completion", "advantage"},
+    "verl": {"input", "output", "score", "step"},
+    "simlab": {"step", "prompt", "text", "reward", "solution", "logp"},
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """A log, and how it was read.
+    """A log of rollouts, and how it was read.
 
     Attributes:
+        log: its groups.
+        rollouts: its rollouts in columns.
+        columns: by role, where each of them came from.
         files: how many there were.
         mean_reward: of the rows, before the threshold.
-        reward, answer: the columns, threshold and source, in words.
+        reward, answer, guessed: the columns, threshold and source, in words.
+        warnings: what makes the report doubtful, to be read first.
     """
 
     log: Log
+    rollouts: Rollouts
+    columns: Columns
     files: int
     mean_reward: float
     reward: str
     answer: str
+    guessed: str
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def refused_share(self) -> float:
+        """The share of rows that could not be read."""
+        return self.log.refused.count / (self.log.refused.count + len(self.rollouts.group))
 
 
-def read_log(
+def read_log(paths: Sequence[Path], **options: Any) -> Reading:
+    """Read rollouts; as ``read_logs``, but metrics are refused."""
+    reading = read_logs(paths, **options)
+    if isinstance(reading, Metrics):
+        raise InputError(f"{paths[0]} holds metrics; allowed: a log of rollouts")
+    return reading
+
+
+def read_logs(
     paths: Sequence[Path],
     *,
-    form: str | None = None,
     columns: Mapping[str, str] | None = None,
     reward: str | None = None,
     threshold: float | None = None,
     answer: str | None = None,
-) -> Reading:
-    """Read the groups of a run: the rows of one prompt at one step.
+) -> Reading | Metrics:
+    """Read the rollouts of a run, or where no file has any, its metrics.
 
     Args:
         paths: files, and folders of them.
-        form: the trainer that wrote them, one of ``files.NAMES``; None to recognise it by the first row's columns.
-        columns: the column of each role (``files.ROLES``), where it is not the layout's own.
-        reward: the column of the reward; by default, the sum of those that there are.
-        threshold: a rollout is correct if its reward is at least this; not needed where all rewards are 0 or 1.
+        columns: the column of each role (``names.TO_NAME``), where it is not the one that would be chosen.
+        reward: the column of the reward; by default one that is known, or the sum of those of its parts.
+        threshold: a rollout is correct if its reward is at least this; not needed where rewards are two values, or a
+            column says it.
         answer: ``FILE.py:NAME``, a function that gives the canonical form of a completion.
 
     Raises:
-        InputError: for a path or column that is not there, graded rewards without a threshold, and no readable row.
+        InputError: for a path or column that is not there, a prompt or reward that cannot be told, graded rewards
+            without a threshold, and no readable row.
     """
-    if form is not None:
-        check_choice("--format", form, NAMES)
-    files, refused, reader = find_files(paths), RefusedRows(), None
-    options: dict[str, Any] = {"columns": columns, "reward": reward, "threshold": threshold, "function": answer}
+    named = dict(columns or {})
+    if reward is not None and named.setdefault("reward", reward) != reward:
+        raise InputError(f"--reward {reward} and --columns reward={named['reward']} differ; allowed: one of them")
+    check_roles(named)
+    files, refused = find_files(paths), RefusedRows()
+    table = Table(threshold, load_function(answer) if answer else from_completion, is_own=answer is not None)
+    chosen: dict[frozenset[str], Columns] = {}
+    in_names, metrics = steps_of(files), []
     for path in files:
-        for number, row in read_rows(path, refused):
+        rows = _rows(path, refused)
+        head = list(itertools.islice(rows, LOOKED_AT))
+        if not named and is_metrics([row for _, row in head]):
+            metrics.append([row for _, row in itertools.chain(head, rows)])
+            continue
+        names = frozenset(name for _, row in head for name in row)
+        try:
+            if head and names not in chosen:
+                chosen[names] = Chooser([row for _, row in head], named).choose()
+        except InputError as why:
+            if len(files) == 1:
+                raise
+            refused.add(path, None, str(why))
+            continue
+        for number, row in _of_one_filter(itertools.chain(head, rows), path, refused):
             try:
-                reader = reader or LogReader(recognise_layout(row, form), row, **options)
-                reader.add(row)
+                table.add(row, chosen[names], in_names.get(path, 0))
             except Unreadable as why:
                 refused.add(path, number, str(why))
-    if reader is None or not reader.rows:
-        raise InputError(f"no row can be read: {refused.first[0] if refused.first else f'{files[0]} has none'}")
-    reader.check_rewards()
-    if reader.absent:
-        raise InputError(f"--columns names {min(reader.absent)!r}, which no row has; allowed: columns of the log")
-    has_answers = reader.answer_column is not None
-    log, mean_reward, repeated = reader.log(refused)
-    notes = [reader.layout.note] if reader.layout.note else []
-    if repeated:
-        notes.append(f"steps that repeat the rollouts of the step before, and are left out: {repeated}")
+    if metrics and not table.rows:
+        return read_metrics(itertools.chain.from_iterable(metrics), len(metrics))
+    if not table.rows:
+        none = "all of them lack a reward" if table.unscored else f"{files[0]} has none"
+        raise InputError(f"no row can be read: {refused.first[0] if refused.first else none}")
+    table.check_rewards(next(iter(chosen.values())))
+    notes = [NO_ROLLOUTS] if any(path.name == EVALUATIONS for path in files) else []
+    notes += [f"files of metrics beside the rollouts, left out: {len(metrics)}"] if metrics else []
+    form = next((name for name, marks in MARKS.items() if any(marks <= names for names in chosen)), "table")
+    log, rollouts, left_out = table.finish(form, refused)
+    columns_of = next(iter(chosen.values()))
+    notes += [*left_out, *(f"{what}: {name}" for what, name in refused.notes.items())]
+    notes += _notes(table, log, columns_of, in_names)
+    return Reading(
+        log=log,
+        rollouts=rollouts,
+        columns=columns_of,
+        files=len(files),
+        mean_reward=float(rollouts.reward.mean()),
+        reward=f"{' + '.join(columns_of.rewards)}, of which {table.rule}",
+        answer=_describe_answers(log, columns_of, answer),
+        guessed=f"read {columns_of.describe()} (change: --columns ROLE=NAME)",
+        notes=tuple(notes),
+        warnings=tuple(_warnings(log, columns_of, len(rollouts.group))),
+    )
+
+
+def _rows(path: Path, refused: RefusedRows) -> Iterator[tuple[int, Row]]:
+    """Yield the flat rows of a file, with the number of their record."""
+    for number, record in read_records(path, refused):
+        if not isinstance(record, dict):
+            refused.add(path, number, "the record is no JSON object")
+            continue
+        try:
+            yield from ((number, row) for row in expand(record, number))
+        except RecursionError:
+            refused.add(path, number, "the record is nested too deeply")
+
+
+def _of_one_filter(rows: Iterable[tuple[int, Row]], path: Path, refused: RefusedRows) -> Iterator[tuple[int, Row]]:
+    """Leave out what lm-evaluation-harness repeats: each filter of answers judges the same completions."""
+    kind = None
+    for number, row in rows:
+        kind = kind or (row.get("filter") if "filtered_resps" in row else None)
+        if kind is None or row.get("filter") == kind:
+            yield number, row
+        else:
+            refused.notes[f"rows of other filters than {kind!r} are left out"] = path.name
+
+
+def _notes(table: Table, log: Log, columns: Columns, in_names: Mapping[Path, int]) -> Iterator[str]:
+    if table.unscored:
+        yield f"rollouts without a reward, left out: {table.unscored:,}"
     if log.answers is not None and (unanswered := log.correct.sum() - log.answers.count.sum()):
-        notes.append(f"correct rollouts without an answer, which are no solutions: {unanswered}")
-    if "step" not in reader.columns:
-        notes.append("no column tells the step: all rows of a prompt are one group")
-    least = "1 is correct" if reader.threshold is None else f"{reader.threshold:g} or more is correct"
-    rewards = f"{' + '.join(reader.rewards)}, of which {least}"
-    answers = f"{reader.answer_rule}, in column {reader.answer_column}" if has_answers else NO_ANSWERS
-    return Reading(log, len(files), mean_reward, rewards, answers, tuple(notes))
+        yield f"correct rollouts without an answer, which are no solutions: {unanswered}"
+    if "step" not in columns.of:
+        steps = "steps are those in the names of the files" if in_names else "all rows of a prompt are one group"
+        yield f"no column tells the step: {steps}"
+
+
+def _describe_answers(log: Log, columns: Columns, function: str | None) -> str:
+    if log.answers is None:
+        return NO_ANSWERS
+    if "answer" in columns.of and function is None:
+        return f"as it stands, in column {columns.of['answer']}"
+    return f"{function or FROM_COMPLETIONS}, in column {columns.of.get('completion')}"
+
+
+def _warnings(log: Log, columns: Columns, rows: int) -> Iterator[str]:
+    refused = log.refused
+    if refused.count > MANY_REFUSED * (refused.count + rows):
+        yield f"{refused.count:,} of {refused.count + rows:,} rows cannot be read: {refused.first[0]}"
+    sizes, counts = np.unique(log.group_size, return_counts=True)
+    usual = int(sizes[np.argmax(counts)])
+    larger = (log.group_size > usual) & (log.group_size % usual == 0)
+    if usual > 1 and larger.any() and "group" not in columns.of:
+        yield (
+            f"{larger.sum():,} of {len(log.step):,} groups hold a multiple of the usual {usual} rollouts: one prompt "
+            "may be in a step more than once; needed: --columns group=NAME, a column of ids of groups"
+        )

@@ -11,6 +11,7 @@ from simlab.own_files import failure, file_of, load
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?(?![\w])")
 NUMBER_WITHIN = 1000  # characters at the end of a completion; searching longer ones could take hours
+SPACES = re.compile(r"\\[!,;: ]|~")  # of TeX
 FROM_COMPLETIONS = r"the last \boxed{} of a completion, else its last number, else the whole"
 
 
@@ -22,10 +23,19 @@ def from_completion(completion: str) -> str:
     """
     content = boxed(completion)
     if content is not None:
-        content = content.strip()
-        return plain_number(content) if NUMBER.fullmatch(content) else content
+        return plain_answer(content)
     numbers = [match[0] for match in NUMBER.finditer(completion[-NUMBER_WITHIN:])]
     return plain_number(numbers[-1]) if numbers else completion.strip()
+
+
+def plain_answer(answer: str) -> str:
+    r"""Return an answer without space around it; a number without currency, percent, thin spaces and commas.
+
+    >>> [plain_answer(text) for text in (r"\$90", r"15,\!400", r"50\%", "7.0", r" \frac{1}{2}", "a, b")]
+    ['90', '15400', '50', '7', '\\frac{1}{2}', 'a, b']
+    """
+    plain = SPACES.sub("", answer.strip()).replace("{,}", ",").strip("$%\\ ").removeprefix("\\$").strip()
+    return plain_number(plain) if NUMBER.fullmatch(plain) else answer.strip()
 
 
 def plain_number(text: str) -> str:

@@ -1,85 +1,63 @@
-"""Read the columns of rows by their roles, and add the rows up to groups."""
+"""Choose the column of each role of a log, by names that trainers use and by what the first rows hold."""
 
 import contextlib
 import dataclasses
 import itertools
-import json
-import math
-from array import array
 from collections import defaultdict
-from collections.abc import Mapping
-from decimal import Decimal
-from numbers import Real
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from simlab.diagnose.log import Log, RefusedRows, RolloutLogProbs, gather
-from simlab.diagnose.reading.answers import FROM_COMPLETIONS, answer_hash, digest, from_completion, load_function
-from simlab.diagnose.reading.files import MAY_BE_ABSENT, OPTIONAL, ROLES, Layout, Row, Unreadable
+from simlab.diagnose.reading.cells import (
+    SHOWN,
+    Row,
+    Unreadable,
+    is_absent,
+    is_messages,
+    json_text,
+    read_number,
+    read_truncated,
+    read_whole,
+    split_chat,
+)
+from simlab.diagnose.reading.names import (
+    JUDGED_PARENT,
+    NAMES,
+    NO_REWARD,
+    OF_REWARD,
+    OF_VERDICT,
+    TO_NAME,
+    candidates,
+    leaf,
+)
+from simlab.diagnose.reading.nesting import GROUP
 from simlab.errors import InputError
 
-LARGEST_WHOLE = 2**53  # whole numbers up to here are the same in every format, floats included
-TRUTHS = {"true": True, "false": False}  # as every cell of a CSV says them
-SHOWN = 60  # characters of a value in a complaint
-ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout may lie above 0
-LOOKED_AT = 10_000  # rows of graded rewards after which a threshold is asked for
-NAMED = 6  # rewards that are named then
-PROMPT_SHOWN = 80  # characters of a prompt that are recorded
-# Of step, prompt, reward, correctness, answer's hash, log-probability and length.
-KINDS = (np.int64, np.int64, np.float64, np.int8, np.uint64, np.float64, np.int64)
-SAMPLE = 100_000  # rollouts with log-probabilities; the standard error of a share is then at most 0.0016
+MOST_TASKS = 200  # a column with more values names no tasks
 
 
-def read_number(value: Any, name: str) -> float:
-    """Return a finite number, such as of a bool or a text; anything else is ``Unreadable``."""
-    number = math.nan
-    with contextlib.suppress(ValueError, OverflowError):
-        if isinstance(value, str):
-            text = value.strip()
-            number = float(TRUTHS.get(text.lower(), text.replace("_", "?")))  # Python would take 1_000 for a thousand
-        elif isinstance(value, Real | Decimal):
-            number = float(value)
-    if not math.isfinite(number):
-        raise Unreadable(f"{name} is {shown(value)}; allowed: a finite number")
-    return number
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """The columns of a log by role.
 
+    Attributes:
+        of: the column of each role that there is.
+        rewards: columns whose sum is the reward, those that are null left out.
+        components: all columns of parts of the reward, and of other scores.
+        split_chat: true where prompt and completion are one conversation.
+    """
 
-def read_whole(value: Any, name: str) -> int:
-    """Return a whole number from 0 up; 3.0 is one too."""
-    number = read_number(value, name)
-    if number != int(number) or not 0 <= number <= LARGEST_WHOLE:
-        raise Unreadable(f"{name} is {shown(value)}; allowed: a whole number from 0 to 2^53")
-    return int(number)
+    of: dict[str, str]
+    rewards: tuple[str, ...]
+    components: tuple[str, ...]
+    split_chat: bool = False
 
-
-def message_text(value: Any, name: str) -> str:
-    """Return a text as it is, of a conversation the content of its last message."""
-    text = value
-    for _ in range(4):  # a list of messages, the last of them, its content, an item of it
-        if isinstance(text, list):
-            text = text[-1] if text else ""
-        elif isinstance(text, dict):
-            text = text.get("content") if text.get("content") is not None else text.get("text", "")
-    if isinstance(text, str):
-        return text
-    raise Unreadable(f"{name} is {shown(value)}; allowed: a text, or a list of messages")
-
-
-def json_text(value: Any, name: str) -> str:
-    """Return JSON that is equal for equal values."""
-    try:
-        return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    except (RecursionError, ValueError, TypeError):
-        raise Unreadable(f"{name} is nested too deeply, or no JSON") from None
-
-
-def shown(value: Any) -> str:
-    """Write a value for a complaint, cut where it is long."""
-    if isinstance(value, list | dict | bytes):
-        return f"a {type(value).__name__}"
-    text = repr(value[:SHOWN] if isinstance(value, str) else value)
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    def describe(self) -> str:
+        """Name the column of each role in one line, those of another name than the role's first."""
+        columns = {"reward": " + ".join(self.rewards)} | self.of
+        others = [f"`{name}` as {role}" for role, name in columns.items() if leaf(name) != role and role != "mask"]
+        by_name = [role for role, name in columns.items() if leaf(name) == role]
+        text = f"{', '.join(others)}{'; ' if others and by_name else ''}{', '.join(by_name)}"
+        return text.replace(f"`{GROUP}`", "each record").replace("log_probability", "logp")
 
 
 def named_columns(text: str | None) -> dict[str, str]:
@@ -94,154 +72,230 @@ def named_columns(text: str | None) -> dict[str, str]:
         if not name or role in columns:
             raise InputError(f"--columns {text!r} cannot be read; allowed: prompt=NAME,reward=NAME,..., each role once")
         columns[role] = name
+    check_roles(columns)
     return columns
 
 
-def _list_columns(row: Row) -> str:
-    names = [str(name)[:SHOWN] for name in row]
+def check_roles(columns: Mapping[str, str]) -> None:
+    """Raise ``InputError`` for a role that is none."""
+    for role in columns:
+        if role not in TO_NAME:
+            raise InputError(f"--columns names {role!r}; allowed: {', '.join(TO_NAME)}, such as prompt=question")
+
+
+def list_columns(rows: Sequence[Row]) -> str:
+    """Name the columns of some rows."""
+    names = [str(name)[:SHOWN] for name in dict.fromkeys(itertools.chain.from_iterable(rows)) if name != GROUP]
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
 
 
-class LogReader:
-    """Gather the rows of a log, whose columns are chosen by its first row: the user's, or else the layout's.
+class Chooser:
+    """Look at the first rows of a file."""
 
-    Prompts are identified by 128 bits of a hash, the answers of a prompt by 63. ``function`` is ``read_log``'s answer.
-    """
+    def __init__(self, rows: Sequence[Row], named: Mapping[str, str]):
+        self.rows, self.named = rows, dict(named)
+        self.prompts: list[str] = []
+        self.cells: dict[str, list[Any]] = defaultdict(list)  # what is there, of each column
+        for row in rows:
+            for path, cell in row.items():
+                if not is_absent(cell):
+                    self.cells[path].append(cell)
+        self.paths = [path for path in dict.fromkeys(itertools.chain.from_iterable(rows)) if path != GROUP]
 
-    def __init__(
-        self,
-        layout: Layout,
-        row: Row,
-        *,
-        columns: Mapping[str, str] | None = None,
-        reward: str | None = None,
-        threshold: float | None = None,
-        function: str | None = None,
-    ):
-        named = dict(columns or {})
-        for role in named:
-            if role not in ROLES:
-                raise InputError(f"--columns names {role!r}; allowed: {', '.join(ROLES)}, such as prompt=question")
-        if reward is not None and named.setdefault("reward", reward) != reward:
-            raise InputError(f"--reward {reward} and --columns reward={named['reward']} differ; allowed: one of them")
-        usual = {role: name for role, name in layout.columns.items() if role not in OPTIONAL or name in row}
-        self.layout, self.columns, self.threshold = layout, usual | named, threshold
-        single = self.columns.pop("reward", None)
-        self.rewards = layout.rewards(row) if single is None else [single]
-        required = {name: role for role, name in self.columns.items() if role not in MAY_BE_ABSENT}
-        self._required = required | dict.fromkeys(self.rewards, "reward")
-        others = layout.columns.keys() - self.columns.keys() - {"reward"}
-        self._unexpected = {layout.columns[role]: role for role in others}
-        self._check_columns(row)
-        if not self.rewards:
-            raise Unreadable(f"there is no reward column; its columns: {_list_columns(row)}")
-        completion, answer = self.columns.get("completion"), self.columns.get("answer")
-        if function is not None and completion is None:
-            raise InputError(f"--answer {function} needs completions; name their column: --columns completion=NAME")
-        self._is_answer = function is None and answer is not None
-        self.answer_column = answer if self._is_answer else completion
-        self._canonical = from_completion if function is None else load_function(function)
-        self.answer_rule = "as it stands" if self._is_answer else function or FROM_COMPLETIONS
-        self.absent = {name for role, name in self.columns.items() if role in MAY_BE_ABSENT}  # from all rows so far
-        self.rows = 0
-        self._different: set[float] = set()  # rewards, up to NAMED and one more
-        self._prompts: dict[int, int] = {}
-        self._titles: list[str] = []
-        self._numbers: list[array[Any]] = [array(np.dtype(kind).char) for kind in KINDS]
-        self._contents: dict[int, int] = defaultdict(int)  # by step, the sum of hashes: that of its rows in any order
+    def readable(self, path: str, read: Callable[[Any, str], Any]) -> list[Any]:
+        """Return what ``read`` makes of a column's cells; nothing where it refuses most of them."""
+        values = []
+        for cell in self.cells[path]:
+            with contextlib.suppress(Unreadable):
+                values.append(read(cell, path))
+        return values if 2 * len(values) >= len(self.cells[path]) else []
 
-    def add(self, row: Row) -> None:
-        """Add one rollout; a row that lacks a column or holds a value that it does not allow is ``Unreadable``."""
-        self._check_columns(row)
-        self.absent -= row.keys()
-        value = self._cell(row, "prompt")
-        if not isinstance(value, str) and not (isinstance(value, list | dict) and value):
-            raise Unreadable(f"prompt is {shown(value)}; allowed: a text, or a list of messages")
-        prompt = value if isinstance(value, str) else json_text(value, "prompt")
-        title = message_text(value, "prompt")
-        step = read_whole(self._cell(row, "step"), "step") if "step" in self.columns else 0
-        reward = self._sum_rewards(row)
-        logp, length = (self._cell(row, role) for role in ("log_probability", "length"))
-        log_probability = math.nan if logp is None or logp == "" else read_number(logp, "log_probability")
-        if log_probability > ROUNDING:
-            raise Unreadable(f"log_probability is {log_probability:g}; allowed: up to 0, in nats")
-        tokens = 0 if length is None or length == "" else read_whole(length, "length")
-        text, content = self._answer_text(row), ""
-        if self.layout.repeats:  # a later step may repeat all of a row but the step
-            content = json_text({name: cell for name, cell in row.items() if name != self.columns["step"]}, "the row")
-        self.rows += 1
-        if self.threshold is None and len(self._different) <= NAMED:
-            self._different.add(reward)
-        if self.rows >= LOOKED_AT:
-            self.check_rewards()
-        correct = reward >= (1 if self.threshold is None else self.threshold)
-        answer = None
-        if correct and text is not None:
-            answer = (text.strip() or None) if self._is_answer else self._canonical(text)
-        number = self._prompts.setdefault(digest(prompt, 16), len(self._titles))
-        if number == len(self._titles):
-            self._titles.append(title[:PROMPT_SHOWN])
-        entries: tuple[Any, ...] = (step, number, reward, correct, answer_hash(answer), log_probability, tokens)
-        for column, entry in zip(self._numbers, entries, strict=True):
-            column.append(entry)
-        if self.layout.repeats:
-            self._contents[step] += digest(content, 16)
+    def named_path(self, name: str, role: str) -> str:
+        """Return the column that a user means by its name, or by the end of its path."""
+        if name in self.paths:
+            return name
+        ends = [path for path in self.paths if path.endswith(f".{name}")]
+        if len(ends) != 1:
+            raise InputError(f"--columns {role}={name}: no column {name!r}; its columns: {list_columns(self.rows)}")
+        return ends[0]
 
-    def check_rewards(self) -> None:
-        """Raise ``InputError`` where a threshold is needed: for any reward other than 0 and 1."""
-        if self.threshold is not None or self._different <= {0, 1}:
-            return
-        values = sorted(self._different)
-        named = ", ".join(f"{value:g}" for value in values[:NAMED]) + (", ..." if len(values) > NAMED else "")
-        others = ", or --reward NAME for one of them alone" if len(self.rewards) > 1 else ""
-        raise InputError(
-            f"rewards ({' + '.join(self.rewards)}) are {named}; needed: --threshold X, the least reward of a correct "
-            f"rollout{others}"
+    def find(self, role: str, suits: Callable[[str], object]) -> str | None:
+        """Return the column of a role: the one that is named, or the most trusted that suits."""
+        if role in self.named:
+            return self.named_path(self.named[role], role)
+        return next((path for path in candidates(role, self.paths) if suits(path)), None)
+
+    def is_text(self, path: str) -> bool:
+        """Return True where most cells are texts or lists."""
+        texts = sum(isinstance(cell, str | list) for cell in self.cells[path])
+        return texts > 0 and 2 * texts >= len(self.cells[path])
+
+    def is_number(self, path: str) -> bool:
+        """Return True where most cells are numbers."""
+        return bool(self.readable(path, read_number))
+
+    def is_verdict(self, path: str) -> bool:
+        """Return True where most cells are numbers, and those -1, 0 or 1."""
+        return set(self.readable(path, read_number) or [2]) <= {-1, 0, 1}
+
+    def choose(self) -> Columns:
+        """Return the columns; ``InputError`` where prompt or reward cannot be told."""
+        of: dict[str, str | None] = {"step": self.find("step", lambda path: self.readable(path, read_whole))}
+        of["completion"] = self.find("completion", self.is_text)
+        of["prompt"] = self.find("prompt", lambda path: self._is_prompt(path) and path != of["completion"])
+        chats = [path for path in candidates("conversation", self.paths) if self._is_chat(path)]
+        split = bool(chats) and of["completion"] is None and "prompt" not in self.named
+        if split:
+            of["completion"] = chats[0]
+        if chats and of["prompt"] is None:
+            of["prompt"] = chats[0]
+        split &= of["prompt"] == of["completion"]
+        rewards, components, of["correct"] = self._rewards(of["completion"])
+        if of["prompt"] is None:
+            of["prompt"] = next(iter(candidates("id", self.paths)), None)
+        self.prompts = [json_text(self._prompt(row, of["prompt"], split=split), "prompt") for row in self.rows]
+        of["group"] = self._group(of)
+        of["prompt"] = of["prompt"] or of["group"]
+        if of["prompt"] is None:
+            texts = [path for path in self.paths if self.is_text(path) and path not in of.values()]
+            hint = f"prompt={texts[0]}" if texts else "prompt=NAME"
+            raise InputError(
+                f"no column is known as the prompt; needed: --columns {hint}; its columns: {list_columns(self.rows)}"
+            )
+        texts = of["prompt"], of["completion"]
+        of["answer"] = self.find("answer", lambda path: path not in texts and not self._is_gold(path))
+        of["truncated"] = self.find("truncated", lambda path: self.readable(path, read_truncated))
+        of["length"] = self.find("length", lambda path: self.is_number(path) or self._is_list(path))
+        for role in ("advantage", "log_probability", "sampler_log_probability", "entropy"):
+            of[role] = self.find(
+                role, lambda path: path not in rewards and (self.is_number(path) or self._is_list(path))
+            )
+        of["mask"] = self.find("mask", self._is_list)
+        if of["length"] is None and of["log_probability"] is not None and self._is_list(of["log_probability"]):
+            of["length"] = of["log_probability"]  # one a token
+        of["task"] = self.find("task", lambda path: self._is_task(path, of["prompt"]))
+        found = {role: path for role, path in of.items() if path is not None}
+        return Columns(found, rewards, components, split)
+
+    def _is_prompt(self, path: str) -> bool:
+        """Return True for texts and token ids, and for any values of a column with the first of names."""
+        return self.is_text(path) or (bool(self.cells[path]) and leaf(path) in NAMES["prompt"][:3])
+
+    def _is_chat(self, path: str) -> bool:
+        return (
+            bool(self.cells[path])
+            and all(
+                len(cell) > 1 and (is_messages(cell) or all(isinstance(item, str) for item in cell))
+                for cell in self.cells[path]
+                if isinstance(cell, list)
+            )
+            and any(isinstance(cell, list) for cell in self.cells[path])
         )
 
-    def _check_columns(self, row: Row) -> None:
-        """Raise ``Unreadable`` for a row that lacks a column, or has one that the first row lacked."""
-        for name in self._required:
-            if name not in row:
-                role, columns = self._required[name], _list_columns(row)
-                raise Unreadable(f"no column {name!r} for the {role} (--columns); its columns: {columns}")
-        for name, role in self._unexpected.items():
-            if name in row:
-                raise Unreadable(f"the first row has no column {name!r}; allowed: --columns {role}={name}")
+    def _is_list(self, path: str) -> bool:
+        return bool(self.cells[path]) and all(
+            isinstance(cell, list) and not isinstance(next(iter(cell), 0), str | dict) for cell in self.cells[path]
+        )
 
-    def _sum_rewards(self, row: Row) -> float:
-        """Sum the row's rewards; among several those that are null or NaN do not count."""
-        cells = {name: row[name] for name in self.rewards}
-        if len(cells) > 1:
-            cells = {name: cell for name, cell in cells.items() if str(cell) not in ("None", "nan")}  # as in TRL
-        if not cells:
-            raise Unreadable(f"no reward function judged it: {', '.join(self.rewards)} are all null")
-        return sum(read_number(cell, name) for name, cell in cells.items())
+    def _is_task(self, path: str, prompt: str | None) -> bool:
+        values = {cell for cell in self.cells[path] if isinstance(cell, str) and len(cell) <= SHOWN}
+        return path != prompt and 1 <= len(values) <= min(MOST_TASKS, 1 + len(self.rows) // 2)
 
-    def _cell(self, row: Row, role: str) -> Any:
-        return row.get(self.columns[role]) if role in self.columns else None
+    def _rewards(self, completion: str | None) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
+        """Return the columns of the reward, of its components, and of the verdict."""
+        functions = self._functions(completion)
+        parts = [path for path in self.paths if self._is_part(path) and self.is_number(path)]
+        parts += [path for path in functions if path not in parts]
+        correct = self.find("correct", self.is_verdict)
+        if correct is None:
+            verdicts = [path for path in parts if OF_VERDICT.search(leaf(path)) and self.is_verdict(path)]
+            correct = verdicts[0] if verdicts else self._solved()
+        single = self.find("reward", self.is_number)
+        if "reward" in self.named and single is not None:
+            rewards = [single]
+        elif len(functions) > 1 and single in {None, *functions} and not self._is_sum(single, functions):
+            rewards = functions
+        elif single is not None:
+            rewards = [single]
+        else:
+            flat = [path for path in parts if leaf(path.rpartition(".")[0]) != "metrics"]
+            rewards = functions or flat or ([correct] if correct is not None else parts)
+        if not rewards:
+            numbers = [path for path in self.paths if self.is_number(path) and not NO_REWARD.search(leaf(path))]
+            taken = {path for role in NAMES if role not in ("reward", "correct") for path in candidates(role, numbers)}
+            rewards = [path for path in numbers if path not in taken]
+            if len(rewards) != 1:
+                hint = rewards[0] if rewards else "NAME"
+                known = list_columns(self.rows)
+                raise InputError(f"no column is known as the reward; needed: --columns reward={hint}; columns: {known}")
+        parts = [path for path in parts if path not in rewards or len(rewards) > 1]
+        if correct is not None and correct not in (*parts, *rewards) and self.is_verdict(correct) and parts:
+            parts.append(correct)
+        return tuple(rewards), tuple(parts), correct
 
-    def _answer_text(self, row: Row) -> str | None:
-        if self.answer_column is None:
-            return None
-        value = row.get(self.answer_column)
-        if not self._is_answer:
-            return message_text(value, self.answer_column)
-        return value if value is None or isinstance(value, str) else json_text(value, self.answer_column)
+    def _functions(self, completion: str | None) -> list[str]:
+        """Return the columns between completion and advantages, as TRL and ms-swift write a reward function each."""
+        advantage = next(iter(candidates("advantage", self.paths)), None)
+        if completion is None or advantage is None:
+            return []
+        start, end = map(self.paths.index, (completion, advantage))
+        return [path for path in self.paths[start + 1 : end] if self._is_graded(path)]
 
-    def log(self, refused: RefusedRows) -> tuple[Log, float, int]:
-        """Return the log, its mean reward, and the number of steps left out since they repeat the step before."""
-        step, prompt, reward, correct, answer, logp, length = map(np.frombuffer, self._numbers, KINDS)
-        has_answers, log_probs = self.answer_column is not None, None
-        log, group = gather(self.layout.name, step, prompt, correct, answer if has_answers else None)
-        sampled = np.flatnonzero(~np.isnan(logp))
-        if len(sampled) > SAMPLE:  # those of the smallest of random numbers
-            keys = np.random.default_rng(0).random(len(sampled))
-            sampled = sampled[np.sort(np.argpartition(keys, SAMPLE - 1)[:SAMPLE])]
-        if len(sampled):
-            log_probs = RolloutLogProbs(group[sampled], correct[sampled] == 1, logp[sampled], length[sampled])
-        log = dataclasses.replace(log, prompts=tuple(self._titles), log_probs=log_probs, refused=refused)
-        pairs = itertools.pairwise(sorted(self._contents))
-        repeated = [late for early, late in pairs if self._contents[early] == self._contents[late]]
-        mean_reward = float(reward[~np.isin(step, repeated)].mean())
-        return log.select(~np.isin(log.step, repeated)), mean_reward, len(repeated)
+    def _is_graded(self, path: str) -> bool:
+        """Return True for numbers that are written as such of a reward: floats, and not counts."""
+        cells = self.cells[path]
+        decimal = all(isinstance(cell, float) or (isinstance(cell, str) and "." in cell) for cell in cells)
+        return bool(cells) and decimal and self.is_number(path) and not NO_REWARD.search(leaf(path))
+
+    def _is_part(self, path: str) -> bool:
+        parent = leaf(path.rpartition(".")[0])
+        is_part = parent in JUDGED_PARENT or OF_REWARD.search(leaf(path))
+        return bool(is_part) and not NO_REWARD.search(leaf(path)) and path not in candidates("reward", self.paths)
+
+    def _is_sum(self, single: str | None, functions: list[str]) -> bool:
+        """Return True where one of the columns is the sum of the others."""
+        others = [path for path in functions if path != single]
+        return single in functions and all(
+            abs(read_number(row[single], "") - sum(read_number(row.get(path) or 0, "") for path in others)) < 1e-6
+            for row in self.rows
+            if single is not None and not is_absent(row.get(single))
+        )
+
+    def _solved(self) -> str | None:
+        """Return the column ``solution`` where it is null for some: simlab's form of right answers alone."""
+        cells = [row.get("solution", "") for row in self.rows]
+        return "solution" if None in cells and any(isinstance(cell, str) for cell in cells) else None
+
+    def _group(self, of: Mapping[str, str | None]) -> str | None:
+        """Return the column of ids that tells groups apart, if one does, and names no single rollout."""
+        if "group" in self.named:
+            return self.named_path(self.named["group"], "group")
+        steps = [json_text(row.get(of["step"] or ""), "step") for row in self.rows]
+        outer = list(zip(steps, self.prompts, strict=True))
+        records = {(row.get(GROUP), prompt) for row, prompt in zip(self.rows, self.prompts, strict=True)}
+        of_records = [GROUP] if len({record for record, _ in records}) == len(records) > 1 else []
+        for path in (*candidates("group", self.paths), *candidates("id", self.paths), *of_records):
+            ids = [json_text(row.get(path), path) for row in self.rows]
+            separate, usual = len(set(zip(outer, ids, strict=True))), len(set(outer))
+            names_groups = path != of["prompt"] and (separate < len(self.rows) or usual == len(self.rows))
+            if names_groups and (separate > usual or leaf(path) in NAMES["group"] or of["prompt"] is None):
+                return path
+        return None
+
+    def _prompt(self, row: Row, path: str | None, *, split: bool) -> Any:
+        """Return the prompt of a row, null where it cannot be read."""
+        with contextlib.suppress(Unreadable):
+            return split_chat(row.get(path or ""))[0] if split else row.get(path or "")
+        return None
+
+    def _is_gold(self, path: str) -> bool:
+        """Return True for the right answer rather than the rollout's: it never differs within a prompt."""
+        if leaf(path) not in ("answer", "final_answer", "solution"):
+            return False
+        answers: dict[str, set[str]] = defaultdict(set)
+        rows: dict[str, int] = defaultdict(int)
+        for row, key in zip(self.rows, self.prompts, strict=True):
+            answers[key].add(json_text(row.get(path), path))
+            rows[key] += 1
+        repeated = [key for key, count in rows.items() if count > 1]
+        return leaf(path) != "solution" and bool(repeated) and all(len(answers[key]) == 1 for key in repeated)

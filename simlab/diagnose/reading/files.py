@@ -1,128 +1,40 @@
-"""Find the files of a log, read their lines, and recognise whose layout they have: a row a rollout.
+"""Find the files of a log and read their records: JSON, JSONL, CSV, parquet and TensorBoard's events, also packed.
 
-TRL (``log_completions=True``; ``GRPOTrainer.log``, TRL 1.16) writes a parquet file at each step that it logs. Several
-rewards are summed as they are, for the files do not say ``reward_weights``. Where one generation serves several steps
-(``num_iterations``, ``steps_per_generation``) each of them writes its rows again: such a step is left out.
-
-verl (``trainer.rollout_data_dir``; ``_write_generations``, verl 0.9) writes a JSONL file a step. The score is the sum
-of the rewards of the tokens; ``--reward acc`` takes the reward function's own column.
-
-simlab: a line of ``rollouts.jsonl`` has the first groups of a step (``simlab.llm.training.groups.rollout_records``), a
-line of ``evaluation.jsonl`` how many samples of each problem are right.
+What a file holds is told by its first bytes. A text that is no UTF-8 is read as UTF-16 where it has its mark or zeros,
+and else line by line as Latin-1.
 """
 
 import csv
+import gzip
+import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any
 
 from simlab.diagnose.log import RefusedRows
+from simlab.diagnose.reading.events import read_events
+from simlab.diagnose.reading.nesting import unwrap
 from simlab.errors import InputError
 
-MAY_BE_ABSENT = ("answer", "log_probability", "length")  # from some of the rows
-OPTIONAL = ("step", "completion", *MAY_BE_ABSENT)
-ROLES = ("prompt", "reward", *OPTIONAL)
 COMPLETIONS = "completions"  # where TRL writes them in its output folder
 RUN, METRICS, ROLLOUTS, EVALUATIONS = "run.json", "metrics.jsonl", "rollouts.jsonl", "evaluation.jsonl"
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+PACKED = (".gz", ".zst")
+EVENTS = "tfevents"
+NO_LOGS = {  # files of a run's folder
+    "config.json", "metadata.json", "args.json", "run.json", "tokenizer.json", "tokenizer_config.json",
+    "generation_config.json", "special_tokens_map.json", "adapter_config.json", "checkpoints.jsonl",
+}  # fmt: skip
 ROWS_AT_ONCE = 4096  # of parquet: texts of a few kilobytes each then take some tens of megabytes
 LONGEST_FIELD = 2**31 - 1  # characters of a CSV's text
 NO_UTF8 = re.compile("[\udc80-\udcff]")  # how Python decodes a byte that is no UTF-8
-MOST_SAMPLES = 10**6  # of a problem in an evaluation
-
-Row = Mapping[str, Any]  # the values of a rollout by column
-NumberedRows = Iterator[tuple[int, Row]]  # with the number of the line or row, from 1
-
-
-class Unreadable(Exception):
-    """A row that is left out; the message says why."""
-
-
-class Layout(NamedTuple):
-    """The columns of a trainer's logs.
-
-    Attributes:
-        columns: the usual column of each role.
-        marks: columns by which a file is recognised; a row has all of them.
-        rewards_between: two columns between which all columns of floats are rewards.
-        repeats: true if a step may hold the rows of the step before once more, as they are.
-    """
-
-    name: str
-    columns: Mapping[str, str]
-    marks: tuple[str, ...]
-    rewards_between: tuple[str, str] | None = None
-    repeats: bool = False
-    note: str = ""
-
-    def rewards(self, row: Row) -> list[str]:
-        """Return the reward columns of a row, where there may be several."""
-        names = list(row)
-        if self.rewards_between is None or not set(self.rewards_between) <= set(names):
-            return []
-        first, last = map(names.index, self.rewards_between)
-        return [name for name in names[first + 1 : last] if isinstance(row[name], float)]
-
-
-IDENTITY = {role: role for role in ROLES}
-ROLLOUT_COLUMNS = IDENTITY | {"completion": "text", "answer": "solution", "log_probability": "logp"}
-NO_ROLLOUTS = "the run recorded no rollouts (record.rollouts): these are its evaluations, not what it learned from"
-LAYOUTS = (
-    Layout(
-        "trl",
-        {"prompt": "prompt", "completion": "completion", "step": "step"},
-        ("step", "prompt", "completion", "advantage"),
-        rewards_between=("completion", "advantage"),
-        repeats=True,
-    ),
-    Layout(
-        "verl",
-        {"prompt": "input", "completion": "output", "reward": "score", "step": "step"},
-        ("input", "output", "score", "step"),
-    ),
-    Layout("simlab", ROLLOUT_COLUMNS, ("step", "prompt", "reward", "rollout", "text")),
-    Layout(
-        "simlab",
-        {"prompt": "prompt", "reward": "reward", "step": "step"},
-        ("step", "prompt", "reward", "rollout"),
-        note=NO_ROLLOUTS,
-    ),
-    Layout("table", IDENTITY, ()),
+STEP_IN_NAME = re.compile(
+    r"(?:^|[^a-z])(?:global_?)?(?:step|iter|iteration|completions|batch|checkpoint|version)s?[-_=]?(\d+)(?:\D|$)|^(\d+)$"
 )
-NAMES = tuple(dict.fromkeys(layout.name for layout in LAYOUTS))
 
-
-def recognise_layout(row: Row, name: str | None = None) -> Layout:
-    """Return the first layout, of this name if any, that has the columns of a row; or the last of them."""
-    allowed = [layout for layout in LAYOUTS if name in (None, layout.name)]
-    return next((layout for layout in allowed if row.keys() >= set(layout.marks)), allowed[-1])
-
-
-def expand_line(line: Row) -> list[Row]:
-    """Return one row a rollout: those of a step of ``simlab train``, or else the line itself."""
-    try:
-        if isinstance(line.get("groups"), list):
-            return [
-                {"step": line["step"], "prompt": group["prompt"], "rollout": number}
-                | {name: rollout[name] for name in ("reward", "text", "solution")}
-                | {"logp": sum(rollout["logp"]), "length": len(rollout["logp"])}
-                for group in line["groups"]
-                for number, rollout in enumerate(group["rollouts"])
-            ]
-        if not isinstance(line.get("correct"), list) or "samples" not in line:
-            return [line]
-        samples = line["samples"]
-        if not 0 <= min(line["correct"]) <= max(line["correct"]) <= samples <= MOST_SAMPLES:
-            raise ValueError
-        return [
-            {"step": line["step"], "prompt": f"evaluation problem {problem}"}
-            | {"rollout": sample, "reward": float(sample < correct)}
-            for problem, correct in enumerate(line["correct"])
-            for sample in range(samples)
-        ]
-    except (KeyError, TypeError, AttributeError, ValueError):
-        raise Unreadable("the line is no step of simlab train") from None
+Records = Iterator[tuple[int, Any]]  # with the number of the line or row, from 1
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
@@ -136,18 +48,22 @@ def _expand_path(path: Path) -> list[Path]:
     if not path.is_dir():
         why = "is empty, or no file" if path.exists() else "is not there"
         raise InputError(f"{path} {why}; allowed: a file of a log, or a folder with some")
-    files = _find_run_file(path) or _list_folder(path) or _list_folder(path / COMPLETIONS)
+    files = _find_run_file(path) or _list_folder(path, "*") or _list_folder(path / COMPLETIONS, "*")
+    files = files or _list_folder(path, "**/*")
     if not files:
-        raise InputError(f"{path} has no file of a log; allowed: {', '.join(READERS)}")
+        raise InputError(f"{path} has no file of a log; allowed: {', '.join(SUFFIXES)}, and events of TensorBoard")
     return files
 
 
-def _list_folder(folder: Path) -> list[Path]:
+def _list_folder(folder: Path, pattern: str) -> list[Path]:
     def natural_key(path: Path) -> list[str | int]:
-        return [int(text) if number % 2 else text for number, text in enumerate(re.split(r"([0-9]+)", path.name))]
+        return [int(text) if number % 2 else text for number, text in enumerate(re.split(r"([0-9]+)", str(path)))]
 
-    files = [path for path in folder.glob("*") if path.suffix.lower() in READERS and path.is_file()]
-    return sorted(files, key=natural_key)
+    def is_log(path: Path) -> bool:
+        suffix = (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
+        return (suffix in SUFFIXES and path.name not in NO_LOGS) or EVENTS in path.name
+
+    return sorted((path for path in folder.glob(pattern) if is_log(path) and path.is_file()), key=natural_key)
 
 
 def _find_run_file(folder: Path) -> list[Path]:
@@ -167,91 +83,157 @@ def _find_run_file(folder: Path) -> list[Path]:
     return files[:1]
 
 
-def read_rows(path: Path, refused: RefusedRows) -> NumberedRows:
-    """Yield a row a rollout with the number of its line; a file that cannot be read, or not to its end, is refused."""
-    suffix = path.suffix.lower()
-    if suffix not in READERS:
-        refused.add(path, None, f"its name ends on {suffix!r}; allowed: {', '.join(READERS)}")
-        return
+def steps_of(files: Sequence[Path]) -> dict[Path, int]:
+    """Return the step that the name of each file, or of its folder, says; nothing where they do not differ in it."""
+    steps = {}
+    for file in files:
+        stem = file.name.partition(".")[0]
+        if found := STEP_IN_NAME.search(stem.lower()) or STEP_IN_NAME.search(file.parent.name.lower()):
+            steps[file] = int(found[1] or found[2])
+    return steps if len(steps) == len(files) and len(set(steps.values())) > 1 else {}
+
+
+def read_records(path: Path, refused: RefusedRows) -> Records:
+    """Yield the records of a file; one that cannot be read, or not to its end, is refused."""
     try:
-        for number, line in READERS[suffix](path, refused):
-            try:
-                rows = expand_line(line)
-            except Unreadable as why:
-                refused.add(path, number, str(why))
-                continue
-            yield from ((number, row) for row in rows)
-    except OSError as error:
-        refused.add(path, None, f"it cannot be read: {error.strerror or error}")
-
-
-def _read_jsonl(path: Path, refused: RefusedRows) -> NumberedRows:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                refused.add(path, number, f"the line is no JSON: {error}")
-                continue
-            if isinstance(row, dict):
-                yield number, row
+        with _unpack(path) as file:
+            start = file.read(2**16)
+            file.seek(0)
+            if start.startswith(b"PAR1"):
+                yield from _read_parquet(file, path, refused)
+            elif EVENTS in path.name:
+                yield from read_events(file, path, refused)
             else:
-                refused.add(path, number, "the line holds no JSON object")
+                yield from _read_text(file, start, path, refused)
+    except (OSError, EOFError) as error:
+        refused.add(path, None, f"it cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
-def _read_csv(path: Path, refused: RefusedRows) -> NumberedRows:
+def _unpack(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic[:2] == b"\x1f\x8b":
+        return gzip.open(path)
+    if magic == b"\x28\xb5\x2f\xfd":
+        pyarrow = _pyarrow("files packed by zstd")
+        return io.BytesIO(pyarrow.CompressedInputStream(str(path), "zstd").read())
+    return path.open("rb")
+
+
+def _pyarrow(what: str) -> Any:
+    try:
+        import pyarrow  # noqa: PLC0415  # of an extra
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError(f'{what} need pyarrow ({error}); install it with: pip install "simlab[logs]"') from None
+    return pyarrow
+
+
+def _read_text(file: IO[bytes], start: bytes, path: Path, refused: RefusedRows) -> Records:
+    encoding = "utf-8-sig"
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+    elif b"\0" in start[:4]:
+        encoding = "utf-16-be" if start[:1] == b"\0" else "utf-16-le"
+    if encoding != "utf-8-sig":
+        refused.notes[f"read as {encoding}"] = path.name
+    with io.TextIOWrapper(file, encoding=encoding, errors="surrogateescape", newline="") as lines:
+        first = start.decode(encoding, "ignore").lstrip()
+        if first[:1] not in ("{", "["):
+            yield from _read_csv(lines, path, refused)
+        elif not _is_whole(first):
+            yield from _read_jsonl(lines, path, refused)
+        else:
+            text = _plain(lines.read(), path, refused)
+            try:
+                yield from enumerate(unwrap(json.loads(text)), 1)
+            except (ValueError, RecursionError):
+                yield from _read_jsonl(text.splitlines(), path, refused)
+
+
+def _is_whole(start: str) -> bool:
+    """Return True for a file that is one JSON value: a list, an object over several lines, or a single line."""
+    line, _, more = start.partition("\n")
+    try:
+        return isinstance(json.loads(line), list) or not more.strip()
+    except (ValueError, RecursionError):
+        return line.strip() in ("{", "[") or start[0] == "[" or not more
+
+
+def _plain(text: str, path: Path, refused: RefusedRows) -> str:
+    """Return a text whose bytes that are no UTF-8 are read as Latin-1."""
+    if not NO_UTF8.search(text):
+        return text
+    refused.notes["lines that are no UTF-8 are read as Latin-1"] = path.name
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _read_jsonl(lines: Any, path: Path, refused: RefusedRows) -> Records:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(_plain(line, path, refused))
+        except (ValueError, RecursionError) as error:
+            refused.add(path, number, f"the line is no JSON: {error}")
+            continue
+        yield number, row
+
+
+def _read_csv(lines: Any, path: Path, refused: RefusedRows) -> Records:
     """Yield the texts of each row; the first row has the names. Texts in quotes may hold line breaks."""
     csv.field_size_limit(LONGEST_FIELD)
     names: list[str] = []
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
-        while True:
-            try:
-                row = next(reader, None)
-            except csv.Error as error:
-                refused.add(path, reader.line_num, str(error))
-                continue
-            if row is None:
+    header = lines.readline()
+    separator = max("\t,;", key=header.count)
+    reader = csv.reader(_chain(header, lines), delimiter=separator, strict=True)
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            refused.add(path, reader.line_num, str(error))
+            continue
+        if row is None:
+            return
+        number, fields = reader.line_num, len(row)
+        row = [_plain(cell, path, refused) for cell in row]
+        if row and not names:
+            names = row
+            if len(set(names)) < fields:
+                refused.add(path, number, "two columns have one name")
                 return
-            number, fields = reader.line_num, len(row)
-            if any(map(NO_UTF8.search, row)):
-                refused.add(path, number, "the row is no UTF-8")
-            elif row and not names:
-                names = row
-                if len(set(names)) < fields:
-                    refused.add(path, number, "two columns have one name")
-                    return
-            elif row and fields != len(names):
-                why = f"the row has {fields} fields; allowed: {len(names)}, as the first row has"
-                refused.add(path, number, why)
-            elif row:
-                yield number, dict(zip(names, row, strict=True))
+        elif row and fields != len(names):
+            why = f"the row has {fields} fields; allowed: {len(names)}, as the first row has"
+            refused.add(path, number, why)
+        elif row:
+            yield number, {name: _parse_cell(cell) for name, cell in zip(names, row, strict=True)}
 
 
-def _read_parquet(path: Path, refused: RefusedRows) -> NumberedRows:
+def _chain(first: str, others: Any) -> Iterator[str]:
+    yield first
+    yield from others
+
+
+def _parse_cell(text: str) -> Any:
+    """Return the list or object that a cell holds as JSON, or its text."""
+    if text[:1] in ("[", "{"):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _read_parquet(file: IO[bytes], path: Path, refused: RefusedRows) -> Records:
     """Yield the values of each row, a batch at a time; a file that breaks off gives the rows before."""
-    try:
-        import pyarrow.parquet  # noqa: PLC0415  # of an extra
-    except ImportError as error:
-        raise InputError(f'parquet files need pyarrow ({error}); install it with: pip install "simlab[logs]"') from None
+    pyarrow = _pyarrow("parquet files")
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(ROWS_AT_ONCE):
+        with pyarrow.parquet.ParquetFile(file) as table:
+            for batch in table.iter_batches(ROWS_AT_ONCE):
                 for row in batch.to_pylist():
                     number += 1
                     yield number, row
     except (OSError, ValueError, MemoryError, KeyError, NotImplementedError) as error:
         where = f"what comes after row {number}" if number else "the file"
         refused.add(path, None, f"{where} is no parquet: {error}")
-
-
-READERS = {
-    ".parquet": _read_parquet,
-    ".jsonl": _read_jsonl,
-    ".ndjson": _read_jsonl,
-    ".csv": _read_csv,
-    ".tsv": _read_csv,
-}

@@ -1,0 +1,175 @@
+"""Recognise logs of metrics, a row a step, and read them as one table: they hold no rollouts."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from simlab.diagnose.reading.cells import Row, Unreadable, is_absent, read_number, read_whole
+from simlab.diagnose.reading.names import candidates
+from simlab.diagnose.reading.nesting import GROUP
+
+# By metric, the ends of the names under which trainers log it, the most trusted first (docs/diagnose.md).
+NAMES: dict[str, str] = {
+    "loss": "loss policy_loss actor/pg_loss pg_loss loss/policy_avg train/loss loss/mean total_loss",
+    "reward": "reward reward/mean critic/rewards/mean critic/score/mean reward/total rewards/mean rollout/rewards "
+    "rollout/raw_reward reward_mean mean_reward task_reward/avg avg_raw_reward objective/scores scores train_reward",
+    "reward_std": "reward_std rewards/std reward/std group_reward_std reward_std_mean",
+    "no_signal": "frac_reward_zero_std frac_zero_std zero_std_ratio frac_zero_variance",
+    "mixed": "by_group/frac_mixed solved_some",
+    "all_right": "by_group/frac_all_good solved_all",
+    "all_wrong": "by_group/frac_all_bad solved_none",
+    "entropy": "entropy actor/entropy entropy/mean entropy/all/mean policy/entropy_avg policy_entropy optim/entropy "
+    "entropy_loss approx_entropy entropy/avg",
+    "kl": "kl actor/kl_loss kl_loss objective/kl ppo_kl kl_penalty loss/kl_avg objective/kl1_avg mismatch_kl/all/mean "
+    "kl_sample_train_v1 kl_mean",
+    "clip_share": "clip_ratio/region_mean clip_ratio pg_clipfrac clipfrac policy/clipfrac_avg clip_ratio/avg "
+    "cispo_clip_ratio ppo_clip_ratio",
+    "length": "completions/mean_length completion_length response_length/mean response_length sequence_lengths "
+    "mean_gen_tokens_per_sample num_output_tokens/mean ac_tokens_per_turn response_len/mean gen_len seqlen/avg",
+    "truncated": "completions/clipped_ratio response_length/clip_ratio truncated_ratio is_truncated/mean truncated "
+    "truncation_rate no_eos_ratios/avg",
+    "learning_rate": "learning_rate lr actor/lr optim/lr actor_lr",
+    "grad_norm": "grad_norm actor/grad_norm optim/grad_norm gradient_norm",
+}
+WORDS = {metric: names.split() for metric, names in NAMES.items()}
+NOT_TRAINING = re.compile(r"(^|/)(eval|test|valid|validation)([/_]|$)|(^|/)val[-_]")
+PASS_AT = re.compile(r"pass[@_]?(\d+)$")
+SUFFIX = re.compile(r"__(MIN|MAX)$")  # of an export of Weights & Biases
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics:
+    """A table of metrics over steps.
+
+    Attributes:
+        step: (S,) ascending.
+        values: (S,) each, NaN where a step lacks it: ``NAMES``, and ``pass@k``; ``no_signal`` is the share of groups
+            whose rewards are all equal.
+        sources: the column that each was read from, in words.
+        others: every other number that was logged, by its own name.
+        files: how many there were.
+    """
+
+    step: np.ndarray
+    values: Mapping[str, np.ndarray]
+    sources: Mapping[str, str]
+    others: Mapping[str, np.ndarray]
+    files: int
+
+    def describe(self) -> list[str]:
+        """Return a line for each metric: its mean over the first and the last tenth of the steps that have it."""
+        steps = f"{len(self.step):,} steps, from {self.step[0]:g} to {self.step[-1]:g}"
+        lines = [f"metrics         {steps}, of {self.files} file(s); they hold no rollouts"]
+        for name, column in self.values.items():
+            logged = column[np.isfinite(column)]
+            part = max(1, len(logged) // 10)
+            source = f"(`{self.sources[name]}`)"
+            lines.append(f"{name:<15} {logged[:part].mean():>9.4g} -> {logged[-part:].mean():<9.4g} {source}")
+        return [*lines, f"others          {len(self.others):,} metrics of other names"] if self.others else lines
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the table for JSON, null for NaN."""
+        columns = {**self.values, **self.others}
+        return {
+            "metrics": {
+                name: [value if math.isfinite(value) else None for value in column.tolist()]
+                for name, column in columns.items()
+            },
+            "steps": self.step.tolist(),
+            "sources": dict(self.sources),
+        }
+
+
+def is_metrics(rows: Sequence[Row]) -> bool:
+    """Return True for rows of a step each: numbers with names of metrics, and neither prompts nor completions."""
+    paths = list(dict.fromkeys(path for row in rows for path in row))
+    if any(candidates(role, paths) for role in ("prompt", "completion", "conversation")):
+        return False
+    known = {metric for path in paths if _is_numeric(rows, path) and (metric := metric_of(path)) is not None}
+    if not known or (
+        any(candidates(role, paths) for role in ("id", "group"))
+        and known <= {"reward", "length", "truncated", "entropy"}
+    ):
+        return False
+    step = next(iter(candidates("step", paths)), None)
+    steps = [row[step] for row in rows if not is_absent(row.get(step))] if step is not None else []
+    return len(known) > 1 or len(set(map(str, steps))) > len(rows) / 2
+
+
+def _is_numeric(rows: Sequence[Row], path: str) -> bool:
+    cells = [row[path] for row in rows if not is_absent(row.get(path))]
+    return bool(cells) and all(isinstance(cell, int | float | str) and _number(cell) is not None for cell in cells)
+
+
+def _number(cell: Any) -> float | None:
+    try:
+        return read_number(cell, "")
+    except Unreadable:
+        return None
+
+
+def metric_of(path: str) -> str | None:
+    """Return the metric that a column's name stands for.
+
+    >>> metric_of("run-7 - train/frac_reward_zero_std"), metric_of("data.actor/entropy"), metric_of("eval_reward")
+    ('no_signal', 'entropy', None)
+    """
+    rank = _rank(path)
+    return None if rank is None else rank[0]
+
+
+def _rank(path: str) -> tuple[str, int] | None:
+    """Return the metric of a name, and how much it is trusted: lower is more."""
+    name = path.rpartition(" - ")[2].replace(".", "/").lower().removeprefix("data/").removeprefix("train/").lstrip("_")
+    if SUFFIX.search(path) or NOT_TRAINING.search(name):
+        return None
+    if found := PASS_AT.search(name):
+        return f"pass@{found[1]}", 0
+    ranks = [
+        (2 * number + (name != word), metric)
+        for metric, words in WORDS.items()
+        for number, word in enumerate(words)
+        if name == word or (name.endswith(f"/{word}") and "/" in name)
+    ]
+    longest = [(len(WORDS[metric][rank // 2]), -rank, metric) for rank, metric in ranks]
+    return (max(longest)[2], -max(longest)[1]) if longest else None
+
+
+def read_metrics(rows: Iterable[Row], files: int) -> Metrics | None:
+    """Join rows of metrics by their steps, the later of two counts; None where no row has a number."""
+    table: dict[str, dict[int, float]] = {}
+    for number, row in enumerate(rows):
+        path = next(
+            iter(candidates("step", list(row)) or [name for name in row if name.lower() in ("_step", "global step")]),
+            None,
+        )
+        try:
+            step = number if path is None else read_whole(str(row[path]).partition("/")[0], path)
+        except Unreadable:
+            continue
+        for name, cell in row.items():
+            value = None if name in (path, GROUP) or is_absent(cell) or isinstance(cell, list | dict) else _number(cell)
+            if value is not None:
+                table.setdefault(name, {})[step] = value
+    steps = np.array(sorted(set().union(*table.values())), dtype=np.int64) if table else np.zeros(0, np.int64)
+    columns = {name: np.array([cells.get(step, math.nan) for step in steps.tolist()]) for name, cells in table.items()}
+    chosen: dict[str, tuple[int, str]] = {}
+    for name in columns:
+        if (found := _rank(name)) is not None and (found[0] not in chosen or found[1] < chosen[found[0]][0]):
+            chosen[found[0]] = found[1], name
+    if not columns:
+        return None
+    values = {
+        metric: columns[chosen[metric][1]]
+        for metric in (*WORDS, *sorted(chosen.keys() - WORDS.keys()))
+        if metric in chosen
+    }
+    sources = {metric: name for metric, (_, name) in chosen.items()}
+    if "no_signal" not in values and "mixed" in values:
+        values["no_signal"], sources["no_signal"] = 1 - values["mixed"], f"1 - {sources['mixed']}"
+    others = {name: column for name, column in columns.items() if name not in sources.values()}
+    return Metrics(steps, values, sources, others, files)

@@ -1,0 +1,276 @@
+"""Gather the rows of a log into columns of numbers; a text is kept as its hash, and a prompt's first characters."""
+
+import dataclasses
+import itertools
+import math
+from array import array
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from simlab.diagnose.log import NO_ANSWER, Log, RefusedRows, RolloutLogProbs, gather
+from simlab.diagnose.reading.answers import answer_hash, digest, plain_answer
+from simlab.diagnose.reading.cells import (
+    Row,
+    Unreadable,
+    is_absent,
+    json_text,
+    message_text,
+    read_last,
+    read_length,
+    read_mean,
+    read_number,
+    read_sum,
+    read_truncated,
+    read_whole,
+    shown,
+    split_chat,
+)
+from simlab.diagnose.reading.columns import Columns
+from simlab.errors import InputError
+
+ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout may lie above 0
+LOOKED_AT = 10_000  # rows of graded rewards after which a threshold is asked for
+NAMED = 6  # rewards that are named then
+PROMPT_SHOWN = 80  # characters of a prompt that are recorded
+SAMPLE = 100_000  # rollouts with log-probabilities; the standard error of a share is then at most 0.0016
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollouts:
+    """The rollouts of a log in columns, (N,) each; None where the log has no such column, NaN in an empty cell.
+
+    Attributes:
+        group: the row of the ``Log`` that holds the rollout's group.
+        step, prompt: of that group.
+        reward: the sum of the reward's columns.
+        correct: true for a right rollout.
+        answer: hash of the canonical answer, ``NO_ANSWER`` for none.
+        components: parts of the reward and other scores by column.
+        length: tokens.
+        truncated: 1 for a rollout that was cut off.
+        log_probability, sampler_log_probability: of the whole rollout, in nats, under trainer and sampler.
+        entropy: nats a token.
+        task: number in ``tasks``, -1 for none.
+    """
+
+    group: np.ndarray
+    step: np.ndarray
+    prompt: np.ndarray
+    reward: np.ndarray
+    correct: np.ndarray
+    answer: np.ndarray | None
+    components: dict[str, np.ndarray]
+    length: np.ndarray | None = None
+    truncated: np.ndarray | None = None
+    advantage: np.ndarray | None = None
+    log_probability: np.ndarray | None = None
+    sampler_log_probability: np.ndarray | None = None
+    entropy: np.ndarray | None = None
+    task: np.ndarray | None = None
+    tasks: tuple[str, ...] = ()
+
+
+READERS = {"truncated": read_truncated, "length": read_length, "advantage": read_last, "entropy": read_mean}
+OPTIONAL = ("length", "truncated", "advantage", "log_probability", "sampler_log_probability", "entropy", "task")
+
+
+class Table:
+    """Rows that are added one by one."""
+
+    def __init__(self, threshold: float | None, canonical: Callable[[str], str | None], *, is_own: bool):
+        self.threshold, self._canonical, self._is_own = threshold, canonical, is_own
+        self.rows, self.unscored, self.rule = 0, 0, ""
+        self.different: set[float] = set()  # rewards, up to NAMED and one more
+        self.has_verdicts = self.has_answers = False
+        self._prompts: dict[int, int] = {}
+        self.titles: list[str] = []
+        self._tasks: dict[str, int] = {}
+        self._whole = {name: array("q") for name in ("step", "prompt", "key")}
+        self._answer = array("Q")
+        self._real: dict[str, array[float]] = {}
+        self._parts: dict[str, array[float]] = {}
+        self._contents: dict[int, int] = defaultdict(int)  # by step, the sum of hashes: that of its rows in any order
+
+    def add(self, row: Row, columns: Columns, step: int) -> None:
+        """Add a rollout; one without a reward is counted, and a cell that cannot be read is ``Unreadable``."""
+        of = columns.of
+        cells = [(name, row[name]) for name in columns.rewards if not is_absent(row.get(name))]
+        if not cells and any(name in row for name in columns.rewards):
+            self.unscored += 1
+            return
+        if not cells:
+            raise Unreadable(f"no column {columns.rewards[0]!r} for the reward")
+        reward = sum(read_number(cell, name) for name, cell in cells)
+        step = read_whole(row.get(of["step"]), "step") if "step" in of else step
+        prompt, completion = _texts(row, columns)
+        real = {role: self._read(role, row, of) for role in OPTIONAL if role in of}
+        if real.get("log_probability", 0) > ROUNDING:
+            raise Unreadable(f"log_probability is {real['log_probability']:g}; allowed: up to 0, in nats")
+        real |= {"reward": reward, "correct": self._verdict(row, of)}
+        answer = self._answer_of(row, of, completion)
+        parts = {name: read_number(row[name], name) for name in columns.components if not is_absent(row.get(name))}
+        key = digest(json_text(row.get(of["group"]), "group"), 8) >> 1 if "group" in of else 0
+        whole = prompt if isinstance(prompt, str) else json_text(prompt, "prompt")
+        number = self._prompts.setdefault(digest(whole, 16), len(self.titles))
+        if number == len(self.titles):
+            self.titles.append(_title(prompt)[:PROMPT_SHOWN])
+        for name, entry in (("step", step), ("prompt", number), ("key", key)):
+            self._whole[name].append(entry)
+        self._answer.append(answer)
+        for store, cells_of in ((self._real, real), (self._parts, parts)):
+            for name in cells_of.keys() - store.keys():  # a column that begins here
+                store[name] = array("d", [math.nan]) * self.rows
+            for name, values in store.items():
+                values.append(cells_of.get(name, math.nan))
+        self.rows += 1
+        if "advantage" in of and completion is not None:
+            self._contents[step] += hash((number, reward, real["advantage"], str(completion)))
+        if len(self.different) <= NAMED and reward not in self.different:
+            self.different.add(reward)
+        if self.rows >= LOOKED_AT and len(self.different) > 1:
+            self.check_rewards(columns)
+
+    def _read(self, role: str, row: Row, of: dict[str, str]) -> float:
+        cell, name = row.get(of[role]), of[role]
+        if is_absent(cell):
+            return math.nan
+        if role == "task":
+            return float(self._tasks.setdefault(str(cell), len(self._tasks)))
+        if role in READERS:
+            return READERS[role](cell, name)
+        return read_sum(cell, name, row.get(of.get("mask", "")))
+
+    def _verdict(self, row: Row, of: dict[str, str]) -> float:
+        if "correct" not in of:
+            return math.nan
+        cell = row.get(of["correct"])
+        self.has_verdicts = True
+        if of["correct"].endswith("solution"):
+            return float(cell is not None)
+        return math.nan if is_absent(cell) else float(read_number(cell, of["correct"]) > 0)
+
+    def _answer_of(self, row: Row, of: dict[str, str], completion: Any) -> int:
+        if "answer" in of and not self._is_own:
+            self.has_answers = True
+            cell = row.get(of["answer"])
+            if isinstance(cell, list) and len(cell) == 1:
+                cell = cell[0]
+            text = cell if cell is None or isinstance(cell, str) else json_text(cell, of["answer"])
+            return answer_hash(None if text is None else plain_answer(text) or None)
+        if completion is None or (isinstance(completion, list) and completion and isinstance(completion[0], int)):
+            return NO_ANSWER
+        self.has_answers = True
+        return answer_hash(self._canonical(message_text(completion, "completion")))
+
+    def check_rewards(self, columns: Columns) -> None:
+        """Raise ``InputError`` where a threshold is needed: for graded rewards without verdicts."""
+        if self.threshold is not None or self.has_verdicts:
+            return
+        values = sorted(self.different)
+        if self.different <= {-1, 0, 1} or (len(values) == 2 and values[0] <= 0 < values[1]):
+            return
+        named = ", ".join(f"{value:g}" for value in values[:NAMED]) + (", ..." if len(values) > NAMED else "")
+        others = ", or --reward NAME for one of them alone" if len(columns.rewards) > 1 else ""
+        raise InputError(
+            f"rewards ({' + '.join(columns.rewards)}) are {named}, and no column says which rollouts are correct; "
+            f"needed: --threshold X, the least reward of a correct rollout, such as --threshold {values[-1]:g}{others}"
+        )
+
+    def finish(self, form: str, refused: RefusedRows) -> tuple[Log, Rollouts, tuple[str, ...]]:
+        """Return the groups, the rollouts in columns, and what was left out, in words."""
+        step, prompt, key = (np.frombuffer(self._whole[name], np.int64) for name in ("step", "prompt", "key"))
+        real = {name: np.frombuffer(values, float) for name, values in self._real.items()}
+        reward, correct = real["reward"], self._correct(real["reward"], real["correct"])
+        notes = []
+        kept = np.isfinite(correct)
+        if not kept.all():
+            notes.append(f"rollouts without a verdict, left out: {(~kept).sum():,}")
+        pairs = itertools.pairwise(sorted(self._contents))
+        repeated = [late for early, late in pairs if self._contents[early] == self._contents[late]]
+        if repeated:
+            notes.append(f"steps that repeat the rollouts of the step before, and are left out: {len(repeated)}")
+        again = _superseded(step, prompt, key)
+        if again.any():
+            notes.append(f"rollouts that a restart has logged again, of which the later are read: {again.sum():,}")
+        kept &= ~np.isin(step, repeated) & ~again
+        answer = np.frombuffer(self._answer, np.uint64)[kept] if self.has_answers else None
+        step, prompt, key, reward, correct = (column[kept] for column in (step, prompt, key, reward, correct > 0))
+        log, group = gather(form, step, prompt, correct, answer, key=key, reward=reward)
+        optional = {name: column[kept] for name, column in real.items() if name in OPTIONAL}
+        if "task" in optional:
+            optional["task"] = np.nan_to_num(optional["task"], nan=-1).astype(int)
+        parts = {name: np.frombuffer(values, float)[kept] for name, values in self._parts.items()}
+        rollouts = Rollouts(group, step, prompt, reward, correct, answer, parts, **optional, tasks=tuple(self._tasks))
+        log = dataclasses.replace(log, prompts=tuple(self.titles), log_probs=_sample(rollouts), refused=refused)
+        return log, rollouts, tuple(notes)
+
+    def _correct(self, reward: np.ndarray, verdict: np.ndarray) -> np.ndarray:
+        """Return 1 for correct rollouts, 0 for others, and NaN where nobody says; ``rule`` has it in words."""
+        values = sorted(self.different)
+        least = 1.0 if self.different <= {-1, 0, 1} or len(values) != 2 else values[1]
+        if self.threshold is not None:
+            self.rule = f"{self.threshold:g} or more is correct"
+            return (reward >= self.threshold).astype(float)
+        if not self.has_verdicts:
+            self.rule = f"{least:g} is correct"
+            return (reward >= least).astype(float)
+        self.rule = "correct by its own column"
+        known = self.different <= {-1, 0, 1}
+        return np.where(np.isnan(verdict), (reward >= least).astype(float) if known else math.nan, verdict)
+
+
+def _texts(row: Row, columns: Columns) -> tuple[Any, Any]:
+    """Return the prompt and the completion, None where there is none."""
+    of = columns.of
+    if columns.split_chat:
+        return split_chat(row.get(of["prompt"]))
+    prompt = row.get(of["prompt"])
+    if is_absent(prompt):
+        raise Unreadable(f"prompt is {shown(prompt)}; allowed: a text, messages, or an id")
+    return prompt, row.get(of["completion"]) if "completion" in of else None
+
+
+def _title(prompt: Any) -> str:
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[-1], dict | str):
+        return f"tokens {' '.join(map(str, prompt[:20]))}"
+    return message_text(prompt, "prompt") if isinstance(prompt, str | list | dict) else str(prompt)
+
+
+def _superseded(step: np.ndarray, prompt: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Return the mask of rollouts whose group was logged whole once more after the steps went back.
+
+    It is so where other groups were logged once, and their usual size is that of each time: files of several workers,
+    or sorted by sample, hold parts of all groups.
+    """
+    none = np.zeros(len(step), bool)
+    turns = np.cumsum(np.diff(step, prepend=step[:1]) < 0)
+    if not len(turns) or not turns[-1]:
+        return none
+    _, group = np.unique(np.stack([step, prompt]), axis=1, return_inverse=True)
+    times, part, sizes = np.unique(np.stack([group, turns]), axis=1, return_inverse=True, return_counts=True)
+    visits = np.bincount(times[0])
+    once = sizes[visits[times[0]] == 1]
+    if not len(once) or visits.max() == 1:
+        return none
+    several = visits[times[0]] > 1
+    if np.median(once) < 2 or not (sizes[several] == np.median(once)).all():
+        return none
+    last = np.zeros(len(visits), int)
+    np.maximum.at(last, times[0], times[1])
+    return (times[1] < last[times[0]])[part]
+
+
+def _sample(rollouts: Rollouts) -> RolloutLogProbs | None:
+    """Return those that have log-probabilities, or a uniform sample of so many."""
+    if rollouts.log_probability is None:
+        return None
+    drawn = np.flatnonzero(~np.isnan(rollouts.log_probability))
+    if len(drawn) > SAMPLE:  # those of the smallest of random numbers
+        keys = np.random.default_rng(0).random(len(drawn))
+        drawn = drawn[np.sort(np.argpartition(keys, SAMPLE - 1)[:SAMPLE])]
+    length = np.zeros(len(rollouts.group)) if rollouts.length is None else np.nan_to_num(rollouts.length)
+    columns = (rollouts.group, rollouts.correct, rollouts.log_probability, length.astype(int))
+    return RolloutLogProbs(*(column[drawn] for column in columns))
