@@ -57,39 +57,53 @@ def crossing_k(base: list[float], now: list[float]) -> float:
     return high
 
 
+def moved_by(naive: Naive, taken: Taken, prompts: list[int]) -> np.ndarray:
+    """Where a plain gradient step on some prompts of a batch goes from the parameters before it."""
+    weights, moved = taken.before.logits, np.zeros(taken.before.logits.size)
+    for i in set(prompts) & set(taken.gradients):
+        moved += np.tensordot(naive.jacobian_at(weights)[:, i], taken.gradients[i], 2) / len(taken.gradients)
+    return moved.reshape(weights.shape) * naive.learned
+
+
 def effects(naive: Naive, taken: Taken, kinds: list[list[int]]) -> tuple[list[list[float]], list[list[float]]]:
     """Of each source on each kind: by central differences, and by a step of the learning rate."""
-    features, rate = (
-        naive_linear.features_of(naive) * naive.learned,
-        naive.setting.optimizer_parameters["learning_rate"],
-    )
+    rate, prompts = naive.setting.optimizer_parameters["learning_rate"], range(len(naive.correct))
     first_order, measured, weights = [], [], taken.before.logits
     before = solve_rates(naive, weights)
     for source in kinds:
-        moved = np.zeros_like(weights)
-        for i in set(source) & set(taken.gradients):
-            moved += np.outer(taken.gradients[i][0], features[i]) / len(taken.gradients)
+        moved = moved_by(naive, taken, source)
         after = solve_rates(naive, weights + rate * moved)
-        each = [naive_linear.effect(naive, weights, moved, j) for j in range(len(features))]
+        each = [naive_linear.effect(naive, weights, moved, j) for j in prompts]
         first_order.append([mean([each[j] for j in kind]) for kind in kinds])
         measured.append([mean([(after[j] - before[j]) / rate for j in kind]) for kind in kinds])
     return first_order, measured
 
 
+def kind_record(naive: Naive, taken: Taken, hard: np.ndarray) -> dict[str, Any]:
+    """What is recorded of easy and of hard prompts, whatever they share."""
+    kinds = [[m for m, own in enumerate(hard) if bool(own) == is_hard] for is_hard in (False, True)]
+    base, now, ks = (
+        solve_rates(naive, naive.parameters),
+        solve_rates(naive, taken.after.logits),
+        naive.setting.pass_at_k,
+    )
+    of_kinds = [[now[m] for m in kind] for kind in kinds]
+    surprises = target_surprises(naive, taken.after.logits)
+    first_order, measured = effects(naive, taken, kinds)
+    return {
+        "q_pos_by_kind": [mean(rates) for rates in of_kinds],
+        "pass_at_k_by_kind": [[mean_pass_at(k, rates) for k in ks] for rates in of_kinds],
+        "target_nll_by_kind": [mean([surprises[m] for m in kind]) for kind in kinds],
+        "pass_at_k_gain": [mean_pass_at(k, now) - mean_pass_at(k, base) for k in ks],
+        "crossing_k": crossing_k(base, now),
+        "effect": first_order,
+        "effect_measured": measured,
+    }
+
+
 def records(naive: Naive, steps: list[Taken], hard: np.ndarray) -> list[dict[str, Any]]:
     """What is recorded of each of some steps."""
     rows = naive_bank.records(naive, steps)
-    kinds = [[m for m, own in enumerate(hard) if bool(own) == is_hard] for is_hard in (False, True)]
-    base = solve_rates(naive, naive.parameters)
     for row, taken in zip(rows, steps, strict=True):
-        row.update(naive_linear.interference_record(naive, taken))
-        now, ks = solve_rates(naive, taken.after.logits), naive.setting.pass_at_k
-        of_kinds = [[now[m] for m in kind] for kind in kinds]
-        row["q_pos_by_kind"] = [mean(rates) for rates in of_kinds]
-        row["pass_at_k_by_kind"] = [[mean_pass_at(k, rates) for k in ks] for rates in of_kinds]
-        surprises = target_surprises(naive, taken.after.logits)
-        row["target_nll_by_kind"] = [mean([surprises[m] for m in kind]) for kind in kinds]
-        row["pass_at_k_gain"] = [mean_pass_at(k, now) - mean_pass_at(k, base) for k in ks]
-        row["crossing_k"] = crossing_k(base, now)
-        row["effect"], row["effect_measured"] = effects(naive, taken, kinds)
+        row.update(naive_linear.interference_record(naive, taken) | kind_record(naive, taken, hard))
     return rows

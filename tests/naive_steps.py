@@ -31,12 +31,13 @@ class Naive:
 
     Attributes:
         parameters: at the start.
-        logits_of: makes (M, nodes, B) logits of parameters, and is linear in them.
+        logits_of: makes (M, nodes, B) logits of parameters, and is linear in them unless there are ``derivatives``.
         correct, target: of each prompt the outcomes, counted as in a dictionary of words.
         setting: its logits, correct and target actions stand for nothing.
         depth: how many actions a rollout takes.
         aggregation: of tokens in the loss.
         learned: 1 for parameters that gradients move, 0 for the others.
+        derivatives: makes of parameters (entries, M, nodes, B), the derivatives of the logits.
     """
 
     parameters: np.ndarray
@@ -47,6 +48,7 @@ class Naive:
     depth: int = 1
     aggregation: str = "token_mean"
     learned: np.ndarray | float = 1.0
+    derivatives: Callable[[np.ndarray], np.ndarray] | None = None
 
     @functools.cached_property
     def initial(self) -> np.ndarray:
@@ -69,6 +71,9 @@ class Naive:
         """(entries, M, nodes, B), what each parameter adds to each logit."""
         units = np.eye(self.parameters.size).reshape(-1, *self.parameters.shape)
         return np.array([self.logits_of(unit) for unit in units])
+
+    def jacobian_at(self, parameters: np.ndarray) -> np.ndarray:
+        return self.jacobian if self.derivatives is None else self.derivatives(parameters)
 
     def of_prompt(self, prompt: int) -> Setting:
         """The setting of one prompt of one token."""
@@ -223,7 +228,9 @@ def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) 
         own = tables._replace(left_out=left_out)
         ascents.append(ascent_of(naive, memory.logits, on_record, part, own))
         each = gradients(naive, memory.logits, on_record, part, own)
-        ascended = sum(np.tensordot(naive.jacobian[:, m], own, 2) for m, own in each.items()) / len(each)
+        ascended = sum(np.tensordot(naive.jacobian_at(memory.logits)[:, m], own, 2) for m, own in each.items()) / len(
+            each
+        )
         ascended = ascended.reshape(naive.parameters.shape) * naive.learned
         memory = naive_simulator.optimize(setting, memory, ascended)
     older = (before.logits, *before.older)[: setting.lag]

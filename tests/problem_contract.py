@@ -15,15 +15,28 @@ import jax.numpy as jnp
 import naive_bank
 import naive_interference
 import naive_linear
+import naive_network
 import naive_simulator
 import naive_tree
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from naive_simulator import Setting
 from naive_steps import Naive, Taken, ascent_record, start, step
 from own_problem import Ring, ring
 
 from simlab.arms import parse
-from simlab.problems import Interference, LinearSoftmax, Problem, PromptBank, Tree, anchored, custom, interference
+from simlab.problems import (
+    Interference,
+    LinearSoftmax,
+    Network,
+    Problem,
+    PromptBank,
+    Tree,
+    anchored,
+    custom,
+    interference,
+    network,
+)
 from simlab.simulator.call import pads_groups
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import Lumped
@@ -45,6 +58,7 @@ class Row(NamedTuple):
         storages: on which it can run.
         own_rows: the axis of the parameters that has a row for each action; None where they are no action's own.
         learned: 1 for parameters that gradients move, 0 for the others.
+        derivatives: makes of a problem what ``Naive.derivatives`` is.
     """
 
     problem: Problem
@@ -53,6 +67,7 @@ class Row(NamedTuple):
     storages: tuple[str, ...] = ("dense", "lumped")
     own_rows: int | None = 0
     learned: np.ndarray | float = 1.0
+    derivatives: Callable[[Any], Callable[[np.ndarray], np.ndarray]] | None = None
 
 
 def records_of_one_prompt(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
@@ -97,6 +112,16 @@ def row_of_interference(problem: Interference) -> Row:
     return Row(problem, head_of, records, learned=problem.learned.astype(float))
 
 
+def row_of_network(problem: Network) -> Row:
+    records = functools.partial(naive_network.records, hard=problem.hard)
+    return Row(problem, naive_network.logits_of, records, ("dense",), None, derivatives=naive_network.derivatives_of)
+
+
+def as_array(parameters: Any) -> Any:
+    """The parameters, or those of a tree as one vector, by name."""
+    return ravel_pytree(parameters)[0] if isinstance(parameters, dict) else parameters
+
+
 RANDOM = np.random.default_rng(4)
 CORRECT = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], bool)
 TARGET = np.array([[0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]], bool)
@@ -132,6 +157,23 @@ ROWS = {
     "interference": row_of_interference(
         interference(4, 6, overlap=-0.4, features="random", dimension=2, easy_rate=0.5, hard_rate=0.02)
     ),
+    "network": row_of_network(
+        network(
+            4,
+            6,
+            layers=2,
+            width=5,
+            activation="gelu",
+            layer_norm=True,
+            tolerance=0.1,
+            network_seed=1,
+            overlap=-0.4,
+            features="random",
+            dimension=3,
+            easy_rate=0.5,
+            hard_rate=0.02,
+        )
+    ),
     "tree": Row(
         Tree(RANDOM.normal(scale=0.8, size=(13, 3)).round(2), OF_LEAVES, OF_LEAVES & (np.arange(27) == 13)),
         lambda _: lambda logits: logits[None],
@@ -157,6 +199,7 @@ EDGES = {
         )
     ),
     "easy prompts alone": row_of_interference(interference(2, 4, easy_share=1.0, easy_rate=0.35, rare_modes=1)),
+    "a network of one prompt": row_of_network(network(1, 4, width=3, activation="relu", easy_share=1.0)),
     "a tree of one level": ROWS["tree"]._replace(
         problem=Tree(np.array([[0.3, -0.7, 1.1, 0.2]]), np.array([1, 0, 0, 1], bool), np.array([0, 0, 0, 1], bool))
     ),
@@ -363,10 +406,11 @@ def naive_of(row: Row, kind: Kind, group_size: int = 0) -> Naive:
     )
     setting = setting_of(row, kind)
     setting = dataclasses.replace(setting, group_size=group_size or setting.group_size)
-    parameters = np.asarray(problem.parameters)
-    return Naive(
-        parameters, row.logits(problem), correct, target, setting, problem.tokens, kind.aggregation, row.learned
-    )
+    parameters = problem.parameters
+    parameters = naive_network.vector(parameters) if isinstance(parameters, dict) else np.asarray(parameters)
+    derivatives = row.derivatives and row.derivatives(problem)
+    shape = problem.tokens, kind.aggregation, row.learned, derivatives
+    return Naive(parameters, row.logits(problem), correct, target, setting, *shape)
 
 
 def row_of(name: str) -> Row:
@@ -431,7 +475,14 @@ class Bench:
             after = learner.ascend(batch, after._replace(memory=memory))
             start = learner.align(before.parameters, before.slots, after)
             row = record(learner, start, after, jnp.int32(1))
-            return after, (prompts, drawn.groups.slots, batch.rollouts.noise, after.parameters, after.slots, row)
+            return after, (
+                prompts,
+                drawn.groups.slots,
+                batch.rollouts.noise,
+                as_array(after.parameters),
+                after.slots,
+                row,
+            )
 
         def all_steps(key: Any, *arrays: Any) -> Any:
             learner = self.learner(*arrays, key)
@@ -456,7 +507,8 @@ class Bench:
             policies = learner.policies(state, prompts)
             drawn = drawn._replace(policies=policies, groups=drawn.groups._replace(slots=places))
             batch, memory = learner.weigh(keys, prompts, drawn, state)
-            return learner.ascend(batch, state._replace(memory=memory))
+            after = learner.ascend(batch, state._replace(memory=memory))
+            return after._replace(parameters=as_array(after.parameters))
 
         with jax.enable_x64(self.dtype == "float64"):
             given = (jnp.asarray(values, jnp.int32) for values in (prompts, places))
@@ -470,7 +522,7 @@ class Bench:
             learner = self.learner(*arrays, key_of(seed))
             after, _, prompts, drawn = learner.draw(jnp.int32(0), learner.start())
             after = learner.step(jnp.int32(0), learner.start())
-            return prompts, drawn.groups.slots, after.parameters, after.slots
+            return prompts, drawn.groups.slots, as_array(after.parameters), after.slots
 
         with jax.enable_x64(self.dtype == "float64"):
             numbers = jnp.arange(seeds, dtype=jnp.uint32)

@@ -43,6 +43,7 @@ QUICK = {
     ("prompt_bank", "all prompts in minibatches", "dense"),
     ("interference", "focal, clipped", "dense"),
     ("anchored", "supervised", "dense"),
+    ("network", "focal, clipped", "dense"),
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
     ("anchored", "truncated sampler, masked", "dense"),
@@ -248,6 +249,7 @@ MAY_BE_UNDEFINED = {
     "tree": {"positive_covariance", "negative_covariance", "rank_logp", "group_rank_logp"},
     "linear_softmax": OF_A_HEAD - OF_A_BANK - {"leading_share", "update_leading_share", "own_effect", "cross_effect"},
     "interference": {"crossing_k"},  # infinite where curves do not cross
+    "network": {"crossing_k"},
 }
 
 
@@ -295,7 +297,7 @@ def test_metrics_are_described_and_labelled_and_have_these_shapes(name):
 def test_a_storage_that_cannot_hold_a_problem_is_refused_in_one_line(name):
     for storage in ("lumped", "sharded"):
         line = refusal(simulate, ROWS[name].problem, "grpo", steps=1, storage=storage)
-        why = f"of a {type(ROWS[name].problem).__name__}, none of whose parameters is that of one action alone"
+        why = f"of a {type(ROWS[name].problem).__name__}, whose parameters are not all of one action each"
         assert line == f"storage = '{storage}' {why}; allowed: auto, dense"
 
 

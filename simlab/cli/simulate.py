@@ -46,7 +46,8 @@ class SweepCommand(Command):
     parameters: bool = switch("list the parameters of this sweep with their defaults, and exit")
 
     problem: str | None = option(
-        "anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree", "NAME"
+        "anchored (F-GRPO App. J), custom (logits=,correct=), prompt_bank, linear_softmax, interference, network, tree",
+        "NAME",
     )
     optimizer: str | None = option("adam, adamw, momentum, muon or sgd", "NAME")
     record_every: int | None = option("steps between two records", "N")

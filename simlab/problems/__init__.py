@@ -4,6 +4,7 @@ from simlab.problems.base import Problem
 from simlab.problems.categorical import Categorical, anchored, custom
 from simlab.problems.interference import Interference, interference
 from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
+from simlab.problems.network import Network, network
 from simlab.problems.prompt_bank import PromptBank, prompt_bank
 from simlab.problems.registry import PROBLEMS, problem, register
 from simlab.problems.tree import Tree, tree
@@ -13,6 +14,7 @@ __all__ = [
     "Categorical",
     "Interference",
     "LinearSoftmax",
+    "Network",
     "Problem",
     "PromptBank",
     "Tree",
@@ -20,6 +22,7 @@ __all__ = [
     "custom",
     "interference",
     "linear_softmax",
+    "network",
     "problem",
     "prompt_bank",
     "register",

@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import io
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -101,20 +101,24 @@ class Problem:
         return self.entries if self.counts is None else sum(int(count) for count in self.counts)
 
     @property
-    def parameters(self) -> Float[AnyArray, "..."]:
-        """Parameters that the optimiser moves, at the start: by default its logits."""
-        logits: AnyArray = vars(self)["logits"]
-        return logits
+    def parameters(self) -> Any:
+        """Parameters that the optimiser moves, at the start: an array or a tree of them, by default its logits."""
+        return vars(self)["logits"]
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of everything that the problem is."""
         digest = hashlib.sha256(type(self).__qualname__.encode())
-        for name, value in _fields(self).items():
+        for name, value in _entries(_fields(self)):
             array = None if value is None else np.asarray(value)
             digest.update(f"{name} {None if array is None else (array.shape, str(array.dtype))}".encode())
             digest.update(b"" if array is None else array.tobytes())
         return digest.hexdigest()
+
+    @property
+    def parameters_an_action(self) -> float:
+        """How many parameters there are, over the number of actions."""
+        return np.size(self.parameters) / self.entries
 
     @property
     def numbers(self) -> int:
@@ -168,7 +172,7 @@ class Problem:
     def replaced(self, **arrays: Any) -> Self:
         """Return the problem with other arrays, unchecked: traced ones, or ones with another layout."""
         fields = _fields(self) | arrays
-        problem: Self = _put_together(type(self), fields, fields.values())
+        problem: Self = _put_together(type(self), (fields, ()), fields.values())
         return problem
 
     # How it is simulated
@@ -233,15 +237,27 @@ def _fields(problem: Problem) -> dict[str, Any]:
     return {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}
 
 
-def _taken_apart(problem: Problem) -> tuple[list[Any], tuple[str, ...]]:
+def _entries(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of fields, those of a dictionary one by one."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{key}", value[key]) for key in sorted(value))
+        else:
+            yield name, value
+
+
+def _taken_apart(problem: Problem) -> tuple[list[Any], tuple[tuple[str, ...], tuple[tuple[str, str], ...]]]:
+    """Return the values of the fields with arrays, and what shapes a program: their names, and fields of text."""
     fields = _fields(problem)
-    return list(fields.values()), tuple(fields)
+    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+    arrays = {name: value for name, value in fields.items() if name not in texts}
+    return list(arrays.values()), (tuple(arrays), tuple(texts.items()))
 
 
-def _put_together(kind: type[Any], names: Iterable[str], values: Iterable[Any]) -> Any:
+def _put_together(kind: type[Any], shaping: tuple[Iterable[str], Iterable[tuple[str, str]]], values: Any) -> Any:
     """Rebuild a problem from its fields, without checks: JAX may have replaced them by traced arrays."""
-    problem = object.__new__(kind)
-    for name, value in zip(names, values, strict=True):
+    problem, (names, texts) = object.__new__(kind), shaping
+    for name, value in (*zip(names, values, strict=True), *texts):
         object.__setattr__(problem, name, value)
     return problem
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators import Estimator
@@ -62,10 +61,6 @@ class Interference(LinearSoftmax):
         teaching = np.asarray(self.teaching)
         kernel: Float[np.ndarray, "M M"] = teaching @ teaching.T
         return kernel
-
-    def members_of_kinds(self) -> Bool[Array, "2 M"]:
-        """Masks of the easy and of the hard prompts."""
-        return jnp.stack([~self.hard, self.hard])
 
 
 def interference(

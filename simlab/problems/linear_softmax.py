@@ -100,6 +100,13 @@ class LinearSoftmax(Problem):
         """The sum of dz_i h_i^T over the prompts of the batch."""
         return product(gradients.T, self.teaching[prompts])
 
+    def moved_logits(
+        self, parameters: Any, direction: Float[Array, "A d"], length: Float[Array, ""]
+    ) -> tuple[Float[Array, "M A"], Float[Array, "M A"]]:
+        """The derivative of the logits along a direction of the head, and the logits after so long a way."""
+        derivative = self.logits_of(direction)
+        return derivative, self.logits_of(parameters) + length * derivative
+
     def drawn_logits(self, parameters: Any, prompts: Any, groups: Any, look_up: Any) -> Float[Array, " P"]:
         """The largest weight of the head, for each prompt of the batch: their logits all come from these."""
         return jnp.broadcast_to(jnp.max(jnp.abs(parameters)), prompts.shape)

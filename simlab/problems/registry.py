@@ -11,6 +11,7 @@ from simlab.problems.base import Problem
 from simlab.problems.categorical import anchored, custom
 from simlab.problems.interference import interference
 from simlab.problems.linear_softmax import linear_softmax
+from simlab.problems.network import network
 from simlab.problems.prompt_bank import prompt_bank
 from simlab.problems.tree import tree
 
@@ -63,5 +64,5 @@ def _defaults(name: str, makes: Makes) -> dict[str, Any]:
     return {key: parameter.default for key, parameter in parameters.items()}
 
 
-for _makes in (anchored, custom, prompt_bank, linear_softmax, interference, tree):
+for _makes in (anchored, custom, prompt_bank, linear_softmax, interference, network, tree):
     register(_makes)

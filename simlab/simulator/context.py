@@ -51,8 +51,9 @@ class StepContext:
     @functools.cached_property
     def initial_parameters(self) -> Any:
         """The parameters at the start."""
-        parameters = jnp.asarray(self.problem.parameters, self.settings.dtype)  # a user's problem may have NumPy's
-        return self.map_slots(self.storage.spread)(parameters)
+        spread, dtype = self.map_slots(self.storage.spread), self.settings.dtype
+        # A user's problem may have NumPy's.
+        return jax.tree.map(lambda values: spread(jnp.asarray(values, dtype)), self.problem.parameters)
 
     @functools.cached_property
     def initial_policies(self) -> Any:
@@ -140,7 +141,7 @@ class StepContext:
         rate: Array = correct_mass(outcomes.shares, self.storage.at_slots(correct, slots), outcomes.sum)
         return rate
 
-    def parameter_members(self, parameters: Array, slots: Slots) -> Float[Array, "..."] | float:
+    def parameter_members(self, parameters: Any, slots: Slots) -> Float[Array, "..."] | float:
         """Return how many actions each entry of the parameters stands for."""
         if slots is None:
             return 1.0

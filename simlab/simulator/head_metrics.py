@@ -224,6 +224,11 @@ def base_masses(view: JointView) -> Float[Array, " M"]:
     return correct_masses(view.learner, view.learner.initial_policies, view.learner.initial_slots)
 
 
+def kinds_of(problem: Any) -> Bool[Array, "2 M"]:
+    """Return the masks of the easy and of the hard prompts."""
+    return jnp.stack([~problem.hard, problem.hard])
+
+
 def mean_by_kind(values: Float[Array, "M ..."], kinds: Bool[Array, "2 M"]) -> Float[Array, "2 ..."]:
     """Return the mean of the values of easy and of hard prompts; NaN for a kind of which there is none."""
     members = kinds.astype(values.dtype)
@@ -273,12 +278,12 @@ def target_surprise(view: JointView) -> Float[Array, " 2"]:
 
     policies = learner.policies_from(learner.problem.logits_of(state.parameters), state.slots)
     surprises = learner.map_prompts(of_prompt)(state.slots, policies, learner.target)
-    return mean_by_kind(surprises, learner.problem.members_of_kinds())
+    return mean_by_kind(surprises, kinds_of(learner.problem))
 
 
 def metric_by_kind(name: str) -> Callable[[JointView], Array]:
     """Return the mean of a metric over the prompts of each kind."""
-    return lambda view: mean_by_kind(view.each[name], view.learner.problem.members_of_kinds())
+    return lambda view: mean_by_kind(view.each[name], kinds_of(view.learner.problem))
 
 
 def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, "2 2"]]:
@@ -288,9 +293,8 @@ def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, 
     """
     learner, slots, problem = view.learner, view.state.slots, view.learner.problem
     history, prompts = view.state.history, view.state.last.prompts
-    logits = problem.logits_of(view.before)
-    old = learner.policies_from(logits, slots)
-    rate, kinds = learner.numbers.optimizer["learning_rate"], problem.members_of_kinds()
+    old = learner.policies_at(view.before, slots)
+    rate, kinds = learner.numbers.optimizer["learning_rate"], kinds_of(problem)
     before = correct_masses(learner, old, slots)
 
     def predicted(slots: Any, policy: Any, moved: Array, correct: Array) -> Any:
@@ -298,9 +302,10 @@ def effects_by_kind(view: JointView) -> tuple[Float[Array, "2 2"], Float[Array, 
 
     def of_source(members: Bool[Array, " M"]) -> tuple[Array, Array]:
         gradients = jnp.where(members[prompts][:, None], history.gradients.T / len(prompts), 0)
-        moved = problem.logits_of(problem.pullback(gradients, view.before, prompts))
+        step = problem.pullback(gradients, view.before, prompts)
+        moved, logits = problem.moved_logits(view.before, step, rate)
         expected = learner.map_prompts(predicted)(slots, old, moved, learner.correct)
-        after = correct_masses(learner, learner.policies_from(logits + rate * moved, slots), slots)
+        after = correct_masses(learner, learner.policies_from(logits, slots), slots)
         return mean_by_kind(expected, kinds), mean_by_kind((after - before) / rate, kinds)
 
     expected, measured = jax.lax.map(of_source, kinds)
@@ -325,9 +330,7 @@ _EFFECTS: dict[str, Any] = {
     "effect": lambda view: effects_by_kind(view)[0],
     "effect_measured": lambda view: effects_by_kind(view)[1],
 }
-INTERFERENCE_METRICS = (
-    *BANK_METRICS,
-    *EFFECT_METRICS,
+KIND_METRICS = (
     *table(WORDS, POLICY, {"q_pos_by_kind": metric_by_kind("q_pos")}, "kind", joint=True),
     *table(WORDS, POLICY, {"pass_at_k_by_kind": metric_by_kind("pass_at_k")}, "kind", "k", joint=True),
     *table(WORDS, POLICY, {"target_nll_by_kind": target_surprise}, "kind", units="nat", joint=True),
@@ -335,3 +338,5 @@ INTERFERENCE_METRICS = (
     *table(WORDS, POLICY, _CROSSING, joint=True),
     *table(WORDS, UPDATE, _EFFECTS, "source", "kind", joint=True),
 )
+INTERFERENCE_METRICS = (*BANK_METRICS, *EFFECT_METRICS, *KIND_METRICS)
+NETWORK_METRICS = (*BANK_METRICS, *KIND_METRICS)

@@ -164,10 +164,12 @@ def optimizer(name: str, **parameters: Any) -> Optimizer:
 
 
 def scale_to_norm(
-    change: Float[Array, "..."], norm: Float[Array, ""], members: Float[Array, "..."] | float, storage: Dense
-) -> Float[Array, "..."]:
+    change: Parameters, norm: Float[Array, ""], members: Float[Array, "..."] | float, storage: Dense
+) -> Parameters:
     """Scale the change of the parameters to a Euclidean norm, each entry counting as often as it has ``members``."""
-    largest = storage.largest_parameter(change)
-    direction = change / jnp.where(largest > 0, largest, 1)
-    length = jnp.sqrt(jnp.maximum(storage.sum_parameters(members * direction**2), 1))
-    return direction * jnp.where(largest > 0, norm / length, 0)
+    largest = functools.reduce(jnp.maximum, map(storage.largest_parameter, jax.tree.leaves(change)))
+    direction = jax.tree.map(lambda values: values / jnp.where(largest > 0, largest, 1), change)
+    squares = [storage.sum_parameters(members * values**2) for values in jax.tree.leaves(direction)]
+    length = jnp.sqrt(jnp.maximum(functools.reduce(jnp.add, squares), 1))
+    factor = jnp.where(largest > 0, norm / length, 0)
+    return jax.tree.map(lambda values: values * factor, direction)

@@ -148,9 +148,8 @@ def device_bytes(problem: Problem, settings: Settings, steps: int, devices: Devi
         size = round_up(problem.by_classes().entries + most_touched(problem, settings, steps))
         floats = LUMPED_FLOATS
     state = 1 + moments_per_parameter(settings.optimizer) + settings.lag
-    parameters = np.size(problem.parameters) / problem.entries
     tokens = 0 if counts_suffice(static, settings.build(), problem) else drawn * static.room * problem.tokens
-    numbers = size * parameters
+    numbers = size * problem.parameters_an_action
     counts = numbers * state, numbers * problem.histories, size * problem.prompts, size * drawn, tokens
     runs = batch_size(problem, settings, platform_of(devices))
     return int(runs * np.dot(floats, counts) * np.dtype(settings.dtype).itemsize)

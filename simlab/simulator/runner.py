@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
@@ -159,7 +160,7 @@ def check(problem: Problem, settings: Settings) -> None:
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
     others = ", ".join(name for name in STORAGES if name not in cannot)
-    why = f"of a {kind}, none of whose parameters is that of one action alone"
+    why = f"of a {kind}, whose parameters are not all of one action each"
     _refuse(storage in cannot, f"storage = {storage!r} {why}; allowed: {others}")
     setting = settings.dense_alone
     _refuse(setting and storage in ("lumped", "sharded"), f"{setting} in {storage} storage; allowed: auto, dense")
@@ -168,7 +169,7 @@ def check(problem: Problem, settings: Settings) -> None:
     _refuse(wrong, f"supervised = {settings.supervised} {why}; allowed: 0")
     problem.check(settings)
     largest = float(np.finfo(settings.dtype).max) if storage == "dense" else abs(EMPTY) / 10
-    for value in (problem.parameters.min(), problem.parameters.max()):
+    for value in (extreme for leaf in jax.tree.leaves(problem.parameters) for extreme in (leaf.min(), leaf.max())):
         where = f"{settings.dtype}, {storage}"
         _refuse(abs(value) > largest, f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
 
