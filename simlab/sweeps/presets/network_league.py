@@ -34,7 +34,6 @@ METHODS = names(
     "pass_at_k_chen reject_easy(threshold=0.25)"
 )
 HARD_RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
-GROUPS = (4, 8, 16, 64)
 
 
 def league(representation: str, optimizer: str, methods: tuple[str, ...], parameters: Values) -> SweepSettings:
@@ -58,8 +57,9 @@ def _sweeps(representation: str, optimizer: str) -> Preset:
     every = tuple(name for name in REGISTRY if name != "linked")  # which stands for many
     surrogates = tuple(f"grpo+{name}" for name in SURROGATES)
     sweeps = {
-        "methods": sweep(METHODS, {"problem.hard_rate": HARD_RATES}, group_sizes=GROUPS),
-        "log-uniform": sweep(METHODS, fixed("problem", solve_rates="log-uniform"), group_sizes=GROUPS),
+        "methods": sweep(METHODS, {"problem.hard_rate": HARD_RATES}, group_sizes=(8, 16)),
+        "groups": sweep(METHODS, {"problem.hard_rate": (0.01, 0.1)}, group_sizes=(4, 64)),
+        "log-uniform": sweep(METHODS, fixed("problem", solve_rates="log-uniform"), group_sizes=(8, 16)),
         "prompts": sweep(METHODS, {"problem.prompts": (8, 128)}),
         "minibatch": sweep(METHODS, fixed("run", prompts_per_step=8), steps=1600, record_every=40),
         "weights": sweep(every, {}),
