@@ -236,11 +236,60 @@ def restarted():
     }
 
 
+def choices():
+    """Requests and responses of a chat API with several choices, which are scored."""
+    return {"out.jsonl": [
+        {"custom_id": f"{step}-{prompt}", "step": step, "request": {"messages": [{"role": "user", "content": question(rows[0])}], "n": GROUP},
+         "response": {"id": "x", "choices": [{"index": r["sample"], "message": {"role": "assistant", "content": text(r)},
+                      "finish_reason": "length" if r["cut"] else "stop", "score": float(r["right"])} for r in rows]}}
+        for (step, prompt), rows in by("step", "prompt").items()]}  # fmt: skip
+
+
+def means_above():
+    """A prompt's mean score above the scores of its samples."""
+    return {"out.jsonl": [
+        {"problem": question(rows[0]), "step": step, "score": 0.5, "samples": [{"output": text(r), "score": float(r["right"])} for r in rows]}
+        for (step, _), rows in by("step", "prompt").items()]}  # fmt: skip
+
+
+def table_of_columns():
+    """One object of columns and rows, as Weights & Biases keeps a table."""
+    rows = [[r["step"], question(r), text(r), float(r["right"])] for r in RUN]
+    return {"table.json": json.dumps({"columns": ["step", "prompt", "completion", "reward"], "data": rows})}
+
+
+def by_id():
+    """One object of results by problem, each with lists in parallel."""
+    groups = {prompt: rows for (step, prompt), rows in by("step", "prompt").items() if step == 1}
+    return {"out.json": json.dumps({f"p{prompt}": {"problem": question(rows[0]), "answers": [r["answer"] for r in rows],
+                                                   "correct": [r["right"] for r in rows]} for prompt, rows in groups.items()})}  # fmt: skip
+
+
+def foreign_names():
+    """Names that nobody knows: found by what the columns hold."""
+    rows = [r for r in RUN if r["step"] == 1]
+    return {"log.jsonl": [{"frage": question(r), "antwort": text(r), "punkte": float(r["right"])} for r in rows]}
+
+
+def weighted():
+    """Rewards that are graded, and a word that says which rollouts are correct."""
+    return {"log.tsv": "\n".join(["iter\tquery_id\tscore\tverdict"] + [
+        f"{r['step']}\t{r['prompt']}\t{r['right'] * 0.9 + 0.05 * (r['sample'] % 2)}\t{'Correct' if r['right'] else 'Wrong'}" for r in RUN])}  # fmt: skip
+
+
+def workers():
+    """The rollouts of each step spread over the files of two workers."""
+    return {f"rank_{rank}.jsonl": [
+        {"prompt": question(r), "step": r["step"], "completion": text(r), "reward": float(r["right"])} for r in RUN if r["sample"] % 2 == rank]
+        for rank in (0, 1)}  # fmt: skip
+
+
 LAYOUTS = {
     function.__name__: function
     for function in (
         verl, ms_swift, nemo_rl, nemo_gym, verifiers, areal, tinker, open_instruct, skyrl, atropos, lm_eval, human_eval, evalplus,
         matrices, flat_lists, twice_nested, words, two_rewards, twins, restarted,
+        choices, means_above, table_of_columns, by_id, foreign_names, weighted, workers,
     )
 }  # fmt: skip
 
@@ -248,7 +297,7 @@ LAYOUTS = {
 def truth(name):
     """By step: the sorted numbers of correct rollouts of its groups."""
     rows = RUN
-    if name in ("nemo_gym", "verifiers", "skyrl", "human_eval", "evalplus", "lm_eval"):
+    if name in ("nemo_gym", "verifiers", "skyrl", "human_eval", "evalplus", "lm_eval", "by_id", "foreign_names"):
         rows = [{**r, "step": 0} for r in RUN if r["step"] == 1 and (name != "lm_eval" or r["sample"] == 0)]
     groups = {}
     for r in rows:

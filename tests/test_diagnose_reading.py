@@ -1,6 +1,8 @@
 """Logs are read as the groups that they hold, whichever format they have and however they are cut into batches."""
 
+import gzip
 import json
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -26,7 +28,7 @@ from run_folders import evaluation, metrics, write_run
 from sweep_cases import refusal
 
 from simlab.cli import main
-from simlab.diagnose.reading import read_log, table
+from simlab.diagnose.reading import read_log, read_logs, table
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.cells import Unreadable, message_text
 
@@ -153,6 +155,9 @@ def test_graded_rewards_need_a_threshold(tmp_path, monkeypatch):
         (r"2, so \boxed{3} or \boxed{ \frac{1}{2} }", r"\frac{1}{2}"),
         (r"\boxed{-0,5}", "-0,5"),
         (r"\boxed{1,234.50} apples", "1234.5"),
+        (r"\boxed{\$90}", "90"),
+        (r"\boxed{15,\!400}", "15400"),
+        (r"\boxed{50\%}", "50"),
         ("it is 12, no: -7.0.", "-7"),
         ("about $1,000,000 in 2", "2"),
         ("x2 and 3b", "x2 and 3b"),
@@ -369,3 +374,220 @@ def test_a_layout_is_read_without_options_as_the_groups_that_it_holds(name, tmp_
         found.setdefault(int(step), []).append((int(size), int(correct)))
     assert {step: sorted(groups) for step, groups in found.items()} == log_layouts.truth(name), reading.guessed
     assert reading.warnings == ()
+
+
+def columns_of(name, tmp_path):
+    return read_log([log_layouts.write(name, tmp_path)])
+
+
+def test_every_column_of_a_layout_is_found(tmp_path):
+    """Lengths, truncation, log-probabilities by their masks, components: by the truth of the run."""
+    rows = log_layouts.RUN
+    gym = columns_of("nemo_gym", tmp_path / "a").rollouts
+    first = [r for r in rows if r["step"] == 1]
+    assert gym.length.tolist() == [r["tokens"] for r in first]
+    traced = columns_of("open_instruct", tmp_path / "b").rollouts
+    assert traced.length.tolist() == [r["tokens"] for r in rows]
+    assert traced.truncated.tolist() == [r["cut"] for r in rows]
+    assert traced.log_probability == pytest.approx([-0.1 * r["tokens"] for r in rows])
+    assert (traced.tasks, set(traced.task)) == (("add",), {0})
+    masked = columns_of("nemo_rl", tmp_path / "c").rollouts
+    assert masked.log_probability == pytest.approx([-0.4 * r["tokens"] for r in rows])
+    assert masked.sampler_log_probability == pytest.approx([-0.5 * r["tokens"] for r in rows])
+    assert set(masked.advantage) == {0.5}
+    lists = columns_of("ms_swift", tmp_path / "d").rollouts
+    assert set(lists.components) == {"MathAccuracy", "Format"}
+    assert lists.reward == pytest.approx([1.0 + r["right"] for r in rows])
+    assert lists.correct.tolist() == [r["right"] for r in rows]
+    answers = columns_of("verl", tmp_path / "e").rollouts.answer
+    names = [r["answer"] for r in rows]
+    assert len(set(answers.tolist())) == len(set(names))
+    assert len({*zip(answers.tolist(), names, strict=True)}) == len(set(names))
+
+
+def test_the_line_of_columns_says_what_was_guessed(tmp_path):
+    reading = columns_of("twice_nested", tmp_path)
+    for words in (
+        "`reward.total` as reward",
+        "`prompt.messages` as prompt",
+        "`response.text` as completion",
+        "--columns",
+    ):
+        assert words in reading.guessed
+    assert reading.columns.of["step"] == "step"
+    again = read_log([tmp_path], columns={"reward": "reward.correct"})
+    assert again.mean_reward == pytest.approx(np.mean([r["right"] for r in log_layouts.RUN]))
+
+
+def test_a_group_without_reward_differences_is_told_from_one_that_is_all_right(tmp_path):
+    rows = [row(1, "p", reward) for reward in (1.0, 2.0)] + [row(1, "q", 2.0)] * 2
+    log = read_log([write_jsonl(tmp_path, rows)], threshold=1).log
+    assert (log.correct.tolist(), log.equal.tolist()) == ([2, 2], [False, True])
+    assert log.select(np.array([False, True])).equal.tolist() == [True]
+
+
+def test_a_prompt_that_is_in_a_step_twice_without_an_id_is_warned_of(tmp_path):
+    rows = [row(step, prompt, float(n), str(n)) for step in (1, 2) for prompt in "abc" for n in range(2)]
+    reading = read_log([write_jsonl(tmp_path, [*rows, row(2, "c", 1.0), row(2, "c", 0.0)])])
+    assert "1 of 6 groups hold a multiple of the usual 2 rollouts" in reading.warnings[0]
+    assert "--columns group=NAME" in reading.warnings[0]
+
+
+PAIRS = [
+    (-1, 1),
+    (0, 1),
+    ("-1", "1.0"),
+    ("FALSE", "True"),
+    ("failed: x", "passed"),
+    (False, True),
+    (-0.5, 2),
+    (-1, 0, 1),
+]
+
+
+@pytest.mark.parametrize("values", PAIRS)
+def test_rewards_that_a_person_would_read_need_no_threshold(values, tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps({"prompt": "p", "reward": value}) + "\n" for value in values))
+    assert read_log([path]).log.correct == [1]
+
+
+@pytest.mark.parametrize(("one", "other"), [("7", 7), (True, "true"), (3, 3.0)])
+def test_ids_of_prompts_may_be_of_any_kind(one, other, tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps({"prompt": value, "reward": 1}) + "\n" for value in (one, one, "p")))
+    assert sorted(read_log([path]).log.group_size) == [1, 2]
+
+
+# Files of every kind
+
+
+CONTENT = "".join(
+    json.dumps({"prompt": p, "reward": n % 2}, ensure_ascii=False) + "\n" for p in ("ä", "b") for n in range(4)
+)
+ENCODED = {
+    "utf-8 with a mark": (CONTENT.encode("utf-8-sig"), ""),
+    "utf-16": (CONTENT.encode("utf-16"), "utf-16"),
+    "utf-16 without a mark": (CONTENT.encode("utf-16-le"), "utf-16-le"),
+    "latin-1": (CONTENT.encode("latin-1"), "Latin-1"),
+    "gzip": (gzip.compress(CONTENT.encode()), ""),
+    "a list": (json.dumps([json.loads(line) for line in CONTENT.splitlines()], indent=1).encode(), ""),
+    "one line": (json.dumps({"data": [json.loads(line) for line in CONTENT.splitlines()]}).encode(), ""),
+    "csv": (b"prompt;reward\n" + "".join(f"{p};{n % 2}\n" for p in ("ä", "b") for n in range(4)).encode(), ""),
+}
+
+
+@pytest.mark.parametrize("kind", ENCODED)
+def test_what_a_file_holds_is_told_by_its_bytes(kind, tmp_path):
+    content, said = ENCODED[kind]
+    path = tmp_path / "log.txt"
+    path.write_bytes(content)
+    reading = read_log([path])
+    assert (list(reading.log.group_size), list(reading.log.correct), reading.log.prompts) == (
+        [4, 4],
+        [2, 2],
+        ("ä", "b"),
+    )
+    assert said in "; ".join(reading.notes)
+
+
+def test_files_packed_by_zstd_are_read(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "log.jsonl.zst"
+    path.write_bytes(pyarrow.compress(CONTENT.encode(), codec="zstd", asbytes=True))
+    assert list(read_log([tmp_path]).log.group_size) == [4, 4]
+    path.write_bytes(path.read_bytes()[:20])
+    assert "no row can be read" in refusal(read_log, [tmp_path])
+
+
+# Metrics
+
+
+def varint(number):
+    return bytes([number & 127 | 128 * (number > 127)]) + (varint(number >> 7) if number > 127 else b"")
+
+
+def field(number, content):
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def event(step, tag, value, as_tensor=False):
+    packed = struct.pack("<f", value)
+    number = field(8, varint(1 << 3) + varint(1) + field(5, packed)) if as_tensor else varint(2 << 3 | 5) + packed
+    content = (
+        varint(1 << 3 | 1)
+        + bytes(8)
+        + varint(2 << 3)
+        + varint(step)
+        + field(5, field(1, field(1, tag.encode()) + number))
+    )
+    return struct.pack("<Q", len(content)) + bytes(4) + content + bytes(4)
+
+
+STEPS = range(1, 301, 100)
+LOGGED = {"reward": "critic/rewards/mean", "entropy": "actor/entropy", "truncated": "response_length/clip_ratio"}
+METRICS = {
+    "state.json": json.dumps({"global_step": 3, "log_history": [
+        *({"step": s, "epoch": 0.1, "loss": 0.0, "reward": s / 10, "entropy": 1.0, "completions/clipped_ratio": 0.5}
+          for s in STEPS),
+        {"step": 201, "eval_reward": 9.0}, {"step": 201, "train_runtime": 3.0}]}, indent=2),
+    "verl.jsonl": "".join(json.dumps({"step": s, "data": {name: {"reward": s / 10, "entropy": 1, "truncated": 0.5}[of]
+                          for of, name in LOGGED.items()} | {"val-core/acc/mean@1": 9}}) + "\n" for s in STEPS),
+    "swift.jsonl": "".join(json.dumps({"reward": s / 10, "entropy/mean": 1.0, "completions/clipped_ratio": 0.5,
+                           "epoch": 0.5,
+                           "global_step/max_steps": f"{s}/300", "percentage": "1%"}) + "\n" for s in STEPS),
+    "export.csv": "Step,run - train/reward,run - train/reward__MIN,run - train/entropy,run - rollout/truncated_ratio\n"
+                  + "".join(f"{s},{s / 10},0,1,0.5\n" for s in STEPS),
+    "events.out.tfevents.1.host": b"".join(event(s, "train/reward", s / 10) + event(s, "entropy", 1.0, as_tensor=True)
+                                           + event(s, "truncated_ratio", 0.5) for s in STEPS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_are_recognised_and_read_as_a_table(name, tmp_path, capsys):
+    content = METRICS[name]
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    found = read_logs([tmp_path])
+    assert found.step.tolist() == list(STEPS)
+    assert found.values["reward"] == pytest.approx([s / 10 for s in STEPS], rel=1e-6)
+    assert found.values["entropy"].tolist() == [1, 1, 1]
+    assert found.values["truncated"].tolist() == [0.5] * 3
+    assert main(["diagnose", str(tmp_path), "--json", str(tmp_path / "out" / "found.json")]) == 0
+    assert "3 steps, from 1 to 201, of 1 file(s); they hold no rollouts" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "found.json").read_text())["metrics"]["reward"][0] == pytest.approx(0.1)
+    assert "metrics" in refusal(read_log, [tmp_path])
+
+
+def test_metrics_beside_rollouts_are_left_out_and_shares_of_groups_are_joined(tmp_path):
+    folder = log_layouts.write("workers", tmp_path)
+    lines = [{"step": s, "env/all/reward/total": 0.5, "solved_none": 0.25, "solved_all": 0.5} for s in STEPS]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "files of metrics beside the rollouts, left out: 1" in read_log([folder]).notes
+    assert read_logs([folder / "metrics.jsonl"]).values["no_signal"].tolist() == [0.75] * 3
+
+
+# What the command says of doubtful logs
+
+
+def test_a_log_of_which_most_rows_are_refused_says_so_first_and_fails(tmp_path, capsys):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"prompt": "p", "reward": 1}\n{"prompt": "p", "reward": 0}\n' + "{oops\n" * 3)
+    assert main(["diagnose", str(path), "--contents"]) == 1
+    assert capsys.readouterr().out.startswith(f"WARNING   3 of 5 rows cannot be read: {path}:3: the line is no JSON")
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"prompt": "p", "step": 3}, "--columns reward=NAME"),
+        ({"reward": 1.0}, "--columns prompt=NAME"),
+        ({"prompt": "p", "reward": None}, "all of them lack a reward"),
+    ],
+)
+def test_what_cannot_be_told_is_asked_in_one_line(record, words, tmp_path, capsys):
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    assert main(["diagnose", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1

@@ -39,8 +39,19 @@ def contents_json(reading: Reading) -> dict[str, Any]:
         "answer": reading.answer,
         "distinct_answers": None if log.answers is None else len(np.unique(log.answers.answer)),
         "log_probabilities": 0 if log.log_probs is None else len(log.log_probs.group),
-        "notes": list(reading.notes),
+        "truncated": truncated_shares(reading),
+        "notes": [*reading.warnings, *reading.notes],
     }
+
+
+def truncated_shares(reading: Reading) -> dict[str, float] | None:
+    """Return the share of truncated rollouts, of all, the right and the wrong; None where the log does not say."""
+    rollouts = reading.rollouts
+    if rollouts.truncated is None:
+        return None
+    known = np.isfinite(rollouts.truncated)
+    masks = {"all": known, "right": known & rollouts.correct, "wrong": known & ~rollouts.correct}
+    return {name: float(rollouts.truncated[mask].mean()) for name, mask in masks.items() if mask.any()}
 
 
 def contents_lines(reading: Reading) -> list[str]:
@@ -61,6 +72,10 @@ def contents_lines(reading: Reading) -> list[str]:
         f"no signal   {entries['all_right']:.1%} of groups are all right, {entries['all_wrong']:.1%} all wrong",
         f"solutions   {solutions.format(entries['answer'])}",
     ]
+    if entries["truncated"]:
+        lines.append(
+            "truncated   " + ", ".join(f"{share:.1%} of {name}" for name, share in entries["truncated"].items())
+        )
     if entries["log_probabilities"]:
         drawn = ", drawn at random" if entries["log_probabilities"] < entries["rows"] else ""
         lines.append(f"likelihood  log-probabilities of {entries['log_probabilities']:,} rollouts{drawn}")

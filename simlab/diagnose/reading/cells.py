@@ -15,6 +15,7 @@ LARGEST_WHOLE = 2**53  # whole numbers up to here are the same in every format, 
 SHOWN = 60  # characters of a value in a complaint
 WORDS = {
     "true": 1, "yes": 1, "pass": 1, "passed": 1, "correct": 1, "right": 1, "success": 1, "solved": 1, "accepted": 1,
+    "c": 1, "i": 0,
     "false": 0, "no": 0, "fail": 0, "failed": 0, "incorrect": 0, "wrong": 0, "failure": 0, "unsolved": 0,
     "timeout": 0, "timed out": 0, "error": 0, "rejected": 0,
 }  # fmt: skip
@@ -36,6 +37,8 @@ def is_absent(value: Any) -> bool:
 def read_number(value: Any, name: str) -> float:
     """Return a finite number, such as of a bool, a text or a word of a verdict; anything else is ``Unreadable``."""
     number = math.nan
+    if type(value) in (float, int, bool) and -LARGEST_WHOLE <= value <= LARGEST_WHOLE:  # most cells
+        return float(value)
     with contextlib.suppress(ValueError, OverflowError):
         if isinstance(value, str):
             text = value.strip().lower()

@@ -20,11 +20,13 @@ from simlab.diagnose.reading.cells import (
     split_chat,
 )
 from simlab.diagnose.reading.names import (
+    ANY_ID,
     JUDGED_PARENT,
     NAMES,
     NO_REWARD,
     OF_REWARD,
     OF_VERDICT,
+    RIGHT_ANSWER,
     TO_NAME,
     candidates,
     leaf,
@@ -150,18 +152,20 @@ class Chooser:
         if chats and of["prompt"] is None:
             of["prompt"] = chats[0]
         split &= of["prompt"] == of["completion"]
+        if of["step"] is not None and leaf(of["step"]) == "epoch" and self._is_sample(of["step"], of["prompt"]):
+            of["step"] = None
         rewards, components, of["correct"] = self._rewards(of["completion"])
         if of["prompt"] is None:
-            of["prompt"] = next(iter(candidates("id", self.paths)), None)
+            ids = (path for path in self.paths if ANY_ID.search(leaf(path)) and self._repeats(path))
+            of["prompt"] = next(iter(candidates("id", self.paths)), None) or next(ids, None)
         self.prompts = [json_text(self._prompt(row, of["prompt"], split=split), "prompt") for row in self.rows]
         of["group"] = self._group(of)
-        of["prompt"] = of["prompt"] or of["group"]
+        of["prompt"] = of["prompt"] or of["group"] or self._unnamed_text(of, is_prompt=True)
         if of["prompt"] is None:
-            texts = [path for path in self.paths if self.is_text(path) and path not in of.values()]
-            hint = f"prompt={texts[0]}" if texts else "prompt=NAME"
-            raise InputError(
-                f"no column is known as the prompt; needed: --columns {hint}; its columns: {list_columns(self.rows)}"
-            )
+            known = list_columns(self.rows)
+            raise InputError(f"no column is known as the prompt; needed: --columns prompt=NAME; its columns: {known}")
+        if of["completion"] is None:
+            of["completion"] = self._unnamed_text(of, is_prompt=False)
         texts = of["prompt"], of["completion"]
         of["answer"] = self.find("answer", lambda path: path not in texts and not self._is_gold(path))
         of["truncated"] = self.find("truncated", lambda path: self.readable(path, read_truncated))
@@ -197,6 +201,11 @@ class Chooser:
             isinstance(cell, list) and not isinstance(next(iter(cell), 0), str | dict) for cell in self.cells[path]
         )
 
+    def _is_sample(self, step: str, prompt: str | None) -> bool:
+        """Return True where no step has a prompt twice, so that it counts the samples of a prompt."""
+        pairs = [(str(row.get(step)), json_text(row.get(prompt or ""), "prompt")) for row in self.rows]
+        return len(set(pairs)) == len(pairs) > len({prompt for _, prompt in pairs})
+
     def _is_task(self, path: str, prompt: str | None) -> bool:
         values = {cell for cell in self.cells[path] if isinstance(cell, str) and len(cell) <= SHOWN}
         return path != prompt and 1 <= len(values) <= min(MOST_TASKS, 1 + len(self.rows) // 2)
@@ -221,9 +230,8 @@ class Chooser:
             flat = [path for path in parts if leaf(path.rpartition(".")[0]) != "metrics"]
             rewards = functions or flat or ([correct] if correct is not None else parts)
         if not rewards:
-            numbers = [path for path in self.paths if self.is_number(path) and not NO_REWARD.search(leaf(path))]
-            taken = {path for role in NAMES if role not in ("reward", "correct") for path in candidates(role, numbers)}
-            rewards = [path for path in numbers if path not in taken]
+            empty = [path for path in candidates("reward", self.paths) if not self.cells[path]]
+            rewards = self._unnamed_rewards() or empty[:1]
             if len(rewards) != 1:
                 hint = rewards[0] if rewards else "NAME"
                 known = list_columns(self.rows)
@@ -232,6 +240,31 @@ class Chooser:
         if correct is not None and correct not in (*parts, *rewards) and self.is_verdict(correct) and parts:
             parts.append(correct)
         return tuple(rewards), tuple(parts), correct
+
+    def _unnamed_rewards(self) -> list[str]:
+        """Return the numbers that have no other role; if one of them alone is a verdict, that one."""
+        numbers = [path for path in self.paths if self.is_number(path) and len(set(map(str, self.cells[path]))) > 1]
+        taken = {path for role in NAMES if role not in ("reward", "correct") for path in candidates(role, numbers)}
+        numbers = [path for path in numbers if path not in taken and leaf(path) not in RIGHT_ANSWER]
+        numbers = [path for path in numbers if not NO_REWARD.search(leaf(path))]
+        verdicts = [path for path in numbers if self.is_verdict(path)]
+        return verdicts if len(verdicts) == 1 else numbers
+
+    def _repeats(self, path: str) -> bool:
+        """Return True where some cells are equal, and others differ."""
+        cells = self.cells[path]
+        return 1 < len(set(map(str, cells))) < len(cells)
+
+    def _unnamed_text(self, of: Mapping[str, str | None], *, is_prompt: bool) -> str | None:
+        """Return the text of no other role that repeats the most, as prompts do, or the longest."""
+        texts = {path: [cell for cell in self.cells[path] if isinstance(cell, str)] for path in self.paths}
+        texts = {
+            path: cells for path, cells in texts.items() if path not in of.values() and self.is_text(path) and cells
+        }
+        if is_prompt:
+            distinct = {path: len(set(cells)) for path, cells in texts.items() if self._repeats(path)}
+            return min(distinct, key=distinct.__getitem__, default=None)
+        return max(texts, key=lambda path: sum(map(len, texts[path])) / len(texts[path]), default=None)
 
     def _functions(self, completion: str | None) -> list[str]:
         """Return the columns between completion and advantages, as TRL and ms-swift write a reward function each."""

@@ -5,10 +5,11 @@ checksum; the buffer's fields 2 and 5 are the step and the summary, whose values
 tensor (8) of one float.
 """
 
+import io
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from simlab.diagnose.log import RefusedRows
 
@@ -16,7 +17,7 @@ WIDTH = {1: 8, 5: 4}  # bytes of numbers of fixed width, by the type of a field
 LARGEST = 2**26  # bytes of one event
 
 
-def read_events(file: IO[bytes], path: Path, refused: RefusedRows) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_events(file: io.BufferedIOBase, path: Path, refused: RefusedRows) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield ``{"step": ..., tag: number, ...}`` of each event that has scalars."""
     number = 0
     while len(head := file.read(12)) == 12:

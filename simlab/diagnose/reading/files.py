@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from simlab.diagnose.log import RefusedRows
 from simlab.diagnose.reading.events import read_events
@@ -109,7 +109,7 @@ def read_records(path: Path, refused: RefusedRows) -> Records:
         refused.add(path, None, f"it cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
-def _unpack(path: Path) -> IO[bytes]:
+def _unpack(path: Path) -> io.BufferedIOBase:
     with path.open("rb") as file:
         magic = file.read(4)
     if magic[:2] == b"\x1f\x8b":
@@ -129,7 +129,7 @@ def _pyarrow(what: str) -> Any:
     return pyarrow
 
 
-def _read_text(file: IO[bytes], start: bytes, path: Path, refused: RefusedRows) -> Records:
+def _read_text(file: io.BufferedIOBase, start: bytes, path: Path, refused: RefusedRows) -> Records:
     encoding = "utf-8-sig"
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"
@@ -224,7 +224,7 @@ def _parse_cell(text: str) -> Any:
     return text
 
 
-def _read_parquet(file: IO[bytes], path: Path, refused: RefusedRows) -> Records:
+def _read_parquet(file: io.BufferedIOBase, path: Path, refused: RefusedRows) -> Records:
     """Yield the values of each row, a batch at a time; a file that breaks off gives the rows before."""
     pyarrow = _pyarrow("parquet files")
     number = 0

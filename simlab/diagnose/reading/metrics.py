@@ -15,8 +15,9 @@ from simlab.diagnose.reading.nesting import GROUP
 # By metric, the ends of the names under which trainers log it, the most trusted first (docs/diagnose.md).
 NAMES: dict[str, str] = {
     "loss": "loss policy_loss actor/pg_loss pg_loss loss/policy_avg train/loss loss/mean total_loss",
-    "reward": "reward reward/mean critic/rewards/mean critic/score/mean reward/total rewards/mean rollout/rewards "
-    "rollout/raw_reward reward_mean mean_reward task_reward/avg avg_raw_reward objective/scores scores train_reward",
+    "reward": "reward reward/mean reward/all/mean critic/rewards/mean critic/score/mean reward/total rewards/mean "
+    "rollout/rewards rollout/raw_reward reward_mean mean_reward task_reward/avg avg_raw_reward objective/scores scores "
+    "train_reward",
     "reward_std": "reward_std rewards/std reward/std group_reward_std reward_std_mean",
     "no_signal": "frac_reward_zero_std frac_zero_std zero_std_ratio frac_zero_variance",
     "mixed": "by_group/frac_mixed solved_some",
@@ -36,6 +37,11 @@ NAMES: dict[str, str] = {
     "grad_norm": "grad_norm actor/grad_norm optim/grad_norm gradient_norm",
 }
 WORDS = {metric: names.split() for metric, names in NAMES.items()}
+STEPS = (
+    "step", "global_step", "global step", "train/global_step", "trainer/global_step", "training/global_step",
+    "rollout/step", "train/step", "iteration", "iter", "global_step/max_steps", "global_steps", "training_step",
+    "_step",
+)  # fmt: skip
 NOT_TRAINING = re.compile(r"(^|/)(eval|test|valid|validation)([/_]|$)|(^|/)val[-_]")
 PASS_AT = re.compile(r"pass[@_]?(\d+)$")
 SUFFIX = re.compile(r"__(MIN|MAX)$")  # of an export of Weights & Biases
@@ -95,9 +101,14 @@ def is_metrics(rows: Sequence[Row]) -> bool:
         and known <= {"reward", "length", "truncated", "entropy"}
     ):
         return False
-    step = next(iter(candidates("step", paths)), None)
+    step = _step_of(paths)
     steps = [row[step] for row in rows if not is_absent(row.get(step))] if step is not None else []
     return len(known) > 1 or len(set(map(str, steps))) > len(rows) / 2
+
+
+def _step_of(paths: Iterable[str]) -> str | None:
+    names = {path.lower(): path for path in paths}
+    return next((names[name] for name in STEPS if name in names), None)
 
 
 def _is_numeric(rows: Sequence[Row], path: str) -> bool:
@@ -139,14 +150,11 @@ def _rank(path: str) -> tuple[str, int] | None:
     return (max(longest)[2], -max(longest)[1]) if longest else None
 
 
-def read_metrics(rows: Iterable[Row], files: int) -> Metrics | None:
-    """Join rows of metrics by their steps, the later of two counts; None where no row has a number."""
+def read_metrics(rows: Iterable[Row], files: int) -> Metrics:
+    """Join rows of metrics by their steps, the later of two counts."""
     table: dict[str, dict[int, float]] = {}
     for number, row in enumerate(rows):
-        path = next(
-            iter(candidates("step", list(row)) or [name for name in row if name.lower() in ("_step", "global step")]),
-            None,
-        )
+        path = _step_of(row)
         try:
             step = number if path is None else read_whole(str(row[path]).partition("/")[0], path)
         except Unreadable:
@@ -155,21 +163,18 @@ def read_metrics(rows: Iterable[Row], files: int) -> Metrics | None:
             value = None if name in (path, GROUP) or is_absent(cell) or isinstance(cell, list | dict) else _number(cell)
             if value is not None:
                 table.setdefault(name, {})[step] = value
-    steps = np.array(sorted(set().union(*table.values())), dtype=np.int64) if table else np.zeros(0, np.int64)
+    steps = np.array(sorted(set().union(*table.values())), dtype=np.int64)
     columns = {name: np.array([cells.get(step, math.nan) for step in steps.tolist()]) for name, cells in table.items()}
-    chosen: dict[str, tuple[int, str]] = {}
-    for name in columns:
-        if (found := _rank(name)) is not None and (found[0] not in chosen or found[1] < chosen[found[0]][0]):
-            chosen[found[0]] = found[1], name
-    if not columns:
-        return None
+    ranks = sorted((found[1], found[0], name) for name in columns if (found := _rank(name)) is not None)
+    sources = {metric: name for _, metric, name in reversed(ranks)}
+    order = {metric: number for number, metric in enumerate(WORDS)}
     values = {
-        metric: columns[chosen[metric][1]]
-        for metric in (*WORDS, *sorted(chosen.keys() - WORDS.keys()))
-        if metric in chosen
+        metric: columns[sources[metric]] for metric in sorted(sources, key=lambda name: order.get(name, math.inf))
     }
-    sources = {metric: name for metric, (_, name) in chosen.items()}
+    others = {name: column for name, column in columns.items() if name not in sources.values()}
     if "no_signal" not in values and "mixed" in values:
         values["no_signal"], sources["no_signal"] = 1 - values["mixed"], f"1 - {sources['mixed']}"
-    others = {name: column for name, column in columns.items() if name not in sources.values()}
+    elif "no_signal" not in values and {"all_right", "all_wrong"} <= values.keys():
+        values["no_signal"] = values["all_right"] + values["all_wrong"]
+        sources["no_signal"] = f"{sources['all_right']} + {sources['all_wrong']}"
     return Metrics(steps, values, sources, others, files)

@@ -6,7 +6,7 @@ ROLES: dict[str, str] = {
     "prompt": "prompt question problem query instruction input input_prompt prompt_text user_prompt raw_prompt prompts "
     "questions problems inputs queries prompt_str responses_create_params.input request.messages request.prompt "
     "prompt.messages prompt.text request prompt_tokens prompt_token_ids prompt_ids",
-    "conversation": "messages conversation conversations content chat full_text",
+    "conversation": "messages conversation conversations content trajectory chat",
     "id": "prompt_id problem_id question_id example_id qid task_id doc_id item_id instance_id prompt_index prompt_idx "
     "problem_index problem_idx question_idx example_idx task_index ng_task_index unique_id prompt_hash doc_hash "
     "sample_id idx index id task_name",
@@ -49,6 +49,21 @@ UNSURE = {"result", "status", "outcome", "pass", "return", "returns", "right", "
 JUDGED = {name for role in ("reward", "correct") for name in NAMES[role] if "." not in name} - UNSURE
 JUDGED_PARENT = {"reward", "rewards", "score", "scores", "metrics", "reward_components", "reward_breakdown",
                  "components", "reward_details", "subscores", "reward_metrics", "trajectory_metrics"}  # fmt: skip
+RIGHT_ANSWER = {
+    "target",
+    "gold",
+    "gts",
+    "gt",
+    "ground_truth",
+    "answer",
+    "label",
+    "reference",
+    "expected",
+    "expected_answer",
+}
+ANY_ID = re.compile(
+    r"^(?!.*(sample|rollout|generation|completion|response|run|request)).*(^|_)(id|idx|index|hash|key)$"
+)
 CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 OF_REWARD = re.compile(r"^(rewards?|score)[_/]|[_/](rewards?|reward_func|score)$|^r_")
 OF_VERDICT = re.compile(
@@ -93,6 +108,8 @@ def candidates(role: str, paths: list[str]) -> list[str]:
             and len(parts) > 1
         ):
             continue
+        if parts[0] in ("score", "scores") and parts[-1] == "value":  # of any scorer
+            parts = ["score", "value"]
         ranks = [names[name] for name in (leaf(path), ".".join(parts[-2:]).lower()) if name in names]
         if ranks:
             ranked.append((min(ranks), len(parts), path))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simlab.diagnose.reading.cells import is_messages
-from simlab.diagnose.reading.names import COMPLETION, JUDGED, leaf
+from simlab.diagnose.reading.names import COMPLETION, JUDGED, JUDGED_PARENT, leaf
 
 MOST_SAMPLES = 10**6  # of a problem in an evaluation
 GROUP = "#"  # column of the record, and of the list in it, that held the row
@@ -45,11 +45,15 @@ def unwrap(document: Any) -> list[Any]:
     """Return the records of a file that is one JSON value: of a list its items, of an object its longest list."""
     if isinstance(document, list):
         return document
+    if isinstance(document, dict) and isinstance(document.get("columns"), list) and _is_table(document.get("data")):
+        return [dict(zip(document["columns"], row, strict=False)) for row in document["data"]]
+    if isinstance(document, dict) and (entries := _entries(document)):
+        return entries
     if not isinstance(document, dict) or _is_judged(document):
         return [document]
     lists = {key: value for key, value in document.items() if _is_objects(value)}
     if not lists:
-        return _entries(document) or [document]
+        return [document]
     key = max(lists, key=lambda name: (any(map(_is_judged, lists[name])), len(lists[name])))
     above = {name: value for name, value in document.items() if not isinstance(value, list | dict)}
     return [above | item if isinstance(item, dict) else item for item in lists[key]]
@@ -57,6 +61,10 @@ def unwrap(document: Any) -> list[Any]:
 
 def _is_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and not is_messages(value)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, list) for row in value)
 
 
 def _is_judged(value: Any, depth: int = 3) -> bool:
@@ -73,7 +81,7 @@ def _entries(node: Mapping[str, Any]) -> list[Any] | None:
     values = list(node.values())
     if len(values) < 2 or not all(isinstance(value, dict) or _is_objects(value) for value in values):
         return None
-    if not all(map(_is_judged, values)):
+    if not all(map(_is_judged, values)) or any(leaf(key) in JUDGED | JUDGED_PARENT for key in node):
         return None
     return [
         {"id": key, **value} if isinstance(value, dict) else {"id": key, "rollouts": value}

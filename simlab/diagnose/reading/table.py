@@ -112,9 +112,8 @@ class Table:
         real |= {"reward": reward, "correct": self._verdict(row, of)}
         answer = self._answer_of(row, of, completion)
         parts = {name: read_number(row[name], name) for name in columns.components if not is_absent(row.get(name))}
-        key = digest(json_text(row.get(of["group"]), "group"), 8) >> 1 if "group" in of else 0
-        whole = prompt if isinstance(prompt, str) else json_text(prompt, "prompt")
-        number = self._prompts.setdefault(digest(whole, 16), len(self.titles))
+        key = digest(_as_text(row.get(of["group"]), "group"), 8) >> 1 if "group" in of else 0
+        number = self._prompts.setdefault(digest(_as_text(prompt, "prompt"), 16), len(self.titles))
         if number == len(self.titles):
             self.titles.append(_title(prompt)[:PROMPT_SHOWN])
         for name, entry in (("step", step), ("prompt", number), ("key", key)):
@@ -231,6 +230,10 @@ def _texts(row: Row, columns: Columns) -> tuple[Any, Any]:
     if is_absent(prompt):
         raise Unreadable(f"prompt is {shown(prompt)}; allowed: a text, messages, or an id")
     return prompt, row.get(of["completion"]) if "completion" in of else None
+
+
+def _as_text(value: Any, name: str) -> str:
+    return value if isinstance(value, str) else json_text(value, name)
 
 
 def _title(prompt: Any) -> str:
