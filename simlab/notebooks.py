@@ -23,10 +23,7 @@ def notebooks(folder: Path) -> dict[str, str]:
 
 
 def working_folder(chosen: Path | None = None) -> Path:
-    """Return the chosen folder, or the checkout's own, or ``simlab-notebooks``; ``InputError`` if it cannot be written.
-
-    Any but the checkout's gets copies of the notebooks; files that are there are kept.
-    """
+    """Return the chosen folder, the checkout's own, or ``simlab-notebooks``, with copies of what is not there."""
     source = bundled_folder("notebooks")
     if chosen is None and is_checkout():
         return source

@@ -1,8 +1,4 @@
-"""Load what a user has written in a file of theirs, named as ``FILE.py:NAME``.
-
-The file is run once a process, under a module name made from its resolved path; one that the process has imported
-already is that module. Its imports are found by ``PYTHONPATH``, not in its folder.
-"""
+"""Load objects of a user's file, ``FILE.py:NAME``: it is run once a process, or is the module already imported."""
 
 import hashlib
 import sys

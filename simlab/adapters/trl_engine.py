@@ -1,8 +1,4 @@
-"""``simlab train --engine trl``: train the arms of a run with TRL, from the same start and on the same problems.
-
-TRL samples, with transformers or the engine that it is set up with; rewards, estimator, surrogate, learning rates and
-evaluations are simlab's. It runs in one process; for several, use ``SimlabGRPOTrainer`` in a script of accelerate's.
-"""
+"""``simlab train --engine trl``: TRL samples, in one process; start, rewards, weights and rates are simlab's."""
 
 import json
 import time
@@ -47,11 +43,7 @@ def train_arm(
     first: int,
     after_step: AfterStep,
 ) -> Parameters:
-    """Train one arm, or resume it from TRL's last complete checkpoint; return the parameters after the last step.
-
-    The arms of a seed begin from the checkpoint ``start`` and the problem ``first``; ``after_step`` takes the number of
-    the step, its metrics, and a function that returns the parameters. ``InputError`` for what TRL does not have.
-    """
+    """Train an arm from ``start`` and problem ``first``, or resume it from TRL's last complete checkpoint."""
     rl = settings.rl
     refused = {
         f"rl.rounds = {rl.rounds}; allowed: 0, as TRL drops no groups": rl.rounds,

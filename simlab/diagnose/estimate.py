@@ -78,11 +78,7 @@ def jackknife(
 
 
 def resample_sums(table: Float[np.ndarray, "P C"], seed: int) -> Float[np.ndarray, "draws C"]:
-    """Return the sums over prompts in row 0, then those of each bootstrap resample of the prompts.
-
-    Prompts whose rows are equal are drawn together, by a multinomial. Of very many different rows, random blocks are
-    summed and resampled instead: their variance is known to 2 %.
-    """
+    """Return sums over prompts, then those of bootstrap resamples; of very many different rows by random blocks."""
     if len(np.unique(table, axis=0)) > BLOCKS:
         order = np.random.default_rng(seed).permutation(len(table))
         table = np.add.reduceat(table[order], np.arange(BLOCKS) * len(table) // BLOCKS)

@@ -343,11 +343,7 @@ def _missed_range(sums: Sums, size: int) -> Range:
 
 
 def typical_solution(counts: SolutionCounts, level: float, seed: int, group_sizes: tuple[int, ...]) -> SolutionKind:
-    """Return the solution of a random correct rollout, to be read at groups of these sizes.
-
-    Where no two correct rollouts of a prompt agree, or no two differ, intervals are those of an event that could have
-    come: 0 events have the confidence distribution Exp(1). All is NaN where no prompt has two correct rollouts.
-    """
+    """Return a random correct rollout's solution; without agreement or difference, 0 events count as Exp(1)."""
     counts = counts.drop_short(FEW)
     solution = _resample("of a random correct rollout", Typical(), _typical_columns(counts, group_sizes), level, seed)
     answered = counts.answered()

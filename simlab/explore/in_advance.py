@@ -141,11 +141,7 @@ def compute_run(panel: str, settings: RunSettings) -> RunSettings:
 
 
 def answers_in_advance() -> dict[str, Any]:
-    """Return what an exported page holds.
-
-    ``masses``: by estimator, a list of ``parameters``, ``limit``, and ``groups`` by size, as in ``mass_curves``; a
-    ``failure`` equal to ``success`` is null, and so are the usual ``rates``. ``bank``: questions with their answers.
-    """
+    """Return what an exported page holds: ``masses`` by estimator, and ``bank`` questions with their answers."""
     tables = {name: [*tables_in_advance(name)] for name in sorted(filter(has_masses, REGISTRY)) if name != LINKED}
     tables[LINKED] = json.loads(LINKED_TABLES.read_text(encoding="utf-8"))
     banks = {}

@@ -51,11 +51,7 @@ def longest(sequences: Sequence[Sequence[int]]) -> int:
 def completion_states(
     parameters: Parameters, config: ModelConfig, batch: CompletionBatch, checkpointing: bool = False
 ) -> Float[Array, "P G T D"]:
-    """Return the hidden states of the logits before each token of the completions.
-
-    Tokens of prompts and of completions go through the layers together, and part where they attend: a layer's matrices
-    are read once, and have one gradient. ``checkpointing`` is that of ``simlab.llm.model.run_layers``.
-    """
+    """Return the hidden states before each token of the completions; they part from prompts only in attention."""
     prompts, lengths = jnp.asarray(batch.prompts), jnp.asarray(batch.lengths)
     # The last token of a completion is predicted and predicts nothing.
     tokens = jnp.asarray(batch.tokens)[:, :, :-1]

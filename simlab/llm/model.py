@@ -294,11 +294,7 @@ def rows_at_once(rows: int, vocab_size: int) -> int:
 def map_logits(
     function: Callable[..., Any], parameters: Parameters, hidden: Float[Array, "*B D"], *others: Array
 ) -> Any:
-    """Apply a function to the logits of each token, a slice at a time, and return its arrays (*B, ...).
-
-    ``function`` takes the logits (C, V) of C tokens and the same rows of ``others`` (*B, ...), and returns arrays of C
-    rows; a row must depend on nothing but its own token.
-    """
+    """Apply a function to slices of logits (C, V) and of ``others``, whose rows must not depend on each other."""
     shape, head = hidden.shape[:-1], head_of(parameters)
     count = math.prod(shape)
     rows = [array.reshape(count, *array.shape[len(shape) :]) for array in (hidden, *others)]

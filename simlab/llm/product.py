@@ -1,8 +1,4 @@
-"""Multiply values with a matrix: with a cheap gradient for many values, and fast for a few.
-
-The gradient of x W by W is x^T z; the narrower of x and z is transposed, which on a CPU saves a third of a gradient.
-For a few values the transposed matrix is the first operand, as a CPU reorders the second.
-"""
+"""Multiply values with a matrix: with a cheap gradient (the narrower factor is transposed), and fast for a few."""
 
 import math
 from collections.abc import Sequence

@@ -189,11 +189,7 @@ class Message(NamedTuple):
 
 
 class ChatTemplate:
-    """The chat template in a tokenizer's files, rendered with jinja2's sandbox, as ``transformers`` does.
-
-    There is no clock (``strftime_now``), so that a prompt depends on the template and the messages alone. ``special``
-    are texts that the template may name, such as ``bos_token``.
-    """
+    """A tokenizer's chat template in jinja2's sandbox, without a clock; it may name the ``special`` texts."""
 
     def __init__(self, source: str, special: Mapping[str, str]):
         self.source, self.special = source, dict(special)

@@ -181,10 +181,7 @@ def _refuse_fit(curves: Curves, result: Fit) -> str | None:
 
 
 class Difference(NamedTuple):
-    """The difference of an arm's A from a baseline's, and the ratios of B and C_mid, over the seeds that both have.
-
-    The drift says how far both asymptotes have moved since the first half of the compute; NaN where a half has none.
-    """
+    """The difference of A from a baseline's, ratios of B and C_mid, of seeds of both; the drift of both A."""
 
     asymptote: Interval
     drift: float

@@ -213,20 +213,14 @@ def _ha_dw(group: Group, scale: float, decay: float, initial: float, base: str |
 
 
 def _pass_at_k_tang(group: Group) -> Pair:
-    """``[fade:pass-at-k-tang]``, k being the group: FADE's k p q^(k - 1) is G times its expectation at a solve rate p.
-
-    ``InputError`` in the population limit: a p above 0 is then infinitely many successes and never a lone one.
-    """
+    """``[fade:pass-at-k-tang]``, k being the group; ``InputError`` in the limit, where no success is alone."""
     if math.isinf(group.size):
         raise InputError("group_size = inf is not allowed for pass_at_k_tang, whose k is the group; allowed: finite")
     return np.where(np.rint(group.p * group.size) == 1, 1 / group.size, 0.0), 0 * group.p
 
 
 def _pkpo(group: Group, k: int, baseline: str) -> Pair:
-    """``[fade:pkpo]``; k p q^(k - 1) and 0 in the population limit.
-
-    With ``baseline="none"``, k p and -k q (1 - C(F - 1, k - 1) / C(G - 1, k - 1)): failures are reinforced as well.
-    """
+    """``[fade:pkpo]``; k p q^(k - 1) and 0 in the limit. ``baseline="none"`` reinforces failures as well."""
     k = group.at_most_all(k)
     if baseline == "leave_one_out":
         return k * group.p * group.all_wrong(k - 1, successes=1), 0 * group.p

@@ -61,10 +61,7 @@ def alignment(first: Float[Array, "*shape"], second: Float[Array, "*shape"]) -> 
 
 
 def mean_pairwise_cosine(vectors: Float[Array, "n d"], times: Float[Array, " n"]) -> Float[Array, ""]:
-    """The mean cosine of all pairs of different rollouts, of which ``times`` have each vector; NaN without a pair.
-
-    It is (|sum x_i|^2 - N) / (N (N - 1)) for N rollouts of directions x_i; zero vectors are left out.
-    """
+    """The mean cosine of pairs of N rollouts, (|sum x_i|^2 - N) / (N (N - 1)), ``times`` each; NaN without one."""
     xp = array_namespace(vectors)
     lengths = xp.linalg.vector_norm(vectors, axis=-1)
     times = xp.where(lengths > 0, times, xp.zeros_like(times))

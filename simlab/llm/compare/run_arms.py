@@ -226,11 +226,7 @@ class MeanEstimate(NamedTuple):
 
 
 def estimate_mean(values: Float[np.ndarray, "S ..."]) -> MeanEstimate:
-    """Estimate the mean over S seeds and P problems, if there are any.
-
-    Of several seeds and problems the interval is over both, of seeds alone the t-interval with the standard error
-    s / sqrt(S). One seed says nothing of other seeds: its interval is the bootstrap over problems.
-    """
+    """Estimate the mean: interval over seeds and problems, t-interval of seeds alone, or bootstrap of one seed."""
     each = values.reshape(len(values), -1).mean(axis=1)
     mean = float(each.mean())
     if np.isnan(mean) or values.shape == (1,):

@@ -182,11 +182,7 @@ def fit_tables(
     pass_at_k: Sequence[int] | None = None,
     baseline: str | None = None,
 ) -> list[str]:
-    """Return the tables of ``simlab.scaling.scaling_tables`` for pass@k of each k (``simlab compare --fit``).
-
-    R_0 is the evaluation before the first step. Compute is steps times P times G, the rollouts that updates used.
-    Evaluations after fewer rollouts than ``first`` are not fitted; ``pass_at_k`` is 1 and the samples by default.
-    """
+    """Return ``scaling_tables`` of pass@k by rollouts, 1 and all samples by default, from ``first`` rollouts on."""
     run_arms.check_comparable(runs)
     arms = [arm for arm in run_arms.gather_arms(runs) if any(training.evaluations for training in arm.seeds.values())]
     chosen = [run_arms.choose_evaluations(arm, "last") for arm in arms]

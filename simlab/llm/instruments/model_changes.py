@@ -144,11 +144,7 @@ def weight_change_metrics(changes: Sequence[MatrixChange]) -> dict[str, float]:
 
 
 def singular_values(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " R"]:
-    """Return the singular values, the largest first, R = min(m, n).
-
-    Of a matrix longer than ``LONGEST`` they are the square roots of the eigenvalues of its smaller Gram matrix; there,
-    those below sqrt(R eps) times the largest are rounding, and read 0.
-    """
+    """Return singular values, largest first; of longer than ``LONGEST`` by the Gram matrix, rounding read as 0."""
     values: np.ndarray
     if max(matrix.shape) <= LONGEST:
         values = np.linalg.svd(matrix, compute_uv=False)

@@ -32,11 +32,7 @@ class Trajectories(NamedTuple):
 
 
 def rarest_trajectories(trajectories: Trajectories, nll: Float[np.ndarray, " n"], share: float = SHARE) -> Trajectories:
-    """Return the share of correct trajectories with the highest NLL under the base model ``[f-grpo:sec-5.4-nll]``.
-
-    The share is rounded down, to one trajectory at least; of equal NLLs the earlier ones are taken. As in the paper the
-    share is that of all trajectories together, so that problems with many correct and long-winded samples give more.
-    """
+    """Return the share (rounded down, at least 1) of correct trajectories of highest NLL ``[f-grpo:sec-5.4-nll]``."""
     check_range("share", share, 0, 1, open_low=True)
     count = len(trajectories.completions)
     if not count:

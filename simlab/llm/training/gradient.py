@@ -120,10 +120,7 @@ def compute_on_devices(
 
 
 class Computation(NamedTuple):
-    """Static choices of a gradient; ``checkpointing`` stores the inputs of layers only.
-
-    At most so many ``tokens`` of completions are computed at once, but at least those of one prompt; None for no limit.
-    """
+    """Static choices of a gradient; ``tokens`` is the most at once (None: no limit), but a prompt's at least."""
 
     dtype: str
     checkpointing: bool = False
@@ -181,11 +178,7 @@ class DecoderPolicy:
         coefficients: Float[np.ndarray, "P G T"] | Float[np.ndarray, "P G T N"],
         candidates: Int[np.ndarray, "P G T C"] | None = None,
     ) -> tuple[Parameters, float]:
-        """Return the gradient of J = sum over tokens of coefficient log pi, and J.
-
-        With ``candidates`` the coefficients are (P, G, T, 1 + C), those of the sampled token first. The gradients of
-        microbatches are added up in their order, so that the sum has the same bits for any number of devices.
-        """
+        """Return the gradient of J = sum of coefficient log pi, and J; the same bits for any number of devices."""
         if coefficients.ndim == 3:
             coefficients = coefficients[..., None]
         batch = batch._replace(mask=batch.mask & np.any(coefficients, axis=(2, 3))[..., None])

@@ -133,10 +133,7 @@ class Trainer(NamedTuple):
         return np.asarray(verdicts(jnp.asarray(correct(groups)), chances, *rates))
 
     def proximal(self, parameters: Parameters, groups: RolloutGroups) -> np.ndarray:
-        """Return the log-probabilities (P, G, T) of the tokens under the policy before the updates.
-
-        The sampler's own serve where nothing is divided by them; in bfloat16 the two differ by up to .2 nats.
-        """
+        """Return log pi (P, G, T) before the updates; the sampler's own where nothing is divided by them."""
         divides = self.settings.off_policy or self.settings.updates > 1
         return self.policy.logp(parameters, groups.batch) if divides else groups.sampled.logp
 
