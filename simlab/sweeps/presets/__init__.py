@@ -25,6 +25,7 @@ PRESETS: dict[str, Preset] = {
     "minibatches": {"": banks.MINIBATCHES},
     "mismatch": banks.MISMATCH,
     "network-league": network_league.NETWORK_LEAGUE,
+    "network-papers": interference.NETWORK_PAPERS,
     "remax": banks.REMAX,
     "surrogates": banks.SURROGATES_COMPARED,
     "three-regimes": {"": papers.THREE_REGIMES},

@@ -103,6 +103,15 @@ INTERFERENCE_PAPERS: Preset = {
     f"{name}-{bank}": settings for name, banks in _EXPERIMENTS.items() for bank, settings in banks.items()
 }
 
+# ``network-papers``: the same where prompts share a network of one hidden layer, which Adam trains at a thousandth of
+# the rates.
+_ADAM: SweepSettings = {"problem": "network", "optimizer": "adam"}
+NETWORK_PAPERS: Preset = {
+    f"{name}-network": over(shared, {RATE: tuple(rate / 1000 for rate in shared["parameters"][RATE])}, **_ADAM)
+    for name, banks in _EXPERIMENTS.items()
+    for shared in [banks["shared"]]
+}
+
 # ``interference-countdown``: what interference says of countdown before the training preset ``countdown-conflict``: its
 # batch, and solve rates of a Beta that was fitted to pass@k of one warm start (k = 1 to 64). How much prompts overlap,
 # and what a step of AdamW is in plain steps, is not known: both are swept. (Adam itself hardly lets pass@k fall here,
