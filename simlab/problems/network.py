@@ -313,7 +313,8 @@ def _train(
 
     def goes_on(carry: Any) -> Bool[Array, ""]:
         parameters, _, steps = carry
-        return (steps < FIT_STEPS) & (error(parameters) > tolerance)
+        more: Array = (steps < FIT_STEPS) & (error(parameters) > tolerance)
+        return more
 
     def step(carry: Any) -> Any:
         parameters, moments, steps = carry

@@ -24,6 +24,7 @@ PRESETS: dict[str, Preset] = {
     "league": banks.LEAGUE,
     "minibatches": {"": banks.MINIBATCHES},
     "mismatch": banks.MISMATCH,
+    "network": network_league.NETWORK,
     "network-league": network_league.NETWORK_LEAGUE,
     "network-papers": interference.NETWORK_PAPERS,
     "remax": banks.REMAX,

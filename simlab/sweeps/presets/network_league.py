@@ -72,6 +72,14 @@ def _sweeps(representation: str, optimizer: str) -> Preset:
     return {f"{name}-{representation}-{optimizer}": settings for name, settings in sweeps.items()}
 
 
+# ``network``: a small grid of the same, in minutes.
+NETWORK: Preset = {
+    f"{representation}-{optimizer}": league(representation, optimizer, names("grpo f_grpo(gamma=2) maxrl nsr"), {})
+    | {"group_sizes": (8, 16), "seeds": 4}
+    for representation in REPRESENTATIONS
+    for optimizer in ("sgd", "adam")
+}
+
 NETWORK_LEAGUE: Preset = {}
 for _representation in REPRESENTATIONS:
     for _optimizer in ("sgd", "adam"):
