@@ -25,6 +25,7 @@ from simlab.diagnose.reading.names import (
     NAMES,
     NO_REWARD,
     OF_REWARD,
+    OF_TASK,
     OF_VERDICT,
     RIGHT_ANSWER,
     TO_NAME,
@@ -125,11 +126,15 @@ class Chooser:
         """Return the column of a role: the one that is named, or the most trusted that suits."""
         if role in self.named:
             return self.named_path(self.named[role], role)
-        return next((path for path in candidates(role, self.paths) if suits(path)), None)
+        found = candidates(role, self.paths, alike=role == "completion")
+        return next((path for path in found if suits(path)), None)
 
     def is_text(self, path: str) -> bool:
         """Return True where most cells are texts or lists."""
-        texts = sum(isinstance(cell, str | list) for cell in self.cells[path])
+        texts = sum(
+            isinstance(cell, str) or (isinstance(cell, list) and not isinstance(next(iter(cell), ""), float | bool))
+            for cell in self.cells[path]
+        )
         return texts > 0 and 2 * texts >= len(self.cells[path])
 
     def is_number(self, path: str) -> bool:
@@ -144,13 +149,22 @@ class Chooser:
         """Return the columns; ``InputError`` where prompt or reward cannot be told."""
         of: dict[str, str | None] = {"step": self.find("step", lambda path: self.readable(path, read_whole))}
         of["completion"] = self.find("completion", self.is_text)
-        of["prompt"] = self.find("prompt", lambda path: self._is_prompt(path) and path != of["completion"])
+        texts = [
+            path
+            for path in candidates("prompt", self.paths, alike=True)
+            if self._is_prompt(path) and path != of["completion"]
+        ]
+        texts.sort(
+            key=lambda path: len(set(map(str, self.cells[path]))) < 2
+        )  # an instruction that all share comes last
+        of["prompt"] = self.find("prompt", texts.__contains__) if "prompt" in self.named else next(iter(texts), None)
         chats = [path for path in candidates("conversation", self.paths) if self._is_chat(path)]
         split = bool(chats) and of["completion"] is None and "prompt" not in self.named
         if split:
             of["completion"] = chats[0]
-        if chats and of["prompt"] is None:
-            of["prompt"] = chats[0]
+        if of["prompt"] is None:  # an id, since who speaks first may be simulated
+            ids = [path for path in candidates("id", self.paths) if self._repeats(path)]
+            of["prompt"] = next(iter([*ids[:1], *chats]), None)
         split &= of["prompt"] == of["completion"]
         if of["step"] is not None and leaf(of["step"]) == "epoch" and self._is_sample(of["step"], of["prompt"]):
             of["step"] = None
@@ -217,7 +231,8 @@ class Chooser:
         parts += [path for path in functions if path not in parts]
         correct = self.find("correct", self.is_verdict)
         if correct is None:
-            verdicts = [path for path in parts if OF_VERDICT.search(leaf(path)) and self.is_verdict(path)]
+            names = [path for path in self.paths if OF_VERDICT.search(leaf(path)) and not NO_REWARD.search(leaf(path))]
+            verdicts = [path for path in names if self.is_verdict(path)]
             correct = verdicts[0] if verdicts else self._solved()
         single = self.find("reward", self.is_number)
         if "reward" in self.named and single is not None:
@@ -264,6 +279,9 @@ class Chooser:
         if is_prompt:
             distinct = {path: len(set(cells)) for path, cells in texts.items() if self._repeats(path)}
             return min(distinct, key=distinct.__getitem__, default=None)
+        texts = {path: cells for path, cells in texts.items() if path.partition(".")[0] not in OF_TASK}
+        no_text = NAMES["answer"] + NAMES["id"] + RIGHT_ANSWER
+        texts = {path: cells for path, cells in texts.items() if leaf(path) not in no_text}
         return max(texts, key=lambda path: sum(map(len, texts[path])) / len(texts[path]), default=None)
 
     def _functions(self, completion: str | None) -> list[str]:

@@ -4,12 +4,14 @@ What a file holds is told by its first bytes. A text that is no UTF-8 is read as
 and else line by line as Latin-1.
 """
 
+import ast
+import contextlib
 import csv
 import gzip
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from simlab.errors import InputError
 
 COMPLETIONS = "completions"  # where TRL writes them in its output folder
 RUN, METRICS, ROLLOUTS, EVALUATIONS = "run.json", "metrics.jsonl", "rollouts.jsonl", "evaluation.jsonl"
-SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow")
 PACKED = (".gz", ".zst")
 EVENTS = "tfevents"
 NO_LOGS = {  # files of a run's folder
@@ -34,6 +36,8 @@ STEP_IN_NAME = re.compile(
     r"(?:^|[^a-z])(?:global_?)?(?:step|iter|iteration|completions|batch|checkpoint|version)s?[-_=]?(\d+)(?:\D|$)|^(\d+)$"
 )
 
+STREAM = b"\xff\xff\xff\xff"  # how a stream of arrow begins, such as those of Hugging Face's datasets
+MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 Records = Iterator[tuple[int, Any]]  # with the number of the line or row, from 1
 
 
@@ -101,8 +105,12 @@ def read_records(path: Path, refused: RefusedRows) -> Records:
             file.seek(0)
             if start.startswith(b"PAR1"):
                 yield from _read_parquet(file, path, refused)
+            elif start.startswith(STREAM):
+                yield from _batches(_pyarrow("arrow files").ipc.open_stream(file), path, refused)
             elif EVENTS in path.name:
                 yield from read_events(file, path, refused)
+            elif b"\0" in start and b"\0" not in start[1:4:2] + start[:1] and start[:2] not in MARKS:
+                refused.add(path, None, "it is binary; allowed: JSON, CSV, parquet, arrow, events of TensorBoard")
             else:
                 yield from _read_text(file, start, path, refused)
     except (OSError, EOFError) as error:
@@ -123,6 +131,7 @@ def _unpack(path: Path) -> io.BufferedIOBase:
 def _pyarrow(what: str) -> Any:
     try:
         import pyarrow  # noqa: PLC0415  # of an extra
+        import pyarrow.ipc  # noqa: PLC0415
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError as error:
         raise InputError(f'{what} need pyarrow ({error}); install it with: pip install "simlab[logs]"') from None
@@ -131,7 +140,7 @@ def _pyarrow(what: str) -> Any:
 
 def _read_text(file: io.BufferedIOBase, start: bytes, path: Path, refused: RefusedRows) -> Records:
     encoding = "utf-8-sig"
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if start[:2] in MARKS:
         encoding = "utf-16"
     elif b"\0" in start[:4]:
         encoding = "utf-16-be" if start[:1] == b"\0" else "utf-16-le"
@@ -220,20 +229,28 @@ def _parse_cell(text: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            return text
+            with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                return ast.literal_eval(text)  # as Python writes a list
     return text
 
 
 def _read_parquet(file: io.BufferedIOBase, path: Path, refused: RefusedRows) -> Records:
+    parquet = _pyarrow("parquet files").parquet
+    try:
+        table = parquet.ParquetFile(file)
+    except (OSError, ValueError) as error:
+        refused.add(path, None, f"the file is no parquet: {error}")
+        return
+    yield from _batches(table.iter_batches(ROWS_AT_ONCE), path, refused)
+
+
+def _batches(batches: Iterable[Any], path: Path, refused: RefusedRows) -> Records:
     """Yield the values of each row, a batch at a time; a file that breaks off gives the rows before."""
-    pyarrow = _pyarrow("parquet files")
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(file) as table:
-            for batch in table.iter_batches(ROWS_AT_ONCE):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
+        for batch in batches:
+            for row in batch.to_pylist():
+                number += 1
+                yield number, row
     except (OSError, ValueError, MemoryError, KeyError, NotImplementedError) as error:
-        where = f"what comes after row {number}" if number else "the file"
-        refused.add(path, None, f"{where} is no parquet: {error}")
+        refused.add(path, None, f"what comes after row {number} cannot be read: {error}")

@@ -44,6 +44,7 @@ STEPS = (
 )  # fmt: skip
 NOT_TRAINING = re.compile(r"(^|/)(eval|test|valid|validation)([/_]|$)|(^|/)val[-_]")
 PASS_AT = re.compile(r"pass[@_]?(\d+)$")
+OF_STEPS = {"loss", "no_signal", "mixed", "grad_norm", "learning_rate", "clip_share"}  # no rollout has them
 SUFFIX = re.compile(r"__(MIN|MAX)$")  # of an export of Weights & Biases
 
 
@@ -96,10 +97,8 @@ def is_metrics(rows: Sequence[Row]) -> bool:
     if any(candidates(role, paths) for role in ("prompt", "completion", "conversation")):
         return False
     known = {metric for path in paths if _is_numeric(rows, path) and (metric := metric_of(path)) is not None}
-    if not known or (
-        any(candidates(role, paths) for role in ("id", "group"))
-        and known <= {"reward", "length", "truncated", "entropy"}
-    ):
+    of_rollouts = any(candidates(role, paths) for role in ("id", "group")) and not known & OF_STEPS
+    if not known or of_rollouts:
         return False
     step = _step_of(paths)
     steps = [row[step] for row in rows if not is_absent(row.get(step))] if step is not None else []

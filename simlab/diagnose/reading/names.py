@@ -6,10 +6,10 @@ ROLES: dict[str, str] = {
     "prompt": "prompt question problem query instruction input input_prompt prompt_text user_prompt raw_prompt prompts "
     "questions problems inputs queries prompt_str responses_create_params.input request.messages request.prompt "
     "prompt.messages prompt.text request prompt_tokens prompt_token_ids prompt_ids",
-    "conversation": "messages conversation conversations content trajectory chat",
+    "conversation": "messages conversation conversations content trajectory traj chat",
     "id": "prompt_id problem_id question_id example_id qid task_id doc_id item_id instance_id prompt_index prompt_idx "
     "problem_index problem_idx question_idx example_idx task_index ng_task_index unique_id prompt_hash doc_hash "
-    "sample_id idx index id task_name",
+    "sample_id idx index id env_seed seed task_name",
     "group": "uid group_id group group_index group_idx group_uid prompt_uid rollout_group group_key request_id",
     "step": "step global_step global_steps training_step train_step trainer_step current_step iteration iter "
     "rollout_id update policy_version weight_version tail_version version ckpt_step checkpoint checkpoint_step "
@@ -47,44 +47,29 @@ TO_NAME = tuple(role for role in NAMES if role not in ("conversation", "id", "ma
 COMPLETION = {name for name in NAMES["completion"] if "." not in name}
 UNSURE = {"result", "status", "outcome", "pass", "return", "returns", "right", "em"}
 JUDGED = {name for role in ("reward", "correct") for name in NAMES[role] if "." not in name} - UNSURE
-JUDGED_PARENT = {"reward", "rewards", "score", "scores", "metrics", "reward_components", "reward_breakdown",
+JUDGED_PARENT = {"metric", "reward", "rewards", "score", "scores", "metrics", "reward_components", "reward_breakdown",
                  "components", "reward_details", "subscores", "reward_metrics", "trajectory_metrics"}  # fmt: skip
-RIGHT_ANSWER = {
-    "target",
-    "gold",
-    "gts",
-    "gt",
-    "ground_truth",
-    "answer",
-    "label",
-    "reference",
-    "expected",
-    "expected_answer",
-}
+RIGHT_ANSWER = tuple(
+    ["target", "gold", "gts", "gt", "ground_truth", "answer", "label", "reference", "expected", "expected_answer"]
+)
+ALIKE = {"prompt": re.compile("prompt|question|problem|query"),
+         "completion": re.compile("completion|response|generation|output|prediction")}  # fmt: skip
+NO_TEXT = re.compile(
+    "type|format|hash|id$|idx|index|len|token|mask|source|level|name|answer|reason|time|params|prob|reward|score|advantage"
+)
 ANY_ID = re.compile(
     r"^(?!.*(sample|rollout|generation|completion|response|run|request)).*(^|_)(id|idx|index|hash|key)$"
 )
 CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 OF_REWARD = re.compile(r"^(rewards?|score)[_/]|[_/](rewards?|reward_func|score)$|^r_")
 OF_VERDICT = re.compile(
-    r"(^|[_/.])(correct|correctness|acc|accuracy|exact_match|solved|passed|is_correct|success)([_/.]|$)"
+    r"(^|[_/.])(correct|correctness|acc|accuracy|exact_match|extractive_match|solved|passed|is_correct|success)([_/.]|$)"
 )
 NO_REWARD = re.compile(
     r"(^|[_/])(mean|std|time|ms|len|length|tokens?|count|num|idx|index|id|kl|seed|entropy|weight|mask)([_/]|$)"
 )
-ABOVE_TASK = {
-    "doc",
-    "task",
-    "info",
-    "example",
-    "metadata",
-    "env_extras",
-    "config",
-    "args",
-    "params",
-    "input",
-    "extra_info",
-}
+OF_TASK = {"doc", "task", "example", "env_extras", "config", "input", "args", "params"}  # objects that no rollout made
+BESIDE = {"info", "metadata", "extra_info", "meta"}  # objects that are trusted less
 
 
 def leaf(path: str) -> str:
@@ -96,21 +81,24 @@ def leaf(path: str) -> str:
     return CAMEL.sub("_", path.rpartition(".")[2]).lower().replace("-", "_").strip("_ ")
 
 
-def candidates(role: str, paths: list[str]) -> list[str]:
-    """Return the columns that may have a role, the most trusted first; of two of one name the less nested."""
+def candidates(role: str, paths: list[str], *, alike: bool = False) -> list[str]:
+    """Return the columns that may have a role, the most trusted first; of two of one name the less nested.
+
+    With ``alike``, columns come last whose names only contain a word for prompts or completions.
+    """
     names = {name: number for number, name in enumerate(NAMES[role])}
     ranked = []
     for path in paths:
         parts = path.split(".")
-        if (
-            role in ("reward", "correct", "completion", "answer", "log_probability")
-            and parts[0].lower() in ABOVE_TASK
-            and len(parts) > 1
-        ):
+        above = parts[0].lower() if len(parts) > 1 else ""
+        of_rollout = role in ("reward", "correct", "completion", "answer", "log_probability")
+        if of_rollout and (above in OF_TASK or (above in BESIDE and role == "answer")):
             continue
         if parts[0] in ("score", "scores") and parts[-1] == "value":  # of any scorer
             parts = ["score", "value"]
         ranks = [names[name] for name in (leaf(path), ".".join(parts[-2:]).lower()) if name in names]
+        if not ranks and alike and ALIKE[role].search(leaf(path)) and not NO_TEXT.search(leaf(path)):
+            ranks = [len(names)]
         if ranks:
-            ranked.append((min(ranks), len(parts), path))
+            ranked.append((min(ranks) + len(names) * (above in BESIDE), len(parts), path))
     return [path for _, _, path in sorted(ranked, key=lambda entry: entry[:2])]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simlab.diagnose.reading.cells import is_messages
-from simlab.diagnose.reading.names import COMPLETION, JUDGED, JUDGED_PARENT, leaf
+from simlab.diagnose.reading.names import COMPLETION, JUDGED, JUDGED_PARENT, OF_REWARD, leaf
 
 MOST_SAMPLES = 10**6  # of a problem in an evaluation
 GROUP = "#"  # column of the record, and of the list in it, that held the row
@@ -43,31 +43,34 @@ def _count(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def unwrap(document: Any) -> list[Any]:
     """Return the records of a file that is one JSON value: of a list its items, of an object its longest list."""
-    if isinstance(document, list):
-        return document
-    if isinstance(document, dict) and isinstance(document.get("columns"), list) and _is_table(document.get("data")):
-        return [dict(zip(document["columns"], row, strict=False)) for row in document["data"]]
-    if isinstance(document, dict) and (entries := _entries(document)):
-        return entries
-    if not isinstance(document, dict) or _is_judged(document):
-        return [document]
+    if not isinstance(document, dict):
+        return document if isinstance(document, list) else [document]
+    if records := _transpose(document) or _entries(document):
+        return records
     lists = {key: value for key, value in document.items() if _is_objects(value)}
-    if not lists:
+    if not lists or any(leaf(key) in JUDGED for key in document):
         return [document]
     key = max(lists, key=lambda name: (any(map(_is_judged, lists[name])), len(lists[name])))
     above = {name: value for name, value in document.items() if not isinstance(value, list | dict)}
     return [above | item if isinstance(item, dict) else item for item in lists[key]]
 
 
+def _transpose(document: Mapping[str, Any]) -> list[Any] | None:
+    """Return the rows of a table: names of columns and data, or cells by the number of the row, as pandas has it."""
+    names, rows = document.get("columns"), document.get("data")
+    if isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
+        return [dict(zip(names, row, strict=False)) for row in rows]
+    keys = [list(column) if isinstance(column, dict) else [] for column in document.values()]
+    if not keys or keys[0][:1] != ["0"] or any(others != keys[0] for others in keys):
+        return None
+    return [{name: column[key] for name, column in document.items()} for key in keys[0]]
+
+
 def _is_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and not is_messages(value)
 
 
-def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(row, list) for row in value)
-
-
-def _is_judged(value: Any, depth: int = 3) -> bool:
+def _is_judged(value: Any, depth: int = 8) -> bool:
     """Return True for an object that has a reward or a verdict, or objects that have."""
     if isinstance(value, list):
         return depth > 0 and bool(value) and _is_judged(value[0], depth - 1)
@@ -89,7 +92,7 @@ def _entries(node: Mapping[str, Any]) -> list[Any] | None:
     ]
 
 
-def _rows(node: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows(node: Mapping[str, Any], *, split: bool = True) -> list[dict[str, Any]]:
     above: dict[str, Any] = {}
     axes: list[list[dict[str, Any]]] = []
     for key, value in node.items():
@@ -97,7 +100,7 @@ def _rows(node: Mapping[str, Any]) -> list[dict[str, Any]]:
         if isinstance(value, dict) and value and "role" not in value:
             items = _entries(value)
             if items is None:
-                rows = _rows(value)
+                rows = _rows(value, split=False)
                 if len(rows) > 1:
                     axes.append(rows)
                 else:
@@ -109,7 +112,7 @@ def _rows(node: Mapping[str, Any]) -> list[dict[str, Any]]:
         else:
             above[key] = value
     if not axes:
-        return _split(above)
+        return _split(above) if split else [above]
     rows = max(axes, key=len)
     above = {key: value for key, value in above.items() if leaf(key) not in JUDGED}
     return [above | row for row in rows]
@@ -128,7 +131,8 @@ def _split(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of parallel lists."""
     lists = {key: value for key, value in row.items() if isinstance(value, list) and value and not is_messages(value)}
     scalars = {leaf(key) for key, value in row.items() if key not in lists and value is not None}
-    judged = [key for key in lists if leaf(key) in JUDGED and not isinstance(lists[key][0], dict)]
+    judged = [key for key in lists if leaf(key) in JUDGED or OF_REWARD.search(leaf(key))]
+    judged = [key for key in judged if not isinstance(lists[key][0], dict)]
     if not lists or scalars & JUDGED:
         return [row]
     if judged:
