@@ -58,7 +58,7 @@ def _sweeps(representation: str, optimizer: str) -> Preset:
     surrogates = tuple(f"grpo+{name}" for name in SURROGATES)
     sweeps = {
         "methods": sweep(METHODS, {"problem.hard_rate": HARD_RATES}, group_sizes=(8, 16)),
-        "groups": sweep(METHODS, {"problem.hard_rate": (0.01, 0.1)}, group_sizes=(4, 64)),
+        "groups": sweep(METHODS, {"problem.hard_rate": (0.003, 0.01, 0.1)}, group_sizes=(4, 32, 64)),
         "log-uniform": sweep(METHODS, fixed("problem", solve_rates="log-uniform"), group_sizes=(8, 16)),
         "prompts": sweep(METHODS, {"problem.prompts": (8, 128)}),
         "minibatch": sweep(METHODS, fixed("run", prompts_per_step=8), steps=1600, record_every=40),
