@@ -13,7 +13,7 @@ from figures import remax, verifier
 from figures.countdown_conflict import KEPT, at_the_end, judged
 from figures.interference_papers import DATA
 from figures.interference_papers import table as claims_table
-from figures.shared import condensed, rivals
+from figures.shared import by_optimizer, condensed, rivals
 from figures.shared.best_size import at_own_rates, best_sizes
 from figures.shared.claims_of_papers import FAILS, HOLDS, UNTOLD, Claim, Found, Order, in_words
 from figures.shared.claims_of_papers import judge as judge_claim
@@ -386,3 +386,38 @@ def test_words_name_both_readings_where_they_differ_and_other_banks_where_these_
 
 def test_the_readme_has_the_table_of_the_numbers_that_are_kept():
     assert claims_table(json.loads(DATA.read_text())) in (Path(figures.__file__).parent / "README.md").read_text()
+
+
+# By the other seeds the first rate is best for seeds 0 and 1, the second for seed 2; at the third a seed has no number.
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([[0.5, 0.5, 0.7], [0.6, 0.6, 0.1], [0.9, 0.9, np.nan]], [0.5, 0.5, 0.1]),
+        ([[0.5, np.nan, 0.5]], [np.nan] * 3),
+    ],
+)
+def test_a_seed_is_judged_at_the_rate_that_the_other_seeds_choose(values, expected):
+    np.testing.assert_array_equal(by_optimizer.best_of_others(np.array(values)), expected)
+
+
+def test_weights_are_judged_at_equal_pass_at_1_by_seed():
+    """Pass@64 is 1 - pass@1, and by ``maxrl`` .1 more, but by no more under plain steps; pass@1 rises in ten steps."""
+    rise = np.linspace(0.2, 0.6, 11) + np.array([0, 0.01, -0.01])[:, None]
+    fast = np.linspace(0.2, 1.0, 11) + np.array([0, 0.01, -0.01])[:, None]
+    curves = {shift: {"pass@1": [fast], "pass@64": [1 - fast + shift * (fast > 0.25)]} for shift in (0, 0.1)}
+    grpo = {"pass@1": [rise], "pass@64": [1 - rise]}
+    task = {"adamw": {"grpo": grpo, "maxrl": curves[0.1]}, "sgd": {"grpo": grpo, "maxrl": curves[0]}}
+    found = by_optimizer.judged(task, 0.3)
+    np.testing.assert_allclose(found["adamw"]["maxrl"], [0.1] * 3)
+    np.testing.assert_allclose(found["sgd"]["maxrl"], [0] * 3, atol=1e-12)
+    np.testing.assert_allclose(found["adamw less sgd"]["maxrl"], [0.1] * 3)
+    assert [
+        by_optimizer.outcome([0, low, high], [-0.04, 0.04]) for low, high in ((-0.03, 0.03), (-0.1, 0.03), (0.05, 0.1))
+    ] == [
+        "hit",
+        "undecided",
+        "miss",
+    ]
+    assert by_optimizer.order(
+        {"psr": [-1.0], "maxrl": [1.0]}, {"maxrl": 0.9, "psr": 0.7, "grpo": 0.8}
+    ) == pytest.approx(1)

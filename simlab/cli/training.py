@@ -33,8 +33,9 @@ class TrainCommand(Command):
     exclusive = (("resume", "overwrite"),)
 
     preset: str | None = option(
-        "addition (default), countdown, countdown-conflict, fewshot, maze; of the papers' tables, on countdown: "
-        "f-grpo-table-2, f-grpo-tables-1-3, a-grae-tables-5-6, casp-table-6, cw-grpo-table-3, fade-fig-9",
+        "addition (default), countdown, countdown-conflict, weights-by-optimizer, fewshot, maze; of the papers' "
+        "tables, on countdown: f-grpo-table-2, f-grpo-tables-1-3, a-grae-tables-5-6, casp-table-6, "
+        "cw-grpo-table-3, fade-fig-9",
         "NAME",
     )
     config: Path | None = option("settings of another run (its run.json)", "FILE")

@@ -94,6 +94,34 @@ PAPER_PRESETS: dict[str, Layer] = {
     ),
 }  # fmt: skip
 
+# Which weights keep pass@64 at equal pass@1, by AdamW and by plain steps. Nothing is clipped and nothing decays, so
+# that the optimisers differ in one thing. By AdamW all methods' steps are of one length; plain steps have a rate for
+# each method, at which its first steps are about as long as GRPO's.
+PLAIN_RATES = {
+    "grpo": 1.0, "f_grpo(gamma=1)": 1.4, "f_grpo(gamma=2)": 1.8, "maxrl": 0.5, "power_alpha(alpha=3)": 5.0, "nsr": 0.8,
+    "psr": 1.0, "pass_at_k_chen(k=4)": 3.6, "grpo+entropy_bonus(coefficient=0.03)": 1.0,
+}  # fmt: skip
+
+
+def arms_by_optimizer(adamw: tuple[float, ...], plain: tuple[float, ...]) -> list[str]:
+    """Return the methods of ``PLAIN_RATES`` by both optimisers, at these learning rates of GRPO."""
+    found = [(name, "adamw", rate) for name in PLAIN_RATES for rate in adamw]
+    found += [(name, "sgd", rate * own) for name, own in PLAIN_RATES.items() for rate in plain]
+    return [f"{name}@optimizer={optimizer}@learning_rate={rate:.4g}" for name, optimizer, rate in found]
+
+
+WEIGHTS_BY_OPTIMIZER: Layer = merge_layers(
+    COUNTDOWN,
+    CONFLICT,
+    {
+        "rl": {"steps": 60, "prompts": 32, "group_size": 8, "warmup": 2, "weight_decay": 0.0, "max_norm": 1e9},
+        "evaluation": {"every": 10, "samples": 64},
+        "record": {"instruments_every": 1000, "checkpoint_every": 60, "rollouts": 0, "weight_changes": False},
+        "arms": arms_by_optimizer(adamw=(2e-4,), plain=(0.08,)),
+        "seeds": 6,
+    },
+)
+
 PRESETS: dict[str, Layer] = {
     # From nothing to a policy that adds, in minutes on two cores.
     "addition": {
@@ -153,6 +181,7 @@ PRESETS: dict[str, Layer] = {
         "record": {"instruments_every": 100, "checkpoint_every": 100},
         "arms": ["grpo", "f_grpo"],
     },
+    "weights-by-optimizer": WEIGHTS_BY_OPTIMIZER,
     **PAPER_PRESETS,
 }  # fmt: skip
 

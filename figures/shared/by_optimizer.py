@@ -1,0 +1,72 @@
+"""Judge weights at equal pass@1 under two optimisers, against a prediction that was committed before the runs.
+
+The rule. A method has several learning rates; for each seed that one counts which is best on average over the other
+seeds, among the rates at which all seeds reach the level. A difference is that of pass@64 from GRPO's under the same
+optimiser, each at its own rate and where its pass@1 has first gained as much; paired by seed, with Student's interval.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr, t
+
+from figures.shared.avoided import CLEAR, at_gain
+
+OPTIMIZERS = ("adamw", "sgd")
+BETWEEN = "adamw less sgd"
+Intervals = dict[str, dict[str, list[float]]]
+
+
+def best_of_others(values: np.ndarray) -> np.ndarray:
+    """(seeds,) of ``values`` (rates, seeds) those at the rate that has the highest mean over all other seeds.
+
+    A rate at which a seed has no number is out; no numbers if all are.
+    """
+    reached = values[~np.isnan(values).any(axis=1)]
+    if not len(reached):
+        return np.full(values.shape[1], np.nan)
+    best = (reached.sum(axis=1, keepdims=True) - reached).argmax(axis=0)
+    chosen: np.ndarray = reached[best, np.arange(values.shape[1])]
+    return chosen
+
+
+def at_own_rate(curves: dict[str, Any], gain: float) -> np.ndarray:
+    """(seeds,) pass@64 where pass@1 is first by ``gain`` above the start's; curves are (rates, seeds, records)."""
+    pairs = zip(np.array(curves["pass@1"]), np.array(curves["pass@64"]), strict=True)
+    return best_of_others(np.array([at_gain(mass, kept, gain) for mass, kept in pairs]))
+
+
+def interval(differences: np.ndarray) -> list[float]:
+    """The mean over seeds, and the ends of its interval (Student's)."""
+    error = differences.std(ddof=1) / np.sqrt(len(differences))
+    width = t.ppf((1 + CLEAR) / 2, len(differences) - 1) * error
+    return [float(differences.mean() + shift) for shift in (0, -width, width)]
+
+
+def judged(task: dict[str, Any], gain: float) -> Intervals:
+    """Pass@64 less GRPO's by optimiser and method, and how much more that is under Adam; there also GRPO's own."""
+    own = {name: {method: at_own_rate(curves, gain) for method, curves in task[name].items()} for name in OPTIMIZERS}
+    adam, plain = ({method: kept - of["grpo"] for method, kept in of.items()} for of in own.values())
+    between = {method: adam[method] - plain[method] for method in adam}
+    between["grpo"] = own["adamw"]["grpo"] - own["sgd"]["grpo"]
+    differences = {"adamw": adam, "sgd": plain, BETWEEN: between}
+    return {name: {method: interval(values) for method, values in of.items()} for name, of in differences.items()}
+
+
+def outcome(found: list[float], predicted: list[float] | None) -> str:
+    """A hit if the interval found lies in the predicted one, a miss if it lies outside; else it is undecided."""
+    _, low, high = found
+    if np.isnan(low):
+        return "does not gain so much"
+    if predicted is None:
+        return "nothing predicted"
+    if predicted[0] <= low and high <= predicted[1]:
+        return "hit"
+    return "miss" if high < predicted[0] or low > predicted[1] else "undecided"
+
+
+def order(found: dict[str, list[float]], toy: dict[str, float]) -> float:
+    """Spearman's correlation of mean differences with the toy network's pass@256, over the methods that both have."""
+    means = {"grpo": 0.0} | {method: mean for method, (mean, *_) in found.items() if np.isfinite(mean)}
+    both = [method for method in toy if method in means]
+    return float(spearmanr([means[method] for method in both], [toy[method] for method in both]).statistic)
