@@ -394,6 +394,7 @@ def test_every_column_of_a_layout_is_found(tmp_path):
     masked = columns_of("nemo_rl", tmp_path / "c").rollouts
     assert masked.log_probability == pytest.approx([-0.4 * r["tokens"] for r in rows])
     assert masked.sampler_log_probability == pytest.approx([-0.5 * r["tokens"] for r in rows])
+    assert masked.length.tolist() == [r["tokens"] for r in rows]
     assert set(masked.advantage) == {0.5}
     lists = columns_of("ms_swift", tmp_path / "d").rollouts
     assert set(lists.components) == {"MathAccuracy", "Format"}

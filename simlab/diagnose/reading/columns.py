@@ -35,6 +35,7 @@ from simlab.diagnose.reading.names import (
 from simlab.diagnose.reading.nesting import GROUP
 from simlab.errors import InputError
 
+SHORTEST_COMPLETION = 15  # characters on average of a text of an unknown name
 MOST_TASKS = 200  # a column with more values names no tasks
 
 
@@ -170,8 +171,8 @@ class Chooser:
             of["step"] = None
         rewards, components, of["correct"] = self._rewards(of["completion"])
         if of["prompt"] is None:
-            ids = (path for path in self.paths if ANY_ID.search(leaf(path)) and self._repeats(path))
-            of["prompt"] = next(iter(candidates("id", self.paths)), None) or next(ids, None)
+            ids = [path for path in self.paths if ANY_ID.search(leaf(path)) and self._repeats(path)]
+            of["prompt"] = next(iter([*candidates("id", self.paths), *ids]), None)
         self.prompts = [json_text(self._prompt(row, of["prompt"], split=split), "prompt") for row in self.rows]
         of["group"] = self._group(of)
         of["prompt"] = of["prompt"] or of["group"] or self._unnamed_text(of, is_prompt=True)
@@ -180,8 +181,8 @@ class Chooser:
             raise InputError(f"no column is known as the prompt; needed: --columns prompt=NAME; its columns: {known}")
         if of["completion"] is None:
             of["completion"] = self._unnamed_text(of, is_prompt=False)
-        texts = of["prompt"], of["completion"]
-        of["answer"] = self.find("answer", lambda path: path not in texts and not self._is_gold(path))
+        others = of["prompt"], of["completion"]
+        of["answer"] = self.find("answer", lambda path: path not in others and not self._is_gold(path))
         of["truncated"] = self.find("truncated", lambda path: self.readable(path, read_truncated))
         of["length"] = self.find("length", lambda path: self.is_number(path) or self._is_list(path))
         for role in ("advantage", "log_probability", "sampler_log_probability", "entropy"):
@@ -282,7 +283,9 @@ class Chooser:
         texts = {path: cells for path, cells in texts.items() if path.partition(".")[0] not in OF_TASK}
         no_text = NAMES["answer"] + NAMES["id"] + RIGHT_ANSWER
         texts = {path: cells for path, cells in texts.items() if leaf(path) not in no_text}
-        return max(texts, key=lambda path: sum(map(len, texts[path])) / len(texts[path]), default=None)
+        lengths = {path: sum(map(len, cells)) / len(cells) for path, cells in texts.items() if len(set(cells)) > 1}
+        lengths = {path: length for path, length in lengths.items() if length >= SHORTEST_COMPLETION}
+        return max(lengths, key=lengths.__getitem__, default=None)
 
     def _functions(self, completion: str | None) -> list[str]:
         """Return the columns between completion and advantages, as TRL and ms-swift write a reward function each."""

@@ -53,7 +53,8 @@ def _scalars(event: list[tuple[int, Any]]) -> Iterator[tuple[str, float]]:
 
 def _fields(content: bytes) -> list[tuple[int, Any]]:
     """Return the fields of a protocol buffer: whole numbers, or bytes."""
-    fields, place = [], 0
+    fields: list[tuple[int, Any]] = []
+    place = 0
     while place < len(content):
         key, place = _varint(content, place)
         kind = key & 7

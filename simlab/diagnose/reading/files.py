@@ -138,7 +138,7 @@ def _pyarrow(what: str) -> Any:
     return pyarrow
 
 
-def _read_text(file: io.BufferedIOBase, start: bytes, path: Path, refused: RefusedRows) -> Records:
+def _read_text(file: Any, start: bytes, path: Path, refused: RefusedRows) -> Records:
     encoding = "utf-8-sig"
     if start[:2] in MARKS:
         encoding = "utf-16"

@@ -49,13 +49,14 @@ UNSURE = {"result", "status", "outcome", "pass", "return", "returns", "right", "
 JUDGED = {name for role in ("reward", "correct") for name in NAMES[role] if "." not in name} - UNSURE
 JUDGED_PARENT = {"metric", "reward", "rewards", "score", "scores", "metrics", "reward_components", "reward_breakdown",
                  "components", "reward_details", "subscores", "reward_metrics", "trajectory_metrics"}  # fmt: skip
-RIGHT_ANSWER = tuple(
-    ["target", "gold", "gts", "gt", "ground_truth", "answer", "label", "reference", "expected", "expected_answer"]
-)
+RIGHT_ANSWER = (
+    "target", "gold", "gts", "gt", "ground_truth", "answer", "label", "reference", "expected", "expected_answer",
+)  # fmt: skip
 ALIKE = {"prompt": re.compile("prompt|question|problem|query"),
          "completion": re.compile("completion|response|generation|output|prediction")}  # fmt: skip
 NO_TEXT = re.compile(
-    "type|format|hash|id$|idx|index|len|token|mask|source|level|name|answer|reason|time|params|prob|reward|score|advantage"
+    "type|format|hash|id$|idx|index|len|token|mask|source|level|name|answer|"
+    "reason|time|params|prob|reward|score|advantage"
 )
 ANY_ID = re.compile(
     r"^(?!.*(sample|rollout|generation|completion|response|run|request)).*(^|_)(id|idx|index|hash|key)$"

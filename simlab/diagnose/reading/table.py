@@ -138,9 +138,12 @@ class Table:
             return math.nan
         if role == "task":
             return float(self._tasks.setdefault(str(cell), len(self._tasks)))
+        mask = row.get(of.get("mask", ""))
+        if role == "length" and isinstance(cell, list) and isinstance(mask, list) and len(mask) == len(cell):
+            return float(sum(map(bool, mask)))
         if role in READERS:
             return READERS[role](cell, name)
-        return read_sum(cell, name, row.get(of.get("mask", "")))
+        return read_sum(cell, name, mask)
 
     def _verdict(self, row: Row, of: dict[str, str]) -> float:
         if "correct" not in of:
@@ -263,7 +266,7 @@ def _superseded(step: np.ndarray, prompt: np.ndarray, key: np.ndarray) -> np.nda
         return none
     last = np.zeros(len(visits), int)
     np.maximum.at(last, times[0], times[1])
-    return (times[1] < last[times[0]])[part]
+    return np.asarray((times[1] < last[times[0]])[part])
 
 
 def _sample(rollouts: Rollouts) -> RolloutLogProbs | None:
