@@ -25,6 +25,7 @@ PRESETS: dict[str, Preset] = {
     "minibatches": {"": banks.MINIBATCHES},
     "mismatch": banks.MISMATCH,
     "network": network_league.NETWORK,
+    "network-law": network_league.NETWORK_LAW,
     "network-league": network_league.NETWORK_LEAGUE,
     "network-papers": interference.NETWORK_PAPERS,
     "remax": banks.REMAX,

@@ -80,6 +80,24 @@ NETWORK: Preset = {
     for optimizer in ("sgd", "adam")
 }
 
+# ``network-law``: the cells of the law's prediction, figures/data/network_law_prediction.json.
+_LAW_RATES = {
+    ("linear", "sgd"): (1.0, 4.0),
+    ("linear", "adam"): (0.004, 0.016),
+    ("one", "sgd"): (0.03, 0.3),
+    ("one", "adam"): (0.0005, 0.001),
+}
+NETWORK_LAW: Preset = {
+    f"{representation}-{optimizer}-{group_size}-{hard_rate:g}": over(
+        league(representation, optimizer, METHODS[:8], fixed("problem", hard_rate=hard_rate)),
+        {RATE: rates},
+        group_sizes=(group_size,),
+        seeds=6,
+    )
+    for group_size, hard_rate in ((8, 0.02), (12, 0.005), (24, 0.01), (24, 0.003))
+    for (representation, optimizer), rates in _LAW_RATES.items()
+}
+
 NETWORK_LEAGUE: Preset = {}
 for _representation in REPRESENTATIONS:
     for _optimizer in ("sgd", "adam"):
