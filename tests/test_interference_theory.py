@@ -13,6 +13,7 @@ from refusals import refusal
 
 from simlab.estimators import advantages
 from simlab.theory import (
+    contrast,
     crossing_k,
     crossing_step,
     expected_speed,
@@ -57,6 +58,37 @@ def test_maxrl_teaches_as_one_over_q_once_the_group_holds_a_success():
     expected = -np.expm1(15 * np.log1p(-np.minimum(inside, 1 - 1e-16))) / inside
     np.testing.assert_allclose(expected_speed("maxrl", 16, inside), expected, rtol=1e-6)
     assert expected_speed("maxrl", 16, np.array([0.0]))[0] == pytest.approx(15, rel=1e-12)
+
+
+def advantage_of_the_first(name, rewards, **parameters):
+    return advantages(name, np.array([rewards], dtype=float), **parameters)[0][0]
+
+
+@pytest.mark.parametrize("size", [2, 5, 8])
+@pytest.mark.parametrize(
+    ("name", "parameters", "formula"),
+    [
+        ("grpo", {}, lambda G: 1),
+        ("psr", {}, lambda G: 1),
+        ("nsr", {}, lambda G: 1),
+        ("maxrl", {}, lambda G: G - 1),
+        ("f_grpo", {"gamma": 2.0}, lambda G: (G - 1) ** 2),
+        ("power_alpha", {"alpha": 3.0}, lambda G: (G - 1) ** 2),
+        ("easy_power", {"alpha": 3.0}, lambda G: (G - 1) ** -2),
+    ],
+)
+def test_the_contrast_is_that_of_lone_successes_and_lone_failures(name, parameters, formula, size):
+    rest = size - 1
+    hard = advantage_of_the_first(name, [1] + [0] * rest, **parameters)
+    hard -= advantage_of_the_first(name, [0] * size, **parameters)
+    easy = advantage_of_the_first(name, [1] * size, **parameters)
+    easy -= advantage_of_the_first(name, [0] + [1] * rest, **parameters)
+    assert contrast(name, size, **parameters) == pytest.approx(hard / easy, rel=1e-12)
+    assert hard / easy == pytest.approx(formula(size), rel=1e-5)  # GRPO's deviation has an epsilon
+
+
+def test_a_weight_that_is_silent_on_solved_prompts_has_no_finite_contrast():
+    assert contrast("pass_at_k_tang", 4) == np.inf
 
 
 def naive_transfer(policies, correct, kernel, speeds, *, learning_rate, temperature):

@@ -3,6 +3,7 @@
 from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
 from simlab.theory.interference import (
     Drift,
+    contrast,
     expected_advantages,
     expected_speed,
     largest_mixed_mass,
@@ -24,7 +25,7 @@ from simlab.theory.verifier import JudgedMasses, accepted_rate, judged_masses, j
 
 __all__ = [
     "CLOSED_FORMS", "Clock", "ClosedForm", "Drift", "JudgedMasses", "Masses", "accepted_rate", "active", "alike",
-    "clock", "closed_form", "conditional_tail_miss", "correct_mass_change", "crossing_k", "crossing_step",
+    "clock", "closed_form", "conditional_tail_miss", "contrast", "correct_mass_change", "crossing_k", "crossing_step",
     "expected_advantages", "expected_speed", "first_order_change", "judged_masses", "judged_speed",
     "largest_mixed_mass", "log_odds_drift", "logit_update", "masses", "misplaced_share", "pass_at_k_change",
     "subset_change", "tail_miss", "transfer", "unsampled_correct_mass_change",

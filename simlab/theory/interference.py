@@ -71,6 +71,19 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
     return speed
 
 
+def contrast(name: str | Estimator, group_size: int, **parameters: Any) -> float:
+    """Kappa(0; G) / kappa(1; G), the most that a weight favours hard prompts ``[simlab:weight-contrast]``.
+
+    1 for GRPO, PSR and NSR at every G, G - 1 for MaxRL, (G - 1)^gamma for F-GRPO; infinite for a weight that is silent
+    on solved prompts.
+
+    >>> contrast("maxrl", 8)
+    7.0
+    """
+    hard, easy = expected_speed(name, group_size, np.array([0.0, 1.0]), **parameters)
+    return float(hard / easy) if easy else float("inf")
+
+
 def expected_advantages(name: str | Estimator, group_size: int, solve_rates: Rates, **parameters: Any) -> Advantages:
     """M_S / Q and -M_F / (1 - Q): the expected advantage of a success and of a failure ``[simlab:interference-speed]``.
 
