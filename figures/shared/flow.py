@@ -5,7 +5,8 @@ their sum S. The path follows E g, without noise: the limit of small learning ra
 coordinate, from E g g' in closed form: the binomial number of successes, and multinomial failures.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,7 +70,120 @@ def orthogonal(size: int, seed: int) -> np.ndarray:
     return np.linalg.qr(np.random.default_rng(seed).standard_normal((size, size)))[0]
 
 
-def flow(  # noqa: PLR0912, PLR0915
+@dataclass
+class Start:
+    """A problem in the coordinates in which it is learned; layers have their biases as a last row.
+
+    ``answers`` turns logits into coordinates of the head, None where these are the same; ``base`` is not learned.
+    """
+
+    inputs: np.ndarray
+    layers: Layers
+    base: Any
+    counts: np.ndarray
+    correct: np.ndarray
+    answers: np.ndarray | None = None
+
+    @property
+    def head(self) -> Any:
+        """A function of the last layer: the head whose outputs are logits."""
+        return (lambda values: values) if self.answers is None else (lambda values: values @ self.answers)
+
+    @property
+    def seen(self) -> Any:
+        """A function of gradients by logits: those by the coordinates of answers."""
+        return (lambda values: values) if self.answers is None else (lambda values: values @ self.answers.T)
+
+    def turned(self) -> "Start":
+        """Return the same functions, with inputs and answers in random orthogonal bases, an entry for each action."""
+        each = np.repeat(np.arange(len(self.counts)), self.counts.astype(int))
+        learned = next(iter(self.layers.values())).shape[0] - self.has_biases
+        basis, answers = orthogonal(learned, 1), orthogonal(len(each), 2)
+        layers = {name: values.copy() for name, values in self.layers.items()}
+        layers["head"] = layers["head"][:, each] @ answers.T
+        first = next(iter(layers))
+        layers[first][:learned] = basis @ layers[first][:learned]
+        inputs = self.inputs.copy()
+        inputs[:, :learned] = inputs[:, :learned] @ basis.T
+        base = self.base[:, each] if np.ndim(self.base) else self.base
+        return Start(inputs, layers, base, np.ones(len(each)), self.correct[:, each], answers)
+
+    @property
+    def has_biases(self) -> bool:
+        """True for a network."""
+        return "hidden" in self.layers
+
+
+def start_of(problem: Any) -> Start:
+    """Return ``interference``, or ``network`` with one hidden tanh layer, as its parameters are at first."""
+    counts, correct = np.asarray(problem.counts, float), np.asarray(problem.correct)
+    if not isinstance(problem, Network):
+        features = np.asarray(problem.features)[:, problem.learned]
+        head = np.zeros((features.shape[1], len(counts)))
+        return Start(features, {"head": head}, np.asarray(problem.tabular.logits), counts, correct)
+    hidden = np.vstack([problem.hidden["weights_1"].T, problem.hidden["biases_1"]])
+    layers = {"hidden": hidden, "head": np.vstack([problem.head.T, problem.head_biases])}
+    return Start(np.hstack([problem.inputs, np.ones((len(correct), 1))]), layers, 0.0, counts, correct)
+
+
+class Place(NamedTuple):
+    """Where N weights are: the units that the head sees, the head by logits, the policies and the solve rates."""
+
+    units: np.ndarray
+    head: np.ndarray
+    policies: np.ndarray
+    rates: np.ndarray
+
+
+def place_of(start: Start, layers: Layers) -> Place:
+    """Compute the policies of layers (N, ...)."""
+    units = np.repeat(start.inputs[None], len(layers["head"]), 0)
+    if start.has_biases:
+        units = np.tanh(units @ layers["hidden"])
+        units = np.concatenate([units, np.ones((*units.shape[:2], 1))], axis=2)
+    head = start.head(layers["head"])
+    logits = units @ head + start.base
+    policies = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    policies /= (policies @ start.counts)[..., None]
+    return Place(units, head, policies, np.clip((policies * start.correct).sum(-1), 1e-12, 1 - 1e-12))
+
+
+def moments(start: Start, place: Place, groups: Groups, *, squares: bool) -> tuple[Layers, Layers]:
+    """Return the expected gradient of the mean over prompts by each layer, and if asked its expected square."""
+    prompts, (units, head, *policy) = len(start.inputs), place
+    mean = groups.mean(*policy)
+    seen = start.seen(mean)
+    first, second = {"head": np.einsum("nmu,nmc->nuc", units, seen) / prompts}, {}
+    if start.has_biases:
+        directions, slopes = head.transpose(0, 2, 1)[..., :-1], 1 - units[..., :-1] ** 2
+        back = (mean * start.counts) @ directions
+        first["hidden"] = np.einsum("mk,nmu->nku", start.inputs, back * slopes) / prompts
+    if squares:
+        turns = None if start.answers is None else np.repeat(start.answers.T[None], len(head), 0)
+        spread = groups.square(*policy, turns) - seen**2
+        second["head"] = first["head"] ** 2 + np.einsum("nmu,nmc->nuc", units**2, spread) / prompts**2
+    if squares and start.has_biases:
+        spread = (groups.square(*policy, directions) - back**2) * slopes**2
+        second["hidden"] = first["hidden"] ** 2 + np.einsum("mk,nmu->nku", start.inputs**2, spread) / prompts**2
+    return first, {name: np.maximum(values, 0) for name, values in second.items()}
+
+
+def plain_length(start: Start, place: Place, gradients: Layers) -> np.ndarray:
+    """Return the length (N, 1, 1) of a step that changes a logit by ``LOGIT_STEP`` at the most."""
+    change = place.units @ start.head(gradients["head"])
+    if start.has_biases:
+        slopes = 1 - place.units[..., :-1] ** 2
+        change = change + ((start.inputs @ gradients["hidden"]) * slopes) @ place.head[:, :-1]
+    return np.asarray(LOGIT_STEP / np.maximum(np.abs(change).max((1, 2), keepdims=True), 1e-12))
+
+
+def of_matrix(start: Start, name: str, square: np.ndarray) -> np.ndarray:
+    """Return one second moment for each matrix, the mean over its coordinates."""
+    shares = np.broadcast_to(start.counts if name == "head" else 1.0, square.shape)
+    return np.asarray((square * shares).sum((1, 2), keepdims=True) / shares.sum((1, 2), keepdims=True))
+
+
+def flow(
     problem: Any,
     methods: tuple[str, ...],
     group_size: int,
@@ -88,76 +202,26 @@ def flow(  # noqa: PLR0912, PLR0915
         turned: express the coordinates of inputs and answers in random orthogonal bases; the functions stay the same.
         one_moment: give Adam one second moment for each matrix.
     """
-    counts, correct = np.asarray(problem.counts, float), np.asarray(problem.correct)
-    is_network, prompts = isinstance(problem, Network), len(correct)
-    if is_network:
-        inputs = np.asarray(problem.inputs, float)
-        theta = {"hidden": problem.hidden["weights_1"].T, "head": problem.head.T}
-        biases, base = {"hidden": problem.hidden["biases_1"], "head": problem.head_biases}, 0.0
-    else:
-        inputs = np.asarray(problem.features)[:, problem.learned]
-        theta, biases = {"head": np.zeros((inputs.shape[1], len(counts)))}, {}
-        base = np.asarray(problem.tabular.logits)
-    answers = None
-    if turned:  # an entry for each action
-        each = np.repeat(np.arange(len(counts)), counts.astype(int))
-        counts, correct = np.ones(len(each)), correct[:, each]
-        theta["head"], base = theta["head"][:, each], base[:, each] if not is_network else 0.0
-        biases = biases | ({"head": biases["head"][each]} if is_network else {})
-        answers, basis = orthogonal(len(each), 2), orthogonal(inputs.shape[1], 1)
-        inputs, first = inputs @ basis.T, "hidden" if is_network else "head"
-        theta[first] = basis @ theta[first]
-        theta["head"] = theta["head"] @ answers.T
-        biases = biases | ({"head": biases["head"] @ answers.T} if is_network else {})
-    if is_network:
-        inputs = np.hstack([inputs, np.ones((prompts, 1))])
-        theta = {name: np.vstack([values, biases[name]]) for name, values in theta.items()}
-    groups = Groups(methods, group_size, correct, counts)
-    theta = {name: np.repeat(values[None], len(methods), 0) for name, values in theta.items()}
-    first_moments, second_moments = ({name: 0 * values for name, values in theta.items()} for _ in range(2))
+    start = start_of(problem).turned() if turned else start_of(problem)
+    groups = Groups(methods, group_size, start.correct, start.counts)
+    layers = {name: np.repeat(values[None], len(methods), 0) for name, values in start.layers.items()}
+    first, second = ({name: 0 * values for name, values in layers.items()} for _ in range(2))
     pass_at_1, pass_at_256 = [], []
     for step in range(1, steps + 1):
-        units = np.repeat(inputs[None], len(methods), 0)
-        if is_network:
-            units = np.tanh(units @ theta["hidden"])
-            units = np.concatenate([units, np.ones((*units.shape[:2], 1))], axis=2)
-        head = theta["head"] if answers is None else theta["head"] @ answers
-        logits = units @ head + base
-        policies = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        policies /= (policies @ counts)[..., None]
-        rates = np.clip((policies * correct).sum(-1), 1e-12, 1 - 1e-12)
-        pass_at_1.append(rates.mean(1))
-        pass_at_256.append((1 - (1 - rates) ** 256).mean(1))
+        place = place_of(start, layers)
+        pass_at_1.append(place.rates.mean(1))
+        pass_at_256.append((1 - (1 - place.rates) ** 256).mean(1))
         if np.min(np.max(pass_at_1, axis=0)) >= max(levels):
             break
-        mean = groups.mean(policies, rates)
-        seen = mean if answers is None else mean @ answers.T
-        gradients = {"head": np.einsum("nmu,nmc->nuc", units, seen) / prompts}
-        if is_network:
-            directions, slopes = head.transpose(0, 2, 1)[..., :-1], 1 - units[..., :-1] ** 2
-            back = (mean * counts) @ directions
-            gradients["hidden"] = np.einsum("mk,nmu->nku", inputs, back * slopes) / prompts
-        if not adam:
-            change = units @ (gradients["head"] if answers is None else gradients["head"] @ answers)
-            if is_network:
-                change = change + ((inputs @ gradients["hidden"]) * slopes) @ head[:, :-1]
-            length = LOGIT_STEP / np.maximum(np.abs(change).max((1, 2)), 1e-12)
-            theta = {name: values + length[:, None, None] * gradients[name] for name, values in theta.items()}
-            continue
-        every = None if answers is None else np.repeat(answers.T[None], len(methods), 0)
-        spread = groups.square(policies, rates, every) - seen**2
-        squares = {"head": gradients["head"] ** 2 + np.einsum("nmu,nmc->nuc", units**2, spread) / prompts**2}
-        if is_network:
-            spread = (groups.square(policies, rates, directions) - back**2) * slopes**2
-            squares["hidden"] = gradients["hidden"] ** 2 + np.einsum("mk,nmu->nku", inputs**2, spread) / prompts**2
-        for name, values in theta.items():
-            square = np.maximum(squares[name], 0)
-            if one_moment:
-                shares = np.broadcast_to(counts if name == "head" else 1.0, square.shape)
-                square = (square * shares).sum((1, 2), keepdims=True) / shares.sum((1, 2), keepdims=True)
-            first_moments[name] = B1 * first_moments[name] + (1 - B1) * gradients[name]
-            second_moments[name] = B2 * second_moments[name] + (1 - B2) * square
-            root = np.sqrt(second_moments[name] / (1 - B2**step)) + EPS
-            theta[name] = values + adam * first_moments[name] / (1 - B1**step) / root
+        gradients, squares = moments(start, place, groups, squares=bool(adam))
+        for name, values in layers.items():
+            if not adam:
+                layers[name] = values + plain_length(start, place, gradients) * gradients[name]
+                continue
+            square = of_matrix(start, name, squares[name]) if one_moment else squares[name]
+            first[name] = B1 * first[name] + (1 - B1) * gradients[name]
+            second[name] = B2 * second[name] + (1 - B2) * square
+            root = np.sqrt(second[name] / (1 - B2**step)) + EPS
+            layers[name] = values + adam * first[name] / (1 - B1**step) / root
     records = np.array(pass_at_1).T, np.array(pass_at_256).T
     return at_equal_mass(*records, np.array(levels)).T
