@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import figures
-from figures import ceiling_or_clock, interference_league, remax, verifier
+from figures import ceiling_or_clock, interference_league, network_law, remax, verifier
 from figures.shared import decomposition
 from figures.shared.decomposition import PAIRS
 from figures.verifier import picked
@@ -144,3 +144,16 @@ def test_the_sign_of_youdens_index_decides_and_false_positives_cost_more(data):
                 false_negative=row["false_positive"],
             )  # fmt: skip
             assert mirrored["mean"][0] > row["mean"][0]
+
+
+def test_the_law_hits_what_its_page_says_and_turned_coordinates_hardly_part_the_weights():
+    data = kept(network_law)
+    totals = Counter()
+    for cell in data["cells"]:
+        for name, (hits, of) in network_law.judged(data["methods"], cell).items():
+            totals.update({(name, "hits"): hits, (name, "of"): of})
+    levels, orders, partings = ((totals[name, "hits"], totals[name, "of"]) for name in ("levels", "orders", "partings"))
+    assert (levels, orders, partings) == ((184, 190), (258, 260), (149, 153))
+    own, turned = (data["control"]["bases"][name]["measured"] for name in ("adam", "adam, turned"))
+    assert max(own) - min(own) > 0.1
+    assert max(turned) - min(turned) < 0.04

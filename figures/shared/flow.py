@@ -150,8 +150,8 @@ def place_of(start: Start, layers: Layers) -> Place:
 
 def moments(start: Start, place: Place, groups: Groups, *, squares: bool) -> tuple[Layers, Layers]:
     """Return the expected gradient of the mean over prompts by each layer, and if asked its expected square."""
-    prompts, (units, head, *policy) = len(start.inputs), place
-    mean = groups.mean(*policy)
+    prompts, (units, head, policies, rates) = len(start.inputs), place
+    mean = groups.mean(policies, rates)
     seen = start.seen(mean)
     first, second = {"head": np.einsum("nmu,nmc->nuc", units, seen) / prompts}, {}
     if start.has_biases:
@@ -160,10 +160,10 @@ def moments(start: Start, place: Place, groups: Groups, *, squares: bool) -> tup
         first["hidden"] = np.einsum("mk,nmu->nku", start.inputs, back * slopes) / prompts
     if squares:
         turns = None if start.answers is None else np.repeat(start.answers.T[None], len(head), 0)
-        spread = groups.square(*policy, turns) - seen**2
+        spread = groups.square(policies, rates, turns) - seen**2
         second["head"] = first["head"] ** 2 + np.einsum("nmu,nmc->nuc", units**2, spread) / prompts**2
     if squares and start.has_biases:
-        spread = (groups.square(*policy, directions) - back**2) * slopes**2
+        spread = (groups.square(policies, rates, directions) - back**2) * slopes**2
         second["hidden"] = first["hidden"] ** 2 + np.einsum("mk,nmu->nku", start.inputs**2, spread) / prompts**2
     return first, {name: np.maximum(values, 0) for name, values in second.items()}
 

@@ -23,7 +23,7 @@ METHODS = (
 CELLS = ((8, 0.02), (12, 0.005), (24, 0.01), (24, 0.003))  # group size and hard rate, neither pair in the league
 IN_THE_LEAGUE = ((32, 0.01), (32, 0.003))
 LEVELS = (0.4, 0.45)
-PROBLEMS = {"linear": interference, "one": network}
+PROBLEMS: dict[str, Any] = {"linear": interference, "one": network}
 ADAM = {"linear": 0.004, "one": 0.0005}
 CONTROLS: dict[str, dict[str, Any]] = {
     "adam": {},
