@@ -1,7 +1,7 @@
 """Every weight where prompts share a linear head or a network: pass@256 at equal pass@1, by optimiser and solve rate.
 
     simlab sweep --preset network-league --out network-league.nc       (about two hours on two cores)
-    python -m figures.network_league network-league.nc                 (condenses)
+    python -m figures.network_league network-league.nc                 (condenses what is finished)
     python -m figures.network_league --table [COLUMN=VALUE ...]        (prints the rows, best first, tab-separated)
     simlab figures network_league                                      (draws from what is kept here)
 
@@ -14,16 +14,32 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from figures.shared.chosen import judge
-from figures.shared.condensed import decoded, keep, provenance, results, rounded
+from figures.shared.condensed import decoded, keep, provenance, rounded
+from simlab.plotting import STYLE
+from simlab.sweeps.presets import PRESETS
+from simlab.sweeps.presets.network_league import METHODS
+from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "network_league.json"
 PRESET = "network-league"
+MESSAGE = "Weights part where hard prompts are solved often enough: with Adam sooner than with plain steps"
+DIFFERS = (
+    "Not in the papers: their weights at equal pass@1 on a linear head and on networks, with plain steps and Adam."
+)
+ROWS = {"linear": "linear head", "one": "one hidden layer", "two": "two hidden layers"}
+LABELS = {"sgd": "plain steps", "adam": "Adam"}
+SHOWN = 0.45  # of the levels
 LEVELS = (0.25, 0.3, 0.35, 0.4, 0.45)  # of pass@1; with half of the prompts easy, .5 is where these are solved
 CONDITIONS = ("representation", "optimizer", "group_size", "hard_rate", "prompts", "prompts_per_step")
-COLUMNS = (*CONDITIONS, "method", "beside", "level", "pass@256", "error", "step", "learning_rate", "base")
+COLUMNS = (*CONDITIONS, "method", "beside", "level", "pass@256", "error", "step", "learning_rate", "base", "most")
 USUAL_PROMPTS = 32
 BESIDE = ("entropy_bonus", "kl", "supervised", "epochs")  # what a rival has beside its weight
 
@@ -53,7 +69,7 @@ def rows(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
         own = shared | {key: labels[key] for key in labels if key in (*CONDITIONS, *BESIDE)}
         beside = ", ".join(f"{key} = {own.pop(key):g}" for key in BESIDE if key in own)
         method = str(labels["arm"]).removesuffix("+reinforce")
-        base = rounded(values[256][:, :, 0].mean(), 4)
+        start = {"base": rounded(values[256][:, :, 0].mean(), 4), "most": rounded(values[1].mean(axis=1).max(), 4)}
         for level in LEVELS:
             best = judge(values[1], values[256], dataset.step.values, level)
             numbers = (None,) * 4 if best is None else (
@@ -61,12 +77,13 @@ def rows(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
                 float(cell.learning_rate.values[best.setting]),
             )  # fmt: skip
             named = dict(zip(("pass@256", "error", "step", "learning_rate"), numbers, strict=True))
-            yield own | {"method": method, "beside": beside, "level": level, "base": base} | named
+            yield own | {"method": method, "beside": beside, "level": level} | start | named
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """Return the columns of all rows, with the provenance of all sweeps."""
-    sweeps = results(PRESET, path)
+    """Return the columns of all rows, with the provenance of the sweeps that are finished."""
+    finished = {name: path.with_stem(f"{path.stem}-{name}") for name in PRESETS[PRESET]}
+    sweeps = {name: read(file) for name, file in finished.items() if file.exists()}
     table = [row for name, dataset in sweeps.items() for row in rows(name, dataset)]
     columns = {column: [row[column] for row in table] for column in COLUMNS}
     return {"provenance": [provenance(dataset) for dataset in sweeps.values()], "columns": columns}
@@ -84,6 +101,38 @@ def table(rows: list[dict[str, Any]]) -> str:
     """Return rows as tab-separated text, with a heading."""
     lines = ["\t".join("" if row[name] is None else str(row[name]) for name in COLUMNS) for row in rows]
     return "\n".join(["\t".join(COLUMNS), *lines])
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Pass@256 at equal pass@1 against the solve rate of hard prompts, a line a weight, G = 8."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 8.2), layout="constrained")
+        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        panels = figure.subplots(len(ROWS), len(LABELS), sharex=True, sharey=True)
+        for axes, (row, column) in zip(panels.flat, ((row, column) for row in ROWS for column in LABELS), strict=True):
+            conditions = {"representation": row, "optimizer": column, "group_size": "8", "prompts_per_step": "0"}
+            _draw_panel(axes, selected(data, conditions | {"level": str(SHOWN), "prompts": "32", "beside": ""}))
+            axes.set_title(f"{ROWS[row]}, {LABELS[column]}", loc="left", fontsize=9)
+        for axes in panels[:, 0]:
+            axes.set_ylabel(f"pass@256 at pass@1 = {SHOWN:g}")
+        for axes in panels[-1]:
+            axes.set_xlabel("solve rate of hard prompts")
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=7)
+    return figure
+
+
+def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    """A line a method over the solve rates that several methods have, with 95 % intervals; the base model dashed."""
+    for number, method in enumerate(METHODS):
+        own = sorted((row for row in rows if row["method"] == method and isinstance(row["hard_rate"], float)),
+                     key=lambda row: row["hard_rate"])  # fmt: skip
+        rates = [row["hard_rate"] for row in own]
+        means, errors = (np.array([row[name] or np.nan for row in own]) for name in ("pass@256", "error"))
+        style = {"color": f"C{number % 10}", "marker": "os^D"[number // 4], "markersize": 3, "linewidth": 1}
+        axes.errorbar(rates, means, yerr=1.96 * errors, label=method, **style)
+    base = {row["hard_rate"]: row["base"] for row in rows if isinstance(row["hard_rate"], float)}
+    axes.plot(sorted(base), [base[rate] for rate in sorted(base)], "--", color="0.4", linewidth=0.8, label="base model")
+    axes.set_xscale("log")
 
 
 def main(arguments: list[str]) -> None:

@@ -76,9 +76,9 @@ def _judge_order(order: Order, arms: Arms) -> Found:
 
 def in_words(one_rate: Mapping[str, Found | None], equal: Mapping[str, Found | None]) -> str:
     """The verdict where features are shared, and on the other banks if it differs there, from those by each reading."""
-    shared, rare, apart = (_of_bank(one_rate[bank], equal[bank]) for bank in ("shared", "rare", "apart"))
-    more = [f"with rare answers: {rare}"] if rare != shared else []
-    more += [f"without shared features: {apart}"] if apart != shared else []
+    others = {"rare": "with rare answers", "apart": "without shared features", "network": "in a network with Adam"}
+    shared, *rest = (_of_bank(one_rate[bank], equal[bank]) for bank in ("shared", *others))
+    more = [f"{where}: {verdict}" for where, verdict in zip(others.values(), rest, strict=True) if verdict != shared]
     return "; ".join([shared, *more])
 
 
