@@ -92,7 +92,7 @@ class ArmFolder(contextlib.ExitStack):
         super().__init__()
         self.path, self.origins, self.writers = path, origins, writers
         for writer in writers:
-            self.push(writer)
+            self.push(writer.__exit__)
         path.mkdir(parents=True, exist_ok=True)
 
     def begin(self, fresh: TrainerState) -> TrainerState:
