@@ -374,7 +374,10 @@ def test_what_is_not_reached_cannot_be_told():
 
 def test_words_name_both_readings_where_they_differ_and_other_banks_where_these_do():
     yes, no = Found(HOLDS), Found(FAILS)
-    same, other = dict.fromkeys(("shared", "rare", "apart"), yes), {"shared": no, "rare": no, "apart": yes}
+    same, other = (
+        dict.fromkeys(("shared", "rare", "apart", "network"), yes),
+        {"shared": no, "rare": no, "apart": yes, "network": no},
+    )
     assert in_words(same, same) == "holds"
     assert in_words(same, other) == ("holds at one rate, does not hold at equal pass@1; without shared features: holds")
     first_alone = {**same, "rare": no, "apart": no}
@@ -382,6 +385,8 @@ def test_words_name_both_readings_where_they_differ_and_other_banks_where_these_
         "holds; with rare answers: does not hold; without shared features: does not hold"
     )
     assert in_words(same, dict.fromkeys(same)) == "holds"
+    in_network = {**same, "network": no}
+    assert in_words(in_network, in_network) == "holds; in a network with Adam: does not hold"
 
 
 def test_the_readme_has_the_table_of_the_numbers_that_are_kept():

@@ -77,7 +77,7 @@ def contrast(name: str | Estimator, group_size: int, **parameters: Any) -> float
     1 for GRPO, PSR and NSR at every G, G - 1 for MaxRL, (G - 1)^gamma for F-GRPO; infinite for a weight that is silent
     on solved prompts.
 
-    >>> contrast("maxrl", 8)
+    >>> round(contrast("maxrl", 8), 9)
     7.0
     """
     hard, easy = expected_speed(name, group_size, np.array([0.0, 1.0]), **parameters)

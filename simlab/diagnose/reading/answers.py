@@ -19,7 +19,7 @@ def from_completion(completion: str) -> str:
     r"""Return the canonical form of the answer in a completion.
 
     >>> from_completion(r"so \boxed{ 1{,}000 } it is"), from_completion("first 3, then 1,004.50.")
-    ('1{,}000', '1004.5')
+    ('1000', '1004.5')
     """
     content = boxed(completion)
     if content is not None:
