@@ -37,6 +37,8 @@ DIFFERS = (
 ROWS = {"linear": "linear head", "one": "one hidden layer", "two": "two hidden layers"}
 LABELS = {"sgd": "plain steps", "adam": "Adam"}
 SHOWN = 0.45  # of the levels
+DRAWN = ("grpo", "f_grpo(gamma=2)", "power_alpha(alpha=3)", "nsr", "easy_power(alpha=3)", "pass_at_k_chen")
+FADING = ("pass_at_k_chen", "reject_easy(threshold=0.25)")  # weights that stop teaching solved prompts
 LEVELS = (0.25, 0.3, 0.35, 0.4, 0.45)  # of pass@1; with half of the prompts easy, .5 is where these are solved
 CONDITIONS = ("representation", "optimizer", "group_size", "hard_rate", "prompts", "prompts_per_step")
 COLUMNS = (*CONDITIONS, "method", "beside", "level", "pass@256", "error", "step", "learning_rate", "base", "most")
@@ -104,7 +106,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Pass@256 at equal pass@1 against the solve rate of hard prompts, a line a weight, G = 8."""
+    """Pass@256 at equal pass@1 against the solve rate of hard prompts, G = 8."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 8.2), layout="constrained")
         figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=10, fontweight="bold")
@@ -122,16 +124,18 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> None:
-    """A line a method over the solve rates that several methods have, with 95 % intervals; the base model dashed."""
-    for number, method in enumerate(METHODS):
-        own = sorted((row for row in rows if row["method"] == method and isinstance(row["hard_rate"], float)),
-                     key=lambda row: row["hard_rate"])  # fmt: skip
-        rates = [row["hard_rate"] for row in own]
+    """Draw six methods over the solve rates with 95 % intervals, the range of all but two, and the base model."""
+    rates = sorted({row["hard_rate"] for row in rows if isinstance(row["hard_rate"], float)})
+    cells = {(row["method"], row["hard_rate"]): row for row in rows}
+    ten = [[cells[name, rate]["pass@256"] or np.nan for name in METHODS if name not in FADING] for rate in rates]
+    axes.fill_between(rates, np.nanmin(ten, axis=1), np.nanmax(ten, axis=1), color="0.9", label="ten weights")
+    for number, method in enumerate(DRAWN):
+        own = [cells[method, rate] for rate in rates]
         means, errors = (np.array([row[name] or np.nan for row in own]) for name in ("pass@256", "error"))
-        style = {"color": f"C{number % 10}", "marker": "os^D"[number // 4], "markersize": 3, "linewidth": 1}
+        style = {"color": f"C{number}", "marker": "o", "markersize": 3, "linewidth": 1}
         axes.errorbar(rates, means, yerr=1.96 * errors, label=method, **style)
-    base = {row["hard_rate"]: row["base"] for row in rows if isinstance(row["hard_rate"], float)}
-    axes.plot(sorted(base), [base[rate] for rate in sorted(base)], "--", color="0.4", linewidth=0.8, label="base model")
+    base = [cells[DRAWN[0], rate]["base"] for rate in rates]
+    axes.plot(rates, base, "--", color="0.5", linewidth=0.8, label="base model")
     axes.set_xscale("log")
 
 
