@@ -15,10 +15,10 @@ from simlab.diagnose.reading.columns import Chooser, Columns, check_roles
 from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_records, steps_of
 from simlab.diagnose.reading.metrics import Metrics, is_metrics, read_metrics
 from simlab.diagnose.reading.nesting import expand
-from simlab.diagnose.reading.table import Rollouts, Table
+from simlab.diagnose.reading.table import LoggedRollouts, Table
 from simlab.errors import InputError
 
-__all__ = ["Metrics", "Reading", "Rollouts", "read_log", "read_logs"]
+__all__ = ["LoggedRollouts", "Metrics", "Reading", "read_log", "read_logs"]
 
 NO_ANSWERS = "there is neither a column of answers nor one of completions"
 NO_ROLLOUTS = "the run recorded no rollouts (record.rollouts): these are its evaluations, not what it learned from"
@@ -47,7 +47,7 @@ class Reading:
     """
 
     log: Log
-    rollouts: Rollouts
+    rollouts: LoggedRollouts
     columns: Columns
     files: int
     mean_reward: float

@@ -39,7 +39,7 @@ SAMPLE = 100_000  # rollouts with log-probabilities; the standard error of a sha
 
 
 @dataclasses.dataclass(frozen=True)
-class Rollouts:
+class LoggedRollouts:
     """The rollouts of a log in columns, (N,) each; None where the log has no such column, NaN in an empty cell.
 
     Attributes:
@@ -181,7 +181,7 @@ class Table:
             f"needed: --threshold X, the least reward of a correct rollout, such as --threshold {values[-1]:g}{others}"
         )
 
-    def finish(self, form: str, refused: RefusedRows) -> tuple[Log, Rollouts, tuple[str, ...]]:
+    def finish(self, form: str, refused: RefusedRows) -> tuple[Log, LoggedRollouts, tuple[str, ...]]:
         """Return the groups, the rollouts in columns, and what was left out, in words."""
         step, prompt, key = (np.frombuffer(self._whole[name], np.int64) for name in ("step", "prompt", "key"))
         real = {name: np.frombuffer(values, float) for name, values in self._real.items()}
@@ -205,7 +205,9 @@ class Table:
         if "task" in optional:
             optional["task"] = np.nan_to_num(optional["task"], nan=-1).astype(int)
         parts = {name: np.frombuffer(values, float)[kept] for name, values in self._parts.items()}
-        rollouts = Rollouts(group, step, prompt, reward, correct, answer, parts, **optional, tasks=tuple(self._tasks))
+        rollouts = LoggedRollouts(
+            group, step, prompt, reward, correct, answer, parts, **optional, tasks=tuple(self._tasks)
+        )
         log = dataclasses.replace(log, prompts=tuple(self.titles), log_probs=_sample(rollouts), refused=refused)
         return log, rollouts, tuple(notes)
 
@@ -269,7 +271,7 @@ def _superseded(step: np.ndarray, prompt: np.ndarray, key: np.ndarray) -> np.nda
     return np.asarray((times[1] < last[times[0]])[part])
 
 
-def _sample(rollouts: Rollouts) -> RolloutLogProbs | None:
+def _sample(rollouts: LoggedRollouts) -> RolloutLogProbs | None:
     """Return those that have log-probabilities, or a uniform sample of so many."""
     if rollouts.log_probability is None:
         return None
