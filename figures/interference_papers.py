@@ -25,6 +25,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from figures.shared.chosen import best_setting
 from figures.shared.claims_of_papers import BASE, CLAIMS, FOCAL, GRPO, OF_CLIPS, Arms, Claim, Found, in_words, judge
 from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
 from figures.shared.end_labels import end_labels
@@ -103,10 +104,9 @@ def at_equal_pass_at_1(found: dict[str, np.ndarray], level: float) -> dict[str, 
         name: np.array([at_equal_mass(own, of_rate, levels)[0] for own, of_rate in zip(pass_at_1, values, strict=True)])
         for name, values in found.items()
     }
-    chosen = there["pass@256"][:, :half].mean(axis=1) + 0 * there["pass@256"].sum(axis=1)
-    if np.isnan(chosen).all():
+    best = best_setting(there["pass@256"])
+    if best is None:
         return dict.fromkeys(there)
-    best = int(np.nanargmax(chosen))
     return {name: rounded(values[best, half:], 5) for name, values in there.items()}
 
 

@@ -1,6 +1,6 @@
 """Every weight where prompts share a linear head or a network: pass@256 at equal pass@1, by optimiser and solve rate.
 
-    simlab sweep --preset network-league --out network-league.nc       (about two hours on two cores)
+    simlab sweep --preset network-league --out network-league.nc       (some three hours on two cores)
     python -m figures.network_league network-league.nc                 (condenses what is finished)
     python -m figures.network_league --table [COLUMN=VALUE ...]        (prints the rows, best first, tab-separated)
     simlab figures network_league                                      (draws from what is kept here)
@@ -51,13 +51,9 @@ def conditions(name: str, dataset: xr.Dataset) -> dict[str, Any]:
     sweep = decoded(dataset.attrs["configuration"])
     fixed = {key.partition(".")[2]: values[0] for key, values in sweep["parameters"].items() if len(values) == 1}
     rate = "log-uniform" if fixed.get("solve_rates") == "log-uniform" else 0.01
-    prompts = USUAL_PROMPTS
     shared = {"representation": name.split("-")[-2], "optimizer": sweep["optimizer"], "hard_rate": rate}
-    return (
-        shared
-        | {"prompts": prompts, "prompts_per_step": fixed.get("prompts_per_step", 0)}
-        | {key: fixed[key] for key in BESIDE if key in fixed}
-    )
+    shared |= {"prompts": USUAL_PROMPTS, "prompts_per_step": fixed.get("prompts_per_step", 0)}
+    return shared | {key: fixed[key] for key in BESIDE if key in fixed}
 
 
 def rows(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:

@@ -33,14 +33,21 @@ def at_level(pass_at_1: np.ndarray, values: np.ndarray, steps: np.ndarray, level
     )
 
 
+def best_setting(values: np.ndarray) -> int | None:
+    """Return the row of ``values`` (settings, seeds) with the largest mean over the first half of the seeds.
+
+    None if no row has a number for all seeds.
+    """
+    means = values[:, : values.shape[1] // 2].mean(axis=1) + 0 * values.sum(axis=1)  # NaN where a seed has none
+    return None if np.isnan(means).all() else int(np.nanargmax(means))
+
+
 def judge(pass_at_1: np.ndarray, values: np.ndarray, steps: np.ndarray, level: float) -> Judged | None:
     """Return what a metric comes to at a level; None if there is no setting at which all seeds reach it."""
     metric, step = np.moveaxis(at_level(pass_at_1, values, steps, level), 1, 0)
-    half = metric.shape[1] // 2
-    chosen = metric[:, :half].mean(axis=1) + 0 * metric.sum(axis=1)  # no number where a seed does not reach the level
-    if np.isnan(chosen).all():
+    half, best = metric.shape[1] // 2, best_setting(metric)
+    if best is None:
         return None
-    best = int(np.nanargmax(chosen))
     judging = metric[best, half:]
     error = judging.std(ddof=1) / np.sqrt(len(judging))
     return Judged(float(judging.mean()), float(error), float(step[best, half:].mean()), best)

@@ -13,7 +13,7 @@ import numpy as np
 from figures.shared.condensed import at_equal_mass
 from simlab.arms import parse
 from simlab.problems.network import Network
-from simlab.theory.interference import _binomial
+from simlab.theory.interference import binomial_chances
 from simlab.theory.masses import masses
 
 LOGIT_STEP = 0.03  # the largest change of a logit in a plain step: the scale of a weight is only its clock
@@ -36,7 +36,7 @@ class Groups:
         self.failures = size - np.arange(size + 1)
 
     def _means(self, rates: np.ndarray) -> Any:
-        chances = _binomial(self.size, rates)
+        chances = binomial_chances(self.size, rates)
         return lambda values: np.einsum("nmx,nx->nm", chances, values)[..., None]
 
     def _failing(self, policies: np.ndarray, rates: np.ndarray) -> np.ndarray:

@@ -94,7 +94,7 @@ def expected_advantages(name: str | Estimator, group_size: int, solve_rates: Rat
     """
     _check_shares("solve_rates", solve_rates)
     by_count, others = masses(name, group_size, **parameters), np.arange(group_size)
-    chances = _binomial(group_size - 1, solve_rates)
+    chances = binomial_chances(group_size - 1, solve_rates)
     success = chances @ (group_size * by_count.success[1:] / (others + 1))
     failure = chances @ (-group_size * by_count.failure[:-1] / (group_size - others))
     return Advantages(np.asarray(success), np.asarray(failure))
@@ -188,7 +188,7 @@ def _chance_of_any(shares: Rates, draws: int) -> Rates:
     return np.asarray(np.where(certain, 1.0, -np.expm1(draws * np.log1p(-np.where(certain, 0.0, shares)))))
 
 
-def _binomial(draws: int, shares: Rates) -> Rates:
+def binomial_chances(draws: int, shares: Rates) -> Rates:
     """(..., n + 1) the probability of 0 to n successes."""
     successes = np.arange(draws + 1)
     ways = np.concatenate([[0.0], np.cumsum(np.log((draws + 1 - successes[1:]) / successes[1:]))])
