@@ -14,11 +14,11 @@ with app.setup(hide_code=True):
 
     from simlab.bundled import bundled_folder
     from simlab.diagnose.dead_groups import SIZES, observe_groups, predict_groups
+    from simlab.diagnose.estimate import share, shown
     from simlab.diagnose.predict import score
     from simlab.diagnose.reading import read_log
     from simlab.diagnose.recommend import recommend
     from simlab.diagnose.solve_rates import fit_population, mean_solve_rate, share_below, split_windows
-    from simlab.diagnose.summary import share, shown
     from simlab.diagnose.tail_misses import estimate_tail_misses, typical_solution
     from simlab.diagnose.unseen import count_solutions, estimate_unseen_mass
 

@@ -12,9 +12,9 @@ from refusals import refusal
 
 from simlab.cli import main
 from simlab.diagnose import dead_groups, diagnosis, recommend
-from simlab.diagnose.estimate import IntervalEstimate, as_json
+from simlab.diagnose.estimate import IntervalEstimate, as_json, shown
 from simlab.diagnose.solve_rates import fit_population
-from simlab.diagnose.summary import LINES, describe_weights, shown
+from simlab.diagnose.summary import LINES, describe_weights
 
 ROOT = Path(__file__).parent.parent
 PROMPTS, STEPS, GROUP, LEVEL = 40, 12, 8, 0.9

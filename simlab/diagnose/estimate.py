@@ -11,6 +11,7 @@ LEVEL = 0.9  # of all intervals
 RESAMPLES = 1000  # of the bootstrap: the end of a 90 % interval is then off by 3 % of its width
 MOST_FREEDOM = 1e6  # degrees of freedom at which Student's distribution is the normal one
 BLOCKS = 4000  # different prompts above which random blocks of them are resampled
+ROUNDING = 1e-8  # smaller numbers, which the barrier of a fit leaves, are written as 0
 
 
 class IntervalEstimate(NamedTuple):
@@ -156,3 +157,22 @@ def as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [as_json(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def shown(estimate: IntervalEstimate, sign: str = "", form: str = ".3g") -> str:
+    """Write ``0.073 [0.051, 0.093]``; "-" where there is no value."""
+    if not math.isfinite(estimate.value):
+        return "-"
+    numbers = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (f"{0.0 if abs(number) < ROUNDING else number:{sign}{form}}" for number in numbers)
+    return value if math.isnan(estimate.low) else f"{value} [{low}, {high}]"
+
+
+def share(estimate: IntervalEstimate) -> str:
+    """Write ``58% [49%, 66%]``; "-" where there is no value."""
+    return shown(estimate, form=".0%")
+
+
+def percent(value: float) -> str:
+    """Write a share; "-" for NaN."""
+    return f"{value:.0%}" if math.isfinite(value) else "-"

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.estimate import IntervalEstimate
+from simlab.diagnose.estimate import IntervalEstimate, shown
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.summary import shown, summary
+from simlab.diagnose.summary import summary
 from simlab.plotting import STYLE
 
 PAGE = """<!doctype html>

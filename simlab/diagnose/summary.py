@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.estimate import IntervalEstimate
+from simlab.diagnose.estimate import percent, share, shown
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.recommend import PASS_AT, WeightEffects
 from simlab.diagnose.solve_rates import SHARES_BELOW
@@ -14,7 +14,6 @@ from simlab.diagnose.solve_rates import SHARES_BELOW
 LINES = 25
 SHARE_BELOW = 0.1  # solve rates that count as hard
 COMMON_SIZES = 4  # sizes of groups that are named
-ROUNDING = 1e-8  # smaller numbers, which the barrier of a fit leaves, are written as 0
 
 
 def contents_json(reading: Reading) -> dict[str, Any]:
@@ -192,22 +191,3 @@ def describe_weights(effects: WeightEffects) -> str:
     first_text = f"{first.weight} {shown(first.pass_at_1, '+')}" if first else none
     many_text = f"{many.weight} {shown(many.pass_at_k, '+')}" if many else none
     return f"simulated; pass@1: {first_text}; pass@{PASS_AT}: {many_text}"
-
-
-def shown(estimate: IntervalEstimate, sign: str = "", form: str = ".3g") -> str:
-    """Write ``0.073 [0.051, 0.093]``; "-" where there is no value."""
-    if not math.isfinite(estimate.value):
-        return "-"
-    numbers = (estimate.value, estimate.low, estimate.high)
-    value, low, high = (f"{0.0 if abs(number) < ROUNDING else number:{sign}{form}}" for number in numbers)
-    return value if math.isnan(estimate.low) else f"{value} [{low}, {high}]"
-
-
-def share(estimate: IntervalEstimate) -> str:
-    """Write ``58% [49%, 66%]``; "-" where there is no value."""
-    return shown(estimate, form=".0%")
-
-
-def percent(value: float) -> str:
-    """Write a share; "-" for NaN."""
-    return f"{value:.0%}" if math.isfinite(value) else "-"
