@@ -291,6 +291,7 @@ class DiagnoseCommand(Command):
         """Print what the files hold and the diagnosis, and write what is asked for; 1 where most rows are refused."""
         from simlab.diagnose.diagnosis import check_options, diagnose
         from simlab.diagnose.estimate import as_json
+        from simlab.diagnose.questions import list_findings
         from simlab.diagnose.reading import MOST_REFUSED, Metrics, read_logs
         from simlab.diagnose.reading.columns import named_columns
         from simlab.diagnose.report import report
@@ -316,17 +317,16 @@ class DiagnoseCommand(Command):
                 write_output(self.json, json.dumps(reading.as_json(), indent=1).encode(), "a summary is printed above")
             return 0
         entries = {"contents": contents_json(reading)}
-        if reading.warnings:
-            print(*(f"WARNING   {warning}" for warning in reading.warnings), "", sep="\n")
         if self.contents:
             print(*contents_lines(reading), sep="\n")
         else:
             choices = ("estimator", "rollouts", "holdout", "simulate", "seed")
             result = diagnose(reading.log, **{name: getattr(self, name) for name in choices})
-            print(*summary(reading, result), sep="\n")
-            entries["diagnosis"] = as_json(result)
+            findings = list_findings(reading, result)
+            print(*summary(reading, result, findings), sep="\n")
+            entries |= {"findings": as_json(tuple(findings)), "diagnosis": as_json(result)}
             if self.html:
-                write_output(self.html, report(reading, result).encode(), "a summary is printed above")
+                write_output(self.html, report(reading, result, findings).encode(), "a summary is printed above")
                 print(f"\nreport    {self.html}")
         if self.json:
             write_output(self.json, json.dumps(entries, indent=1).encode(), "a summary is printed above")

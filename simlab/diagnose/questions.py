@@ -4,10 +4,29 @@ from collections.abc import Callable
 
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.findings import Finding
+from simlab.diagnose.prompts import (
+    are_solutions_lost,
+    does_it_learn,
+    how_hard,
+    what_comes_next,
+    which_group_size,
+    who_is_heard,
+    would_a_weight_help,
+    would_more_rollouts_solve_more,
+)
 from simlab.diagnose.reading import Reading
 
 # Each question returns None where the log does not tell, or where there is nothing to say.
-QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = ()
+QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
+    does_it_learn,
+    how_hard,
+    which_group_size,
+    are_solutions_lost,
+    would_more_rollouts_solve_more,
+    who_is_heard,
+    what_comes_next,
+    would_a_weight_help,
+)
 
 
 def list_findings(reading: Reading, result: Diagnosis) -> list[Finding]:

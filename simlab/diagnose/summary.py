@@ -1,18 +1,20 @@
-"""Write a log's contents, and a diagnosis of it, for a terminal: at most 25 lines, each number with its interval."""
+"""Write a log's contents, and a diagnosis of it, for a terminal: five sentences, and the numbers behind them."""
 
-import math
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.estimate import percent, share, shown
+from simlab.diagnose.estimate import IntervalEstimate, shown
+from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.recommend import PASS_AT, WeightEffects
-from simlab.diagnose.solve_rates import SHARES_BELOW
 
-LINES = 25
-SHARE_BELOW = 0.1  # solve rates that count as hard
+WIDTH = 80  # columns of a terminal
+LABEL = 45  # columns of it for what a number is
+SENTENCES = 5
+GAPS = "docs/diagnose.md#what-a-log-cannot-tell"
 COMMON_SIZES = 4  # sizes of groups that are named
 
 
@@ -81,7 +83,8 @@ def contents_lines(reading: Reading) -> list[str]:
     lines += [f"note        {note}" for note in entries["notes"]]
     lines += [f"refused     {why}" for why in refused["first"]]
     more = refused["count"] - len(refused["first"])
-    return [*lines, f"refused     and {more:,} more"] if more else lines
+    lines += [f"refused     and {more:,} more"] if more else []
+    return [short for line in lines for short in _wrap(line, 12)]
 
 
 def _describe_sizes(groups: dict[str, int]) -> str:
@@ -96,98 +99,47 @@ def _describe_sizes(groups: dict[str, int]) -> str:
     return ", ".join(names).replace(" (", " rollouts (", 1)
 
 
-def summary(reading: Reading, result: Diagnosis) -> list[str]:
-    """Return at most ``LINES`` lines; the JSON and the report hold the rest."""
-    lines = [*_log(reading), "", *_now(result), "", *_next(result), "", *_budget(result)]
-    untold = [f"not told  {sentence}" for sentence in result.untold]
-    return [*lines, *untold[: LINES - len(lines)]]
+def summary(reading: Reading, result: Diagnosis, findings: Sequence[Finding]) -> list[str]:
+    """Return the sentences of the first findings, their numbers, and how the log was read; JSON and page hold all."""
+    window = result.solve_rates.windows[-1]
+    most, others = findings[:SENTENCES], [finding.question for finding in findings[SENTENCES:]]
+    lines = [line for warning in reading.warnings for line in _entry("WARNING", warning)]
+    lines += [line for number, finding in enumerate(most, 1) for line in _wrap(f"{number}. {finding.sentence}", 3)]
+    lines += ["", f"{f'steps {window.first} to {window.last}':<{LABEL}} {'value':<9} {result.level:.0%} interval"]
+    for finding in most:
+        lines += [finding.question, *(line for row in finding.rows for line in _row(*row))]
+    lines += ["", *_entry("log", describe_log(reading)), *_entry("read", reading.guessed.removeprefix("read "))]
+    lines += _entry("also", f"{' '.join(others)} (--html, --json)") if others else []
+    return [*lines, *_entry("not told", f"{len(result.untold)} questions: {GAPS}")]
 
 
-def _log(reading: Reading) -> list[str]:
+def describe_log(reading: Reading) -> str:
+    """Say in a line how much was read."""
     entries = contents_json(reading)
     steps, refused = entries["steps"], entries["refused"]
-    return [
-        f"columns   {reading.guessed}",
-        f"log       {entries['format']}: {entries['rows']:,} rollouts of {entries['prompts']:,} prompts in "
-        f"{entries['groups']:,} groups, steps {steps['first']} to {steps['last']}; {refused['count']:,} rows refused",
-        f"observed  {entries['solve_rate']:.1%} correct ({reading.reward}); of the groups "
-        f"{entries['all_right']:.1%} all right, {entries['all_wrong']:.1%} all wrong",
-        *(f"refused   {why}" for why in refused["first"][:1]),
-    ]
+    rows = f"{entries['rows']:,} rollouts of {entries['prompts']:,} prompts in {entries['groups']:,} groups"
+    why = f" ({refused['first'][0]})" if refused["first"] else ""
+    return f"{rows}, steps {steps['first']} to {steps['last']}; {refused['count']:,} rows refused{why}"
 
 
-def _now(result: Diagnosis) -> list[str]:
-    rates, groups, size = result.solve_rates, result.groups, result.groups.observed.group_size
-    last, hard, curve = rates.windows[-1], SHARES_BELOW.index(SHARE_BELOW), result.pass_at_k
-    by_size = {predicted.group_size: predicted for predicted in groups.at_sizes}
-    dead = f"{share(by_size[size].dead)} at G = {size}"
-    dead += "".join(f", {share(by_size[g].dead)} at {g}" for g in (size // 2, 2 * size, 4 * size) if g in by_size)
-    change = "" if rates.change is None else f", changed by {shown(rates.change, '+')} since the first steps"
-    masses = ", ".join(f"{entry.estimator} {share(entry.of_prompts[0])}" for entry in groups.gradient_masses[:4])
-    effective = shown(by_size[size].effective_prompts)
-    passes = f"pass@{curve.k[-1]} {shown(curve.carried[-1])}"
-    if curve.beyond:
-        passes += f"; extrapolated pass@{curve.beyond_k[-1]} {shown(curve.beyond[-1])}"
-    lines = [
-        f"now, steps {last.first} to {last.last} [{result.level:.0%} intervals]",
-        f"  mean solve rate     {shown(rates.mean)}{change}",
-        f"  prompts p <= {SHARE_BELOW:g}    {share(rates.below[hard])}; "
-        f"raw frequencies say {percent(rates.raw_below[hard])}",
-        f"  dead groups         {dead}",
-        f"  effective prompts   {effective} of {groups.observed.groups_per_step:.4g} a step",
-        f"  gradient, p <= 1/4   {masses}",
-        f"  pass@k              {passes}",
-    ]
-    if result.unseen is not None:
-        window, typical = result.unseen.windows[-1], result.unseen.typical
-        against = typical.against[typical.group_sizes.index(size)]
-        lines += [
-            f"  unseen solutions    {share(window.share)} of the correct mass; Good-Turing "
-            f"{percent(window.good_turing)}; {window.distinct:,} drawn",
-            f"  typical solution    taught against by {share(against)} of teaching groups",
-        ]
-    if result.confidence is not None:
-        lines.append(f"  entropy             {shown(result.confidence.entropy)} nats a rollout")
-    return lines
+def number_and_interval(value: IntervalEstimate | str) -> tuple[str, str]:
+    """Return the two cells of a number: itself, and its interval."""
+    if isinstance(value, str):
+        return value, ""
+    number, _, interval = shown(value).partition(" ")
+    return number, interval
 
 
-def _next(result: Diagnosis) -> list[str]:
-    prediction = result.prediction
-    means = "; ".join(f"{estimate.name} {shown(estimate)}" for estimate in prediction.next_steps[:3])
-    lines = [f"next {prediction.steps:<4} {means}"]
-    if prediction.scored:
-        scored = [entry for entry in prediction.scored if math.isfinite(entry.predicted.low)]
-        inside = sum(entry.held for entry in scored)
-        steps = f"in the last {prediction.share:.0%} of the steps"
-        lines.append(f"held out  {inside} of {len(scored)} intervals hold what came {steps}")
-    return lines
+def _row(label: str, value: IntervalEstimate | str) -> list[str]:
+    number, interval = number_and_interval(value)
+    line = f"  {label:<{LABEL - 2}} {number:<9} {interval}".rstrip()
+    return [line] if len(line) <= WIDTH else _wrap(f"  {label}: {number} {interval}", 4)
 
 
-def _budget(result: Diagnosis) -> list[str]:
-    advice = result.recommendation
-    sizes = {advice.group_size // 2, advice.group_size, 2 * advice.group_size}
-    if advice.recommended is not None:
-        sizes.add(advice.recommended.group_size)
-    teaching, gains = [], []
-    for split in advice.splits:
-        if split.group_size in sizes:
-            in_use = split.group_size == advice.group_size
-            mark = " (in use)" if in_use else ""
-            teaching.append(f"{shown(split.teaching)} at {split.prompts} x {split.group_size}{mark}")
-            gains += [] if in_use else [f"{shown(split.gain, '+')} at G = {split.group_size}"]
-    lines = [
-        f"budget    {advice.rollouts:,} rollouts a step: {advice.reason}",
-        f"  teaching groups     {', '.join(teaching)}",
-        f"  more than in use    {', '.join(gains)}",
-    ]
-    if result.weights is not None:
-        lines.append(f"weights   {describe_weights(result.weights)}")
-    return [*lines, *(f"try       {command}" for command in result.commands)]
+def _entry(label: str, text: str) -> list[str]:
+    return _wrap(f"{label:<10}{text}", 10)
 
 
-def describe_weights(effects: WeightEffects) -> str:
-    """Name the weights that surely raise pass@1 and pass@k, and by how much."""
-    first, many, none = effects.for_pass_at_1, effects.for_pass_at_k, "none is surely higher"
-    first_text = f"{first.weight} {shown(first.pass_at_1, '+')}" if first else none
-    many_text = f"{many.weight} {shown(many.pass_at_k, '+')}" if many else none
-    return f"simulated; pass@1: {first_text}; pass@{PASS_AT}: {many_text}"
+def _wrap(line: str, indent: int) -> list[str]:
+    """Fit a line to the terminal; commands and names are not broken."""
+    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
