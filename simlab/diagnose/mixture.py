@@ -138,7 +138,11 @@ def fit(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"]) -> Mixt
     """Fit the mixture of the largest likelihood, and the centre of those that are about as likely."""
     pairs, prompts = np.unique(np.stack([trials, successes], axis=1), axis=0, return_counts=True)
     log = components().log_moment(pairs[:, 1], pairs[:, 0] - pairs[:, 1])
-    likelihood = np.exp(log - log.max(axis=1, keepdims=True))
+    return fit_likelihood(np.exp(log - log.max(axis=1, keepdims=True)), prompts)
+
+
+def fit_likelihood(likelihood: Float[np.ndarray, "R K"], prompts: Int[np.ndarray, " R"]) -> Mixture:
+    """Fit the weights of components by the likelihood of each row under each of them, and the prompts of each row."""
     start = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
 
     def objective(weights: Weights, scale: float) -> tuple[float, Weights, np.ndarray]:
