@@ -37,7 +37,7 @@ def diagnosis_of(reading):
     return Diagnosis(**dict.fromkeys(Diagnosis._fields) | vars(read))
 
 
-def answer(tmp_path, rows, question=signal.answer_signal):
+def answer(tmp_path, rows, question=signal.is_the_loss_broken):
     reading = reading_of(tmp_path, rows)
     result = question(reading, diagnosis_of(reading))
     assert result is None or len(result.sentence.split()) <= 40, result.sentence
@@ -100,10 +100,10 @@ def test_graded_rewards_below_the_threshold_have_signal(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     reading = read_log([path], threshold=1)
-    result = signal.answer_signal(reading, diagnosis_of(reading))
-    assert result.concern == 0
+    result = signal.is_the_loss_broken(reading, diagnosis_of(reading))
+    assert result.concern == signal.CALM
     assert dict(result.rows)["groups without signal"].value == 0
-    assert dict(result.rows)["all wrong or all right, yet graded: they teach"].value == 0.5
+    assert dict(result.rows)["all wrong or all right, but graded"].value == 0.5
 
 
 def test_parts_that_cancel_are_told_from_parts_that_are_equal(tmp_path):
@@ -134,14 +134,14 @@ def test_sums_that_differ_by_rounding_have_no_signal(tmp_path):
 
 def test_a_log_whose_groups_all_teach_is_calm(tmp_path):
     result = answer(tmp_path, groups_of_rewards([[0, 1]] * 20))
-    assert result.concern == 0
+    assert result.concern == signal.CALM
     assert "sum to 0" in result.sentence
     assert dict(result.rows)["groups without signal"].high < 0.1
 
 
 def test_groups_of_one_rollout_have_no_answer(tmp_path):
     assert answer(tmp_path, groups_of_rewards([[0], [1], [1]])) is None
-    assert answer(tmp_path, groups_of_rewards([[0], [1], [1]]), signal.answer_filter) is None
+    assert answer(tmp_path, groups_of_rewards([[0], [1], [1]]), signal.were_prompts_filtered) is None
 
 
 # Filter
@@ -154,7 +154,7 @@ def kept_groups(rates, group_size, seed):
 def test_a_filtered_log_is_told_with_a_bound_on_the_prompts_drawn(tmp_path):
     rates = np.random.default_rng(5).uniform(size=600)
     groups = kept_groups(rates, 4, seed=5)
-    result = answer(tmp_path, groups_of_rewards(groups), signal.answer_filter)
+    result = answer(tmp_path, groups_of_rewards(groups), signal.were_prompts_filtered)
     assert result.sentence.startswith(f"Filtered: none of {len(groups)} groups")
     draws = float(dict(result.rows)["prompts drawn for a group that is kept"].removeprefix("at least "))
     assert 1.15 < draws < 1 / (1 - 2 / 5)  # a uniform rate makes E p^4 = 1/5
@@ -162,12 +162,12 @@ def test_a_filtered_log_is_told_with_a_bound_on_the_prompts_drawn(tmp_path):
 
 def test_a_log_without_dead_groups_by_chance_is_not_called_filtered(tmp_path):
     groups = [group for group in drawn([0.5] * 60, 8, seed=1) if 0 < sum(group) < 8]
-    result = answer(tmp_path, groups_of_rewards(groups), signal.answer_filter)
+    result = answer(tmp_path, groups_of_rewards(groups), signal.were_prompts_filtered)
     assert result.sentence.startswith("It cannot be told")
 
 
 def test_a_log_with_dead_groups_is_not_filtered(tmp_path):
-    assert answer(tmp_path, groups_of_rewards([[0, 0], [0, 1]]), signal.answer_filter) is None
+    assert answer(tmp_path, groups_of_rewards([[0, 0], [0, 1]]), signal.were_prompts_filtered) is None
 
 
 @pytest.mark.slow

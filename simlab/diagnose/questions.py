@@ -15,7 +15,7 @@ from simlab.diagnose.prompts import (
     would_more_rollouts_solve_more,
 )
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.signal import answer_filter, answer_signal
+from simlab.diagnose.signal import is_the_loss_broken, were_prompts_filtered
 
 # Each question returns None where the log does not tell, or where there is nothing to say.
 QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
@@ -27,8 +27,8 @@ QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
     who_is_heard,
     what_comes_next,
     would_a_weight_help,
-    answer_signal,
-    answer_filter,
+    is_the_loss_broken,
+    were_prompts_filtered,
 )
 
 

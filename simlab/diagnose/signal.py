@@ -15,9 +15,10 @@ from simlab.diagnose.mixture import components, fit, fit_likelihood
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.diagnose.solve_rates import Population
 
-QUESTION = "Loss or reward_std is 0: is it broken?"
-FILTER_QUESTION = "Were prompts filtered (dynamic sampling)?"
+QUESTION = "loss or reward_std is 0: is it broken?"
+FILTER_QUESTION = "were prompts filtered (dynamic sampling)?"
 ROUNDING = 1e-6  # of the largest reward: sums of equal parts in another order differ by float32's rounding
+CALM = 0.16  # concern where nothing is wrong: the question is asked most often
 NAMED = 0.05  # share of all groups from which a reason is named
 FEWER = 0.75  # of the share without signal now, which a larger G must reach to be called a help
 LARGER = 4  # times the size in use: the largest that is looked at
@@ -79,7 +80,7 @@ def group_share(
     return population.estimate(name, components().moment(1, 0)).include(float(mask.mean()))
 
 
-def answer_signal(reading: Reading, result: Diagnosis) -> Finding | None:
+def is_the_loss_broken(reading: Reading, result: Diagnosis) -> Finding | None:
     """Answer whether a loss of 0 is a fault; None where every group is of one rollout."""
     groups = group_signal(reading, result.solve_rates.windows[-1].first)
     if not len(groups.prompt):
@@ -92,7 +93,7 @@ def answer_signal(reading: Reading, result: Diagnosis) -> Finding | None:
         "of equal rewards, all right": right,
         "of equal rewards, though verdicts differ": silent & ~groups.wrong & ~groups.right,
         "of parts that cancel": groups.cancel,
-        "all wrong or all right, yet graded: they teach": graded,
+        "all wrong or all right, but graded": graded,
         "equal up to rounding alone": groups.residue,
     }
     shares = {
@@ -104,7 +105,7 @@ def answer_signal(reading: Reading, result: Diagnosis) -> Finding | None:
     none = shares["groups without signal"]
     if not silent.any():
         calm = f"Not broken: {share(none)} of groups lack signal. A loss near 0 is right even so: the advantages of a "
-        return Finding(QUESTION, f"{calm}group sum to 0, while their gradient does not vanish.", 0.0, rows)
+        return Finding(QUESTION, f"{calm}group sum to 0, while their gradient does not vanish.", CALM, rows)
     if silent.all():
         return Finding(QUESTION, _nothing_learned(groups), 1.0, rows)
     parts = [f"{percent(float(mask.mean()))} {name}" for name, mask in (("all wrong", wrong), ("all right", right))]
@@ -117,10 +118,13 @@ def answer_signal(reading: Reading, result: Diagnosis) -> Finding | None:
         return Finding(QUESTION, sentence, max(none.value, 0.5), rows)
     sentence = f"Not broken: {share(none)} of groups have equal rewards and teach nothing ({', '.join(parts)})."
     if graded.mean() >= NAMED:
-        sentence += f" {share(shares['all wrong or all right, yet graded: they teach'])} more fail or pass whole, yet "
-        return Finding(QUESTION, sentence + "their graded rewards teach.", none.value**2, rows)
+        sentence += f" {share(shares['all wrong or all right, but graded'])} more fail or pass whole, yet "
+        return Finding(QUESTION, sentence + "their graded rewards teach.", max(CALM, none.value**2), rows)
     return Finding(
-        QUESTION, f"{sentence} {_help(result, none, harder=bool(right.sum() > wrong.sum()))}", none.value**2, rows
+        QUESTION,
+        f"{sentence} {_help(result, none, harder=bool(right.sum() > wrong.sum()))}",
+        max(CALM, none.value**2),
+        rows,
     )
 
 
@@ -152,7 +156,7 @@ def _help(result: Diagnosis, now: IntervalEstimate, *, harder: bool) -> str:
     return f"G = {larger[-1].group_size} would leave {share(larger[-1].dead)}: {prompts} or dynamic sampling help more."
 
 
-def answer_filter(reading: Reading, result: Diagnosis) -> Finding | None:
+def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None:
     """Answer whether dead groups were left out of a log, and how many prompts fill its batches.
 
     Solve rates of a log without a filter make groups dead with a probability of at least d, the lower end of its
@@ -165,7 +169,7 @@ def answer_filter(reading: Reading, result: Diagnosis) -> Finding | None:
         return None
     count, prompts = len(log.step), len(np.unique(log.prompt))
     expected = next(sizes.dead for sizes in result.groups.at_sizes if sizes.group_size == size)
-    rows: tuple[tuple[str, IntervalEstimate | str], ...] = (("dead groups of these solve rates, unfiltered", expected),)
+    rows: tuple[tuple[str, IntervalEstimate | str], ...] = (("dead groups expected without a filter", expected),)
     if (1 - expected.low) ** prompts > DOUBT:
         sentence = f"It cannot be told: none of {count:,} groups is all right or all wrong, but so few groups may have "
         return Finding(FILTER_QUESTION, f"{sentence}none by chance ({share(expected)} expected).", 0.0, rows)
