@@ -31,20 +31,18 @@ import numpy as np
 from scipy.stats import beta
 
 from benchmarks.machine import RESULTS, describe
-from simlab.diagnose.dead_groups import RANGES, dead_share, estimate_entropy, expected_masses, predict_groups
+from simlab.diagnose.dead_groups import RANGES, estimate_entropy, expected_masses, predict_groups
 from simlab.diagnose.estimate import LEVEL, IntervalEstimate, bootstrap
 from simlab.diagnose.log import Log
-from simlab.diagnose.mixture import components
 from simlab.diagnose.predict import score
 from simlab.diagnose.recommend import evaluate_split
 from simlab.diagnose.solve_rates import (
-    carried_pass_at_k,
     count_by_prompt,
     fit_population,
     learnability,
     mean_change,
     mean_solve_rate,
-    population_pass_at_k,
+    pass_at_k,
     share_below,
     split_windows,
 )
@@ -133,7 +131,6 @@ def truths(shape: str, size: int) -> dict[str, float]:
         "all right at G": mean(lambda p: p**size),
         "effective prompts at G": GROUPS_PER_STEP * (1 - dead(size)),
         "groups gained at 2 G": (1 - dead(2 * size)) / 2 - (1 - dead(size)),
-        "pass@G / 2, carried": mean(lambda p: 1 - (1 - p) ** (size // 2)),
     }
     for (low, high), hard, few in zip(RANGES, OF_PROMPTS, OF_GROUPS, strict=True):
         inside = mass * ((shares > low) | (low == 0)) * (shares <= high)
@@ -165,7 +162,7 @@ def of_surprise(rate: float, mass: float) -> dict[str, float]:
 RATES = (0.01, 0.1, 0.5, 0.9)
 GROUPS_PER_STEP = 16
 SIZES = {"G / 2": 0.5, "G": 1, "2 G": 2, "4 G": 4}
-PASSES = {"G": 1, "2G": 2, "16G": 16}
+PASSES = {"G / 2, carried": 0.5, "G": 1, "2G": 2, "16G": 16}
 
 
 def of_solutions(shape: str, size: int) -> dict[str, float]:
@@ -225,7 +222,7 @@ def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]
 
 def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iterator[tuple[str, Checked]]:
     """Estimates from rewards and log-probabilities, and what is true, by name."""
-    now, own, none = fit_population(seen, LEVEL), count_by_prompt(seen), np.array(0)
+    now, own = fit_population(seen, LEVEL), count_by_prompt(seen)
     yield "mean solve rate", Checked(mean_solve_rate(now), truth["mean solve rate"])
     of_window = bootstrap("mean solve rate", own.successes / own.trials, LEVEL, seeds.resamples)
     yield "mean solve rate of a window", Checked(of_window, truth["mean solve rate"])
@@ -234,26 +231,23 @@ def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iter
     for rate in RATES:
         name = f"share of prompts with p <= {rate:g}"
         yield name, Checked(now.estimate(name, share_below(rate)), truth[name])
-    for where, times in SIZES.items():
-        name = f"dead at {where}"
-        yield name, Checked(now.estimate(name, dead_share(int(times * size))), truth[name])
-    here = predict_groups(now, size, GROUPS_PER_STEP)
+    predicted = predict_groups(now, [int(times * size) for times in SIZES.values()], GROUPS_PER_STEP)
+    at_sizes = dict(zip(SIZES, predicted, strict=True))
+    for where, there in at_sizes.items():
+        yield f"dead at {where}", Checked(there.dead, truth[f"dead at {where}"])
+    here = at_sizes["G"]
     yield "all right at G", Checked(here.all_right, truth["all right at G"])
     yield "all wrong at G", Checked(here.all_wrong, truth["all wrong at G"])
     yield "effective prompts at G", Checked(here.effective_prompts, truth["effective prompts at G"])
-    name = "all wrong at 4 G"
-    yield name, Checked(now.estimate(name, components().moment(none, np.array(4 * size))), truth[name])
+    yield "all wrong at 4 G", Checked(at_sizes["4 G"].all_wrong, truth["all wrong at 4 G"])
     by_prompt, by_group, whole = expected_masses("grpo", size)
     for names, parts in ((OF_PROMPTS, by_prompt), (OF_GROUPS, by_group)):
         for name, part in zip(names, parts.values(), strict=True):
             yield name, Checked(now.ratio(name, part, whole), truth[name])
-    for where, k in PASSES.items():
-        yield f"pass@{where}", Checked(population_pass_at_k(now, k * size), truth[f"pass@{where}"])
-    yield (
-        "groups gained at 2 G",
-        Checked(evaluate_split(now, None, 2 * size, size, size).gain, truth["groups gained at 2 G"]),
-    )
-    yield "pass@G / 2, carried", Checked(carried_pass_at_k(own, now, size // 2), truth["pass@G / 2, carried"])
+    gain = evaluate_split(now, None, at_sizes["2 G"], here, size).gain
+    yield "groups gained at 2 G", Checked(gain, truth["groups gained at 2 G"])
+    for where, curve in zip(PASSES, pass_at_k(now, [int(times * size) for times in PASSES.values()]), strict=True):
+        yield f"pass@{where}", Checked(curve, truth[f"pass@{where}"])
     told = with_surprise(seen, seeds.log_probabilities, MEAN_SURPRISE, OF_CORRECT)
     surprise = estimate_entropy(told, "grpo", LEVEL)
     assert surprise is not None
@@ -285,7 +279,8 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
         yield f"tail miss at {where}", Checked(missed, truth[f"tail miss at {where}"])
         yield f"taught against at {where}", Checked(against, truth[f"taught against at {where}"])
     now = fit_population(seen, LEVEL)
-    part = evaluate_split(now, solution, size // 2, size, size)
+    half, whole = predict_groups(now, (size // 2, size), GROUPS_PER_STEP)
+    part = evaluate_split(now, solution, half, whole, size)
     of_groups = {"groups against it": (part.against, part.loss), "groups holding it": (part.holding, part.net)}
     for name, (estimate, more) in of_groups.items():
         assert estimate is not None

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import RESULTS, describe
-from simlab.diagnose.dead_groups import dead_share, observe_groups
+from simlab.diagnose.dead_groups import observe_groups, predict_groups
 from simlab.diagnose.estimate import LEVEL, IntervalEstimate
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import STEPS, score
 from simlab.diagnose.reading import read_log
-from simlab.diagnose.solve_rates import fit_population, population_pass_at_k
+from simlab.diagnose.solve_rates import fit_population, pass_at_k
 from simlab.files import write_whole
 
 DATA = RESULTS / "diagnose_validation.json"
@@ -58,13 +58,14 @@ def larger_groups(log: Log, random: np.random.Generator) -> Iterator[dict[str, A
     half = random.permutation(len(log.prompt)) < len(log.prompt) // 2
     first, second = thinned(log.select(half), random), log.select(~half)
     now, size = fit_population(first, LEVEL), observe_groups(first).group_size
-    for times in (2, THINNED):
+    sizes = [times * size for times in (2, THINNED)]
+    told = zip(predict_groups(now, sizes, 1), pass_at_k(now, sizes), strict=True)
+    for times, (groups, curve) in zip((2, THINNED), told, strict=True):
         wrong = subsets_all_alike(second.group_size - second.correct, second.group_size, times * size)
         right = subsets_all_alike(second.correct, second.group_size, times * size)
         where = f"{times} G = {times * size}"
-        yield beside(now.estimate(f"dead groups at {where}", dead_share(times * size)), wrong + right)
-        found = population_pass_at_k(now, times * size)
-        yield beside(found, 1 - wrong) | {"quantity": f"pass@k at k = {where}"}
+        yield beside(groups.dead, wrong + right) | {"quantity": f"dead groups at {where}"}
+        yield beside(curve, 1 - wrong) | {"quantity": f"pass@k at k = {where}"}
 
 
 def beside(own: IntervalEstimate, seen: np.ndarray) -> dict[str, Any]:

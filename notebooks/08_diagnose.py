@@ -105,7 +105,7 @@ def _():
 def _(last, now):
     seen = observe_groups(last)
     sizes = (4, 16, 64)
-    dead = {size: predict_groups(now, size, seen.groups_per_step).dead for size in sizes}
+    dead = {own.group_size: own.dead for own in predict_groups(now, sizes, seen.groups_per_step)}
     counted = seen.all_right + seen.all_wrong
     assert dead[16].low <= counted <= dead[16].high
     assert dead[4].low > dead[64].high, "larger groups are dead less often"

@@ -1,5 +1,6 @@
 """``simlab diagnose`` as a whole: summary, report, JSON, advice and simulated weights, on logs of known truth."""
 
+import dataclasses
 import json
 import re
 from functools import partial
@@ -45,7 +46,6 @@ def path(tmp_path_factory):
 @pytest.fixture
 def quick(monkeypatch):
     monkeypatch.setattr(dead_groups, "SIZES", (2, 4))
-    monkeypatch.setattr(recommend, "LARGEST", 4)
     monkeypatch.setattr(diagnosis, "diagnose", partial(diagnosis.diagnose, others=("maxrl",)))
     return diagnosis.diagnose
 
@@ -149,9 +149,41 @@ def test_a_degenerate_log_is_diagnosed_alike_every_time(name, quick):
         if entry["value"] is not None and entry["low"] is not None:
             assert entry["low"] <= entry["value"] <= entry["high"], entry
     assert found["unseen"] is None
-    assert found["recommendation"]["recommended"] is None
+    if name == "G = 1":
+        assert found["groups"] is found["recommendation"] is None
+        assert found["pass_at_k"]["k"] == [1]
+        assert any("only pass@1 can be said" in line for line in found["untold"])
+    else:
+        assert found["recommendation"]["recommended"] is None
     assert any("no answers" in line for line in found["untold"])
     assert any("one step" in line for line in found["untold"])
+
+
+def test_one_rollout_a_prompt_tells_pass_at_1_and_no_more(tmp_path, capsys):
+    path = tmp_path / "validation.jsonl"
+    rows = [{"prompt": "a", "completion": "1", "reward": 1}, {"prompt": "b", "completion": "2", "reward": 0}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = run(capsys, path, "--html", tmp_path / "page.html")
+    assert "One rollout a prompt: only pass@1 can be said, 0.5 [" in " ".join(text.split())
+    assert "group" not in text.partition("\nlog ")[0]
+    assert "<svg" not in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_in_use_is_what_the_log_holds(quick):
+    """12 prompts x 8 rollouts a step, by a trainer whose options nobody knows."""
+    found = quick(plain([0, 8, 4] * 8, 8, step=[0] * 12 + [1] * 12)).recommendation
+    assert found.rollouts == 96
+    assert (12, 8) in {(split.prompts, split.group_size) for split in found.splits}
+
+
+def test_graded_rewards_of_a_group_all_wrong_are_a_signal(quick):
+    """Rewards .05 .05 .10 .15 and a threshold of 1: all wrong, and not without signal."""
+    graded = dataclasses.replace(plain([0, 0, 4, 2], 4), equal=np.array([False, True, True, False]))
+    found = quick(graded)
+    observed = found.groups.observed
+    assert (observed.all_wrong, observed.all_right, observed.no_signal) == (0.5, 0.25, 0.5)
+    assert found.recommendation.recommended is None
+    assert "graded" in found.recommendation.reason
 
 
 def test_what_cannot_be_diagnosed_is_refused():
@@ -178,7 +210,11 @@ EXPECTED = {
         "data.train_batch_size=32 actor_rollout_ref.rollout.n=4 algorithm.adv_estimator=simlab_f_grpo "
         "+algorithm.simlab.gamma=1",
     ),
-    "table": ('simlab train --prompts 32 --group-size 4 --arms "f_grpo(gamma=1)"',),
+    "simlab": ('simlab train --prompts 32 --group-size 4 --arms "f_grpo(gamma=1)"',),
+    "table": (
+        "32 prompts a step with 4 rollouts each, in your trainer",
+        'simlab.advantages("f_grpo(gamma=1)", rewards), in place of your trainer\'s advantages',
+    ),
 }
 
 

@@ -16,7 +16,7 @@ from simlab.diagnose.dead_groups import RANGES, SIZES, estimate_entropy, expecte
 from simlab.diagnose.estimate import bootstrap
 from simlab.diagnose.log import RolloutLogProbs
 from simlab.diagnose.mixture import components, fit
-from simlab.diagnose.predict import extrapolate_line, score, split_holdout
+from simlab.diagnose.predict import extrapolate_line, predict, score, split_holdout
 from simlab.diagnose.recommend import recommend
 from simlab.diagnose.solve_rates import count_by_prompt, fit_population
 from simlab.diagnose.tail_misses import typical_solution
@@ -187,7 +187,7 @@ def test_a_difficulty_weight_learns_from_harder_prompts():
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
     right, size = [0, 1, 3, 4], 4
     own = plain(right, size)
-    found = solve_rates.estimate_pass_at_k(count_by_prompt(own), fit_population(own, LEVEL))
+    found = solve_rates.estimate_pass_at_k(fit_population(own, LEVEL))
     assert found.k == (1, 2, 4)
     for k, own in zip(found.k, found.carried, strict=True):
         shares = []
@@ -199,9 +199,48 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
     assert found.power_law is None  # three values do not tell three parameters
 
 
+@pytest.mark.parametrize(
+    ("right", "size"), [([4] * 6, 4), ([0, 0, 1, 1], 2), ([1, 0], 1), ([5, 0, 2, 1], [32, 1, 3, 2])]
+)
+def test_pass_at_k_does_not_fall(right, size):
+    now = fit_population(plain(right, size), LEVEL)
+    found = solve_rates.estimate_pass_at_k(now)
+    for end in ("value", "low", "high"):
+        curve = [getattr(own, end) for own in (*found.carried, *found.beyond)]
+        assert curve == sorted(curve)
+    rate = solve_rates.mean_solve_rate(now)
+    assert (rate.value, rate.low, rate.high) == (found.carried[0].value, found.carried[0].low, found.carried[0].high)
+    assert rate.value == pytest.approx(np.mean(np.array(right) / size))
+
+
+def test_a_group_that_was_cut_short_leaves_the_others_their_pass_at_k():
+    """Seven groups of 8 and one of 1: the curve goes on to 8, and the value is near that of the seven."""
+    right = [0, 1, 2, 4, 0, 8, 3]
+    whole = solve_rates.estimate_pass_at_k(fit_population(plain(right, 8), LEVEL))
+    cut = solve_rates.estimate_pass_at_k(fit_population(plain([*right, 0], [8] * 7 + [1]), LEVEL))
+    assert cut.k == whole.k == (1, 2, 4, 8)
+    for first, second in zip(whole.carried, cut.carried, strict=True):
+        assert second.value == pytest.approx(first.value, abs=1 / 8)
+        assert second.low < first.value < second.high
+
+
+def test_shares_of_the_next_steps_are_those_of_groups():
+    """Of ten prompts five go to all right and five to all wrong, one a step: each line alone leads to 1."""
+    step, prompt = np.repeat(np.arange(12), 10), np.tile(np.arange(10), 12)
+    right = np.where(step < 7 + prompt % 5, 4, np.where(prompt < 5, 8, 0))
+    found = {own.name: own for own in predict(plain(right.tolist(), 8, step=step.tolist()), LEVEL).next_steps}
+    all_right, all_wrong, hard = (found[name] for name in ("all right", "all wrong", "groups below a quarter right"))
+    assert all_right.high + all_wrong.high > 1
+    assert (all_right.value, all_wrong.value) == (0.5, 0.5)
+    assert all_right.low + all_wrong.low <= 1
+    assert all_wrong.value <= hard.value <= 1 - all_right.value
+    assert all_right.value <= found["mean solve rate"].value <= found["pass@4"].value <= 1 - all_wrong.value
+    for own in found.values():
+        assert 0 <= own.low <= own.value <= own.high <= 1
+
+
 def test_what_is_beyond_the_data_is_wider():
-    drawn, now = seen("u-shaped", 500, 8)
-    found = solve_rates.estimate_pass_at_k(count_by_prompt(drawn), now)
+    found = solve_rates.estimate_pass_at_k(seen("u-shaped", 500, 8)[1])
     widths = [own.high - own.low for own in (found.carried[-1], *found.beyond)]
     assert found.beyond_k == (16, 32, 64, 128)
     assert all(later > earlier for earlier, later in itertools.pairwise(widths))
@@ -264,7 +303,7 @@ def test_few_steps_give_no_interval_and_equal_steps_some():
     same = extrapolate_line("x", np.arange(12), np.ones(12), np.array([12.0]), groups=4, level=LEVEL)
     assert same.value == 1
     assert same.low < 0.95
-    assert same.high == 1
+    assert same.high == 2 - same.low
 
 
 def test_a_hold_out_is_the_later_steps():
@@ -306,8 +345,14 @@ def test_entropy_needs_log_probabilities_and_lengths_for_tokens():
     assert estimate_entropy(dataclasses.replace(own, log_probs=unknown), "grpo", LEVEL).entropy_per_token is None
 
 
+def recommended(own, solution, rollouts):
+    now = fit_population(own, LEVEL)
+    groups = dead_groups.estimate_groups(dead_groups.observe_groups(own), now, "grpo", ())
+    return recommend(now, groups, solution, rollouts)
+
+
 def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
-    found = recommend(fit_population(plain([1, 2, 0, 3], 4), LEVEL), None, 4, 64)
+    found = recommended(plain([1, 2, 0, 3], 4), None, 64)
     sizes = [(split.prompts, split.group_size) for split in found.splits]
     assert sizes == [(32, 2), (16, 4), (8, 8), (4, 16), (2, 32), (1, 64)]
     same = found.splits[1]
@@ -318,9 +363,9 @@ def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
 
 def test_a_recommended_split_is_surely_better_in_both():
     for prompts, size, rollouts in ((2000, 64, 2048), (1, 4, 64)):
-        drawn, now = seen("uniform", prompts, size, answers=True)
+        drawn = seen("uniform", prompts, size, answers=True)[0]
         solution = typical_solution(count_solutions(drawn), LEVEL, 0, SIZES)
-        found = recommend(now, solution, size, rollouts).recommended
+        found = recommended(drawn, solution, rollouts).recommended
         if prompts == 1:
             assert found is None
         else:
@@ -331,8 +376,8 @@ def test_a_recommended_split_is_surely_better_in_both():
 
 @pytest.mark.parametrize(("shape", "size"), [("uniform", 2), ("u-shaped", 8)])
 def test_groups_that_hold_the_solution_teach(shape, size):
-    drawn, now = seen(shape, 60, size, answers=True)
-    found = recommend(now, typical_solution(count_solutions(drawn), LEVEL, 0, SIZES), size, 64)
+    drawn = seen(shape, 60, size, answers=True)[0]
+    found = recommended(drawn, typical_solution(count_solutions(drawn), LEVEL, 0, SIZES), 64)
     for entry in found.splits:
         parts = (entry.holding.value, entry.against.value)
         assert all(math.isnan(part) or 0 <= part <= entry.teaching.value + 1e-12 for part in parts)

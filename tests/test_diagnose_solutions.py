@@ -10,6 +10,7 @@ import pytest
 from diagnose_logs import Bank, bank, log, plain, undrawn, zipf
 
 from simlab.diagnose import tail_misses
+from simlab.diagnose.dead_groups import predict_groups
 from simlab.diagnose.estimate import accelerated_bootstrap, jackknife
 from simlab.diagnose.recommend import evaluate_split
 from simlab.diagnose.solve_rates import fit_population
@@ -326,7 +327,9 @@ def test_groups_of_one_teach_nothing(trials):
         found = estimate_tail_misses(solution, (1,))
         assert found.missed[0].value == 0 or math.isnan(found.missed[0].value)
         assert math.isnan(found.against[0].value)
-    split = evaluate_split(fit_population(plain([1, 0], 1), LEVEL), typical_solution(counts, LEVEL, 0, (1, 2)), 2, 1, 8)
+    now = fit_population(plain([1, 0], 1), LEVEL)
+    in_use, other = predict_groups(now, (1, 2), 2)
+    split = evaluate_split(now, typical_solution(counts, LEVEL, 0, (1, 2)), other, in_use, 8)
     assert math.isnan(split.net.value)
 
 

@@ -33,7 +33,7 @@ MUTATIONS = {
     "05_bank.py": ('run("asym_grpo(delta=1)")', 'run("asym_grpo(delta=1.1)")'),
     "06_train.py": ("math.comb(64 - int(c), k)", "math.comb(63 - int(c), k)"),
     "07_to_trl_or_verl.py": ("ddof=1, eps=1e-4", "ddof=0, eps=1e-4"),
-    "08_diagnose.py": ("predict_groups(now, size, seen", "predict_groups(now, size // 4 + 1, seen"),
+    "08_diagnose.py": ("own.dead for own", "own.all_right for own"),
 }
 
 

@@ -279,7 +279,7 @@ class DiagnoseCommand(Command):
         "FILE.py:NAME",
     )
     estimator: str = option("weight in use (default grpo)", "ARM", "grpo")
-    rollouts: int = option("budget of a step, to split into prompts x G (default 2048)", "N", 2048)
+    rollouts: int | None = option("budget of a step, to split into prompts x G (default that of the log)", "N")
     holdout: float = option("score predictions on this last part of the steps (default 0: none)", "SHARE", 0.0)
     simulate: bool = switch("simulate difficulty weights on the fitted prompts (minutes)")
     seed: int = option("of the bootstrap (default 0)", "N", 0)

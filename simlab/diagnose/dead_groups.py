@@ -1,6 +1,7 @@
-"""Estimate which groups are dead (all right or all wrong: they teach nothing), and where the gradient comes from."""
+"""Estimate which groups are dead (all right or all wrong: of rewards 0 and 1, no signal), and whence the gradient."""
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from jaxtyping import Float
 from scipy.special import betainc, gammaln
 
 from simlab.arms import parse
-from simlab.diagnose.estimate import IntervalEstimate, jackknife
+from simlab.diagnose.estimate import IntervalEstimate, in_order, jackknife
 from simlab.diagnose.log import Log, RolloutLogProbs
 from simlab.diagnose.mixture import Weights, components
 from simlab.diagnose.solve_rates import Population
@@ -23,7 +24,13 @@ OTHERS = ("dr_grpo", "maxrl", "f_grpo(gamma=1)", "power_alpha(alpha=2)")
 
 
 class ObservedGroups(NamedTuple):
-    """Counts and shares of the groups of a window; ``groups_per_step`` and ``group_size`` are medians."""
+    """Counts and shares of the groups of a window; ``groups_per_step`` and ``group_size`` are medians.
+
+    Attributes:
+        all_right, all_wrong: share of groups of which every rollout, or none, is correct.
+        no_signal: share of those whose rewards are all equal, so that they teach nothing. Of graded rewards a group
+            that is all wrong may teach.
+    """
 
     groups: int
     groups_per_step: float
@@ -31,6 +38,12 @@ class ObservedGroups(NamedTuple):
     sizes: tuple[int, ...]
     all_right: float
     all_wrong: float
+    no_signal: float
+
+    @property
+    def is_graded(self) -> bool:
+        """True where groups that are all right or all wrong have a signal."""
+        return self.groups * (self.all_right + self.all_wrong - self.no_signal) > 0.5
 
 
 class PredictedGroups(NamedTuple):
@@ -65,46 +78,58 @@ class GroupEstimates(NamedTuple):
     gradient_masses: tuple[GradientMasses, ...]
 
 
-def estimate_groups(log: Log, now: Population, estimator: str, others: tuple[str, ...] = OTHERS) -> GroupEstimates:
+def estimate_groups(
+    observed: ObservedGroups, now: Population, estimator: str, others: tuple[str, ...] = OTHERS
+) -> GroupEstimates:
     """Estimate dead groups of a window, and the masses of estimators: those of one group from a fresh state."""
-    observed = observe_groups(log)
     sizes = sorted({*SIZES, observed.group_size})
     names = dict.fromkeys((estimator, *others))
     return GroupEstimates(
         observed,
-        tuple(predict_groups(now, size, observed.groups_per_step) for size in sizes),
+        predict_groups(now, sizes, observed.groups_per_step),
         tuple(gradient_masses(now, name, observed.group_size) for name in names),
     )
 
 
 def observe_groups(log: Log) -> ObservedGroups:
-    """Count the groups of a window, and those that are all right or all wrong."""
+    """Count the groups of a window, and those that are all right, all wrong, or without signal."""
+    right, wrong = log.correct == log.group_size, log.correct == 0
     _, per_step = np.unique(log.step, return_counts=True)
     return ObservedGroups(
         len(log.prompt),
         float(np.median(per_step)),
         int(np.quantile(log.group_size, 0.5, method="inverted_cdf")),
         tuple(np.unique(log.group_size).tolist()),
-        float((log.correct == log.group_size).mean()),
-        float((log.correct == 0).mean()),
+        float(right.mean()),
+        float(wrong.mean()),
+        float((right | wrong if log.equal is None else log.equal).mean()),
     )
 
 
 def dead_share(group_size: int) -> Weights:
     """Return the probability of a dead group under each component; 1 for groups of one."""
-    return np.asarray(components().moment(group_size, 0) + components().moment(0, group_size))
+    return np.asarray(np.minimum(_all_right(group_size) + _all_wrong(group_size), 1))
 
 
-def predict_groups(now: Population, group_size: int, groups_per_step: float) -> PredictedGroups:
-    """Predict groups of another size."""
-    dead = dead_share(group_size)
-    return PredictedGroups(
-        group_size,
-        now.estimate(f"all right at G = {group_size}", components().moment(group_size, 0)),
-        now.estimate(f"all wrong at G = {group_size}", components().moment(0, group_size)),
-        now.estimate(f"dead at G = {group_size}", dead),
-        now.estimate(f"effective prompts at G = {group_size}", groups_per_step * (1 - dead)),
-    )
+def predict_groups(now: Population, sizes: Sequence[int], groups_per_step: float) -> tuple[PredictedGroups, ...]:
+    """Predict groups of other sizes, in rising order; no share rises with the size."""
+    shares = [
+        in_order([now.estimate(f"{name} at G = {size}", chance(size)) for size in sizes], np.minimum)
+        for name, chance in (("all right", _all_right), ("all wrong", _all_wrong), ("dead", dead_share))
+    ]
+    effective = [
+        dead.linear(f"effective prompts at G = {size}", groups_per_step, -groups_per_step)
+        for size, dead in zip(sizes, shares[-1], strict=True)
+    ]
+    return tuple(map(PredictedGroups, sizes, *shares, effective))
+
+
+def _all_right(group_size: int) -> Weights:
+    return components().moment(group_size, 0)
+
+
+def _all_wrong(group_size: int) -> Weights:
+    return components().moment(0, group_size)
 
 
 def gradient_masses(now: Population, estimator: str, group_size: int) -> GradientMasses:

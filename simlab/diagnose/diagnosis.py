@@ -5,17 +5,15 @@ from typing import NamedTuple
 import numpy as np
 
 from simlab.diagnose import dead_groups, recommend, solve_rates
-from simlab.diagnose.dead_groups import OTHERS, EntropyEstimates, GroupEstimates
+from simlab.diagnose.dead_groups import OTHERS, EntropyEstimates, GroupEstimates, ObservedGroups
 from simlab.diagnose.estimate import LEVEL
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import Prediction, predict
 from simlab.diagnose.recommend import SMALLEST, Recommendation, WeightEffects
-from simlab.diagnose.solve_rates import WINDOWS, PassAtK, SolveRates, count_by_prompt
+from simlab.diagnose.solve_rates import WINDOWS, PassAtK, Population, SolveRates
 from simlab.diagnose.tail_misses import UnseenSolutions, estimate_unseen, typical_solution
 from simlab.diagnose.unseen import count_solutions
 from simlab.errors import InputError, check_range, check_whole
-
-ROLLOUTS = 2048
 
 
 class Diagnosis(NamedTuple):
@@ -24,7 +22,8 @@ class Diagnosis(NamedTuple):
     Attributes:
         estimator: in use.
         steps: the first and the last step; ``solve_rates``, ``groups`` and ``pass_at_k`` are of the last window.
-        unseen, confidence: None where the log has no answers, and no log-probabilities.
+        groups, recommendation: None where every prompt has one rollout: only pass@1 can be said.
+        unseen, confidence: None where the log has no answers or one rollout a prompt, and no log-probabilities.
         weights: None unless they were simulated.
         commands: what to run next, as the log's own trainer takes it; empty where nothing is recommended.
         untold: what this log cannot tell, a sentence each.
@@ -34,12 +33,12 @@ class Diagnosis(NamedTuple):
     estimator: str
     steps: tuple[int, int]
     solve_rates: SolveRates
-    groups: GroupEstimates
+    groups: GroupEstimates | None
     pass_at_k: PassAtK
     unseen: UnseenSolutions | None
     confidence: EntropyEstimates | None
     prediction: Prediction
-    recommendation: Recommendation
+    recommendation: Recommendation | None
     weights: WeightEffects | None
     commands: tuple[str, ...]
     untold: tuple[str, ...]
@@ -50,7 +49,7 @@ def diagnose(
     *,
     estimator: str = "grpo",
     others: tuple[str, ...] = OTHERS,
-    rollouts: int = ROLLOUTS,
+    rollouts: int | None = None,
     level: float = LEVEL,
     windows: int = WINDOWS,
     holdout: float = 0.0,
@@ -63,7 +62,7 @@ def diagnose(
         log: of at least one group.
         estimator: in use, as it is written on the command line.
         others: estimators whose gradient masses are compared with its own.
-        rollouts: the rollouts of a step; the budget to split into prompts x G.
+        rollouts: the budget of a step, to split into prompts x G; None for that of the log's last window.
         level: the level of the intervals.
         windows: windows of steps; the last is the present.
         holdout: share of the steps against which predictions from the others are scored; 0 for none.
@@ -76,35 +75,44 @@ def diagnose(
     parts = solve_rates.split_windows(log, windows)
     last = parts[-1]
     now = solve_rates.fit_population(last, level)
-    groups = dead_groups.estimate_groups(last, now, estimator, others)
-    size = groups.observed.group_size
-    sizes = tuple(predicted.group_size for predicted in groups.at_sizes)
-    counts = count_solutions(last)
-    solution = typical_solution(counts, level, seed, sizes) if counts is not None else None
-    advice = recommend.recommend(now, solution, size, rollouts)
-    weights = recommend.simulate_weights(now, estimator, size) if simulate else None
+    observed = dead_groups.observe_groups(last)
+    weights = recommend.simulate_weights(now, estimator, observed.group_size) if simulate else None
+    groups = advice = unseen = None
+    if not now.is_single:
+        groups = dead_groups.estimate_groups(observed, now, estimator, others)
+        sizes = tuple(predicted.group_size for predicted in groups.at_sizes)
+        counts = count_solutions(last)
+        solution = typical_solution(counts, level, seed, sizes) if counts is not None else None
+        budget = rollouts or max(_rollouts_per_step(last), SMALLEST)
+        advice = recommend.recommend(now, groups, solution, budget)
+        unseen = estimate_unseen(parts, level, seed, sizes)
     return Diagnosis(
         level=level,
         estimator=estimator,
         steps=(int(log.step.min()), int(log.step.max())),
         solve_rates=solve_rates.estimate_solve_rates(parts, now, seed),
         groups=groups,
-        pass_at_k=solve_rates.estimate_pass_at_k(count_by_prompt(last), now),
-        unseen=estimate_unseen(parts, level, seed, sizes),
+        pass_at_k=solve_rates.estimate_pass_at_k(now),
+        unseen=unseen,
         confidence=dead_groups.estimate_entropy(last, estimator, level),
         prediction=predict(log, level, share=holdout),
         recommendation=advice,
         weights=weights,
         commands=recommend.trainer_commands(log.format, advice, weights),
-        untold=tuple(_list_gaps(log, last)),
+        untold=tuple(_list_gaps(log, observed, now)),
     )
+
+
+def _rollouts_per_step(log: Log) -> int:
+    """Return the median of the rollouts of a step."""
+    return int(np.median(np.bincount(np.unique(log.step, return_inverse=True)[1], log.group_size)))
 
 
 def check_options(
     estimator: str = "grpo",
     others: tuple[str, ...] = OTHERS,
     *,
-    rollouts: int = ROLLOUTS,
+    rollouts: int | None = None,
     level: float = LEVEL,
     holdout: float = 0.0,
     seed: int = 0,
@@ -112,23 +120,25 @@ def check_options(
     """Check the options of ``diagnose``, before a log is read for minutes."""
     check_range("level", level, 0.5, 0.999)
     check_whole("seed", seed, 0)
-    check_whole("rollouts", rollouts, SMALLEST)
+    if rollouts is not None:
+        check_whole("rollouts", rollouts, SMALLEST)
     if not 0 <= holdout < 1:
         raise InputError(f"holdout = {holdout} is not allowed; allowed: [0, 1)")
     for name in (estimator, *others):
         dead_groups.total_mass(name, SMALLEST)
 
 
-def _list_gaps(log: Log, last: Log) -> list[str]:
+def _list_gaps(log: Log, observed: ObservedGroups, now: Population) -> list[str]:
     """List the questions that this log leaves open, and the assumptions of the estimates."""
-    largest, bare = int(count_by_prompt(last).trials.max()), log.answers is None
+    largest, bare = int(now.pairs[:, 0].max()), log.answers is None
     gaps = {
+        "how prompts and groups differ: one rollout a prompt: only pass@1 can be said": now.is_single,
+        "groups without signal at other sizes: of graded rewards, a group all wrong may have one": observed.is_graded,
         f"solve rates below about 1 / {largest} are not told from 0, nor those above 1 - 1 / {largest} from 1": True,
         "what prompts share, and so whether learning one helps or harms another": True,
         "which solutions were never drawn, and which groups teach against them: the log has no answers": bare,
         "entropy and its drift: the log has no log-probabilities": log.log_probs is None,
         "drift and the next steps: all groups are of one step": len(np.unique(log.step)) == 1,
-        "anything about groups, and how much prompts differ: every group is of one rollout": last.group_size.max() == 1,
         "whether the policy stands still within a window of steps, as is assumed": True,
         "whether the prompts of a window are a sample of those to come, as is assumed": True,
         "whether the next steps go on along the line of the last, as is assumed": True,

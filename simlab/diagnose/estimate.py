@@ -1,6 +1,7 @@
 """Estimates with intervals: value, interval, its level and the method; bootstrap and jackknife over prompts."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,11 @@ class IntervalEstimate(NamedTuple):
         """1 or -1 where the whole interval lies above or below 0, and 0 where it does not or there is none."""
         return int(self.low > 0) - int(self.high < 0)
 
+    def linear(self, name: str, start: float, factor: float) -> "IntervalEstimate":
+        """Return the estimate of ``start`` + ``factor`` times this."""
+        value, *ends = (start + factor * number for number in (self.value, self.low, self.high))
+        return self._replace(name=name, value=value, low=min(ends), high=max(ends))
+
     def include(self, value: float) -> "IntervalEstimate":
         """Return the estimate with this value, in an interval that is widened to hold it."""
         return self._replace(value=value, low=min(self.low, value), high=max(self.high, value))
@@ -40,6 +46,18 @@ class IntervalEstimate(NamedTuple):
 def missing(name: str, level: float, method: str, value: float = math.nan) -> IntervalEstimate:
     """Return an estimate without an interval."""
     return IntervalEstimate(name, value, math.nan, math.nan, level, method)
+
+
+def in_order(estimates: Sequence[IntervalEstimate], furthest: np.ufunc = np.maximum) -> tuple[IntervalEstimate, ...]:
+    """Return estimates of numbers that never fall, or with ``np.minimum`` never rise: nor do values and ends then.
+
+    Values and ends are each the furthest so far. The truth is in order, so an end that holds it before holds it here.
+    """
+    ends = furthest.accumulate([(entry.value, entry.low, entry.high) for entry in estimates], axis=0).tolist()
+    return tuple(
+        entry._replace(value=value, low=low, high=high)
+        for entry, (value, low, high) in zip(estimates, ends, strict=True)
+    )
 
 
 def bootstrap(name: str, values: Float[np.ndarray, " P"], level: float, seed: int) -> IntervalEstimate:

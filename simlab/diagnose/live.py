@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from simlab.diagnose.dead_groups import dead_share, observe_groups
-from simlab.diagnose.estimate import LEVEL, IntervalEstimate
+from simlab.diagnose.estimate import LEVEL, IntervalEstimate, in_order
 from simlab.diagnose.log import Log, gather
 from simlab.diagnose.reading.answers import answer_hash, digest, from_completion
-from simlab.diagnose.solve_rates import fit_population, learnability, mean_solve_rate, population_pass_at_k, share_below
+from simlab.diagnose.solve_rates import fit_population, learnability, mean_solve_rate, pass_at_k, share_below
 from simlab.diagnose.tail_misses import estimate_tail_misses, rarest_solution, typical_solution
 from simlab.diagnose.unseen import count_solutions, estimate_unseen_mass
 from simlab.errors import InputError, check_range, check_whole
@@ -108,27 +108,28 @@ class Live:
             pairs = zip(rows.tolist(), right.tolist(), strict=True)
             texts = [self.answer(completions[row]) if is_right else None for row, is_right in pairs]
             answers = np.array([answer_hash(text) for text in texts], np.uint64)
-        return _Batch(np.array(hashes, np.int64), right, answers)
+        return _Batch(np.array(hashes, np.int64), values[rows], right, answers)
 
 
 class _Batch(NamedTuple):
     prompt: np.ndarray
+    reward: np.ndarray
     correct: np.ndarray
     answers: np.ndarray | None
 
 
 def _gather_batches(batches: Collection[_Batch]) -> Log:
     step = np.repeat(np.arange(len(batches)), [len(batch.prompt) for batch in batches])
-    prompt = np.concatenate([batch.prompt for batch in batches])
-    correct = np.concatenate([batch.correct for batch in batches])
+    prompt, reward, correct = (np.concatenate(column) for column in list(zip(*batches, strict=True))[:3])
     answers = [batch.answers for batch in batches if batch.answers is not None]
-    return gather("live", step, prompt, correct, np.concatenate(answers) if len(answers) == len(batches) else None)[0]
+    answer = np.concatenate(answers) if len(answers) == len(batches) else None
+    return gather("live", step, prompt, correct, answer, reward=reward)[0]
 
 
 def count_groups(batch: Log) -> dict[str, float]:
     """Count the groups of a batch; nothing is estimated."""
     observed = observe_groups(batch)
-    dead = observed.all_right + observed.all_wrong if observed.group_size > 1 else 1.0
+    dead = observed.no_signal
     return {
         "solve_rate": float(batch.correct.sum() / batch.group_size.sum()),
         "all_right": observed.all_right,
@@ -154,11 +155,10 @@ def _estimates(log: Log, level: float, seed: int) -> Iterator[tuple[str, Interva
     yield "fitted/learnability", learnability(now)
     yield f"fitted/share_below_{HARD:g}", now.estimate("", share_below(HARD))
     yield f"fitted/share_above_{EASY:g}", now.estimate("", 1 - share_below(EASY))
-    for other in (int(times * size) for times in TIMES):
-        if other > 1:
-            yield f"fitted/dead_at_{other}", now.estimate("", dead_share(other))
-    for times in PASSES:
-        yield f"fitted/pass_at_{times * size}", population_pass_at_k(now, times * size)
+    sizes = [int(times * size) for times in TIMES if times * size >= 2]
+    dead = in_order([now.estimate(f"fitted/dead_at_{other}", dead_share(other)) for other in sizes], np.minimum)
+    passes = pass_at_k(now, [times * size for times in PASSES])
+    yield from ((estimate.name.replace("pass@", "fitted/pass_at_"), estimate) for estimate in (*dead, *passes))
     counts = count_solutions(log)
     if counts is not None:
         yield "fitted/unseen_share", estimate_unseen_mass(counts, level).share

@@ -96,6 +96,14 @@ class Mixture(NamedTuple):
     likelihood: Float[np.ndarray, "R K"]
     prompts: Int[np.ndarray, " R"]
 
+    def mean(self, of_pairs: Float[np.ndarray, " R"]) -> float:
+        """Return the mean over prompts of a number of each pair."""
+        return float(self.prompts @ of_pairs) / int(self.prompts.sum())
+
+    def posterior_mean(self, functional: Weights) -> Float[np.ndarray, " R"]:
+        """Return the mean of a functional at a prompt of each pair."""
+        return np.asarray(self.likelihood @ (self.weights * functional) / (self.likelihood @ self.weights))
+
     def log_likelihood(self, weights: Weights) -> float:
         """Return the log-likelihood of other weights, up to a constant."""
         return float(self.prompts @ np.log(self.likelihood @ weights))
@@ -134,9 +142,16 @@ class Mixture(NamedTuple):
         return min(last + most / float(below @ weights), float((above[mask] / below[mask]).max()))
 
 
+def count_pairs(
+    successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"]
+) -> tuple[Int[np.ndarray, "R 2"], Int[np.ndarray, " R"]]:
+    """Return the different pairs of rollouts and successes, and the prompts of each."""
+    return np.unique(np.stack([trials, successes], axis=1), axis=0, return_counts=True)
+
+
 def fit(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"]) -> Mixture:
     """Fit the mixture of the largest likelihood, and the centre of those that are about as likely."""
-    pairs, prompts = np.unique(np.stack([trials, successes], axis=1), axis=0, return_counts=True)
+    pairs, prompts = count_pairs(successes, trials)
     log = components().log_moment(pairs[:, 1], pairs[:, 0] - pairs[:, 1])
     return fit_likelihood(np.exp(log - log.max(axis=1, keepdims=True)), prompts)
 

@@ -33,6 +33,9 @@ def does_it_learn(_: Reading, result: Diagnosis) -> Finding | None:
 def how_hard(_: Reading, result: Diagnosis) -> Finding:
     """Say whether most prompts are too hard or too easy to teach much."""
     rates = result.solve_rates
+    if not rates.below:
+        sentence = f"One rollout a prompt: only pass@1 can be said, {shown(rates.mean, form='.2g')}."
+        return Finding("are the prompts too hard, or too easy?", sentence, 0.15, (("pass@1", rates.mean),))
     hard, below = rates.below[SHARES_BELOW.index(HARD)], rates.below[SHARES_BELOW.index(EASY)]
     easy = below._replace(value=1 - below.value, low=1 - below.high, high=1 - below.low)
     if hard.low > 0.5:
@@ -54,9 +57,11 @@ def how_hard(_: Reading, result: Diagnosis) -> Finding:
     return Finding("are the prompts too hard, or too easy?", sentence + advice, concern, rows)
 
 
-def which_group_size(_: Reading, result: Diagnosis) -> Finding:
+def which_group_size(_: Reading, result: Diagnosis) -> Finding | None:
     """Say whether the same rollouts would teach more in groups of another size."""
     advice = result.recommendation
+    if advice is None:
+        return None
     best, size = advice.recommended, advice.group_size
     splits = {split.group_size: split for split in advice.splits}
     if best is not None:
@@ -78,6 +83,8 @@ def which_group_size(_: Reading, result: Diagnosis) -> Finding:
 
 def who_is_heard(_: Reading, result: Diagnosis) -> Finding | None:
     """Say from which prompts the gradient comes."""
+    if result.groups is None:
+        return None
     masses = result.groups.gradient_masses
     of_prompts = masses[0].of_prompts
     if math.isnan(of_prompts[0].value):
@@ -91,9 +98,11 @@ def who_is_heard(_: Reading, result: Diagnosis) -> Finding | None:
     return Finding("who does the update listen to?", sentence, 0.12, rows)
 
 
-def would_more_rollouts_solve_more(_: Reading, result: Diagnosis) -> Finding:
+def would_more_rollouts_solve_more(_: Reading, result: Diagnosis) -> Finding | None:
     """Say how many prompts are solved within k rollouts."""
     curve = result.pass_at_k
+    if result.groups is None:
+        return None
     within = f"Within {curve.k[-1]} rollouts, {share(curve.carried[-1])} of the prompts are solved"
     rows = [("pass@1", curve.carried[0]), *([(f"pass@{curve.k[-1]}", curve.carried[-1])] if len(curve.k) > 1 else [])]
     if curve.beyond:
@@ -104,7 +113,7 @@ def would_more_rollouts_solve_more(_: Reading, result: Diagnosis) -> Finding:
 
 def are_solutions_lost(_: Reading, result: Diagnosis) -> Finding | None:
     """Say how much of the right answers was never drawn, and how often groups teach without the typical one."""
-    if result.unseen is None:
+    if result.unseen is None or result.groups is None:
         return None
     window, typical = result.unseen.windows[-1], result.unseen.typical
     against = typical.against[typical.group_sizes.index(result.groups.observed.group_size)]

@@ -14,14 +14,17 @@ import numpy as np
 from scipy.special import stdtrit
 
 from simlab.arms import parse
-from simlab.diagnose.dead_groups import dead_share
+from simlab.diagnose.dead_groups import GroupEstimates, PredictedGroups, dead_share
 from simlab.diagnose.estimate import IntervalEstimate
 from simlab.diagnose.mixture import components
 from simlab.diagnose.solve_rates import Population
 from simlab.diagnose.tail_misses import Range, SolutionKind, Sums, Typical
 from simlab.errors import InputError, check_whole
 
-SMALLEST, LARGEST = 2, 256  # group sizes of the splits
+SMALLEST = 2  # rollouts of a group that teaches
+
+
+GRADED = "rewards are graded, so that groups that are all right or all wrong teach too: only curves are given"
 
 
 class BudgetSplit(NamedTuple):
@@ -54,34 +57,40 @@ class Recommendation(NamedTuple):
     reason: str
 
 
-def recommend(now: Population, solution: SolutionKind | None, group_size: int, rollouts: int) -> Recommendation:
-    """Compare the splits of a budget of rollouts a step; ``solution`` is the typical one, ``group_size`` is in use."""
+def recommend(now: Population, groups: GroupEstimates, solution: SolutionKind | None, rollouts: int) -> Recommendation:
+    """Compare the splits of a budget of rollouts a step into groups of the sizes that ``groups`` holds.
+
+    ``solution`` is the typical one, if the log has answers.
+    """
     check_whole("rollouts", rollouts, SMALLEST)
-    powers = [2**power for power in range(1, LARGEST.bit_length())]
-    sizes = sorted({size for size in (*powers, group_size) if 2 <= size <= rollouts})
-    splits = tuple(evaluate_split(now, solution, size, group_size, rollouts) for size in sizes)
-    best, reason = _choose_split(splits, group_size)
+    group_size = groups.observed.group_size
+    in_use = next(predicted for predicted in groups.at_sizes if predicted.group_size == group_size)
+    compared = [predicted for predicted in groups.at_sizes if SMALLEST <= predicted.group_size <= rollouts]
+    splits = tuple(evaluate_split(now, solution, predicted, in_use, rollouts) for predicted in compared)
+    best, reason = (None, GRADED) if groups.observed.is_graded else _choose_split(splits, group_size)
     return Recommendation(rollouts, group_size, splits, best, reason)
 
 
 def evaluate_split(
-    now: Population, solution: SolutionKind | None, size: int, in_use: int, rollouts: int
+    now: Population, solution: SolutionKind | None, predicted: PredictedGroups, in_use: PredictedGroups, rollouts: int
 ) -> BudgetSplit:
     """Estimate groups of one size beside the size in use; ``holding`` is ``teaching`` times 1 - ``against``."""
-    groups, base = rollouts / size, rollouts / in_use
-    teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
-    teach = now.estimate(f"groups that teach at G = {size}", teaching)
-    gain = now.estimate(f"more groups that teach at G = {size}", teaching - usual)
+    size, usual_size = predicted.group_size, in_use.group_size
+    groups, base = rollouts / size, rollouts / usual_size
+    teach = predicted.dead.linear(f"groups that teach at G = {size}", groups, -groups)
+    usual = base * (1 - in_use.dead.value)
+    gained = groups * (1 - dead_share(size)) - base * (1 - dead_share(usual_size))
+    gain = now.estimate(f"more groups that teach at G = {size}", gained, teach.value - usual)
     if solution is None:
         return BudgetSplit(int(groups), size, teach, gain)
     estimates: list[IntervalEstimate] = []
     for kind, share in (("groups against", Typical.against), ("groups holding it", Typical.holding)):
-        here, there = (partial(_count, share=share, size=each, rollouts=rollouts) for each in (size, in_use))
-        value, in_use_share = (float(share(solution.sums, each)[1, 0]) for each in (size, in_use))
+        here, there = (partial(_count, share=share, size=each, rollouts=rollouts) for each in (size, usual_size))
+        value, in_use_share = (float(share(solution.sums, each)[1, 0]) for each in (size, usual_size))
         value *= teach.value
-        more = value - float(usual @ now.mixture.weights) * in_use_share
+        more = value - usual * in_use_share
         name = f"{kind} at G = {size}"
-        difference = partial(_subtract, here=here, there=here if size == in_use else there)
+        difference = partial(_subtract, here=here, there=here if size == usual_size else there)
         estimates += [solution.estimate(name, here, value), solution.estimate(f"more {name}", difference, more)]
     return BudgetSplit(int(groups), size, teach, gain, *estimates)
 
@@ -234,23 +243,28 @@ def _seed_interval(name: str, differences: list[np.ndarray], level: float) -> In
     return IntervalEstimate(name, float(differences[0].mean()), min(ends), max(ends), level, method)
 
 
-def trainer_commands(form: str, advice: Recommendation, weights: WeightEffects | None = None) -> tuple[str, ...]:
-    """Return options for the log's trainer, with a weight if it surely raises pass@1; none without advice."""
+def trainer_commands(form: str, advice: Recommendation | None, weights: WeightEffects | None = None) -> tuple[str, ...]:
+    """Return options for the log's trainer, with a weight if it surely raises pass@1; none without advice.
+
+    Of another trainer, whose options are not known, it is said what changes.
+    """
     weight = weights.for_pass_at_1.weight if weights and weights.for_pass_at_1 else None
     options: list[str] = []
-    if (split := advice.recommended) is not None:
+    if advice is not None and (split := advice.recommended) is not None:
         prompts, size = split.prompts, split.group_size
         options += {
             "trl": [f"GRPOConfig(num_generations={size}, generation_batch_size={prompts * size})"],
             "verl": [f"data.train_batch_size={prompts}", f"actor_rollout_ref.rollout.n={size}"],
-        }.get(form, [f"--prompts {prompts}", f"--group-size {size}"])
+            "simlab": [f"--prompts {prompts}", f"--group-size {size}"],
+        }.get(form, [f"{prompts} prompts a step with {size} rollouts each, in your trainer"])
     if weight is not None:
         base = parse(weight).base
         parameters = [f"+algorithm.simlab.{name}={value}" for name, value in dict(base.parameters).items()]
         options += {
             "trl": [f'SimlabGRPOTrainer(..., method="{weight}")'],
             "verl": [f"algorithm.adv_estimator=simlab_{base.name}", *parameters],
-        }.get(form, [f'--arms "{weight}"'])
-    if form == "trl" or not options:
+            "simlab": [f'--arms "{weight}"'],
+        }.get(form, [f'simlab.advantages("{weight}", rewards), in place of your trainer\'s advantages'])
+    if form not in ("verl", "simlab") or not options:
         return tuple(options)
     return (" ".join(options if form == "verl" else ["simlab train", *options]),)

@@ -64,7 +64,7 @@ def report(reading: Reading, result: Diagnosis, findings: Sequence[Finding]) -> 
         last=window.last,
         level=f"{result.level:.0%}",
         numbers="\n".join(_numbers(finding, number >= SENTENCES) for number, finding in enumerate(findings)),
-        plots="\n".join(_svg(result, draw) for draw in PLOTS),
+        plots="\n".join(_svg(result, draw) for draw in PLOTS if result.groups is not None),
         read=html.escape(f"{describe_log(reading)}; {reading.guessed}"),
         gaps=len(result.untold),
         untold=_tags("li", result.untold),

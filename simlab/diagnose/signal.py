@@ -11,9 +11,9 @@ from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, percent, share
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.log import Log
-from simlab.diagnose.mixture import components, fit, fit_likelihood
+from simlab.diagnose.mixture import components, fit_likelihood
 from simlab.diagnose.reading import LoggedRollouts, Reading
-from simlab.diagnose.solve_rates import Population
+from simlab.diagnose.solve_rates import fit_counts
 
 QUESTION = "loss or reward_std is 0: is it broken?"
 FILTER_QUESTION = "were prompts filtered (dynamic sampling)?"
@@ -76,7 +76,7 @@ def group_share(
     mixture of these chances allows for both, as for solve rates.
     """
     _, index = np.unique(prompt, return_inverse=True)
-    population = Population(fit(np.bincount(index, mask).astype(int), np.bincount(index)), level)
+    population = fit_counts(np.bincount(index, mask).astype(int), np.bincount(index), level)
     return population.estimate(name, components().moment(1, 0)).include(float(mask.mean()))
 
 
@@ -146,6 +146,7 @@ def _nothing_learned(groups: GroupSignal) -> str:
 
 def _help(result: Diagnosis, now: IntervalEstimate, *, harder: bool) -> str:
     """Name what helps: a group size, where one leaves surely and clearly fewer, else other prompts."""
+    assert result.groups is not None  # a group of two rollouts is there
     size, prompts = result.groups.observed.group_size, f"{'harder' if harder else 'easier'} prompts"
     larger = [sizes for sizes in result.groups.at_sizes if size < sizes.group_size <= LARGER * size]
     if not larger or now.value < NAMED:
@@ -163,6 +164,8 @@ def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None
     interval. Then no prompt's first group is dead with probability (1 - d)^prompts, and where that is below ``DOUBT``
     the log is filtered: else this is said wrongly as often as the interval is wrong, or with that probability.
     """
+    if result.groups is None:
+        return None
     log = last_window(reading, result)
     size = result.groups.observed.group_size
     if log.group_size.max() < 2 or (log.correct == 0).any() or (log.correct == log.group_size).any():

@@ -2,19 +2,31 @@
 
 The prompts of a log are taken for a sample of those that the run draws from, and the rollouts of a prompt for
 independent draws at one solve rate within a window of steps. Raw frequencies are wider than the truth: 0 of 8 is not 0.
+
+Pass@k is for a prompt of N >= k rollouts the share of their k-subsets that hold a correct one, which has no bias, and
+for a prompt of fewer the mean under the mixture given its rollouts; E p is pass@1. Intervals are the mixture's.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import betainc
+from scipy.special import betainc, gammaln
 
-from simlab.diagnose.estimate import IntervalEstimate, bootstrap, missing, percentile_interval, ratio, resample_sums
+from simlab.diagnose.estimate import (
+    IntervalEstimate,
+    bootstrap,
+    in_order,
+    missing,
+    percentile_interval,
+    ratio,
+    resample_sums,
+)
 from simlab.diagnose.log import Log
-from simlab.diagnose.mixture import Mixture, Weights, components, fit
+from simlab.diagnose.mixture import Mixture, Weights, components, count_pairs, fit
 from simlab.errors import InputError, check_whole
-from simlab.llm.instruments.pass_at_k import powers, unbiased_pass_at_k
+from simlab.llm.instruments.pass_at_k import powers
 from simlab.theory.power_law import fit_shifted_power_law
 
 PROFILE = "profile likelihood of a Beta mixture with masses at 0 and 1"
@@ -32,14 +44,26 @@ class PromptCounts(NamedTuple):
 
 
 class Population(NamedTuple):
-    """The fitted distribution of solve rates: a mixture of ``components()``, and the level of its intervals."""
+    """The fitted distribution of solve rates.
+
+    Attributes:
+        mixture: of ``components()``.
+        level: of its intervals.
+        pairs: rollouts and correct ones of each row of the mixture's likelihood.
+    """
 
     mixture: Mixture
     level: float
+    pairs: Int[np.ndarray, "R 2"]
 
-    def estimate(self, name: str, functional: Weights) -> IntervalEstimate:
-        """Estimate the mean over prompts of a quantity whose mean under each component is ``functional``."""
-        value = float(functional @ self.mixture.weights)
+    @property
+    def is_single(self) -> bool:
+        """True where every prompt has one rollout, which tells pass@1 and nothing of how prompts differ."""
+        return int(self.pairs[:, 0].max()) == 1
+
+    def estimate(self, name: str, functional: Weights, value: float | None = None) -> IntervalEstimate:
+        """Estimate a mean over prompts from the means under the components; ``value`` replaces its value."""
+        value = float(functional @ self.mixture.weights) if value is None else value
         return self._within(name, value, self.mixture.bounds(functional, self.level))
 
     def ratio(self, name: str, above: Weights, below: Weights) -> IntervalEstimate:
@@ -72,14 +96,16 @@ class SolveRates(NamedTuple):
     """The distribution of solve rates in the last window, and the means of all windows.
 
     Attributes:
-        learnability: mean of p (1 - p), the variance of a reward, which is what a rollout can teach.
-        below, raw_below: the share of prompts with a solve rate of at most each of ``SHARES_BELOW``, fitted and raw.
+        learnability: mean of p (1 - p), the variance of a reward, which is what a rollout can teach; None where every
+            prompt has one rollout, which tells nothing of how prompts differ.
+        below, raw_below: the share of prompts with a solve rate of at most each of ``SHARES_BELOW``, fitted and raw;
+            empty where every prompt has one rollout.
         change: mean of the last window less that of the first; None where there is one window.
     """
 
     prompts: int
     mean: IntervalEstimate
-    learnability: IntervalEstimate
+    learnability: IntervalEstimate | None
     below: tuple[IntervalEstimate, ...]
     raw_below: tuple[float, ...]
     windows: tuple[Window, ...]
@@ -98,7 +124,12 @@ def count_by_prompt(log: Log) -> PromptCounts:
 def fit_population(log: Log, level: float) -> Population:
     """Fit the distribution of solve rates to a log's groups."""
     counts = count_by_prompt(log)
-    return Population(fit(counts.successes, counts.trials), level)
+    return fit_counts(counts.successes, counts.trials, level)
+
+
+def fit_counts(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"], level: float) -> Population:
+    """Fit the distribution of solve rates to the correct rollouts and the rollouts of each prompt."""
+    return Population(fit(successes, trials), level, count_pairs(successes, trials)[0])
 
 
 def split_windows(log: Log, windows: int = WINDOWS) -> list[Log]:
@@ -117,14 +148,40 @@ def share_below(rate: float) -> Weights:
     return np.concatenate([betainc(betas.a, betas.b, rate), [1.0, float(rate >= 1)]])
 
 
+def all_within(count: Int[np.ndarray, "..."], total: Int[np.ndarray, "..."], size: int) -> Float[np.ndarray, "..."]:
+    """Return C(count, G) / C(total, G), the chance that G of ``total`` rollouts are all among ``count`` of them."""
+    count, total, enough = np.asarray(count), np.maximum(total, size), np.maximum(count, size)
+    share = gammaln(enough + 1) - gammaln(total + 1) + (gammaln(total - size + 1) - gammaln(enough - size + 1))
+    return np.where(count >= size, np.exp(share), 0.0)
+
+
+def pass_at_k(now: Population, ks: Sequence[int]) -> tuple[IntervalEstimate, ...]:
+    """Estimate 1 - E (1 - p)^k for each k, in rising order."""
+    trials, wrong = now.pairs[:, 0], now.pairs[:, 0] - now.pairs[:, 1]
+    estimates = []
+    for k in ks:
+        solved = 1 - components().moment(0, k)
+        carried = 1 - all_within(wrong, trials, k)
+        value = now.mixture.mean(np.where(trials >= k, carried, now.mixture.posterior_mean(solved)))
+        estimates.append(now.estimate(f"pass@{k}", solved, value))
+    return in_order(estimates)
+
+
 def mean_solve_rate(now: Population) -> IntervalEstimate:
     """Estimate E p."""
-    return now.estimate("mean solve rate", components().moment(1, 0))
+    return pass_at_k(now, (1,))[0]._replace(name="mean solve rate")
 
 
 def learnability(now: Population) -> IntervalEstimate:
-    """Estimate E p (1 - p)."""
-    return now.estimate("mean of p (1 - p)", components().moment(1, 1))
+    """Estimate E p (1 - p), which is at most E p (1 - E p)."""
+    spread, rate = components().moment(1, 1), mean_solve_rate(now).value
+    value = min(float(spread @ now.mixture.weights), rate * (1 - rate))
+    return now.estimate("mean of p (1 - p)", spread, value)
+
+
+def shares_below(now: Population) -> tuple[IntervalEstimate, ...]:
+    """Estimate the share of prompts with a solve rate of at most each of ``SHARES_BELOW``."""
+    return in_order([now.estimate(f"share of prompts with p <= {rate:g}", share_below(rate)) for rate in SHARES_BELOW])
 
 
 def mean_change(first: Log, last: Log, level: float, seed: int) -> IntervalEstimate:
@@ -148,21 +205,20 @@ def estimate_solve_rates(windows: list[Log], now: Population, seed: int) -> Solv
     return SolveRates(
         len(raw[-1]),
         mean_solve_rate(now),
-        learnability(now),
-        tuple(now.estimate(f"share of prompts with p <= {rate:g}", share_below(rate)) for rate in SHARES_BELOW),
-        tuple(float((raw[-1] <= rate).mean()) for rate in SHARES_BELOW),
+        None if now.is_single else learnability(now),
+        () if now.is_single else shares_below(now),
+        () if now.is_single else tuple(float((raw[-1] <= rate).mean()) for rate in SHARES_BELOW),
         tuple(Window(int(log.step[0]), int(log.step[-1]), mean) for log, mean in zip(windows, means, strict=True)),
         mean_change(windows[0], windows[-1], now.level, seed) if len(windows) > 1 else None,
     )
 
 
 class PassAtK(NamedTuple):
-    """Pass@k of the prompts of a window.
+    """Pass@k of the prompts of a window; neither values nor ends of intervals fall with k.
 
     Attributes:
-        carried: the unbiased estimate, with the interval of the mixtures that explain the data as well: the bootstrap
-            over prompts has no width where all are solved.
-        beyond: the values under the mixtures that explain the data as well, where k is above a prompt's rollouts.
+        carried: at each ``k`` for which at least half of the prompts have enough rollouts.
+        beyond: at larger ones, as far as ``BEYOND`` times; empty where every prompt has one rollout.
         power_law: G(k) = exp(-a (k + c)^-b) at ``beyond_k``, fitted to ``carried`` ``[fade:fig-6]``; None where those
             are fewer than four, or do not rise. It has no interval: that its form holds on is not in the data.
         power_law_within: true if it stays within the intervals of ``beyond``.
@@ -180,12 +236,13 @@ class PassAtK(NamedTuple):
     shift: float | None = None
 
 
-def estimate_pass_at_k(counts: PromptCounts, now: Population) -> PassAtK:
+def estimate_pass_at_k(now: Population) -> PassAtK:
     """Estimate pass@k of a window's prompts, whose population is ``now``."""
-    ks = tuple(powers(int(counts.trials.min())))
-    beyond_ks = tuple(k for k in powers(BEYOND * ks[-1]) if k > ks[-1])
-    carried = tuple(carried_pass_at_k(counts, now, k) for k in ks)
-    beyond = tuple(population_pass_at_k(now, k) for k in beyond_ks)
+    trials = np.repeat(now.pairs[:, 0], now.mixture.prompts)
+    ks = tuple(powers(int(np.quantile(trials, 0.5, method="inverted_cdf"))))
+    beyond_ks = () if now.is_single else tuple(k for k in powers(BEYOND * ks[-1]) if k > ks[-1])
+    curve = pass_at_k(now, (*ks, *beyond_ks))
+    carried, beyond = curve[: len(ks)], curve[len(ks) :]
     result = PassAtK(ks, carried, beyond_ks, beyond)
     if len(ks) < 4:
         return result
@@ -193,27 +250,6 @@ def estimate_pass_at_k(counts: PromptCounts, now: Population) -> PassAtK:
         law = fit_shifted_power_law(np.array(ks), np.array([estimate.value for estimate in carried]))
     except InputError:
         return result
-    curve = tuple(law(np.array(beyond_ks)).tolist())
-    within = all(estimate.low <= value <= estimate.high for estimate, value in zip(beyond, curve, strict=True))
-    return PassAtK(ks, carried, beyond_ks, beyond, curve, within, law.scale, law.exponent, law.shift)
-
-
-def carried_pass_at_k(counts: PromptCounts, now: Population, k: int) -> IntervalEstimate:
-    """Return the unbiased estimate, every prompt having k rollouts, in the population's interval widened to hold it."""
-    return population_pass_at_k(now, k).include(float(prompt_pass_at_k(counts.successes, counts.trials, k).mean()))
-
-
-def prompt_pass_at_k(
-    successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"], k: int
-) -> Float[np.ndarray, " P"]:
-    """Return the unbiased pass@k of each prompt; NaN where it has fewer than k rollouts."""
-    values = np.full(len(trials), np.nan)
-    for size in np.unique(trials[trials >= k]).tolist():
-        mask = trials == size
-        values[mask] = unbiased_pass_at_k(successes[mask], size, k)
-    return values
-
-
-def population_pass_at_k(now: Population, k: int) -> IntervalEstimate:
-    """Estimate 1 - E (1 - p)^k."""
-    return now.estimate(f"pass@{k}", 1 - components().moment(0, k))
+    values = tuple(law(np.array(beyond_ks)).tolist())
+    within = all(estimate.low <= value <= estimate.high for estimate, value in zip(beyond, values, strict=True))
+    return PassAtK(ks, carried, beyond_ks, beyond, values, within, law.scale, law.exponent, law.shift)

@@ -2,7 +2,7 @@
 
 Lemma 3.1 is of one prompt and one solution. Over prompts that differ, the mean of the lemma is not the lemma at mean
 masses and solve rates, so that it is estimated prompt by prompt, from all groups that the rollouts of a prompt contain.
-Prompts of fewer rollouts than nine in ten prompts have are left out: N is the same for all others.
+Prompts of fewer rollouts than three in four prompts have are left out: N is the same for all others.
 
 Of a prompt with N rollouts, one rollout and G of the N - 1 others are a draw of a solution and of a group. The mean
 over all such choices is an unbiased estimate of what a group of G does, prompt by prompt, for every G below N
@@ -29,16 +29,16 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.special import gammaln
+from jaxtyping import Float
 
 from simlab.diagnose import estimate, unseen
 from simlab.diagnose.dead_groups import SIZES
 from simlab.diagnose.estimate import IntervalEstimate, ratio
 from simlab.diagnose.log import Log
+from simlab.diagnose.solve_rates import all_within
 from simlab.diagnose.unseen import SolutionCounts, UnseenMass
 
-FEW = 0.1  # share of the prompts that may be left out for having fewer rollouts than the others
+FEW = 0.25  # share of the prompts that may be left out for having fewer rollouts than the others
 STEP = 1e-5  # of each sum, between which slopes are taken
 EXACT, BOUNDED = "bootstrap over prompts", "bounds beyond the rollouts of a prompt, bootstrap over prompts"
 
@@ -92,13 +92,6 @@ def estimate_unseen(
 
 
 # Counts of groups within the rollouts of each prompt, unbiased
-
-
-def all_within(count: Int[np.ndarray, "..."], total: Int[np.ndarray, "..."], size: int) -> Float[np.ndarray, "..."]:
-    """Return C(count, G) / C(total, G), the chance that G of ``total`` rollouts are all among ``count`` of them."""
-    enough = np.maximum(count, size)
-    share = gammaln(enough + 1) - gammaln(enough - size + 1) - gammaln(total + 1) + gammaln(total - size + 1)
-    return np.where(count >= size, np.exp(share), 0.0)
 
 
 def active(counts: SolutionCounts, size: int) -> ByPrompt:
