@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from diagnose_logs import plain
 
-from simlab.diagnose import signal
+from simlab.diagnose import batches, signal, trainer_check
 from simlab.diagnose.dead_groups import dead_share, observe_groups
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.reading import read_log
@@ -181,3 +181,128 @@ def test_bound_on_draws_is_below_the_truth(a, b):
         log = plain([sum(group) for group in groups], 8)
         above += signal.least_draws(log, 8, LEVEL) > truth
     assert above <= 6
+
+
+# Advantages
+
+
+def by_hand(groups, ddof, eps):
+    """(r - mean) / (std + eps) of each group, by loops."""
+    result = []
+    for group in groups:
+        mean = sum(group) / len(group)
+        std = (sum((reward - mean) ** 2 for reward in group) / (len(group) - ddof)) ** 0.5
+        result.append([(reward - mean) / (std + eps) for reward in group])
+    return result
+
+
+def checked(tmp_path, groups, advantages):
+    rows = [
+        {"step": 0, "prompt": f"p{prompt}", "reward": float(reward), "advantage": float(advantage)}
+        for prompt, pair in enumerate(zip(groups, advantages, strict=True))
+        for reward, advantage in zip(*pair, strict=True)
+    ]
+    return answer(tmp_path, rows, trainer_check.does_the_trainer_agree)
+
+
+GROUPS = drawn([0.1, 0.3, 0.5, 0.7, 0.9, 0.0], 8, seed=4, visits=2)
+
+
+@pytest.mark.parametrize(
+    ("ddof", "eps", "name"),
+    [
+        (1, 1e-4, "ddof=1, eps=0.0001"),
+        (1, 1e-6, "ddof=1, eps=1e-06"),
+        (0, 1e-4, "ddof=0, eps=0.0001"),
+    ],
+)
+def test_an_estimator_is_told_with_its_ddof_and_eps_from_float32(tmp_path, ddof, eps, name):
+    logged = [np.float32(group) for group in by_hand(GROUPS, ddof, eps)]
+    result = checked(tmp_path, GROUPS, logged)
+    assert result.sentence.startswith("Yes: all ")
+    assert f"grpo({name})" in result.sentence
+    assert result.concern < 0.1
+
+
+def test_an_estimator_is_told_from_rounded_advantages(tmp_path):
+    result = checked(tmp_path, GROUPS, np.round(by_hand(GROUPS, 1, 1e-4), 3))
+    assert "grpo(ddof=1" in result.sentence
+    assert result.sentence.startswith("Yes: all ")
+
+
+def test_leave_one_out_means_are_told_from_means(tmp_path):
+    loo = [[reward - (sum(group) - reward) / (len(group) - 1) for reward in group] for group in GROUPS]
+    assert " rloo," in checked(tmp_path, GROUPS, loo).sentence
+    centred = [[reward - sum(group) / len(group) for reward in group] for group in GROUPS]
+    assert " dr_grpo," in checked(tmp_path, GROUPS, centred).sentence
+
+
+def test_a_std_of_the_batch_is_a_factor_of_each_step(tmp_path):
+    std = float(np.std(GROUPS, ddof=1))
+    logged = [[(reward - np.mean(group)) / (std + 1e-4) for reward in group] for group in GROUPS]
+    assert "dr_grpo times one factor a step" in checked(tmp_path, GROUPS, logged).sentence
+
+
+def test_wrong_groups_are_named(tmp_path):
+    pairs = np.array(GROUPS, float).reshape(-1, 2).tolist()
+    split = np.reshape(by_hand(pairs, 1, 1e-4), np.shape(GROUPS))
+    result = checked(tmp_path, GROUPS, split)
+    assert result.sentence.startswith("Wrong groups: ")
+    assert "groups of 2 consecutive rows" in result.sentence
+    assert result.concern > 0.9
+    strided = np.array(GROUPS, float).reshape(8, -1).T
+    mixed = np.array(by_hand(strided.tolist(), 1, 1e-4)).T.reshape(np.shape(GROUPS))
+    assert "groups of 8 rows, each 12 apart" in checked(tmp_path, GROUPS, mixed).sentence
+
+
+def test_merged_groups_are_named(tmp_path):
+    merged = np.array(GROUPS, float).reshape(-1, 16)
+    logged = np.reshape(by_hand(merged.tolist(), 1, 1e-4), np.shape(GROUPS))
+    assert "groups of 16 consecutive rows" in checked(tmp_path, GROUPS, logged).sentence
+
+
+def test_a_leave_one_out_std_of_rounding_residue_is_broken(tmp_path):
+    def leave_one_out(group):
+        advantages = []
+        for index, reward in enumerate(group):
+            others = np.array(group[:index] + group[index + 1 :], np.float32)
+            residue = 3e-6 if others.std() == 0 else 0.0  # what a float32 kernel leaves of equal rewards
+            advantages.append((reward - others.mean()) / (others.std() + residue + 1e-12))
+        return advantages
+
+    single = [[1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 0, 1, 0, 0], [1, 1, 0, 1, 1, 1, 0, 1]] * 4
+    result = checked(tmp_path, single, [leave_one_out(group) for group in single])
+    assert result.sentence.startswith("Broken: 4 advantages are as large as 3.3e+05")
+    assert result.concern == 1
+
+
+def test_rows_that_were_changed_later_stand_out(tmp_path):
+    logged = by_hand(GROUPS, 1, 1e-4)
+    logged[0][0] += 0.5
+    result = checked(tmp_path, GROUPS, logged)
+    assert result.sentence.startswith("Mostly: grpo(ddof=1, eps=0.0001)")
+    assert "1 stand out" in result.sentence
+
+
+def test_advantages_of_no_estimator_are_said_to_be_so(tmp_path):
+    noise = np.random.default_rng(0).normal(size=np.shape(GROUPS))
+    assert checked(tmp_path, GROUPS, noise).sentence.startswith("It cannot be told")
+
+
+def test_advantages_of_dead_groups_alone_tell_nothing(tmp_path):
+    assert checked(tmp_path, [[1, 1], [0, 0]], [[0, 0], [0, 0]]) is None
+
+
+def test_uneven_groups_are_recomputed_group_by_group(tmp_path):
+    groups = [[0, 1, 1], [1, 0], [0, 1, 0, 0, 0], [1, 1, 0, 1]]
+    assert "Yes: all 14" in checked(tmp_path, groups, by_hand(groups, 1, 1e-4)).sentence
+
+
+def test_tables_of_steps_hold_every_rollout_once(tmp_path):
+    rows = [{"step": i % 3, "prompt": f"p{i % 2}", "reward": float(i % 5 == 0)} for i in range(20)]
+    reading = reading_of(tmp_path, rows)
+    rollouts = [batch.rollout[batch.mask] for batch in batches.step_batches(reading.rollouts)]
+    assert sorted(np.concatenate(rollouts).tolist()) == list(range(20))
+    for batch in batches.step_batches(reading.rollouts):
+        for group, mask in zip(batch.rollout, batch.mask, strict=True):
+            assert len(set(reading.rollouts.group[group[mask]])) == 1

@@ -1,7 +1,11 @@
 """Answer which of several rewards a run learns from: what each drives, which never vary, and which pull apart."""
 
-import numpy as np
+from collections.abc import Mapping
 
+import numpy as np
+from jaxtyping import Bool
+
+from simlab.diagnose.batches import Table, recompute
 from simlab.diagnose.reading import Reading
 
 LOOKED_AT = 100_000  # rollouts by which weights are fitted
@@ -42,3 +46,14 @@ def reward_weights(reading: Reading) -> dict[str, float]:
 
 def _centred(values: np.ndarray) -> np.ndarray:
     return np.asarray(values - values.mean())
+
+
+def gdpo(parts: Mapping[str, Table], weights: Mapping[str, float], mask: Bool[np.ndarray, "P G"]) -> Table:
+    """Return GDPO's advantages of a batch ``[arxiv:2601.05242]``, 8 January 2026.
+
+    Each part of the reward is normalised in its group, z = (c - mean) / (std + eps), the weighted sum of z is taken,
+    and its mean and std over the batch normalise it. Both eps are 1e-4, and stds those of a sample, as in the trainers
+    of the paper's repository (NVlabs/GDPO).
+    """
+    whole = sum(weight * recompute("grpo", parts[name], mask, ddof=1, eps=1e-4) for name, weight in weights.items())
+    return recompute("reinforce_pp", np.asarray(whole), mask, ddof=1, eps=1e-4)

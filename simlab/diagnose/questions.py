@@ -16,6 +16,7 @@ from simlab.diagnose.prompts import (
 )
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.signal import is_the_loss_broken, were_prompts_filtered
+from simlab.diagnose.trainer_check import does_the_trainer_agree
 
 # Each question returns None where the log does not tell, or where there is nothing to say.
 QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
@@ -29,6 +30,7 @@ QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
     would_a_weight_help,
     is_the_loss_broken,
     were_prompts_filtered,
+    does_the_trainer_agree,
 )
 
 

@@ -1,0 +1,254 @@
+"""Check a trainer's advantages: which estimator gives them from rewards and groups, and which rows stand out."""
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from simlab.diagnose.batches import Batch, Table, lay_out, recompute, step_batches
+from simlab.diagnose.components import gdpo, reward_weights
+from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.estimate import IntervalEstimate, percent
+from simlab.diagnose.findings import Finding
+from simlab.diagnose.reading import LoggedRollouts, Reading
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY, estimator
+
+QUESTION = "are the trainer's advantages right?"
+ROUNDING = 1e-5  # of an advantage, at least of 1: float32's rounding, and less than an eps of 1e-4 moves it
+RESIDUE = 1e-6  # of the largest reward: rewards closer than this differ by rounding alone
+DECIMALS = (2, 3, 4, 5, 6)  # to which a log may round
+FITS, MOSTLY = 0.999, 0.5  # shares of rollouts
+LARGE = 100.0  # of an advantage: no estimator of a group of fewer than 10,000 gives it
+SCREENED = 2**16  # cells of tables on which every estimator is tried
+REGROUPED = 2**13  # rollouts on which other groups are tried
+MOST_GROUP = 256  # rollouts of another group, but for all of a step
+LOOKED_AT = 1000  # rows that stand out of which the cause is sought
+STEP_FACTOR = " times one factor a step"
+
+# As trainers have them; of equal fits the first is named, the others of the registry come after.
+COMMON: tuple[tuple[str, dict[str, float]], ...] = (
+    ("grpo", {"ddof": 1, "eps": 1e-4}),
+    ("grpo", {"ddof": 1, "eps": 1e-6}),
+    ("grpo", {"ddof": 1, "eps": 1e-8}),
+    ("grpo", {"ddof": 0, "eps": 1e-4}),
+    ("grpo", {"ddof": 0, "eps": 1e-6}),
+    ("grpo", {"ddof": 0, "eps": 1e-8}),
+    ("dr_grpo", {}),
+    ("rloo", {}),
+    ("reinforce_pp", {"ddof": 1}),
+    ("reinforce_pp", {"ddof": 0}),
+    ("reinforce_pp_baseline", {"ddof": 1}),
+    ("reinforce_pp_baseline", {"ddof": 0}),
+)
+OF_GROUPS = (0, 1, 4, 6, 7)  # of these, those by which other groups are tried
+
+
+class Step(NamedTuple):
+    """The rewards and advantages of a step, (P, G).
+
+    ``counted`` is true where an advantage is logged, and rewards or advantages of the group differ: the others fit
+    whatever centres rewards.
+    """
+
+    batch: Batch
+    rewards: Table
+    advantages: Table
+    counted: Bool[np.ndarray, "P G"]
+
+    def any(self) -> bool:
+        """Return True where something is counted."""
+        return bool(self.counted.any())
+
+    def misses(self, predicted: Table, rounding: float) -> Bool[np.ndarray, "P G"]:
+        """Return True for counted advantages that differ from the predicted ones by more than rounding."""
+        allowed = rounding + ROUNDING * np.maximum(1, np.abs(self.advantages))
+        return np.asarray(self.counted & (np.abs(predicted - self.advantages) > allowed))
+
+
+class Fit(NamedTuple):
+    """An estimator, its advantages of a step, and the share and the mean error of those that are the logged ones."""
+
+    name: str
+    predict: Callable[[Step], Table]
+    share: float = 0.0
+    error: float = np.inf
+
+
+def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | None:
+    """Say which estimator gives the logged advantages; None where there are none, or only those of groups alike."""
+    logged = reading.rollouts.advantage
+    if logged is None:
+        return None
+    steps = [step for batch in step_batches(reading.rollouts) if (step := _step(reading.rollouts, logged, batch)).any()]
+    if not steps:
+        return None
+    rounding = _decimal_rounding(logged)
+    few = _first(steps, SCREENED)
+    best = _score(_best(_score(fit, few, rounding) for fit in _candidates(reading)), steps, rounding)
+    number = sum(int(step.counted.sum()) for step in steps)
+    rows: tuple[tuple[str, IntervalEstimate | str], ...] = (
+        ("advantages compared", f"{number:,}"),
+        ("estimator that fits best", best.name),
+        ("advantages that it gives", f"{best.share:.4g}"),
+    )
+    if best.share >= FITS:
+        sentence = f"Yes: {_many(best.share)} {number:,} advantages are those of {best.name}, recomputed from rewards"
+        return Finding(QUESTION, f"{sentence} and groups.", 0.05, rows)
+    other = _best(_other_groups(_first(steps, REGROUPED), rounding))
+    if other.share >= FITS:
+        sentence = f"Wrong groups: {_many(other.share)} advantages are those of {other.name}, and only"
+        sentence += f" {percent(best.share)} those of {best.name} in the log's groups. Check group ids and row order."
+        return Finding(QUESTION, sentence, 0.95, (*rows, ("groups that fit", other.name)))
+    return _partial(best, steps, rounding, rows)
+
+
+def _many(share: float) -> str:
+    return "all" if share == 1 else f"{share:.2%} of"
+
+
+def _step(rollouts: LoggedRollouts, logged: Float[np.ndarray, " N"], batch: Batch) -> Step:
+    rewards, advantages = batch.take(rollouts.reward), batch.take(logged)
+    differ = [np.ptp(np.where(batch.mask, values, values[:, :1]), axis=1) > 0 for values in (rewards, advantages)]
+    there = batch.mask & np.isfinite(logged[batch.rollout])
+    return Step(batch, rewards, advantages, there & ((differ[0] | differ[1])[:, None] | (advantages != 0)))
+
+
+def _first(steps: list[Step], cells: int) -> list[Step]:
+    """Return the first steps of at most so many cells, or the first alone."""
+    totals = itertools.accumulate(step.counted.size for step in steps)
+    return [step for step, total in zip(steps, totals, strict=True) if total <= cells] or steps[:1]
+
+
+def _best(fits: Iterable[Fit]) -> Fit:
+    return max(fits, key=lambda fit: (fit.share, -fit.error))
+
+
+def _decimal_rounding(values: Float[np.ndarray, " N"]) -> float:
+    """Return by how much the decimals of a log may move a value: half a unit of the last."""
+    known = values[np.isfinite(values)]
+    places = next((place for place in DECIMALS if np.abs(known - known.round(place)).max() < 1e-12), None)
+    return 0.0 if places is None else 0.5 * 10.0**-places
+
+
+def _score(fit: Fit, steps: list[Step], rounding: float) -> Fit:
+    """Return the fit with its share and error on these steps; 0 where the estimator refuses the rewards."""
+    number, missed, error = sum(step.counted.sum() for step in steps), 0, 0.0
+    with contextlib.suppress(InputError):
+        for step in steps:
+            predicted = fit.predict(step)
+            missed += step.misses(predicted, rounding).sum()
+            error += np.abs(predicted - step.advantages)[step.counted].sum()
+        return fit._replace(share=1 - float(missed / number), error=float(error / number))
+    return fit
+
+
+def _candidates(reading: Reading) -> Iterator[Fit]:
+    """Yield the estimators that read rewards alone and keep nothing from step to step, and what else trainers do."""
+    for name, parameters in COMMON:
+        yield _named(name, parameters)
+    for name in REGISTRY:
+        chosen = estimator(name)
+        if name not in dict(COMMON) and chosen.needs == {"rewards"} and _is_empty(chosen.init()):
+            yield _named(name, {})
+    weights, columns = reward_weights(reading), reading.rollouts.components
+    if len(weights) > 1:
+        yield Fit(
+            "gdpo",
+            lambda step: gdpo({name: step.batch.take(columns[name]) for name in weights}, weights, step.batch.mask),
+        )
+    for ddof in (0, 1):
+        yield Fit(f"the leave-one-out mean and std (ddof={ddof})", functools.partial(_leave_one_out, ddof=ddof))
+    for name, parameters in (("dr_grpo", {}), COMMON[0]):
+        yield _times_factor(_named(name, parameters))
+
+
+def _is_empty(state: object) -> bool:
+    return isinstance(state, tuple) and all(map(_is_empty, state))
+
+
+def _named(name: str, parameters: dict[str, float]) -> Fit:
+    options = ", ".join(f"{key}={value:g}" for key, value in parameters.items())
+    return Fit(
+        f"{name}({options})" if options else name,
+        lambda step: recompute(name, step.rewards, step.batch.mask, **parameters),
+    )
+
+
+def _times_factor(fit: Fit) -> Fit:
+    """Return advantages times the median ratio of each step, as where a trainer divides by the std of its batch."""
+
+    def predict(step: Step) -> Table:
+        values = fit.predict(step)
+        used = step.counted & (values != 0)
+        return values * (np.median(step.advantages[used] / values[used]) if used.any() else 1.0)
+
+    return Fit(fit.name + STEP_FACTOR, predict)
+
+
+def _leave_one_out(step: Step, ddof: int) -> Table:
+    """Return (r_i - mean) / std of the other rollouts' rewards; 0 where these are all equal."""
+    mask, others = step.batch.mask, step.batch.mask.sum(axis=1, keepdims=True) - 1
+    centred = recompute("dr_grpo", step.rewards, mask)
+    squares = (centred**2).sum(axis=1, keepdims=True) - centred**2
+    mean = -centred / np.maximum(others, 1)
+    variance = (squares - others * mean**2) / np.maximum(others - ddof, 1)
+    scale = (centred**2).max(axis=1, keepdims=True)
+    differ = variance > RESIDUE * scale
+    return np.where(mask & differ, (centred - mean) / np.sqrt(np.where(differ, variance, 1)), 0.0)
+
+
+def _other_groups(steps: list[Step], rounding: float) -> Iterator[Fit]:
+    """Yield how estimators fit other groups: so many rows of the log in turn, or every so many."""
+    rows = int(steps[0].batch.mask.sum())
+    for size in (size for size in range(2, rows + 1) if rows % size == 0 and (size <= MOST_GROUP or size == rows)):
+        for kind, in_turn in (("consecutive rows", True), (f"rows, each {rows // size} apart", False)):
+            regrouped = [_regroup(step, size, in_turn=in_turn) for step in steps]
+            for index in OF_GROUPS:
+                fit = _score(_named(*COMMON[index]), regrouped, rounding)
+                yield fit._replace(name=f"{fit.name} in groups of {size} {kind}")
+
+
+def _regroup(step: Step, size: int, *, in_turn: bool) -> Step:
+    """Return a step in groups of so many rows of the log, or of every so many; of all where there are too few."""
+    rollout = step.batch.rollout[step.batch.mask]
+    order = np.argsort(rollout)
+    groups = max(1, len(order) // size)
+    position = np.arange(len(order))
+    table = lay_out(np.minimum(position // size, groups - 1) if in_turn else position % groups)
+    rewards, logged, counted = (values[step.batch.mask][order] for values in step[1:])
+    batch = Batch(rollout[order][table.rollout], table.mask)
+    cells = [np.where(table.mask, values[table.rollout], 0) for values in (rewards, logged, counted)]
+    return Step(batch, cells[0], cells[1], cells[2].astype(bool))
+
+
+def _partial(best: Fit, steps: list[Step], rounding: float, rows: tuple) -> Finding:
+    """Say which rows stand out, where an estimator fits most, or that none fits."""
+    misses = [step.misses(best.predict(step), rounding) for step in steps]
+    sizes = [np.where(mask, np.abs(step.advantages), 0) for step, mask in zip(steps, misses, strict=True)]
+    number, largest = sum(int(mask.sum()) for mask in misses), max(float(size.max()) for size in sizes)
+    huge = [np.argwhere(size >= LARGE).tolist()[:LOOKED_AT] for size in sizes]
+    alone = [_others_are_equal(step, *cell) for step, cells in zip(steps, huge, strict=True) for cell in cells]
+    rows += (("largest advantage that does not fit", f"{largest:.3g}"),)
+    if alone and np.mean(alone) > MOSTLY:
+        sentence = f"Broken: {len(alone):,} advantages are as large as {largest:.2g}. The other rewards of their groups"
+        sentence += " are equal, so that a leave-one-out std is rounding residue: use the std of the group."
+        return Finding(QUESTION, sentence, 1.0, rows)
+    if best.share >= MOSTLY:
+        sentence = f"Mostly: {best.name} gives {percent(best.share)} of the advantages; {number:,} stand out, up to"
+        sentence += f" {largest:.2g} in size. Are rollouts of their groups missing, or were advantages changed later?"
+        return Finding(QUESTION, sentence, 0.9 if alone else 0.4, rows)
+    sentence = f"It cannot be told: no estimator gives these advantages from rewards ({best.name} gives"
+    sentence += f" {percent(best.share)}). A penalty, a critic or weights of rewards may be in them."
+    return Finding(QUESTION, sentence, 0.9 if alone else 0.3, rows)
+
+
+def _others_are_equal(step: Step, prompt: int, rollout: int) -> bool:
+    others = step.batch.mask[prompt].copy()
+    others[rollout] = False
+    rewards = step.rewards[prompt][others]
+    return bool(len(rewards) == 0 or np.ptp(rewards) <= RESIDUE * max(1.0, float(np.abs(rewards).max())))
