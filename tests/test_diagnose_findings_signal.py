@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from diagnose_logs import plain
 
-from simlab.diagnose import batches, signal, trainer_check
+from simlab.diagnose import batches, components, signal, trainer_check
 from simlab.diagnose.dead_groups import dead_share, observe_groups
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.reading import read_log
@@ -306,3 +306,93 @@ def test_tables_of_steps_hold_every_rollout_once(tmp_path):
     for batch in batches.step_batches(reading.rollouts):
         for group, mask in zip(batch.rollout, batch.mask, strict=True):
             assert len(set(reading.rollouts.group[group[mask]])) == 1
+
+
+# Several rewards
+
+
+def scored(seed, prompts=60, size=8, **weights):
+    """Rows of ``correct`` (rates of all kinds), ``format`` (mostly kept) and ``brevity`` (rarer where correct)."""
+    random, rows = np.random.default_rng(seed), []
+    for prompt in range(prompts):
+        rate = random.uniform(0.1, 0.9)
+        for _ in range(size):
+            right = float(random.random() < rate)
+            part = {"correct": right, "format": float(random.random() < 0.9),
+                    "brevity": float(random.random() < 0.7 - 0.5 * right), "language": 1.0}  # fmt: skip
+            total = sum(weights.get(name, 1.0) * part[name] for name in part)
+            rewards = {f"reward_{name}": value for name, value in part.items()}
+            rows.append({"step": 0, "prompt": f"p{prompt}", "reward": total, "acc": right} | rewards)
+    return rows
+
+
+def z_scores(values):
+    values = np.asarray(values, float)
+    return (values - values.mean()) / (values.std(ddof=1) + 1e-4)
+
+
+def parts_by_hand(rows, weights):
+    """Shares that parts drive under GRPO and under GDPO, and the share of signs that differ: loops over groups."""
+    names = list(weights)
+    groups = [[row for row in rows if row["prompt"] == prompt] for prompt in dict.fromkeys(r["prompt"] for r in rows)]
+    grpo, apart, parts, scaled = [], [], {name: [] for name in names}, {name: [] for name in names}
+    for group in groups:
+        grpo += z_scores([row["reward"] for row in group]).tolist()
+        for name in names:
+            column = [row[name] for row in group]
+            parts[name] += [weights[name] * (value - np.mean(column)) for value in column]
+            scaled[name] += (weights[name] * z_scores(column)).tolist()
+        rows_of = slice(len(grpo) - len(group), len(grpo))
+        apart += np.sum([scaled[name][rows_of] for name in names], axis=0).tolist()
+    gdpo = z_scores(apart)
+    by = {name: np.dot(parts[name], grpo) for name in names}
+    under = {name: np.dot(scaled[name], gdpo) for name in names}
+    both = (np.abs(grpo) > 1e-5) & (np.abs(gdpo) > 1e-5)
+    turned = np.mean((np.array(grpo) * gdpo < 0)[both])
+    return [{name: value / sum(of.values()) for name, value in of.items()} for of in (by, under)], turned, gdpo
+
+
+@pytest.mark.parametrize("weights", [{}, {"format": 0.1, "brevity": 2.0}])
+def test_shares_of_parts_are_those_of_loops(tmp_path, weights):
+    rows = scored(1, **weights)
+    reading = reading_of(tmp_path, rows)
+    known = {f"reward_{name}": weights.get(name, 1.0) for name in ("correct", "format", "brevity")}
+    assert components.reward_weights(reading) == pytest.approx(known)
+    result = answer(tmp_path, rows, components.which_reward_leads)
+    table = dict(result.rows)
+    (grpo, gdpo), turned, _ = parts_by_hand(rows, known)
+    for name in known:
+        assert table[f"driven by {name}"].value == pytest.approx(grpo[name], abs=1e-6)
+        assert table[f"by {name} under GDPO"].value == pytest.approx(gdpo[name], abs=1e-6)
+        assert table[f"driven by {name}"].low < grpo[name] < table[f"driven by {name}"].high
+    assert table["signs that GDPO would turn"].value == pytest.approx(turned)
+    assert table["reward_language"] == "never varies in a group"
+
+
+def test_parts_that_pull_against_each_other_are_named(tmp_path):
+    result = answer(tmp_path, scored(2), components.which_reward_leads)
+    assert "reward_brevity and reward_correct pull against each other" in result.sentence
+    rows = dict(result.rows)
+    assert rows["correlation of reward_brevity and reward_correct"].high < 0
+    assert rows["correlation of reward_correct and reward_format"].sign == 0
+
+
+def test_a_part_that_never_varies_is_named(tmp_path):
+    rows = [{"prompt": f"p{i // 4}", "step": 0, "reward": 1.0 + i % 2, "reward_right": float(i % 2),
+             "reward_format": 1.0, "acc": i % 2} for i in range(40)]  # fmt: skip
+    result = answer(tmp_path, rows, components.which_reward_leads)
+    assert result.sentence.startswith("reward_right drives all of the advantage.")
+    assert "reward_format never varies in a group" in result.sentence
+
+
+def test_scores_that_are_no_parts_of_the_reward_have_no_answer(tmp_path):
+    rows = [row | {"reward": row["reward_correct"] * row["reward_format"]} for row in scored(3)]
+    assert components.reward_weights(reading_of(tmp_path, rows)) == {}
+    assert answer(tmp_path, rows, components.which_reward_leads) is None
+
+
+def test_an_advantage_by_gdpo_is_told(tmp_path):
+    rows = scored(4)
+    *_, gdpo = parts_by_hand(rows, dict.fromkeys(["reward_correct", "reward_format", "reward_brevity"], 1.0))
+    logged = [row | {"advantage": float(advantage)} for row, advantage in zip(rows, gdpo, strict=True)]
+    assert " gdpo," in answer(tmp_path, logged, trainer_check.does_the_trainer_agree).sentence

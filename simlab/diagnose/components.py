@@ -1,15 +1,140 @@
 """Answer which of several rewards a run learns from: what each drives, which never vary, and which pull apart."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
-from simlab.diagnose.batches import Table, recompute
-from simlab.diagnose.reading import Reading
+from simlab.diagnose.batches import Table, recompute, step_batches
+from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.estimate import (
+    IntervalEstimate,
+    jackknife,
+    percent,
+    percentile_interval,
+    ratio,
+    resample_sums,
+    share,
+    shown,
+)
+from simlab.diagnose.findings import Finding
+from simlab.diagnose.reading import LoggedRollouts, Reading
 
+QUESTION = "which of the rewards is learned?"
 LOOKED_AT = 100_000  # rollouts by which weights are fitted
 EXACT = 1e-5  # of the reward's spread that a sum may miss: float32's rounding, and that of a log's decimals
+NAMED = 3  # parts that are named in the sentence
+MOST_PAIRED = 6  # parts, of the largest variance, whose correlations are estimated
+SCALE = {"ddof": 1, "eps": 1e-4}  # of GRPO and GDPO in TRL
+
+
+class PartSums(NamedTuple):
+    """Sums over the rollouts of each prompt, for C weighted parts of the reward, each centred in its group.
+
+    Attributes:
+        products: of each pair of parts, (prompts, C, C).
+        driven: of a part and the advantage, (prompts, C).
+        decoupled: the same under GDPO.
+        turned, compared: rollouts whose advantage GDPO gives the other sign, and those in which both have one.
+    """
+
+    products: Float[np.ndarray, "P C C"]
+    driven: Float[np.ndarray, "P C"]
+    decoupled: Float[np.ndarray, "P C"]
+    turned: Float[np.ndarray, " P"]
+    compared: Float[np.ndarray, " P"]
+
+
+def which_reward_leads(reading: Reading, result: Diagnosis) -> Finding | None:
+    """Say how much of the advantage each part of the reward drives; None where parts make up no reward."""
+    weights, first = reward_weights(reading), result.solve_rates.windows[-1].first
+    if not weights:
+        return None
+    sums = part_sums(reading.rollouts, weights, first)
+    names = [name.rpartition(".")[2] for name in weights]
+    spread = np.sqrt(np.einsum("pcc->c", sums.products))
+    varying = [index for index in np.argsort(-spread).tolist() if spread[index] > EXACT * spread.max()]
+    idle = [names[index] for index in range(len(names)) if index not in varying]
+    idle += _constant(reading.rollouts, reading.rollouts.components.keys() - weights.keys(), first)
+    if len(varying) + len(idle) < 2 or sums.driven.sum() <= 0:
+        return None
+    driven, decoupled = (
+        {names[i]: jackknife(names[i], table[:, i], table.sum(axis=1), result.level) for i in varying}
+        for table in (sums.driven, sums.decoupled)
+    )
+    turned = jackknife("signs that GDPO would turn", sums.turned, sums.compared, result.level)
+    pulls = correlations(sums.products, names, varying[:MOST_PAIRED], result.level)
+    order = sorted(driven, key=lambda name: -driven[name].value)
+    leader, others = order[0], order[1:NAMED]
+    how_much = share(driven[leader]) if others else "all"
+    sentence = f"{leader} drives {how_much} of the advantage"
+    sentence += "".join(f", {name} {percent(driven[name].value)}" for name in others) + "."
+    trouble, concern = _trouble(pulls, idle)
+    rows: list[tuple[str, IntervalEstimate | str]] = [(f"driven by {name}", driven[name]) for name in order]
+    if len(varying) > 1:
+        trouble += f" GDPO would give {leader} {percent(decoupled[leader].value)} and turn"
+        trouble += f" {percent(turned.value)} of the signs."
+        rows += [*((f"by {name} under GDPO", decoupled[name]) for name in order), (turned.name, turned)]
+    rows += [(f"correlation of {pull.name}", pull) for pull in pulls]
+    rows += [(name, "never varies in a group") for name in idle]
+    return Finding(QUESTION, sentence + trouble, concern, tuple(rows))
+
+
+def _constant(rollouts: LoggedRollouts, names: Iterable[str], first_step: int) -> list[str]:
+    late = rollouts.step >= first_step
+    constant = [name for name in sorted(names) if np.ptp(np.nan_to_num(rollouts.components[name][late])) == 0]
+    return [name.rpartition(".")[2] for name in constant]
+
+
+def _trouble(pulls: list[IntervalEstimate], idle: list[str]) -> tuple[str, float]:
+    """Return what is wrong with the parts, in words, and its concern."""
+    against = min((pull for pull in pulls if pull.sign < 0), key=lambda pull: pull.value, default=None)
+    if against is not None:
+        return f" {against.name} pull against each other (correlation {shown(against, form='.2f')}).", 0.4
+    if idle:
+        return f" {' and '.join(idle[:NAMED])} never var{'ies' if len(idle) == 1 else 'y'} in a group: no signal.", 0.25
+    return "", 0.15
+
+
+def part_sums(rollouts: LoggedRollouts, weights: Mapping[str, float], first_step: int) -> PartSums:
+    """Return the sums from a step on; the advantage is the logged one, or else GRPO's."""
+    prompts, index = np.unique(rollouts.prompt, return_inverse=True)
+    count = len(weights)
+    columns = np.zeros((len(prompts), count * count + 2 * count + 2))
+    for batch in step_batches(rollouts, first_step):
+        mask, of = batch.mask, index[batch.rollout[:, 0]]
+        tables = {name: batch.take(rollouts.components[name]) for name in weights}
+        parts = np.stack([weight * recompute("dr_grpo", tables[name], mask) for name, weight in weights.items()])
+        logged = None if rollouts.advantage is None else batch.take(rollouts.advantage)
+        advantage = recompute("grpo", batch.take(rollouts.reward), mask, **SCALE) if logged is None else logged
+        apart = gdpo(tables, weights, mask)
+        scaled = [weight * recompute("grpo", tables[name], mask, **SCALE) for name, weight in weights.items()]
+        compared = (np.abs(advantage) > EXACT) & (np.abs(apart) > EXACT)
+        sums = [
+            np.einsum("cpg,dpg->pcd", parts, parts).reshape(len(of), -1),
+            np.einsum("cpg,pg->pc", parts, advantage),
+            np.einsum("cpg,pg->pc", np.stack(scaled), apart),
+            (compared & (advantage * apart < 0)).sum(axis=1, keepdims=True),
+            compared.sum(axis=1, keepdims=True),
+        ]
+        np.add.at(columns, of, np.concatenate(sums, axis=1))
+    products, driven, decoupled, turned, both = np.split(columns, np.cumsum([count**2, count, count, 1]), axis=1)
+    return PartSums(products.reshape(-1, count, count), driven, decoupled, turned[:, 0], both[:, 0])
+
+
+def correlations(
+    products: Float[np.ndarray, "P C C"], names: list[str], parts: list[int], level: float
+) -> list[IntervalEstimate]:
+    """Return the correlation within groups of each pair of parts, with a bootstrap over prompts."""
+    sums = resample_sums(products.reshape(len(products), -1), 0).reshape(-1, *products.shape[1:])
+    estimates = []
+    for one, other in itertools.combinations(parts, 2):
+        draws = ratio(sums[:, one, other], np.sqrt(sums[:, one, one] * sums[:, other, other]))
+        name = f"{names[one]} and {names[other]}"
+        estimates.append(percentile_interval(name, float(draws[0]), draws[1:], level, "bootstrap over prompts"))
+    return estimates
 
 
 def reward_weights(reading: Reading) -> dict[str, float]:
@@ -25,8 +150,9 @@ def reward_weights(reading: Reading) -> dict[str, float]:
     reward = _centred(rollouts.reward[every])
     table: dict[str, np.ndarray] = {}
     basis: list[np.ndarray] = []
-    for name, values in rollouts.components.items():
-        column = _centred(np.nan_to_num(values[every]))
+    verdict = reading.columns.of.get("correct")
+    for name in sorted(rollouts.components, key=lambda name: (name == verdict, name)):
+        column = _centred(np.nan_to_num(rollouts.components[name][every]))
         rest = column
         for axis in basis:
             rest = rest - (axis @ rest) * axis
@@ -52,8 +178,8 @@ def gdpo(parts: Mapping[str, Table], weights: Mapping[str, float], mask: Bool[np
     """Return GDPO's advantages of a batch ``[arxiv:2601.05242]``, 8 January 2026.
 
     Each part of the reward is normalised in its group, z = (c - mean) / (std + eps), the weighted sum of z is taken,
-    and its mean and std over the batch normalise it. Both eps are 1e-4, and stds those of a sample, as in the trainers
-    of the paper's repository (NVlabs/GDPO).
+    and its mean and std over the batch normalise it. Both eps are 1e-4, and stds those of a sample, as in the paper's
+    trainer (NVlabs/GDPO at 41f74c5, trl-GDPO/trl-0.18.0-gdpo/trl/trainer/grpo_trainer.py).
     """
-    whole = sum(weight * recompute("grpo", parts[name], mask, ddof=1, eps=1e-4) for name, weight in weights.items())
-    return recompute("reinforce_pp", np.asarray(whole), mask, ddof=1, eps=1e-4)
+    whole = sum(weight * recompute("grpo", parts[name], mask, **SCALE) for name, weight in weights.items())
+    return recompute("reinforce_pp", np.asarray(whole), mask, **SCALE)

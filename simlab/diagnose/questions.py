@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from simlab.diagnose.components import which_reward_leads
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.prompts import (
@@ -31,6 +32,7 @@ QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
     is_the_loss_broken,
     were_prompts_filtered,
     does_the_trainer_agree,
+    which_reward_leads,
 )
 
 
