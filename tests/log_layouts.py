@@ -4,8 +4,10 @@ Each layout is a function that gives files by name: text, or records for JSONL. 
 docs/diagnose.md names; nothing here is shared with the library.
 """
 
+import io
 import json
 import random
+import zipfile
 from pathlib import Path
 
 STEPS, PROMPTS, GROUP = 6, 5, 4
@@ -284,20 +286,137 @@ def workers():
         for rank in (0, 1)}  # fmt: skip
 
 
+def first_rows():
+    return [r for r in RUN if r["step"] == 1]
+
+
+def rllm():
+    """A file an episode, in a folder a step, and a summary that holds no rollouts."""
+    files = {
+        f"train_step_{r['step']}_epoch_0/episode_hash{r['prompt']}_id{r['prompt']}_{r['sample']}.json": json.dumps(
+            {"training_step": r["step"], "epoch": 0, "episode_id": f"{r['prompt']}:{r['sample']}", "task": {"question": question(r)},
+             "is_correct": r["right"], "termination_reason": "env_done", "metrics": {"acc": float(r["right"])}, "trajectories": [
+                 {"name": "agent", "uid": f"{r['step']}-{r['prompt']}-{r['sample']}", "reward": float(r["right"]), "steps": [
+                     {"observation": question(r), "action": text(r), "reward": float(r["right"]), "chat_completions": chat(r) + said(r)}]}]}, indent=2)
+        for r in RUN}  # fmt: skip
+    return files | {"train_step_1_epoch_0/batch_summary.json": json.dumps({"training_step": 1, "num_episodes": 9})}
+
+
+def bigcode():
+    """One object of pairs by task: the number of a completion, and its verdict."""
+    tasks = {}
+    for r in first_rows():
+        verdict = {"task_id": r["prompt"], "passed": r["right"], "result": "passed" if r["right"] else "failed: ", "completion_id": r["sample"]}  # fmt: skip
+        tasks.setdefault(str(r["prompt"]), []).append([r["sample"], verdict])
+    return {"results.json": json.dumps(tasks)}
+
+
+def inspect_sample(r):
+    return {"id": r["prompt"] + 1, "epoch": r["sample"] + 1, "input": question(r), "target": "100", "messages": chat(r) + said(r),
+            "output": {"choices": [{"message": said(r)[0], "stop_reason": "max_tokens" if r["cut"] else "stop"}], "completion": text(r)},
+            "scores": {"match": {"value": "C" if r["right"] else "I", "answer": r["answer"]}}, "events": [{"score": {"value": "C"}}] * 2}  # fmt: skip
+
+
+def inspect():
+    """One object: what was run, a status of the whole, and samples, the epochs of which are those of one prompt."""
+    head = {"version": 2, "status": "success", "eval": {"task": "add"}, "results": {"scores": [{"name": "match", "value": 0.5}]}}  # fmt: skip
+    return {"log.json": json.dumps(head | {"samples": [inspect_sample(r) for r in first_rows()]})}
+
+
+def inspect_archive():
+    """The same as an archive, whose summaries repeat the samples."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("header.json", json.dumps({"version": 2, "status": "success"}))
+        for r in first_rows():
+            archive.writestr(f"samples/{r['prompt'] + 1}_epoch_{r['sample'] + 1}.json", json.dumps(inspect_sample(r)))
+        archive.writestr("summaries.json", json.dumps([{"id": r["prompt"], "scores": {"match": {"value": "C"}}} for r in first_rows()]))  # fmt: skip
+    return {"log.eval": packed.getvalue()}
+
+
+def simple_evals():
+    """One object with a mean above, and conversations under a name of its own."""
+    results = [{"score": float(r["right"]), "metrics": {"chars": 9}, "convo": chat(r) + said(r)} for r in first_rows()]
+    return {"math.json": json.dumps({"score": 0.5, "metrics": {"acc": 0.5}, "results": results})}
+
+
+def slime():
+    """Samples as objects, a file a rollout; ids of groups go on from file to file, and the status says what was cut."""
+    return {f"rollout_{step}.jsonl": [
+        {"group_index": step * PROMPTS + r["prompt"], "index": i, "prompt": chat(r), "response": text(r), "response_length": r["tokens"], "label": "1",
+         "reward": {"score": 2.0 * r["right"] - 1, "acc": r["right"]}, "status": "truncated" if r["cut"] else "completed", "weight_versions": ["3"]}
+        for i, r in enumerate(rows)] for (step,), rows in by("step").items()}  # fmt: skip
+
+
+def numbered_columns():
+    """A row of numbered columns, as verl's table of validation in Weights & Biases has them."""
+    cells = [(f"{name}_{i}", cell) for i, r in enumerate(first_rows(), 1)
+             for name, cell in (("input", question(r)), ("output", text(r)), ("score", float(r["right"])))]  # fmt: skip
+    names, values = zip(*cells, strict=True)
+    return {"generations.table.json": json.dumps({"columns": names, "data": [values]})}
+
+
+def by_step_and_id():
+    """Objects by step, in them objects by prompt."""
+    steps = {}
+    for (step, prompt), rows in by("step", "prompt").items():
+        steps.setdefault(f"step_{step}", {})[f"p{prompt}"] = [{"completion": text(r), "reward": float(r["right"])} for r in rows]  # fmt: skip
+    return {"log.json": json.dumps(steps)}
+
+
+def verdicts_by_id():
+    """Nothing but verdicts, by prompt."""
+    tasks = {}
+    for r in first_rows():
+        tasks.setdefault(f"task_{r['prompt']}", []).append(r["right"])
+    return {"log.json": json.dumps(tasks)}
+
+
+def counts():
+    """How many of so many samples are right."""
+    return {"log.csv": "problem,iter,n,c\n" + "".join(
+        f"p{prompt},{step},{len(rows)},{sum(r['right'] for r in rows)}\n" for (step, prompt), rows in by("step", "prompt").items())}  # fmt: skip
+
+
+def rows_by_number():
+    """A table by columns, then by the numbers of its rows, some of which were dropped."""
+    columns = {"step": "step", "prompt": "prompt", "right": "reward"}
+    return {"log.json": json.dumps({name: {str(2 * i + 1): float(r[key]) for i, r in enumerate(RUN)} for key, name in columns.items()})}  # fmt: skip
+
+
+def pretty():
+    """Objects over several lines, one after another, the last of them cut off."""
+    rows = [{"prompt": question(r), "global_step": r["step"], "messages": chat(r)[:1], "response": text(r), "total_reward": r["right"] + 0.5,
+             "rewards": {"correctness": float(r["right"]), "format": 0.5}} for r in RUN]  # fmt: skip
+    return {"log.json": "\n".join(json.dumps(row, indent=2) for row in rows) + '\n{"prompt": "cut'}
+
+
+def cut_list():
+    """A list that was cut off."""
+    rows = [{"prompt": question(r), "step": r["step"], "solution": "by heart", "completion": text(r), "reward": float(r["right"])} for r in RUN]  # fmt: skip
+    return {"log.json": json.dumps([*rows, rows[0]])[:-9]}
+
+
 LAYOUTS = {
     function.__name__: function
     for function in (
         verl, ms_swift, nemo_rl, nemo_gym, verifiers, areal, tinker, open_instruct, skyrl, atropos, lm_eval, human_eval, evalplus,
         matrices, flat_lists, twice_nested, words, two_rewards, twins, restarted,
         choices, means_above, table_of_columns, by_id, foreign_names, weighted, workers,
+        rllm, bigcode, inspect, inspect_archive, simple_evals, slime, numbered_columns, by_step_and_id, verdicts_by_id,
+        counts, rows_by_number, pretty, cut_list,
     )
 }  # fmt: skip
+
+
+OF_ONE_STEP = ("nemo_gym", "verifiers", "skyrl", "human_eval", "evalplus", "lm_eval", "by_id", "foreign_names", "bigcode", "inspect",
+               "inspect_archive", "simple_evals", "numbered_columns", "verdicts_by_id")  # fmt: skip
 
 
 def truth(name):
     """By step: the sorted numbers of correct rollouts of its groups."""
     rows = RUN
-    if name in ("nemo_gym", "verifiers", "skyrl", "human_eval", "evalplus", "lm_eval", "by_id", "foreign_names"):
+    if name in OF_ONE_STEP:
         rows = [{**r, "step": 0} for r in RUN if r["step"] == 1 and (name != "lm_eval" or r["sample"] == 0)]
     groups = {}
     for r in rows:
@@ -312,6 +431,6 @@ def write(name, folder):
     for file, content in LAYOUTS[name]().items():
         path = Path(folder) / file
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = content if isinstance(content, str) else "".join(json.dumps(record) + "\n" for record in content)
-        path.write_text(lines)
+        lines = "".join(json.dumps(record) + "\n" for record in content) if isinstance(content, list) else content
+        path.write_bytes(lines if isinstance(lines, bytes) else lines.encode())
     return Path(folder)

@@ -358,7 +358,7 @@ def test_a_file_that_is_no_log_is_left_out_and_named(tmp_path):
         (tmp_path / name).write_bytes(content)
     first, second = read_log([tmp_path]).log.refused.first
     assert first.startswith(f"{tmp_path / 'b.csv'}:1: two columns")
-    assert second.startswith(f"{tmp_path / 'b.parquet'}: the file is no parquet")
+    assert second.startswith(f"{tmp_path / 'b.parquet'}: it cannot be read: Parquet magic bytes")
     for name in list(files)[:-1]:
         assert "no row can be read" in refusal(read_log, [tmp_path / name])
 
@@ -383,8 +383,8 @@ def columns_of(name, tmp_path):
 def test_every_column_of_a_layout_is_found(tmp_path):
     """Lengths, truncation, log-probabilities by their masks, components: by the truth of the run."""
     rows = log_layouts.RUN
+    first = log_layouts.first_rows()
     gym = columns_of("nemo_gym", tmp_path / "a").rollouts
-    first = [r for r in rows if r["step"] == 1]
     assert gym.length.tolist() == [r["tokens"] for r in first]
     traced = columns_of("open_instruct", tmp_path / "b").rollouts
     assert traced.length.tolist() == [r["tokens"] for r in rows]
@@ -400,6 +400,11 @@ def test_every_column_of_a_layout_is_found(tmp_path):
     assert set(lists.components) == {"MathAccuracy", "Format"}
     assert lists.reward == pytest.approx([1.0 + r["right"] for r in rows])
     assert lists.correct.tolist() == [r["right"] for r in rows]
+    assert columns_of("slime", tmp_path / "f").rollouts.truncated.tolist() == [r["cut"] for r in rows]
+    judged = columns_of("inspect", tmp_path / "g")
+    assert judged.rollouts.truncated.tolist() == [r["cut"] for r in first]
+    assert len(np.unique(judged.rollouts.answer)) == len({r["answer"] for r in first})
+    assert "answer" not in columns_of("cut_list", tmp_path / "h").columns.of  # solution is the reference's
     answers = columns_of("verl", tmp_path / "e").rollouts.answer
     names = [r["answer"] for r in rows]
     assert len(set(answers.tolist())) == len(set(names))

@@ -11,10 +11,10 @@ import numpy as np
 from simlab.diagnose.log import Log, RefusedRows
 from simlab.diagnose.reading.answers import FROM_COMPLETIONS, from_completion, load_function
 from simlab.diagnose.reading.cells import Row, Unreadable
-from simlab.diagnose.reading.columns import Chooser, Columns, check_roles
+from simlab.diagnose.reading.columns import NO_COLUMNS, Chooser, Columns, check_roles
 from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_records, steps_of
 from simlab.diagnose.reading.metrics import Metrics, is_metrics, read_metrics
-from simlab.diagnose.reading.nesting import expand
+from simlab.diagnose.reading.nesting import ROLLOUT, STEP, expand
 from simlab.diagnose.reading.table import LoggedRollouts, Table
 from simlab.errors import InputError
 
@@ -99,85 +99,131 @@ def read_logs(
     check_roles(named)
     files, refused = find_files(paths), RefusedRows()
     table = Table(threshold, load_function(answer) if answer else from_completion, is_own=answer is not None)
-    chosen: dict[frozenset[str], Columns] = {}
-    in_names, metrics = steps_of(files), []
-    for path in files:
-        rows = _rows(path, refused)
-        head = list(itertools.islice(rows, LOOKED_AT))
-        if not named and is_metrics([row for _, row in head]):
-            metrics.append([row for _, row in itertools.chain(head, rows)])
-            continue
-        names = frozenset(name for _, row in head for name in row)
-        try:
-            if head and names not in chosen:
-                chosen[names] = Chooser([row for _, row in head], named).choose()
-        except InputError as why:
-            if len(files) == 1:
-                raise
-            refused.add(path, None, str(why))
-            continue
-        for number, row in _of_one_filter(itertools.chain(head, rows), path, refused):
-            try:
-                table.add(row, chosen[names], in_names.get(path, 0))
-            except Unreadable as why:
-                refused.add(path, number, str(why))
+    kinds, metrics = _read_files(files, table, named, refused)
     if metrics and not table.rows:
         return read_metrics(itertools.chain.from_iterable(metrics), len(metrics))
     if not table.rows:
         none = "all of them lack a reward" if table.unscored else f"{files[0]} has none"
         raise InputError(f"no row can be read: {refused.first[0] if refused.first else none}")
-    table.check_rewards(next(iter(chosen.values())))
+    kind = max(kinds, key=lambda kind: kind.rows)
+    form = next((name for name, marks in MARKS.items() if marks <= kind.names), "table")
+    table.check_rewards(kind.columns)
+    log, rollouts, left_out = table.finish(form, refused)
     notes = [NO_ROLLOUTS] if any(path.name == EVALUATIONS for path in files) else []
     notes += [f"files of metrics beside the rollouts, left out: {len(metrics)}"] if metrics else []
-    form = next((name for name, marks in MARKS.items() if any(marks <= names for names in chosen)), "table")
-    log, rollouts, left_out = table.finish(form, refused)
-    columns_of = next(iter(chosen.values()))
     notes += [*left_out, *(f"{what}: {name}" for what, name in refused.notes.items())]
-    notes += _notes(table, log, columns_of, in_names)
+    notes += _notes(table, log, kind.columns)
     return Reading(
         log=log,
         rollouts=rollouts,
-        columns=columns_of,
+        columns=kind.columns,
         files=len(files),
         mean_reward=float(rollouts.reward.mean()),
-        reward=f"{' + '.join(columns_of.rewards)}, of which {table.rule}",
-        answer=_describe_answers(log, columns_of, answer),
-        guessed=f"read {columns_of.describe()} (change: --columns ROLE=NAME)",
+        reward=f"{' + '.join(kind.columns.rewards)}, of which {table.rule}",
+        answer=_describe_answers(log, kind.columns, answer),
+        guessed=f"read {kind.columns.describe()} (change: --columns ROLE=NAME)",
         notes=tuple(notes),
-        warnings=tuple(_warnings(log, columns_of, len(rollouts.group))),
+        warnings=tuple(_warnings(log, kind.columns, len(rollouts.group))),
     )
 
 
-def _rows(path: Path, refused: RefusedRows) -> Iterator[tuple[int, Row]]:
+@dataclasses.dataclass
+class _Kind:
+    """Files whose records have the same keys: their columns, and the rows that wait until these are chosen."""
+
+    columns: Columns = NO_COLUMNS
+    names: frozenset[str] = frozenset()
+    waiting: list[tuple[Path, int, Row]] = dataclasses.field(default_factory=list)
+    rows: int = 0
+
+    def add(self, rows: Iterable[tuple[Path, int, Row]], table: Table, refused: RefusedRows) -> None:
+        for path, number, row in rows:
+            self.rows += 1
+            try:
+                table.add(row, self.columns)
+            except Unreadable as why:
+                refused.add(path, number, str(why))
+
+    def choose(self, named: Mapping[str, str], table: Table, refused: RefusedRows) -> None:
+        """Choose the columns by the rows that wait, and add these."""
+        rows = [row for _, _, row in self.waiting]
+        if self.columns is NO_COLUMNS:
+            self.columns = Chooser(rows, named).choose()
+            self.names = frozenset(itertools.chain.from_iterable(rows))
+        self.add(self.waiting, table, refused)
+        self.waiting = []
+
+
+def _read_files(
+    files: Sequence[Path], table: Table, named: Mapping[str, str], refused: RefusedRows
+) -> tuple[list[_Kind], list[list[Row]]]:
+    """Read rollouts into the table; return the kinds of their files, and the rows of each file of metrics."""
+    kinds: dict[frozenset[str], _Kind] = {}
+    metrics, in_names = [], steps_of(files)
+
+    def choose(kind: _Kind) -> None:
+        try:
+            kind.choose(named, table, refused)
+        except InputError as why:
+            if len(files) == 1:
+                raise
+            for path in dict.fromkeys(path for path, _, _ in kind.waiting):
+                refused.add(path, None, str(why))
+            kind.waiting = []
+
+    for path in files:
+        rows = _of_one_filter(_rows(path, refused, in_names.get(path, {})), refused)
+        head = list(itertools.islice(rows, LOOKED_AT))
+        if not named and is_metrics([row for _, _, row in head]):
+            metrics.append([row for _, _, row in itertools.chain(head, rows)])
+            continue
+        kind = kinds.setdefault(frozenset(name.partition(".")[0] for _, _, row in head for name in row), _Kind())
+        kind.waiting += head
+        if len(kind.waiting) >= LOOKED_AT:  # else the file has no more rows
+            choose(kind)
+            kind.add(rows, table, refused)
+    for kind in kinds.values():
+        if kind.waiting:
+            choose(kind)
+    return list(kinds.values()), metrics
+
+
+def _rows(path: Path, refused: RefusedRows, in_name: Mapping[str, int]) -> Iterator[tuple[Path, int, Row]]:
     """Yield the flat rows of a file, with the number of their record."""
     for number, record in read_records(path, refused):
-        if not isinstance(record, dict):
+        if not isinstance(record, dict) and not (isinstance(record, list) and all(isinstance(r, dict) for r in record)):
             refused.add(path, number, "the record is no JSON object")
             continue
         try:
-            yield from ((number, row) for row in expand(record, number))
+            for row in expand(record, number):
+                row.update(in_name)
+                yield path, number, row
         except RecursionError:
             refused.add(path, number, "the record is nested too deeply")
 
 
-def _of_one_filter(rows: Iterable[tuple[int, Row]], path: Path, refused: RefusedRows) -> Iterator[tuple[int, Row]]:
+def _of_one_filter(rows: Iterable[tuple[Path, int, Row]], refused: RefusedRows) -> Iterator[tuple[Path, int, Row]]:
     """Leave out what lm-evaluation-harness repeats: each filter of answers judges the same completions."""
     kind = None
-    for number, row in rows:
+    for path, number, row in rows:
         kind = kind or (row.get("filter") if "filtered_resps" in row else None)
         if kind is None or row.get("filter") == kind:
-            yield number, row
+            yield path, number, row
         else:
             refused.notes[f"rows of other filters than {kind!r} are left out"] = path.name
 
 
-def _notes(table: Table, log: Log, columns: Columns, in_names: Mapping[Path, int]) -> Iterator[str]:
+def _notes(table: Table, log: Log, columns: Columns) -> Iterator[str]:
     if table.unscored:
         yield f"rollouts without a reward, left out: {table.unscored:,}"
     if log.answers is not None and (unanswered := log.correct.sum() - log.answers.count.sum()):
         yield f"correct rollouts without an answer, which are no solutions: {unanswered}"
-    if "step" not in columns.of:
-        steps = "steps are those in the names of the files" if in_names else "all rows of a prompt are one group"
+    if columns.of.get("step", STEP) in (STEP, ROLLOUT):
+        steps = (
+            "steps are those in the names of the files"
+            if "step" in columns.of
+            else "all rows of a prompt are one group"
+        )
         yield f"no column tells the step: {steps}"
 
 

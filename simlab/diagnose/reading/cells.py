@@ -19,7 +19,7 @@ WORDS = {
     "false": 0, "no": 0, "fail": 0, "failed": 0, "incorrect": 0, "wrong": 0, "failure": 0, "unsolved": 0,
     "timeout": 0, "timed out": 0, "error": 0, "rejected": 0,
 }  # fmt: skip
-CUT_OFF = ("length", "max_tokens", "max_output_tokens", "max_length", "truncated", "overlong", "max_new_tokens")
+CUT_OFF = {"length", "max_tokens", "max_output_tokens", "max_length", "truncated", "overlong", "max_new_tokens"}
 EMPTY = ("", "none", "null", "nan", "n/a")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from simlab.diagnose.reading.cells import (
+    CUT_OFF,
     SHOWN,
     Row,
     Unreadable,
@@ -32,9 +33,11 @@ from simlab.diagnose.reading.names import (
     candidates,
     leaf,
 )
-from simlab.diagnose.reading.nesting import GROUP
+from simlab.diagnose.reading.nesting import GROUP, ROLLOUT, STEP
 from simlab.errors import InputError
 
+FILES = "the names of files"
+UNSURE_STEPS = ("epoch", "rollout")  # names that may count the samples of a prompt
 SHORTEST_COMPLETION = 15  # characters on average of a text of an unknown name
 MOST_TASKS = 200  # a column with more values names no tasks
 
@@ -61,7 +64,11 @@ class Columns:
         others = [f"`{name}` as {role}" for role, name in columns.items() if leaf(name) != role and role != "mask"]
         by_name = [role for role, name in columns.items() if leaf(name) == role]
         text = f"{', '.join(others)}{'; ' if others and by_name else ''}{', '.join(by_name)}"
-        return text.replace(f"`{GROUP}`", "each record").replace("log_probability", "logp")
+        text = text.replace(f"`{GROUP}`", "each record").replace(f"`{STEP}`", FILES).replace(f"`{ROLLOUT}`", FILES)
+        return text.replace("log_probability", "logp")
+
+
+NO_COLUMNS = Columns({}, (), ())
 
 
 def named_columns(text: str | None) -> dict[str, str]:
@@ -89,7 +96,7 @@ def check_roles(columns: Mapping[str, str]) -> None:
 
 def list_columns(rows: Sequence[Row]) -> str:
     """Name the columns of some rows."""
-    names = [str(name)[:SHOWN] for name in dict.fromkeys(itertools.chain.from_iterable(rows)) if name != GROUP]
+    names = [str(name)[:SHOWN] for name in dict.fromkeys(itertools.chain.from_iterable(rows)) if name[:1] != GROUP]
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
 
 
@@ -104,7 +111,7 @@ class Chooser:
             for path, cell in row.items():
                 if not is_absent(cell):
                     self.cells[path].append(cell)
-        self.paths = [path for path in dict.fromkeys(itertools.chain.from_iterable(rows)) if path != GROUP]
+        self.paths = [path for path in dict.fromkeys(itertools.chain.from_iterable(rows)) if path[0:1] != GROUP]
 
     def readable(self, path: str, read: Callable[[Any, str], Any]) -> list[Any]:
         """Return what ``read`` makes of a column's cells; nothing where it refuses most of them."""
@@ -149,6 +156,7 @@ class Chooser:
     def choose(self) -> Columns:
         """Return the columns; ``InputError`` where prompt or reward cannot be told."""
         of: dict[str, str | None] = {"step": self.find("step", lambda path: self.readable(path, read_whole))}
+        of["step"] = of["step"] or next((path for path in (STEP, ROLLOUT) if self.cells[path]), None)
         of["completion"] = self.find("completion", self.is_text)
         texts = [
             path
@@ -159,15 +167,16 @@ class Chooser:
             key=lambda path: len(set(map(str, self.cells[path]))) < 2
         )  # an instruction that all share comes last
         of["prompt"] = self.find("prompt", texts.__contains__) if "prompt" in self.named else next(iter(texts), None)
-        chats = [path for path in candidates("conversation", self.paths) if self._is_chat(path)]
+        named = candidates("conversation", self.paths)
+        chats = [path for path in (*named, *self.paths) if self._is_chat(path, named, of["completion"])]
         split = bool(chats) and of["completion"] is None and "prompt" not in self.named
         if split:
             of["completion"] = chats[0]
         if of["prompt"] is None:  # an id, since who speaks first may be simulated
-            ids = [path for path in candidates("id", self.paths) if self._repeats(path)]
+            ids = [path for path in candidates("id", self.paths) if self._repeats(path, of["step"])]
             of["prompt"] = next(iter([*ids[:1], *chats]), None)
         split &= of["prompt"] == of["completion"]
-        if of["step"] is not None and leaf(of["step"]) == "epoch" and self._is_sample(of["step"], of["prompt"]):
+        if of["step"] is not None and leaf(of["step"]) in UNSURE_STEPS and self._is_sample(of["step"], of["prompt"]):
             of["step"] = None
         rewards, components, of["correct"] = self._rewards(of["completion"])
         if of["prompt"] is None:
@@ -183,7 +192,13 @@ class Chooser:
             of["completion"] = self._unnamed_text(of, is_prompt=False)
         others = of["prompt"], of["completion"]
         of["answer"] = self.find("answer", lambda path: path not in others and not self._is_gold(path))
-        of["truncated"] = self.find("truncated", lambda path: self.readable(path, read_truncated))
+        of["truncated"] = self.find(
+            "truncated",
+            lambda path: (
+                self.readable(path, read_truncated)
+                and (leaf(path) != "status" or not CUT_OFF.isdisjoint(map(str, self.cells[path])))
+            ),
+        )
         of["length"] = self.find("length", lambda path: self.is_number(path) or self._is_list(path))
         for role in ("advantage", "log_probability", "sampler_log_probability", "entropy"):
             of[role] = self.find(
@@ -200,15 +215,13 @@ class Chooser:
         """Return True for texts and token ids, and for any values of a column with the first of names."""
         return self.is_text(path) or (bool(self.cells[path]) and leaf(path) in NAMES["prompt"][:3])
 
-    def _is_chat(self, path: str) -> bool:
-        return (
-            bool(self.cells[path])
-            and all(
-                len(cell) > 1 and (is_messages(cell) or all(isinstance(item, str) for item in cell))
-                for cell in self.cells[path]
-                if isinstance(cell, list)
-            )
-            and any(isinstance(cell, list) for cell in self.cells[path])
+    def _is_chat(self, path: str, named: Sequence[str], completion: str | None) -> bool:
+        """Return True for messages, and texts of a column with such a name; without a completion, of both sides."""
+        lists = [cell for cell in self.cells[path] if isinstance(cell, list)]
+        return bool(lists) and all(
+            (len(cell) > 1 or completion is not None)
+            and (is_messages(cell) or (path in named and all(isinstance(item, str) for item in cell)))
+            for cell in lists
         )
 
     def _is_list(self, path: str) -> bool:
@@ -219,7 +232,7 @@ class Chooser:
     def _is_sample(self, step: str, prompt: str | None) -> bool:
         """Return True where no step has a prompt twice, so that it counts the samples of a prompt."""
         pairs = [(str(row.get(step)), json_text(row.get(prompt or ""), "prompt")) for row in self.rows]
-        return len(set(pairs)) == len(pairs) > len({prompt for _, prompt in pairs})
+        return len(set(pairs)) == len(pairs) > (0 if step == ROLLOUT else len({prompt for _, prompt in pairs}))
 
     def _is_task(self, path: str, prompt: str | None) -> bool:
         values = {cell for cell in self.cells[path] if isinstance(cell, str) and len(cell) <= SHOWN}
@@ -266,10 +279,11 @@ class Chooser:
         verdicts = [path for path in numbers if self.is_verdict(path)]
         return verdicts if len(verdicts) == 1 else numbers
 
-    def _repeats(self, path: str) -> bool:
-        """Return True where some cells are equal, and others differ."""
-        cells = self.cells[path]
-        return 1 < len(set(map(str, cells))) < len(cells)
+    def _repeats(self, path: str, step: str | None = None) -> bool:
+        """Return True where some cells, of one step, are equal, and others differ."""
+        cells = [str(row[path]) for row in self.rows if not is_absent(row.get(path))]
+        pairs = {(row.get(step or ""), str(row[path])) for row in self.rows if not is_absent(row.get(path))}
+        return len(set(cells)) > 1 and len(pairs) < len(cells)
 
     def _unnamed_text(self, of: Mapping[str, str | None], *, is_prompt: bool) -> str | None:
         """Return the text of no other role that repeats the most, as prompts do, or the longest."""
@@ -304,7 +318,8 @@ class Chooser:
     def _is_part(self, path: str) -> bool:
         parent = leaf(path.rpartition(".")[0])
         is_part = parent in JUDGED_PARENT or OF_REWARD.search(leaf(path))
-        return bool(is_part) and not NO_REWARD.search(leaf(path)) and path not in candidates("reward", self.paths)
+        others = (name for role in ("reward", "answer", "completion") for name in candidates(role, self.paths))
+        return bool(is_part) and not NO_REWARD.search(leaf(path)) and path not in others
 
     def _is_sum(self, single: str | None, functions: list[str]) -> bool:
         """Return True where one of the columns is the sum of the others."""
@@ -352,4 +367,5 @@ class Chooser:
             answers[key].add(json_text(row.get(path), path))
             rows[key] += 1
         repeated = [key for key, count in rows.items() if count > 1]
-        return leaf(path) != "solution" and bool(repeated) and all(len(answers[key]) == 1 for key in repeated)
+        constant = bool(repeated) and all(len(answers[key]) == 1 for key in repeated)
+        return constant and (leaf(path) != "solution" or len(self.cells[path]) == len(self.rows))

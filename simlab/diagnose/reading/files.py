@@ -1,4 +1,4 @@
-"""Find the files of a log and read their records: JSON, JSONL, CSV, parquet and TensorBoard's events, also packed.
+"""Find the files of a log and read their records: JSON, CSV, parquet, arrow and events of TensorBoard, also packed.
 
 What a file holds is told by its first bytes. A text that is no UTF-8 is read as UTF-16 where it has its mark or zeros,
 and else line by line as Latin-1.
@@ -9,20 +9,22 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import re
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from simlab.diagnose.log import RefusedRows
 from simlab.diagnose.reading.events import read_events
-from simlab.diagnose.reading.nesting import unwrap
+from simlab.diagnose.reading.nesting import ROLLOUT, STEP, unwrap
 from simlab.errors import InputError
 
 COMPLETIONS = "completions"  # where TRL writes them in its output folder
 RUN, METRICS, ROLLOUTS, EVALUATIONS = "run.json", "metrics.jsonl", "rollouts.jsonl", "evaluation.jsonl"
-SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow")
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".eval")
 PACKED = (".gz", ".zst")
 EVENTS = "tfevents"
 NO_LOGS = {  # files of a run's folder
@@ -31,12 +33,15 @@ NO_LOGS = {  # files of a run's folder
 }  # fmt: skip
 ROWS_AT_ONCE = 4096  # of parquet: texts of a few kilobytes each then take some tens of megabytes
 LONGEST_FIELD = 2**31 - 1  # characters of a CSV's text
+CHUNK = 2**20  # characters of a JSON text that are read at once
+GAP = re.compile(r"[\s,]*")  # between two values
 NO_UTF8 = re.compile("[\udc80-\udcff]")  # how Python decodes a byte that is no UTF-8
 STEP_IN_NAME = re.compile(
-    r"(?:^|[^a-z])(?:global_?)?(?:step|iter|iteration|completions|batch|checkpoint|version)s?[-_=]?(\d+)(?:\D|$)|^(\d+)$"
+    r"(?:^|[^a-z])(?:global_?)?(step|iter|iteration|completions|batch|checkpoint|version|rollout)s?[-_=]?(\d+)(?:\D|$)"
+    r"|^(\d+)$"
 )
 
-STREAM = b"\xff\xff\xff\xff"  # how a stream of arrow begins, such as those of Hugging Face's datasets
+STREAM, ARROW = b"\xff\xff\xff\xff", b"ARROW1"  # how arrow begins: a stream, as of Hugging Face's datasets, or a file
 MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 Records = Iterator[tuple[int, Any]]  # with the number of the line or row, from 1
 
@@ -87,14 +92,15 @@ def _find_run_file(folder: Path) -> list[Path]:
     return files[:1]
 
 
-def steps_of(files: Sequence[Path]) -> dict[Path, int]:
+def steps_of(files: Sequence[Path]) -> dict[Path, dict[str, int]]:
     """Return the step that the name of each file, or of its folder, says; nothing where they do not differ in it."""
-    steps = {}
+    steps: dict[Path, dict[str, int]] = {}
     for file in files:
         stem = file.name.partition(".")[0]
-        if found := STEP_IN_NAME.search(stem.lower()) or STEP_IN_NAME.search(file.parent.name.lower()):
-            steps[file] = int(found[1] or found[2])
-    return steps if len(steps) == len(files) and len(set(steps.values())) > 1 else {}
+        if match := STEP_IN_NAME.search(stem.lower()) or STEP_IN_NAME.search(file.parent.name.lower()):
+            steps[file] = {ROLLOUT if match[1] == "rollout" else STEP: int(match[2] or match[3])}
+    differ = len({tuple(step.items()) for step in steps.values()}) > 1
+    return steps if len(steps) == len(files) and differ else {}
 
 
 def read_records(path: Path, refused: RefusedRows) -> Records:
@@ -104,16 +110,24 @@ def read_records(path: Path, refused: RefusedRows) -> Records:
             start = file.read(2**16)
             file.seek(0)
             if start.startswith(b"PAR1"):
-                yield from _read_parquet(file, path, refused)
+                table = _pyarrow("parquet files").parquet.ParquetFile(file)
+                yield from _batches(table.iter_batches(ROWS_AT_ONCE), path, refused)
             elif start.startswith(STREAM):
                 yield from _batches(_pyarrow("arrow files").ipc.open_stream(file), path, refused)
+            elif start.startswith(ARROW):
+                table = _pyarrow("arrow files").ipc.open_file(file)
+                yield from _batches(map(table.get_batch, range(table.num_record_batches)), path, refused)
+            elif start.startswith(b"PK\3\4"):
+                yield from _read_zip(file, path, refused)
             elif EVENTS in path.name:
                 yield from read_events(file, path, refused)
             elif b"\0" in start and b"\0" not in start[1:4:2] + start[:1] and start[:2] not in MARKS:
                 refused.add(path, None, "it is binary; allowed: JSON, CSV, parquet, arrow, events of TensorBoard")
             else:
                 yield from _read_text(file, start, path, refused)
-    except (OSError, EOFError) as error:
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         refused.add(path, None, f"it cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
@@ -128,6 +142,16 @@ def _unpack(path: Path) -> io.BufferedIOBase:
     return path.open("rb")
 
 
+def _read_zip(file: Any, path: Path, refused: RefusedRows) -> Records:
+    """Yield the records of the files in an archive; of one of inspect's those of its samples."""
+    with zipfile.ZipFile(file) as archive:
+        names = [name for name in archive.namelist() if Path(name).suffix in SUFFIXES]
+        for name in [name for name in names if name.startswith("samples/")] or names:
+            with archive.open(name) as member:
+                content = io.BytesIO(member.read())
+            yield from _read_text(content, content.getvalue()[: 2**16], path, refused)
+
+
 def _pyarrow(what: str) -> Any:
     try:
         import pyarrow  # noqa: PLC0415  # of an extra
@@ -136,6 +160,17 @@ def _pyarrow(what: str) -> Any:
     except ImportError as error:
         raise InputError(f'{what} need pyarrow ({error}); install it with: pip install "simlab[logs]"') from None
     return pyarrow
+
+
+def _batches(batches: Iterable[Any], path: Path, refused: RefusedRows) -> Records:
+    """Yield the values of each row, a batch at a time; a file that breaks off gives the rows before."""
+    number = 0
+    try:
+        for batch in batches:
+            for number, row in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
+                yield number, row
+    except (OSError, ValueError, MemoryError, KeyError, NotImplementedError) as error:
+        refused.add(path, None, f"what comes after row {number} cannot be read: {error}")
 
 
 def _read_text(file: Any, start: bytes, path: Path, refused: RefusedRows) -> Records:
@@ -150,23 +185,20 @@ def _read_text(file: Any, start: bytes, path: Path, refused: RefusedRows) -> Rec
         first = start.decode(encoding, "ignore").lstrip()
         if first[:1] not in ("{", "["):
             yield from _read_csv(lines, path, refused)
-        elif not _is_whole(first):
+        elif _is_json_lines(first):
             yield from _read_jsonl(lines, path, refused)
         else:
-            text = _plain(lines.read(), path, refused)
-            try:
-                yield from enumerate(unwrap(json.loads(text)), 1)
-            except (ValueError, RecursionError):
-                yield from _read_jsonl(text.splitlines(), path, refused)
+            yield from _read_json(lines, first[0] == "[", path, refused)
 
 
-def _is_whole(start: str) -> bool:
-    """Return True for a file that is one JSON value: a list, an object over several lines, or a single line."""
-    line, _, more = start.partition("\n")
+def _is_json_lines(start: str) -> bool:
+    """Return True where the first line is a value, and others follow, or it is no beginning of one."""
+    line, end, more = start.partition("\n")
     try:
-        return isinstance(json.loads(line), list) or not more.strip()
+        json.loads(line)
     except (ValueError, RecursionError):
-        return line.strip() in ("{", "[") or start[0] == "[" or not more
+        return bool(end) and not line.rstrip().endswith(("{", "[", ","))
+    return bool(more.strip())
 
 
 def _plain(text: str, path: Path, refused: RefusedRows) -> str:
@@ -179,14 +211,45 @@ def _plain(text: str, path: Path, refused: RefusedRows) -> str:
 
 def _read_jsonl(lines: Any, path: Path, refused: RefusedRows) -> Records:
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
         try:
-            row = json.loads(_plain(line, path, refused))
+            if line.strip():
+                yield number, json.loads(_plain(line, path, refused))
         except (ValueError, RecursionError) as error:
             refused.add(path, number, f"the line is no JSON: {error}")
+
+
+def _read_json(lines: Any, is_list: bool, path: Path, refused: RefusedRows) -> Records:
+    """Yield the items of a list, or the values that stand one after another; a lone object is unwrapped."""
+    values = enumerate(_values(lines, is_list, path, refused), 1)
+    head = list(itertools.islice(values, 2))
+    if len(head) == 1 and isinstance(head[0][1], dict) and not is_list:
+        yield from enumerate(unwrap(head[0][1]), 1)
+    else:
+        yield from itertools.chain(head, values)
+
+
+def _values(lines: Any, is_list: bool, path: Path, refused: RefusedRows) -> Iterator[Any]:
+    """Decode a text value by value, a chunk at a time; a value that is cut off, or none, is refused."""
+    decode, text, at, number = json.JSONDecoder().raw_decode, _plain(lines.read(CHUNK), path, refused), 0, 0
+    if is_list:
+        at = text.index("[") + 1
+    while True:
+        at = GAP.match(text, at).end()  # type: ignore[union-attr]
+        try:
+            value, at = decode(text, at)
+        except (ValueError, RecursionError) as error:
+            chunk = _plain(lines.read(max(CHUNK, len(text))), path, refused)  # ever more, for a long value
+            text, at = text[at:] + chunk, 0
+            if not chunk and text.strip() in ("", "]"):
+                return
+            if not chunk:
+                refused.add(path, number + 1, f"the value is no JSON, or is cut off: {error}")
+                at = text.find("\n") + 1
+                if is_list or not at:
+                    return
             continue
-        yield number, row
+        number += 1
+        yield value
 
 
 def _read_csv(lines: Any, path: Path, refused: RefusedRows) -> Records:
@@ -194,33 +257,24 @@ def _read_csv(lines: Any, path: Path, refused: RefusedRows) -> Records:
     csv.field_size_limit(LONGEST_FIELD)
     names: list[str] = []
     header = lines.readline()
-    separator = max("\t,;", key=header.count)
-    reader = csv.reader(_chain(header, lines), delimiter=separator, strict=True)
+    reader = csv.reader(itertools.chain([header], lines), delimiter=max("\t,;", key=header.count), strict=True)
     while True:
         try:
-            row = next(reader, None)
+            for row in reader:
+                cells = [_plain(cell, path, refused) for cell in row]
+                if cells and not names:
+                    names = cells
+                    if len(set(names)) < len(cells):
+                        refused.add(path, reader.line_num, "two columns have one name")
+                        return
+                elif cells and len(cells) != len(names):
+                    why = f"the row has {len(cells)} fields; allowed: {len(names)}, as the first row has"
+                    refused.add(path, reader.line_num, why)
+                elif cells:
+                    yield reader.line_num, dict(zip(names, map(_parse_cell, cells), strict=True))
+            return
         except csv.Error as error:
             refused.add(path, reader.line_num, str(error))
-            continue
-        if row is None:
-            return
-        number, fields = reader.line_num, len(row)
-        row = [_plain(cell, path, refused) for cell in row]
-        if row and not names:
-            names = row
-            if len(set(names)) < fields:
-                refused.add(path, number, "two columns have one name")
-                return
-        elif row and fields != len(names):
-            why = f"the row has {fields} fields; allowed: {len(names)}, as the first row has"
-            refused.add(path, number, why)
-        elif row:
-            yield number, {name: _parse_cell(cell) for name, cell in zip(names, row, strict=True)}
-
-
-def _chain(first: str, others: Any) -> Iterator[str]:
-    yield first
-    yield from others
 
 
 def _parse_cell(text: str) -> Any:
@@ -232,25 +286,3 @@ def _parse_cell(text: str) -> Any:
             with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
                 return ast.literal_eval(text)  # as Python writes a list
     return text
-
-
-def _read_parquet(file: io.BufferedIOBase, path: Path, refused: RefusedRows) -> Records:
-    parquet = _pyarrow("parquet files").parquet
-    try:
-        table = parquet.ParquetFile(file)
-    except (OSError, ValueError) as error:
-        refused.add(path, None, f"the file is no parquet: {error}")
-        return
-    yield from _batches(table.iter_batches(ROWS_AT_ONCE), path, refused)
-
-
-def _batches(batches: Iterable[Any], path: Path, refused: RefusedRows) -> Records:
-    """Yield the values of each row, a batch at a time; a file that breaks off gives the rows before."""
-    number = 0
-    try:
-        for batch in batches:
-            for row in batch.to_pylist():
-                number += 1
-                yield number, row
-    except (OSError, ValueError, MemoryError, KeyError, NotImplementedError) as error:
-        refused.add(path, None, f"what comes after row {number} cannot be read: {error}")

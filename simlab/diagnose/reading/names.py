@@ -12,7 +12,7 @@ ROLES: dict[str, str] = {
     "sample_id idx index id env_seed seed task_name",
     "group": "uid group_id group group_index group_idx group_uid prompt_uid rollout_group group_key request_id",
     "step": "step global_step global_steps training_step train_step trainer_step current_step iteration iter "
-    "rollout_id update policy_version weight_version tail_version version ckpt_step checkpoint checkpoint_step "
+    "rollout_id update policy_version weight_version tail_version ckpt_step checkpoint checkpoint_step "
     "sampling_client_step epoch",
     "reward": "reward total_reward scalar_reward reward_total overall_reward combined_reward final_reward rewards "
     "reward.total reward.score reward.value score reward_score scores task_reward outcome_reward env_reward "
@@ -24,14 +24,15 @@ ROLES: dict[str, str] = {
     "generated_text model_output output_response response_tail completions responses outputs generations resps "
     "response.output_text response.output response.text text code solution_str sample samples prediction_text "
     "assistant response_tokens response_token_ids response_ids completion_ids output_ids",
-    "answer": "pred prediction predicted_answer extracted_answer extracted parsed_answer model_answer pred_answer "
+    "answer": "pred extracted_prediction prediction predicted_answer extracted_answer extracted parsed_answer "
+    "model_answer pred_answer "
     "pred_token filtered_resps final_answer answer_extracted solution answer",
     "length": "length completion_length response_length n_tokens num_tokens completion_tokens output_tokens "
     "num_output_tokens completion_len response_len gen_length gen_len generated_tokens token_count "
     "num_generated_tokens usage.completion_tokens usage.output_tokens response_tokens response_token_ids "
     "response_ids completion_ids",
     "truncated": "truncated is_truncated clipped overlong length_truncated hit_max_length hit_max_tokens finish_reason "
-    "stop_reason finish_reasons incomplete_details.reason",
+    "stop_reason finish_reasons incomplete_details.reason finish_reason.type status",
     "advantage": "advantage advantages adv",
     "log_probability": "log_probability logp logprob log_prob trainer_logprobs policy_logprobs prev_logprobs old_logp "
     "old_log_probs old_logprobs log_probs logprobs sum_logprob cumulative_logprob per_token_logps",
@@ -55,7 +56,7 @@ RIGHT_ANSWER = (
 ALIKE = {"prompt": re.compile("prompt|question|problem|query"),
          "completion": re.compile("completion|response|generation|output|prediction")}  # fmt: skip
 NO_TEXT = re.compile(
-    "type|format|hash|id$|idx|index|len|token|mask|source|level|name|answer|"
+    "type|format|hash|extract|id$|idx|index|len|token|mask|source|level|name|answer|"
     "reason|time|params|prob|reward|score|advantage"
 )
 ANY_ID = re.compile(

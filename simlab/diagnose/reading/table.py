@@ -94,7 +94,7 @@ class Table:
         self._parts: dict[str, array[float]] = {}
         self._contents: dict[int, int] = defaultdict(int)  # by step, the sum of hashes: that of its rows in any order
 
-    def add(self, row: Row, columns: Columns, step: int) -> None:
+    def add(self, row: Row, columns: Columns) -> None:
         """Add a rollout; one without a reward is counted, and a cell that cannot be read is ``Unreadable``."""
         of = columns.of
         cells = [(name, row[name]) for name in columns.rewards if not is_absent(row.get(name))]
@@ -104,7 +104,7 @@ class Table:
         if not cells:
             raise Unreadable(f"no column {columns.rewards[0]!r} for the reward")
         reward = sum(read_number(cell, name) for name, cell in cells)
-        step = read_whole(row.get(of["step"]), "step") if "step" in of else step
+        step = read_whole(row.get(of["step"]), "step") if "step" in of else 0
         prompt, completion = _texts(row, columns)
         real = {role: self._read(role, row, of) for role in OPTIONAL if role in of}
         if real.get("log_probability", 0) > ROUNDING:
