@@ -396,3 +396,16 @@ def test_an_advantage_by_gdpo_is_told(tmp_path):
     *_, gdpo = parts_by_hand(rows, dict.fromkeys(["reward_correct", "reward_format", "reward_brevity"], 1.0))
     logged = [row | {"advantage": float(advantage)} for row, advantage in zip(rows, gdpo, strict=True)]
     assert " gdpo," in answer(tmp_path, logged, trainer_check.does_the_trainer_agree).sentence
+
+
+def test_weights_of_rewards_that_the_log_does_not_hold_are_recovered(tmp_path):
+    rows = scored(6)
+    for row in rows:
+        row["reward"] = row["reward_correct"] + row["reward_format"] + row["reward_brevity"]
+    groups = [rows[start : start + 8] for start in range(0, len(rows), 8)]
+    for group in groups:
+        weighted = [0.5 * row["reward_correct"] + row["reward_format"] - 2 * row["reward_brevity"] for row in group]
+        for row, advantage in zip(group, z_scores(weighted), strict=True):
+            row["advantage"] = float(advantage)
+    result = answer(tmp_path, rows, trainer_check.does_the_trainer_agree)
+    assert "grpo(ddof=1, eps=0.0001) of reward_brevity x -4, reward_correct x 1, reward_format x 2" in result.sentence

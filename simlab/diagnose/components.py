@@ -148,17 +148,7 @@ def reward_weights(reading: Reading) -> dict[str, float]:
         return {name: 1.0 for name in reading.columns.rewards if name in rollouts.components}
     every = slice(None, None, 1 + len(rollouts.reward) // LOOKED_AT)
     reward = _centred(rollouts.reward[every])
-    table: dict[str, np.ndarray] = {}
-    basis: list[np.ndarray] = []
-    verdict = reading.columns.of.get("correct")
-    for name in sorted(rollouts.components, key=lambda name: (name == verdict, name)):
-        column = _centred(np.nan_to_num(rollouts.components[name][every]))
-        rest = column
-        for axis in basis:
-            rest = rest - (axis @ rest) * axis
-        if np.linalg.norm(rest) > EXACT * max(float(np.linalg.norm(column)), EXACT):
-            basis.append(rest / np.linalg.norm(rest))
-            table[name] = column
+    table = independent({name: _centred(np.nan_to_num(rollouts.components[name][every])) for name in by_trust(reading)})
     if not table:
         return {}
     columns = np.stack(list(table.values()), axis=1)
@@ -168,6 +158,26 @@ def reward_weights(reading: Reading) -> dict[str, float]:
         return {}
     used = np.abs(weights) * np.linalg.norm(columns, axis=0) > EXACT * scale
     return {name: float(weight) for name, weight, is_used in zip(table, weights, used, strict=True) if is_used}
+
+
+def by_trust(reading: Reading) -> list[str]:
+    """Return the names of all parts and scores, the verdict, which may stand beside the reward for it, last."""
+    verdict = reading.columns.of.get("correct")
+    return sorted(reading.rollouts.components, key=lambda name: (name == verdict, name))
+
+
+def independent(columns: Mapping[str, Float[np.ndarray, " N"]]) -> dict[str, Float[np.ndarray, " N"]]:
+    """Return the columns that are not 0, nor made up of those before."""
+    kept: dict[str, np.ndarray] = {}
+    basis: list[np.ndarray] = []
+    for name, column in columns.items():
+        rest = column
+        for axis in basis:
+            rest = rest - (axis @ rest) * axis
+        if np.linalg.norm(rest) > EXACT * max(float(np.linalg.norm(column)), EXACT):
+            basis.append(rest / np.linalg.norm(rest))
+            kept[name] = column
+    return kept
 
 
 def _centred(values: np.ndarray) -> np.ndarray:

@@ -3,14 +3,14 @@
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from simlab.diagnose.batches import Batch, Table, lay_out, recompute, step_batches
-from simlab.diagnose.components import gdpo, reward_weights
+from simlab.diagnose.components import by_trust, gdpo, independent, reward_weights
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, percent
 from simlab.diagnose.findings import Finding
@@ -28,6 +28,8 @@ SCREENED = 2**16  # cells of tables on which every estimator is tried
 REGROUPED = 2**13  # rollouts on which other groups are tried
 MOST_GROUP = 256  # rollouts of another group, but for all of a step
 LOOKED_AT = 1000  # rows that stand out of which the cause is sought
+UNUSED = 1e-3  # of the largest weight of a part: the log's rounding
+NAMED = 5  # parts
 STEP_FACTOR = " times one factor a step"
 
 # As trainers have them; of equal fits the first is named, the others of the registry come after.
@@ -89,7 +91,7 @@ def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | Non
         return None
     rounding = _decimal_rounding(logged)
     few = _first(steps, SCREENED)
-    best = _score(_best(_score(fit, few, rounding) for fit in _candidates(reading)), steps, rounding)
+    best = _score(_best(_score(fit, few, rounding) for fit in _candidates(reading, few)), steps, rounding)
     number = sum(int(step.counted.sum()) for step in steps)
     rows: tuple[tuple[str, IntervalEstimate | str], ...] = (
         ("advantages compared", f"{number:,}"),
@@ -147,7 +149,7 @@ def _score(fit: Fit, steps: list[Step], rounding: float) -> Fit:
     return fit
 
 
-def _candidates(reading: Reading) -> Iterator[Fit]:
+def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Fit]:
     """Yield the estimators that read rewards alone and keep nothing from step to step, and what else trainers do."""
     for name, parameters in COMMON:
         yield _named(name, parameters)
@@ -161,6 +163,7 @@ def _candidates(reading: Reading) -> Iterator[Fit]:
             "gdpo",
             lambda step: gdpo({name: step.batch.take(columns[name]) for name in weights}, weights, step.batch.mask),
         )
+    yield from _weighted(reading, steps)
     for ddof in (0, 1):
         yield Fit(f"the leave-one-out mean and std (ddof={ddof})", functools.partial(_leave_one_out, ddof=ddof))
     for name, parameters in (("dr_grpo", {}), COMMON[0]):
@@ -188,6 +191,50 @@ def _times_factor(fit: Fit) -> Fit:
         return values * (np.median(step.advantages[used] / values[used]) if used.any() else 1.0)
 
     return Fit(fit.name + STEP_FACTOR, predict)
+
+
+def _weighted(reading: Reading, steps: list[Step]) -> Iterator[Fit]:
+    """Yield GRPO of parts of the reward with other weights than the log's sum, as ``reward_weights`` of TRL are.
+
+    GRPO's advantages of a group are the centred weighted sum over its std, which is another one in each group. So the
+    weights w are those for which the centred parts C of each group give C w along its advantages A: the eigenvector
+    of the least eigenvalue of the sum over groups of C'C - C'A A'C / A'A.
+    """
+    parts = reading.rollouts.components
+    flat = {name: np.concatenate([_part(step, parts[name]).ravel() for step in steps]) for name in by_trust(reading)}
+    names = list(independent(flat))
+    if len(names) < 2:
+        return
+    sizes = np.array([np.linalg.norm(flat[name]) for name in names])
+    total, towards = np.zeros((len(names), len(names))), np.zeros(len(names))
+    for step in steps:
+        table = np.stack([_part(step, parts[name]) for name in names]) / sizes[:, None, None]
+        along = np.einsum("cpg,pg->pc", table, step.advantages)
+        towards += along.sum(axis=0)
+        taught = (step.advantages**2).sum(axis=1)
+        total += np.einsum("cpg,dpg->cd", table, table)
+        total -= np.einsum("pc,pd->cd", along, along / np.where(taught > 0, taught, np.inf)[:, None])
+    weights = np.linalg.eigh(total)[1][:, 0]
+    weights *= np.sign(weights @ towards) / sizes
+    used = np.abs(weights) > UNUSED * np.abs(weights).max()
+    for scale in (np.abs(weights[used]).max(), np.abs(weights[used]).min()):
+        by_name = {names[index]: float(weights[index] / scale) for index in np.flatnonzero(used)}
+        shown = ", ".join(f"{name.rpartition('.')[2]} x {weight:.3g}" for name, weight in list(by_name.items())[:NAMED])
+        for index in OF_GROUPS[:3]:
+            fit = _named(*COMMON[index])
+            yield Fit(f"{fit.name} of {shown}", functools.partial(_of_parts, fit=fit, parts=parts, weights=by_name))
+
+
+def _part(step: Step, values: Float[np.ndarray, " N"]) -> Table:
+    """Return a part of the reward centred in each group."""
+    return recompute("dr_grpo", step.batch.take(values), step.batch.mask)
+
+
+def _of_parts(step: Step, fit: Fit, parts: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> Table:
+    rewards = np.zeros(step.rewards.shape)
+    for name, weight in weights.items():
+        rewards += weight * step.batch.take(parts[name])
+    return fit.predict(step._replace(rewards=rewards))
 
 
 def _leave_one_out(step: Step, ddof: int) -> Table:
