@@ -3,14 +3,14 @@
     simlab train --preset countdown-conflict --param warm_start.steps=400 --out run      (its start is the model)
     python -m benchmarks.trl_log run/start/seed-0/model trl-log                          (trains, and leaves the log)
     python -m figures.diagnose trl-log                                                   (condenses)
-    python -m figures.diagnose                    (after a change of an estimate: condenses the table that is kept)
+    python -m figures.diagnose                              (after a change of an estimate: condenses the sample)
     simlab figures diagnose                                                              (draws from what is kept here)
 
-Beside the numbers of the plots, the log is kept as a table with a rollout a row: notebook 08 walks through it.
+The log itself is the sample that ships with simlab: ``simlab diagnose sample`` and notebook 08 read it. An answer of it
+is the expression in its canonical form, as countdown tells solutions apart.
 """
 
-import csv
-import io
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -22,16 +22,18 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
+from simlab.bundled import SAMPLE_LOG
 from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.estimate import IntervalEstimate, as_json
-from simlab.diagnose.log import Log
+from simlab.diagnose.log import Log, RefusedRows
 from simlab.diagnose.reading import read_log
+from simlab.diagnose.reading.files import read_records
 from simlab.diagnose.report import figure
 from simlab.files import write_whole
+from simlab.llm.tasks.countdown import canonical, parse
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "diagnose.json"
-TABLE = DATA.with_suffix(".tsv")
 MESSAGE = "What one log of TRL tells: where groups are dead, and which split of the budget teaches more"
 DIFFERS = "Not in the papers: what one log of a small model tells, with 90 % intervals."
 ROLLOUTS = 256
@@ -44,20 +46,19 @@ def condense(log: Log, made: dict[str, Any]) -> dict[str, Any]:
     return {"provenance": made, "found": {name: found[name] for name in DRAWN}}
 
 
-def as_table(log: Log) -> bytes:
-    """The rollouts of a log, a row each: correct ones with their answers, numbered, and then the others."""
-    assert log.answers is not None
-    text = io.StringIO()
-    rows = csv.writer(text, delimiter="\t", lineterminator="\n")
-    rows.writerow(["step", "prompt", "reward", "answer"])
-    for group, (step, prompt) in enumerate(zip(log.step.tolist(), log.prompt.tolist(), strict=True)):
-        own = log.answers.group == group
-        answers = log.answers.answer[own].repeat(log.answers.count[own]).tolist()
-        wrong = int(log.group_size[group] - log.correct[group])
-        assert len(answers) == log.correct[group]
-        rows.writerows([step, log.prompts[prompt], 1, answer] for answer in answers)
-        rows.writerows([step, log.prompts[prompt], 0, ""] for _ in range(wrong))
-    return text.getvalue().encode()
+def as_sample(folder: Path) -> bytes:
+    """The rollouts of TRL's files, a JSON object each; the rollouts of a group in order, which packs them tighter."""
+    rows = []
+    for path in sorted(folder.glob("completions/*.parquet")):
+        for _, record in read_records(path, RefusedRows()):
+            text = record["completion"].strip()
+            expression = parse(text)
+            answer = text if expression is None else canonical(expression)
+            reward, advantage = int(record["solved"]), round(record["advantage"], 4)
+            rows.append([record["step"], record["prompt"], text, answer, reward, advantage])
+    names = ("step", "prompt", "completion", "answer", "reward", "advantage")
+    lines = [json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in sorted(rows)]
+    return gzip.compress("".join(lines).encode(), mtime=0)
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -74,13 +75,12 @@ def _record(fields: dict[str, Any]) -> IntervalEstimate | SimpleNamespace:
 
 
 def main(folders: list[Path]) -> None:
-    """Condense a log of TRL's, or without one estimate anew from the table that is kept."""
-    if not folders:
-        keep(DATA, condense(read_log([TABLE]).log, json.loads(DATA.read_text())["provenance"]))
-        return
-    log = read_log(folders).log
-    keep(DATA, condense(log, json.loads((folders[0] / "origin.json").read_text())))
-    write_whole(TABLE, as_table(log))
+    """Condense a log of TRL's, or without one estimate anew from the sample that is kept."""
+    made = json.loads(DATA.read_text())["provenance"]
+    if folders:
+        made = json.loads((folders[0] / "origin.json").read_text())
+        write_whole(SAMPLE_LOG, as_sample(folders[0]))
+    keep(DATA, condense(read_log([SAMPLE_LOG]).log, made))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
 
-    from simlab.bundled import bundled_folder
+    from simlab.bundled import SAMPLE_LOG
     from simlab.diagnose.dead_groups import SIZES, observe_groups, predict_groups
     from simlab.diagnose.estimate import share, shown
     from simlab.diagnose.predict import score
@@ -37,7 +37,7 @@ def _():
     - say what is known of solutions that were never drawn;
     - read a recommendation with its uncertainty, and see predictions scored on the log itself.
 
-    `simlab diagnose LOG` prints all of it in 25 lines; here are the steps behind them.
+    `simlab diagnose LOG` answers in five sentences; here are the steps behind them.
     """)
     return
 
@@ -48,14 +48,15 @@ def _():
     ## The log
 
     A small model was trained by TRL's own `GRPOTrainer` on countdown, 16 prompts a step in groups of 16, from a start
-    that solves one problem in thirty. `log_completions=True` left a file a step; here they are as one table.
+    that solves one problem in thirty. `log_completions=True` left a file a step.
+    Here they are as one, the sample that comes with simlab.
     """)
     return
 
 
 @app.cell
 def _():
-    reading = read_log([bundled_folder("figures") / "data" / "diagnose.tsv"])
+    reading = read_log([SAMPLE_LOG])
     log = reading.log
     mo.plain_text(
         f"{int(log.group_size.sum()):,} rollouts in {len(log.prompt)} groups of {observe_groups(log).group_size}, "

@@ -1,4 +1,4 @@
-"""Find folders that come with the package but are not part of it: ``figures``, ``paper_checks`` and the notebooks."""
+"""Find what comes with the package: a sample of a log, and the folders ``figures``, ``paper_checks`` and notebooks."""
 
 import importlib
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 from simlab.errors import InputError
 
 PACKAGE = Path(__file__).resolve().parent
+SAMPLE_LOG = PACKAGE / "diagnose" / "sample.jsonl.gz"  # figures/diagnose.py made it
 IMPORTABLE = ("figures", "paper_checks")
 
 

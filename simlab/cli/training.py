@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from simlab.cli.parser import Command, argument, option, read_by, read_file, switch
+from simlab.bundled import SAMPLE_LOG
+from simlab.cli.parser import Command, argument, option, read_by, read_file, read_path, switch
 from simlab.errors import InputError, check_range
 
 COMPARISON = Path("compare.png")
@@ -248,6 +249,12 @@ class RolloutsCommand(Command):
             print(show_completions(run, self.evaluation, **where, prompt=self.prompt))
 
 
+def read_log_path(text: str) -> Path:
+    """Read the name of a log; ``sample`` is the one that comes with simlab, where there is no other."""
+    path = read_path(text)
+    return SAMPLE_LOG if text == "sample" and not path.exists() else path
+
+
 class DiagnoseCommand(Command):
     r"""Read what a trainer has logged, and report what the logs say about prompts, groups and solutions.
 
@@ -259,12 +266,15 @@ class DiagnoseCommand(Command):
 
     summary = "what the logs of a training run say"
     examples = (
+        "simlab diagnose sample",
         "simlab diagnose completions/",
         "simlab diagnose rollouts.jsonl --columns prompt=question,reward=score --html report.html",
         "simlab diagnose trainer_state.json",
     )
 
-    logs: tuple[Path, ...] = argument("LOGS", "files, or a folder of them")
+    logs: tuple[Path, ...] = argument(
+        "LOGS", "files, or a folder of them; sample is a log that comes with simlab", read=read_log_path
+    )
     columns: str | None = option(
         "columns by their roles, where another is meant than the one that was read: prompt, group (an id), step, "
         "reward, correct, completion, answer, length (in tokens), truncated, advantage, log_probability and "
