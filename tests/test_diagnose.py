@@ -109,10 +109,14 @@ def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_page_shows_what_the_command_prints(capsys):
-    page = (ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8")
-    found = re.search(r"```sh\nsimlab diagnose (figures/\S*)(.*)\n```\n\n```text\n([^`]*)```", page)
-    assert run(capsys, ROOT / found[1], *found[2].split()) == found[3]
+def test_the_answers_that_pages_show_are_those_of_the_sample(capsys):
+    page, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/diagnose.md", "README.md"))
+    shown = [part for block in re.findall(r"```text\n([^`]*)```", page) for part in block.split("\n\n")]
+    shown += [re.search(r"simlab diagnose sample[^`]*```\n\nOne of its answers: \"([^\"]*)\"", readme)[1]]
+    told = " ".join(run(capsys, "sample", "--rollouts", 256).split())
+    assert len(shown) == 6
+    for part in shown:
+        assert " ".join(part.split()) in told
 
 
 @pytest.mark.parametrize(
