@@ -14,7 +14,7 @@ from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, shown
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.summary import SENTENCES, describe_log, number_and_interval
+from simlab.diagnose.summary import SENTENCES, describe_log, describe_steps, number_and_interval
 from simlab.plotting import STYLE
 
 PAGE = """<!doctype html>
@@ -29,7 +29,8 @@ p, summary {{ color: var(--quiet) }} .warning {{ color: var(--warn); font-weight
 table {{ border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums }}
 th, td {{ text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top }}
 th p {{ margin: 0; font-weight: normal }} tbody th {{ padding-top: 1rem }} td {{ overflow-wrap: anywhere }}
-.plots {{ display: flex; flex-wrap: wrap; gap: 1rem }} .plots svg {{ flex: 1 1 17rem; max-width: 26rem; height: auto }}
+.plots {{ margin-top: 2rem; display: flex; flex-wrap: wrap; gap: 1rem }}
+.plots svg {{ flex: 1 1 17rem; max-width: 26rem; height: auto }}
 @media (prefers-color-scheme: dark) {{
   :root {{ --quiet: #a0a0a0; --warn: #ff8a8a }} body {{ background: #161616; color: #e8e8e8 }}
   .plots svg {{ filter: invert(.92) hue-rotate(180deg) }}
@@ -38,9 +39,8 @@ th p {{ margin: 0; font-weight: normal }} tbody th {{ padding-top: 1rem }} td {{
 <h1>What this log says</h1>
 {warnings}<ol>{sentences}</ol>
 <h2>The numbers</h2>
-<table><thead><tr><th>steps {first} to {last}</th><th>value</th><th>{level} interval</th></tr></thead>
+<table><thead><tr><th>{steps}</th><th>value</th><th>{level} interval</th></tr></thead>
 {numbers}</table>
-<h2>Plots</h2>
 <div class="plots">{plots}</div>
 <h2>How it was read</h2>
 <p>{read}</p>
@@ -60,8 +60,7 @@ def report(reading: Reading, result: Diagnosis, findings: Sequence[Finding]) -> 
     return PAGE.format(
         warnings=_tags("p", reading.warnings, " class=warning"),
         sentences=_tags("li", [finding.sentence for finding in findings[:SENTENCES]]),
-        first=window.first,
-        last=window.last,
+        steps=describe_steps(window.first, window.last),
         level=f"{result.level:.0%}",
         numbers="\n".join(_numbers(finding, number >= SENTENCES) for number, finding in enumerate(findings)),
         plots="\n".join(_svg(result, draw) for draw in PLOTS if result.groups is not None),

@@ -105,7 +105,7 @@ def summary(reading: Reading, result: Diagnosis, findings: Sequence[Finding]) ->
     most, others = findings[:SENTENCES], [finding.question for finding in findings[SENTENCES:]]
     lines = [line for warning in reading.warnings for line in _entry("WARNING", warning)]
     lines += [line for number, finding in enumerate(most, 1) for line in _wrap(f"{number}. {finding.sentence}", 3)]
-    lines += ["", f"{f'steps {window.first} to {window.last}':<{LABEL}} {'value':<9} {result.level:.0%} interval"]
+    lines += ["", f"{describe_steps(window.first, window.last):<{LABEL}} {'value':<9} {result.level:.0%} interval"]
     for finding in most:
         lines += [finding.question, *(line for row in finding.rows for line in _row(*row))]
     lines += ["", *_entry("log", describe_log(reading)), *_entry("read", reading.guessed.removeprefix("read "))]
@@ -119,7 +119,12 @@ def describe_log(reading: Reading) -> str:
     steps, refused = entries["steps"], entries["refused"]
     rows = f"{entries['rows']:,} rollouts of {entries['prompts']:,} prompts in {entries['groups']:,} groups"
     why = f" ({refused['first'][0]})" if refused["first"] else ""
-    return f"{rows}, steps {steps['first']} to {steps['last']}; {refused['count']:,} rows refused{why}"
+    return f"{rows}, {describe_steps(steps['first'], steps['last'])}; {refused['count']:,} rows refused{why}"
+
+
+def describe_steps(first: int, last: int) -> str:
+    """Write ``steps 3 to 7``, or ``step 3``."""
+    return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
 def number_and_interval(value: IntervalEstimate | str) -> tuple[str, str]:
