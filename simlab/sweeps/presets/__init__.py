@@ -27,6 +27,7 @@ PRESETS: dict[str, Preset] = {
     "network": network_league.NETWORK,
     "network-law": network_league.NETWORK_LAW,
     "network-league": network_league.NETWORK_LEAGUE,
+    "network-paths": network_league.NETWORK_PATHS,
     "network-papers": interference.NETWORK_PAPERS,
     "remax": banks.REMAX,
     "surrogates": banks.SURROGATES_COMPARED,

@@ -98,6 +98,19 @@ NETWORK_LAW: Preset = {
     for (representation, optimizer), rates in _LAW_RATES.items()
 }
 
+# ``network-paths``: what the explorer shows before its own runs (``figures.shared.explorer_paths``). At these rates fast
+# methods take many records to come to pass@1 = .45, and slow ones come near it.
+PATH_RATES = {("linear", "sgd"): 1.0, ("linear", "adam"): 0.016, ("one", "sgd"): 0.03, ("one", "adam"): 0.0005}
+PATH_METHODS = (*METHODS[:8], *METHODS[10:])
+NETWORK_PATHS: Preset = {
+    f"{representation}-{optimizer}": over(
+        league(representation, optimizer, PATH_METHODS, {"problem.hard_rate": HARD_RATES[:4]}),
+        {RATE: (rate,)},
+        **dict(group_sizes=(8, 32), seeds=4, record_every=5, pass_at_k=(1, 4, 16, 64, 256, 1024, 4096)),
+    )
+    for (representation, optimizer), rate in PATH_RATES.items()
+}
+
 NETWORK_LEAGUE: Preset = {}
 for _representation in REPRESENTATIONS:
     for _optimizer in ("sgd", "adam"):
