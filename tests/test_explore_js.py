@@ -271,19 +271,6 @@ def test_blocks_of_seeds_are_joined_to_what_all_seeds_give(called, counts):
 # Interference
 
 
-def test_pass_at_k_is_read_where_pass_at_1_reaches_a_level(called):
-    step = [0, 10, 30, 70]
-    curves = {1: [0.1, 0.2, 0.4, 0.5], 16: [0.7, 0.8, 0.6, 0.5], 256: [1.0, 0.9, 0.7, 0.65]}
-    result = {"step": step, "k": list(curves),
-              "metrics": {f"pass_at_{k}": {"mean": curve} for k, curve in curves.items()}}  # fmt: skip
-    for level in (0.1, 0.15, 0.35, 0.5):
-        reached = called("closed_forms", "atLevel", result, level)
-        assert reached["step"] == pytest.approx(np.interp(level, curves[1], step), rel=1e-12)
-        close(reached["curve"], [np.interp(level, curves[1], curve) for curve in curves.values()])
-    assert called("closed_forms", "atLevel", result, 0.05) == {"step": 0, "curve": [0.1, 0.7, 1.0]}
-    assert called("closed_forms", "atLevel", result, 0.51) is None
-
-
 def naive_crossing(ks, gains):
     """Where the first gain at or above 0 is followed by one below; linear in log k between the two."""
     for (k, gain), (next_k, next_gain) in itertools.pairwise(zip(ks, gains, strict=True)):

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 from explorer_cases import downloaded, explorer, watched
 
+from figures.shared.condensed import at_equal_mass
 from simlab.explore.controls import CONTROLS, PANELS
 from simlab.explore.presets import PRESETS
 
@@ -249,6 +250,7 @@ def sliders_of(seen):
     return {box.get_attribute("id"): box.input_value() for box in boxes} | {
         "optimizer": seen.page.input_value("#interference-optimizer"),
         "weight": seen.page.input_value("#interference-weight"),
+        "representation": seen.page.input_value("#interference-representation"),
     }
 
 
@@ -270,39 +272,80 @@ def click_cell(seen, row, column):
     seen.drawn()
 
 
-def test_a_click_on_a_cell_and_its_button_set_all_sliders_to_it_and_the_link_holds_it(seen, server):
+def test_a_click_on_a_cell_sets_all_sliders_to_it_and_the_link_holds_it(seen, server):
     seen.page.set_viewport_size({"width": 1280, "height": 1300})
-    changed = {"weight": "maxrl", "temperature": 0.5, "learning_rate": 3, "steps": 20, "seeds": 4, "map": "adam"}
-    view = "&".join(["#panel=interference", *(f"interference.{name}={value}" for name, value in changed.items())])
-    seen.open(server.address + view)
+    changed = {
+        "weight": "maxrl",
+        "representation": "network",
+        "temperature": 0.5,
+        "steps": 20,
+        "seeds": 4,
+        "map": "adam",
+    }
+    seen.open(
+        server.address
+        + "&".join(["#panel=interference", *(f"interference.{name}={value}" for name, value in changed.items())])
+    )
     click_cell(seen, 1, 7)
     clicked, link = sliders_of(seen), seen.address()
     expected = {"overlap": "0.3", "learning_rate": "0.03", "temperature": "1", "conflict": "1", "steps": "20"}
     assert {name: clicked[f"interference-{name}-box"] for name in expected} == expected
-    assert (clicked["optimizer"], clicked["weight"]) == ("adam", "grpo")
-    seen.open(server.address + view)
-    seen.page.select_option("#cell-overlap", label="0.3")
-    seen.page.select_option("#cell-setting", label="0.03")
-    seen.page.focus("text=Set the sliders to this cell")
-    seen.page.keyboard.press("Enter")
-    seen.drawn()
+    assert (clicked["optimizer"], clicked["weight"], clicked["representation"]) == ("adam", "grpo", "linear head")
+    seen.open(link)
     assert (sliders_of(seen), seen.address()) == (clicked, link)
 
 
-def test_the_readout_says_from_which_k_on_pass_at_k_is_below_the_base_model(seen, server):
-    seen.open(f"{server.address}#panel=interference&interference.seeds=8")  # known in advance
-    wait_for_seeds(seen, 8)
-    readout = seen.text("#readout")
-    below = r"pass@k is below the base model from k = 7\.\d on\. At step 3\d, where pass@1 reaches 0\.4"
-    assert re.search(below, readout)
-    assert "harms hard prompts beyond an overlap of 0.0143" in readout
+def test_a_path_is_read_at_equal_pass_at_1_of_every_seed(seen, server):
+    seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.steps=80&interference.k=16")
+    wait_for_seeds(seen, 4)
+    settings = {"group_size": 8, "steps": 80}
+    for weight, colour in (("grpo", 0), ("maxrl", 1)):
+        body = {"panel": "interference", "settings": settings | {"weight": weight}, "first": 0}
+        metrics = server.ask("simulate", body)["result"]["metrics"]
+        masses, passed = (np.array(metrics[f"pass_at_{k}"]["values"]) for k in (1, 16))
+        levels = np.arange(51) / 50
+        reached = at_equal_mass(masses, passed, levels).mean(axis=-1)
+        assert np.isfinite(reached).sum() > 10
+        x, y = seen.page.evaluate(
+            """(start) => {
+                const drawn = document.getElementById("chart").data.find((trace) => trace.csv?.startsWith(start));
+                return [drawn.x, drawn.y];
+            }""",
+            f"pass@16 against pass@1: {weight}, mean of 4 seeds",
+        )
+        assert (x[0], y[0]) == (masses[0, 0], passed[0, 0])  # the base model
+        drawn = dict(zip(x[1:], y[1:], strict=True))
+        for level, value in zip(levels, reached, strict=True):
+            assert drawn.get(level) == (pytest.approx(value, abs=2e-6) if np.isfinite(value) else None), (level, colour)
+
+
+def test_the_nearest_path_of_the_table_is_there_at_once_and_a_choice_brings_its_usual_learning_rate(seen, server):
+    seen.open(f"{server.address}#panel=interference&interference.seed=77&interference.steps=100&interference.seeds=4")
+    seen.page.select_option("#interference-representation", "network")
+    seen.page.select_option("#interference-optimizer", "adam")
+    assert (
+        "Dotted: computed in advance with 4 seeds, grpo and maxrl; prompts share network, optimiser adam"
+        in seen.text("#readout")
+    )
+    assert seen.page.input_value("#interference-learning_rate-box") == "5e-4"
+    wait_for_seeds(seen, 4)
+    assert "Dotted" not in seen.text("#readout")
+    assert "interference.learning_rate=0.0005" in seen.address()
+
+
+def test_the_readout_says_what_each_weight_keeps_and_from_which_k_on_it_is_below_the_base_model(seen, server):
+    seen.open(f"{server.address}#panel=interference&interference.seeds=4")
+    wait_for_seeds(seen, 4)
+    grpo = r"grpo: 0\.80\d ± \S+ after 3\d steps, pass@k below the base model's from k = 8\.\d on\. maxrl: 0\.81\d ± "
+    assert re.search(r"pass@256 where pass@1 = 0\.4 \(base model 0\.962\)\. " + grpo, seen.text("#readout"))
+    assert "harms hard prompts beyond an overlap of 0.0143" in seen.text("#readout")
     for width in (1280, 390):
         seen.page.set_viewport_size({"width": width, "height": 900})
         seen.drawn()
         assert seen.page.locator("#chart .heatmaplayer image, #chart .heatmaplayer .hm image").count() > 0
     seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.overlap=0")
     wait_for_seeds(seen, 4)
-    assert "pass@k is nowhere below the base model" in seen.text("#readout")
+    assert seen.text("#readout").count("pass@k nowhere below the base model's") == 2
 
 
 # Weights of one's own

@@ -4,12 +4,16 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from figures.interference_map import DATA, LABELS, crossing, of_explorer
+from figures.shared.condensed import at_equal_mass
+from figures.shared.explorer_paths import LEVELS, path_of
 from simlab.estimators import estimator
-from simlab.explore.controls import AXES, BY_NAME, MAPS, SIMULATED, hold, hold_panel
+from simlab.explore.controls import AXES, BY_NAME, MAPS, RATES, SIMULATED, hold, hold_panel
 from simlab.explore.in_advance import (
     MAP,
+    PATHS,
     RUN_SEEDS,
     RUNS,
     changed_settings,
@@ -17,6 +21,7 @@ from simlab.explore.in_advance import (
     focal,
     in_advance,
     interference_map,
+    interference_paths,
     runs_to_compute,
 )
 from simlab.explore.panel_runs import (
@@ -30,7 +35,7 @@ from simlab.explore.panel_runs import (
     simulate_panel,
 )
 from simlab.explore.presets import PRESETS
-from simlab.problems import anchored, interference, tree
+from simlab.problems import anchored, interference, network, tree
 from simlab.problems.interference import overlap_edge
 from simlab.simulator.runner import simulate
 from simlab.theory import expected_speed, tail_miss, transfer
@@ -147,22 +152,23 @@ def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
 
 @pytest.mark.browser
 @compiles
-def test_a_block_of_interfering_prompts_is_the_simulators_own_run():
+@pytest.mark.parametrize(("representation", "problem_of"), [("linear head", interference), ("network", network)])
+def test_a_block_of_interfering_prompts_is_the_simulators_own_run(representation, problem_of):
     size, problem = GROUP_SIZES[0], {"conflict": 0.5, "hard_rate": 0.02}
-    settings = interfering(group_size=size, overlap=-0.2, temperature=0.8, learning_rate=0.5, steps=40, **problem)
-    block = simulate_panel("interference", settings, 0, ignored)
+    others = {"representation": representation, "temperature": 0.8, "learning_rate": 0.5, "steps": 80}
+    block = simulate_panel("interference", interfering(group_size=size, overlap=-0.2, **others, **problem), 0, ignored)
     runs = by_simulator(
-        interference(overlap=-0.2, **problem),
+        problem_of(overlap=-0.2, **problem),
         "grpo+reinforce",
         0.5,
         group_size=size,
         optimizer="sgd",
         temperature=0.8,
         pass_at_k=INTERFERENCE_KS,
-        steps=40,
+        steps=80,
         record_every=1,
     ).pass_at_k
-    assert (block["step"], block["seeds"], block["k"]) == (list(range(41)), BLOCK_SEEDS, INTERFERENCE_KS)
+    assert (block["step"], block["seeds"], block["k"]) == (list(range(81)), BLOCK_SEEDS, INTERFERENCE_KS)
     for k in INTERFERENCE_KS:
         np.testing.assert_allclose(means(block, f"pass_at_{k}"), runs.sel(k=k).mean("seed"), rtol=5e-5)
         scatter = runs.sel(k=k).var("seed") * BLOCK_SEEDS
@@ -227,6 +233,7 @@ def test_the_panel_has_both_edges_or_none_where_theory_does_not_apply():
     expected = overlap_edge(-1, weight, group_size=4, temperature=0.7, conflict=0.5)
     assert edge(settings)[0] == pytest.approx(-expected, rel=1e-5)
     assert edge(interfering(optimizer="adam")) is None
+    assert edge(interfering(representation="network")) is None
     assert edge(interfering(weight="cw_grpo")) is None, "its weights depend on more than rewards"
     assert edge(interfering(weight="a_grae")) is None, "its weights depend on the other prompts of the batch"
     assert edge(interfering(weight="running_mean")) is None, "its weights depend on the batches before"
@@ -242,6 +249,80 @@ def test_the_map_is_that_of_the_figure_and_the_sliders_reach_every_cell():
         assert hold_panel("interference", cells["settings"])[1] == []
 
 
+# Paths of interfering prompts
+
+
+def test_a_path_has_means_over_seeds_up_to_the_last_level_that_all_of_them_reach():
+    masses = np.array([[0.3, 0.38, 0.54, 0.7], [0.3, 0.34, 0.5, 0.66]])
+    steps = np.array([0, 10, 15, 20])
+    passed = np.stack([masses, 1 - masses])
+    runs = xr.Dataset(
+        {"q_pos": (("seed", "step"), masses), "pass_at_k": (("k", "seed", "step"), passed)},
+        {"k": [1, 4], "step": steps},
+    )
+    path = path_of(runs)
+    shown = [level for level in LEVELS if level <= 0.66]
+    assert len(path["step"]) == len(path["mean"][0]) == len(path["half"][0]) == len(shown)
+    for level, mean in zip(shown, path["mean"][0], strict=True):
+        assert mean == (None if level < 0.3 else round(1000 * (1 - level)))
+    for level in (0.4, 0.6):
+        each = [np.interp(level, mass, steps) for mass in masses]
+        assert path["step"][shown.index(level)] == round(np.mean(each))
+
+
+def test_the_table_of_paths_is_small_and_each_of_its_cells_can_be_asked_for():
+    table = interference_paths()
+    assert PATHS.stat().st_size < 300_000
+    assert table["shared"] == {name: BY_NAME[f"interference.{name}"].default for name in table["shared"]}
+    assert [str(k) for k in table["k"]] == ["1", *BY_NAME["interference.k"].choices]
+    assert set(table["k"]) <= set(INTERFERENCE_KS)
+    assert {BY_NAME[f"interference.{name}"].default for name in ("weight", "second")} <= set(table["weights"])
+    for name, values in (("weight", table["weights"]), ("hard_rate", table["hard_rate"])):
+        assert [hold(BY_NAME[f"interference.{name}"], value) for value in values] == [(value, "") for value in values]
+    shape = len(table["group_size"]), len(table["hard_rate"]), len(table["weights"])
+    for representation, optimizers in RATES.items():
+        for optimizer, rate in optimizers.items():
+            assert np.shape(table["paths"][representation][optimizer]) == shape
+            assert hold(BY_NAME["interference.learning_rate"], rate) == (rate, "")
+    for hard_rate, base in zip(table["hard_rate"], table["base"], strict=True):
+        exact = [1 - ((1 - 0.3) ** k + (1 - hard_rate) ** k) / 2 for k in table["k"]]
+        np.testing.assert_allclose(base, exact, atol=6e-5)
+
+
+def cell(representation, optimizer, weight, group_size=8, hard_rate=0.01):
+    table = interference_paths()
+    wanted = ("group_size", group_size), ("hard_rate", hard_rate), ("weights", weight)
+    size, rate, place = (table[name].index(value) for name, value in wanted)
+    return table["paths"][representation][optimizer][size][rate][place]
+
+
+def test_a_weight_matters_at_equal_pass_at_1_in_a_network_with_adam_and_not_with_plain_steps():
+    table = interference_paths()
+    k, level = table["k"].index(256) - 1, table["levels"].index(0.44)
+    gains = {
+        optimizer: [cell("network", optimizer, weight)["mean"][k][level] for weight in ("maxrl", "grpo")]
+        for optimizer in RATES["network"]
+    }
+    assert gains["adam"][0] - gains["adam"][1] > 40
+    assert abs(gains["sgd"][0] - gains["sgd"][1]) < 15
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@compiles
+@pytest.mark.parametrize(("representation", "optimizer"), [("linear head", "sgd"), ("network", "adam")])
+def test_a_cell_of_the_table_is_the_panels_own_run(representation, optimizer):
+    rate = RATES[representation][optimizer]
+    settings = {"representation": representation, "optimizer": optimizer, "learning_rate": rate, "group_size": 32}
+    block = simulate_panel("interference", interfering(weight="maxrl", **settings), 0, ignored)
+    masses, passed = (np.array(block["metrics"][f"pass_at_{k}"]["values"]) for k in (1, 256))
+    table = interference_paths()
+    stored = cell(representation, optimizer, "maxrl", group_size=32)["mean"][table["k"].index(256) - 1]
+    levels = np.array(table["levels"][: len(stored)])
+    anew = 1000 * at_equal_mass(masses, passed, levels).mean(axis=-1)
+    np.testing.assert_allclose(anew, np.array(stored, dtype=float), atol=2)
+
+
 # Runs in advance
 
 
@@ -253,7 +334,7 @@ def test_the_file_holds_every_run_that_the_page_opens_with_and_no_other():
         for size in AXES["group size"].values:
             assert ("run", changed_settings("run", {"weight": focal(gamma), "group_size": size})) in runs
     for view in PRESETS.values():
-        if view.panel in SIMULATED:
+        if view.panel in SIMULATED and view.panel != "interference":
             assert (view.panel, changed_settings(view.panel, dict(view.settings))) in runs
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice
 from simlab.explore.weights import hold_weight
+from simlab.sweeps.presets.network_league import PATH_RATES
 
 
 class MapAxis(NamedTuple):
@@ -41,6 +42,11 @@ MOST_CELLS = 12
 COMPARISONS = ("runs", "difference", "at equal correct mass", "difference at equal correct mass")
 READINGS = ("runs", "at equal correct mass")
 MOST_RUNS = 12  # that are pinned
+REPRESENTATIONS = {"linear head": "linear", "network": "one"}  # with the names that presets of sweeps give them
+RATES = {  # usual learning rates, by representation and optimiser
+    name: {optimizer: rate for (other, optimizer), rate in PATH_RATES.items() if other == preset}
+    for name, preset in REPRESENTATIONS.items()
+}
 MAPS = ("conflict", "group-size", "hard-rate", "temperature", "learning-rate", "adam")
 
 
@@ -175,22 +181,30 @@ CONTROLS: tuple[Control, ...] = (
             help="over the training; differences are to the first pinned bank, by seed; at equal correct mass, each "
                  "seed is read where it first reaches that pass@1"),
     Control("bank.pinned", "runs", "pinned banks", "", help="banks that stay to compare"),
-    # Where does pass@k fall below the base model?
+    # When does a weight matter, and where does pass@k fall below the base model?
     Control("interference.weight", "weight", "estimator", "grpo", closed=False, help="under the plain policy gradient"),
+    Control("interference.second", "weight", "second estimator", "maxrl", closed=False,
+            help="drawn over the first, all else being equal"),
+    Control("interference.representation", "choice", "prompts share", "linear head", choices=tuple(REPRESENTATIONS),
+            help="one linear head, or a network with a hidden layer of 64 units; sets the learning rate"),
+    Control("interference.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam"),
+            help=f"{_OPTIMIZER}; sets the learning rate"),
+    Control("interference.group_size", "whole", "group size G", 8, 2, 512, "log", help=_GROUP),
+    Control("interference.hard_rate", "number", "solve rate of hard prompts", 0.01, 1e-4, 0.2, "log",
+            help="of the base model; easy prompts have 0.3"),
+    Control("interference.k", "choice", "pass@k at k", "256", choices=tuple(f"{4**power}" for power in range(1, 7)),
+            help="that is drawn against pass@1"),
+    Control("interference.level", "number", "pass@1 compared at", 0.4, 0.05, 0.95,
+            help="pass@k is read where pass@1 first reaches this level"),
     Control("interference.overlap", "number", "overlap of features", 0.3, -0.5, 0.9,
             help="the cosine of the features of an easy and a hard prompt"),
     Control("interference.conflict", "number", "conflict", 1.0, 0, 1,
             help="share of the hard prompts for which the answer of the easy ones is wrong"),
-    Control("interference.group_size", "whole", "group size G", 8, 2, 512, "log", help=_GROUP),
-    Control("interference.hard_rate", "number", "solve rate of hard prompts", 0.01, 1e-4, 0.2, "log",
-            help="of the base model; easy prompts have 0.3"),
     Control("interference.temperature", "number", "temperature", 1.0, 0.3, 2, "log", help="of the sampled policy"),
-    Control("interference.learning_rate", "number", "learning rate", 1.0, 0.001, 10, "log", help=_RATE),
-    Control("interference.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam"), help=_OPTIMIZER),
+    Control("interference.learning_rate", "number", "learning rate", RATES["linear head"]["sgd"], 1e-4, 10, "log",
+            help=_RATE),
     Control("interference.steps", "whole", "steps", 400, 20, 400, help=_STEPS),
-    Control("interference.level", "number", "pass@1 compared at", 0.4, 0.05, 0.95,
-            help="pass@k is shown where mean pass@1 first reaches this level, and at the end"),
-    Control("interference.seeds", "whole", "seeds", 8, 4, 16, help="the band narrows while they are simulated"),
+    Control("interference.seeds", "whole", "seeds", 8, 4, 64, "log", help="the band narrows while they are simulated"),
     Control("interference.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
     Control("interference.map", "choice", "map: overlap and", "conflict", choices=MAPS,
             help="what differs between the rows of the map"),
@@ -214,7 +228,7 @@ CONTROLS: tuple[Control, ...] = (
 BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
 PANELS = ("map", "miss", "masses", "step", "run", "bank", "interference", "tree")
 SIMULATED = ("run", "interference", "tree", "bank")  # panels whose runs are simulated
-PICTURE_SETTINGS = ("seeds", "compare", "pinned", "level", "map", "at", "k")  # they change no run
+PICTURE_SETTINGS = ("second", "seeds", "compare", "pinned", "level", "map", "at", "k")  # they change no run
 
 
 def controls_of_panel(panel: str) -> dict[str, Control]:

@@ -1,6 +1,7 @@
 """Keep what was computed in advance: the page shows runs at once, and an exported page has no other answers.
 
-``python -m simlab.explore.in_advance`` writes it anew, in minutes; ``figures.interference_map --explorer`` the map.
+``python -m simlab.explore.in_advance`` writes it anew, in minutes; ``figures.interference_map --explorer`` the map, and
+``figures.shared.explorer_paths`` the paths of interfering prompts.
 """
 
 import functools
@@ -25,6 +26,7 @@ from simlab.grammar import Term, write
 
 RUNS = Path(__file__).with_name("in_advance.json")
 MAP = Path(__file__).with_name("interference_map.json")
+PATHS = Path(__file__).with_name("interference_paths.json")
 LINKED_TABLES = Path(__file__).with_name("linked_tables.json")
 RUN_SEEDS = {"run": 16, "interference": 8, "tree": 32, "bank": 8}  # of each run, by its panel
 RUN_RECORDS = {"run": 25, "interference": 20}  # about as many records of a run are stored
@@ -59,13 +61,29 @@ def interference_map() -> dict[str, Any]:
     return maps
 
 
+@functools.cache
+def interference_paths() -> dict[str, Any]:
+    """Return paths of pass@k at ``levels`` (L,) of pass@1, means over ``seeds``, of runs that have ``shared`` settings.
+
+    ``paths`` has, for a representation and an optimiser, by ``group_size``, ``hard_rate`` and ``weights``: ``mean`` and
+    ``half`` (k, L), thousandths, of pass@k and of its 95 % band, and the ``step`` (L,). A list ends where not all seeds
+    reach a level; None: the base model is beyond it. ``base`` is the base model's pass@k by ``hard_rate``. Lists of k
+    begin at 1, those of a path after it.
+    """
+    paths: dict[str, Any] = json.loads(PATHS.read_text(encoding="utf-8"))
+    return paths
+
+
 # Runs
 
 
 def runs_to_compute() -> Iterator[tuple[str, RunSettings]]:
-    """Yield the runs of the map as it opens, then those of the presets with their pins and their maps, each once."""
+    """Yield the runs of the map as it opens, then those of the presets with their pins and their maps, each once.
+
+    Interfering prompts have ``interference_paths`` instead.
+    """
     views = list(map_cells({}))
-    for panel, view in WARM:
+    for panel, view in (shown for shown in WARM if shown[0] != "interference"):
         views += [(panel, dict(view)), *((panel, pinned) for pinned in pinned_runs(panel, view))]
     views += [cell for preset in PRESETS.values() if preset.panel == "map" for cell in map_cells(preset.settings)]
     unique: dict[str, tuple[str, RunSettings]] = {}

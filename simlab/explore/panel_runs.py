@@ -22,7 +22,7 @@ from simlab.explore.controls import hold_panel, rounded
 from simlab.explore.masses import OPTIMIZERS, POLICY_KS, expected_path, group_masses, is_of_rewards, with_pass_at_k
 from simlab.explore.presets import WARM
 from simlab.explore.weights import read_weight, write_weight
-from simlab.problems import Categorical, Problem, anchored, tree
+from simlab.problems import Categorical, Problem, anchored, network, tree
 from simlab.problems.exact import correct_mass, pass_at_k
 from simlab.problems.interference import interference, overlap_edge
 from simlab.simulator.call import make_learners
@@ -38,7 +38,7 @@ from simlab.theory import tail_miss
 BLOCK_SEEDS = 4
 GROUP_SIZES = (32, 128, 512)  # for which programs are compiled
 ACTIONS = (256, 2048, 32768)  # likewise, of one policy
-RECORDS = {"run": 50, "tree": 20, "bank": 20, "interference": 40}
+RECORDS = {"run": 50, "tree": 20, "bank": 20, "interference": 80}
 BANK_KS = (1, 4, 16, 64, 256, 1024, 4096)
 INTERFERENCE_KS = tuple(2**power for power in range(13))
 LOST = 0.1  # of the base model's rare modes: a prompt that has less of them has lost them
@@ -190,7 +190,8 @@ def blocks_of(panel: str, settings: PanelSettings) -> dict[str, Block]:
         runs[""], problem = _run_of(settings), bank_of(settings)
     else:
         runs[""] = _run_of(settings, temperature=settings["temperature"], pass_at_k=INTERFERENCE_KS)
-        problem = interference(**{name: settings[name] for name in ("overlap", "conflict", "hard_rate")}).listed()
+        prompts = {name: settings[name] for name in ("overlap", "conflict", "hard_rate")}
+        problem = network(**prompts) if settings["representation"] == "network" else interference(**prompts).listed()
         metrics, more = ("pass_at_k",), ()
     if panel != "run":
         for run in runs.values():
@@ -272,10 +273,11 @@ def _interference_result(settings: PanelSettings, rows: dict[str, Rows]) -> Resu
 
 
 def edge(settings: PanelSettings) -> list[float | None] | None:
-    """Return the overlaps below and above 0 beyond which the first step harms a hard prompt; None without theory."""
+    """Return the overlaps, of either sign, beyond which the first step harms a hard prompt; None without theory."""
     name, parameters = read_weight(settings["weight"])
     weight = estimator(name, **parameters)
-    if settings["optimizer"] != "sgd" or not _reads_its_group_alone(weight, settings["group_size"]):
+    plain = settings["representation"] == "linear head" and settings["optimizer"] == "sgd"
+    if not plain or not _reads_its_group_alone(weight, settings["group_size"]):
         return None
     shared = {name: settings[name] for name in ("group_size", "temperature", "conflict", "hard_rate")}
     return list(rounded([sign * float(overlap_edge(sign, weight, **shared)) for sign in (-1, 1)]))

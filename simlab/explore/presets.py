@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from simlab.errors import check_choice
-from simlab.explore.controls import SIMULATED
+from simlab.explore.controls import BY_NAME, RATES, SIMULATED
 
 
 class Preset(NamedTuple):
@@ -89,7 +89,12 @@ PRESETS: Mapping[str, Preset] = {
     "interference-large-groups": Preset(
         "interference", "Can large groups keep pass@256?",
         "MaxRL with groups that see the hard prompts' answers: nothing falls",
-        {"weight": "maxrl", "group_size": 32, "map": "group-size"},
+        {"weight": "maxrl", "second": "grpo", "group_size": 32, "map": "group-size"},
+    ),
+    "when-a-weight-matters": Preset(
+        "interference", "When does a weight matter at equal pass@1?",
+        "In a network with Adam, MaxRL keeps more of pass@256 than GRPO at equal pass@1; with plain steps hardly more",
+        {"representation": "network", "optimizer": "adam", "learning_rate": RATES["network"]["adam"], "level": 0.45},
     ),
     "casp-fig5": Preset(
         "tree", "Which method keeps several right answers?",
@@ -112,6 +117,7 @@ PRESETS: Mapping[str, Preset] = {
 WARM: tuple[tuple[str, Mapping[str, Any]], ...] = (
     *((panel, {}) for panel in SIMULATED),
     *((preset.panel, preset.settings) for preset in PRESETS.values() if preset.panel in SIMULATED),
+    ("interference", {"weight": BY_NAME["interference.second"].default}),
 )
 
 

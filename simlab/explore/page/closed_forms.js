@@ -91,6 +91,14 @@ export function geometric(count, mass, ratio) {
   return weights.map((weight) => (mass * weight) / total);
 }
 
+// The place of the item of least distance, the first of these, and the item itself.
+export function placeOfLeast(items, distanceTo) {
+  const far = items.map(distanceTo);
+  return far.indexOf(Math.min(...far));
+}
+
+export const least = (items, distanceTo) => items[placeOfLeast(items, distanceTo)];
+
 // Crossings of curves, linear between their points
 
 // The k, linear in log k, from which on gains are below 0; null if there is none.
@@ -99,14 +107,6 @@ export function crossing(k, gains) {
   if (first < 0) return null;
   const share = gains[first] / (gains[first] - gains[first + 1]);
   return k[first] * (k[first + 1] / k[first]) ** share;
-}
-
-// {step, curve}: where mean pass@1 first reaches a level, and pass@k there; null if it does not.
-export function atLevel({ step, k, metrics }, level) {
-  const mean = metrics.pass_at_1.mean;
-  const place = placeOn(mean, Math.max(level, mean[0]));
-  if (place === null) return null;
-  return { step: interpolate(step, place), curve: k.map((one) => interpolate(metrics[`pass_at_${one}`].mean, place)) };
 }
 
 // The place of the first crossing of a value by a list, counted from 0; null beyond its ends.

@@ -3,7 +3,7 @@
 
 export const EQUAL_MASS = "at equal correct mass";
 export const DIFFERENCE = "difference";
-const LEVELS = Array.from({ length: 51 }, (_, i) => i / 50); // of correct mass, at which runs are read
+export const LEVELS = Array.from({ length: 51 }, (_, i) => i / 50); // of correct mass, at which runs are read
 
 export function joined(old, fresh) {
   const seeds = old.seeds + fresh.seeds;

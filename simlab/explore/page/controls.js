@@ -1,5 +1,6 @@
 // A labelled control for each setting: a slider with a number box, a choice, or an estimator with its parameters.
 
+import { placeOfLeast } from "./closed_forms.js";
 import { inks, paletteOn } from "./look.js";
 import { entry, isFormula, linkedLines, namesOf, pinOf, readPins, readWeight, runsOf, SIGN, writePins, writeWeight } from "./settings.js";
 import { element, short } from "./text.js";
@@ -31,9 +32,7 @@ export function stopsBeside(control, value) {
   return stops.slice(Math.max(place - AHEAD, 0), place + AHEAD + 1);
 }
 
-function nearest(stops, value) {
-  return stops.reduce((best, stop, i) => (Math.abs(stop - value) < Math.abs(stops[best] - value) ? i : best), 0);
-}
+const nearest = (stops, value) => placeOfLeast(stops, (stop) => Math.abs(stop - value));
 
 // A slider with a number box: {node, show}. `onChange(text)` hears of every move.
 export function numberControl({ id, label, help, bounds, onChange }) {

@@ -201,6 +201,12 @@ export function axes(panel) {
   return { xaxis: `x${suffix}`, yaxis: `y${suffix}` };
 }
 
+// Puts the colours of a map beside it.
+export function placeColours({ colorbar, xaxis, yaxis }, layout) {
+  const [[, right], [low, high]] = [layout[xaxis.replace("x", "xaxis")].domain, layout[yaxis.replace("y", "yaxis")].domain];
+  Object.assign(colorbar, { x: right + 0.008, xanchor: "left", y: (low + high) / 2, len: high - low });
+}
+
 // A title in lines of so many letters; what stands in <...> takes no room, and <br> begins a line.
 export function wrapped(title, letters) {
   return title.split("<br>").map((line) => {

@@ -86,6 +86,7 @@ function change(name, text) {
   remember();
   try {
     const note = state.hold(name, text);
+    state.holdRate(name);
     sayOnce(note ? [note] : []);
     if (state.preset) showPreset("");
   } catch (error) {

@@ -1,5 +1,6 @@
 // The cells of a map: what run each cell is, which cell's turn it is, and the sweep that computes the same map.
 
+import { least } from "./closed_forms.js";
 import { controlsOf, readWeight, sweepCommand, writeWeight } from "./settings.js";
 
 // The weight with a gamma: its own parameter, or the focal weight on it; throws where neither can be.
@@ -57,10 +58,8 @@ export function nextCell(cells, counts, seeds, { column, row }) {
 // For each cell the index of the nearest one with a result, itself first; null where none has.
 export function nearestKnown(cells, results) {
   const known = cells.map((cell, i) => ({ ...cell, i })).filter((_, i) => results[i]);
-  return cells.map((cell) => {
-    const far = known.map((other) => Math.hypot(cell.column - other.column, cell.row - other.row));
-    return known.length ? known[far.indexOf(Math.min(...far))].i : null;
-  });
+  const nearest = (cell) => least(known, (other) => Math.hypot(cell.column - other.column, cell.row - other.row)).i;
+  return cells.map((cell) => (known.length ? nearest(cell) : null));
 }
 
 export function mapCommand(values, cell, description) {

@@ -1,55 +1,73 @@
-// The panel of interference: pass@1 and pass@k while prompts that share features are trained, and the map of many runs.
+// The panel of interference: pass@k against pass@1 of two weights while prompts that share features are trained, and the map of many runs.
 
-import { atLevel, crossing, placeOn } from "./closed_forms.js";
-import { halfWidth, joined } from "./compare.js";
-import { axes, SHARES } from "./look.js";
-import { sweepCommand } from "./settings.js";
-import { element, short, signed } from "./text.js";
+import { crossing, placeOn } from "./closed_forms.js";
+import { joined, pairable } from "./compare.js";
+import { axes, placeColours, SHARES } from "./look.js";
+import { nearestCell, pathOfRun } from "./paths.js";
+import { controlsOf, runOf, sweepCommand } from "./settings.js";
+import { escaped, short, signed } from "./text.js";
 import { tableOf } from "./tools.js";
 
-const OF_A_CELL = ["weight", "overlap", "conflict", "group_size", "hard_rate", "temperature", "learning_rate", "optimizer"];
-const SHOWN = [1, 256]; // the k that are followed over steps
+// The learning rate comes after what sets it.
+const OF_A_CELL = ["weight", "representation", "optimizer", "overlap", "conflict", "group_size", "hard_rate", "temperature", "learning_rate"];
 const ERRORS = 2; // by which pass@k is below the base model's where a cell of the map says so
-const LOW = "#b2182b"; // of cells where pass@k falls
-const HIGH = "#2166ac";
+const [LOW, HIGH] = ["#b2182b", "#2166ac"]; // of cells where pass@k falls and rises
+const [OVER_K, OF_MAP] = [1, 2]; // the panels after that of the paths
+const KS = [1, 4, 16, 64, 256, 1024, 4096]; // with a tick
+const IN_ADVANCE = 2; // the dash of what is not simulated yet
 
 // A number to two significant digits, without an exponent.
 const twoDigits = (number) => (number === null ? "" : String(Number(number.toPrecision(2))));
 
-const passed = (result, place) => result.k.map((k) => result.metrics[`pass_at_${k}`].mean[place]);
+const both = (values) => [values.weight, values.second].map((weight) => ({ ...values, weight }));
+const runs = (values, description) => both(values).map((run) => runOf("interference", run, description));
 
-function overSteps(result, k, panel, look) {
-  const metric = result.metrics[`pass_at_${k}`];
-  const half = halfWidth(metric, result.seeds);
-  const ends = [0, result.step.at(-1)];
+// The two weights, {name, colour, path, settings}: simulated, or else the nearest cell of the table with its settings, or else without a path.
+function weightsOf(values, description, results) {
+  const fresh = results.runs === JSON.stringify(runs(values, description)) ? results : [];
+  return both(values).map(({ weight: name }, colour) => ({ name, colour, ...(pairable([fresh[colour]])
+    ? { path: pathOfRun(fresh[colour]) } : nearestCell(values, name, description)) }));
+}
+
+function pathTraces({ name, colour, path, settings }, values, look) {
+  const shared = { colour, width: 2.4, dash: settings ? IN_ADVANCE : 0 };
+  const k = Number(values.k);
+  const { mean, half } = path.at(k, path.levels);
+  const curve = path.ks.map((one) => path.at(one, [values.level]).mean[0]);
+  const how = `${name}, ${settings ? "in advance, " : ""}mean of ${path.seeds} seeds`;
   return [
-    ...look.meanLines("trained, at the end", result.step, metric.mean, half,
-      { panel, width: 2.4, showlegend: panel === 0, csv: `pass@${k}, mean of ${result.seeds} seeds` }),
-    look.line("base model", ends, ends.map(() => metric.mean[0]), { panel, colour: look.ink.text, dash: 1, width: 1.6,
-      showlegend: panel === 0, hovertemplate: "%{y:.4f}", csv: `pass@${k} of the base model` }),
+    ...look.meanLines(name, path.levels, mean, half, { ...shared, csv: `pass@${k} against pass@1: ${how}` }),
+    look.marker([values.level], [curve[path.ks.indexOf(k)]], { colour }),
+    look.line(name, path.ks, curve, { ...shared, panel: OVER_K, showlegend: false, hovertemplate: "k = %{x}: %{y:.4f}",
+      csv: `pass@k where pass@1 reaches ${short(values.level)}: ${how}` }),
   ];
 }
 
-function overK(result, level, look) {
-  const line = (name, curve, options) => look.line(name, result.k, curve,
-    { panel: 2, hovertemplate: "k = %{x}: %{y:.4f}", ...options });
-  const traces = [
-    line("trained", passed(result, result.step.length - 1), { width: 2.4, showlegend: false, csv: "pass@k at the end" }),
-    line("base model", passed(result, 0), { colour: look.ink.text, dash: 1, width: 1.6, showlegend: false,
-      csv: "pass@k of the base model" }),
+function baseTraces({ ks, base }, values, ends, look) {
+  const line = (x, y, options) => look.line("base model", x, y, { colour: look.ink.text, dash: 1, width: 1.6, ...options });
+  return [
+    line(ends, ends.map(() => base(Number(values.k))), { hovertemplate: "%{y:.4f}", csv: `pass@${values.k} of the base model` }),
+    line(ks, ks.map(base), { panel: OVER_K, showlegend: false, hovertemplate: "k = %{x}: %{y:.4f}", csv: "pass@k of the base model" }),
   ];
-  const reached = atLevel(result, level);
-  traces.push(line(`trained, where pass@1 = ${short(level)}`, reached ? reached.curve : result.k.map(() => null),
-    { colour: 1, dash: 2, width: 2.4, csv: `pass@k where pass@1 reaches ${short(level)}` }));
-  return traces;
 }
 
-function mapTraces(all, one, values, look, panel) {
+// The ranges of both axes of the paths, rounded, so that they seldom change while paths come in.
+function rangesOf(weights, values) {
+  const tenth = (round, number) => round(10 * number) / 10;
+  const points = weights.flatMap(({ path }) => {
+    const { mean } = path.at(Number(values.k), path.levels);
+    return path.levels.map((level, i) => [level, mean[i]]).filter(([, y]) => y !== null);
+  });
+  const [x, y] = [0, 1].map((axis) => [0.5, ...points.map((point) => point[axis])]);
+  return { x: [0.1, tenth(Math.ceil, Math.max(...x) + 0.01)], y: [tenth(Math.floor, Math.min(...y)), SHARES[1]] };
+}
+
+function mapTraces(all, one, values, look) {
   const largest = Math.max(...Object.values(all.maps).flatMap(({ mean }) => mean.flat().map(Math.abs)));
   const below = (row, column) => one.mean[row][column] !== null && one.mean[row][column] < -ERRORS * one.error[row][column];
   const cells = {
     type: "heatmap", name: "map", x: all.overlap.map((_, i) => i), y: one.values.map((_, i) => i), z: one.mean,
-    ...axes(panel), zmin: -largest, zmax: largest, xgap: 1, ygap: 1, hoverongaps: true, showlegend: false,
+    ...axes(OF_MAP), zmin: -largest, zmax: largest, xgap: 1, ygap: 1, hoverongaps: true, showlegend: false,
     colorscale: [[0, LOW], [0.5, look.ink.card], [1, HIGH]],
     text: one.mean.map((row, i) => row.map((_, j) => (below(i, j) ? twoDigits(one.crossing[i][j]) : ""))),
     texttemplate: "%{text}", textfont: { size: 11 },
@@ -67,10 +85,10 @@ function mapTraces(all, one, values, look, panel) {
     }
   }));
   const quiet = { hoverinfo: "skip", showlegend: false, hovertemplate: undefined, meta: "map" };
-  const traces = [cells, look.line("edge by theory", x, y, { panel, colour: look.ink.text, width: 3, ...quiet })];
+  const traces = [cells, look.line("edge by theory", x, y, { panel: OF_MAP, colour: look.ink.text, width: 3, ...quiet })];
   const here = [placeOn(all.overlap, values.overlap), placeOn(one.values, values[one.setting])];
-  const isSeen = here.every((at) => at !== null) && values.optimizer === one.settings.optimizer;
-  traces.push(look.marker(isSeen ? [here[0]] : [], isSeen ? [here[1]] : [], { panel, meta: "map",
+  const isSeen = here.every((at) => at !== null) && values.optimizer === one.settings.optimizer && values.representation !== "network";
+  traces.push(look.marker(isSeen ? [here[0]] : [], isSeen ? [here[1]] : [], { panel: OF_MAP, meta: "map",
     marker: { symbol: "square-open", size: 22, color: look.ink.text, line: { width: 2.5 } } }));
   return traces;
 }
@@ -94,45 +112,29 @@ function mapPanel(all, one, narrow) {
   };
 }
 
-function stepPanels() {
-  const share = { title: "", range: SHARES };
-  return [
-    ...SHOWN.map((k) => ({ title: `pass@${k}`, x: { title: "step", rangemode: "tozero" }, y: share })),
-    { title: "pass@k", y: share,
-      x: { title: "samples k", type: "log", range: [0, Math.log10(4096)], tickvals: [1, 4, 16, 64, 256, 1024, 4096],
-        ticktext: ["1", "4", "16", "64", "256", "1024", "4096"] } },
-  ];
-}
-
-function compute({ values, description, look, result }) {
+function compute({ values, description, look, results }) {
   const all = description.interference;
   const one = all.maps[values.map];
-  const simulated = stepPanels();
-  const panel = simulated.length;
-  const lines = result
-    ? [...SHOWN.flatMap((k, place) => overSteps(result, k, place, look)), ...overK(result, values.level, look)]
-    : simulated.map((_, place) => look.line("", [1, values.steps], [null, null], { panel: place, showlegend: false }));
-  const layout = look.layout([...simulated, mapPanel(all, one, look.narrow)],
-    { columns: 2, height: 460 });
-  const suffix = String(panel + 1);
-  for (const name of ["xaxis", "xaxis2"]) layout[name].range = [0, values.steps];
+  const weights = weightsOf(values, description, results);
+  const known = weights.filter(({ path }) => path);
+  const ranges = rangesOf(known, values);
+  const paths = known.flatMap((weight) => pathTraces(weight, values, look));
+  const base = known.length ? baseTraces(known[0].path, values, ranges.x, look) : [];
+  const layout = look.layout([
+    { title: `paths: pass@${values.k} at equal pass@1`, x: { title: "pass@1", range: ranges.x }, y: { title: "", range: ranges.y } },
+    { title: `pass@k where pass@1 = ${short(values.level)}`, y: { title: "", range: SHARES },
+      x: { title: "samples k", type: "log", range: [0, Math.log10(KS.at(-1))], tickvals: KS, ticktext: KS.map(String) } },
+    mapPanel(all, one, look.narrow),
+  ], { columns: 2 });
+  layout.xaxis3.domain = [look.narrow ? 0 : 0.05, 0.88];
   layout.hovermode = "closest";
   // Cells that hold nothing show this ground.
-  layout.shapes = [{ type: "rect", xref: `x${suffix} domain`, yref: `y${suffix} domain`, x0: 0, x1: 1, y0: 0, y1: 1,
+  layout.shapes = [{ type: "rect", xref: "x3 domain", yref: "y3 domain", x0: 0, x1: 1, y0: 0, y1: 1,
     fillcolor: look.ink.grid, line: { width: 0 }, layer: "below" }];
-  const traces = [...lines, ...mapTraces(all, one, values, look, panel)];
-  makeRoom(traces, layout, suffix, look.narrow ? 0 : 0.06);
-  return { traces, layout, readout: readout(values, description, result), command: command(values, description), notes: [],
-    table: tableWithMap(lines, all, one) };
-}
-
-// Narrows the map by what its labels at the left need, a share of its width, and puts its colours beside it.
-function makeRoom(traces, layout, suffix, labels) {
-  const [left, right] = layout[`xaxis${suffix}`].domain;
-  const [low, high] = layout[`yaxis${suffix}`].domain;
-  layout[`xaxis${suffix}`].domain = [left + (right - left) * labels, left + (right - left) * 0.88];
-  const { colorbar } = traces.find(({ type }) => type === "heatmap");
-  Object.assign(colorbar, { x: left + (right - left) * 0.89, xanchor: "left", y: (low + high) / 2, len: high - low });
+  const map = mapTraces(all, one, values, look);
+  placeColours(map[0], layout);
+  return { traces: [look.hair(values.level), ...base, ...paths, ...map], layout, readout: readout(values, description, weights, results), command: both(values).map((run) => command(run, description)).join(" && "), notes: [],
+    table: tableWithMap([...base, ...paths], all, one) };
 }
 
 function tableWithMap(lines, all, one) {
@@ -142,27 +144,37 @@ function tableWithMap(lines, all, one) {
   return { columns, rows: [...rows, ...cells] };
 }
 
-export function crossingInWords(k, base, curve) {
+function crossingInWords(k, base, curve) {
   const from = crossing(k, curve.map((value, i) => value - base[i]));
-  if (from !== null) return `pass@k is below the base model from <b>k = ${twoDigits(from)}</b> on`;
-  const isBelow = curve.every((value, i) => value < base[i]);
-  return isBelow ? "pass@k is below the base model at <b>every k</b>" : "pass@k is <b>nowhere below</b> the base model";
+  if (from !== null) return `below the base model's from <b>k = ${twoDigits(from)}</b> on`;
+  return curve.every((value, i) => value < base[i]) ? "below the base model's at <b>every k</b>" : "<b>nowhere below</b> the base model's";
 }
 
-function readout(values, description, result) {
-  if (!result) return "";
-  const base = passed(result, 0);
-  const end = passed(result, result.step.length - 1);
-  const shown = (k) => {
-    const { mean } = result.metrics[`pass_at_${k}`];
-    return `pass@${k} ${short(mean[0], 3)} → <b>${short(mean.at(-1), 3)}</b>`;
+function readout(values, description, weights, results) {
+  const k = Number(values.k);
+  const where = `pass@1 = ${short(values.level)}`;
+  const of = ({ name, path }) => {
+    if (!path) return `${escaped(name)} is not in the table.`;
+    const [{ mean, half }, [step]] = [path.at(k, [values.level]), path.steps([values.level])];
+    if (mean[0] === null) return `${escaped(name)} does not come to ${where} with all seeds.`;
+    const curve = path.ks.map((one) => path.at(one, [values.level]).mean[0]);
+    return `${escaped(name)}: <b>${short(mean[0], 3)}</b> ± ${short(half[0], 1)} after ${Math.round(step)} steps, ` +
+      `pass@k ${crossingInWords(path.ks, path.ks.map(path.base), curve)}.`;
   };
-  const reached = atLevel(result, values.level);
-  const there = reached
-    ? `At step ${Math.round(reached.step)}, where pass@1 reaches ${short(values.level)}: ${crossingInWords(result.k, base, reached.curve)}.`
-    : `Mean pass@1 does not reach ${short(values.level)}.`;
-  return `${shown(1)}, ${shown(256)} after ${result.step.at(-1)} steps, over ${result.seeds} seeds: ` +
-    `${crossingInWords(result.k, base, end)}. ${there} ${edgeInWords(result.edge)}`;
+  const [first] = weights.filter(({ path }) => path);
+  const base = first ? `pass@${k} where ${where} (base model ${short(first.path.base(k), 3)}). ` : "";
+  const { edge } = results[0] ?? {};
+  return `${base}${weights.map(of).join(" ")} ${tableInWords(weights, description)}${edge === undefined ? "" : edgeInWords(edge)}`;
+}
+
+// The cells of the table that are drawn, for their settings may be others than those of the sliders.
+function tableInWords(weights, { controls, paths }) {
+  const cells = weights.filter(({ settings }) => settings);
+  if (!cells.length) return "";
+  const labels = controlsOf("interference", controls);
+  const { weight, ...shared } = cells[0].settings;
+  const words = Object.entries(shared).map(([name, value]) => `${labels.get(name).label} ${value}`);
+  return `Dotted: computed in advance with ${paths.seeds} seeds, ${cells.map(({ settings }) => escaped(settings.weight)).join(" and ")}; ${words.join(", ")}. `;
 }
 
 function edgeInWords(edge) {
@@ -175,8 +187,8 @@ function edgeInWords(edge) {
 function command(values, description) {
   const parameters = Object.fromEntries(["overlap", "conflict", "hard_rate"].map((name) => [`problem.${name}`, values[name]]));
   const options = [`--pass-at-k ${Array.from({ length: 13 }, (_, power) => 2 ** power).join(",")}`];
-  return sweepCommand("interference", values, description,
-    { records: 40, options, parameters: { ...parameters, "run.temperature": values.temperature } });
+  return sweepCommand(values.representation === "network" ? "network" : "interference", values, description,
+    { records: 80, options, parameters: { ...parameters, "run.temperature": values.temperature } });
 }
 
 function setTo({ state, change, description }, row, column) {
@@ -185,46 +197,22 @@ function setTo({ state, change, description }, row, column) {
   const cell = { ...one.settings, overlap: all.overlap[column], [one.setting]: one.values[row] };
   for (const setting of OF_A_CELL) {
     const name = `interference.${setting}`;
-    const usual = description.controls.find((control) => control.name === name).default;
-    change(name, setting in cell ? cell[setting] : usual);
+    change(name, cell[setting] ?? state.controls.get(name).default);
   }
-}
-
-// The cells of the map for whoever has no mouse: two choices, and a button.
-function extra(tools) {
-  const all = tools.description.interference;
-  const overlap = element("select", { id: "cell-overlap" });
-  all.overlap.forEach((value, column) => overlap.append(element("option", { value: column, text: short(value) })));
-  const setting = element("select", { id: "cell-setting" });
-  const label = element("label", { for: "cell-setting" });
-  const go = element("button", { type: "button", text: "Set the sliders to this cell",
-    onclick: () => setTo(tools, Number(setting.value), Number(overlap.value)) });
-  const node = element("div", { class: "control choice cell" },
-    element("div", { class: "heading" }, element("label", { for: "cell-overlap", text: "cell: overlap" }), overlap),
-    element("div", { class: "heading" }, label, setting), go);
-  let shown = "";
-  function show(values) {
-    if (values.map === shown) return;
-    shown = values.map;
-    const one = all.maps[shown];
-    label.textContent = one.label;
-    setting.replaceChildren(...one.values.map((value, row) => element("option", { value: row, text: short(value) })));
-  }
-  return { node, show };
 }
 
 export default {
   id: "interference",
   title: "Interference",
-  question: "Where does pass@k fall below the base model, by how much, and at which k?",
+  question: "When does a weight matter at equal pass@1, and where does pass@k fall below the base model's?",
   note: "16 easy prompts (solve rate 0.3) that one answer solves, and 16 hard ones for which that answer is wrong, where they " +
-    "are in conflict; one linear head for all. The map holds 16 seeds a cell, read where pass@1 reaches 0.4; a number is the k " +
+    "are in conflict; one linear head for all, or a network of 64 tanh units. A path begins at the base model; weights on one path differ " +
+    "in speed alone. The map holds 16 seeds a cell of linear heads, read where pass@1 reaches 0.4; a number is the k " +
     "from which on pass@k is below the base model's, grey says that not all runs reach the level, and the thick line is the " +
     "edge of first-order theory. The square shows where the sliders of both axes stand. A click on a cell sets all sliders to it.",
   symbols: ["pass@k", "k", "G"],
   compute,
-  extra,
   click: ({ data, x, y }, tools) => { if (data.type === "heatmap") setTo(tools, y, x); },
-  locked: (setting) => !["level", "map"].includes(setting),
-  simulated: { join: joined, seeds: (values) => values.seeds },
+  locked: (setting) => ["overlap", "conflict", "temperature", "learning_rate", "steps", "seeds", "seed"].includes(setting),
+  simulated: { runs, join: joined, seeds: (values) => values.seeds, inAdvance: ({ paths }) => paths.seeds },
 };

@@ -1,8 +1,9 @@
 // The panel of the map: the ends of training over two settings, as a map, as curves, and the training of single cells.
 
+import { placeOfLeast } from "./closed_forms.js";
 import { halfWidth, joined, theoryName, theoryOf } from "./compare.js";
 import { pinList } from "./controls.js";
-import { axes, SHARES } from "./look.js";
+import { axes, placeColours, SHARES } from "./look.js";
 import { cellRun, cellsOf, mapCommand, nearestKnown, nextCell, wrongAxes } from "./map.js";
 import { element, short } from "./text.js";
 
@@ -43,7 +44,7 @@ function runs(values, description) {
 const singleCells = (values) => [...pairsOf(values.cell).slice(0, 1), ...pairsOf(values.pinned)];
 
 function placeOf({ across, down }, [x, y], description) {
-  const nearest = (list, value) => list.reduce((best, one, i) => (Math.abs(one - value) < Math.abs(list[best] - value) ? i : best), 0);
+  const nearest = (list, value) => placeOfLeast(list, (one) => Math.abs(one - value));
   return { column: nearest(description.axes[across].values, x), row: nearest(description.axes[down].values, y) };
 }
 
@@ -85,7 +86,7 @@ function mapTraces(values, metric, results, look, description, title) {
       customdata: ys.map((_, row) => texts.slice(row * xs.length, (row + 1) * xs.length)),
       text: z.map((row, r) => row.map((value, c) => (value !== null && results[r * xs.length + c] ? short(value, 2) : ""))),
       texttemplate: "%{text}", textfont: { size: look.narrow ? 9.5 : 10.5 },
-      colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0, x: 0.452, xanchor: "left" } },
+      colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0 } },
   ];
 }
 
@@ -158,7 +159,7 @@ function compute({ values, description, look, results }) {
   roomForColours(layout, look);
   const traces = wrong ? [look.line("", [0], [null], { showlegend: false })]
     : [...mapTraces(values, metric, known, look, description, title), ...curveTraces(values, metric, known, look, description), ...trainingTraces(values, metric, known, look, description)];
-  placeColours(traces, layout);
+  if (!wrong) placeColours(traces[0], layout);
   if (!wrong) layout.shapes = frames(values, look, description);
   return { traces, layout, readout: wrong || readout(values, metric, known, description), command: wrong ? "" : mapCommand(values, chosenCell(values, description), description), notes: note ? [note] : [],
     table: table(values, metric, known, description) };
@@ -169,13 +170,6 @@ function roomForColours(layout, look) {
   layout.xaxis.domain = [left + (look.narrow ? 0 : 0.02), right - 0.1 * (right - left)];
   if (look.narrow) return;
   layout.xaxis3.domain = [layout.xaxis.domain[0], 1];
-}
-
-function placeColours(traces, layout) {
-  const map = traces.find(({ type }) => type === "heatmap");
-  if (!map) return;
-  const [low, high] = layout.yaxis.domain;
-  Object.assign(map.colorbar, { x: layout.xaxis.domain[1] + 0.008, y: (low + high) / 2, len: high - low });
 }
 
 function table(values, metric, results, description) {

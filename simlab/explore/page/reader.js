@@ -1,6 +1,7 @@
 // Questions of a panel: slices of open results, masses, banks. The server answers them, and the latest settings win; a page
 // without a server looks them up among those that were answered in advance.
 
+import { least } from "./closed_forms.js";
 import { readWeight, writeWeight } from "./settings.js";
 import { post } from "./text.js";
 
@@ -83,10 +84,8 @@ const IN_ADVANCE = {
 };
 
 // The distance of two values of a parameter: a share of its slider, and far for choices.
-function apart({ choices, low, high, scale }, value, other) {
+export function apart({ choices, low, high, scale }, value, other) {
   if (value === other) return 0;
   if (choices.length) return 10;
   return scale === "log" ? Math.abs(Math.log(value / other) / Math.log(high / low)) : Math.abs(value - other) / (high - low);
 }
-
-const least = (items, distanceTo) => items.reduce((best, item) => (distanceTo(item) < distanceTo(best) ? item : best));

@@ -1,6 +1,7 @@
 // The runs of each panel, simulated by the server, or computed in advance where there is none. The latest settings win, and the
 // picture is refined, block of seeds by block, while idle. Several runs are simulated in turns, that of the sliders first.
 
+import { least } from "./closed_forms.js";
 import { pairable } from "./compare.js";
 import { controlsOf, namesOf, runOf, runsOf } from "./settings.js";
 import { GONE, post } from "./text.js";
@@ -31,8 +32,7 @@ export function nearestInAdvance(run, description) {
   const same = all.get(keyOf(run));
   if (same) return same;
   const others = [...all.values()].filter(({ panel }) => panel === run.panel);
-  const far = others.map(({ settings }) => distance(run.settings, settings));
-  return others[far.indexOf(Math.min(...far))];
+  return least(others, ({ settings }) => distance(run.settings, settings));
 }
 
 export class Simulations {
@@ -52,12 +52,13 @@ export class Simulations {
     if (!panel.simulated) return;
     const runs = this.runs(panel, values);
     if (!this.description.server) {
-      this.showInAdvance(panel, runs);
+      if (panel.simulated.inAdvance) this.say("status", [`computed in advance, ${panel.simulated.inAdvance(this.description)} seeds`]);
+      else this.showInAdvance(panel, runs);
       return;
     }
     if (!this.simulators[panel.id]) this.simulators[panel.id] = this.simulatorOf(panel);
     const order = panel.simulated.order?.(values, this.description);
-    const paired = Boolean(panel.pinned) && runs.length > 1;
+    const paired = !order && runs.length > 1;
     this.simulators[panel.id].ask(runs, panel.simulated.seeds(values), { order, paired });
   }
 

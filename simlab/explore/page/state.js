@@ -82,10 +82,17 @@ export class State {
     return note;
   }
 
+  // Take the usual learning rate of what was chosen, a representation or an optimiser.
+  holdRate(name) {
+    const { representation, optimizer } = this.of("interference");
+    if (!["interference.representation", "interference.optimizer"].includes(name)) return;
+    this.values["interference.learning_rate"] = this.description.rates[representation][optimizer];
+  }
+
   holdWeightEverywhere(text) {
     const refused = [];
     for (const { name, kind } of this.controls.values()) {
-      if (kind !== "weight") continue;
+      if (kind !== "weight" || name.endsWith(".second")) continue;
       try {
         this.hold(name, text);
       } catch {

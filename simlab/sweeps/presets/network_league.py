@@ -98,8 +98,8 @@ NETWORK_LAW: Preset = {
     for (representation, optimizer), rates in _LAW_RATES.items()
 }
 
-# ``network-paths``: what the explorer shows before its own runs (``figures.shared.explorer_paths``). At these rates fast
-# methods take many records to come to pass@1 = .45, and slow ones come near it.
+# ``network-paths``: what the explorer shows before its own runs (``figures.shared.explorer_paths``). At these rates
+# fast methods take many records to come to pass@1 = .45, and slow ones come near it.
 PATH_RATES = {("linear", "sgd"): 1.0, ("linear", "adam"): 0.016, ("one", "sgd"): 0.03, ("one", "adam"): 0.0005}
 PATH_METHODS = (*METHODS[:8], *METHODS[10:])
 NETWORK_PATHS: Preset = {
