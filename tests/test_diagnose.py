@@ -12,7 +12,9 @@ import pytest
 from diagnose_logs import bank, log, plain
 from refusals import refusal
 
+from simlab.bundled import SAMPLE_LOG
 from simlab.cli import main
+from simlab.cli.training import read_log_path
 from simlab.diagnose import dead_groups, diagnosis, recommend
 from simlab.diagnose.estimate import IntervalEstimate, as_json, shown
 from simlab.diagnose.solve_rates import fit_population
@@ -106,6 +108,14 @@ def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
     assert page.count("<svg") == 3
     assert not re.findall(r"(?:src|href)=[\"']?(?!#)", page.replace('xlink:href="#', ""))
     assert "<script" not in page
+
+
+def test_a_sample_comes_with_the_package_unless_there_is_another(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert read_log_path("sample") == SAMPLE_LOG
+    assert SAMPLE_LOG.stat().st_size < 100_000
+    Path("sample").write_text("prompt,reward\na,1\na,0\n")
+    assert "2, and 0 refused" in run(capsys, "sample", "--contents")
 
 
 @pytest.mark.slow
