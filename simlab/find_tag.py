@@ -1,7 +1,8 @@
-"""Find the lines that carry the tag of a paper's equation, lemma or claim: in code, checks, figures and tests.
+"""Find the lines that carry the tag of a paper's equation, lemma or claim: in code, checks, proofs, figures and tests.
 
 A tag, ``paper:label``, counts in square brackets in a docstring or a comment, and bare as an argument of a decorator,
-such as ``register``, or of a call that stands alone at the top of a module, such as ``undecided``.
+such as ``register``, or of a call that stands alone at the top of a module, such as ``undecided``. In a file of Coq it
+counts in square brackets, and names the theorem that follows.
 """
 
 import ast
@@ -17,11 +18,12 @@ from simlab.errors import InputError, check_choice
 
 PAPERS = ("f-grpo", "a-grae", "cw-grpo", "fade", "casp", "brorl", "simlab")  # the last: what the laboratory finds
 SOURCES = (*PAPERS, "arxiv")  # the last: of methods whose papers are not judged, which a number stands for
-BUNDLED = {"check": "paper_checks", "figure": "figures", "notebook": "notebooks"}
+BUNDLED = {"check": "paper_checks", "proof": "paper_checks/proofs", "figure": "figures", "notebook": "notebooks"}
 OF_CHECKOUT = {"test": "tests", "benchmark": "benchmarks"}
 
 _BARE = re.compile(r"[a-z][a-z0-9-]*:[a-z0-9]+(?:[.-][a-z0-9]+)*")
 _BRACKETED = re.compile(rf"(?<![\w)\]])\[({_BARE.pattern})\]")  # after a name or a bracket it is a slice, x[low:high]
+_THEOREM = re.compile(r"Theorem (\w+)")
 _WRITTEN = re.compile(rf"""[\["']{_BARE.pattern}[\]"']""")  # what a file must hold; looking for it spares most of them
 
 
@@ -29,10 +31,10 @@ class TaggedLine(NamedTuple):
     """One line that carries a tag, ``"paper:label"``."""
 
     tag: str
-    kind: str  # of file: code, check, figure, test, notebook or benchmark
+    kind: str  # of file: code, check, proof, figure, test, notebook or benchmark
     path: str  # from the folder that holds its root, or that root in which its root lies
     line: int
-    name: str  # of the enclosing function or class, ``"outer.inner"`` when nested, empty at the top of a module
+    name: str  # of the enclosing function or class, ``"outer.inner"`` when nested, empty at the top; of the theorem
 
 
 def roots() -> dict[str, Path]:
@@ -56,10 +58,11 @@ def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
     for kind, folder in roots.items():
         inner = [root for root in roots.values() if folder in root.parents]
         outermost = next((root for root in roots.values() if root in folder.parents), folder)
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.v")]):
             if not any(root in path.parents for root in inner):
+                tags_in = _tags if path.suffix == ".py" else _tags_of_theorems
                 try:
-                    tags = _tags(path.read_text(encoding="utf-8"))
+                    tags = tags_in(path.read_text(encoding="utf-8"))
                 except (SyntaxError, ValueError) as error:  # ValueError: not UTF-8
                     raise InputError(f"{path} cannot be read as Python: {error}") from None
                 shown = path.relative_to(outermost.parent).as_posix()
@@ -134,3 +137,12 @@ def _tags(source: str) -> list[tuple[int, str, str]]:
         (line, tag, max((first, name) for first, last, name in definitions if first <= line <= last)[1])
         for line, tag in sorted(tags)
     ]
+
+
+def _tags_of_theorems(source: str) -> list[tuple[int, str, str]]:
+    """List line, tag and the theorem that follows for each tag in a file of Coq."""
+    tags, theorem = [], ""
+    for number, line in reversed([*enumerate(source.split("\n"), 1)]):
+        theorem = match[1] if (match := _THEOREM.match(line)) else theorem
+        tags += [(number, tag, theorem) for tag in _BRACKETED.findall(line)]
+    return sorted(tags)

@@ -91,7 +91,7 @@ WITHOUT_TORCH = ("test", "dask", "browser", "docs", "jupyter", "math-verify", "r
 WITH_PAGES = ("dask", "browser", "docs", "notebooks")
 ENGINES = ("torch", "transformers", "trl")
 ENVIRONMENTS = (
-    Environment("python3.11", "3.11", (*WITHOUT_TORCH, *ENGINES), (*WITH_PAGES, "fresh", *ENGINES)),
+    Environment("python3.11", "3.11", (*WITHOUT_TORCH, *ENGINES), (*WITH_PAGES, "proofs", "fresh", *ENGINES)),
     Environment("python3.11-verl", "3.11", ("test", "torch", "verl"), ("verl",), unmarked=False),
     Environment("python3.12", "3.12", WITHOUT_TORCH, WITH_PAGES, slow=False),
     Environment("python3.12-oldest-jax", "3.12", ("test",), slow=False, pins=(oldest("jax"),)),

@@ -106,7 +106,7 @@ def test_a_wheel_adds_one_name_to_site_packages(wheel):
 
 def test_a_wheel_has_every_module_check_and_figure_of_the_checkout_and_no_image(site_packages):
     def modules(folder):
-        return {path.relative_to(folder) for path in folder.rglob("*.py")}
+        return {path.relative_to(folder) for path in folder.rglob("*") if path.suffix in {".py", ".v"}}
 
     inside = site_packages / "simlab" / "bundled_files"
     for name in (*IMPORTABLE, "notebooks"):

@@ -79,6 +79,13 @@ def test_a_tag_is_found_in_a_docstring_a_comment_a_decorator_or_a_lone_call(fold
         assert find(*tag.split(":"), folders) == [expected]
 
 
+def test_a_tag_above_a_theorem_of_coq_names_it(folders):
+    text = "(** Two,\n [casp:eq-4] *)\nLemma l : [fade; eq] = [].\nTheorem first :\n(* [casp:eq-4] *)\nTheorem second."
+    (folders["check"] / "proof.v").write_text(text, encoding="utf-8")
+    proofs = [tagged for tagged in find("casp", "eq-4", folders) if tagged.path.endswith(".v")]
+    assert [(tagged.line, tagged.name) for tagged in proofs] == [(2, "first"), (5, "second")]
+
+
 def test_places_come_once_a_line_by_root_path_and_line(folders):
     assert [(tagged.kind, tagged.path, tagged.name) for tagged in find("fade", "eq-3", folders)] == [
         ("code", "simlab/deep/module.py", "Weight"),
@@ -112,22 +119,27 @@ def test_a_file_that_is_not_python_is_named(folders, content):
         known_tags(folders)
 
 
-IN_WHEEL = {"check": "paper_checks", "figure": "figures", "notebook": "notebooks"}
+IN_WHEEL = {
+    "check": "paper_checks/module.py",
+    "proof": "paper_checks/proofs/module.v",
+    "figure": "figures/module.py",
+    "notebook": "notebooks/module.py",
+}
 
 
 def install(site_packages):
     """What a wheel brings, each with a line that carries one tag, beside tests of somebody else's; its package."""
     bundled = site_packages / "simlab" / "bundled_files"
-    for folder in (bundled / "figures", bundled / "paper_checks", bundled / "notebooks", site_packages / "tests"):
-        folder.mkdir(parents=True)
-        (folder / "module.py").write_text("# [fade:eq-3]\n", encoding="utf-8")
+    for file in (*(bundled / name for name in IN_WHEEL.values()), site_packages / "tests" / "module.py"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("# [fade:eq-3]\n", encoding="utf-8")
     return site_packages / "simlab"
 
 
 def test_a_line_in_a_root_inside_another_counts_once_and_as_the_inner_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(simlab.bundled, "PACKAGE", install(tmp_path))
     found = [(tagged.kind, tagged.path) for tagged in find("fade", "eq-3", roots())]
-    assert found == [(kind, f"simlab/bundled_files/{name}/module.py") for kind, name in IN_WHEEL.items()]
+    assert found == [(kind, f"simlab/bundled_files/{name}") for kind, name in IN_WHEEL.items()]
 
 
 def test_every_tag_of_the_project_belongs_to_a_known_paper():
@@ -149,7 +161,7 @@ def tags_in(*kinds):
 
 
 def test_every_tag_is_claimed_and_every_claim_is_found_where_it_is_checked():
-    judged = {tag for tag in tags_in("code", "figure", "benchmark") if not tag.startswith("arxiv:")}
+    judged = {tag for tag in tags_in("code", "proof", "figure", "benchmark") if not tag.startswith("arxiv:")}
     assert judged - set(load()) == set()
     assert set(load()) == tags_in("check")
 
@@ -159,3 +171,8 @@ def test_every_tag_of_the_index_is_found():
     tags = set(re.findall(rf"\b((?:{'|'.join(PAPERS)}):[a-z0-9]+(?:[.-][a-z0-9]+)*)", index))
     assert len(tags) > 100
     assert tags - tags_in("check") == set()
+
+
+def test_a_lemma_that_is_proved_names_its_proof():
+    found = find("f-grpo", "lemma-3.1", {"proof": roots()["proof"]})
+    assert [(tagged.path, tagged.name) for tagged in found] == [("proofs/tail_miss.v", "tail_miss")]

@@ -28,7 +28,7 @@ class EstimatorsCommand(Command):
 
 
 class WhereCommand(Command):
-    """List the lines of code, checks, figures and tests that carry the tag of an equation, lemma or claim."""
+    """List the lines of code, checks, proofs, figures and tests that carry the tag of an equation, lemma or claim."""
 
     summary = "find the code of an equation, lemma or claim"
     examples = ("simlab where f-grpo lemma-3.1", "simlab where fade eq-7")
