@@ -14,7 +14,17 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md", ROOT / "docs" / "promises.md"]
 FILE = re.compile(r"[\w.-]+(/[\w.-]*)*\.(py|md|toml|json)(::[\w.]+)?|[\w.-]+/([\w.-]+/?)*")
 MODULE = re.compile(r"simlab(\.\w+)+")
-KINDS = ["estimator", "surrogate", "metric", "problem", "figure", "claim", "language task", "option of a sweep"]
+KINDS = [
+    "estimator",
+    "surrogate",
+    "metric",
+    "problem",
+    "figure",
+    "claim",
+    "proof",
+    "language task",
+    "option of a sweep",
+]
 
 
 def names(text: str) -> list[str]:
