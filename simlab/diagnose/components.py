@@ -21,6 +21,7 @@ from simlab.diagnose.estimate import (
 )
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import LoggedRollouts, Reading
+from simlab.diagnose.solve_rates import share_over_prompts
 
 QUESTION = "which of the rewards is learned?"
 LOOKED_AT = 100_000  # rollouts by which weights are fitted
@@ -64,7 +65,6 @@ def which_reward_leads(reading: Reading, result: Diagnosis) -> Finding | None:
         {names[i]: jackknife(names[i], table[:, i], table.sum(axis=1), result.level) for i in varying}
         for table in (sums.driven, sums.decoupled)
     )
-    turned = jackknife("signs that GDPO would turn", sums.turned, sums.compared, result.level)
     pulls = correlations(sums.products, names, varying[:MOST_PAIRED], result.level)
     order = sorted(driven, key=lambda name: -driven[name].value)
     leader, others = order[0], order[1:NAMED]
@@ -74,6 +74,7 @@ def which_reward_leads(reading: Reading, result: Diagnosis) -> Finding | None:
     trouble, concern = _trouble(pulls, idle)
     rows: list[tuple[str, IntervalEstimate | str]] = [(f"driven by {name}", driven[name]) for name in order]
     if len(varying) > 1:
+        turned = share_over_prompts("signs that GDPO would turn", sums.turned, sums.compared.astype(int), result.level)
         trouble += f" GDPO would give {leader} {percent(decoupled[leader].value)} and turn"
         trouble += f" {percent(turned.value)} of the signs."
         rows += [*((f"by {name} under GDPO", decoupled[name]) for name in order), (turned.name, turned)]

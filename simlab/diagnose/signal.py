@@ -13,7 +13,7 @@ from simlab.diagnose.findings import Finding
 from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components, fit_likelihood
 from simlab.diagnose.reading import LoggedRollouts, Reading
-from simlab.diagnose.solve_rates import fit_counts
+from simlab.diagnose.solve_rates import share_over_prompts
 
 QUESTION = "loss or reward_std is 0: is it broken?"
 FILTER_QUESTION = "were prompts filtered (dynamic sampling)?"
@@ -68,16 +68,11 @@ def spreads(rollouts: LoggedRollouts, groups: int, values: Float[np.ndarray, " N
 
 
 def group_share(
-    name: str, mask: Bool[np.ndarray, " N"], prompt: Int[np.ndarray, " N"], level: float
+    name: str, mask: Bool[np.ndarray, " groups"], prompt: Int[np.ndarray, " groups"], level: float
 ) -> IntervalEstimate:
-    """Return a share of groups, in an interval over prompts: each has its own chance, by a fitted mixture.
-
-    Groups of one prompt are alike, and a share of 0 or 1 in a few groups is not sure: the profile likelihood of the
-    mixture of these chances allows for both, as for solve rates.
-    """
+    """Return a share of groups."""
     _, index = np.unique(prompt, return_inverse=True)
-    population = fit_counts(np.bincount(index, mask).astype(int), np.bincount(index), level)
-    return population.estimate(name, components().moment(1, 0)).include(float(mask.mean()))
+    return share_over_prompts(name, np.bincount(index, mask), np.bincount(index), level)
 
 
 def is_the_loss_broken(reading: Reading, result: Diagnosis) -> Finding | None:

@@ -132,6 +132,19 @@ def fit_counts(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"], 
     return Population(fit(successes, trials), level, count_pairs(successes, trials)[0])
 
 
+def share_over_prompts(
+    name: str, hits: Float[np.ndarray, " P"], trials: Int[np.ndarray, " P"], level: float
+) -> IntervalEstimate:
+    """Return the share of trials that are hits, where each prompt has its own chance, by a mixture of these chances.
+
+    Trials of one prompt are alike, and a share of 0 or 1 in a few trials is not sure: the profile likelihood allows for
+    both, and stays between 0 and 1.
+    """
+    some = trials > 0
+    population = fit_counts(hits[some].astype(int), trials[some], level)
+    return population.estimate(name, components().moment(1, 0), float(hits.sum() / trials.sum()))
+
+
 def split_windows(log: Log, windows: int = WINDOWS) -> list[Log]:
     """Cut the log into windows of equally many steps, as far as there are steps."""
     check_whole("windows", windows, 1)

@@ -101,7 +101,7 @@ def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | Non
     if best.share >= FITS:
         sentence = f"Yes: {_many(best.share)} {number:,} advantages are those of {best.name}, recomputed from rewards"
         return Finding(QUESTION, f"{sentence} and groups.", 0.05, rows)
-    other = _best(_other_groups(_first(steps, REGROUPED), rounding))
+    other = _best([best, *_other_groups(_first(steps, REGROUPED), rounding)])
     if other.share >= FITS:
         sentence = f"Wrong groups: {_many(other.share)} advantages are those of {other.name}, and only"
         sentence += f" {percent(best.share)} those of {best.name} in the log's groups. Check group ids and row order."
