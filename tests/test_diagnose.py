@@ -185,7 +185,7 @@ def test_one_rollout_a_prompt_tells_pass_at_1_and_no_more(tmp_path, capsys):
 
 def test_what_is_in_use_is_what_the_log_holds(quick):
     """12 prompts x 8 rollouts a step, by a trainer whose options nobody knows."""
-    found = quick(plain([0, 8, 4] * 8, 8, step=[0] * 12 + [1] * 12)).recommendation
+    found = quick(plain([0, 8, 4] * 8, 8, step=[0] * 12 + [1] * 12), others=()).recommendation
     assert found.rollouts == 96
     assert (12, 8) in {(split.prompts, split.group_size) for split in found.splits}
 
@@ -193,7 +193,7 @@ def test_what_is_in_use_is_what_the_log_holds(quick):
 def test_graded_rewards_of_a_group_all_wrong_are_a_signal(quick):
     """Rewards .05 .05 .10 .15 and a threshold of 1: all wrong, and not without signal."""
     graded = dataclasses.replace(plain([0, 0, 4, 2], 4), equal=np.array([False, True, True, False]))
-    found = quick(graded)
+    found = quick(graded, others=())
     observed = found.groups.observed
     assert (observed.all_wrong, observed.all_right, observed.no_signal) == (0.5, 0.25, 0.5)
     assert found.recommendation.recommended is None

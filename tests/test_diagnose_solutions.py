@@ -291,6 +291,32 @@ def test_the_jackknife_leaves_out_one_prompt_after_the_other():
     assert (found.low, found.high) == (pytest.approx(13 / 6 - half), pytest.approx(13 / 6 + half))
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_an_interval_does_not_depend_on_the_unit(unit):
+    """The squares and cubes of such numbers are 0 or infinite."""
+    sums, rollouts = np.array([6.0, 4.0, 0.0, 3.0]), np.array([3.0, 1.0, 0.0, 2.0])
+    expected, found = jackknife("x", sums, rollouts, LEVEL), jackknife("x", unit * sums, rollouts, LEVEL)
+    assert (found.low, found.high) == (pytest.approx(unit * expected.low), pytest.approx(unit * expected.high))
+    draws, influence = np.random.default_rng(0).gamma(3.0, size=999), np.array([1.0, 2.0, 4.0])
+    expected, found = (
+        accelerated_bootstrap(
+            "x", 2.5 * each, each * draws, each * influence, with_more=(each * draws,) * 2, level=LEVEL, method="m"
+        )
+        for each in (1, unit)
+    )
+    assert (found.low, found.high) == (pytest.approx(unit * expected.low), pytest.approx(unit * expected.high))
+
+
+def test_prompts_cut_short_leave_the_others_their_groups():
+    """Of eight prompts one has a single rollout: the other seven tell of groups of four."""
+    counts = SolutionCounts(np.full(8, 1), np.array([8] * 7 + [1]), np.arange(8), np.full(8, 1))
+    several = counts._replace(
+        successes=np.array([4] * 7 + [1]), prompt=np.repeat(np.arange(7), 2), times=np.full(14, 2)
+    )
+    found = estimate_tail_misses(typical_solution(several, LEVEL, 0, (4,)), (4,))
+    assert 0 < found.missed[0].low < found.missed[0].high < 1
+
+
 def test_intervals_where_nothing_varies_or_nothing_is_known():
     same, unknown = np.full(100, 0.5), np.full(10, math.nan)
     found = accelerated_bootstrap("x", 0.5, same, np.zeros(10), with_more=(same, same), level=LEVEL, method="m")

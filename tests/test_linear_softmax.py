@@ -133,6 +133,7 @@ def test_measures_of_rank_and_alignment_on_cases_known_by_hand():
     assert float(leading_share(np.array([3.0, 4.0])[::-1])) == pytest.approx(16 / 25)
     assert float(leading_share(jnp.array([2e-30, 0.0], jnp.float32))) == 1  # whose square is 0 in float32
     assert float(singular_gap(np.array([6.0, 3.0, 1.0]))) == 2
+    assert math.isinf(float(singular_gap(np.array([6.0, 5e-324]))))
     assert float(singular_gap(np.array([6.0, 0.0]))) == math.inf
     assert float(effective_rank(np.array([99.0, 1.0]))) == 1
     assert float(effective_rank(np.array([98.0, 2.0]))) == 2

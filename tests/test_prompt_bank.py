@@ -180,6 +180,22 @@ def test_starts_so_steep_that_they_overflow_are_passed_over():
         assert np.sqrt(np.mean((beside(k) - measured) ** 2)) > law.residual
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("least", [5e-324, 1e-310, 1e-200])
+def test_pass_at_k_as_small_as_a_float_can_be_has_a_law_or_none(least):
+    k = 4.0 ** np.arange(6)
+    for curve in (
+        [least, 1e-16, 0.1, 0.3, 0.5, 0.9],
+        [least, least, 1e-16, 0.9, 0.9, 1.0],
+        [0, least, least, 0.9, 1, 1],
+    ):
+        try:
+            law = fit_shifted_power_law(k, np.array(curve))
+        except InputError:
+            continue
+        assert np.isfinite([law.scale, law.exponent, law.shift, *law.errors, *law(k)]).all()
+
+
 def test_the_errors_of_the_fit_are_those_of_noise():
     """The spread of fits to a curve with independent noise, against the mean of the errors each of them gives."""
     k, random = np.geomspace(1, 1000, 40), np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """Estimate which groups are dead (all right or all wrong: of rewards 0 and 1, no signal), and whence the gradient."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -207,8 +208,10 @@ def estimate_entropy(log: Log, estimator: str, level: float) -> EntropyEstimates
     surprise = -drawn.log_probability
     prompt = np.unique(log.prompt[drawn.group], return_inverse=True)[1]
 
-    def mean(name: str, values: Float[np.ndarray, " R"], weights: Float[np.ndarray, " R"]) -> IntervalEstimate:
-        return jackknife(name, np.bincount(prompt, values * weights), np.bincount(prompt, weights), level)
+    def mean(
+        name: str, values: Float[np.ndarray, " R"], weights: Float[np.ndarray, " R"], least: float = 0.0
+    ) -> IntervalEstimate:
+        return jackknife(name, np.bincount(prompt, values * weights), np.bincount(prompt, weights), level, least)
 
     ones, correct = np.ones(len(surprise)), drawn.correct.astype(float)
     advantage = _rollout_advantages(log, drawn, estimator)
@@ -220,7 +223,7 @@ def estimate_entropy(log: Log, estimator: str, level: float) -> EntropyEstimates
         per_token if (drawn.length > 0).all() else None,
         mean("-log p of correct rollouts", surprise, correct),
         mean("-log p of wrong rollouts", surprise, 1 - correct),
-        mean("covariance", terms, ones),
+        mean("covariance", terms, ones, -math.inf),
         TOP_PERCENT,
         tuple(positive.tolist()),
         tuple(negative.tolist()),

@@ -73,7 +73,11 @@ def ratio(above: Float[np.ndarray, "..."], below: Float[np.ndarray, "..."]) -> F
 
 
 def jackknife(
-    name: str, above: Float[np.ndarray, " P"], below: Float[np.ndarray, " P"], level: float
+    name: str,
+    above: Float[np.ndarray, " P"],
+    below: Float[np.ndarray, " P"],
+    level: float,
+    least: float = -math.inf,
 ) -> IntervalEstimate:
     """Estimate the ratio of two sums over prompts, with Student's interval about the delete-one-prompt jackknife.
 
@@ -81,7 +85,7 @@ def jackknife(
     (P - 1) / P sum U^2 (Tukey 1958, Annals of Mathematical Statistics 29). A prompt with a large part of the rollouts
     draws r to itself, which the percentile bootstrap does not allow for. The degrees of freedom are those of
     ``accelerated_bootstrap``, and at most P - 1. Prompts that add 0 to ``below`` do not count, and fewer than two that
-    do give no interval.
+    do give no interval. No end of an interval lies below ``least``, the least that the ratio can be.
     """
     method, total = "Student's, jackknife over prompts", float(below.sum())
     if total == 0:
@@ -91,9 +95,12 @@ def jackknife(
     if count < 2:
         return missing(name, level, method, value)
     influence = (above[mask] - value * below[mask]) / (total - below[mask])
-    error = math.sqrt((count - 1) / count * float((influence**2).sum()))
-    half = error * float(stdtrit(min(_freedom(influence), count - 1), (1 + level) / 2)) if error else 0.0
-    return IntervalEstimate(name, value, value - half, value + half, level, method)
+    largest, unit = _in_units(influence)
+    half = 0.0
+    if largest:
+        error = largest * math.sqrt((count - 1) / count * float((unit**2).sum()))
+        half = error * float(stdtrit(min(_freedom(unit), count - 1), (1 + level) / 2))
+    return IntervalEstimate(name, value, max(value - half, least), value + half, level, method)
 
 
 def resample_sums(table: Float[np.ndarray, "P C"], seed: int) -> Float[np.ndarray, "draws C"]:
@@ -148,22 +155,28 @@ def accelerated_bootstrap(
     ``influence`` is U, what each prompt adds to the value's error, to first order; ``with_more`` are the resamples with
     Exp(1) prompts more, of the least U and of the largest.
     """
-    squares = float((influence**2).sum())
+    largest, influence = _in_units(influence)
     finite = np.sort(draws[np.isfinite(draws)])
-    if squares == 0 or not finite.size or math.isnan(value):
+    if not largest or not finite.size or math.isnan(value):
         return percentile_interval(name, value, draws, level, method).include(value)
     least = 0.5 / len(finite)
     below = (np.searchsorted(finite, value) + np.searchsorted(finite, value, "right")) / (2 * len(finite))
     shift = float(ndtri(np.clip(below, least, 1 - least)))
-    skew = float((influence**3).sum()) / (6 * squares**1.5)  # between -1/6 and 1/6
+    skew = float((influence**3).sum()) / (6 * float((influence**2).sum()) ** 1.5)  # between -1/6 and 1/6
     moved = shift + stdtrit(_freedom(influence), np.array([(1 - level) / 2, (1 + level) / 2]))
     shares = ndtr(shift + moved / (1 - skew * moved))
     low, high = (float(np.nanquantile(series, share)) for series, share in zip(with_more, shares, strict=True))
     return IntervalEstimate(name, value, low, high, level, f"accelerated {method}").include(value)
 
 
+def _in_units(values: Float[np.ndarray, " P"]) -> tuple[float, Float[np.ndarray, " P"]]:
+    """Return the largest size and the values in units of it, whose powers neither underflow nor overflow."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return largest, values / (largest or 1.0)
+
+
 def _freedom(influence: Float[np.ndarray, " P"]) -> float:
-    """Return the degrees of freedom of a variance that is a sum of squares, not all 0 (Satterthwaite 1946)."""
+    """Return the degrees of freedom of a variance, a sum of squares, in units of the largest (Satterthwaite 1946)."""
     squares, fourths = float((influence**2).sum()), float((influence**4).sum())
     return 2 / max(fourths / squares**2 - 1 / len(influence), 1 / MOST_FREEDOM)
 

@@ -37,7 +37,8 @@ class ShiftedPowerLaw:
 
     def __call__(self, k: Shaped[np.ndarray, "*K"]) -> Float[np.ndarray, "*K"]:
         """G(k)."""
-        return np.exp(-self.scale * (np.asarray(k, dtype=float) + self.shift) ** -self.exponent)
+        with np.errstate(divide="ignore"):  # 0 at k = -c
+            return np.exp(-self.scale * (np.asarray(k, dtype=float) + self.shift) ** -self.exponent)
 
 
 def fit_shifted_power_law(k: Shaped[np.ndarray, "..."], pass_at_k: Shaped[np.ndarray, "..."]) -> ShiftedPowerLaw:
@@ -52,14 +53,18 @@ def fit_shifted_power_law(k: Shaped[np.ndarray, "..."], pass_at_k: Shaped[np.nda
     [2.0, 0.5, 3.0]
     """
     k, curve = _checked(np.asarray(k, dtype=float), np.asarray(pass_at_k, dtype=float))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        starts = sorted((_start(k, curve, distance) for distance in STARTING_SHIFTS), key=lambda x: _cost(x, k, curve))
-        fits = [least_squares(_residuals, x, _slopes, args=(k, curve), x_scale="jac") for x in starts[:REFINED]]
-    best = min(fits, key=lambda fit: float(fit.cost))
-    scale, exponent, distance = np.exp(best.x[0]), best.x[1], np.exp(best.x[2])
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # SciPy's of a Jacobian that is 0
+        gaps = np.log(k - k.min())  # -infinity at the smallest k
+        starts = sorted((_start(k, curve, shift) for shift in STARTING_SHIFTS), key=lambda x: _cost(x, gaps, curve))
+        fits = [least_squares(_residuals, x, _slopes, args=(gaps, curve), x_scale="jac") for x in starts[:REFINED]]
+        best = min(fits, key=lambda fit: float(fit.cost))
+        scale, exponent, distance = np.exp(best.x[0]), best.x[1], np.exp(best.x[2])
+    if not np.isfinite([scale, exponent, distance]).all():
+        raise InputError("no shifted power law comes near this pass@k; allowed: a curve to which one does")
     variance = 2 * best.cost / (len(k) - len(best.x))
     chain_rule = np.array([scale, 1.0, distance])  # d(a, b, c) / d(log a, b, log(c + k_1))
-    errors = np.sqrt(variance * np.diag(np.linalg.pinv(best.jac.T @ best.jac))) * chain_rule
+    curvature = np.maximum(np.diag(np.linalg.pinv(best.jac.T @ best.jac)), 0)  # which rounding may leave below 0
+    errors = np.sqrt(variance * curvature) * chain_rule
     residual = float(np.sqrt(2 * best.cost / len(k)))
     return ShiftedPowerLaw(float(scale), float(exponent), float(distance - k.min()), errors, residual)
 
@@ -105,21 +110,24 @@ def _start(k: np.ndarray, curve: np.ndarray, distance: float) -> np.ndarray:
     return np.array([level, -slope, np.log(distance)])
 
 
-def _cost(x: np.ndarray, k: np.ndarray, curve: np.ndarray) -> float:
-    """The sum of squared residuals; infinite for a start so steep that they overflow."""
-    cost = float(np.sum(_residuals(x, k, curve) ** 2))
-    return cost if np.isfinite(cost) else np.inf
+def _cost(x: np.ndarray, gaps: np.ndarray, curve: np.ndarray) -> float:
+    """The sum of squared residuals."""
+    return float(np.sum(_residuals(x, gaps, curve) ** 2))
 
 
-def _residuals(x: np.ndarray, k: np.ndarray, curve: np.ndarray) -> np.ndarray:
-    law: np.ndarray = np.exp(-np.exp(x[0]) * (k - k.min() + np.exp(x[2])) ** -x[1]) - curve
+def _log_fall(x: np.ndarray, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log(-log G) and log(k + c), whose logarithms hold where their numbers overflow."""
+    shifted = np.logaddexp(gaps, x[2])
+    return x[0] - x[1] * shifted, shifted
+
+
+def _residuals(x: np.ndarray, gaps: np.ndarray, curve: np.ndarray) -> np.ndarray:
+    law: np.ndarray = np.exp(-np.exp(_log_fall(x, gaps)[0])) - curve
     return law
 
 
-def _slopes(x: np.ndarray, k: np.ndarray, curve: np.ndarray) -> np.ndarray:
+def _slopes(x: np.ndarray, gaps: np.ndarray, curve: np.ndarray) -> np.ndarray:
     """The derivatives of the residuals, (K, 3)."""
-    distance = np.exp(x[2])
-    shifted = k - k.min() + distance
-    fall = np.exp(x[0]) * shifted ** -x[1]  # -log G
-    steep = fall * np.exp(-fall)
-    return np.stack([-steep, steep * np.log(shifted), steep * x[1] * distance / shifted], axis=1)
+    log_fall, shifted = _log_fall(x, gaps)
+    steep = np.exp(log_fall - np.exp(log_fall))
+    return np.stack([-steep, steep * shifted, steep * x[1] * np.exp(x[2] - shifted)], axis=1)

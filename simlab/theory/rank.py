@@ -32,7 +32,8 @@ def singular_gap(singular_values: Values) -> Float[Array, "*batch"]:
     first = singular_values[..., 0]
     second = singular_values[..., 1] if singular_values.shape[-1] > 1 else xp.full_like(first, math.nan)
     infinite = xp.where(first > 0, xp.full_like(first, math.inf), xp.full_like(first, math.nan))
-    return xp.where(second == 0, infinite, first / xp.where(second == 0, xp.ones_like(second), second))
+    none = second <= first / xp.finfo(first.dtype).max  # the quotient overflows
+    return xp.where(none, infinite, first / xp.where(none, xp.ones_like(second), second))
 
 
 def effective_rank(singular_values: Values, delta: float = KUMAR_DELTA) -> Float[Array, "*batch"]:

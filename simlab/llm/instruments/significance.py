@@ -154,7 +154,8 @@ def crossed_interval(values: Float[np.ndarray, "S P"]) -> MeanInterval:
     covers at least 95 %. That the noise is not counted a second time among the problems has no such proof; the coverage
     is simulated in ``tests/test_instruments.py``. It is never narrower than that over seeds.
     """
-    variances = values.mean(axis=1).var(ddof=1), max(0.0, components(values).problems)
+    problems = components(values).problems
+    variances = values.mean(axis=1).var(ddof=1), max(0.0, problems)
     halves = [
         stdtrit(count - 1, (1 + COVERAGE) / 2) * np.sqrt(variance / count)
         for count, variance in zip(values.shape, variances, strict=True)
