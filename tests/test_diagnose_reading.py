@@ -262,13 +262,13 @@ def test_the_command_says_what_the_log_holds(tmp_path, capsys):
     with path.open("a") as file:
         file.write('{"prompt": "cut o')
     assert main(["diagnose", str(path), "--contents", "--json", str(tmp_path / "out.json")]) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     for line in (
         "rows        24, and 1 refused", "prompts     3", "groups      6 of 4 rollouts (6)",
         "steps       2, from 1 to 2", "correct     50.0% of rollouts", f"refused     {path}:25: the line is no JSON",
         "no signal   50.0% of groups are all right, 50.0% all wrong",
     ):  # fmt: skip
-        assert line in said
+        assert " ".join(line.split()) in said
     found = json.loads((tmp_path / "out.json").read_text())["contents"]
     assert (found["rows"], found["distinct_answers"], found["refused"]["count"]) == (24, 2, 1)
 
@@ -579,7 +579,8 @@ def test_a_log_of_which_most_rows_are_refused_says_so_first_and_fails(tmp_path, 
     path = tmp_path / "log.jsonl"
     path.write_text('{"prompt": "p", "reward": 1}\n{"prompt": "p", "reward": 0}\n' + "{oops\n" * 3)
     assert main(["diagnose", str(path), "--contents"]) == 1
-    assert capsys.readouterr().out.startswith(f"WARNING   3 of 5 rows cannot be read: {path}:3: the line is no JSON")
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith(f"WARNING 3 of 5 rows cannot be read: {path}:3: the line is no JSON")
 
 
 @pytest.mark.parametrize(

@@ -301,6 +301,7 @@ class DiagnoseCommand(Command):
         """Print what the files hold and the diagnosis, and write what is asked for; 1 where most rows are refused."""
         from simlab.diagnose.diagnosis import check_options, diagnose
         from simlab.diagnose.estimate import as_json
+        from simlab.diagnose.metrics_report import report_metrics
         from simlab.diagnose.questions import list_findings
         from simlab.diagnose.reading import MOST_REFUSED, Metrics, read_logs
         from simlab.diagnose.reading.columns import named_columns
@@ -322,9 +323,12 @@ class DiagnoseCommand(Command):
             answer=self.answer,
         )
         if isinstance(reading, Metrics):
-            print(*reading.describe(), sep="\n")
+            table = report_metrics(reading)
+            print(*table.lines(), sep="\n")
+            if self.html:
+                write_output(self.html, table.page().encode(), "a summary is printed above")
             if self.json:
-                write_output(self.json, json.dumps(reading.as_json(), indent=1).encode(), "a summary is printed above")
+                write_output(self.json, json.dumps(table.as_json(), indent=1).encode(), "a summary is printed above")
             return 0
         entries = {"contents": contents_json(reading)}
         if self.contents:

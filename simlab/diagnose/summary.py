@@ -62,6 +62,7 @@ def contents_lines(reading: Reading) -> list[str]:
     solutions = "not told: {}" if answers is None else f"{answers:,} distinct correct answers ({{}})"
     files = f"{entries['files']:,} file{'' if entries['files'] == 1 else 's'}"
     lines = [
+        *(f"WARNING     {warning}" for warning in reading.warnings),
         f"format      {entries['format']}, {files}",
         f"columns     {reading.guessed}",
         f"rows        {entries['rows']:,}, and {refused['count']:,} refused",
@@ -80,7 +81,7 @@ def contents_lines(reading: Reading) -> list[str]:
     if entries["log_probabilities"]:
         drawn = ", drawn at random" if entries["log_probabilities"] < entries["rows"] else ""
         lines.append(f"likelihood  log-probabilities of {entries['log_probabilities']:,} rollouts{drawn}")
-    lines += [f"note        {note}" for note in entries["notes"]]
+    lines += [f"note        {note}" for note in reading.notes]
     lines += [f"refused     {why}" for why in refused["first"]]
     more = refused["count"] - len(refused["first"])
     lines += [f"refused     and {more:,} more"] if more else []

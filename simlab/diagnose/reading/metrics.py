@@ -67,29 +67,6 @@ class Metrics:
     others: Mapping[str, np.ndarray]
     files: int
 
-    def describe(self) -> list[str]:
-        """Return a line for each metric: its mean over the first and the last tenth of the steps that have it."""
-        steps = f"{len(self.step):,} steps, from {self.step[0]:g} to {self.step[-1]:g}"
-        lines = [f"metrics         {steps}, of {self.files} file(s); they hold no rollouts"]
-        for name, column in self.values.items():
-            logged = column[np.isfinite(column)]
-            part = max(1, len(logged) // 10)
-            source = f"(`{self.sources[name]}`)"
-            lines.append(f"{name:<15} {logged[:part].mean():>9.4g} -> {logged[-part:].mean():<9.4g} {source}")
-        return [*lines, f"others          {len(self.others):,} metrics of other names"] if self.others else lines
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the table for JSON, null for NaN."""
-        columns = {**self.values, **self.others}
-        return {
-            "metrics": {
-                name: [value if math.isfinite(value) else None for value in column.tolist()]
-                for name, column in columns.items()
-            },
-            "steps": self.step.tolist(),
-            "sources": dict(self.sources),
-        }
-
 
 def is_metrics(rows: Sequence[Row]) -> bool:
     """Return True for rows of a step each: numbers with names of metrics, and neither prompts nor completions."""

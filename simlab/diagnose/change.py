@@ -1,0 +1,125 @@
+"""Find when a series of numbers begins to change, by least squares, with an interval.
+
+The series is y_t = a + c min(max(t - s, 0), w) + noise: a ramp that starts at s and takes w steps, from a sudden step
+to a bend that goes on, where the noise is an autoregression of order 1. Start and width have the least sum of squares.
+Noise that is drawn anew from the fitted autoregression says how much of it a series without a change explains (the
+p-value), and by how much the sum of squares at the true start exceeds the least (the interval).
+"""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+
+from simlab.diagnose.estimate import LEVEL
+
+POINTS = 100  # means of neighbouring steps; a longer series gives no narrower question
+FEWEST = 12  # logged steps below which no change is told from noise
+DRAWS = 499
+WIDTHS = (0.0, 0.1, 0.25, 0.5, 1.0)  # of ramps, as shares of the series; 0 is a step
+SURE = 0.01  # a p-value below it is a change: a log has a dozen metrics
+CORRELATIONS = np.arange(0, 1, 0.1)  # of neighbouring points of noise
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A change of a series.
+
+    Attributes:
+        is_sudden: true for a step, false for a ramp.
+        began, low, high: the step at which it began, and the interval.
+        before, after: the fitted values at the first and the last step.
+        p_value: chance of as much in a series without a change, by simulation.
+    """
+
+    is_sudden: bool
+    began: float
+    low: float
+    high: float
+    before: float
+    after: float
+    p_value: float
+
+
+def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, seed: int = 0) -> Change | None:
+    """Find the change of a series, (S,) each; None where noise alone may have made it."""
+    logged = np.isfinite(values)
+    if logged.sum() < FEWEST or np.ptp(values[logged]) == 0:
+        return None
+    parts = np.array_split(np.stack([step[logged], values[logged]]), min(POINTS, logged.sum()), axis=1)
+    time, series = np.array([part.mean(axis=1) for part in parts]).T
+    shapes, starts, widths = _shapes(len(series))
+    centred = series - series.mean()
+    gains = (shapes @ centred) ** 2  # of the sum of squares
+    best = int(np.argmax(gains))
+    size = shapes[best] @ centred
+    residual = centred - size * shapes[best]
+    noise = _draw(residual, np.random.default_rng(seed))
+    p_value = (1 + int((((noise @ shapes.T) ** 2).max(axis=1) >= gains[best]).sum())) / (1 + DRAWS)
+    if p_value > SURE:
+        return None
+    again = ((noise + size * shapes[best]) @ shapes.T) ** 2
+    inside = gains >= gains[best] - np.quantile(again.max(axis=1) - again[:, best], level)
+    fit = series.mean() + size * shapes[best]
+    low, high = parts[max(starts[inside].min() - 1, 0)][0, 0], parts[starts[inside].max()][0, -1]
+    return Change(
+        bool(widths[best] == 1),
+        float(time[starts[best]]),
+        float(low),
+        float(high),
+        float(fit[0]),
+        float(fit[-1]),
+        p_value,
+    )
+
+
+@functools.cache
+def _shapes(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return ramps of mean 0 and norm 1, (K, count), starts (the first point that differs) and widths, (K,)."""
+    at, edge = np.arange(count), max(3, count // 20)
+    starts = np.tile(np.arange(1, count - edge + 1), len(WIDTHS))
+    widths = np.repeat(np.maximum(1, np.array(WIDTHS) * count), len(starts) // len(WIDTHS))
+    kept = (starts >= edge) | (widths == count)  # a bend may begin at once
+    starts, widths = starts[kept], widths[kept]
+    shapes = np.clip(at - starts[:, None] + 1, 0, widths[:, None]).astype(float)
+    shapes -= shapes.mean(axis=1, keepdims=True)
+    return shapes / np.linalg.norm(shapes, axis=1, keepdims=True), starts, widths
+
+
+def _draw(residual: np.ndarray, source: np.random.Generator) -> np.ndarray:
+    """Draw series of the autoregression of order 1 whose residuals are like this one, (DRAWS, T)."""
+    seen, spread = _seen(len(residual))
+    measured = _correlation(residual[None])[0]
+    cautious = measured + math.sqrt((1 - measured**2) / len(residual))  # a standard error more
+    correlation = float(np.interp(cautious, seen, CORRELATIONS))
+    variance = residual.var() / np.interp(correlation, CORRELATIONS, spread)
+    return math.sqrt(variance) * _autoregression(correlation, len(residual), source)
+
+
+def _autoregression(correlation: float, count: int, source: np.random.Generator) -> np.ndarray:
+    noise = source.standard_normal((DRAWS, count))
+    for t in range(1, count):
+        noise[:, t] = correlation * noise[:, t - 1] + math.sqrt(1 - correlation**2) * noise[:, t]
+    return noise
+
+
+def _correlation(residuals: np.ndarray) -> np.ndarray:
+    squares = np.maximum((residuals**2).sum(axis=1), np.finfo(float).tiny)
+    return np.asarray((residuals[:, 1:] * residuals[:, :-1]).sum(axis=1) / squares)
+
+
+@functools.cache
+def _seen(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the best shape leaves of noise of each of ``CORRELATIONS``: its mean correlation, and variance."""
+    shapes, *_ = _shapes(count)
+    seen, spread = [], []
+    for correlation in CORRELATIONS:
+        noise = _autoregression(correlation, count, np.random.default_rng(0))
+        noise -= noise.mean(axis=1, keepdims=True)
+        sizes = noise @ shapes.T
+        best = np.argmax(sizes**2, axis=1)
+        residuals = noise - np.take_along_axis(sizes, best[:, None], axis=1) * shapes[best]
+        seen.append(_correlation(residuals).mean())
+        spread.append(residuals.var(axis=1).mean())
+    return np.maximum.accumulate(seen), np.array(spread)

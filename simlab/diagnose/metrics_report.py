@@ -1,0 +1,221 @@
+"""Tell what metrics over steps say: levels, changes and when they began, and what is known to precede a collapse."""
+
+import dataclasses
+import html
+import io
+import math
+import textwrap
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.figure import Figure
+
+from simlab.diagnose.change import FEWEST, Change, find_change
+from simlab.diagnose.reading import Metrics
+from simlab.plotting import STYLE
+
+WIDTH = 80  # of the terminal
+EDGE = 0.1  # share of the steps whose mean is the first and the last level
+NEAR_ZERO = 0.01  # mean size of a loss that people take for a fault
+
+
+class Trend(NamedTuple):
+    """A metric over steps: its means over the first and the last tenth, and its change where there is a sure one."""
+
+    name: str
+    source: str
+    first: float
+    last: float
+    change: Change | None
+
+
+class Sign(NamedTuple):
+    """What a change of a metric is a sign of, where its level went from one number to another.
+
+    ``docs/diagnose.md`` names the public source of each.
+    """
+
+    metric: str
+    is_met: Callable[[float, float], bool]
+    words: str
+
+
+SIGNS = (
+    Sign(
+        "entropy",
+        lambda old, new: new < 0.3 * old,
+        "entropy collapses, and with it what can still be explored; a higher upper clip, fewer gradient steps a batch "
+        "or an entropy bonus slow it",
+    ),
+    Sign(
+        "kl",
+        lambda old, new: new > 3 * max(old, 0) + 1e-3,
+        "the policy runs away from where it was sampled or began; a smaller learning rate or fewer gradient steps a "
+        "batch hold it",
+    ),
+    Sign("grad_norm", lambda old, new: new > 5 * old, "gradients blow up; look at the rollouts of that time"),
+    Sign("reward", lambda old, new: new < old, "the reward falls"),
+    Sign(
+        "reward_std",
+        lambda old, new: new < 0.3 * old,
+        "rewards of a group are ever more alike, so that little is left to learn from; other prompts or larger groups "
+        "help",
+    ),
+    Sign("no_signal", lambda old, new: new > max(0.5, old), "most groups teach nothing; other prompts help"),
+    Sign(
+        "clip_share",
+        lambda old, new: new > max(2 * old, 0.01),
+        "ever more tokens are clipped: the policy leaves its sampler within a batch; fewer gradient steps a batch or a "
+        "smaller learning rate help",
+    ),
+    Sign(
+        "truncated",
+        lambda old, new: new > old + 0.1,
+        "ever more rollouts are cut off; raise the limit, or leave them out of the loss",
+    ),
+    Sign(
+        "length",
+        lambda old, new: new > 1.5 * old,
+        "rollouts grow; where the reward does not grow with them, it is the loss that rewards length",
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricsReport:
+    """What a table of metrics says.
+
+    Attributes:
+        metrics: the table.
+        trends: of each known metric.
+        sentences: the answer in words, most important first.
+    """
+
+    metrics: Metrics
+    trends: tuple[Trend, ...]
+    sentences: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Return the report for a terminal of 80 columns."""
+        step, sources = self.metrics.step, ", ".join(f"`{trend.source}` as {trend.name}" for trend in self.trends)
+        span = f"{len(step):,} steps, from {step[0]:g} to {step[-1]:g}, of {self.metrics.files} file(s)"
+        lines = [f"metrics   {span}; they hold no rollouts"]
+        for number, sentence in enumerate(self.sentences, 1):
+            lines += textwrap.wrap(f"{number}. {sentence}", WIDTH, subsequent_indent="   ")
+        lines += ["", f"{'metric':<14} {'first':>9}    {'last':<9} change [95% interval of its beginning]"]
+        lines += [f"{t.name:<14} {t.first:>9.4g} -> {t.last:<9.4g} {describe(t.change)}" for t in self.trends]
+        others = f"; and {len(self.metrics.others):,} of other names" if self.metrics.others else ""
+        return [*lines, *textwrap.wrap(f"read {sources}{others}", WIDTH, subsequent_indent="     ")]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the table, trends and sentences for JSON, null for NaN."""
+        columns = {**self.metrics.values, **self.metrics.others}
+        return {
+            "sentences": list(self.sentences),
+            "trends": [t._asdict() | {"change": t.change and dataclasses.asdict(t.change)} for t in self.trends],
+            "steps": self.metrics.step.tolist(),
+            "metrics": {name: _null(column) for name, column in columns.items()},
+        }
+
+    def page(self) -> str:
+        """Return the report as one HTML file that opens offline."""
+        svg = io.StringIO()
+        with mpl.style.context(STYLE):
+            self.figure().savefig(svg, format="svg")
+        rows = [(t.name, t.source, f"{t.first:.4g}", f"{t.last:.4g}", describe(t.change)) for t in self.trends]
+        return PAGE.format(
+            sentences="".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences),
+            plots=svg.getvalue()[svg.getvalue().index("<svg") :],
+            rows="\n".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows),
+        )
+
+    def figure(self) -> Figure:
+        """Draw each metric over steps, and the interval in which its change began."""
+        count = -(-len(self.trends) // 3)
+        page = Figure(figsize=(7.2, 1.7 * count), layout="constrained")
+        for axes, trend in zip(page.subplots(count, 3, squeeze=False).flat, self.trends, strict=False):
+            logged = np.isfinite(self.metrics.values[trend.name])
+            axes.plot(self.metrics.step[logged], self.metrics.values[trend.name][logged], linewidth=0.9)
+            if trend.change is not None:
+                axes.axvspan(trend.change.low, trend.change.high, color="C3", alpha=0.2, linewidth=0)
+                axes.axvline(trend.change.began, color="C3", linewidth=0.8)
+            axes.set_title(trend.name, loc="left", fontsize=9)
+            axes.set_xlabel("step")
+        for axes in page.axes[len(self.trends) :]:
+            axes.remove()
+        return page
+
+
+def report_metrics(metrics: Metrics) -> MetricsReport:
+    """Find the changes of each metric, and what they are signs of."""
+    found = []
+    for name, column in metrics.values.items():
+        logged = column[np.isfinite(column)]
+        edge = max(1, int(EDGE * len(logged)))
+        change = find_change(metrics.step, column)
+        first, last = float(logged[:edge].mean()), float(logged[-edge:].mean())
+        found.append(Trend(name, metrics.sources[name], first, last, change))
+    return MetricsReport(metrics, tuple(found), tuple(_sentences(metrics, {trend.name: trend for trend in found})))
+
+
+def describe(change: Change | None) -> str:
+    """Write a change in words.
+
+    >>> describe(Change(False, 40, 32, 47, 1.0, 0.2, 0.002)), describe(None)
+    ('falls from step 40 on [32, 47]', 'none that is sure')
+    """
+    if change is None:
+        return "none that is sure"
+    verb = "rises" if change.after > change.before else "falls"
+    how = f"from step {change.began:.4g} on" if not change.is_sudden else f"at step {change.began:.4g}"
+    return f"{verb} {how} [{change.low:g}, {change.high:g}]"
+
+
+def _null(column: np.ndarray) -> list[float | None]:
+    return [cell if math.isfinite(cell) else None for cell in column.tolist()]
+
+
+def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
+    signs = [
+        f"{sign.metric} {describe(trend.change)}, from {trend.first:.3g} to {trend.last:.3g}: {sign.words}."
+        for sign in SIGNS
+        if (trend := trends.get(sign.metric)) and trend.change and sign.is_met(trend.first, trend.last)
+    ]
+    others = []
+    if "loss" in trends and np.nanmean(np.abs(metrics.values["loss"])) < NEAR_ZERO:
+        others.append(
+            "A loss near 0 is no fault: the advantages of a group sum to 0, and the gradient does not; look at groups "
+            "without signal instead."
+        )
+    if (signal := trends.get("no_signal")) is not None:
+        others.append(f"{signal.last:.0%} of the last groups teach nothing, {signal.first:.0%} of the first.")
+    reward = trends.get("reward")
+    if reward is not None and reward.change is not None and reward.last > reward.first:
+        others.append(f"The reward {describe(reward.change)}, from {reward.first:.3g} to {reward.last:.3g}.")
+    if len(metrics.step) < FEWEST:
+        others.append(f"{len(metrics.step)} steps are too few to tell a change from noise; needed: {FEWEST}.")
+    elif not signs:
+        others.append("Nothing changes that is known to precede a collapse.")
+    return [*signs, *others]
+
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>simlab diagnose</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }}
+table {{ border-collapse: collapse; font-size: 14px; display: block; overflow-x: auto }}
+th, td {{ text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #ddd; vertical-align: top }}
+svg {{ max-width: 100%; height: auto }}
+</style></head><body>
+<h1>What these metrics tell</h1>
+<ol>{sentences}</ol>
+{plots}
+<p>A red line marks where a change began, the band its 95% interval.</p>
+<table><tr><th>metric</th><th>read from</th><th>first tenth</th><th>last tenth</th><th>change</th></tr>
+{rows}
+</table></body></html>
+"""
