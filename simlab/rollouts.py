@@ -66,7 +66,8 @@ def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewar
         bad = xp.isnan(field) if name == "topn_logp" else ~xp.isfinite(field)
         if bool(xp.any(bad & present)):
             verb = "hold" if name == "rewards" else "holds"
-            raise InputError(f"{name} {verb} NaN or infinity; allowed: finite numbers")
+            missing = "mask= and token_mask= are" if field.ndim > 2 else "mask= is"
+            raise InputError(f"{name} {verb} NaN or infinity; allowed: finite numbers, but where {missing} false")
 
 
 def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:

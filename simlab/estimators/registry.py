@@ -158,7 +158,9 @@ def check_domain(chosen: Estimator, rewards: Array) -> None:
 
 
 def _from_lists(name: str, values: Any, dtype: type) -> Array:
-    """Lists become NumPy arrays; arrays and None stay as they are."""
+    """Lists become NumPy arrays; arrays and None stay as they are, but NumPy's masked ones, which lose their mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(f"{name}: a masked array; allowed: an array, and mask= true where a rollout exists")
     if not isinstance(values, (list, tuple)):
         return values
     try:
@@ -173,7 +175,9 @@ def _as_float_array(rewards: Array) -> Array:
         raise InputError(f"rewards are of type {type(rewards).__name__}; allowed: lists or arrays of numbers")
     xp = array_namespace(rewards)
     if not xp.isdtype(rewards.dtype, ("bool", "integral", "real floating")):
-        raise InputError(f"rewards have dtype {rewards.dtype}; allowed: real numbers")
+        raise InputError(
+            f"rewards have dtype {rewards.dtype}; allowed: real numbers, and mask= false where one is missing"
+        )
     if xp.isdtype(rewards.dtype, "real floating"):
         return rewards
     return xp.astype(rewards, xp.asarray(0.0).dtype)
