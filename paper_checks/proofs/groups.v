@@ -57,6 +57,13 @@ Proof.
   pose proof (H a (or_introl eq_refl)). specialize (IH (fun b h => H b (or_intror h))). lra.
 Qed.
 
+Lemma sum_swap {A B} (l : list A) (m : list B) f :
+  sum l (fun a => sum m (fun b => f a b)) = sum m (fun b => sum l (fun a => f a b)).
+Proof.
+  induction l; simpl; [|now rewrite IHl, <- sum_plus].
+  rewrite (sum_ext _ _ (fun b => 0 * 0)) by (intros; ring). rewrite sum_scale. ring.
+Qed.
+
 (** The list holds every group of G rollouts, and each one once. *)
 
 Theorem in_groups N G w : In w (groups N G) <-> length w = G /\ Forall (fun a => (a < N)%nat) w.
