@@ -17,6 +17,8 @@ from simlab.cli import main
 from simlab.cli.training import read_log_path
 from simlab.diagnose import dead_groups, diagnosis, recommend
 from simlab.diagnose.estimate import IntervalEstimate, as_json, shown
+from simlab.diagnose.questions import list_findings
+from simlab.diagnose.reading import read_log
 from simlab.diagnose.solve_rates import fit_population
 from simlab.diagnose.summary import SENTENCES, WIDTH
 
@@ -139,6 +141,29 @@ def test_bad_input_is_refused_in_one_line_before_anything_is_read(path, capsys, 
     complaint = capsys.readouterr().err
     assert (value if option == "estimator" else option) in complaint
     assert complaint.count("\n") == 1
+
+
+# What the sentences say of a known truth
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "answers"),
+    [(0.9, 0.02, ("It unlearns", "The prompts are hard")), (0.1, 0.98, ("It learns", "The prompts are easy"))],
+)
+def test_a_change_and_hard_and_easy_prompts_are_told(first, last, answers, quick, tmp_path):
+    random, path = np.random.default_rng(5), tmp_path / "log.csv"
+    rows = [
+        f"{step},{step}-{prompt},{int(random.random() < (first if step < 2 else last))}"
+        for step in range(4) for prompt in range(30) for _ in range(8)
+    ]  # fmt: skip
+    path.write_text("\n".join(["step,prompt,reward", *rows]))
+    reading = read_log([path])
+    findings = {finding.question: finding for finding in list_findings(reading, quick(reading.log))}
+    learn, hard = findings["does it learn?"], findings["are the prompts too hard, or too easy?"]
+    assert learn.sentence.startswith(answers[0])
+    assert hard.sentence.startswith(answers[1])
+    assert (learn.concern > hard.concern) == (last < first)  # what is unlearned is said first
+    assert dict(learn.rows)["change"].low < last - first < dict(learn.rows)["change"].high
 
 
 # All estimates at once
