@@ -10,6 +10,7 @@ from paper_checks.claim import INFERRED, TITLES
 from paper_checks.evidence import Evidence
 from paper_checks.summary import Summary
 from paper_checks.verdict import HOLDS_IF, OURS, UNDECIDED, VERDICTS, Verdict
+from simlab.files import WRITER
 
 HEADINGS = ("tag", "claim", "verdict", "evidence")
 SIGNS = {True: "+", False: "-", None: "?"}
@@ -90,8 +91,9 @@ def summary(verdicts: Iterable[Verdict]) -> str:
 
 
 def as_json(verdicts: Iterable[Verdict]) -> str:
-    """A JSON list of objects, in the order of the report."""
-    return json.dumps([verdict.as_json() for verdict in verdicts], indent=1, allow_nan=False) + "\n"
+    """Return a JSON object whose ``verdicts`` are in the order of the report."""
+    content = {"writer": WRITER, "verdicts": [verdict.as_json() for verdict in verdicts]}
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
 def methods(evidence: Iterable[Evidence]) -> Iterator[tuple[str, bool | None]]:

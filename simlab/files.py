@@ -5,7 +5,7 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -13,10 +13,15 @@ from uuid import uuid4
 import filelock
 
 from simlab.errors import InputError
+from simlab.seals import is_sealed
 
 UNFINISHED = ".unfinished-"  # begins the names of files that are being written
 ABANDONED = 3600.0  # seconds after which nobody writes to such a file any more
 KEPT = "finished parts are kept"
+WRITER = "written by simlab, which may replace this file"  # stands in every output that has no seal
+MARKS = (WRITER.encode(), b"tEXtsimlab\0")  # the second is in images of figures.shared.images
+RESULT = "the result of a sweep"  # the name in the seal of a NetCDF file
+LOOKED_AT = 2**16  # bytes at both ends of a file in which a mark is looked for
 
 
 @contextlib.contextmanager
@@ -41,7 +46,13 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_output(path: Path, content: bytes, consequence: str = KEPT) -> None:
-    """Write the output of a command; ``InputError`` if it cannot be written, which ``consequence`` ends."""
+    """Write the output of a command; ``InputError``, which ``consequence`` ends, if it cannot be written there."""
+    check_replaceable(path)
+    write_part(path, content, consequence)
+
+
+def write_part(path: Path, content: bytes, consequence: str = KEPT) -> None:
+    """Write a file of a folder that is simlab's own, over a former one; raises as ``write_output``."""
     with explained(f"cannot write {path}", consequence):
         write_whole(path, content)
 
@@ -71,11 +82,39 @@ def make_folder(folder: Path) -> None:
         remove_unfinished(folder)
 
 
-def check_replaceable(path: Path) -> None:
-    """Raise ``InputError`` if something other than a file stands at ``path``, such as a folder or a device."""
+def check_outputs(*paths: Path | None, inputs: Iterable[Path] = ()) -> None:
+    """Check all outputs of a command by ``check_replaceable``, and that they differ; make their folders."""
+    outputs, sources = [path for path in paths if path is not None], list(inputs)
+    for path in outputs:
+        check_replaceable(path, sources)
+        make_folder(path.parent)
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        raise InputError(f"two outputs are both {outputs[-1]}; allowed: a path each")
+
+
+def check_replaceable(path: Path, inputs: Iterable[Path] = ()) -> None:
+    """Raise ``InputError`` if an output at ``path`` would replace an input, or anything that simlab did not write.
+
+    An output is known by a mark in its first or last bytes; an empty file may be replaced, too.
+    """
     with explained(f"cannot write {path}"):
-        if path.exists() and not path.is_file():
+        if not path.exists():
+            return
+        if not path.is_file():
             raise InputError(f"cannot write {path}: it is not a regular file; allowed: a new path, or that of a file")
+        if any(source.exists() and path.samefile(source) for source in inputs):
+            raise InputError(f"cannot write {path}: it is an input of this command; allowed: another path")
+        if not _is_output(path):
+            raise InputError(f"cannot write {path}: simlab did not write the file there; allowed: another path")
+
+
+def _is_output(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(LOOKED_AT)
+        file.seek(max(path.stat().st_size - LOOKED_AT, 0))
+        tail = file.read()
+    is_result = is_sealed(tail) and RESULT.encode() in tail
+    return not head or is_result or any(mark in head or mark in tail for mark in MARKS)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from simlab.errors import InputError
-from simlab.files import write_whole
+from simlab.files import WRITER, write_output
 
 FORMATS = (".pdf", ".png", ".svg")
 STYLE = Path(__file__).with_name("simlab.mplstyle")
@@ -30,8 +30,12 @@ LABELS = {
     "retained_mass": "retained mass $M_{ret}$",
     "gamma": r"$\gamma$",
 }
-# What makes two files of one figure the same, byte for byte.
-UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+# No date, so that two files of one figure are the same, byte for byte.
+METADATA: dict[str, dict[str, str | None]] = {
+    ".svg": {"Date": None, "Creator": WRITER},
+    ".pdf": {"CreationDate": None, "Creator": WRITER},
+    ".png": {"Software": WRITER},
+}
 DASHES = ("-", "--", ":", "-.")
 MARKERS = "osD^vP"
 CHARACTERS = 110  # of the legend's font, side by side in a figure
@@ -168,7 +172,7 @@ def save_everywhere(figure: Figure, stem: Path) -> None:
     """Write ``stem``.svg, .pdf and .png; two runs give identical bytes, since no date is written."""
     with matplotlib.style.context(STYLE):
         settle(figure)
-        for suffix in UNDATED:
+        for suffix in METADATA:
             write_figure(figure, stem.with_suffix(suffix))
 
 
@@ -184,5 +188,5 @@ def settle(figure: Figure) -> None:
 def write_figure(figure: Figure, path: Path) -> None:
     """Write a figure whole or not at all, without a date, in the kind of file that the suffix says."""
     drawn = io.BytesIO()
-    figure.savefig(drawn, format=path.suffix.removeprefix("."), metadata=UNDATED[path.suffix])
-    write_whole(path, drawn.getvalue())
+    figure.savefig(drawn, format=path.suffix.removeprefix("."), metadata=METADATA[path.suffix])
+    write_output(path, drawn.getvalue(), "the result is kept")

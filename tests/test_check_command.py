@@ -88,7 +88,7 @@ def test_the_exit_code_says_whether_verdicts_are_those_recorded(two_claims, caps
         (["--jobs", "two"], "argument --jobs: 'two' cannot be read; allowed: a whole number"),
         (["--json", "folder"], "cannot write folder: it is not a regular file"),
         (["--html", "file/report.html"], "cannot write to file: it is not a folder"),
-        (["--json", "same", "--html", "./same"], "--json and --html are both same; allowed: a path each"),
+        (["--json", "same", "--html", "./same"], "two outputs are both same; allowed: a path each"),
     ],
 )
 @pytest.mark.usefixtures("two_claims")

@@ -261,9 +261,9 @@ PLACES = {
     "below a file": ("--out", "file/sweep.nc", "not a folder"),
     "a folder": ("--out", "folder", "not a regular file"),
     "parts that are a file": ("--out", "taken.nc", "taken.nc.parts: it is not a folder"),
-    "no result": ("--out", "file", "file does not hold the result of a sweep"),
-    "a NetCDF file of others": ("--out", "foreign.nc", "foreign.nc does not hold the result of a sweep"),
-    "the figure's path": ("--out", "sweep.png", "is the figure's path too"),
+    "no result": ("--out", "file", "simlab did not write the file there"),
+    "a NetCDF file of others": ("--out", "foreign.nc", "simlab did not write the file there"),
+    "the figure's path": ("--out", "sweep.png", "two outputs are both sweep.png"),
     "a figure of an unknown kind": ("--figure", "figure.xyz", ".pdf, .png, .svg"),
     "a figure below a file": ("--figure", "file/figure.png", "not a folder"),
 }
@@ -351,5 +351,5 @@ def test_a_folder_without_a_sweep_is_refused_and_a_merge_replaces_nothing_else(r
     for name in ("missing", "file", "folder"):
         assert "holds no sweep.json" in refused("merge", tmp_path / "sweep.nc.new", tmp_path / name)
     assert "not a regular file" in refused("merge", tmp_path / "folder", parts_folder(finished))
-    assert "not hold the result" in refused("merge", tmp_path / "file", parts_folder(finished))
+    assert "simlab did not write" in refused("merge", tmp_path / "file", parts_folder(finished))
     assert (tmp_path / "file").read_text() == "precious"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from simlab.errors import InputError
-from simlab.files import file_lock, make_folder, remove_unfinished, set_aside, write_output, write_whole
+from simlab.files import WRITER, file_lock, make_folder, remove_unfinished, set_aside, write_output, write_whole
 
 
 def names(folder):
@@ -20,13 +20,13 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(step, tmp_path, monkeypatc
     def fail(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    path = tmp_path / "file"
-    write_whole(path, b"former")
+    path, former = tmp_path / "file", f"former, {WRITER}".encode()
+    write_whole(path, former)
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(InputError, match=f"cannot write {path}: No space left on device; all is lost"):
         write_output(path, b"half", "all is lost")
     assert names(tmp_path) == ["file"]
-    assert path.read_bytes() == b"former"
+    assert path.read_bytes() == former
     monkeypatch.undo()
     write_whole(path, b"new")
     assert path.read_bytes() == b"new"
@@ -61,7 +61,7 @@ def test_what_is_set_aside_gets_a_free_name(tmp_path):
 
 def test_a_folder_has_one_writer_at_a_time_and_a_dead_one_is_none(tmp_path):
     folder = tmp_path / "new" / "folder"
-    program = "import os, sys; from pathlib import Path; from simlab.files import file_lock\n"
+    program = "import os, sys; from pathlib import Path; from simlab.files import WRITER, file_lock\n"
     program += "with file_lock(Path(sys.argv[1])):\n    print('locked', flush=True); sys.stdin.read()"
     other = subprocess.Popen([sys.executable, "-c", program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout.readline() == b"locked\n"

@@ -425,7 +425,7 @@ def test_the_command_draws_them_beside_the_comparison(counted_run, tmp_path, cap
     assert out.stat().st_size > 1000
     assert capsys.readouterr().out.splitlines()[-1] == f"figure  {out}"
     assert main([*options, "--histograms", str(tmp_path / "a.svg")]) == 2
-    assert "allowed: two files" in capsys.readouterr().err
+    assert "allowed: a path each" in capsys.readouterr().err
 
 
 def test_runs_without_histograms_are_refused(written):

@@ -119,8 +119,8 @@ def test_the_summary_counts_by_verdict():
     assert summary(EACH[:1]) == "1 claim: 1 holds"
 
 
-def test_json_is_a_list_of_objects_with_every_field():
-    found = json.loads(as_json(EACH), parse_constant=pytest.fail)
+def test_json_has_an_object_for_each_claim_with_every_field():
+    found = json.loads(as_json(EACH), parse_constant=pytest.fail)["verdicts"]
     assert [entry["verdict"] for entry in found] == [verdict.verdict for verdict in EACH]
     assert set(found[0]) == {
         "tag", "paper", "where", "claim", "formula", "verdict", "condition", "counterexample", "correction",

@@ -16,7 +16,7 @@ from figures.shared.look import look
 from figures.shared.plotted import plotted
 from figures.shared.registry import Script
 from simlab.errors import InputError
-from simlab.files import write_whole
+from simlab.files import WRITER, check_replaceable, write_whole
 from simlab.identity import commit, versions
 from simlab.plotting import save_everywhere
 
@@ -47,6 +47,7 @@ def write(script: Script, folder: Path) -> None:
         "look": look(figure),
     }
     content = {
+        "writer": WRITER,
         "figure": script.name,
         "title": script.title,
         "tags": script.tags,
@@ -55,6 +56,7 @@ def write(script: Script, folder: Path) -> None:
         **origin,
         "panels": plotted(figure),
     }
+    check_replaceable(stem.with_suffix(".json"))
     try:
         with mpl.rc_context({"savefig.dpi": RESOLUTION}):
             save_everywhere(figure, stem)

@@ -63,7 +63,9 @@ class CheckCommand(Command):
     def run(self) -> int:
         """Judge, and print and write the verdicts."""
         from simlab.bundled import make_importable
+        from simlab.files import check_outputs, write_output
 
+        check_outputs(self.json, self.html)
         make_importable()
         with missing_extra("check", "check", {"sympy", "mpmath", "latex2mathml", "pygments"}):
             from paper_checks import report
@@ -71,15 +73,9 @@ class CheckCommand(Command):
             from paper_checks.page import page
             from paper_checks.run import differences, judge_all, recorded, select
             from paper_checks.summary import summaries
-        from simlab.files import check_replaceable, make_folder, write_output
 
         if self.jobs is not None:
             check_range("jobs", self.jobs, 1)
-        if self.json and self.json == self.html:
-            raise InputError(f"--json and --html are both {self.html}; allowed: a path each")
-        for path in filter(None, (self.json, self.html)):
-            check_replaceable(path)
-            make_folder(path.parent)
         claims = load()
         verdicts = judge_all(select(claims, self.paper, self.tag), self.jobs)
         papers = {} if self.tag else {verdict.paper for verdict in verdicts}

@@ -84,7 +84,6 @@ class SweepCommand(Command):
 
     def run(self) -> None:
         """Run the sweeps that the options ask for, each into files of its own."""
-        from simlab.files import make_folder
         from simlab.sweeps.options import build_sweeps
         from simlab.sweeps.parameters import parameter_table
 
@@ -93,8 +92,6 @@ class SweepCommand(Command):
             print(*(parameter_table(sweep) for sweep in sweeps.values()), sep="\n\n")
             return
         paths = {name: self._paths(name, sweep) for name, sweep in sweeps.items()}
-        for _, figure in paths.values():
-            make_folder(figure.parent)
         with self._workers() as workers:
             for name, sweep in sweeps.items():
                 if name:
@@ -104,7 +101,7 @@ class SweepCommand(Command):
                     print(f"{default} holds the result of another sweep; this one's is {paths[name][0]}")
 
     def _paths(self, name: str, sweep: Any) -> tuple[Path, Path]:
-        from simlab.files import check_replaceable
+        from simlab.files import check_outputs
         from simlab.plotting import check_figure
         from simlab.sweeps.run import free_path
 
@@ -112,11 +109,8 @@ class SweepCommand(Command):
         if self.out is None and not self.overwrite:
             out = free_path(out, sweep)
         figure = _named(self.figure, name) if self.figure else out.with_suffix(".png")
-        if figure.resolve() == out.resolve():
-            raise InputError(f"--out {out} is the figure's path too; allowed: a path of its own, such as sweep.nc")
         check_figure(figure)
-        check_replaceable(out)
-        check_replaceable(figure)
+        check_outputs(out, figure)
         return out, figure
 
     def _run(self, sweep: Any, out: Path, figure: Path, workers: Any) -> None:

@@ -81,14 +81,16 @@ class TrainCommand(Command):
 
     def run(self) -> None:
         """Train, and print and draw the comparison of the arms."""
-        from simlab.files import make_folder
+        from simlab.files import check_replaceable, make_folder
         from simlab.llm.compare import comparison_table, draw_comparison, read_run, select_set, set_names
         from simlab.llm.training.options import build_settings
         from simlab.llm.training.run import train
+        from simlab.plotting import check_figure
 
         settings = build_settings(self)
         figure = self.figure or self.out / "comparison.png"
-        _check_figures(figure)
+        check_figure(figure)
+        check_replaceable(figure)
         if figure.parent != self.out:  # which a refused run does not leave behind
             make_folder(figure.parent)
         choices = ("resume", "overwrite", "other_code", "tensorboard", "wandb")
@@ -105,12 +107,12 @@ class TrainCommand(Command):
 
 def _check_figures(*paths: Path) -> None:
     """Raise ``InputError`` for what is no name of a figure, or cannot be written there."""
-    from simlab.files import check_replaceable
+    from simlab.files import check_outputs
     from simlab.plotting import check_figure
 
     for path in paths:
         check_figure(path)
-        check_replaceable(path)
+    check_outputs(*paths)
 
 
 class CompareCommand(Command):
@@ -157,7 +159,6 @@ class CompareCommand(Command):
 
     def _compare_sweeps(self) -> None:
         """Compare results of ``simlab sweep``, which take none of the options of training runs."""
-        from simlab.files import make_folder
         from simlab.plotting import save_final_states
         from simlab.sweeps.table import compared, read_results
 
@@ -169,17 +170,15 @@ class CompareCommand(Command):
         _check_figures(figure)
         results = read_results(self.runs)
         print(compared(results))
-        make_folder(figure.parent)
         save_final_states(results, figure)
         print(f"\nfigure  {figure}")
 
     def _compare_runs(self) -> None:
-        from simlab.files import make_folder
         from simlab.llm import compare
 
         figures = {self.figure or COMPARISON: compare.draw_comparison}
         if self.histograms in figures:
-            raise InputError(f"--figure and --histograms are both {self.histograms}; allowed: two files")
+            raise InputError(f"two outputs are both {self.histograms}; allowed: a path each")
         if self.histograms is not None:
             figures[self.histograms] = compare.draw_histograms
         _check_figures(*figures)
@@ -191,7 +190,6 @@ class CompareCommand(Command):
             print("", *compare.fit_tables(runs, self.fit, pass_at_k=self.pass_at_k, baseline=self.baseline), sep="\n")
         print()
         for path, draw in figures.items():
-            make_folder(path.parent)
             draw(runs, path, at=self.at)
             print(f"figure  {path}")
 
@@ -235,10 +233,11 @@ class RolloutsCommand(Command):
         for one, other in (("evaluation", "rollout"), ("parquet", "prompt"), ("parquet", "rollout")):
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise InputError(f"--{one} with --{other}; allowed: one of them")
+        if self.parquet is not None:
+            check_replaceable(self.parquet)
         run = read_run(self.folder)
         where: dict[str, Any] = {"arm": self.arm, "seed": self.seed, "step": self.step}
         if self.parquet is not None:
-            check_replaceable(self.parquet)
             if self.evaluation is None:
                 print(f"{write_rollouts(run, self.parquet, **where)} rollouts in {self.parquet}")
             else:
@@ -305,16 +304,15 @@ class DiagnoseCommand(Command):
         from simlab.diagnose.questions import list_findings
         from simlab.diagnose.reading import MOST_REFUSED, Metrics, read_logs
         from simlab.diagnose.reading.columns import named_columns
+        from simlab.diagnose.reading.files import find_files
         from simlab.diagnose.report import report
         from simlab.diagnose.summary import contents_json, contents_lines, summary
-        from simlab.files import check_replaceable, make_folder, write_output
+        from simlab.files import WRITER, check_outputs, write_output
 
         if self.threshold is not None:
             check_range("threshold", self.threshold)
         check_options(self.estimator, rollouts=self.rollouts, holdout=self.holdout, seed=self.seed)
-        for path in filter(None, (self.json, self.html)):
-            check_replaceable(path)
-            make_folder(path.parent)
+        check_outputs(self.json, self.html, inputs=find_files(self.logs))
         reading = read_logs(
             self.logs,
             columns=named_columns(self.columns),
@@ -328,9 +326,10 @@ class DiagnoseCommand(Command):
             if self.html:
                 write_output(self.html, table.page().encode(), "a summary is printed above")
             if self.json:
-                write_output(self.json, json.dumps(table.as_json(), indent=1).encode(), "a summary is printed above")
+                text = json.dumps({"writer": WRITER, **table.as_json()}, indent=1)
+                write_output(self.json, text.encode(), "a summary is printed above")
             return 0
-        entries = {"contents": contents_json(reading)}
+        entries = {"writer": WRITER, "contents": contents_json(reading)}
         if self.contents:
             print(*contents_lines(reading), sep="\n")
         else:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from simlab.diagnose.change import FEWEST, Change, find_change
 from simlab.diagnose.reading import Metrics
+from simlab.files import WRITER
 from simlab.plotting import STYLE
 
 WIDTH = 80  # of the terminal
@@ -127,6 +128,7 @@ class MetricsReport:
             self.figure().savefig(svg, format="svg")
         rows = [(t.name, t.source, f"{t.first:.4g}", f"{t.last:.4g}", describe(t.change)) for t in self.trends]
         return PAGE.format(
+            writer=WRITER,
             sentences="".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences),
             plots=svg.getvalue()[svg.getvalue().index("<svg") :],
             rows="\n".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows),
@@ -203,7 +205,8 @@ def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
 
 
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="{writer}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>simlab diagnose</title>
 <style>
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }}

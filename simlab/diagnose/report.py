@@ -15,10 +15,12 @@ from simlab.diagnose.estimate import IntervalEstimate, shown
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.summary import SENTENCES, describe_log, describe_steps, number_and_interval
+from simlab.files import WRITER
 from simlab.plotting import STYLE
 
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="{writer}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>simlab diagnose</title>
 <style>
 :root {{ color-scheme: light dark; --line: #8884; --quiet: #767676; --warn: #b00020 }}
@@ -61,6 +63,7 @@ def report(reading: Reading, result: Diagnosis, findings: Sequence[Finding]) -> 
         warnings=_tags("p", reading.warnings, " class=warning"),
         sentences=_tags("li", [finding.sentence for finding in findings[:SENTENCES]]),
         steps=describe_steps(window.first, window.last),
+        writer=WRITER,
         level=f"{result.level:.0%}",
         numbers="\n".join(_numbers(finding, number >= SENTENCES) for number, finding in enumerate(findings)),
         plots="\n".join(_svg(result, draw) for draw in PLOTS if result.groups is not None),

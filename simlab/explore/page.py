@@ -21,7 +21,7 @@ from simlab.explore.masses import has_masses
 from simlab.explore.presets import PRESETS
 from simlab.explore.results import result_controls
 from simlab.explore.weights import MOST_PINNED, parameters_of
-from simlab.files import check_replaceable, make_folder, write_output
+from simlab.files import check_outputs, write_output
 from simlab.plotting import STYLE
 from simlab.problems.tree import CASP_TOY
 from simlab.theory.closed_forms import CLOSED_FORMS
@@ -93,8 +93,7 @@ def export(path: Path) -> None:
     """Write the page to a file that works without a server."""
     if path.suffix not in (".html", ".htm"):
         raise InputError(f"--export {path} has the suffix {path.suffix!r}; allowed: .html, .htm")
-    check_replaceable(path)
-    make_folder(path.parent)
+    check_outputs(path)
     write_output(path, exported_page().encode(), "nothing was written")
 
 

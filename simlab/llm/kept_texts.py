@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError, check_choice, package
-from simlab.files import write_output
+from simlab.files import WRITER, write_output
 from simlab.llm.compare.runs import Run
 from simlab.llm.training.folder import COMPLETIONS, ROLLOUTS, START, arm_folder, read_lines
 from simlab.text import aligned
@@ -187,7 +187,8 @@ def _solution(entry: dict[str, Any]) -> str:
 def _write(path: Path, rows: list[dict[str, Any]]) -> int:
     arrow, parquet = (package(name, "logs") for name in ("pyarrow", "pyarrow.parquet"))
     content = io.BytesIO()
-    parquet.write_table(arrow.Table.from_pylist(rows), content)
+    table = arrow.Table.from_pylist(rows)
+    parquet.write_table(table.replace_schema_metadata({"writer": WRITER}), content)
     write_output(path, content.getvalue())
     return len(rows)
 

@@ -11,14 +11,13 @@ import numpy as np
 import xarray as xr
 
 from simlab.errors import InputError
-from simlab.files import write_output
+from simlab.files import RESULT, write_output
 from simlab.reading import reason
 from simlab.seals import Damaged, sealed, unsealed
 from simlab.simulator.runner import labelled
 from simlab.sweeps.parameters import WORDS
 from simlab.sweeps.plan import Plan, Unit
 
-NAME = "the result of a sweep"
 # Raised by h5py and xarray for a damaged file.
 FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 
@@ -74,7 +73,7 @@ def joining_bytes(plan: Plan) -> int:
 def write(dataset: xr.Dataset, path: Path) -> None:
     """Write a dataset as NetCDF, whole or not at all, with a seal behind it, which readers of NetCDF do not see."""
     encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
-    write_output(path, sealed(bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding)), NAME))
+    write_output(path, sealed(bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding)), RESULT))
 
 
 def read(path: Path) -> xr.Dataset:
@@ -91,8 +90,8 @@ def configuration(path: Path) -> dict[str, Any]:
     """Read the configuration of the sweep whose result is at ``path``; raises as ``read``."""
     try:
         data = path.read_bytes()
-        if NAME.encode() in data[-200:]:  # a seal, which files of earlier versions and of other programs do not have
-            unsealed(data, NAME)
+        if RESULT.encode() in data[-200:]:  # a seal, which files of earlier versions and of other programs do not have
+            unsealed(data, RESULT)
         with h5py.File(path) as file:
             return dict(json.loads(file.attrs["configuration"]))
     except FileNotFoundError:

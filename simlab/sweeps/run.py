@@ -14,7 +14,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from simlab.errors import InputError
-from simlab.files import check_replaceable, explained, file_lock, make_folder, set_aside, write_output
+from simlab.files import check_replaceable, explained, file_lock, make_folder, set_aside, write_part
 from simlab.seals import Damaged, sealed, sealed_json, unsealed, unsealed_json
 from simlab.simulator.resources import host_bytes
 from simlab.simulator.runner import check_shards
@@ -44,7 +44,7 @@ class Store:
         # In one order in memory, so that equal records are equal files.
         np.savez(buffer, **dict[str, Any]({name: np.ascontiguousarray(values) for name, values in rows.items()}))
         # A zip file does not notice every flipped bit, and goes on without the arrays it cannot find.
-        write_output(self.path(unit), sealed(buffer.getvalue(), unit.name))
+        write_part(self.path(unit), sealed(buffer.getvalue(), unit.name))
 
     def content(self, unit: Unit) -> bytes:
         """Read a unit's file."""
@@ -130,7 +130,7 @@ def run(
     with file_lock(folder, lock, allowed="another --out, or the same command when that one has ended"):
         manifest = plan.manifest(workers.maker() if workers else maker())
         units = plan.units(manifest["code"], manifest["platform"])
-        write_output(folder / MANIFEST, sealed_json(manifest, MANIFEST))
+        write_part(folder / MANIFEST, sealed_json(manifest, MANIFEST))
         store, shard_units = Store(folder), units[number - 1 :: count]
         missing = _missing(shard_units, units, store)
         with _progress(missing, shard_units) as bar:
