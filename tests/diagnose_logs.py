@@ -1,11 +1,13 @@
-"""Logs of known truth, simulated prompt by prompt: nothing of the library but ``Log``."""
+"""Logs of known truth, simulated prompt by prompt: of the library only classes are used."""
 
 import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
+from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.log import AnswerCounts, Log, RolloutLogProbs
+from simlab.diagnose.solve_rates import SolveRates, Window
 
 # Shares of prompts, each with a Beta or with one solve rate.
 SHAPES = {
@@ -87,6 +89,15 @@ def with_surprise(own: Log, seed: int, mean: float = 20.0, correct: float = 1.0)
     surprise = of_prompt[own.prompt[group]] * random.gamma(4, 0.25, size=len(group)) * np.where(right, correct, 1.0)
     found = RolloutLogProbs(group, right, -surprise, random.integers(5, 16, size=len(group)))
     return dataclasses.replace(own, log_probs=found)
+
+
+def windows_of(reading, level=0.9):
+    """What questions about steps read of a diagnosis, without the rest, which takes seconds: its level and windows."""
+    steps = np.unique(reading.log.step)
+    pieces = np.array_split(steps, min(4, len(steps)))
+    windows = tuple(Window(int(piece[0]), int(piece[-1]), None) for piece in pieces)
+    empty = dict.fromkeys(Diagnosis._fields) | {"level": level}
+    return Diagnosis(**empty | {"solve_rates": SolveRates(0, None, None, (), (), windows, None)})
 
 
 def undrawn(own: Bank, seen: Log) -> tuple[float, float]:

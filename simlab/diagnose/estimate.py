@@ -1,7 +1,7 @@
 """Estimates with intervals: value, interval, its level and the method; bootstrap and jackknife over prompts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,28 +79,44 @@ def jackknife(
     level: float,
     least: float = -math.inf,
 ) -> IntervalEstimate:
-    """Estimate the ratio of two sums over prompts, with Student's interval about the delete-one-prompt jackknife.
+    """Estimate the ratio of two sums over prompts, of ``least`` or more; those that add 0 to ``below`` do not count."""
+    table = np.stack([above, below], axis=1)[below > 0]
+    return jackknife_of(name, table, quotient, level, (least, math.inf))
 
-    Without prompt i, r = sum a / sum b moves by U_i = (a_i - r b_i) / (sum b - b_i), and the variance of r is
-    (P - 1) / P sum U^2 (Tukey 1958, Annals of Mathematical Statistics 29). A prompt with a large part of the rollouts
-    draws r to itself, which the percentile bootstrap does not allow for. The degrees of freedom are those of
-    ``accelerated_bootstrap``, and at most P - 1. Prompts that add 0 to ``below`` do not count, and fewer than two that
-    do give no interval. No end of an interval lies below ``least``, the least that the ratio can be.
+
+def quotient(sums: Float[np.ndarray, "*rows 2"]) -> Float[np.ndarray, "*rows"]:
+    """Divide the first of two sums by the second; NaN where that is not above 0."""
+    return ratio(sums[..., 0], sums[..., 1])
+
+
+def jackknife_of(
+    name: str,
+    table: Float[np.ndarray, "P C"],
+    function: Callable[[Float[np.ndarray, "*rows C"]], Float[np.ndarray, "*rows"]],
+    level: float,
+    limits: tuple[float, float] = (-math.inf, math.inf),
+) -> IntervalEstimate:
+    """Estimate a function of sums over prompts, with Student's interval about the delete-one-prompt jackknife.
+
+    Without prompt i, f of the sums moves by U_i, a ratio r = sum a / sum b by (a_i - r b_i) / (sum b - b_i), and the
+    variance of f is (P - 1) / P sum U^2 (Tukey 1958, Annals of Mathematical Statistics 29). A prompt with a large part
+    of the rollouts draws r to itself, which the percentile bootstrap does not allow for. The degrees of freedom are
+    those of ``accelerated_bootstrap``, and at most P - 1. Prompts of zeros alone do not count; fewer than two others,
+    or one without which there is no value, give no interval. No end of an interval lies beyond ``limits``.
     """
-    method, total = "Student's, jackknife over prompts", float(below.sum())
-    if total == 0:
-        return missing(name, level, method)
-    value, mask = float(above.sum()) / total, below > 0
-    count = int(mask.sum())
-    if count < 2:
+    method, rows = "Student's, jackknife over prompts", table[table.any(axis=1)]
+    total, count = rows.sum(axis=0), len(rows)
+    value = float(function(total))
+    influence = value - function(total - rows)
+    if count < 2 or not np.isfinite(influence).all():
         return missing(name, level, method, value)
-    influence = (above[mask] - value * below[mask]) / (total - below[mask])
     largest, unit = _in_units(influence)
     half = 0.0
     if largest:
         error = largest * math.sqrt((count - 1) / count * float((unit**2).sum()))
         half = error * float(stdtrit(min(_freedom(unit), count - 1), (1 + level) / 2))
-    return IntervalEstimate(name, value, max(value - half, least), value + half, level, method)
+    low, high = np.clip([value - half, value + half], *limits)
+    return IntervalEstimate(name, value, float(low), float(high), level, method)
 
 
 def resample_sums(table: Float[np.ndarray, "P C"], seed: int) -> Float[np.ndarray, "draws C"]:

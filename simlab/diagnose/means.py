@@ -1,0 +1,114 @@
+"""Estimate means over the rollouts of a log, ratios of them, and how they change from its first steps to its last."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import betaincinv, ndtri
+
+from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.estimate import IntervalEstimate, jackknife_of, quotient, ratio
+from simlab.diagnose.reading import Reading
+
+ANY = (-math.inf, math.inf)
+POSITIVE = (0.0, math.inf)
+
+
+class Means:
+    """The rollouts of a log, (N,); intervals are over prompts, and rollouts whose value is NaN do not count.
+
+    Attributes:
+        first, last: masks of the rollouts in the first and in the last window of steps; None where there is one window.
+        steps: of both windows, such as ``steps 0 to 9 -> 30 to 39``.
+    """
+
+    first: Bool[np.ndarray, " N"] | None
+    last: Bool[np.ndarray, " N"] | None
+
+    def __init__(self, reading: Reading, result: Diagnosis):
+        self._prompt, self._level = reading.rollouts.prompt, result.level
+        windows, step = result.solve_rates.windows, reading.rollouts.step
+        ends = [(step >= window.first) & (step <= window.last) for window in (windows[0], windows[-1])]
+        self.first, self.last = ends if len(windows) > 1 else (None, None)
+        self.steps = " -> ".join(f"{window.first} to {window.last}" for window in (windows[0], windows[-1]))
+
+    def estimate(
+        self,
+        name: str,
+        columns: list[Float[np.ndarray, " N"]],
+        function: Callable[[Float[np.ndarray, "... C"]], Float[np.ndarray, "..."]],
+        limits: tuple[float, float] = ANY,
+    ) -> IntervalEstimate:
+        """Estimate a function of the sums of some columns."""
+        table = np.stack([np.bincount(self._prompt, column) for column in columns], axis=1)
+        return jackknife_of(name, table, function, self._level, limits)
+
+    def mean(
+        self,
+        name: str,
+        values: Float[np.ndarray, " N"],
+        mask: Bool[np.ndarray, " N"] | bool = True,
+        limits: tuple[float, float] = ANY,
+    ) -> IntervalEstimate:
+        """Estimate the mean where ``mask`` is true."""
+        return self.estimate(name, _sums(values, mask), quotient, limits)
+
+    def share(
+        self, name: str, values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool = True
+    ) -> IntervalEstimate:
+        """Estimate the share of ones among values of 0 and 1.
+
+        The interval is Clopper and Pearson's for as many independent rollouts as have the jackknife's variance (Korn
+        and Graubard 1998, Survey Methodology 24), or for as many as there are prompts where that is 0.
+        """
+        of_prompts = self.mean(name, values, mask)
+        counted = np.isfinite(values) & mask
+        value, half = of_prompts.value, (of_prompts.high - of_prompts.low) / 2
+        if not math.isfinite(half):
+            return of_prompts
+        error = half / float(ndtri((1 + self._level) / 2))
+        prompts, rollouts = len(np.unique(self._prompt[counted])), int(counted.sum())
+        number = min(value * (1 - value) / error**2, rollouts) if 0 < value < 1 and error > 0 else prompts
+        ones, tail = value * number, (1 - self._level) / 2
+        low = betaincinv(ones, number - ones + 1, tail) if ones else 0.0
+        high = betaincinv(ones + 1, number - ones, 1 - tail) if ones < number else 1.0
+        method = "Clopper-Pearson, jackknife over prompts"
+        return of_prompts._replace(low=float(low), high=float(high), method=method).include(value)
+
+    def quotient_of_means(
+        self,
+        name: str,
+        values: Float[np.ndarray, " N"],
+        above: Bool[np.ndarray, " N"],
+        below: Bool[np.ndarray, " N"],
+    ) -> IntervalEstimate:
+        """Estimate the mean where ``above`` is true by that where ``below`` is, for values of at least 0."""
+        return self.estimate(name, _sums(values, above) + _sums(values, below), _times, POSITIVE)
+
+    def change(
+        self,
+        name: str,
+        values: Float[np.ndarray, " N"],
+        mask: Bool[np.ndarray, " N"] | bool = True,
+        limits: tuple[float, float] = ANY,
+    ) -> IntervalEstimate | None:
+        """Estimate the mean of the last window less that of the first; a prompt of both is left out of both at once."""
+        if self.first is None or self.last is None:
+            return None
+        return self.estimate(
+            name, _sums(values, mask & self.first) + _sums(values, mask & self.last), _difference, limits
+        )
+
+
+def _sums(values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool) -> list[Float[np.ndarray, " N"]]:
+    counted = np.isfinite(values) & mask
+    return [np.where(counted, values, 0.0), counted.astype(float)]
+
+
+def _times(sums: Float[np.ndarray, "... 4"]) -> Float[np.ndarray, "..."]:
+    return ratio(quotient(sums[..., :2]), quotient(sums[..., 2:]))
+
+
+def _difference(sums: Float[np.ndarray, "... 4"]) -> Float[np.ndarray, "..."]:
+    return np.asarray(quotient(sums[..., 2:]) - quotient(sums[..., :2]))

@@ -1,0 +1,110 @@
+"""Lengths and truncation of right and wrong rollouts are those of loops over the rows, and intervals hold the truth."""
+
+import json
+
+import numpy as np
+import pytest
+from diagnose_logs import windows_of
+
+from simlab.diagnose.estimate import jackknife_of
+from simlab.diagnose.lengths import judge_lengths
+from simlab.diagnose.means import Means
+from simlab.diagnose.reading import read_log
+
+
+def judged(folder, rows):
+    (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    reading = read_log([folder / "log.jsonl"])
+    return judge_lengths(reading, windows_of(reading))
+
+
+def rows_of(random, prompts=30, steps=8, size=4):
+    """Wrong rollouts are 400 tokens and 50 more each step, right ones 200; half of the wrong ones are cut off."""
+    for step in range(steps):
+        for prompt in random.choice(prompts, prompts // 2, replace=False):
+            for _ in range(size):
+                right = random.random() < (prompt % 3) / 2
+                length = random.poisson(200 if right else 400 + 50 * step)
+                cut = bool(not right and random.random() < 0.5)
+                yield {"step": step, "prompt": f"p{prompt}", "reward": int(right), "length": int(length),
+                       "truncated": cut}  # fmt: skip
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values)
+
+
+def test_shares_lengths_and_weights_are_those_of_loops(tmp_path):
+    rows = list(rows_of(np.random.default_rng(1)))
+    finding = judged(tmp_path, rows)
+    found = {label: row.value for label, row in finding.rows}
+    wrong, right = ([row for row in rows if row["reward"] == reward] for reward in (0, 1))
+    groups = {(row["step"], row["prompt"]): [] for row in rows}
+    for row in rows:
+        groups[row["step"], row["prompt"]].append(row)
+    mixed = [row for group in groups.values() if 0 < sum(row["reward"] for row in group) < 4 for row in group]
+    # The weight of each wrong token in the mean over sequences, and in that over tokens.
+    by_sequence = [1 / (len(mixed) * row["length"]) for row in mixed if not row["reward"] for _ in range(row["length"])]
+    by_token = 1 / sum(row["length"] for row in mixed)
+    assert found["wrong rollouts cut off"] == pytest.approx(mean(row["truncated"] for row in wrong))
+    assert found["right rollouts cut off"] == 0
+    assert found["tokens of wrong rollouts"] == pytest.approx(mean(row["length"] for row in wrong))
+    assert found["tokens of right rollouts"] == pytest.approx(mean(row["length"] for row in right))
+    assert found["weight of wrong tokens, averaged by sequence over averaged by token"] == pytest.approx(
+        mean(by_sequence) / by_token
+    )
+    late, early = (mean(row["length"] for row in wrong if row["step"] in steps) for steps in ((6, 7), (0, 1)))
+    assert found["tokens of wrong rollouts: change, steps 0 to 1 -> 6 to 7"] == pytest.approx(late - early)
+
+
+def test_the_drift_of_wrong_rollouts_is_sure_and_that_of_right_ones_is_not(tmp_path):
+    rows = dict(judged(tmp_path, rows_of(np.random.default_rng(2))).rows)
+    wrong, right = (rows[f"tokens of {kind} rollouts: change, steps 0 to 1 -> 6 to 7"] for kind in ("wrong", "right"))
+    assert wrong.low < 300 < wrong.high
+    assert right.low < 0 < right.high
+
+
+def test_the_sentence_is_short_and_says_what_is_there(tmp_path):
+    rows = list(rows_of(np.random.default_rng(3)))
+    finding = judged(tmp_path, rows)
+    assert len(finding.sentence.split()) <= 40
+    assert finding.concern == pytest.approx(0.8 * dict(finding.rows)["wrong rollouts cut off"].value)
+    right = [{"step": 0, "prompt": row["prompt"], "reward": 1, "length": 7} for row in rows]
+    assert judged(tmp_path, right).sentence == "Right rollouts have 7 [7, 7] tokens."
+    assert judged(tmp_path, right).concern == 0
+    bare = [{name: row[name] for name in ("step", "prompt", "reward")} for row in rows]
+    assert judged(tmp_path, bare) is None
+
+
+@pytest.mark.slow
+def test_the_jackknife_of_a_change_holds_the_truth_as_often_as_its_level_says():
+    """Prompts of two windows, a third of them of both, with more rollouts for some."""
+    random, held = np.random.default_rng(4), 0
+    for _ in range(1000):
+        effect, size = random.normal(size=60), random.integers(1, 9, size=60)
+        early, late = np.arange(60) < 40, np.arange(60) >= 20
+        table = np.stack([
+            early * random.normal(size * effect, np.sqrt(size)), early * size,
+            late * random.normal(size * (effect + 0.5), np.sqrt(size)), late * size,
+        ], axis=1)  # fmt: skip
+        change = jackknife_of("x", table, lambda s: s[..., 2] / s[..., 3] - s[..., 0] / s[..., 1], 0.9)
+        held += change.low <= 0.5 <= change.high
+    assert 0.87 < held / 1000 < 0.93
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.002, 0.1, 0.5])
+def test_the_interval_of_a_share_holds_the_truth_at_least_as_often_as_its_level_says(tmp_path, rate):
+    """Rollouts of a prompt are alike: its own share is a Beta's of mean ``rate``."""
+    random, prompts = np.random.default_rng(5), 40
+    rows = [{"step": 0, "prompt": f"p{prompt}", "reward": 0} for prompt in range(prompts) for _ in range(8)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    reading = read_log([tmp_path / "log.jsonl"])
+    means, held = Means(reading, windows_of(reading)), 0
+    for _ in range(500):
+        shares = random.beta(5 * rate, 5 * (1 - rate), size=prompts)
+        estimate = means.share("x", (random.random(8 * prompts) < np.repeat(shares, 8)).astype(float))
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+        held += estimate.low <= rate <= estimate.high
+    assert held / 500 > 0.87
