@@ -7,15 +7,14 @@ import pytest
 from diagnose_logs import windows_of
 
 from simlab.diagnose.estimate import jackknife_of
-from simlab.diagnose.lengths import judge_lengths
-from simlab.diagnose.means import Means
+from simlab.diagnose.lengths import are_lengths_a_bias
 from simlab.diagnose.reading import read_log
 
 
 def judged(folder, rows):
     (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     reading = read_log([folder / "log.jsonl"])
-    return judge_lengths(reading, windows_of(reading))
+    return are_lengths_a_bias(reading, windows_of(reading))
 
 
 def rows_of(random, prompts=30, steps=8, size=4):
@@ -51,16 +50,14 @@ def test_shares_lengths_and_weights_are_those_of_loops(tmp_path):
     assert found["right rollouts cut off"] == 0
     assert found["tokens of wrong rollouts"] == pytest.approx(mean(row["length"] for row in wrong))
     assert found["tokens of right rollouts"] == pytest.approx(mean(row["length"] for row in right))
-    assert found["weight of wrong tokens, averaged by sequence over averaged by token"] == pytest.approx(
-        mean(by_sequence) / by_token
-    )
+    assert found["weight of wrong tokens if averaged by sequence"] == pytest.approx(mean(by_sequence) / by_token)
     late, early = (mean(row["length"] for row in wrong if row["step"] in steps) for steps in ((6, 7), (0, 1)))
-    assert found["tokens of wrong rollouts: change, steps 0 to 1 -> 6 to 7"] == pytest.approx(late - early)
+    assert found["tokens of wrong rollouts, change"] == pytest.approx(late - early)
 
 
 def test_the_drift_of_wrong_rollouts_is_sure_and_that_of_right_ones_is_not(tmp_path):
     rows = dict(judged(tmp_path, rows_of(np.random.default_rng(2))).rows)
-    wrong, right = (rows[f"tokens of {kind} rollouts: change, steps 0 to 1 -> 6 to 7"] for kind in ("wrong", "right"))
+    wrong, right = (rows[f"tokens of {kind} rollouts, change"] for kind in ("wrong", "right"))
     assert wrong.low < 300 < wrong.high
     assert right.low < 0 < right.high
 
@@ -91,20 +88,3 @@ def test_the_jackknife_of_a_change_holds_the_truth_as_often_as_its_level_says():
         change = jackknife_of("x", table, lambda s: s[..., 2] / s[..., 3] - s[..., 0] / s[..., 1], 0.9)
         held += change.low <= 0.5 <= change.high
     assert 0.87 < held / 1000 < 0.93
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rate", [0.002, 0.1, 0.5])
-def test_the_interval_of_a_share_holds_the_truth_at_least_as_often_as_its_level_says(tmp_path, rate):
-    """Rollouts of a prompt are alike: its own share is a Beta's of mean ``rate``."""
-    random, prompts = np.random.default_rng(5), 40
-    rows = [{"step": 0, "prompt": f"p{prompt}", "reward": 0} for prompt in range(prompts) for _ in range(8)]
-    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    reading = read_log([tmp_path / "log.jsonl"])
-    means, held = Means(reading, windows_of(reading)), 0
-    for _ in range(500):
-        shares = random.beta(5 * rate, 5 * (1 - rate), size=prompts)
-        estimate = means.share("x", (random.random(8 * prompts) < np.repeat(shares, 8)).astype(float))
-        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
-        held += estimate.low <= rate <= estimate.high
-    assert held / 500 > 0.87

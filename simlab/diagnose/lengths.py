@@ -9,15 +9,15 @@ from simlab.diagnose.findings import Finding
 from simlab.diagnose.means import Means
 from simlab.diagnose.reading import Reading
 
-QUESTION = "Are wrong rollouts cut off or longer, and what does the loss make of it?"
+QUESTION = "are wrong rollouts cut off or longer, and what does the loss make of it?"
 CUT_OFF, LENGTH = "{} rollouts cut off", "tokens of {} rollouts"
-TIMES = "tokens of wrong rollouts by those of right ones"
-WEIGHT = "weight of {} tokens, averaged by sequence over averaged by token"
+TIMES = "tokens of wrong rollouts by those of right"
+WEIGHT = "weight of {} tokens if averaged by sequence"
 MOST_CONCERN = 0.8  # where all wrong rollouts are cut off, or their tokens weigh nothing
 Estimates = dict[str, IntervalEstimate]
 
 
-def judge_lengths(reading: Reading, result: Diagnosis) -> Finding | None:
+def are_lengths_a_bias(reading: Reading, result: Diagnosis) -> Finding | None:
     """Compare right and wrong rollouts by truncation and length; None where the log has neither."""
     means, rollouts = Means(reading, result), reading.rollouts
     cut: Estimates = {}
@@ -43,7 +43,7 @@ def _by_kind(means: Means, reading: Reading, values: Float[np.ndarray, " N"], na
     for kind, mask in (("wrong", ~correct), ("right", correct)):
         is_share = name is CUT_OFF
         mean = (means.share if is_share else means.mean)(name.format(kind), values, mask)
-        change = means.change(f"{name.format(kind)}: change, steps {means.steps}", values, mask)
+        change = means.change(f"{name.format(kind)}, change", values, mask)
         estimates |= {row.name: row for row in (mean, change) if row is not None and np.isfinite(row.value)}
     return estimates
 

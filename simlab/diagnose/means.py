@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import betaincinv, ndtri
 
 from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.estimate import IntervalEstimate, jackknife_of, quotient, ratio
+from simlab.diagnose.estimate import IntervalEstimate, jackknife_of, missing, quotient, ratio
 from simlab.diagnose.reading import Reading
+from simlab.diagnose.solve_rates import share_over_prompts
 
 ANY = (-math.inf, math.inf)
 POSITIVE = (0.0, math.inf)
@@ -20,7 +20,6 @@ class Means:
 
     Attributes:
         first, last: masks of the rollouts in the first and in the last window of steps; None where there is one window.
-        steps: of both windows, such as ``steps 0 to 9 -> 30 to 39``.
     """
 
     first: Bool[np.ndarray, " N"] | None
@@ -31,13 +30,12 @@ class Means:
         windows, step = result.solve_rates.windows, reading.rollouts.step
         ends = [(step >= window.first) & (step <= window.last) for window in (windows[0], windows[-1])]
         self.first, self.last = ends if len(windows) > 1 else (None, None)
-        self.steps = " -> ".join(f"{window.first} to {window.last}" for window in (windows[0], windows[-1]))
 
     def estimate(
         self,
         name: str,
         columns: list[Float[np.ndarray, " N"]],
-        function: Callable[[Float[np.ndarray, "... C"]], Float[np.ndarray, "..."]],
+        function: Callable[[Float[np.ndarray, "*rows C"]], Float[np.ndarray, "*rows"]],
         limits: tuple[float, float] = ANY,
     ) -> IntervalEstimate:
         """Estimate a function of the sums of some columns."""
@@ -57,24 +55,12 @@ class Means:
     def share(
         self, name: str, values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool = True
     ) -> IntervalEstimate:
-        """Estimate the share of ones among values of 0 and 1.
-
-        The interval is Clopper and Pearson's for as many independent rollouts as have the jackknife's variance (Korn
-        and Graubard 1998, Survey Methodology 24), or for as many as there are prompts where that is 0.
-        """
-        of_prompts = self.mean(name, values, mask)
+        """Estimate the share of ones among values of 0 and 1; NaN where there is none."""
         counted = np.isfinite(values) & mask
-        value, half = of_prompts.value, (of_prompts.high - of_prompts.low) / 2
-        if not math.isfinite(half):
-            return of_prompts
-        error = half / float(ndtri((1 + self._level) / 2))
-        prompts, rollouts = len(np.unique(self._prompt[counted])), int(counted.sum())
-        number = min(value * (1 - value) / error**2, rollouts) if 0 < value < 1 and error > 0 else prompts
-        ones, tail = value * number, (1 - self._level) / 2
-        low = betaincinv(ones, number - ones + 1, tail) if ones else 0.0
-        high = betaincinv(ones + 1, number - ones, 1 - tail) if ones < number else 1.0
-        method = "Clopper-Pearson, jackknife over prompts"
-        return of_prompts._replace(low=float(low), high=float(high), method=method).include(value)
+        if not counted.any():
+            return missing(name, self._level, "none")
+        hits, trials = np.bincount(self._prompt[counted], values[counted]), np.bincount(self._prompt[counted])
+        return share_over_prompts(name, hits, trials, self._level)
 
     def quotient_of_means(
         self,
@@ -106,9 +92,9 @@ def _sums(values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool) 
     return [np.where(counted, values, 0.0), counted.astype(float)]
 
 
-def _times(sums: Float[np.ndarray, "... 4"]) -> Float[np.ndarray, "..."]:
+def _times(sums: Float[np.ndarray, "*rows 4"]) -> Float[np.ndarray, "*rows"]:
     return ratio(quotient(sums[..., :2]), quotient(sums[..., 2:]))
 
 
-def _difference(sums: Float[np.ndarray, "... 4"]) -> Float[np.ndarray, "..."]:
+def _difference(sums: Float[np.ndarray, "*rows 4"]) -> Float[np.ndarray, "*rows"]:
     return np.asarray(quotient(sums[..., 2:]) - quotient(sums[..., :2]))

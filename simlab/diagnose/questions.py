@@ -5,6 +5,7 @@ from collections.abc import Callable
 from simlab.diagnose.components import which_reward_leads
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.findings import Finding
+from simlab.diagnose.lengths import are_lengths_a_bias
 from simlab.diagnose.prompts import (
     are_solutions_lost,
     does_it_learn,
@@ -33,6 +34,7 @@ QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
     were_prompts_filtered,
     does_the_trainer_agree,
     which_reward_leads,
+    are_lengths_a_bias,
 )
 
 
