@@ -46,7 +46,7 @@ from simlab.diagnose.solve_rates import (
     share_below,
     split_windows,
 )
-from simlab.diagnose.tail_misses import estimate_tail_misses, estimate_unseen, rarest_solution, typical_solution
+from simlab.diagnose.tail_misses import estimate_tail_misses, estimate_unseen, typical_solution
 from simlab.diagnose.unseen import count_solutions, estimate_unseen_mass
 from simlab.files import write_whole
 from simlab.identity import code_fingerprint
@@ -166,7 +166,7 @@ PASSES = {"G / 2, carried": 0.5, "G": 1, "2G": 2, "16G": 16}
 
 
 def of_solutions(shape: str, size: int) -> dict[str, float]:
-    """Masses of the typical solution and of one drawn once, and how often groups miss them.
+    """The mass of the typical solution, and how often groups miss it.
 
     Each is a mean over the bank: every solution of every number of solutions, at every solve rate, by its own mass.
     """
@@ -185,21 +185,10 @@ def of_solutions(shape: str, size: int) -> dict[str, float]:
     def teaches(G: int, p: np.ndarray) -> np.ndarray:
         return 1 - p**G - (1 - p) ** G
 
-    def once(p: np.ndarray, pi: np.ndarray) -> np.ndarray:
-        return pi * (1 - pi) ** (size - 1)
-
-    correct, of_once = mean(lambda p, pi: pi), mean(once)
+    correct = mean(lambda p, pi: pi)
     found = {
         "mass of a typical solution": mean(lambda p, pi: pi**2) / correct,
         "solve rate of prompts with a typical solution": mean(lambda p, pi: pi * p) / correct,
-        "mass of a solution drawn once": mean(lambda p, pi: pi * once(p, pi)) / of_once,
-        "solve rate of prompts with a solution drawn once": mean(
-            lambda p, pi: pi * (1 - pi) ** (size - 2) * (p - pi)  # of the other rollouts
-        )
-        / of_once,
-        "tail miss of a solution drawn once": mean(lambda p, pi: once(p, pi) * missed(size, p, pi)) / of_once,
-        "taught against of a solution drawn once": mean(lambda p, pi: once(p, pi) * missed(size, p, pi))
-        / mean(lambda p, pi: once(p, pi) * teaches(size, p)),
     }
     of_groups: dict[str, tuple[float, float]] = {}
     for where, times in SIZES.items():
@@ -287,14 +276,6 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
         assert more is not None
         yield f"{name} at G / 2", Checked(estimate, truth[f"{name} at G / 2"])
         yield f"more {name} at G / 2", Checked(more, truth[f"more {name} at G / 2"])
-    once = estimate_tail_misses(rarest_solution(drawn, LEVEL, seed, (size,)), (size,))
-    of_once = {
-        "mass of": once.mass, "solve rate of prompts with": once.solve_rate, "tail miss of": once.missed[0],
-        "taught against of": once.against[0],
-    }  # fmt: skip
-    for what, estimate in of_once.items():
-        name = f"{what} a solution drawn once"
-        yield name, Checked(estimate, truth[name])
 
 
 def change_of_share(own: Bank, seen: Log, seed: int) -> Checked:

@@ -134,9 +134,8 @@ def check_solutions(unseen):
     for window in unseen.windows:
         check_share(window.mass)
         check_share(window.share)
-    for kind in (unseen.typical, unseen.rarest):
-        for entry in (kind.mass, kind.solve_rate, *kind.missed, *kind.against):
-            check_share(entry)
+    for entry in (unseen.typical.mass, unseen.typical.solve_rate, *unseen.typical.missed, *unseen.typical.against):
+        check_share(entry)
 
 
 def check_log(seed, tmp_path, options, draws_page=False):
@@ -152,8 +151,9 @@ def check_log(seed, tmp_path, options, draws_page=False):
         if draws_page:
             report(reading, result, findings)
         check_diagnosis(result)
-        live = Live(every=1)
-        for step in sorted({row["step"] for row in rows}):
+        steps = sorted({row["step"] for row in rows})
+        live = Live(every=len(steps))
+        for step in steps:
             batch = [row for row in rows if row["step"] == step]
             texts = [rf"\boxed{{{row.get('answer', 1)}}}" for row in batch]
             metrics = live.observe([row["prompt"] for row in batch], [row["reward"] for row in batch], texts)

@@ -15,12 +15,10 @@ from simlab.diagnose.estimate import accelerated_bootstrap, jackknife
 from simlab.diagnose.recommend import evaluate_split
 from simlab.diagnose.solve_rates import fit_population
 from simlab.diagnose.tail_misses import (
-    BOUNDED,
     Sums,
     Typical,
     estimate_tail_misses,
     estimate_unseen,
-    rarest_solution,
     typical_solution,
 )
 from simlab.diagnose.unseen import (
@@ -28,8 +26,6 @@ from simlab.diagnose.unseen import (
     count_solutions,
     estimate_unseen_mass,
     fit_coefficients,
-    mass_drawn_once,
-    undrawn_mass,
 )
 
 # The undrawn mass
@@ -47,21 +43,17 @@ def naive_expectation(pi, coefficients):
 
 @pytest.mark.parametrize(("trials", "prompts"), [(1, 10), (4, 10_000), (32, 10), (100, 10_000)])
 def test_an_estimator_is_off_by_no_more_than_it_says(trials, prompts):
-    for wanted, truth in (
-        (undrawn_mass, lambda pi: pi * (1 - pi) ** trials),
-        (mass_drawn_once, lambda pi: trials * pi**2 * (1 - pi) ** (trials - 1)),
-    ):
-        own = fit_coefficients(wanted, trials, prompts)
-        assert own.values[0] == 0  # what was never drawn is not in the log
-        for pi in [1e-4, 0.003, 0.02, 0.1, 0.31, 0.5, 0.77, 0.95, 1.0]:
-            off = abs(naive_expectation(pi, own.values) - truth(pi))
-            assert off <= 1.01 * own.bias * pi + 1e-12
+    own = fit_coefficients(trials, prompts)
+    assert own.values[0] == 0  # what was never drawn is not in the log
+    for pi in [1e-4, 0.003, 0.02, 0.1, 0.31, 0.5, 0.77, 0.95, 1.0]:
+        off = abs(naive_expectation(pi, own.values) - pi * (1 - pi) ** trials)
+        assert off <= 1.01 * own.bias * pi + 1e-12
 
 
 def test_many_rollouts_make_the_bias_small():
     """Chebyshev: no polynomial of degree N - 1 is closer to (1 - pi)^N than 2 / 4^N."""
     for trials in (2, 4, 6):
-        best = fit_coefficients(undrawn_mass, trials, 10**9).bias
+        best = fit_coefficients(trials, 10**9).bias
         assert 2 / 4**trials <= best * 1.0001
         assert best < 4 / 4**trials
 
@@ -115,16 +107,6 @@ def test_windows_tell_the_trend_and_logs_without_answers_nothing():
     assert math.isnan(wrong.windows[0].share.value)
 
 
-def test_many_prompts_of_few_rollouts_leave_the_bias_of_what_is_drawn_once():
-    """One solution a prompt, of four rollouts: the bias is up to .03 of a solve rate, and noise a tenth of it."""
-    mass = 0.2
-    counts = count_solutions(log(Bank(np.full(20_000, mass), [np.ones(1)] * 20_000), 4, 0))
-    found = estimate_tail_misses(rarest_solution(counts, LEVEL, 0, ()), ())
-    assert found.mass.low <= mass <= found.mass.high
-    assert found.mass.high - found.mass.low < 0.12
-    assert found.mass.method.endswith(BOUNDED)
-
-
 # Groups that miss a solution
 MASSES = [0.4, 0.15, 0.05]  # of a prompt's solutions; all else is wrong
 
@@ -160,20 +142,6 @@ def test_what_subsets_say_is_right_on_average_over_all_outcomes(size):
         of = getattr(tail_misses, name)
         found = sum(chance * of(seen(times, trials), size)[0] for chance, times in outcomes(MASSES, trials))
         assert found == pytest.approx(expected, abs=1e-12), name
-
-
-@pytest.mark.parametrize("size", [2, 3])
-def test_rollouts_beside_one_drawn_once_are_those_of_groups_that_miss_it(size):
-    trials, mixed, wrong, expected = 4, 0.0, 0.0, np.zeros(2)
-    for chance, times in outcomes(MASSES, trials):
-        mixed += chance * tail_misses.mixed_without(seen(times, trials), size)[0]
-        wrong += chance * tail_misses.not_all_right(seen(times, trials), size)[0]
-    for place, mass in enumerate(MASSES):
-        others = [own / (1 - mass) for other, own in enumerate(MASSES) if other != place]
-        right = [(chance, sum(times)) for chance, times in outcomes(others, size)]
-        once = trials * mass * (1 - mass) ** (trials - 1)
-        expected += [once * sum(chance for chance, x in right if least <= x < size) for least in (1, 0)]
-    assert (mixed, wrong) == pytest.approx(tuple(expected), abs=1e-12)
 
 
 def taught_against(own, size):
@@ -231,16 +199,6 @@ def test_the_least_beyond_the_data_is_that_of_moments_of_one_point():
     sums = Sums((("missed", 2), ("missed", 3)), np.array([[2.0, 6 * 0.3]]))
     low, _, high = tail_misses.extrapolate(sums, "missed", 8)
     assert (low, high) == (pytest.approx(8 * 7 * 0.3**6), pytest.approx(8 * 7 * 0.3))
-
-
-def test_a_solution_drawn_once_is_missed_within_its_bounds():
-    """A hundred solutions of .008 each: a group of 16 misses one in 88 %, and others are right in 80 %."""
-    own = Bank(np.full(500, 0.8), [np.full(100, 0.01)] * 500)
-    found = estimate_tail_misses(rarest_solution(count_solutions(log(own, 32, 0)), LEVEL, 0, (8, 16)), (8, 16))
-    for size, missed in zip((8, 16), found.missed, strict=True):
-        truth = 0.992**size - 0.792**size - 0.2**size
-        assert missed.low <= truth <= missed.high
-        assert missed.value == pytest.approx(truth, abs=0.03)
 
 
 # Intervals
@@ -348,11 +306,9 @@ def test_an_event_that_has_not_come_may_come(trials, differ, measure, value):
 @pytest.mark.parametrize("trials", [1, 10])
 def test_groups_of_one_teach_nothing(trials):
     counts = SolutionCounts(np.full(20, trials), np.full(20, trials), np.arange(20), np.full(20, trials))
-    for kind in (typical_solution, rarest_solution):
-        solution = kind(counts, LEVEL, 0, (1,))
-        found = estimate_tail_misses(solution, (1,))
-        assert found.missed[0].value == 0 or math.isnan(found.missed[0].value)
-        assert math.isnan(found.against[0].value)
+    found = estimate_tail_misses(typical_solution(counts, LEVEL, 0, (1,)), (1,))
+    assert found.missed[0].value == 0 or math.isnan(found.missed[0].value)
+    assert math.isnan(found.against[0].value)
     now = fit_population(plain([1, 0], 1), LEVEL)
     in_use, other = predict_groups(now, (1, 2), 2)
     split = evaluate_split(now, typical_solution(counts, LEVEL, 0, (1, 2)), other, in_use, 8)
@@ -362,7 +318,7 @@ def test_groups_of_one_teach_nothing(trials):
 def test_without_pairs_of_correct_rollouts_nothing_is_told():
     single = SolutionCounts(np.ones(20, int), np.full(20, 4), np.arange(20), np.ones(20, int))
     none = SolutionCounts(np.zeros(5, int), np.full(5, 4), np.zeros(0, int), np.zeros(0, int))
-    for kind, seen in ((typical_solution, single), (typical_solution, none), (rarest_solution, none)):
-        found = estimate_tail_misses(kind(seen, LEVEL, 0, (4,)), (4,))
+    for seen in (single, none):
+        found = estimate_tail_misses(typical_solution(seen, LEVEL, 0, (4,)), (4,))
         assert math.isnan(found.mass.high)
         assert math.isnan(found.missed[0].high)

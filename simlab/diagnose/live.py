@@ -14,7 +14,7 @@ from simlab.diagnose.estimate import LEVEL, IntervalEstimate, in_order
 from simlab.diagnose.log import Log, gather
 from simlab.diagnose.reading.answers import answer_hash, digest, from_completion
 from simlab.diagnose.solve_rates import fit_population, learnability, mean_solve_rate, pass_at_k, share_below
-from simlab.diagnose.tail_misses import estimate_tail_misses, rarest_solution, typical_solution
+from simlab.diagnose.tail_misses import estimate_tail_misses, typical_solution
 from simlab.diagnose.unseen import count_solutions, estimate_unseen_mass
 from simlab.errors import InputError, check_range, check_whole
 
@@ -162,6 +162,5 @@ def _estimates(log: Log, level: float, seed: int) -> Iterator[tuple[str, Interva
     counts = count_solutions(log)
     if counts is not None:
         yield "fitted/unseen_share", estimate_unseen_mass(counts, level).share
-        for name, find in (("typical", typical_solution), ("rarest", rarest_solution)):
-            solution = find(counts, level, seed, (size,))
-            yield f"fitted/tail_miss_{name}", estimate_tail_misses(solution, (size,)).missed[0]
+        solution = typical_solution(counts, level, seed, (size,))
+        yield "fitted/tail_miss_typical", estimate_tail_misses(solution, (size,)).missed[0]

@@ -18,7 +18,7 @@ from simlab.diagnose.dead_groups import GroupEstimates, PredictedGroups, dead_sh
 from simlab.diagnose.estimate import IntervalEstimate
 from simlab.diagnose.mixture import components
 from simlab.diagnose.solve_rates import Population
-from simlab.diagnose.tail_misses import Range, SolutionKind, Sums, Typical
+from simlab.diagnose.tail_misses import Range, Sums, Typical, TypicalSolution
 from simlab.errors import InputError, check_whole
 
 SMALLEST = 2  # rollouts of a group that teaches
@@ -57,7 +57,9 @@ class Recommendation(NamedTuple):
     reason: str
 
 
-def recommend(now: Population, groups: GroupEstimates, solution: SolutionKind | None, rollouts: int) -> Recommendation:
+def recommend(
+    now: Population, groups: GroupEstimates, solution: TypicalSolution | None, rollouts: int
+) -> Recommendation:
     """Compare the splits of a budget of rollouts a step into groups of the sizes that ``groups`` holds.
 
     ``solution`` is the typical one, if the log has answers.
@@ -72,7 +74,11 @@ def recommend(now: Population, groups: GroupEstimates, solution: SolutionKind | 
 
 
 def evaluate_split(
-    now: Population, solution: SolutionKind | None, predicted: PredictedGroups, in_use: PredictedGroups, rollouts: int
+    now: Population,
+    solution: TypicalSolution | None,
+    predicted: PredictedGroups,
+    in_use: PredictedGroups,
+    rollouts: int,
 ) -> BudgetSplit:
     """Estimate groups of one size beside the size in use; ``holding`` is ``teaching`` times 1 - ``against``."""
     size, usual_size = predicted.group_size, in_use.group_size

@@ -27,7 +27,6 @@ from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import Mixture, Weights, components, count_pairs, fit
 from simlab.errors import InputError, check_whole
 from simlab.llm.instruments.pass_at_k import powers
-from simlab.theory.power_law import fit_shifted_power_law
 
 PROFILE = "profile likelihood of a Beta mixture with masses at 0 and 1"
 SHARES_BELOW = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)  # solve rates whose distribution function is reported
@@ -232,21 +231,12 @@ class PassAtK(NamedTuple):
     Attributes:
         carried: at each ``k`` for which at least half of the prompts have enough rollouts.
         beyond: at larger ones, as far as ``BEYOND`` times; empty where every prompt has one rollout.
-        power_law: G(k) = exp(-a (k + c)^-b) at ``beyond_k``, fitted to ``carried`` ``[fade:fig-6]``; None where those
-            are fewer than four, or do not rise. It has no interval: that its form holds on is not in the data.
-        power_law_within: true if it stays within the intervals of ``beyond``.
-        scale, exponent, shift: a, b and c.
     """
 
     k: tuple[int, ...]
     carried: tuple[IntervalEstimate, ...]
     beyond_k: tuple[int, ...]
     beyond: tuple[IntervalEstimate, ...]
-    power_law: tuple[float, ...] | None = None
-    power_law_within: bool | None = None
-    scale: float | None = None
-    exponent: float | None = None
-    shift: float | None = None
 
 
 def estimate_pass_at_k(now: Population) -> PassAtK:
@@ -255,14 +245,4 @@ def estimate_pass_at_k(now: Population) -> PassAtK:
     ks = tuple(powers(int(np.quantile(trials, 0.5, method="inverted_cdf"))))
     beyond_ks = () if now.is_single else tuple(k for k in powers(BEYOND * ks[-1]) if k > ks[-1])
     curve = pass_at_k(now, (*ks, *beyond_ks))
-    carried, beyond = curve[: len(ks)], curve[len(ks) :]
-    result = PassAtK(ks, carried, beyond_ks, beyond)
-    if len(ks) < 4:
-        return result
-    try:
-        law = fit_shifted_power_law(np.array(ks), np.array([estimate.value for estimate in carried]))
-    except InputError:
-        return result
-    values = tuple(law(np.array(beyond_ks)).tolist())
-    within = all(estimate.low <= value <= estimate.high for estimate, value in zip(beyond, values, strict=True))
-    return PassAtK(ks, carried, beyond_ks, beyond, values, within, law.scale, law.exponent, law.shift)
+    return PassAtK(ks, curve[: len(ks)], beyond_ks, curve[len(ks) :])

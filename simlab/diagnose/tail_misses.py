@@ -20,7 +20,7 @@ wrong miss a, and there is one: 2 [C(2, 2) - C(1, 2) - C(1, 2)] = 2. Together 4 
 Beyond N nothing is unbiased. Then there are bounds: ``missed`` and the like, divided by G (G - 1), are moments of a
 measure on [0, 1], which fall with G and whose logarithm is convex (Hausdorff 1921, Mathematische Zeitschrift 9).
 
-Two solutions are of interest: the typical one, of a random correct rollout, and one that was drawn once.
+The solution of interest is the typical one, that of a random correct rollout.
 """
 
 import math
@@ -58,7 +58,6 @@ class TailMissEstimates(NamedTuple):
             rollouts of a prompt, on, the power law of the last two sizes, in an interval of all that moments allow.
     """
 
-    solution: str
     mass: IntervalEstimate
     solve_rate: IntervalEstimate
     group_sizes: tuple[int, ...]
@@ -67,12 +66,11 @@ class TailMissEstimates(NamedTuple):
 
 
 class UnseenSolutions(NamedTuple):
-    """Undrawn mass by window with its change, and tail misses of a typical solution and of one drawn once."""
+    """Undrawn mass by window with its change, and tail misses of a typical solution."""
 
     windows: tuple[UnseenMass, ...]
     change: IntervalEstimate | None
     typical: TailMissEstimates
-    rarest: TailMissEstimates
 
 
 def estimate_unseen(
@@ -87,8 +85,8 @@ def estimate_unseen(
         for log, count in zip(windows, counts, strict=True)
     )
     change = unseen.share_change(masses[0].share, masses[-1].share, level) if len(masses) > 1 else None
-    kinds = (find(counts[-1], level, seed, group_sizes) for find in (typical_solution, rarest_solution))
-    return UnseenSolutions(masses, change, *(estimate_tail_misses(kind, group_sizes) for kind in kinds))
+    solution = typical_solution(counts[-1], level, seed, group_sizes)
+    return UnseenSolutions(masses, change, estimate_tail_misses(solution, group_sizes))
 
 
 # Counts of groups within the rollouts of each prompt, unbiased
@@ -102,7 +100,9 @@ def active(counts: SolutionCounts, size: int) -> ByPrompt:
 
 def reached(counts: SolutionCounts, size: int) -> ByPrompt:
     """Estimate p (1 - p^G - (1 - p)^G): a rollout is correct, and a group of G others teaches; for G below N."""
-    return np.asarray(counts.answered() / counts.trials * _mixed_beside_correct(counts, size))
+    right, others = np.maximum(counts.successes - 1, 0), counts.trials - 1  # beside a correct rollout
+    mixed = 1 - all_within(right, others, size) - all_within(counts.trials - counts.successes, others, size)
+    return np.asarray(counts.answered() / counts.trials * mixed)
 
 
 def missed(counts: SolutionCounts, size: int) -> ByPrompt:
@@ -114,28 +114,6 @@ def missed(counts: SolutionCounts, size: int) -> ByPrompt:
         - all_within(trials - right, trials - 1, size)
     )
     return np.asarray(counts.sum_by_prompt(counts.times * groups) / counts.trials)
-
-
-def mixed_without(counts: SolutionCounts, size: int) -> ByPrompt:
-    """Sum over the solutions drawn once the chance that a group of G without them teaches; for G below N."""
-    return np.asarray(_drawn_once(counts) * _mixed_beside_correct(counts, size))
-
-
-def not_all_right(counts: SolutionCounts, size: int) -> ByPrompt:
-    """Sum over the same the chance that G rollouts without them are not all right; for G below N."""
-    right = np.maximum(counts.successes - 1, 0)
-    return np.asarray(_drawn_once(counts) * (1 - all_within(right, counts.trials - 1, size)))
-
-
-def _drawn_once(counts: SolutionCounts) -> ByPrompt:
-    return counts.sum_by_prompt((counts.times == 1).astype(float))
-
-
-def _mixed_beside_correct(counts: SolutionCounts, size: int) -> ByPrompt:
-    """Return the chance that G of the rollouts beside a correct one are right and wrong; 0 without a correct one."""
-    right, others = np.maximum(counts.successes - 1, 0), counts.trials - 1
-    mixed = 1 - all_within(right, others, size) - all_within(counts.trials - counts.successes, others, size)
-    return np.where(counts.successes > 0, mixed, 0.0)
 
 
 def exact_sizes(sizes: tuple[int, ...], largest: int) -> list[int]:
@@ -166,26 +144,26 @@ def exact(value: Draws) -> Range:
     return np.stack([value] * 3)
 
 
-def extrapolate(sums: Sums, name: str, size: int, order: int = 2, most: Draws | None = None) -> Range:
+def extrapolate(sums: Sums, name: str, size: int, most: Draws | None = None) -> Range:
     """Return a column at a size: exact as far as the data go, and what moments can be beyond.
 
-    With n the largest exact size and m_G the column over G (G - 1) (over G, for ``order`` 1): m_n (m_n / m_(n-1))^(G-n)
+    With n the largest exact size and m_G the column over G (G - 1): m_n (m_n / m_(n-1))^(G-n)
     is the least that log-convexity allows, and m_n the most, for moments fall. The value continues as the power of G
     through the last two sizes; it is NaN where they are fewer. With ``most``, the column never falls with G and stays
-    below that. Groups of fewer than ``order`` rollouts are 0.
+    below that. Groups of one are 0.
     """
     last = sums.largest(name)
     zeros = np.zeros(len(sums.values))
-    if size < order:
+    if size < 2:
         return exact(zeros)
     if size <= last:
         return exact(sums.column(name, size))
     least, low, value, high = zeros, zeros, np.full_like(zeros, np.nan), np.full_like(zeros, np.inf)
     if last:
         least = sums.column(name, last)
-        high = least * (math.perm(size, order) / math.perm(last, order))
+        high = least * (math.perm(size, 2) / math.perm(last, 2))
     if (name, last - 1) in sums.columns:
-        before = sums.column(name, last - 1) * (math.perm(last, order) / math.perm(last - 1, order))
+        before = sums.column(name, last - 1) * (math.perm(last, 2) / math.perm(last - 1, 2))
         falling = np.clip(np.where(before > 0, least / np.where(before > 0, before, 1), 1.0), 0, 1)
         power = math.log(size / last) / math.log(last / (last - 1))
         low, value = high * falling ** (size - last), high * falling**power
@@ -195,18 +173,15 @@ def extrapolate(sums: Sums, name: str, size: int, order: int = 2, most: Draws | 
     return np.stack([low, value, high])
 
 
-class SolutionKind(NamedTuple):
-    """A kind of solution in a log, with resampled sums.
+class TypicalSolution(NamedTuple):
+    """The typical solution of a log, with resampled sums.
 
     Attributes:
-        kind: how to read the sums.
         rows: what each prompt adds to the sums.
         events: 0 for the log and Exp(1) for each resample: so many more prompts of a kind that came too seldom.
         smooth: true if the prompts differ; if not, resamples are those of an event that could have come and did not.
     """
 
-    name: str
-    kind: "Typical | Rarest"
     rows: Float[np.ndarray, "P C"]
     sums: Sums
     events: Draws
@@ -246,29 +221,19 @@ class SolutionKind(NamedTuple):
         return self.sums._replace(values=self.sums.values + self.events[:, None] * row)
 
 
-def estimate_tail_misses(solution: SolutionKind, group_sizes: tuple[int, ...]) -> TailMissEstimates:
+def estimate_tail_misses(solution: TypicalSolution, group_sizes: tuple[int, ...]) -> TailMissEstimates:
     """Estimate how often groups of several sizes miss a solution."""
 
     def by_size(name: str, read: Callable[..., Range]) -> tuple[IntervalEstimate, ...]:
         return tuple(solution.estimate(f"{name} at G = {size}", partial(read, size=size)) for size in group_sizes)
 
     return TailMissEstimates(
-        solution.name,
-        solution.estimate(f"mass of the solution {solution.name}", solution.kind.mass),
-        solution.estimate(f"solve rate of prompts with the solution {solution.name}", solution.kind.solve_rate),
+        solution.estimate("mass of a typical solution", Typical.mass),
+        solution.estimate("solve rate of prompts with a typical solution", Typical.solve_rate),
         group_sizes,
-        by_size("tail miss", solution.kind.missed),
-        by_size("teaching groups against it", solution.kind.against),
+        by_size("tail miss", Typical.missed),
+        by_size("teaching groups against it", Typical.against),
     )
-
-
-def _resample(
-    name: str, kind: "Typical | Rarest", columns: dict[Column, ByPrompt], level: float, seed: int
-) -> SolutionKind:
-    rows = np.stack(list(columns.values()), axis=1)
-    sums = estimate.resample_sums(rows, seed)
-    events = np.random.default_rng((seed, 1)).standard_exponential(len(sums) - 1)
-    return SolutionKind(name, kind, rows, Sums(tuple(columns), sums), np.append(0.0, events), level)
 
 
 # The solution of a random correct rollout
@@ -335,10 +300,14 @@ def _missed_range(sums: Sums, size: int) -> Range:
     return np.asarray(np.clip(extrapolate(sums, "missed", size), 0, most))
 
 
-def typical_solution(counts: SolutionCounts, level: float, seed: int, group_sizes: tuple[int, ...]) -> SolutionKind:
+def typical_solution(counts: SolutionCounts, level: float, seed: int, group_sizes: tuple[int, ...]) -> TypicalSolution:
     """Return a random correct rollout's solution; without agreement or difference, 0 events count as Exp(1)."""
     counts = counts.drop_short(FEW)
-    solution = _resample("of a random correct rollout", Typical(), _typical_columns(counts, group_sizes), level, seed)
+    columns = _typical_columns(counts, group_sizes)
+    rows = np.stack(list(columns.values()), axis=1)
+    sums = estimate.resample_sums(rows, seed)
+    events = np.random.default_rng((seed, 1)).standard_exponential(len(sums) - 1)
+    solution = TypicalSolution(rows, Sums(tuple(columns), sums), np.append(0.0, events), level)
     answered = counts.answered()
     several = answered > 1
     if not several.any():
@@ -350,8 +319,8 @@ def typical_solution(counts: SolutionCounts, level: float, seed: int, group_size
     else:
         return solution
     # Exp(1) events are added to the resamples, each of a prompt by its weight and as large as it would be there.
-    rows = np.stack(list(_typical_columns(event, group_sizes).values()), axis=1)
-    added = weight @ (rows - solution.rows) / weight.sum()
+    moved = np.stack(list(_typical_columns(event, group_sizes).values()), axis=1)
+    added = weight @ (moved - rows) / weight.sum()
     return solution._replace(sums=solution.add_events(added), smooth=False)
 
 
@@ -385,65 +354,3 @@ def _agreeing(counts: SolutionCounts) -> SolutionCounts:
     several = counts.drawn()[prompt] > 1
     mask = ~(several & (number == 1))
     return counts._replace(prompt=prompt[mask], times=(1 + (several & (number == 0)))[mask])
-
-
-# A solution that was drawn once
-
-
-class Rarest:
-    """Quantities of a solution that was drawn once, from the sums of ``_rarest_columns``, of prompts with N rollouts.
-
-    The other rollouts of its prompt are like a group that misses it, so they show how likely such a group teaches. The
-    mean mass m alone bounds how likely a group misses it, for masses differ: (1 - m)^G is the least (Jensen), 1 - m the
-    most, and the value is (1 + G / N)^(-m N), the power law of the same slope.
-    """
-
-    def __init__(self, trials: int) -> None:
-        self.trials = trials
-
-    def mass(self, sums: Sums) -> Range:
-        """Return sum N pi^2 (1 - pi)^(N - 1) / sum N pi (1 - pi)^(N - 1); below 1 / N, for a single draw is lucky.
-
-        No estimate from N rollouts is without a bias, for that takes N + 1; it ranges over what the bias may be.
-        """
-        once, mass, bias = (sums.column(name) for name in ("once", "mass of once", "bias of once"))
-        return np.asarray(np.clip(_over(np.stack([mass - bias, mass, mass + bias]), once), 0, 1))
-
-    def solve_rate(self, sums: Sums) -> Range:
-        """Return the share of correct ones of the other rollouts."""
-        return exact(ratio(sums.column("others correct"), sums.column("once")))
-
-    def missed(self, sums: Sums, size: int) -> Range:
-        """Return Pr(it is missed) Pr(the group teaches, if it is missed)."""
-        return np.asarray(self._once_range(sums, "mixed", size, 2) * self._missed_chance(sums, size))
-
-    def against(self, sums: Sums, size: int) -> Range:
-        """Return ``missed`` over itself and Pr(it is drawn and the others of the group are not all right)."""
-        gone, wrong = self._missed_chance(sums, size), self._once_range(sums, "wrong", size - 1, 1)
-        miss, holding = self.missed(sums, size), (1 - gone) * wrong[::-1]
-        return ratio(miss, miss + holding)
-
-    def _missed_chance(self, sums: Sums, size: int) -> Range:
-        low, value, high = self.mass(sums)
-        return np.stack([(1 - high) ** size, (1 + size / self.trials) ** (-value * self.trials), 1 - low])
-
-    def _once_range(self, sums: Sums, name: str, size: int, order: int) -> Range:
-        once = sums.column("once")
-        return _over(extrapolate(sums, name, size, order, most=once), once)
-
-
-def rarest_solution(counts: SolutionCounts, level: float, seed: int, group_sizes: tuple[int, ...]) -> SolutionKind:
-    """Return a solution that was drawn once, to be read at groups of these sizes."""
-    counts = counts.drop_short(FEW)
-    once, mass = _drawn_once(counts), unseen.estimate_sum(counts, unseen.mass_drawn_once)
-    sizes = exact_sizes(group_sizes, int(counts.trials.min()) - 1)
-    columns = {
-        ("once", 0): once,
-        ("mass of once", 0): mass.per_prompt,
-        ("bias of once", 0): mass.bias,
-        ("others correct", 0): once * (np.maximum(counts.successes - 1, 0) / np.maximum(counts.trials - 1, 1)),
-    }
-    columns |= {("mixed", size): mixed_without(counts, size) for size in sizes}
-    around = sorted({*sizes, *(size - 1 for size in sizes)})
-    columns |= {("wrong", size): not_all_right(counts, size) for size in around}
-    return _resample("drawn once", Rarest(int(counts.trials.min())), columns, level, seed)

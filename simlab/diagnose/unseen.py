@@ -2,8 +2,9 @@
 
 Assumed: within a window the policy stays as it is; two answers are one solution where their canonical forms are equal.
 
-A solution of probability pi is drawn x ~ Binomial(N, pi) times in the N rollouts of its prompt. Wanted is a sum over
-all solutions of some h(pi), those never drawn included. The estimator is a sum over the drawn ones of c_x, with
+A solution of probability pi is drawn x ~ Binomial(N, pi) times in the N rollouts of its prompt. Wanted is the sum over
+all solutions of h(pi) = pi (1 - pi)^N, those never drawn included. The estimator is a sum over the drawn ones of c_x,
+with
 
     sum_x c_x Binomial(x; N, pi)  close to  h(pi) on [0, 1], and no term at x = 0.
 
@@ -15,7 +16,6 @@ at most the largest misfit / pi, times the solve rate.
 
 import functools
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,6 @@ MOST_TERMS = 24  # a solution that is drawn more often adds less than e^-12 to t
 POINTS = 600  # of pi, at which the misfit is made small
 UNSEEN = "Good-Turing with fitted terms"
 MOST_BIAS = 30.0  # in standard errors; beyond it, the bias alone is the interval
-Target = Callable[[Float[np.ndarray, " points"], int], Float[np.ndarray, " points"]]
 
 
 class SolutionCounts(NamedTuple):
@@ -71,16 +70,6 @@ def count_solutions(log: Log) -> SolutionCounts | None:
     return SolutionCounts(successes, trials, index[log.answers.group[first]], times)
 
 
-def undrawn_mass(pi: Float[np.ndarray, " points"], trials: int) -> Float[np.ndarray, " points"]:
-    """Return pi (1 - pi)^N, the mass that N rollouts are expected to leave undrawn."""
-    return np.asarray(pi * (1 - pi) ** trials)
-
-
-def mass_drawn_once(pi: Float[np.ndarray, " points"], trials: int) -> Float[np.ndarray, " points"]:
-    """Return N pi^2 (1 - pi)^(N - 1), the expected mass of the solutions that are drawn once."""
-    return np.asarray(trials * pi**2 * (1 - pi) ** (trials - 1))
-
-
 class Coefficients(NamedTuple):
     """The coefficients c_x for x = 0 to N, and the largest misfit / pi."""
 
@@ -89,12 +78,12 @@ class Coefficients(NamedTuple):
 
 
 @functools.cache
-def fit_coefficients(target: Target, trials: int, prompts: int) -> Coefficients:
+def fit_coefficients(trials: int, prompts: int) -> Coefficients:
     """Fit the coefficients whose mean squared error over so many prompts, where bias adds up, is about the least."""
     pi = np.sin(np.arange(1, POINTS + 1) / POINTS * np.pi / 2) ** 2
     x = np.arange(1, min(trials, MOST_TERMS) + 1)
     basis = binom.pmf(x, trials, pi[:, None]) / pi[:, None]
-    scaled = target(pi, trials) / pi
+    scaled = (1 - pi) ** trials
     # Of solutions spread evenly over log pi, about 1 / x are drawn x times.
     penalty = np.diag(1 / np.sqrt(x * prompts)) * np.sqrt(POINTS)
     system = np.concatenate([basis, penalty])
@@ -111,13 +100,13 @@ class SumEstimate(NamedTuple):
     bias: Float[np.ndarray, " P"]
 
 
-def estimate_sum(counts: SolutionCounts, target: Target) -> SumEstimate:
+def estimate_sum(counts: SolutionCounts) -> SumEstimate:
     """Estimate the sum of h(pi) over each prompt's solutions, drawn or not; Esty (1983) has the variance."""
     values = np.zeros(len(counts.times))
     bias = np.zeros(len(counts.trials))
     trials = counts.trials[counts.prompt]
     for size in np.unique(counts.trials).tolist():
-        coefficients = fit_coefficients(target, size, len(counts.trials))
+        coefficients = fit_coefficients(size, len(counts.trials))
         mask = trials == size
         values[mask] = coefficients.values[counts.times[mask]]
         bias[counts.trials == size] = coefficients.bias
@@ -145,7 +134,7 @@ class UnseenMass(NamedTuple):
 
 def estimate_unseen_mass(counts: SolutionCounts, level: float, steps: tuple[int, int] = (0, 0)) -> UnseenMass:
     """Estimate the correct mass that these prompts left undrawn; normal intervals allow for the bias."""
-    total = estimate_sum(counts, undrawn_mass)
+    total = estimate_sum(counts)
     # The variance of the undrawn mass itself is sum pi^2 (1 - pi)^N.
     pairs = np.maximum(counts.trials * (counts.trials - 1) / 2, 1)
     variance = (total.variance + counts.sum_by_prompt((counts.times == 2).astype(float)) / pairs).sum()
