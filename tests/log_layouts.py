@@ -397,6 +397,27 @@ def cut_list():
     return {"log.json": json.dumps([*rows, rows[0]])[:-9]}
 
 
+def components():
+    """Parts of a reward under names with slashes; one of them alone says right or wrong, and a request always succeeds."""
+    return {"log.jsonl": [
+        {"trainer/global_step": r["step"], "instance": {"input": {"text": question(r)}, "id": r["prompt"]}, "request": {"success": True},
+         "result": {"text": text(r)}, "reward/math": float(r["right"]), "reward/overlong": -0.1 * r["cut"], "reward/format": 1.0} for r in RUN]}  # fmt: skip
+
+
+def results_by_id():
+    """Results by task below a mean, whose verdict is a word."""
+    tasks = {}
+    for r in first_rows():
+        tasks.setdefault(f"Mbpp/{r['prompt']}", []).append({"solution": text(r), "status": "pass" if r["right"] else "fail"})  # fmt: skip
+    return {"r.json": json.dumps({"pass@1": 0.4, "results": tasks})}
+
+
+def episodes():
+    """A file an episode, whose turns have no rewards."""
+    return {f"{r['prompt']}_{r['sample']}.json": json.dumps({"task_id": r["prompt"], "intent": question(r), "score": float(r["right"]),
+            "trajectory": [{"action": "look"}, {"action": text(r)}]}) for r in first_rows()}  # fmt: skip
+
+
 LAYOUTS = {
     function.__name__: function
     for function in (
@@ -404,13 +425,13 @@ LAYOUTS = {
         matrices, flat_lists, twice_nested, words, two_rewards, twins, restarted,
         choices, means_above, table_of_columns, by_id, foreign_names, weighted, workers,
         rllm, bigcode, inspect, inspect_archive, simple_evals, slime, numbered_columns, by_step_and_id, verdicts_by_id,
-        counts, rows_by_number, pretty, cut_list,
+        counts, rows_by_number, pretty, cut_list, components, results_by_id, episodes,
     )
 }  # fmt: skip
 
 
 OF_ONE_STEP = ("nemo_gym", "verifiers", "skyrl", "human_eval", "evalplus", "lm_eval", "by_id", "foreign_names", "bigcode", "inspect",
-               "inspect_archive", "simple_evals", "numbered_columns", "verdicts_by_id")  # fmt: skip
+               "inspect_archive", "simple_evals", "numbered_columns", "verdicts_by_id", "results_by_id", "episodes")  # fmt: skip
 
 
 def truth(name):

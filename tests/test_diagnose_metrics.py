@@ -21,7 +21,7 @@ def autoregression(source, count, correlation):
 def shape(kind, count, start):
     """A unit change: at once, at a constant pace to the end, or ever slower."""
     after = np.maximum(np.arange(count) - start + 1, 0)
-    shapes = {"step": after > 0, "bend": 2 * after / (count - start), "decay": 1 - np.exp(-8 * after / count)}
+    shapes = {"step": after > 0, "bend": 2 * after / (count - start), "decay": 1 - np.exp(-7 * after / count)}
     return shapes[kind].astype(float)
 
 
@@ -29,15 +29,12 @@ def shape(kind, count, start):
 @pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
 @pytest.mark.parametrize("count", [30, 100, 400])
 def test_intervals_hold_the_start_of_a_change_and_noise_is_no_change(count, correlation):
-    """95 % intervals hold a step or a bend in nine of ten series, and noise is a change in one of ten at most.
-
-    The bounds leave three standard errors of 100 series. What slows down, and is no ramp, is held in three of four.
-    """
+    """95 % intervals hold the start in 86 of 100 series or more, and noise is a change in ten of 100 at most."""
     source, steps, repeats = np.random.default_rng(count), np.arange(count), 100
     size = 4 * np.sqrt((1 + correlation) / (1 - correlation) * 30 / count)
     alarms = [find_change(steps, autoregression(source, count, correlation)) for _ in range(repeats)]
     assert sum(alarm is not None for alarm in alarms) <= 10
-    for kind, least in (("step", 0.86), ("bend", 0.86), ("decay", 0.65)):
+    for kind in ("step", "bend", "decay"):
         held = []
         for _ in range(repeats):
             start = source.integers(count // 5, 4 * count // 5)
@@ -45,7 +42,7 @@ def test_intervals_hold_the_start_of_a_change_and_noise_is_no_change(count, corr
             if (change := find_change(steps, series)) is not None:
                 held.append(change.low <= start <= change.high)
         assert len(held) > repeats / 2
-        assert np.mean(held) >= least, kind
+        assert np.mean(held) >= 0.86, kind
 
 
 def test_a_change_is_where_it_was_made():
@@ -64,7 +61,7 @@ def logged(count=60):
     """A run whose entropy decays from step 20 on, and in which all groups are alike from step 40 on."""
     noise = 0.02 * np.random.default_rng(3).standard_normal((count, 5))
     return [
-        {"step": s, "loss": a / 1e3, "reward": 0.3 + b, "entropy": np.exp(-max(0, s - 20) / 8) + c, "kl": 0.1 + d,
+        {"step": s, "loss": a / 1e3, "reward": 0.3 + b, "entropy": np.exp(-max(0, s - 19) / 8) + c, "kl": 0.1 + d,
          "frac_reward_zero_std": 0.2 + 0.6 * (s >= 40) + e} for s, (a, b, c, d, e) in enumerate(noise)]  # fmt: skip
 
 

@@ -133,9 +133,12 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
     assert read_log([folder], reward="format_reward", threshold=0.5).log.group_size == [2]
     assert read_log([folder]).log.correct == [2]  # by its name, accuracy_reward says which are
     assert read_log([folder]).mean_reward == pytest.approx(1)
-    frame.rename(columns={"accuracy_reward": "a_reward"}).to_parquet(path)
+    frame = frame.rename(columns={"accuracy_reward": "a_reward"})
+    frame.to_parquet(path)
+    assert read_log([folder]).log.correct == [2]  # the only one of right and wrong
+    frame.assign(format_reward=[0.0, 1.0, float("nan")]).to_parquet(path)
     line = refusal(read_log, [folder])
-    assert all(words in line for words in ("a_reward + format_reward", "0.5, 1, 1.5", "--threshold", "--reward"))
+    assert all(words in line for words in ("a_reward + format_reward", "0, 1, 2", "--threshold", "--reward"))
 
 
 def test_graded_rewards_need_a_threshold(tmp_path, monkeypatch):

@@ -1,9 +1,9 @@
 """Find when a series of numbers begins to change, by least squares, with an interval.
 
-The series is y_t = a + c min(max(t - s, 0), w) + noise: a ramp that starts at s and takes w steps, from a sudden step
-to a bend that goes on, where the noise is an autoregression of order 1. Start and width have the least sum of squares.
-Noise that is drawn anew from the fitted autoregression says how much of it a series without a change explains (the
-p-value), and by how much the sum of squares at the true start exceeds the least (the interval).
+The series is y_t = a + c (1 - exp(-(t - s) / w)) + noise from step s on: a sudden step where w is near 0, a decay to a
+new level, and a bend that goes on where w is large. The noise is an autoregression of order 1. Start and width have the
+least sum of squares. Noise that is drawn anew from the fitted autoregression says how much of it a series without a
+change explains (the p-value), and by how much the sum of squares at the true start exceeds the least (the interval).
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from simlab.diagnose.estimate import LEVEL
 POINTS = 100  # means of neighbouring steps; a longer series gives no narrower question
 FEWEST = 12  # logged steps below which no change is told from noise
 DRAWS = 499
-WIDTHS = (0.0, 0.1, 0.25, 0.5, 1.0)  # of ramps, as shares of the series; 0 is a step
+WIDTHS = (1e-4, 0.03, 0.1, 0.3, 10.0)  # as shares of the series: from a step to a bend
 SURE = 0.01  # a p-value below it is a change: a log has a dozen metrics
 CORRELATIONS = np.arange(0, 1, 0.1)  # of neighbouring points of noise
 
@@ -27,7 +27,7 @@ class Change:
     """A change of a series.
 
     Attributes:
-        is_sudden: true for a step, false for a ramp.
+        is_sudden: true for a step, false for what takes longer.
         began, low, high: the step at which it began, and the interval.
         before, after: the fitted values at the first and the last step.
         p_value: chance of as much in a series without a change, by simulation.
@@ -64,7 +64,7 @@ def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, s
     fit = series.mean() + size * shapes[best]
     low, high = parts[max(starts[inside].min() - 1, 0)][0, 0], parts[starts[inside].max()][0, -1]
     return Change(
-        bool(widths[best] == 1),
+        bool(widths[best] == WIDTHS[0]),
         float(time[starts[best]]),
         float(low),
         float(high),
@@ -76,13 +76,13 @@ def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, s
 
 @functools.cache
 def _shapes(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ramps of mean 0 and norm 1, (K, count), starts (the first point that differs) and widths, (K,)."""
+    """Return shapes of mean 0 and norm 1, (K, count), their starts (the first point that differs) and widths, (K,)."""
     at, edge = np.arange(count), max(3, count // 20)
     starts = np.tile(np.arange(1, count - edge + 1), len(WIDTHS))
-    widths = np.repeat(np.maximum(1, np.array(WIDTHS) * count), len(starts) // len(WIDTHS))
-    kept = (starts >= edge) | (widths == count)  # a bend may begin at once
+    widths = np.repeat(WIDTHS, len(starts) // len(WIDTHS))
+    kept = (starts >= edge) | (widths == WIDTHS[-1])  # a bend may begin at once
     starts, widths = starts[kept], widths[kept]
-    shapes = np.clip(at - starts[:, None] + 1, 0, widths[:, None]).astype(float)
+    shapes = 1 - np.exp(-np.maximum(at - starts[:, None] + 1, 0) / (widths[:, None] * count))
     shapes -= shapes.mean(axis=1, keepdims=True)
     return shapes / np.linalg.norm(shapes, axis=1, keepdims=True), starts, widths
 

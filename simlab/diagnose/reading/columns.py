@@ -30,6 +30,7 @@ from simlab.diagnose.reading.names import (
     OF_VERDICT,
     RIGHT_ANSWER,
     TO_NAME,
+    UNSURE,
     candidates,
     leaf,
 )
@@ -195,7 +196,8 @@ class Chooser:
         of["truncated"] = self.find(
             "truncated",
             lambda path: (
-                self.readable(path, read_truncated)
+                path not in rewards
+                and self.readable(path, read_truncated)
                 and (leaf(path) != "status" or not CUT_OFF.isdisjoint(map(str, self.cells[path])))
             ),
         )
@@ -265,10 +267,19 @@ class Chooser:
                 hint = rewards[0] if rewards else "NAME"
                 known = list_columns(self.rows)
                 raise InputError(f"no column is known as the reward; needed: --columns reward={hint}; columns: {known}")
+        differs = correct not in rewards and not all(map(self._is_constant, rewards))
+        if differs and correct is not None and leaf(correct) in UNSURE | {"success"} and self._is_constant(correct):
+            correct = None  # whether a request succeeded
+        verdicts = [path for path in rewards if self.is_verdict(path) and not self._is_constant(path)]
+        if correct is None and len(rewards) > len(verdicts) == 1:
+            correct = verdicts[0]  # the others are graded, or always the same
         parts = [path for path in parts if path not in rewards or len(rewards) > 1]
         if correct is not None and correct not in (*parts, *rewards) and self.is_verdict(correct) and parts:
             parts.append(correct)
         return tuple(rewards), tuple(parts), correct
+
+    def _is_constant(self, path: str) -> bool:
+        return len(set(map(str, self.cells[path]))) < 2
 
     def _unnamed_rewards(self) -> list[str]:
         """Return the numbers that have no other role; if one of them alone is a verdict, that one."""

@@ -70,7 +70,17 @@ OF_VERDICT = re.compile(
 NO_REWARD = re.compile(
     r"(^|[_/])(mean|std|time|ms|len|length|tokens?|count|num|idx|index|id|kl|seed|entropy|weight|mask)([_/]|$)"
 )
-OF_TASK = {"doc", "task", "example", "env_extras", "config", "input", "args", "params"}  # objects that no rollout made
+OF_TASK = {
+    "doc",
+    "task",
+    "instance",
+    "example",
+    "env_extras",
+    "config",
+    "input",
+    "args",
+    "params",
+}  # objects that no rollout made
 BESIDE = {"info", "metadata", "extra_info", "meta"}  # objects that are trusted less
 
 
@@ -91,14 +101,14 @@ def candidates(role: str, paths: list[str], *, alike: bool = False) -> list[str]
     names = {name: number for number, name in enumerate(NAMES[role])}
     ranked = []
     for path in paths:
-        parts = path.split(".")
+        parts = path.replace("/", ".").split(".")
         above = parts[0].lower() if len(parts) > 1 else ""
         of_rollout = role in ("reward", "correct", "completion", "answer", "log_probability")
-        if of_rollout and (above in OF_TASK or (above in BESIDE and role == "answer")):
+        if of_rollout and (not OF_TASK.isdisjoint(parts[:-1]) or (above in BESIDE and role == "answer")):
             continue
         if parts[0] in ("score", "scores") and parts[-1] == "value":  # of any scorer
             parts = ["score", "value"]
-        ranks = [names[name] for name in (leaf(path), ".".join(parts[-2:]).lower()) if name in names]
+        ranks = [names[name] for name in (leaf(parts[-1]), ".".join(parts[-2:]).lower()) if name in names]
         if not ranks and alike and ALIKE[role].search(leaf(path)) and not NO_TEXT.search(leaf(path)):
             ranks = [len(names)]
         if ranks:

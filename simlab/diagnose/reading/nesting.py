@@ -85,7 +85,8 @@ def unwrap(document: Mapping[str, Any]) -> list[Any]:
     """Return the records of a file that is one object: those of a table, of objects by id, or of its longest list."""
     if records := _transpose(document) or _entries(document):
         return records
-    lists = {key: value for key, value in document.items() if _is_objects(value)}
+    judged = any(leaf(key) in JUDGED for key in document)
+    lists = {key: value for key, value in document.items() if _is_objects(value) and not (judged and key in TURNS)}
     if not lists or any(leaf(key) in JUDGED and isinstance(document[key], list | dict | bool) for key in document):
         return [document]
     key = max(lists, key=lambda name: (any(map(_is_judged, lists[name])), len(lists[name])))
@@ -123,6 +124,7 @@ def _is_judged(value: Any, depth: int = 8) -> bool:
         return False
     return any(
         (leaf(key) in JUDGED and not (isinstance(item, list) and (not item or isinstance(item[0], str))))
+        or (leaf(key) in UNSURE and _are_verdicts([item]))
         or (depth > 0 and _is_judged(item, depth - 1))
         for key, item in value.items()
     )
