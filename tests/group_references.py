@@ -138,13 +138,13 @@ def relu(group: Group) -> Group:
 def hard_focused(group: Group, gamma: float = 0.5, ddof: int = 0, eps: float = 1e-6) -> Group:
     """A-GRAE's second control experiment, more weight on hard prompts."""
     p = share_correct(group)
-    return [gamma * a / math.sqrt(p) if 0 < p < 1 else a for a in grpo(group, ddof, eps)]
+    return [gamma * a / math.sqrt(p) if p > 0 else a for a in grpo(group, ddof, eps)]
 
 
 def easy_focused(group: Group, gamma: float = 0.5, ddof: int = 0, eps: float = 1e-6) -> Group:
     """A-GRAE's second control experiment, more weight on easy prompts."""
     p = share_correct(group)
-    return [gamma * a / math.sqrt(1 - p) if 0 < p < 1 else a for a in grpo(group, ddof, eps)]
+    return [gamma * a / math.sqrt(1 - p) if p < 1 else a for a in grpo(group, ddof, eps)]
 
 
 def positive_dominant(group: Group, factor: float = 10.0, ddof: int = 0, eps: float = 1e-6) -> Group:

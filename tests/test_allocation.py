@@ -136,6 +136,13 @@ def test_the_most_learnable_prompts_are_drawn_and_a_random_number_decides_betwee
     assert most_learnable(rates, randoms, 3).tolist() == [4, 1, 2]
 
 
+def test_rounding_does_not_decide_between_a_solve_rate_and_its_complement():
+    """Of pairs p and 1 - p, each prompt comes first where its random number is the smaller."""
+    for p in np.linspace(0.001, 0.499, 200, dtype=np.float32):
+        rates = jnp.array([p, 1 - p])
+        assert [most_learnable(rates, jnp.array(pair, jnp.uint32), 1).item() for pair in ((1, 2), (2, 1))] == [0, 1]
+
+
 def test_the_first_active_groups_are_kept_as_long_as_they_are_wanted():
     active = jnp.array([False, True, True, False, True])
     assert first_active(active, jnp.int32(2)).tolist() == [False, True, True, False, False]
@@ -184,7 +191,7 @@ def drawn_by_loops(learner, index, state):
 def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
     learner = learner_of(BANK, GRPO, allocation=rule, prompts_per_step=3)
     state, correct = learner.start(), BANK.listed().correct
-    believed = dict.fromkeys(range(5), 0.5)
+    believed, accepted = dict.fromkeys(range(5), 0.5), 0.0
     for index in range(12):
         groups = drawn_by_loops(learner, index, state)
         sizes = group_sizes(rule, jnp.array([believed[m] for m in groups]), 4, 2, 16).tolist()
@@ -194,9 +201,11 @@ def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
         for m, actions in groups.items():
             expected[m] += 1.5 * naive_gradient(expected[m], actions, correct[m]) / 3
             believed[m] = float(np.mean([correct[m][a] for a in actions]))
+        accepted += np.mean([correct[m][a] for m, actions in groups.items() for a in actions])
         state = stepped(learner, jnp.int32(index), state)
         np.testing.assert_allclose(state.parameters, expected, rtol=1e-10, atol=1e-15)
     assert len(set(sizes)) > 1
+    assert float(state.sums["accepted_rate"]) == pytest.approx(accepted)  # of rollouts, whichever group they are in
 
 
 def test_groups_that_grow_by_rounds_are_learned_from_by_loops(double):

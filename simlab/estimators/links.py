@@ -231,12 +231,18 @@ FOCUSES = ("hard", "easy")
 def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
     """Multiply by gamma / sqrt(p) (``on="hard"``) or gamma / sqrt(1 - p) (``"easy"``), p the solve rate.
 
-    A-GRAE's second control ``[a-grae:control-2]``. Groups with p in {0, 1} are left as they are, ``gamma`` included.
+    A-GRAE's second control ``[a-grae:control-2]``. Where the root is 0, groups are left as they are.
     """
     check_choice("on", on, FOCUSES)
     check_range("gamma", gamma, 0)
 
-    return _weighing_mixed(lambda xp, p, rollouts: gamma / xp.sqrt(p if on == "hard" else 1 - p))
+    def weight(rollouts: Rollouts) -> Array:
+        p = solve_rate(rollouts)
+        xp, share = array_namespace(p), p if on == "hard" else 1 - p
+        ones = xp.ones_like(p)
+        return xp.where(share > 0, gamma / xp.sqrt(xp.where(share > 0, share, ones)), ones)
+
+    return weighing(weight)
 
 
 def _weighing_mixed(weight: Callable[[Any, Array, Rollouts], Array], domain: str = "any") -> Link:

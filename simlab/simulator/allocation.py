@@ -76,8 +76,12 @@ def sizes_by_rounds(accepted: Bool[Array, "P room"], group_size: int, round_size
 
 
 def most_learnable(rates: Float[Array, " M"], randoms: Shaped[Array, " M"], count: int) -> Int[Array, " P"]:
-    """Return the ``count`` prompts of the largest p (1 - p), those of equal ones by the smaller random number."""
-    return jnp.lexsort((randoms, -rates * (1 - rates)))[:count].astype(jnp.int32)
+    """Return the ``count`` prompts of the largest p (1 - p), those of equal ones by the smaller random number.
+
+    Values within a thousandth are equal: rounding alone must not decide between solve rates of p and 1 - p.
+    """
+    levels = jnp.floor(jnp.log(rates * (1 - rates)) * 1000)
+    return jnp.lexsort((randoms, -levels))[:count].astype(jnp.int32)
 
 
 def first_active(active: Bool[Array, " P"], count: Int[Array, ""]) -> Bool[Array, " P"]:

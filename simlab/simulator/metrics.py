@@ -177,7 +177,10 @@ def table(words: dict[str, str], of: str, functions: Functions, *dimensions: str
 
 
 _PREDICTED = "first-order prediction of {} from the logit change (F-GRPO Eq. 19)"
-_SPLIT = "share of tokens that are {}, by the sampler's probability of the token; recorded in off-policy runs only"
+_SPLIT = (
+    "mean over prompts of the share of a group's tokens that are {}, by the sampler's probability of the token; "
+    "recorded in off-policy runs only"
+)
 _GROUPS = "share of groups since the last record"
 WORDS = {
     "q_pos": "probability of a correct action, Q_pos",
@@ -196,9 +199,9 @@ WORDS = {
     "accepted_rate": "share of rollouts since the last record that the verifier accepts",
     "active_rate": f"{_GROUPS} with both outcomes",
     "tail_miss_rate": f"{_GROUPS} with both outcomes and none of the target set",
-    "ratio_drift": "mean |log ratio| of the tokens of a batch's last gradient step, before it",
-    "clipped_share": "share of tokens whose coefficient the surrogate sets to 0 although their advantage is not; mean "
-    "over the gradient steps of a batch",
+    "ratio_drift": "mean over prompts of the mean |log ratio| of a group's tokens, before a batch's last gradient step",
+    "clipped_share": "mean over prompts of the share of a group's tokens whose coefficient the surrogate sets to 0 "
+    "although their advantage is not; mean over the gradient steps of a batch",
     "clipped_correct": _SPLIT.format("clipped and accepted"),
     "clipped_wrong": _SPLIT.format("clipped and rejected"),
     "drawn_correct": _SPLIT.format("accepted"),
@@ -240,7 +243,7 @@ ASCENT_METRICS = (
     *table(WORDS, EVERY_ASCENT, _SHARES, "decade", off_policy=True),
 )
 _RATES: Functions = {
-    "accepted_rate": lambda batch: jnp.mean(batch.accepted_share),
+    "accepted_rate": lambda batch: batch.pooled(batch.accepted_share),
     "active_rate": lambda batch: jnp.mean(batch.active, dtype=batch.dtype),
     "tail_miss_rate": lambda batch: jnp.mean(batch.active & ~batch.holds_target, dtype=batch.dtype),
 }

@@ -53,6 +53,12 @@ class WeighedBatch(NamedTuple):
         present = self.rollouts.mask
         return self.correct.shape[1] if present is None else count_true(present).astype(self.dtype)
 
+    def pooled(self, means: Float[Array, " P"]) -> Float[Array, ""]:
+        """Return the mean over all rollouts from the mean of each group."""
+        weights = self._size / jnp.mean(self._size)  # exactly 1 where all groups are as large
+        mean: Float[Array, ""] = jnp.mean(means * weights)
+        return mean
+
     def mean(self, values: Float[Array, "P G"]) -> Float[Array, " P"]:
         """Return the mean of a value over the rollouts of each group that are no padding."""
         present = self.rollouts.mask
