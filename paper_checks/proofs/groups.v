@@ -57,6 +57,18 @@ Proof.
   pose proof (H a (or_introl eq_refl)). specialize (IH (fun b h => H b (or_intror h))). lra.
 Qed.
 
+Lemma sum_at_least {A} (l : list A) f a : (forall b, 0 <= f b) -> In a l -> f a <= sum l f.
+Proof.
+  intros H. assert (P : forall m, 0 <= sum m f) by (induction m as [|b m]; simpl; [|pose proof (H b)]; lra).
+  induction l as [|b l IH]; simpl; [easy|]. pose proof (P l). pose proof (H b). intros [->|Ha]; [lra|].
+  specialize (IH Ha). lra.
+Qed.
+
+Lemma sum_const N c : \sum_(a < N) c = INR N * c.
+Proof.
+  rewrite <- (seq_length N 0) at 2. induction (seq 0 N); [simpl; ring|]. cbn [sum length]. rewrite S_INR, IHl. ring.
+Qed.
+
 Lemma sum_swap {A B} (l : list A) (m : list B) f :
   sum l (fun a => sum m (fun b => f a b)) = sum m (fun b => sum l (fun a => f a b)).
 Proof.

@@ -22,6 +22,15 @@ Qed.
 Lemma derive_as f g t f' g' : derivable_pt_lim f t f' -> (forall t, g t = f t) -> g' = f' -> derivable_pt_lim g t g'.
 Proof. intros H E ->. intros e He. destruct (H e He) as [d Hd]. exists d. intros h. rewrite !E. apply Hd. Qed.
 
+Lemma mean_ext N p q f g : (forall a, p a = q a) -> (forall a, f a = g a) -> mean N p f = mean N q g.
+Proof. intros P F. apply sum_ext; intros. now rewrite P, F. Qed.
+
+Lemma mean_plus N p f g : mean N p (fun a => f a + g a) = mean N p f + mean N p g.
+Proof. unfold mean. rewrite <- sum_plus. apply sum_ext; intros; ring. Qed.
+
+Lemma mean_scale N p c f : mean N p (fun a => c * f a) = c * mean N p f.
+Proof. unfold mean. rewrite <- sum_scale. apply sum_ext; intros; ring. Qed.
+
 Section Softmax.
 
 Variable N : nat.
@@ -29,9 +38,8 @@ Hypothesis some_action : (1 <= N)%nat.
 
 Lemma partition_positive z : 0 < partition N z.
 Proof.
-  unfold partition. destruct N as [|n]; [lia|]. simpl.
-  assert (0 <= sum (seq 1 n) (fun a => exp (z a))); [|pose proof (exp_pos (z 0%nat)); lra].
-  induction (seq 1 n); simpl; [lra|]. pose proof (exp_pos (z a)). lra.
+  apply Rlt_le_trans with (exp (z 0%nat)); [apply exp_pos|].
+  apply (sum_at_least _ (fun a => exp (z a))); [intros; left; apply exp_pos|apply in_seq; lia].
 Qed.
 
 Lemma softmax_positive z a : 0 < softmax N z a.
@@ -58,6 +66,12 @@ Definition policy (t : R) : nat -> R := softmax N (along z d t).
 
 (** d_a less the policy's mean of d: the score of action a along the line *)
 Definition score (t : R) (a : nat) : R := d a - mean N (policy t) d.
+
+Lemma policy_start a : policy 0 a = softmax N z a.
+Proof.
+  assert (E : forall a, along z d 0 a = z a) by (intros; unfold along; ring).
+  unfold policy, softmax, partition. rewrite E. f_equal. apply sum_ext; intros. now rewrite E.
+Qed.
 
 Lemma derive_exp_along a t : derivable_pt_lim (fun t => exp (along z d t a)) t (exp (along z d t a) * d a).
 Proof.
