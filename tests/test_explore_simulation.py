@@ -10,7 +10,7 @@ from figures.interference_map import DATA, LABELS, crossing, of_explorer
 from figures.shared.condensed import at_equal_mass
 from figures.shared.explorer_paths import LEVELS, path_of
 from simlab.estimators import estimator
-from simlab.explore.controls import AXES, BY_NAME, MAPS, RATES, SIMULATED, hold, hold_panel
+from simlab.explore.controls import AXES, BY_NAME, MAPS, SIMULATED, hold, hold_panel
 from simlab.explore.in_advance import (
     MAP,
     PATHS,
@@ -280,10 +280,13 @@ def test_the_table_of_paths_is_small_and_each_of_its_cells_can_be_asked_for():
     for name, values in (("weight", table["weights"]), ("hard_rate", table["hard_rate"])):
         assert [hold(BY_NAME[f"interference.{name}"], value) for value in values] == [(value, "") for value in values]
     shape = len(table["group_size"]), len(table["hard_rate"]), len(table["weights"])
-    for representation, optimizers in RATES.items():
-        for optimizer, rate in optimizers.items():
+    for representation in BY_NAME["interference.representation"].choices:
+        for optimizer in BY_NAME["interference.optimizer"].choices:
             assert np.shape(table["paths"][representation][optimizer]) == shape
+            rate = table["rates"][representation][optimizer]
             assert hold(BY_NAME["interference.learning_rate"], rate) == (rate, "")
+    assert BY_NAME["interference.learning_rate"].default == table["rates"]["linear head"]["sgd"]
+    assert PRESETS["when-a-weight-matters"].settings["learning_rate"] == table["rates"]["network"]["adam"]
     for hard_rate, base in zip(table["hard_rate"], table["base"], strict=True):
         exact = [1 - ((1 - 0.3) ** k + (1 - hard_rate) ** k) / 2 for k in table["k"]]
         np.testing.assert_allclose(base, exact, atol=6e-5)
@@ -301,7 +304,7 @@ def test_a_weight_matters_at_equal_pass_at_1_in_a_network_with_adam_and_not_with
     k, level = table["k"].index(256) - 1, table["levels"].index(0.44)
     gains = {
         optimizer: [cell("network", optimizer, weight)["mean"][k][level] for weight in ("maxrl", "grpo")]
-        for optimizer in RATES["network"]
+        for optimizer in ("sgd", "adam")
     }
     assert gains["adam"][0] - gains["adam"][1] > 40
     assert abs(gains["sgd"][0] - gains["sgd"][1]) < 15
@@ -312,7 +315,7 @@ def test_a_weight_matters_at_equal_pass_at_1_in_a_network_with_adam_and_not_with
 @compiles
 @pytest.mark.parametrize(("representation", "optimizer"), [("linear head", "sgd"), ("network", "adam")])
 def test_a_cell_of_the_table_is_the_panels_own_run(representation, optimizer):
-    rate = RATES[representation][optimizer]
+    rate = interference_paths()["rates"][representation][optimizer]
     settings = {"representation": representation, "optimizer": optimizer, "learning_rate": rate, "group_size": 32}
     block = simulate_panel("interference", interfering(weight="maxrl", **settings), 0, ignored)
     masses, passed = (np.array(block["metrics"][f"pass_at_{k}"]["values"]) for k in (1, 256))

@@ -4,7 +4,9 @@ simlab sweep --preset network-paths --out paths.nc           (25 minutes of CPU 
 python -m figures.shared.explorer_paths paths.nc
 """
 
+import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,13 @@ import numpy as np
 import xarray as xr
 
 from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
-from simlab.explore.controls import REPRESENTATIONS
 from simlab.explore.in_advance import PATHS
 from simlab.explore.weights import read_weight, write_weight
 
 LEVELS = np.round(np.concatenate([np.arange(0.16, 0.505, 0.02), np.arange(0.55, 0.72, 0.05), [0.8, 0.9, 0.95]]), 2)
 THOUSAND = 1000
 BAND = 1.96  # standard errors
+REPRESENTATIONS = {"linear head": "linear", "network": "one"}  # with the names that the preset gives them
 SHARED = {"overlap": 0.3, "conflict": 1.0, "temperature": 1.0}  # settings of all runs
 
 
@@ -38,10 +40,16 @@ def condense(path: Path) -> dict[str, Any]:
         "weights": [write_weight(*read_weight(arm)) for arm in arms],
         "shared": SHARED,
         "base": rounded(begin.transpose("hard_rate", "k"), 4),
-        "paths": {
-            representation: {optimizer: paths_of(sweeps[f"{preset}-{optimizer}"]) for optimizer in ("sgd", "adam")}
-            for representation, preset in REPRESENTATIONS.items()
-        },
+        "rates": of_each_sweep(sweeps, lambda dataset: provenance(dataset)["settled"]["optimizer.learning_rate"]),
+        "paths": of_each_sweep(sweeps, paths_of),
+    }
+
+
+def of_each_sweep(sweeps: dict[str, xr.Dataset], read: Callable[[xr.Dataset], Any]) -> dict[str, dict[str, Any]]:
+    """What is read of each sweep, by representation and optimiser."""
+    return {
+        representation: {optimizer: read(sweeps[f"{preset}-{optimizer}"]) for optimizer in ("sgd", "adam")}
+        for representation, preset in REPRESENTATIONS.items()
     }
 
 
@@ -62,16 +70,16 @@ def path_of(runs: xr.Dataset) -> dict[str, Any]:
     passed = runs["pass_at_k"].sel(k=runs["k"] > 1).transpose("k", "seed", "step").values
     at_levels = [mean_and_error(THOUSAND * at_equal_mass(masses, values, LEVELS)) for values in passed]
     return {
-        "step": whole(mean_and_error(at_equal_mass(masses, steps, LEVELS))["mean"]),
-        "mean": [whole(one["mean"]) for one in at_levels],
-        "half": [whole([error and BAND * error for error in one["error"]]) for one in at_levels],
+        "step": whole(round, mean_and_error(at_equal_mass(masses, steps, LEVELS))["mean"]),
+        "mean": [whole(round, one["mean"]) for one in at_levels],
+        "half": [whole(math.ceil, [error and BAND * error for error in one["error"]]) for one in at_levels],
     }
 
 
-def whole(numbers: list[float | None]) -> list[int | None]:
+def whole(rounded_to: Callable[[float], int], numbers: list[float | None]) -> list[int | None]:
     """Whole numbers up to the last that is not null."""
     last = max((place for place, number in enumerate(numbers) if number is not None), default=-1)
-    return [None if number is None else round(number) for number in numbers[: last + 1]]
+    return [None if number is None else rounded_to(number) for number in numbers[: last + 1]]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice
 from simlab.explore.weights import hold_weight
-from simlab.sweeps.presets.network_league import PATH_RATES
 
 
 class MapAxis(NamedTuple):
@@ -42,11 +41,7 @@ MOST_CELLS = 12
 COMPARISONS = ("runs", "difference", "at equal correct mass", "difference at equal correct mass")
 READINGS = ("runs", "at equal correct mass")
 MOST_RUNS = 12  # that are pinned
-REPRESENTATIONS = {"linear head": "linear", "network": "one"}  # with the names that presets of sweeps give them
-RATES = {  # usual learning rates, by representation and optimiser
-    name: {optimizer: rate for (other, optimizer), rate in PATH_RATES.items() if other == preset}
-    for name, preset in REPRESENTATIONS.items()
-}
+REPRESENTATIONS = ("linear head", "network")
 MAPS = ("conflict", "group-size", "hard-rate", "temperature", "learning-rate", "adam")
 
 
@@ -185,7 +180,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("interference.weight", "weight", "estimator", "grpo", closed=False, help="under the plain policy gradient"),
     Control("interference.second", "weight", "second estimator", "maxrl", closed=False,
             help="drawn over the first, all else being equal"),
-    Control("interference.representation", "choice", "prompts share", "linear head", choices=tuple(REPRESENTATIONS),
+    Control("interference.representation", "choice", "prompts share", "linear head", choices=REPRESENTATIONS,
             help="one linear head, or a network with a hidden layer of 64 units; sets the learning rate"),
     Control("interference.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam"),
             help=f"{_OPTIMIZER}; sets the learning rate"),
@@ -201,8 +196,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("interference.conflict", "number", "conflict", 1.0, 0, 1,
             help="share of the hard prompts for which the answer of the easy ones is wrong"),
     Control("interference.temperature", "number", "temperature", 1.0, 0.3, 2, "log", help="of the sampled policy"),
-    Control("interference.learning_rate", "number", "learning rate", RATES["linear head"]["sgd"], 1e-4, 10, "log",
-            help=_RATE),
+    Control("interference.learning_rate", "number", "learning rate", 1.0, 1e-4, 10, "log", help=_RATE),
     Control("interference.steps", "whole", "steps", 400, 20, 400, help=_STEPS),
     Control("interference.seeds", "whole", "seeds", 8, 4, 64, "log", help="the band narrows while they are simulated"),
     Control("interference.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),

@@ -65,10 +65,10 @@ def interference_map() -> dict[str, Any]:
 def interference_paths() -> dict[str, Any]:
     """Return paths of pass@k at ``levels`` (L,) of pass@1, means over ``seeds``, of runs that have ``shared`` settings.
 
-    ``paths`` has, for a representation and an optimiser, by ``group_size``, ``hard_rate`` and ``weights``: ``mean`` and
-    ``half`` (k, L), thousandths, of pass@k and of its 95 % band, and the ``step`` (L,). A list ends where not all seeds
-    reach a level; None: the base model is beyond it. ``base`` is the base model's pass@k by ``hard_rate``. Lists of k
-    begin at 1, those of a path after it.
+    Each representation and optimiser has its learning rate in ``rates`` and its ``paths``, by ``group_size``,
+    ``hard_rate`` and ``weights``: ``mean`` and ``half`` (k, L), thousandths, of pass@k and of its 95 % band, and the
+    ``step`` (L,). A list ends where not all seeds reach a level; None: the base model is beyond it. ``base`` is the
+    base model's pass@k by ``hard_rate``. Lists of k begin at 1, those of a path after it.
     """
     paths: dict[str, Any] = json.loads(PATHS.read_text(encoding="utf-8"))
     return paths

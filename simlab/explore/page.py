@@ -14,7 +14,7 @@ from typing import Any
 
 from simlab.errors import InputError
 from simlab.estimators.registry import REGISTRY
-from simlab.explore.controls import AXES, CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, RATES, SIMULATED, run_settings
+from simlab.explore.controls import AXES, CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIMULATED, run_settings
 from simlab.explore.formula import LARGEST_G, TAG
 from simlab.explore.in_advance import answers_in_advance, in_advance, interference_map, interference_paths
 from simlab.explore.masses import has_masses
@@ -125,7 +125,6 @@ def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict
         "dashes": DASHES,
         "interference": interference_map(),
         "paths": interference_paths(),
-        "rates": RATES,
         "tree": {"depth": 3, "branching": 4, "rewarded": CASP_TOY},
     }
 

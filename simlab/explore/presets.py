@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from simlab.errors import check_choice
-from simlab.explore.controls import BY_NAME, RATES, SIMULATED
+from simlab.explore.controls import BY_NAME, SIMULATED
 
 
 class Preset(NamedTuple):
@@ -94,7 +94,7 @@ PRESETS: Mapping[str, Preset] = {
     "when-a-weight-matters": Preset(
         "interference", "When does a weight matter at equal pass@1?",
         "In a network with Adam, MaxRL keeps more of pass@256 than GRPO at equal pass@1; with plain steps hardly more",
-        {"representation": "network", "optimizer": "adam", "learning_rate": RATES["network"]["adam"], "level": 0.45},
+        {"representation": "network", "optimizer": "adam", "learning_rate": 0.0005, "level": 0.45},
     ),
     "casp-fig5": Preset(
         "tree", "Which method keeps several right answers?",

@@ -153,13 +153,14 @@ function crossingInWords(k, base, curve) {
 function readout(values, description, weights, results) {
   const k = Number(values.k);
   const where = `pass@1 = ${short(values.level)}`;
-  const of = ({ name, path }) => {
+  const of = ({ name, path, settings }) => {
     if (!path) return `${escaped(name)} is not in the table.`;
     const [{ mean, half }, [step]] = [path.at(k, [values.level]), path.steps([values.level])];
     if (mean[0] === null) return `${escaped(name)} does not come to ${where} with all seeds.`;
     const curve = path.ks.map((one) => path.at(one, [values.level]).mean[0]);
-    return `${escaped(name)}: <b>${short(mean[0], 3)}</b> ± ${short(half[0], 1)} after ${Math.round(step)} steps, ` +
-      `pass@k ${crossingInWords(path.ks, path.ks.map(path.base), curve)}.`;
+    // The table has few k, too far apart for a crossing.
+    return `${escaped(name)}: <b>${short(mean[0], 3)}</b> ± ${short(half[0], 1)} after ${Math.round(step)} steps` +
+      `${settings ? "" : `, pass@k ${crossingInWords(path.ks, path.ks.map(path.base), curve)}`}.`;
   };
   const [first] = weights.filter(({ path }) => path);
   const base = first ? `pass@${k} where ${where} (base model ${short(first.path.base(k), 3)}). ` : "";

@@ -21,7 +21,7 @@ export function pathOfRun({ k, step, seeds, metrics }) {
 }
 
 // The cell of the table that is nearest to a weight and to the other settings; null where no weight has this name.
-export function nearestCell(values, text, { paths: table, estimators, rates }) {
+export function nearestCell(values, text, { paths: table, estimators }) {
   const { name, parameters } = readWeight(text, estimators);
   const known = Object.entries(estimators[name].parameters);
   const place = placeOfLeast(table.weights, (weight) => {
@@ -34,7 +34,7 @@ export function nearestCell(values, text, { paths: table, estimators, rates }) {
   const { representation, optimizer } = values;
   return {
     settings: { weight: table.weights[place], representation, optimizer, group_size: table.group_size[size],
-      hard_rate: table.hard_rate[rate], ...table.shared, learning_rate: rates[representation][optimizer] },
+      hard_rate: table.hard_rate[rate], ...table.shared, learning_rate: table.rates[representation][optimizer] },
     path: pathOfCell(table, table.base[rate], table.paths[representation][optimizer][size][rate][place]),
   };
 }

@@ -86,7 +86,7 @@ export class State {
   holdRate(name) {
     const { representation, optimizer } = this.of("interference");
     if (!["interference.representation", "interference.optimizer"].includes(name)) return;
-    this.values["interference.learning_rate"] = this.description.rates[representation][optimizer];
+    this.values["interference.learning_rate"] = this.description.paths.rates[representation][optimizer];
   }
 
   holdWeightEverywhere(text) {
