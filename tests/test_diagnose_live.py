@@ -84,6 +84,8 @@ def test_rollouts_without_a_reward_are_left_out():
 def test_graded_rewards_need_a_threshold():
     assert "a reward is 0.5; allowed: 0 and 1" in refusal(Live().observe, ["p", "p"], [0.5, 1])
     assert Live(threshold=0.5).observe(["p", "p"], [0.5, 0.2])["diagnose/solve_rate"] == 0.5
+    graded = Live(threshold=1).observe(["p"] * 4 + ["q"] * 2, [0.05, 0.05, 0.1, 0.15, 0.5, 0.5])
+    assert (graded["diagnose/all_wrong"], graded["diagnose/dead"]) == (1, 0.5)
 
 
 def test_an_answer_of_ones_own_tells_solutions_apart():

@@ -83,7 +83,7 @@ def diagnose(
         sizes = tuple(predicted.group_size for predicted in groups.at_sizes)
         counts = count_solutions(last)
         solution = typical_solution(counts, level, seed, sizes) if counts is not None else None
-        budget = rollouts or max(_rollouts_per_step(last), SMALLEST)
+        budget = rollouts or max(round(observed.groups_per_step * observed.group_size), SMALLEST)
         advice = recommend.recommend(now, groups, solution, budget)
         unseen = estimate_unseen(parts, level, seed, sizes)
     return Diagnosis(
@@ -101,11 +101,6 @@ def diagnose(
         commands=recommend.trainer_commands(log.format, advice, weights),
         untold=tuple(_list_gaps(log, observed, now)),
     )
-
-
-def _rollouts_per_step(log: Log) -> int:
-    """Return the median of the rollouts of a step."""
-    return int(np.median(np.bincount(np.unique(log.step, return_inverse=True)[1], log.group_size)))
 
 
 def check_options(
