@@ -268,6 +268,7 @@ class DiagnoseCommand(Command):
         "simlab diagnose sample",
         "simlab diagnose completions/",
         "simlab diagnose rollouts.jsonl --columns prompt=question,reward=score --html report.html",
+        "simlab diagnose trained.jsonl --against base.jsonl",
         "simlab diagnose trainer_state.json",
     )
 
@@ -287,6 +288,11 @@ class DiagnoseCommand(Command):
         "the last \\boxed{}, or the last number)",
         "FILE.py:NAME",
     )
+    against: Path | None = option(
+        "an earlier log, or that of another run, read alike: pass@k is compared, from that log to this",
+        "LOG",
+        read=read_log_path,
+    )
     estimator: str = option("weight in use (default grpo)", "ARM", "grpo")
     rollouts: int | None = option("budget of a step, to split into prompts x G (default that of the log)", "N")
     holdout: float = option("score predictions on this last part of the steps (default 0: none)", "SHARE", 0.0)
@@ -298,11 +304,12 @@ class DiagnoseCommand(Command):
 
     def run(self) -> int:
         """Print what the files hold and the diagnosis, and write what is asked for; 1 where most rows are refused."""
+        from simlab.diagnose.against import compare_logs, log_names
         from simlab.diagnose.diagnosis import check_options, diagnose
         from simlab.diagnose.estimate import as_json
         from simlab.diagnose.metrics_report import report_metrics
         from simlab.diagnose.questions import list_findings
-        from simlab.diagnose.reading import MOST_REFUSED, Metrics, read_logs
+        from simlab.diagnose.reading import MOST_REFUSED, Metrics, read_log, read_logs
         from simlab.diagnose.reading.columns import named_columns
         from simlab.diagnose.reading.files import find_files
         from simlab.diagnose.report import report
@@ -312,14 +319,11 @@ class DiagnoseCommand(Command):
         if self.threshold is not None:
             check_range("threshold", self.threshold)
         check_options(self.estimator, rollouts=self.rollouts, holdout=self.holdout, seed=self.seed)
-        check_outputs(self.json, self.html, inputs=find_files(self.logs))
-        reading = read_logs(
-            self.logs,
-            columns=named_columns(self.columns),
-            reward=self.reward,
-            threshold=self.threshold,
-            answer=self.answer,
-        )
+        earlier = [] if self.against is None else [self.against]
+        check_outputs(self.json, self.html, inputs=find_files([*self.logs, *earlier]))
+        named: dict[str, Any] = {name: getattr(self, name) for name in ("reward", "threshold", "answer")}
+        named["columns"] = named_columns(self.columns)
+        reading = (read_log if earlier else read_logs)(self.logs, **named)
         if isinstance(reading, Metrics):
             table = report_metrics(reading)
             print(*table.lines(), sep="\n")
@@ -336,6 +340,9 @@ class DiagnoseCommand(Command):
             choices = ("estimator", "rollouts", "holdout", "simulate", "seed")
             result = diagnose(reading.log, **{name: getattr(self, name) for name in choices})
             findings = list_findings(reading, result)
+            if earlier:
+                names = log_names(earlier[0], self.logs[0])
+                findings.insert(0, compare_logs(reading, read_log(earlier, **named), names, result.level))
             print(*summary(reading, result, findings), sep="\n")
             entries |= {"findings": as_json(tuple(findings)), "diagnosis": as_json(result)}
             if self.html:

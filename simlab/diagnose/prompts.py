@@ -14,22 +14,6 @@ FEW, MANY = 0.1, 0.25  # groups that teach without the typical solution
 HOW_OFTEN = ("at most one time in four", "one to three times in four", "more than three times in four")
 
 
-def does_it_learn(_: Reading, result: Diagnosis) -> Finding | None:
-    """Say whether the solve rate has risen since the first steps."""
-    change = result.solve_rates.change
-    if change is None:
-        return None
-    by = f"{shown(change, '+', '.2g')} since the first steps"
-    sentence, concern = {
-        1: (f"It learns: the mean solve rate has changed by {by}.", 0.1),
-        0: (f"Whether it learns is open: the mean solve rate has changed by {by}, which may be chance.", 0.4),
-        -1: (f"It unlearns: the mean solve rate has changed by {by}. Find what changed before training on.", 0.8),
-    }[change.sign]
-    first, last = result.solve_rates.windows[0], result.solve_rates.windows[-1]
-    rows = tuple((f"mean solve rate, steps {each.first} to {each.last}", each.mean) for each in (first, last))
-    return Finding("does it learn?", sentence, concern, (*rows, ("change", change)))
-
-
 def how_hard(_: Reading, result: Diagnosis) -> Finding:
     """Say whether most prompts are too hard or too easy to teach much."""
     rates = result.solve_rates

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
+from simlab.diagnose.against import does_it_learn
 from simlab.diagnose.components import which_reward_leads
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.lengths import are_lengths_a_bias
 from simlab.diagnose.prompts import (
     are_solutions_lost,
-    does_it_learn,
     how_hard,
     what_comes_next,
     which_group_size,

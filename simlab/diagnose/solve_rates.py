@@ -239,10 +239,15 @@ class PassAtK(NamedTuple):
     beyond: tuple[IntervalEstimate, ...]
 
 
+def carried_ks(now: Population) -> tuple[int, ...]:
+    """Return the powers of 2 up to the rollouts that at least half of the prompts have."""
+    trials = np.repeat(now.pairs[:, 0], now.mixture.prompts)
+    return tuple(powers(int(np.quantile(trials, 0.5, method="inverted_cdf"))))
+
+
 def estimate_pass_at_k(now: Population) -> PassAtK:
     """Estimate pass@k of a window's prompts, whose population is ``now``."""
-    trials = np.repeat(now.pairs[:, 0], now.mixture.prompts)
-    ks = tuple(powers(int(np.quantile(trials, 0.5, method="inverted_cdf"))))
+    ks = carried_ks(now)
     beyond_ks = () if now.is_single else tuple(k for k in powers(BEYOND * ks[-1]) if k > ks[-1])
     curve = pass_at_k(now, (*ks, *beyond_ks))
     return PassAtK(ks, curve[: len(ks)], beyond_ks, curve[len(ks) :])

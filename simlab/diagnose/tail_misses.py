@@ -33,7 +33,7 @@ from jaxtyping import Float
 
 from simlab.diagnose import estimate, unseen
 from simlab.diagnose.dead_groups import SIZES
-from simlab.diagnose.estimate import IntervalEstimate, ratio
+from simlab.diagnose.estimate import IntervalEstimate, difference, ratio
 from simlab.diagnose.log import Log
 from simlab.diagnose.solve_rates import all_within
 from simlab.diagnose.unseen import SolutionCounts, UnseenMass
@@ -84,7 +84,7 @@ def estimate_unseen(
         unseen.estimate_unseen_mass(count, level, (int(log.step[0]), int(log.step[-1])))
         for log, count in zip(windows, counts, strict=True)
     )
-    change = unseen.share_change(masses[0].share, masses[-1].share, level) if len(masses) > 1 else None
+    change = difference("change of the undrawn share", masses[0].share, masses[-1].share) if len(masses) > 1 else None
     solution = typical_solution(counts[-1], level, seed, group_sizes)
     return UnseenSolutions(masses, change, estimate_tail_misses(solution, group_sizes))
 

@@ -173,11 +173,3 @@ def _half_width(variance: float | Float[np.ndarray, "..."], bias: float, level: 
     error = np.sqrt(np.maximum(variance, 1e-300))
     half = error * np.sqrt(ncx2.ppf(level, 1, np.minimum(bias / error, MOST_BIAS) ** 2))
     return np.asarray(np.maximum(half, bias))
-
-
-def share_change(first: IntervalEstimate, last: IntervalEstimate, level: float) -> IntervalEstimate:
-    """Return the difference of the undrawn shares of two windows, whose rollouts are independent."""
-    below = math.hypot(last.value - last.low, first.high - first.value)
-    above = math.hypot(last.high - last.value, first.value - first.low)
-    value = last.value - first.value
-    return IntervalEstimate("change of the undrawn share", value, value - below, value + above, level, UNSEEN)

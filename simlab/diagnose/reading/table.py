@@ -54,6 +54,7 @@ class LoggedRollouts:
         log_probability, sampler_log_probability: of the whole rollout, in nats, under trainer and sampler.
         entropy: nats a token.
         task: number in ``tasks``, -1 for none.
+        prompt_hashes: of the whole texts, by the number of the prompt.
     """
 
     group: np.ndarray
@@ -71,6 +72,7 @@ class LoggedRollouts:
     entropy: np.ndarray | None = None
     task: np.ndarray | None = None
     tasks: tuple[str, ...] = ()
+    prompt_hashes: tuple[int, ...] = ()
 
 
 READERS = {"truncated": read_truncated, "length": read_length, "advantage": read_last, "entropy": read_mean}
@@ -206,7 +208,16 @@ class Table:
             optional["task"] = np.nan_to_num(optional["task"], nan=-1).astype(int)
         parts = {name: np.frombuffer(values, float)[kept] for name, values in self._parts.items()}
         rollouts = LoggedRollouts(
-            group, step, prompt, reward, correct, answer, parts, **optional, tasks=tuple(self._tasks)
+            group,
+            step,
+            prompt,
+            reward,
+            correct,
+            answer,
+            parts,
+            **optional,
+            tasks=tuple(self._tasks),
+            prompt_hashes=tuple(self._prompts),
         )
         log = dataclasses.replace(log, prompts=tuple(self.titles), log_probs=_sample(rollouts), refused=refused)
         return log, rollouts, tuple(notes)
