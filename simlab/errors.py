@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any
 
 LONGEST_MESSAGE = 2000  # characters
+LONGEST_WORD = re.compile(r"(\S{150})\S{100,}(\S{50})")
 # Line breaks, and what a terminal would act on, turn round or could not show.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
@@ -23,7 +24,12 @@ class InputError(ValueError):
 
 
 def one_line(message: str) -> str:
-    """Write a message as one line that can be printed anywhere, cut in its middle if it is very long."""
+    """Write a message as one line that can be printed anywhere; what is very long, or one long word, is cut.
+
+    >>> len(one_line("9" * 5000))
+    203
+    """
+    message = LONGEST_WORD.sub(r"\1...\2", message)
     if len(message) > LONGEST_MESSAGE:
         message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
     return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], message)

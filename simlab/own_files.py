@@ -12,6 +12,12 @@ from simlab.fingerprint import OWN_FILE
 from simlab.reading import read_bytes, reason
 
 _loaded: dict[Path, tuple[types.ModuleType, str]] = {}
+# What to write instead, by the name of the error that JAX raises where it traces a function of the user's.
+ADVICE = {
+    "TracerBoolConversionError": "xp.where(condition, a, b) in place of if, with xp = array_namespace(array)",
+    "ConcretizationTypeError": "functions of arrays in place of float(), int() and bool()",
+    "TracerArrayConversionError": "functions of array_namespace(array) or jax.numpy in place of NumPy's",
+}
 
 
 def load(reference: str) -> Any:
@@ -43,6 +49,17 @@ def failure(problem: str, file: str | Path, error: BaseException) -> InputError:
         lines, words = [error.lineno], error.msg
     where = f", line {lines[-1]} of {Path(file).name}" if lines else ""
     return InputError(f"{problem}: {type(error).__name__}: {words}{where}")
+
+
+def raised_in_own_file(error: BaseException) -> InputError | None:
+    """Describe in one line an error from the code of a user's file, while it ran; None for any other error."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) in _loaded]
+    if not frames:
+        return None
+    advice = next((ADVICE[kind.__name__] for kind in type(error).mro() if kind.__name__ in ADVICE), None)
+    allowed = f"; allowed: {advice}" if advice else ""
+    described = failure(f"{frames[-1].name} fails", frames[-1].filename, error)
+    return InputError(f"{described}{allowed} (--traceback shows all of it)")
 
 
 def _split(reference: str) -> tuple[Path, str]:

@@ -11,6 +11,7 @@ from sweep_cases import refusal
 
 from simlab import own_files
 from simlab.arms import parse
+from simlab.cli import main
 from simlab.estimators import center, chain
 from simlab.fingerprint import own_source
 from simlab.methods import Method
@@ -225,3 +226,31 @@ def test_a_parameter_of_a_plain_function_is_part_of_its_fingerprint_and_its_name
     found = [own_source(parse(f"mine.py:weight{given}").build()) for given in ("", "(factor=3)", "(factor=4)")]
     assert len({*found}) == 3
     assert "weight gave advantages of shape (1,)" in refusal(advantages, "mine.py:weight(factor=3)")
+
+
+RAISING = """
+def branches(advantages, rollouts):
+    if advantages.mean() > 0.5:
+        return advantages
+    return -advantages
+
+
+def fails(advantages, rollouts):
+    raise KeyError("x")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("branches", "in place of if"), pytest.param("fails", "KeyError: 'x'", marks=pytest.mark.slow)]
+)
+def test_an_error_in_a_users_function_is_one_line_with_file_line_and_advice(here, capsys, name, words):
+    path = written(here, RAISING)
+    cause = {"branches": "if advantages", "fails": "raise"}[name]
+    line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if cause in text)
+    arguments = ["sweep", "--arms", f"mine.py:{name}", "--steps", "1", "--seeds", "1", "--group-size", "2"]
+    assert main(arguments) == 2
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert f"line {line} of mine.py" in printed
+    assert words in printed
+    with pytest.raises(Exception, match="boolean" if name == "branches" else "x"):
+        main([*arguments, "--traceback"])

@@ -13,6 +13,7 @@ from simlab.errors import InputError, one_line
 NAMES = (
     "sweep merge fit estimators where check figures explore train compare rollouts diagnose notebooks docs completion"
 )
+TRACEBACK = "--traceback"  # anywhere in a command
 CLASSES = vars(simulate) | vars(library) | vars(training)
 COMMANDS: dict[str, type[Command]] = {name: CLASSES[f"{name.capitalize()}Command"] for name in NAMES.split()}
 _WELCOME = """simlab: a laboratory for policy-gradient weights in RLVR. To begin:
@@ -29,11 +30,14 @@ simlab estimators lists the weights, simlab --help all commands, simlab COMMAND 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 for verdicts other than recorded, 2 for bad input, 130 when interrupted."""
     interrupted = Command.interrupted
+    arguments = [*(sys.argv[1:] if arguments is None else arguments)]
+    if shows_traceback := TRACEBACK in arguments:
+        arguments.remove(TRACEBACK)
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that the terminal has not
         parser, commands = build_parser()
-        options = parsed(parser, commands, sys.argv[1:] if arguments is None else arguments)
+        options = parsed(parser, commands, arguments)
         interrupted = options.interrupted
         code = options.run(options)
         sys.stdout.flush()
@@ -50,6 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError:  # what cannot be written could not be when Python exits either
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0 if isinstance(error, BrokenPipeError) else _complain(str(error), 2)
+    except Exception as error:
+        from simlab.own_files import raised_in_own_file
+
+        described = None if shows_traceback else raised_in_own_file(error)
+        if described is None:
+            raise
+        return _complain(str(described), 2)
 
 
 def build_parser() -> tuple[Parser, dict[str, Parser]]:
@@ -57,6 +68,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     about = "A laboratory for policy-gradient weights in RLVR. simlab COMMAND --help shows options and examples."
     parser = Parser(prog="simlab", description=about)
     parser.add_argument("--version", action="version", version=f"simlab {simlab.__version__}")
+    parser.add_argument(TRACEBACK, action="store_true", help="show the whole traceback of an error in a file of yours")
     parser.set_defaults(run=lambda _: print(_WELCOME), interrupted="")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
     for name, command in COMMANDS.items():

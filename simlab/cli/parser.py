@@ -178,9 +178,13 @@ def _read_as(kind: type, allowed: str) -> Read:
 
     def read(text: str) -> Any:
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: {allowed}") from None
+            value = None
+        # Python reads 1_0 as 10, and 1e-400 as 0.
+        if value is None or "_" in text or (value == 0 and re.search("[1-9]", text.lower().partition("e")[0])):
+            raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: {allowed}")
+        return value
 
     return read
 

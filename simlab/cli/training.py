@@ -316,6 +316,9 @@ class DiagnoseCommand(Command):
         from simlab.diagnose.summary import contents_json, contents_lines, summary
         from simlab.files import WRITER, check_outputs, write_output
 
+        for name in ("simulate", "html", "holdout"):
+            if self.contents and getattr(self, name):
+                raise InputError(f"--contents with --{name}; allowed: one of them")
         if self.threshold is not None:
             check_range("threshold", self.threshold)
         check_options(self.estimator, rollouts=self.rollouts, holdout=self.holdout, seed=self.seed)
