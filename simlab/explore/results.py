@@ -13,7 +13,7 @@ from simlab.explore.controls import Control, rounded
 from simlab.llm.compare import Run, Training, read_run
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import RUN
-from simlab.reading import read_json, reason
+from simlab.reading import check_declared, read_json, reason
 
 ALLOWED = "a result of simlab sweep, a folder of simlab train, or a report of simlab diagnose --json"
 # Raised by h5py and xarray for a file that is none of theirs, or a damaged one.
@@ -38,7 +38,10 @@ def open_dataset(path: str | Path) -> xr.Dataset:
     if path.suffix == ".json":
         return training_dataset(read_run(path.parent)) if path.name == RUN else report_dataset(path)
     try:
+        check_declared(path)
         return xr.open_dataset(path, engine="h5netcdf", cache=False)
+    except InputError:
+        raise
     except FAILURES as error:
         raise InputError(f"{path} cannot be opened ({reason(error)}); allowed: {ALLOWED}") from None
 
