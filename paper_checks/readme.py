@@ -17,7 +17,7 @@ Five papers argue about the weight of a rollout in the policy gradient. `simlab 
 test that does not know the answer: a derivation, the enumeration of all samples of small policies, arithmetic of 50
 digits, or a seeded simulation. Below are the findings that matter most to somebody who trains models, and what stands.
 [INDEX.md](INDEX.md) lists every claim; `simlab check --html report.html` shows the evidence and the code that decided.
-[proofs](proofs) holds what Coq has checked for every policy, group size and number of actions.
+Coq has checked the core, such as [Lemma 3.1](proofs/tail_miss.v), for every policy, group size and number of actions.
 
 The sentences are written by hand and the counts are generated; `python -m paper_checks.record` judges every claim and
 writes this page. A test compares each verdict that a sentence tells with the recorded one. A claim is the paper's own

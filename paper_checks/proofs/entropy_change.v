@@ -165,7 +165,8 @@ Proof.
   assert (0 <= D * D) by nra. unfold bend. split; nra.
 Qed.
 
-(** The exact change of the entropy is minus the covariance, up to D^2 (ln N + 1) / 2 [fade:eq-7]. *)
+(** The exact change of the entropy is minus the covariance, up to D^2 (ln N + 1) / 2. This holds in place of Eq. 7 of
+    FADE, which adds a drift [fade:eq-7]. *)
 Theorem entropy_remainder :
   Rabs (entropy N (softmax N (fun a => z a + d a)) - entropy N (softmax N z)
     + covariance N (softmax N z) (fun a => ln (softmax N z a)) d) <= D ^ 2 * (ln (INR N) + 1) / 2.

@@ -85,11 +85,8 @@ Theorem expected_update weight correct N n (policy : R -> nat -> R) score slope 
     = expect (policy t) N n (fun others => gain weight n (successes (map correct others))) * slope.
 Proof.
   intros blind positive total logs rise.
-  assert (slopes : forall a, derivable_pt_lim (fun t => policy t a) t (policy t a * score a)).
-  { intros a. apply (derive_as (comp exp (fun t => ln (policy t a))) _ t (exp (ln (policy t a)) * score a)).
-    - apply derivable_pt_lim_comp; [apply logs|apply derivable_pt_lim_exp].
-    - intros; unfold comp. now rewrite exp_ln.
-    - now rewrite exp_ln. }
+  assert (slopes : forall a, derivable_pt_lim (fun t => policy t a) t (policy t a * score a))
+    by (intros a; now apply (derive_from_log (fun t => policy t a))).
   assert (unmoved : \sum_(a < N) policy t a * score a = 0).
   { apply (uniqueness_limite (fun t => \sum_(a < N) policy t a) t); [now apply (derive_sum _ (fun a t => policy t a))|].
     apply (derive_as (fun _ => 1) _ t 0); [apply derivable_pt_lim_const|easy|easy]. }

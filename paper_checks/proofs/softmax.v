@@ -22,6 +22,16 @@ Qed.
 Lemma derive_as f g t f' g' : derivable_pt_lim f t f' -> (forall t, g t = f t) -> g' = f' -> derivable_pt_lim g t g'.
 Proof. intros H E ->. intros e He. destruct (H e He) as [d Hd]. exists d. intros h. rewrite !E. apply Hd. Qed.
 
+(** A positive function, from the derivative of its logarithm *)
+Lemma derive_from_log f s t :
+  (forall t, 0 < f t) -> derivable_pt_lim (fun t => ln (f t)) t s -> derivable_pt_lim f t (f t * s).
+Proof.
+  intros positive H. apply (derive_as (comp exp (fun t => ln (f t))) _ t (exp (ln (f t)) * s)).
+  - apply derivable_pt_lim_comp; [apply H|apply derivable_pt_lim_exp].
+  - intros; unfold comp. now rewrite exp_ln.
+  - now rewrite exp_ln.
+Qed.
+
 Lemma mean_ext N p q f g : (forall a, p a = q a) -> (forall a, f a = g a) -> mean N p f = mean N q g.
 Proof. intros P F. apply sum_ext; intros. now rewrite P, F. Qed.
 
@@ -102,10 +112,7 @@ Qed.
 
 Theorem derive_policy a t : derivable_pt_lim (fun t => policy t a) t (policy t a * score t a).
 Proof.
-  apply (derive_as (comp exp (fun t => ln (policy t a))) _ t (exp (ln (policy t a)) * score t a)).
-  - apply derivable_pt_lim_comp; [apply derive_log_policy|apply derivable_pt_lim_exp].
-  - intros; unfold comp. rewrite exp_ln; [easy|apply softmax_positive].
-  - rewrite exp_ln; [easy|apply softmax_positive].
+  apply (derive_from_log (fun t => policy t a)); [intros; apply softmax_positive|apply derive_log_policy].
 Qed.
 
 (** The mean of something that itself changes along the line *)
