@@ -88,15 +88,15 @@ def jackknife(
     return jackknife_of(name, table, quotient, level, (least, math.inf))
 
 
-def quotient(sums: Float[np.ndarray, "*rows 2"]) -> Float[np.ndarray, "*rows"]:
+def quotient(sums: Float[np.ndarray, "rows 2"]) -> Float[np.ndarray, " rows"]:
     """Divide the first of two sums by the second; NaN where that is not above 0."""
-    return ratio(sums[..., 0], sums[..., 1])
+    return ratio(sums[:, 0], sums[:, 1])
 
 
 def jackknife_of(
     name: str,
     table: Float[np.ndarray, "P C"],
-    function: Callable[[Float[np.ndarray, "*rows C"]], Float[np.ndarray, "*rows"]],
+    function: Callable[[Float[np.ndarray, "rows C"]], Float[np.ndarray, " rows"]],
     level: float,
     limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> IntervalEstimate:
@@ -110,8 +110,8 @@ def jackknife_of(
     """
     method, rows = "Student's, jackknife over prompts", table[table.any(axis=1)]
     total, count = rows.sum(axis=0), len(rows)
-    value = float(function(total))
-    influence = value - function(total - rows)
+    values = function(np.concatenate([total[None], total - rows]))
+    value, influence = float(values[0]), values[0] - values[1:]
     if count < 2 or not np.isfinite(influence).all():
         return missing(name, level, method, value)
     largest, unit = _in_units(influence)

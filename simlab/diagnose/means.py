@@ -35,7 +35,7 @@ class Means:
         self,
         name: str,
         columns: list[Float[np.ndarray, " N"]],
-        function: Callable[[Float[np.ndarray, "*rows C"]], Float[np.ndarray, "*rows"]],
+        function: Callable[[Float[np.ndarray, "rows C"]], Float[np.ndarray, " rows"]],
         limits: tuple[float, float] = ANY,
     ) -> IntervalEstimate:
         """Estimate a function of the sums of some columns."""
@@ -92,9 +92,9 @@ def _sums(values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool) 
     return [np.where(counted, values, 0.0), counted.astype(float)]
 
 
-def _times(sums: Float[np.ndarray, "*rows 4"]) -> Float[np.ndarray, "*rows"]:
-    return ratio(quotient(sums[..., :2]), quotient(sums[..., 2:]))
+def _times(sums: Float[np.ndarray, "rows 4"]) -> Float[np.ndarray, " rows"]:
+    return ratio(quotient(sums[:, :2]), quotient(sums[:, 2:]))
 
 
-def _difference(sums: Float[np.ndarray, "*rows 4"]) -> Float[np.ndarray, "*rows"]:
-    return np.asarray(quotient(sums[..., 2:]) - quotient(sums[..., :2]))
+def _difference(sums: Float[np.ndarray, "rows 4"]) -> Float[np.ndarray, " rows"]:
+    return np.asarray(quotient(sums[:, 2:]) - quotient(sums[:, :2]))

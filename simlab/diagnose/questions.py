@@ -7,6 +7,7 @@ from simlab.diagnose.components import which_reward_leads
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.lengths import are_lengths_a_bias
+from simlab.diagnose.mismatch import do_sampler_and_trainer_agree
 from simlab.diagnose.prompts import (
     are_solutions_lost,
     how_hard,
@@ -35,6 +36,7 @@ QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
     does_the_trainer_agree,
     which_reward_leads,
     are_lengths_a_bias,
+    do_sampler_and_trainer_agree,
 )
 
 

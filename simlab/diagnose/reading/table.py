@@ -29,6 +29,7 @@ from simlab.diagnose.reading.cells import (
     split_chat,
 )
 from simlab.diagnose.reading.columns import Columns
+from simlab.diagnose.reading.ratios import SUMS, ratio_sums
 from simlab.errors import InputError
 
 ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout may lie above 0
@@ -54,6 +55,7 @@ class LoggedRollouts:
         log_probability, sampler_log_probability: of the whole rollout, in nats, under trainer and sampler.
         entropy: nats a token.
         task: number in ``tasks``, -1 for none.
+        token_ratios: the ``ratios.SUMS`` over the tokens of a rollout, where both log-probabilities are of tokens.
         prompt_hashes: of the whole texts, by the number of the prompt.
     """
 
@@ -72,9 +74,11 @@ class LoggedRollouts:
     entropy: np.ndarray | None = None
     task: np.ndarray | None = None
     tasks: tuple[str, ...] = ()
+    token_ratios: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     prompt_hashes: tuple[int, ...] = ()
 
 
+BOTH = ("log_probability", "sampler_log_probability")
 READERS = {"truncated": read_truncated, "length": read_length, "advantage": read_last, "entropy": read_mean}
 OPTIONAL = ("length", "truncated", "advantage", "log_probability", "sampler_log_probability", "entropy", "task")
 
@@ -111,7 +115,8 @@ class Table:
         real = {role: self._read(role, row, of) for role in OPTIONAL if role in of}
         if real.get("log_probability", 0) > ROUNDING:
             raise Unreadable(f"log_probability is {real['log_probability']:g}; allowed: up to 0, in nats")
-        real |= {"reward": reward, "correct": self._verdict(row, of)}
+        trainer, sampler, mask = (row.get(of.get(role, "")) for role in (*BOTH, "mask"))
+        real |= ratio_sums(trainer, sampler, mask) | {"reward": reward, "correct": self._verdict(row, of)}
         answer = self._answer_of(row, of, completion)
         parts = {name: read_number(row[name], name) for name in columns.components if not is_absent(row.get(name))}
         key = digest(_as_text(row.get(of["group"]), "group"), 8) >> 1 if "group" in of else 0
@@ -217,6 +222,7 @@ class Table:
             parts,
             **optional,
             tasks=tuple(self._tasks),
+            token_ratios={name: column[kept] for name, column in real.items() if name in SUMS},
             prompt_hashes=tuple(self._prompts),
         )
         log = dataclasses.replace(log, prompts=tuple(self.titles), log_probs=_sample(rollouts), refused=refused)
