@@ -203,7 +203,7 @@ def _is_json_lines(start: str) -> bool:
 
 def _plain(text: str, path: Path, refused: RefusedRows) -> str:
     """Return a text whose bytes that are no UTF-8 are read as Latin-1."""
-    if not NO_UTF8.search(text):
+    if text.isascii() or not NO_UTF8.search(text):
         return text
     refused.notes["lines that are no UTF-8 are read as Latin-1"] = path.name
     return text.encode("utf-8", "surrogateescape").decode("latin-1")

@@ -1,5 +1,6 @@
 """Names of columns by role, as trainers and evaluations write them, the most trusted first (docs/diagnose.md)."""
 
+import functools
 import re
 
 ROLES: dict[str, str] = {
@@ -84,6 +85,7 @@ OF_TASK = {
 BESIDE = {"info", "metadata", "extra_info", "meta"}  # objects that are trusted less
 
 
+@functools.lru_cache(10_000)
 def leaf(path: str) -> str:
     """Return the last part of a column's path, as names are compared.
 

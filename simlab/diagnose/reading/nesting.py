@@ -30,7 +30,7 @@ def expand(record: Any, number: int) -> Rows:
     """Return the rows of a record; those of several have the column ``GROUP``."""
     if isinstance(record, list):  # a group a line
         record = {"rollouts": record}
-    if any(key[-2:] == "_1" for key in record):
+    if "_1" in " ".join(record):
         record = _join_numbered(record)
     counted = not ANY_SAMPLES.isdisjoint(record) and _count(record)
     if counted or not any(isinstance(value, list | dict) for value in record.values()):
@@ -103,7 +103,7 @@ def _transpose(document: Mapping[str, Any]) -> list[Any] | None:
     """Return the rows of a table: names of columns and data, or cells by the number of the row, as pandas has it."""
     names, rows = document.get("columns"), document.get("data")
     if isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
-        return [dict(zip(names, row, strict=False)) for row in rows]
+        return [dict(zip(map(str, names), row, strict=False)) for row in rows]
     columns = list(document.values())
     if not columns or not all(isinstance(column, dict) and column.keys() == columns[0].keys() for column in columns):
         return None
