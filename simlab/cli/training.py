@@ -323,9 +323,9 @@ class DiagnoseCommand(Command):
             check_range("threshold", self.threshold)
         check_options(self.estimator, rollouts=self.rollouts, holdout=self.holdout, seed=self.seed)
         earlier = [] if self.against is None else [self.against]
-        check_outputs(self.json, self.html, inputs=find_files([*self.logs, *earlier]))
         named: dict[str, Any] = {name: getattr(self, name) for name in ("reward", "threshold", "answer")}
         named["columns"] = named_columns(self.columns)
+        check_outputs(self.json, self.html, inputs=find_files([*self.logs, *earlier]))
         reading = (read_log if earlier else read_logs)(self.logs, **named)
         if isinstance(reading, Metrics):
             table = report_metrics(reading)
