@@ -3,6 +3,7 @@
     simlab sweep --preset network-law --out network-law.nc       (half an hour of CPU time)
     python -m figures.network_law network-law.nc                 (simulates the control and condenses, minutes)
     python -m figures.network_law --table                        (prints hits and misses)
+    python -m figures.network_law --league                       (those of cells that the league has measured)
     simlab figures network_law                                   (draws from what is kept here)
 
 The prediction, ``figures.shared.law_prediction``, was committed before the runs. The control sees inputs and answers in
@@ -26,6 +27,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import simlab
+from figures import network_league
 from figures.shared.chosen import at_level
 from figures.shared.condensed import keep, provenance, results, rounded
 from figures.shared.flow import orthogonal
@@ -34,6 +36,7 @@ from simlab.plotting import STYLE
 from simlab.problems.network import Network, network
 
 DATA = Path(__file__).parent / "data" / "network_law.json"
+EARLIER = DATA.with_name("law_prediction.json")  # of a network of its own, whose gain was fitted
 DIFFERS = "Not in the papers: a prediction by the expected flow, committed before the runs that judge it."
 MESSAGE = (
     "The expected flow foretells what a weight keeps at equal pass@1;\n"
@@ -112,6 +115,22 @@ def condense(path: Path) -> dict[str, Any]:
     return {"provenance": [provenance(dataset) for dataset in sweeps.values()], **kept}
 
 
+def in_the_league(prediction: dict[str, Any]) -> dict[str, Any]:
+    """Return the cells of a prediction that the league has measured, at the learning rate that is best there."""
+    data, cells = json.loads(network_league.DATA.read_text()), []
+    usual = {"prompts": network_league.USUAL_PROMPTS, "prompts_per_step": 0, "beside": ""}
+    for cell in prediction["cells"]:
+        where = {"representation": "one"} | {key: cell[key] for key in network_league.CONDITIONS if key in cell}
+        levels = prediction.get("levels") or [cell["level"]]
+        for level, predicted in zip(levels, np.atleast_2d(cell.get("pass@256", [])).tolist(), strict=True):
+            wanted = {key: str(value) for key, value in (where | usual | {"level": level}).items()}
+            found = {row["method"]: row["pass@256"] for row in network_league.selected(data, wanted)}
+            measured = [found.get(method) for method in prediction["methods"]]
+            if predicted and any(measured):
+                cells.append(where | {"level": level, "predicted": predicted, "measured": measured})
+    return {"methods": prediction["methods"], "cells": cells}
+
+
 def judged(methods: list[str], cell: dict[str, Any]) -> dict[str, tuple[int, int]]:
     """Count hits, and what is judged, of levels, orders and partings from GRPO."""
     numbers = [np.array(cell[key], float) for key in ("predicted", "measured")]
@@ -181,9 +200,12 @@ def draw_control(axes: Axes, control: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results, or print hits and misses."""
+    """Condense results, or print hits and misses, of the runs of the prediction or of the league."""
     if arguments == ["--table"]:
         print(table(json.loads(DATA.read_text())))
+    elif arguments == ["--league"]:
+        for path in (EARLIER, PREDICTION):
+            print(f"{path.name}\n{table(in_the_league(json.loads(path.read_text())))}")
     else:
         keep(DATA, condense(*map(Path, arguments)))
 
