@@ -115,6 +115,7 @@ def test_sliders_and_tabs_move_by_keyboard_and_the_chart_with_them(seen, server)
         for _ in range(4):
             seen.page.keyboard.press("ArrowRight")
         seen.until(lambda before=before: seen.lines() != before)
+        seen.drawn()  # the last of the four, and not the first that came
         assert seen.page.input_value(f"#{slider}-box") != value
         assert seen.page.get_attribute(f"#{slider}", "aria-valuetext") == seen.page.input_value(f"#{slider}-box")
         assert f"{slider.replace('-', '.')}=" in seen.address()
