@@ -103,9 +103,9 @@ def describe(lines: list[TaggedLine]) -> str:
 @functools.cache
 def _tags(source: str) -> list[tuple[int, str, str]]:
     """List line, tag and enclosing name of each tag in a module; cached, for tests that ask again."""
-    tree, lines = ast.parse(source), source.split("\n")
     if not _WRITTEN.search(source):
         return []
+    tree, lines = ast.parse(source), source.split("\n")
     comments = ((number, line.partition("#")[2]) for number, line in enumerate(lines, 1))
     tags = {(number, tag) for number, comment in comments for tag in _BRACKETED.findall(comment)}
     definitions = [(0, len(lines), "")]  # first line, last line and dotted name

@@ -245,6 +245,7 @@ LARGE_LIST = "1,2,...,1e9"
         (["--param", "anchor_logit=1e300"], "anchor_logit = 1e+300", "up to 3.4"),
         (["--param", "target=7"], "target = 7", "[1, 6]"),
         (["--memory", "much"], "'much'", "2GB"),
+        (["--memory=--"], "--memory=-- gives no value", "see simlab"),
         (["--memory", "100MB"], "--memory 100MB", "MB or more"),
         (["--shard", "3/2"], "'3/2'", "1 <= I <= N"),
         (["--scheduler", "local:2", "--shard", "1/2"], "--shard", "not allowed with argument --scheduler"),

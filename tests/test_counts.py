@@ -232,12 +232,16 @@ def test_a_step_from_counts_is_the_step_from_their_actions(method, rule, optimiz
         learner = learners(problem, Settings(method, size, **chosen))(jax.random.key(1))
         keys, prompts, nowhere = learner.key[None], jnp.zeros(1, jnp.int32), jnp.zeros(40)
         states = [learner.start()] * 2
+
+        @jax.jit
+        def step(state, group):
+            batch, memory = learner.weigh(keys, prompts, drawn(learner, state, group), state)
+            return learner.ascend(batch, state._replace(memory=memory))
+
         for actions in of_all * 2:
             counted = Counted(jnp.asarray(np.bincount(actions, minlength=40), jnp.int32), learner.correct[0])
-            for number, group in enumerate((counted, Listed(jnp.asarray(actions, jnp.int32)))):
-                state = states[number]
-                batch, memory = learner.weigh(keys, prompts, drawn(learner, state, group), state)
-                states[number] = learner.ascend(batch, state._replace(memory=memory))
+            groups = counted, Listed(jnp.asarray(actions, jnp.int32))
+            states = [step(state, group) for state, group in zip(states, groups, strict=True)]
             times = [jax.vmap(lambda group: group.slot_counts(nowhere, DENSE))(state.last.groups) for state in states]
             np.testing.assert_array_equal(*times)
             found, expected = (jax.tree.leaves(state._replace(last=None)) for state in states)

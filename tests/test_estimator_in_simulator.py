@@ -136,7 +136,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", [pytest.param("plain function", marks=pytest.mark.slow), "link with state"])
 def test_a_users_own_estimator_runs_unregistered(name, monkeypatch):
     """With the rewards of the problem."""
     own, reference = OWN[name]
@@ -180,7 +180,7 @@ def test_rewards_outside_0_to_1_are_refused_where_the_formula_is_for_those(name)
         check(problem, Settings("grpo"))
 
 
-@pytest.mark.parametrize("normaliser", [None, 4.0])
+@pytest.mark.parametrize("normaliser", [pytest.param(None, marks=pytest.mark.slow), 4.0])
 def test_the_simulator_weighs_rollouts_as_the_method_says(normaliser):
     """The library's own coefficients, those of a trainer, of rollouts of one token; a quarter of them by 4 tokens."""
     method = Method(estimator("reinforce"), reinforce(), "constant", normaliser)

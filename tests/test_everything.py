@@ -42,7 +42,7 @@ def test_a_part_counts_its_tests_and_is_not_run_again(part, tmp_path):
     ("text", "ended"),
     [
         ("import time\ndef test_sleeps(): time.sleep(100)", "its limit"),
-        ("import os\ndef test_crashes(): os._exit(7)", "exit code 7"),
+        pytest.param("import os\ndef test_crashes(): os._exit(7)", "exit code 7", marks=pytest.mark.slow),
     ],
 )
 def test_a_part_that_does_not_end_by_itself_runs_again(part, text, ended):

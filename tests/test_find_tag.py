@@ -112,7 +112,7 @@ def test_an_unknown_tag_names_the_closest_known_ones(folders):
         find("dapo", "eq-1", folders)
 
 
-@pytest.mark.parametrize("content", [b"def broken(:\n", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"def broken(:  # [fade:eq-1]\n", b"\xff\xfe"])
 def test_a_file_that_is_not_python_is_named(folders, content):
     (folders["check"] / "broken.py").write_bytes(content)
     with pytest.raises(InputError, match=r"paper_checks/broken\.py cannot be read as Python: \S"):

@@ -92,6 +92,7 @@ QUICK_STEPS = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.5
 QUICK_STEPS |= {"seeds": 3, "steps": 6, "record_every": 2}
 
 
+@pytest.mark.slow
 def test_with_one_gradient_step_a_batch_the_ratio_is_1_and_no_clip_acts():
     found = simulate(prompt_bank(prompts=6, actions=20), "grpo+sequence_clip", **QUICK_STEPS)
     for name in ("ratio_drift", "clipped_share"):

@@ -77,10 +77,13 @@ def test_storages_fill_up_and_sort_groups_for_those_alone_that_are_declared_exch
     ("storage", "problem", "group_size"),
     [
         ("dense", anchored(60, 6), 5),
-        ("dense", anchored(60, 6), 4096),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
-            for case in [("lumped", prompt_bank(4, 8), 5), ("sharded", prompt_bank(4, 8), 5), ("dense", tree(), 5)]
+            for case in [
+                ("dense", anchored(60, 6), 4096),
+                *((storage, prompt_bank(4, 8), 5) for storage in ("lumped", "sharded")),
+                ("dense", tree(), 5),
+            ]
         ),
     ],
 )

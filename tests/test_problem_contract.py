@@ -41,7 +41,6 @@ pytestmark = pytest.mark.usefixtures("quickly")
 QUICK = {
     ("anchored", "remembers entropies, regularised", "lumped"),
     ("prompt_bank", "all prompts in minibatches", "dense"),
-    ("interference", "focal, clipped", "dense"),
     ("anchored", "supervised", "dense"),
     ("network", "focal, clipped", "dense"),
     ("tree", "candidates, regularised", "dense"),

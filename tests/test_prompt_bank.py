@@ -90,7 +90,7 @@ def test_minibatches_that_do_not_divide_the_prompts_are_refused():
         simulate(ROWS["custom"].problem, "grpo", minibatches=2, steps=1)
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam"])
+@pytest.mark.parametrize("name", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
 def test_a_prompt_outside_the_batch_is_moved_by_the_memory_of_adam_alone(name):
     found = Bench(OWN, Kind(ADAM if name == "adam" else {}), "dense").run(3, 30)
     moved = np.abs(np.diff(found.parameters, axis=0)).max(axis=2) > 0

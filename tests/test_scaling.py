@@ -79,8 +79,8 @@ def test_an_exact_curve_that_bends_within_the_data_is_found_again(base, asymptot
     curve = Sigmoid(base, asymptote, exponent, midpoint)
     values = [naive_value(compute, *curve) for compute in COMPUTE]
     np.testing.assert_allclose(curve.at(COMPUTE), values, rtol=1e-12, atol=1e-15)  # a difference of shares
-    # The search stays inside its bounds: an asymptote of 0 or 1 is approached, and the other parameters with it.
-    rtol = 1e-4 if asymptote in (0, 1) else 1e-5
+    # The search stays inside its bounds: an asymptote of 0 or 1, to six digits, is approached, and the others with it.
+    rtol = 1e-4 if min(asymptote, 1 - asymptote) < 1e-6 else 1e-5
     np.testing.assert_allclose(fit(COMPUTE, np.array(values), base), curve, rtol=rtol, atol=1e-6)
 
 
@@ -101,9 +101,10 @@ def test_a_unit_of_compute_moves_the_midpoint_alone_and_a_mirror_the_asymptote()
     np.testing.assert_allclose(fit(COMPUTE, 1 - values, 0.8), mirrored, rtol=1e-6)
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.slow)])
-def test_intervals_cover_the_truth_as_often_as_they_say(count):
-    """95 % of those of 6 seeds, which differ by noise and asymptotes, with a standard error of 4.9 % (1.1 %)."""
+@pytest.mark.slow
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    """95 % of those of 6 seeds, which differ by noise and asymptotes, with a standard error of 1.1 %."""
+    count = 400
     sets = (seeds_of(RISING, 6, noise=0.01, spread=0.01, seed=seed, compute=FEW) for seed in range(count))
     fits = [fit_curves(curves) for curves in sets]
     for name, truth in (("asymptote", 0.6), ("exponent", 1.7), ("midpoint", 500.0)):

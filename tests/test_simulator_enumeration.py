@@ -38,7 +38,7 @@ NOT_ZERO_SUM = {"update_rule": "theorem", "rewards": (2.0, -0.5), "temperature":
 REGULARISED = {"temperature": 1.6, "kl": 0.5, "entropy_bonus": 0.2, "epochs": 2}
 # Steps, dtype, setting.
 CASES = {
-    "theorem, zero-sum": (2, "float32", setting(3, 3, "dr_grpo", "sgd", update_rule="theorem", rewards=(1.0, -1.0))),
+    "theorem, zero-sum": (2, "float32", setting(3, 2, "dr_grpo", "sgd", update_rule="theorem", rewards=(1.0, -1.0))),
     "theorem, not zero-sum": (2, "float64", setting(4, 2, "psr", "adam", **NOT_ZERO_SUM)),
     "clipped, zero-sum": (2, "float64", setting(3, 3, "f_grpo", "sgd", epochs=3, **CLIPPED)),
     "regularised": (2, "float64", setting(3, 2, "dr_grpo", "adam", **REGULARISED)),

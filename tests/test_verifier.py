@@ -53,7 +53,9 @@ def near(share, rate, count):
     return abs(share - rate) <= 5 * math.sqrt(rate * (1 - rate) / count)
 
 
-@pytest.mark.parametrize(("name", "storage"), [("anchored", "dense"), ("prompt_bank", "lumped")])
+@pytest.mark.parametrize(
+    ("name", "storage"), [("anchored", "dense"), pytest.param("prompt_bank", "lumped", marks=pytest.mark.slow)]
+)
 def test_each_rollout_is_misjudged_as_often_as_the_rates_say(name, storage):
     _, _, correct, accepted = judged(name, storage, "rollout")
     assert near(accepted[~correct].mean(), F, (~correct).sum())
