@@ -1,9 +1,15 @@
-"""Load objects of a user's file, ``FILE.py:NAME``: it is run once a process, or is the module already imported."""
+"""Load objects of a user's file, ``FILE.py:NAME``: it is run once a process, or is the module already imported.
 
+Files that its code opens for reading are noted by an audit hook, so that results are told apart by their contents too.
+"""
+
+import contextlib
 import hashlib
+import os
 import sys
 import traceback
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +18,7 @@ from simlab.fingerprint import OWN_FILE
 from simlab.reading import read_bytes, reason
 
 _loaded: dict[Path, tuple[types.ModuleType, str]] = {}
+_opened_by: dict[str, set[Path]] = {}  # files that each user's file has opened, by its path
 # What to write instead, by the name of the error that JAX raises where it traces a function of the user's.
 ADVICE = {
     "TracerBoolConversionError": "xp.where(condition, a, b) in place of if, with xp = array_namespace(array)",
@@ -62,6 +69,30 @@ def raised_in_own_file(error: BaseException) -> InputError | None:
     return InputError(f"{described}{allowed} (--traceback shows all of it)")
 
 
+def opened_files(references: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the files that the code of these ``FILE.py:NAME`` has opened so far, by path."""
+    digests: dict[str, str] = {}
+    for path in {_split(reference)[0] for reference in references}:
+        for opened in _opened_by.get(str(path), ()):
+            with contextlib.suppress(OSError):
+                digests[str(opened)] = hashlib.sha256(opened.read_bytes()).hexdigest()
+    return digests
+
+
+def _note_opened(name: Any, mode: str | None, flags: int) -> None:
+    """Note a file that is opened for reading while code of a user's file runs, but not by an import of a module."""
+    is_read = "r" in mode if isinstance(mode, str) else not flags & (os.O_WRONLY | os.O_RDWR)
+    frame = sys._getframe(1) if is_read and isinstance(name, str | bytes | os.PathLike) else None
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        if frame.f_code.co_filename in _opened_by:
+            _opened_by[frame.f_code.co_filename].add(Path(os.fsdecode(name)).absolute())
+            return
+        frame = frame.f_back
+
+
+sys.addaudithook(lambda event, arguments: _note_opened(*arguments) if event == "open" and _opened_by else None)
+
+
 def _split(reference: str) -> tuple[Path, str]:
     """Split a reference into its resolved path and its name."""
     file, colon, name = reference.rpartition(":")
@@ -76,6 +107,7 @@ def _split(reference: str) -> tuple[Path, str]:
 def _module(path: Path) -> tuple[types.ModuleType, str]:
     """Return the module of a file and its text; run the file if it is neither loaded nor imported."""
     if path not in _loaded:
+        _opened_by.setdefault(str(path), set())
         content = read_bytes(path)
         # By ``__dict__``, not by getattr, for which some modules import more.
         files = {str(getattr(module, "__dict__", {}).get("__file__")): module for module in [*sys.modules.values()]}

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from sweep_cases import refusal
+from sweep_cases import asked, refusal
 
 from simlab import own_files
 from simlab.arms import parse
@@ -17,6 +17,7 @@ from simlab.fingerprint import own_source
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
 from simlab.surrogates import clip_higher
+from simlab.sweeps.plan import Plan
 
 REWARDS = np.array([[1.0, 0.0, 0.0, 0.0]])
 HEAD = """
@@ -254,3 +255,29 @@ def test_an_error_in_a_users_function_is_one_line_with_file_line_and_advice(here
     assert words in printed
     with pytest.raises(Exception, match="boolean" if name == "branches" else "x"):
         main([*arguments, "--traceback"])
+
+
+READING = """
+from pathlib import Path
+
+ATTRIBUTE = Path("at_import.json").read_text()
+
+
+def scaled(advantages, rollouts):
+    with open("at_trace.json") as file:
+        return advantages * float(file.read())
+"""
+
+
+def test_a_unit_is_named_by_the_files_that_a_users_code_opens_when_it_is_imported_or_traced(here):
+    def unit(files):
+        for name, text in ({"at_import.json": "1", "at_trace.json": "1", "other.json": "1"} | files).items():
+            (here / name).write_text(text)
+        own_files._loaded.clear()  # as in another process
+        return Plan(asked("--arms", "mine.py:scaled", "--seeds", 1, "--group-size", 2)).units("code", "cpu")[0].name
+
+    written(here, READING)
+    first = unit({})
+    assert unit({"other.json": "2"}) == first
+    assert unit({"at_trace.json": "2"}) != first
+    assert unit({"at_import.json": "2"}) != first

@@ -1,5 +1,6 @@
 """Plan a sweep: resolve each cell once, and cut the runs into units that are kept and batches that run together."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -15,9 +16,11 @@ from simlab.constructors import is_file
 from simlab.errors import InputError
 from simlab.fingerprint import Unhashable, own_source
 from simlab.identity import code_fingerprint, commit, versions
-from simlab.own_files import file_of, source_of
+from simlab.methods import Method
+from simlab.own_files import file_of, opened_files, source_of
 from simlab.problems.base import Problem
 from simlab.problems.registry import problem
+from simlab.rollouts import TOKEN_FIELDS, Rollouts
 from simlab.simulator.resources import batch_size, resolved
 from simlab.simulator.runner import check, labels_of
 from simlab.simulator.settings import Settings, StaticSettings
@@ -49,6 +52,7 @@ class Resolved:
     settings: Settings  # with a storage in place of "auto"
     user_code: str | None  # a fingerprint of the user's code in it; None if all of it is the library's
     files: Mapping[str, str]  # SHA-256 of the user's files that it names, by ``FILE.py:NAME``
+    opened: Mapping[str, str]  # SHA-256 of the files that these open, by path
     steps_taken: np.ndarray  # (R,) at each record after that of the start: 0 where a budget does not pay for one yet
     step_cost: Fraction = Fraction(0)  # 0 without a budget
 
@@ -87,7 +91,7 @@ class Resolved:
             "settings": [settings.optimizer, settings.pass_at_k, settings.top_n, settings.dtype, settings.storage],
             # Its content, not only its name: a file of logits may have changed.
             "problem": self.fingerprint,
-            "own": [self.user_code, self.files],
+            "own": [self.user_code, self.files, self.opened],
             "steps": _sha256(_text(self.steps.tolist())),
         }
 
@@ -118,6 +122,7 @@ class Plan:
     def __init__(self, sweep: Sweep):
         self.sweep = sweep
         self._texts: dict[str, str] = {}
+        self._opened: dict[str, str] = {}
         self._user_code: dict[tuple[str, type], str | None] = {}
         # All problems of a sweep together may be larger than the memory: the last few are kept.
         make = functools.lru_cache(MOST_PROBLEMS)(lambda parameters: problem(sweep.problem, **dict(parameters)))
@@ -170,7 +175,12 @@ class Plan:
         names = [*cell.arm.files, *([sweep.problem] if is_file(sweep.problem) else [])]
         self._texts |= {file_of(name): source_of(name) for name in names}
         files = {name: digest(name) for name in names}
-        return Resolved(cell, build, own.fingerprint, settings, self._user_code[key], files, steps_taken, step_cost)
+        if cell.arm.files:
+            _trace(cell.arm.build(), cell.group_size)
+        opened = opened_files(names)
+        self._opened |= opened
+        code = self._user_code[key], files, opened
+        return Resolved(cell, build, own.fingerprint, settings, *code, steps_taken, step_cost)
 
     def manifest(self, made_by: Mapping[str, Any]) -> dict[str, Any]:
         """Return what identifies the sweep: its configuration, the user's code with fingerprints, and ``maker()``."""
@@ -178,7 +188,7 @@ class Plan:
         for cell in self.distinct:
             if cell.user_code is not None:
                 own[cell.cell.name] = sorted({*own.get(cell.cell.name, ()), cell.user_code})
-        files = {file: _sha256(text) for file, text in self._texts.items()}
+        files = {file: _sha256(text) for file, text in self._texts.items()} | self._opened
         code = {"own": own, "files": files, "texts": self._texts}
         return {"configuration": self.sweep.configuration(), **code, **made_by}
 
@@ -226,6 +236,19 @@ def hash_user_code(name: str, problem: Problem, settings: Settings) -> str | Non
         allowed = "allowed: functions, classes, numbers, arrays, what can be pickled"
         raise InputError(f"{name}: {error}; {allowed}") from None
     return " ".join(filter(None, hashes)) or None
+
+
+def _trace(method: Method, group_size: int) -> None:
+    """Trace a method as a run does, so that it opens the files that it reads; what it raises is for the run to say."""
+    shape = (2, group_size, 1, method.surrogate.candidates or 2)
+    arrays = {axes: np.zeros(shape[:axes], np.float32) for axes in (2, 3, 4)}
+    fields = {name: arrays[TOKEN_FIELDS.get(name, 2)] for name in method.needs}
+    with contextlib.suppress(Exception):
+        jax.eval_shape(
+            lambda ratio, rollouts: method.coefficients(ratio, rollouts, method.estimator.init()),
+            arrays[3],
+            Rollouts(**{"rewards": arrays[2], **fields}),
+        )
 
 
 def digest(reference: str) -> str:

@@ -11,7 +11,7 @@ from simlab.fingerprint import Unhashable, fingerprint, own_source
 from simlab.identity import NUMERIC, code_fingerprint, commit, processor, versions
 from simlab.llm.tasks import TASKS, Task
 from simlab.llm.training.settings import TrainingSettings, read_arm
-from simlab.own_files import file_of, source_of
+from simlab.own_files import file_of, opened_files, source_of
 
 Origin = Mapping[str, Any]
 COMPARED = ("versions", "platform", "files", "own", "code")  # may differ only with --other-code
@@ -40,7 +40,10 @@ def current_origin(settings: TrainingSettings, own_task: Task | None, built: Tas
     references = [*(file for method in methods.values() for file in method.files), *functions]
     texts = {file_of(reference): source_of(reference) for reference in references}
     hashes = {file: hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest() for file, text in texts.items()}
-    sources = {"files": hashes | dict(built.files if built is not None else {}), "texts": texts}
+    sources = {
+        "files": hashes | opened_files(references) | dict(built.files if built is not None else {}),
+        "texts": texts,
+    }
     return {
         "commit": commit(),
         "code": code_fingerprint(),
