@@ -13,7 +13,7 @@ with app.setup(hide_code=True):
     import numpy as np
 
     from simlab.bundled import SAMPLE_LOG
-    from simlab.diagnose.dead_groups import SIZES, observe_groups, predict_groups
+    from simlab.diagnose.dead_groups import SIZES, estimate_groups, observe_groups
     from simlab.diagnose.estimate import share, shown
     from simlab.diagnose.predict import score
     from simlab.diagnose.reading import read_log
@@ -105,13 +105,13 @@ def _():
 @app.cell
 def _(last, now):
     seen = observe_groups(last)
-    sizes = (4, 16, 64)
-    dead = {own.group_size: own.dead for own in predict_groups(now, sizes, seen.groups_per_step)}
+    groups = estimate_groups(seen, now, "grpo")
+    dead = {own.group_size: own.dead for own in groups.at_sizes if own.group_size in (4, 16, 64)}
     counted = seen.all_right + seen.all_wrong
     assert dead[16].low <= counted <= dead[16].high
     assert dead[4].low > dead[64].high, "larger groups are dead less often"
     mo.plain_text("\n".join(f"G = {size:<3} {share(own)}" for size, own in dead.items()))
-    return (seen,)
+    return (groups,)
 
 
 @app.cell(hide_code=True)
@@ -156,8 +156,8 @@ def _():
 
 
 @app.cell
-def _(now, seen, usual):
-    advice = recommend(now, usual, seen.group_size, 256)
+def _(groups, now, usual):
+    advice = recommend(now, groups, usual, 256)
     if advice.recommended is not None:
         assert advice.recommended.gain.low > 0
         assert advice.recommended.net.low > 0
