@@ -403,72 +403,117 @@ def under_correction_by_hand(correction, errors, s, G, scale):
 
 # Errors of answers
 
-# A rare correct answer, a likely wrong one that is always accepted, and another wrong one; then one of the wrong
-# answers as likely as the correct one, and a likely correct one.
-EXPLOITED = (
-    (Fraction(1, 10), Fraction(3, 5), Fraction(3, 10)),
-    (Fraction(1, 10), Fraction(1, 10), Fraction(4, 5)),
-    (Fraction(3, 5), Fraction(1, 10), Fraction(3, 10)),
-)
-RIGHT, TAKEN = (True, False, False), (True, True, False)
+# Correct, always accepted although wrong, rejected: every policy over three answers with probabilities of tenths, the
+# issue's counterexample to "a rare one beside a likely one", and policies with two answers of each kind.
+TENTHS = [Fraction(tenth, 10) for tenth in range(1, 9)]
+ERRING = [
+    {"policy": (p, taken, 1 - p - taken), "right": (True, False, False), "taken": (True, True, False)}
+    for p, taken in itertools.product(TENTHS, TENTHS)
+    if p + taken < 1
+] + [
+    {
+        "policy": tuple(Fraction(share, sum(shares)) for share in shares),
+        "right": (True, False, False, True, False, False)[: len(shares)],
+        "taken": (True, True, False, True, True, False)[: len(shares)],
+    }
+    for shares in ((1, 30, 69), (1, 9, 4, 1, 2, 3), (5, 9, 1, 1, 9, 1), (1, 6, 9, 1, 6, 9))
+]
 
 
-def correct_mass_gained(policy, G, weight):
-    """The first-order change of Q over eta, from all groups, where the second action is always accepted."""
-    step = expected_direction(policy, TAKEN, G, as_weight(weight))
-    return sum(d * slope for d, slope in zip(step, mass_gradient(policy, RIGHT), strict=True))
+def correct_mass_gained(policy, right, taken, G, weight):
+    """The first-order change of Q over eta, from all groups, where the answers of ``taken`` are always accepted."""
+    step = expected_direction(policy, taken, G, as_weight(weight))
+    return sum(d * slope for d, slope in zip(step, mass_gradient(policy, right), strict=True))
 
 
-def derived_gain(policy, G, weight):
+def derived_gain(policy, right, taken, G, weight):
     """The same by linearity, from what one rollout of each action is expected to get."""
     weight = as_weight(weight)
-    drawn = list(enumerate(binomial(G - 1, mass(policy, TAKEN))))
+    drawn = list(enumerate(binomial(G - 1, mass(policy, taken))))
     yes = sum(chance * weight.success(s + 1, G) for s, chance in drawn)
     no = -sum(chance * weight.failure(s, G) for s, chance in drawn)
-    step = score_gradient(policy, [p * (yes if own else no) for p, own in zip(policy, TAKEN, strict=True)])
-    return sum(d * slope for d, slope in zip(step, mass_gradient(policy, RIGHT), strict=True))
+    step = score_gradient(policy, [p * (yes if own else no) for p, own in zip(policy, taken, strict=True)])
+    return sum(d * slope for d, slope in zip(step, mass_gradient(policy, right), strict=True))
 
 
 def towards(slopes):
     """kappa at the accepted mass, times the inner product of grad Q and the direction that is climbed."""
 
-    def stated(policy, G, weight):
-        speed = pull(policy, TAKEN, G, as_weight(weight))
-        return speed * sum(a * b for a, b in zip(mass_gradient(policy, RIGHT), slopes(policy), strict=True))
+    def stated(policy, right, taken, G, weight):
+        speed = pull(policy, taken, G, as_weight(weight))
+        climbed = slopes(policy, right, taken)
+        return speed * sum(a * b for a, b in zip(mass_gradient(policy, right), climbed, strict=True))
 
     return stated
 
 
-def as_if_of_rollouts(policy):
+def as_if_of_rollouts(policy, right, taken):
     """J grad Q, the share of wrong mass that is accepted being the rate of false positives."""
-    rate = policy[1] / (policy[1] + policy[2])
-    return [(1 - rate) * slope for slope in mass_gradient(policy, RIGHT)]
+    rate = (mass(policy, taken) - mass(policy, right)) / (1 - mass(policy, right))
+    return [(1 - rate) * slope for slope in mass_gradient(policy, right)]
+
+
+def squares(policy, right, taken):
+    """The sums of p^2 over the correct, the wrongly accepted and the rejected answers."""
+    kinds = list(zip(policy, right, taken, strict=True))
+    return (
+        sum(p * p for p, correct, _ in kinds if correct),
+        sum(p * p for p, correct, yes in kinds if yes and not correct),
+        sum(p * p for p, _, yes in kinds if not yes),
+    )
+
+
+def outweighed(policy, right, taken):
+    """Whether the wrongly accepted answers' squares exceed those of the others, weighed by odds."""
+    correct, wrong, rejected = squares(policy, right, taken)
+    q_pos, yes = mass(policy, right), mass(policy, taken)
+    return wrong > correct * (1 - q_pos) / q_pos + rejected * yes / (1 - yes)
+
+
+CLIMBS_ACCEPTED = towards(lambda policy, right, taken: mass_gradient(policy, taken))
 
 
 @claim(
     "simlab:verifier-answers",
     where=WHERE,
     says="Where a verifier errs about answers, the expected step climbs the accepted mass and not the correct one: "
-    "kappa(Q_A) grad Q_A, so that correct mass changes by eta kappa(Q_A) <grad Q, grad Q_A>, which is negative for a "
-    "rare correct answer beside a likely one that is wrongly accepted, however few wrong answers are.",
+    "kappa(Q_A) grad Q_A, so that correct mass changes by eta kappa(Q_A) <grad Q, grad Q_A>. Under a weight with kappa "
+    "above 0 this is negative just where W > C (1 - Q)/Q + R Q_A/(1 - Q_A), with C, W and R the sums of p^2 over the "
+    "correct, the wrongly accepted and the rejected answers.",
     formula=r"\mathbb{E}[\Delta Q] = \eta\,\kappa(Q_A;G)\,\langle\nabla Q,\nabla Q_A\rangle",
-    refuted_by="a policy, a weight and a group size with another change of correct mass to first order",
+    refuted_by="a policy, a weight and a group size with another change of correct mass to first order or sign",
     reading="Free logits of one prompt, plain gradient. To the step an answer that is always accepted is a correct "
-    "one: it is simlab:expected-update for the set A of accepted answers. No weight of rewards and group size "
-    "changes the sign of the inner product, so that hard focus decides how soon, not whether.",
-    statement=towards(lambda policy: mass_gradient(policy, TAKEN)),
+    "one: it is simlab:expected-update for the set A of accepted answers. With one answer of each kind correct mass "
+    "falls if p2^2 > p1 (1 - p1) + Q_A (1 - Q_A); that the accepted wrong answer is likelier than the correct one does "
+    "not suffice: at (.01, .3, .69) correct mass grows. No weight of rewards and group size changes the sign of the "
+    "inner product, so that hard focus decides how soon, not whether.",
+    statement=(CLIMBS_ACCEPTED, outweighed),
     planted={
-        "Youden's index decides": towards(as_if_of_rollouts),
-        "the correct mass is climbed": towards(lambda policy: mass_gradient(policy, RIGHT)),
+        "Youden's index decides": (towards(as_if_of_rollouts), outweighed),
+        "the correct mass is climbed": (
+            towards(lambda policy, right, taken: mass_gradient(policy, right)),
+            outweighed,
+        ),
+        "a likelier wrong answer suffices": (
+            CLIMBS_ACCEPTED,
+            lambda *kinds: squares(*kinds)[1] > squares(*kinds)[0],
+        ),
+        "the rejected do not count": (
+            CLIMBS_ACCEPTED,
+            lambda policy, right, taken: (
+                squares(policy, right, taken)[1] > squares(policy, right, taken)[0] * (1 / mass(policy, right) - 1)
+            ),
+        ),
     },
 )
 def errors_of_answers(statement):
-    """All groups; linearity; and that the change is negative where it is said to be."""
-    weights = tuple(name for name in WEIGHTS if name != "relu")
-    points = grid(policy=EXPLOITED, G=(2, 3), weight=weights)
-    yield from equals(statement, points, derived=derived_gain, enumerated=correct_mass_gained)
+    """All groups of two or three; linearity; and the sign, at every policy."""
+    gain, falls = statement
+    points = [case | {"G": 2, "weight": "psr"} for case in ERRING]
+    points += [case | {"G": 3, "weight": weight} for case in ERRING[-4:] for weight in WEIGHTS]
+    yield from equals(gain, points, derived=derived_gain, enumerated=correct_mass_gained)
     yield from satisfies(
-        lambda change, policy, **point: (statement(policy=policy, **point) < 0) == (change < 0),
-        [point for point in points if point["policy"] == EXPLOITED[0]],
+        lambda change, policy, right, taken, **_: (change < 0) == falls(policy, right, taken),
+        points,
         correct_mass_gained,
     )
