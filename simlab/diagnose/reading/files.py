@@ -34,6 +34,7 @@ NO_LOGS = {  # files of a run's folder
 ROWS_AT_ONCE = 4096  # of parquet: texts of a few kilobytes each then take some tens of megabytes
 LONGEST_FIELD = 2**31 - 1  # characters of a CSV's text
 CHUNK = 2**20  # characters of a JSON text that are read at once
+LONGEST = 2**29  # characters of a line, or of a JSON value: of gzip's zeros, a kilobyte unpacks to a megabyte
 GAP = re.compile(r"[\s,]*")  # between two values
 NO_UTF8 = re.compile("[\udc80-\udcff]")  # how Python decodes a byte that is no UTF-8
 STEP_IN_NAME = re.compile(
@@ -108,7 +109,7 @@ def read_records(path: Path, refused: RefusedRows) -> Records:
     try:
         with _unpack(path) as file:
             start = file.read(2**16)
-            file.seek(0)
+        with _unpack(path) as file:
             if start.startswith(b"PAR1"):
                 table = _pyarrow("parquet files").parquet.ParquetFile(file)
                 yield from _batches(table.iter_batches(ROWS_AT_ONCE), path, refused)
@@ -137,8 +138,8 @@ def _unpack(path: Path) -> io.BufferedIOBase:
     if magic[:2] == b"\x1f\x8b":
         return gzip.open(path)
     if magic == b"\x28\xb5\x2f\xfd":
-        pyarrow = _pyarrow("files packed by zstd")
-        return io.BytesIO(pyarrow.CompressedInputStream(str(path), "zstd").read())
+        stream: io.BufferedIOBase = _pyarrow("files packed by zstd").CompressedInputStream(str(path), "zstd")
+        return stream
     return path.open("rb")
 
 
@@ -209,8 +210,16 @@ def _plain(text: str, path: Path, refused: RefusedRows) -> str:
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
+def _bounded(lines: Any) -> Iterator[str]:
+    """Yield the lines of a text; ``ValueError`` for one of more than ``LONGEST`` characters."""
+    while line := lines.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise ValueError(f"a line has {LONGEST} characters or more")
+        yield line
+
+
 def _read_jsonl(lines: Any, path: Path, refused: RefusedRows) -> Records:
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_bounded(lines), 1):
         try:
             if line.strip():
                 yield number, json.loads(_plain(line, path, refused))
@@ -240,6 +249,8 @@ def _values(lines: Any, is_list: bool, path: Path, refused: RefusedRows) -> Iter
         except (ValueError, RecursionError) as error:
             chunk = _plain(lines.read(max(CHUNK, len(text))), path, refused)  # ever more, for a long value
             text, at = text[at:] + chunk, 0
+            if len(text) > LONGEST:
+                raise ValueError(f"a value has more than {LONGEST} characters") from None
             if not chunk and text.strip() in ("", "]"):
                 return
             if not chunk:
@@ -256,8 +267,9 @@ def _read_csv(lines: Any, path: Path, refused: RefusedRows) -> Records:
     """Yield the texts of each row; the first row has the names. Texts in quotes may hold line breaks."""
     csv.field_size_limit(LONGEST_FIELD)
     names: list[str] = []
-    header = lines.readline()
-    reader = csv.reader(itertools.chain([header], lines), delimiter=max("\t,;", key=header.count), strict=True)
+    header = next(_bounded(lines), "")
+    delimiter = max("\t,;", key=header.count)
+    reader = csv.reader(itertools.chain([header], _bounded(lines)), delimiter=delimiter, strict=True)
     while True:
         try:
             for row in reader:
