@@ -131,5 +131,4 @@ def test_intervals_of_the_change_hold_the_truth(shape, shared):
         logs = [plain(random.binomial(8, rates).tolist(), 8), plain(random.binomial(8, late).tolist(), 8, prompts)]
         found = compare(logs, LEVEL).change
         held += [change.low <= value <= change.high for change, value in zip(found, truth, strict=True)]
-    print(shape, shared, held / count)
     assert (held / count > 0.85).all()

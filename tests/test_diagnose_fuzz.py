@@ -43,9 +43,10 @@ def random_rows(seed):
                 if has_answers:
                     row["answer"] = str(random.integers(solutions)) if is_right else "wrong"
                 if has_lengths:
-                    row["length"] = int(random.integers(1, 50))
+                    row |= {"length": int(random.integers(1, 50)), "truncated": bool(random.random() < rate)}
                 if has_log_probs:
                     row["log_probability"] = float(random.choice([0.0, -1e-300, -random.gamma(2)]))
+                    row["rollout_logp"] = row["log_probability"] + float(random.choice([0.0, 1e-9, random.normal()]))
                 rows.append(row)
     return rows
 
@@ -146,6 +147,8 @@ def check_log(seed, tmp_path, options, draws_page=False):
         reading = read_log([path])
         result = diagnose(reading.log, **options)
         findings = list_findings(reading, result)
+        for entry in list_estimates(tuple(findings)):
+            assert math.isnan(entry.low) or entry.low <= entry.value <= entry.high, entry
         assert not any("nan" in line.lower().split() for line in summary(reading, result, findings))
         json.dumps(as_json(result), allow_nan=False)
         if draws_page:

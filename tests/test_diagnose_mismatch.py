@@ -60,7 +60,6 @@ def test_tokens_and_rollouts_are_those_of_loops_over_what_the_mask_leaves(tmp_pa
     assert found["tokens: effective share"].low < math.exp(-0.25) < found["tokens: effective share"].high
     assert finding.sentence.startswith("Sampler and trainer differ")
     assert len(finding.sentence.split()) <= 40
-    print(finding.sentence)
 
 
 def test_rollouts_alone_are_told_where_sums_are_logged(tmp_path):

@@ -11,6 +11,7 @@ from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, difference
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.log import Log
+from simlab.diagnose.means import in_common
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.solve_rates import (
     all_within,
@@ -22,7 +23,6 @@ from simlab.diagnose.solve_rates import (
 )
 from simlab.diagnose.summary import describe_steps
 
-ENOUGH = 0.5  # of the prompts of the smaller log: where both have so many in common, these alone are compared
 NARROWER = " Many tries solve fewer prompts than before: hold up entropy, or weigh rare successes more."
 VERDICTS = {  # by the signs of the changes of pass@1 and of the largest pass@k: in words, concern, advice
     (1, 1): ("It learns", 0.1, ""),
@@ -97,9 +97,9 @@ def compare(logs: Sequence[Log], level: float) -> Comparison:
     none of them has no curve. The correlation of both over these prompts makes the intervals paired ones.
     """
     first, last = (np.unique(log.prompt) for log in (logs[0], logs[-1]))
-    shared = np.intersect1d(first, last)
-    prompts = f"{len(first):,} and {len(last):,}, {len(shared):,} of them in both"
-    if len(shared) >= max(ENOUGH * min(len(first), len(last)), 2):
+    shared = in_common(first, last)
+    prompts = f"{len(first):,} and {len(last):,}, {len(np.intersect1d(first, last)):,} of them in both"
+    if shared is not None:
         logs = [log.select(np.isin(log.prompt, shared)) for log in logs]
         prompts = f"{len(shared):,} that both have"
     populations = [fit_population(log, level) if len(log.prompt) else None for log in logs]

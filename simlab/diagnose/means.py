@@ -4,15 +4,38 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, jackknife_of, missing, quotient, ratio
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.solve_rates import share_over_prompts
+from simlab.diagnose.summary import describe_steps
 
 ANY = (-math.inf, math.inf)
 POSITIVE = (0.0, math.inf)
+ENOUGH = (
+    0.5  # of the prompts of the smaller of two samples: where both have so many in common, these alone are compared
+)
+Function = Callable[[Float[np.ndarray, "rows C"]], Float[np.ndarray, " rows"]]
+Rows = dict[str, IntervalEstimate]  # by label
+Ends = tuple[IntervalEstimate, ...]  # of the first window, of the last, and the change; or of the only one
+
+
+def in_common(first: Int[np.ndarray, " n"], last: Int[np.ndarray, " m"]) -> Int[np.ndarray, " shared"] | None:
+    """Return the prompts that two samples of different ones have in common; None where these are too few to compare."""
+    shared = np.intersect1d(first, last)
+    return shared if len(shared) >= max(ENOUGH * min(len(first), len(last)), 2) else None
+
+
+def change_of(function: Function) -> Function:
+    """Return the function of the sums of a first and a last window that is the difference of its values."""
+
+    def change(sums: Float[np.ndarray, "rows C"]) -> Float[np.ndarray, " rows"]:
+        half = sums.shape[1] // 2
+        return np.asarray(function(sums[:, half:]) - function(sums[:, :half]))
+
+    return change
 
 
 class Means:
@@ -20,6 +43,7 @@ class Means:
 
     Attributes:
         first, last: masks of the rollouts in the first and in the last window of steps; None where there is one window.
+        steps: of both, in words.
     """
 
     first: Bool[np.ndarray, " N"] | None
@@ -30,12 +54,13 @@ class Means:
         windows, step = result.solve_rates.windows, reading.rollouts.step
         ends = [(step >= window.first) & (step <= window.last) for window in (windows[0], windows[-1])]
         self.first, self.last = ends if len(windows) > 1 else (None, None)
+        self.steps = [describe_steps(window.first, window.last) for window in (windows[0], windows[-1])]
 
     def estimate(
         self,
         name: str,
         columns: list[Float[np.ndarray, " N"]],
-        function: Callable[[Float[np.ndarray, "rows C"]], Float[np.ndarray, " rows"]],
+        function: Function,
         limits: tuple[float, float] = ANY,
     ) -> IntervalEstimate:
         """Estimate a function of the sums of some columns."""
@@ -82,9 +107,21 @@ class Means:
         """Estimate the mean of the last window less that of the first; a prompt of both is left out of both at once."""
         if self.first is None or self.last is None:
             return None
-        return self.estimate(
-            name, _sums(values, mask & self.first) + _sums(values, mask & self.last), _difference, limits
+        columns = _sums(values, mask & self.first) + _sums(values, mask & self.last)
+        return self.estimate(name, columns, change_of(quotient), limits)
+
+    def over_steps(
+        self, name: str, columns: list[Float[np.ndarray, " N"]], function: Function, limits: tuple[float, float]
+    ) -> Ends:
+        """Estimate a function of sums in the first window, in the last, and its change; of all where there is one."""
+        if self.first is None or self.last is None:
+            return (self.estimate(name, columns, function, limits),)
+        windows = [[column * window for column in columns] for window in (self.first, self.last)]
+        first, last = (
+            self.estimate(f"{name}, {steps}", window, function, limits)
+            for steps, window in zip(self.steps, windows, strict=True)
         )
+        return first, last, self.estimate(f"{name}, change", [*windows[0], *windows[1]], change_of(function))
 
 
 def _sums(values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool) -> list[Float[np.ndarray, " N"]]:
@@ -94,7 +131,3 @@ def _sums(values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool) 
 
 def _times(sums: Float[np.ndarray, "rows 4"]) -> Float[np.ndarray, " rows"]:
     return ratio(quotient(sums[:, :2]), quotient(sums[:, 2:]))
-
-
-def _difference(sums: Float[np.ndarray, "rows 4"]) -> Float[np.ndarray, " rows"]:
-    return np.asarray(quotient(sums[:, 2:]) - quotient(sums[:, :2]))

@@ -42,9 +42,8 @@ def do_sampler_and_trainer_agree(reading: Reading, result: Diagnosis) -> Finding
 def _estimates(means: Means, columns: list[Float[np.ndarray, " N"]]) -> dict[str, IntervalEstimate]:
     """Estimate what the sums over tokens, or over rollouts, tell."""
     rows = {name: means.estimate(name, columns, function, limits) for name, function, limits in FUNCTIONS}
-    if means.first is not None and means.last is not None:
-        ends = [column * window for window in (means.first, means.last) for column in columns]
-        rows[CHANGE] = means.estimate(CHANGE, ends, lambda s: effective(s[:, 7:]) - effective(s[:, :7]), (-1, 1))
+    if means.first is not None:
+        rows |= {row.name: row for row in means.over_steps(EFFECTIVE, columns, effective, SHARE)}
     return rows
 
 
@@ -78,7 +77,7 @@ def masked(sums: Sums) -> Values:
     return ratio(sums[:, 6], sums[:, 3])
 
 
-MEAN, SPREAD, EFFECTIVE, CHANGE = "mean log-ratio", "spread of log-ratio", "effective share", "effective share, change"
+MEAN, SPREAD, EFFECTIVE = "mean log-ratio", "spread of log-ratio", "effective share"
 ABOVE = "share of weights above 2"
 FUNCTIONS = (
     (MEAN, mean, ANY),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from simlab.diagnose.against import does_it_learn
 from simlab.diagnose.components import which_reward_leads
 from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diversity import do_rollouts_become_alike
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.lengths import are_lengths_a_bias
 from simlab.diagnose.mismatch import do_sampler_and_trainer_agree
@@ -37,6 +38,7 @@ QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
     which_reward_leads,
     are_lengths_a_bias,
     do_sampler_and_trainer_agree,
+    do_rollouts_become_alike,
 )
 
 
