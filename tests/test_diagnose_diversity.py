@@ -63,9 +63,9 @@ def test_entropy_and_distinct_answers_are_those_of_loops(tmp_path):
         assert found[f"nats a rollout, {name}"] == pytest.approx(surprise / len(window))
         assert found[f"nats a token, {name}"] == pytest.approx(surprise / sum(row["length"] for row in window))
         right = [row for row in window if row["reward"]]
-        assert found[f"distinct answers of 8 rollouts, {name}"] == pytest.approx(distinct(window, 8))
+        assert found[f"distinct of 8 rollouts, {name}"] == pytest.approx(distinct(window, 8))
         several = [row for row in right if row["prompt"] in both]
-        assert found[f"distinct answers of 4 right ones, {name}"] == pytest.approx(distinct(several, 4))
+        assert found[f"distinct of 4 right ones, {name}"] == pytest.approx(distinct(several, 4))
 
 
 def test_a_fall_is_said_with_both_ends(tmp_path):
@@ -80,7 +80,7 @@ def test_a_fall_is_said_with_both_ends(tmp_path):
 def test_answers_alone_tell_of_diversity(tmp_path):
     alike = told(tmp_path, without(rows_of(), "length", "log_probability"))
     assert alike.sentence.startswith("It collapses: distinct answers of 8 rollouts ")
-    assert dict(alike.rows)["distinct answers of 4 right ones, steps 6 to 7"][1:4] == (1, 1, 1)
+    assert dict(alike.rows)["distinct of 4 right ones, steps 6 to 7"][1:4] == (1, 1, 1)
     steady = told(tmp_path, without(rows_of(left=5), "length", "log_probability"))
     assert steady.sentence.startswith("Rollouts stay as different as they were")
     assert steady.concern < 0.2
@@ -103,6 +103,6 @@ def test_intervals_of_distinct_answers_hold_the_truth(tmp_path):
             for prompt, many in enumerate(random.integers(1, most + 1, size=30)):
                 rows += [{"step": step, "prompt": f"p{prompt}", "reward": 0, "answer": str(random.integers(many))}
                          for _ in range(4)]  # fmt: skip
-        change = dict(told(tmp_path, rows).rows)["distinct answers of 4 rollouts, change"]
+        change = dict(told(tmp_path, rows).rows)["distinct of 4 rollouts, change"]
         held += change.low <= truth[1] - truth[0] <= change.high
     assert 0.85 < held / count < 0.95

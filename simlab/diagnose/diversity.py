@@ -17,7 +17,7 @@ from simlab.llm.instruments.pass_at_k import powers
 QUESTION = "do rollouts become alike?"
 NOTABLE = 0.1  # part of what there was at first that must surely be lost
 COLLAPSE = 0.3  # of what there was at first, as in the signs of a collapse that metrics are read for
-CALM, ALIKE, COLLAPSED = 0.1, 0.45, 0.75  # concerns
+CALM, ALIKE, COLLAPSED = 0.1, 0.3, 0.75  # concerns; that wrong rollouts grow alike comes with learning
 VERDICTS = {CALM: "Rollouts stay as different as they were", ALIKE: "Rollouts become alike", COLLAPSED: "It collapses"}
 
 
@@ -82,7 +82,7 @@ def _distinct(means: Means, rollouts: LoggedRollouts, level: float) -> list[Meas
         counts = [count_answers(rollouts.prompt[mask], rollouts.answer[mask]) for mask in masks]
         size = min(counted.usual_size() for counted in counts)
         if size > 1:
-            name = f"distinct answers of {size} {kind}"
+            name = f"distinct of {size} {kind}"
             ends = _compare(name, [counted.expect_distinct(size) for counted in counts], means.steps, size, level)
             measures.append(Measure(f"{'of' if measures else 'distinct answers of'} {size} {kind} {{}}", ends, 1.0))
     return measures
