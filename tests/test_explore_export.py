@@ -318,3 +318,11 @@ def test_every_line_stands_out_from_its_ground(alone, exported):
         for colour in colours:
             low, high = sorted((luminance(colour), luminance(ground)))
             assert (high + 0.05) / (low + 0.05) >= 3, colour
+
+
+def test_a_quantity_that_a_problem_has_not_is_called_by_the_name_of_what_is_shown(exported, alone):
+    alone.open(f"{exported}#preset=map-overlap&map.quantity=retained mass")
+    drawn = alone.page.evaluate("JSON.stringify(document.getElementById('chart').layout.annotations)")
+    for text in (drawn, alone.text("#readout")):
+        assert "orrect mass" in text
+        assert "etained mass" not in text

@@ -89,7 +89,7 @@ class Parser(argparse.ArgumentParser):
         def wide(prog: str) -> argparse.HelpFormatter:
             return argparse.RawDescriptionHelpFormatter(prog, max_help_position=32, width=110)
 
-        super().__init__(**options, formatter_class=wide)
+        super().__init__(**options, formatter_class=wide, allow_abbrev=False)
         # As Python 3.14 has it: "-1,0" is a value and no option, so that a complaint can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 

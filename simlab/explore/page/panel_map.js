@@ -17,11 +17,11 @@ const REDRAWN = 250; // milliseconds between redrawings while cells come in
 const pairOf = (text) => text.split(",").map(Number);
 const pairsOf = (text) => (text ? text.split(";").map(pairOf) : []);
 
-// The metric of a quantity; what is recorded of every problem where this one has none of it.
+// The metric of a quantity, a note, and the quantity that is shown: correct mass where a problem has none of the one asked for.
 function metricOf({ problem, quantity }, description) {
   const known = METRICS[description.mapped[problem]];
-  return known[quantity] ? [known[quantity], ""]
-    : [known["correct mass"], `${problem} have no ${quantity}; shown: correct mass; allowed: ${Object.keys(known).join(", ")}`];
+  return known[quantity] ? [known[quantity], "", quantity]
+    : [known["correct mass"], `${problem} have no ${quantity}; shown: correct mass; allowed: ${Object.keys(known).join(", ")}`, "correct mass"];
 }
 
 function wrongSettings(values, description) {
@@ -136,9 +136,10 @@ function trainingTraces(values, metric, results, look, description) {
   return lines;
 }
 
-function compute({ values, description, look, results }) {
-  const wrong = wrongSettings(values, description);
-  const [metric, note] = metricOf(values, description);
+function compute({ values: asked, description, look, results }) {
+  const wrong = wrongSettings(asked, description);
+  const [metric, note, quantity] = metricOf(asked, description);
+  const values = { ...asked, quantity };
   const all = runs(values, description);
   const known = results.runs === JSON.stringify(all) ? results : all.map(() => null);
   const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
@@ -206,8 +207,7 @@ function point({ state, look, description }, column, row) {
 }
 
 function pin({ state, change }) {
-  const { cell, pinned } = state.of("map");
-  const all = cellTexts(pinned);
+  const { cell, pinned } = state.of("map"), all = cellTexts(pinned);
   if (cell && !all.includes(cell)) change("map.pinned", [...all, cell].join(";"));
 }
 
