@@ -71,7 +71,9 @@ def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
 
 
 def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
-    """List every line that carries the tag, capitals aside; ``InputError`` for one that is written nowhere.
+    """List every line that carries the tag, capitals aside; where none does, those of tags that begin with it.
+
+    ``fig-4`` begins ``fig-4-c``, not ``fig-40``; ``figure-4`` is the same. ``InputError`` if there are none either.
 
     >>> "focal" in {tagged.name for tagged in find("f-grpo", "eq-12", roots())}
     True
@@ -80,6 +82,9 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     check_choice("paper", paper, SOURCES)
     everything = tagged_lines(roots)
     lines = [tagged for tagged in everything if tagged.tag == f"{paper}:{tag}"]
+    either_name = re.escape(tag).replace("figure", "fig").replace("fig", "fig(ure)?")
+    begins = re.compile(rf"{paper}:{either_name}{'(?![0-9])' if tag[-1:].isdigit() else ''}")
+    lines = lines or [tagged for tagged in everything if begins.match(tagged.tag)]
     if not lines:
         labels = sorted(
             {label for source, _, label in (each.tag.partition(":") for each in everything) if source == paper}

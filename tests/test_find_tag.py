@@ -103,6 +103,13 @@ def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
     assert known_tags(folders) == ["a-grae:alg-2", "brorl:lemma-2", "casp:eq-4", "f-grpo:lemma-3.1", *of_fade]
 
 
+def test_a_tag_that_nothing_carries_finds_those_that_begin_with_it(folders):
+    assert {tagged.tag for tagged in find("fade", "table-", folders)} == {"fade:table-1", "fade:table-2"}
+    assert {tagged.tag for tagged in find("f-grpo", "lemma", folders)} == {"f-grpo:lemma-3.1"}
+    with pytest.raises(InputError):
+        find("f-grpo", "lemma-3.10", folders)
+
+
 def test_an_unknown_tag_names_the_closest_known_ones(folders):
     with pytest.raises(InputError, match="closest known: table-1, table-2"):
         find("fade", "tabel-1", folders)
