@@ -1,5 +1,5 @@
-"""GRPO's two symmetries: unsampled logits stand still, and middle difficulty weighs most ``[a-grae:fig-1]``,
-``[a-grae:eq-9]``, ``[a-grae:eq-19]``, ``[a-grae:thm-2]``.
+"""GRPO's two symmetries: unsampled logits stand still, and middle difficulty weighs most ``[a-grae:eq-9]``,
+``[a-grae:eq-19]``, ``[a-grae:thm-2]``.
 
 Figure 1 of the paper, computed: (a) the change of every logit by one group of eight, (b) that of the actions that it
 has not drawn, under the controls too, (c) the sum of the sizes of the advantages of a group.
