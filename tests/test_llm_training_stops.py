@@ -168,6 +168,17 @@ def test_one_that_leaves_no_numbers_at_all_never_reaches_a_checkpoint(out):
 # The disk
 
 
+@pytest.mark.parametrize(("given", "helps"), [(1.0, "fewer warm_start.steps"), (0.0, "easier problems")])
+def test_a_run_whose_first_steps_teach_nothing_stops_and_goes_on_if_it_is_asked_again(given, helps, out):
+    steps, same = settings({"rl": {"steps": 11}}), task(lambda prompt, completion: given)
+    message = refusal(train, steps, out, own_task=same)
+    assert "no group of the first 10 steps taught anything" in message
+    assert helps in message
+    assert state_of(out).step == 10
+    train(steps, out, own_task=same)
+    assert (arm_of(out) / "finished.json").exists()
+
+
 @pytest.mark.parametrize("written", [4])
 def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(written, unbroken, out, monkeypatch):
     monkeypatch.setattr(os, "fsync", full_from(written))

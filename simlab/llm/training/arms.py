@@ -21,6 +21,8 @@ from simlab.llm.training.state import TrainerState
 
 MAPS, MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # on Linux alone
 
+SILENT_STEPS = 10  # without any gradient, after which a run stops: minutes are lost, not hours
+
 
 class ArmRun:
     """An arm of a seed, whichever engine trains it; ``settings`` are the run's, with the arm's overrides as ``rl``."""
@@ -70,6 +72,8 @@ class ArmRun:
                 if texts:
                     self.folder.append(ROLLOUTS, {"step": state.step, "groups": texts})
                 self.folder.append(METRICS, {"step": state.step, **line, "seconds": time.perf_counter() - began})
+                if state.step == SILENT_STEPS and not any(line["grad_norm"] for line in self.folder.lines(METRICS)):
+                    raise self.folder.explain_stop(state, self.label, _nothing_learned(line))
                 if interrupted():
                     self.folder.save(state)
                     raise KeyboardInterrupt
@@ -114,6 +118,18 @@ class ArmRun:
                 first=self.first,
                 after_step=after_step,
             )
+
+
+def _nothing_learned(line: Mapping[str, Any]) -> InputError:
+    """Say why no step has had a gradient, and what helps."""
+    right, wrong = line["all_right"], line["all_wrong"]
+    helps = "harder problems, or fewer warm_start.steps" if right >= wrong else (
+        "easier problems, more warm_start.steps, or a larger rl.group_size"
+    )  # fmt: skip
+    return InputError(
+        f"no group of the first {SILENT_STEPS} steps taught anything; of the last, {right:.0%} are all right and "
+        f"{wrong:.0%} all wrong; allowed: {helps}; the same command goes on all the same"
+    )
 
 
 def release_programs() -> None:
