@@ -119,7 +119,8 @@ def outcome_groups(G):
     reading="The weights as printed, under which a well-formed wrong answer (0.9) beats an ill-formed right one "
     "(0.1), so that the two sums of Eq. 5 run over the wrong rollouts. A slip: the public code has 0.9 for accuracy "
     "and 0.1 for format (commit c5aa316), and so amended the step holds for every group of five. On the reading that "
-    "all rollouts are well-formed the print would hold.",
+    "all rollouts are well-formed the print would hold. Two places of the paper are put together: it does not say it.",
+    inferred=True,
     statement=(Fraction(1, 10), Fraction(9, 10)),
     slip=Amended("r = 0.9 acc + 0.1 format", (Fraction(9, 10), Fraction(1, 10))),
     planted={"equal weights": (Fraction(1, 2), Fraction(1, 2))},

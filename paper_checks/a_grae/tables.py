@@ -265,14 +265,14 @@ def repeated_runs(statement):
 @claim(
     "a-grae:table-6-repeated-row",
     where="Appendix D.5, Table 6",
-    says="The methods of Table 6 are different runs.",
+    says="The rows of Table 6 are figures of their own methods: no two are the same.",
     refuted_by="two methods with the same nine figures on a benchmark",
     reading="On AMC23 the Positive-Dominant row is GRPO's, all nine figures. On the reading that the two runs agree "
     "to 0.1 at nine values of k by chance it would hold; on the other benchmarks they are 0.6 to 6.7 points apart.",
-    severity=CONDITIONS,
     caveat="The stored text is a conversion; it was not compared with the PDF.",
+    inferred=True,
     statement=lambda rows, **_: len(set(rows)) == len(rows),
-    correction=Amended(
+    slip=Amended(
         "on AMC23, and only there, two rows are the same (Positive-Dominant and GRPO)",
         lambda rows, benchmark: len(rows) - len(set(rows)) == (benchmark == "AMC23"),
     ),
@@ -360,18 +360,15 @@ def at_256(statement):
 
 @claim(
     "a-grae:app-a-shrinkage",
-    where="Appendix A, 'GRPO exhibits a performance drop at pass@256 compared to the base model'",
-    says="GRPO's Pass@256 is below the base model's.",
-    refuted_by="a printed model and benchmark where it is not",
-    reading="All models and benchmarks with printed figures. DeepSeek-R1-7B gains 20 points on AIME 2025. On the "
-    "reading that Figure 2's model is meant, it would hold on MATH and AMC23, with a tie on AIME 2025.",
-    met="partly: DeepSeek-R1-7B gains at Pass@256 on MATH and AIME 2025, and Qwen2.5-Math-7B ties on AIME 2025.",
-    statement=worse,
-    condition=Amended(
-        "the model is Qwen2.5-Math-7B and the benchmark MATH or AMC23",
-        lambda points, table, benchmark, **_: points < 0 if table == "Table 2" and benchmark != "AIME 2025" else None,
+    where="Appendix A, 'we also observe that GRPO exhibits a performance drop at pass@256 compared to the base model'",
+    says="GRPO's Pass@256 is observed to drop below the base model's.",
+    refuted_by="no such drop on MATH or AMC23 with the model of Figure 2",
+    reading="An observation, not a law: Qwen2.5-Math-7B, the model of Figure 2 and Table 2, on MATH and AMC23.",
+    caveat="Not everywhere: Qwen2.5-Math-7B ties on AIME 2025, and DeepSeek-R1-7B gains on MATH and AIME 2025.",
+    statement=lambda points, table, benchmark, **_: (
+        points < 0 if table == "Table 2" and benchmark != "AIME 2025" else None
     ),
-    planted={"above": better},
+    planted={"on every model and benchmark": worse, "above": better},
 )
 def shrinkage(statement):
     """GRPO less the base model at k = 256 in Tables 2 and 4."""

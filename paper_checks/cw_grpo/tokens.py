@@ -3,13 +3,13 @@
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import sympy
 from mpmath import mp
 
-from paper_checks.claim import COSMETIC, Amended, claim
+from paper_checks.claim import Amended, claim, undecided
 from paper_checks.cw_grpo.batches import (
     covariance,
     group_advantages,
@@ -39,12 +39,6 @@ def token_means(logp, advantages):
     return terms(*tokens(logp, advantages))
 
 
-def response_means(logp, advantages):
-    """c with both means over the responses, each counted once."""
-    centers = mean([mean(response) for response in logp]), mean(advantages)
-    return [(x - centers[0]) * (a - centers[1]) for x, a in zip(*tokens(logp, advantages), strict=True)]
-
-
 def decide_mean(statement):
     """Compare the mean of the terms with the mean of products less the product of means."""
     x, y, z, a, b = sympy.symbols("x y z a b")
@@ -67,7 +61,7 @@ def decide_mean(statement):
     formula=r"c_{i,t} = (\log\pi_\theta(o_{i,t}|q,o_{i,<t}) - \overline{\log\pi}) (\hat{A}_i - \overline{\hat{A}})",
     refuted_by="a batch whose mean of c is not its covariance, or at which simlab's terms are others",
     reading="Means over all tokens of all responses, A counted once a token; the covariance with divisor N. On the "
-    "reading that each response counts once it would not hold: see cw-grpo:covariance-response-means.",
+    "reading that each response counts once it would not hold: responses differ in length.",
     statement=token_means,
     planted={
         "log pi not centred, A over responses": lambda logp, advantages: [
@@ -90,27 +84,6 @@ def mean_term(statement):
         return np.allclose(found, [float(c) for c in statement(logp, advantages)], rtol=1e-9, atol=1e-9)
 
     yield from satisfies(same, BATCHES, of_simlab, method="numerical")
-
-
-@claim(
-    "cw-grpo:covariance-response-means",
-    where="Section 2.3, below the token-level covariance: means 'computed over responses'",
-    says="The mean of c is the covariance when the two means are computed over responses.",
-    refuted_by="responses of unequal length at which the mean of c is not the covariance",
-    reading="Each response counts once, in both means. On the reading that the means run over the tokens of the "
-    "responses it would hold: that is cw-grpo:covariance.",
-    severity=COSMETIC,
-    met="no: reasoning responses differ in length.",
-    statement=response_means,
-    condition=Amended(
-        "All responses are equally long.",
-        lambda logp, advantages: response_means(logp, advantages) if len(set(map(len, logp))) == 1 else None,
-    ),
-    planted={"the mean over tokens doubled": lambda logp, advantages: [2 * c for c in token_means(logp, advantages)]},
-)
-def mean_over_responses(statement):
-    """As cw-grpo:covariance, without simlab."""
-    yield from decide_mean(statement)
 
 
 GROUPS: list[dict[str, Any]] = [
@@ -257,23 +230,6 @@ TOKENS = grid(
 )
 
 
-class Pair(NamedTuple):
-    """Of two tokens: |c|, the squared norm of the gradient at the logits, and whether both are unlikely."""
-
-    c: tuple[Any, Any]
-    norm: tuple[Any, Any]
-    unlikely: bool
-
-
-def pair_of_tokens(policy, first, second):
-    """Both tokens, at |A| = 1; -c is positive where log pi is below its mean."""
-    chosen = (first, second)
-    minus = [minus_term(policy, action, 1) for action in chosen]
-    gradients = [score_gradient(policy, [int(j == action) for j in range(len(policy))]) for action in chosen]
-    norms = tuple(sum(entry**2 for entry in gradient) for gradient in gradients)
-    return Pair(tuple(map(abs, minus)), tuple(map(number, norms)), min(minus) > 0)
-
-
 def minus_term(policy, action, advantage, update=""):
     """-(log pi - its mean) A."""
     logs = [mp.log(number(p)) for p in policy]
@@ -311,46 +267,12 @@ def token_term(statement):
     yield from equals(statement, TOKENS, derived=rate)
 
 
-def larger_part(found: Pair, **_: Any) -> bool:
-    """Whether the first token, if its |c| is the larger, has the larger gradient."""
-    return bool(found.c[0] <= found.c[1] or found.norm[0] > found.norm[1])
-
-
-@claim(
+undecided(
     "cw-grpo:extreme-tokens-dominate",
     where="Section 1; caption of Figure 3: tokens with extreme covariance dominate policy updates",
-    says="Of two tokens with equally large advantages, the one with the larger |c| has the larger part in the policy "
-    "update.",
-    refuted_by="two tokens of a state, of which the one with the larger |c| has the smaller gradient",
-    reading="The part in the update is the norm of the token's gradient at the logits, |A| ||e - pi||: it falls with "
-    "the token's probability, while |c| is large for very likely tokens too, in flat states. On the reading that "
-    "'updates' means the covariance itself it holds trivially.",
-    met="partly: Table 1's largest values can come from unlikely tokens only, the moderate ones also from likely "
-    "tokens.",
-    caveat="No part exceeds sqrt(2) |A|, however large |c|: a share of the covariance is not the same share of the "
-    "update.",
-    statement=larger_part,
-    condition=Amended(
-        "Both are less likely than usual: log pi is below its mean.",
-        lambda found, **_: larger_part(found) if found.unlikely else None,
-    ),
-    planted={
-        "the smaller part": lambda found, **_: not larger_part(found) if found.unlikely else None,
-        "in proportion": lambda found, **_: (
-            found.norm[0] * found.c[1] ** 2 >= found.norm[1] * found.c[0] ** 2
-            if found.unlikely and found.c[0] > found.c[1]
-            else None
-        ),
-    },
+    says="A small fraction of tokens with extreme covariance disproportionately dominates policy updates.",
+    needs="the gradient of each token of the runs of Figure 3, sorted by its covariance",
+    reading="Shares of the update, not of the covariance, of which Table 1 prints enough "
+    "(cw-grpo:table-1-dominance). One does not give the other: a token's part in the gradient at the logits is at most "
+    "sqrt(2) |A|, however large its c.",
 )
-def extreme_tokens(statement):
-    """The two tokens' |c| and squared gradients, at |A| = 1."""
-    rare = (Fraction(1, 1000), Fraction(499, 1000), Fraction(1, 2))
-    sure = (Fraction(1, 100), Fraction(1, 20), Fraction(1, 10), Fraction(21, 25))
-    points = grid(
-        lambda policy, first, second: first != second and max(first, second) < len(policy),
-        policy=(*POLICIES, rare, sure),
-        first=range(4),
-        second=range(4),
-    )
-    yield from satisfies(statement, points, pair_of_tokens, method="numerical")

@@ -229,10 +229,12 @@ def unlikeliness(statement):
     planted={"the unlikely gain in both": lambda correct, incorrect: correct > 0 and incorrect > 0},
 )
 def ds_grpo(statement):
-    """The library's advantages of a group of four with two likely and two unlikely rollouts."""
+    """What -/+ a coefficient times the mean log-probability adds to the unlikely over the likely rollout."""
+    likely, unlikely = -1, -4
+
+    def added(coefficient):
+        return -coefficient * (unlikely - likely), coefficient * (unlikely - likely)
+
     yield from satisfies(
-        lambda value, **_: statement(*value),
-        [{"success": 0.05}],
-        lambda success: favours("ds_grpo", success=success, failure=success),
-        method="numerical",
+        lambda value, **_: statement(*value), [{"coefficient": Fraction(n, 20)} for n in (1, 2, 20)], added
     )

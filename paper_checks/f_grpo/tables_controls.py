@@ -1,6 +1,6 @@
 """What the text says of Tables 2, 3 and 4: group sizes, controls, the maze."""
 
-from paper_checks.claim import CHANGES, COSMETIC, Amended, claim, undecided
+from paper_checks.claim import COSMETIC, Amended, claim, undecided
 from paper_checks.evidence import Printed, arithmetic, satisfies
 from paper_checks.f_grpo.printed import TABLE_2, TABLE_2_NLL, TABLE_3, TABLE_4
 
@@ -15,7 +15,8 @@ LOOKED_UP = [{"table": "as printed"}]
     "while math pass@1 rises throughout.",
     refuted_by="another order in Table 2",
     reading="OOD is lowest at 16 by 0.2.",
-    caveat="One run for each G.",
+    caveat="One run for each G, each its best checkpoint. GRPO at G = 2 (75.0 and 67.3) is also above F-GRPO at G = 8 "
+    "(70.3 and 63.3), at the price of pass@1, a comparison that the paper does not make.",
     statement=lambda math, ood: (
         max(math) == math[0] and min(math) == math[2] < math[4] and {min(ood)} <= {ood[2], ood[3]} and ood[4] > ood[3]
     ),
@@ -78,40 +79,6 @@ def matches_32(statement):
         lambda value, **_: statement(*value),
         LOOKED_UP,
         lambda table: (TABLE_2["F-GRPO 8"], TABLE_2["GRPO 32"]),
-        method="arithmetic",
-    )
-
-
-@claim(
-    "f-grpo:table-2-fewer-rollouts",
-    where="Section 5.4, Table 2",
-    says="No run of GRPO with fewer rollouts than F-GRPO's eight has a higher pass@256.",
-    refuted_by="a row of Table 2 with G < 8 and a higher average pass@256",
-    reading="The paper compares F-GRPO at G = 8 with GRPO at G = 8 and at G = 32 alone, and says that it gets the "
-    "pass@256 of larger groups with fewer rollouts. A reader may take it for the cheapest way to a high pass@256. GRPO "
-    "at G = 2 has 75.0 and 67.3, F-GRPO 70.3 and 63.3; the price is pass@1. The paper itself says that G = 2 yields "
-    "high pass@256 and the lowest pass@1, but does not put it beside F-GRPO.",
-    caveat="Single runs; each is its best checkpoint, so that equal rollouts a step are not equal rollouts in all.",
-    statement=lambda fewer, ours: all(row[1] <= ours[1] for row in fewer),
-    correction=Amended(
-        "GRPO at G = 2 has the higher pass@256, F-GRPO at G = 8 the higher pass@1, on math and OOD.",
-        lambda fewer, ours: fewer[0][1] > ours[1] and fewer[0][0] < ours[0],
-    ),
-    inferred=True,
-    severity=CHANGES,
-    planted={
-        "GRPO at G = 4 has more on both": lambda fewer, ours: fewer[1][1] > ours[1],
-        "GRPO at G = 2 has more of both pass@k": lambda fewer, ours: all(
-            theirs > own for theirs, own in zip(fewer[0], ours, strict=True)
-        ),
-    },
-)
-def fewer_rollouts(statement):
-    """GRPO at G = 2 and 4 beside F-GRPO, on math and on OOD."""
-    yield from satisfies(
-        lambda value, domain: statement(*value),
-        [{"domain": domain} for domain in (0, 1)],
-        lambda domain: ([TABLE_2[f"GRPO {G}"][domain] for G in (2, 4)], TABLE_2["F-GRPO 8"][domain]),
         method="arithmetic",
     )
 

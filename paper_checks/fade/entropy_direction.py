@@ -49,34 +49,9 @@ def falls_where_correct_is_likely(weight):
     )
 
 
-def harmless_at_low_rates(slope, policy, correct, weight):
-    """The statement that REINFORCE does not lower the entropy where p < 1/2."""
-    return slope >= 0 if weight == "REINFORCE" and mass(policy, correct) < Fraction(1, 2) else None
-
-
 LIKELY = "every correct action is likelier than exp(-H) and every wrong one less likely"
 
 
-@claim(
-    "fade:takeaway-4-1",
-    where="Section 4.1, takeaway",
-    says="At low solve rates reinforcing successes does not collapse the entropy.",
-    refuted_by="a policy with p < 1/2 whose entropy falls along the expected update of successes",
-    reading="Expected update at one prompt, first order. Low is p < 1/2, where the paper's ratio p / q is below 1. "
-    "What counts is how likely single actions are: one success of 2/5 among failures of 1/5 each is the mode, and "
-    "gains. With two actions the takeaway holds.",
-    met="unknown: it takes the probability of single answers, which the paper does not report",
-    statement=harmless_at_low_rates,
-    condition=Amended(
-        "every correct action is less likely than exp(-H) and every wrong one likelier",
-        lambda slope, policy, correct, weight: (
-            harmless_at_low_rates(slope, policy, correct, weight)
-            if all_likelier(policy, correct, wrong(correct))
-            else None
-        ),
-    ),
-    planted={"it does": lambda slope, weight, **_: slope < 0 if weight == "REINFORCE" else None},
-)
 @claim(
     "fade:sec-4-1-delta-one",
     where="Section 4.1, bullet delta = 1",

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import numpy as np
 from mpmath import mp, mpf
 
 import simlab
@@ -18,6 +17,8 @@ from paper_checks.fade.main_gradients import (
     group_update,
     wrong,
 )
+from paper_checks.fade.masses_centred import mean_grpo, skew_r
+from paper_checks.fade.masses_common import ratio, rollouts
 from paper_checks.simulated import estimate, simulated_step
 
 RATES = [Fraction(place, 40) for place in range(1, 40)]
@@ -233,19 +234,15 @@ def adam_steps(gradients, rate):
     planted={"low variance": lambda found, s, more: found[0] == 0 and found[1] > found[2]},
 )
 def high_variance(statement):
-    """Compare simlab's Skew-R with mean GRPO in groups of eight."""
+    """From the definition std (r - mean), in every pair of mixed groups of eight with unlike variances."""
 
     def found(s, more):
-        ratios = []
-        for successes in (s, more):
-            rewards = np.array([1.0] * successes + [0.0] * (8 - successes))
-            skewed = simlab.advantages("skew_r", rewards)
-            ratios.append(float(skewed[0] / simlab.advantages("dr_grpo", rewards)[0]))
-        return round(float(skewed.sum()), 12), *ratios
+        first, second = rollouts(Fraction(s, 8), 8), rollouts(Fraction(more, 8), 8)
+        total = s * skew_r(1, first) + (8 - s) * skew_r(0, first)
+        return total, *(ratio(skew_r(1, group), mean_grpo(1, group)) for group in (first, second))
 
-    yield from satisfies(
-        statement, [{"s": 1, "more": 2}, {"s": 2, "more": 4}, {"s": 7, "more": 5}], found, method="numerical"
-    )
+    points = grid(lambda s, more: s * (8 - s) < more * (8 - more), s=range(1, 8), more=range(1, 8))
+    yield from satisfies(statement, points, found)
 
 
 def asymmetric_update(policy, correct, delta, G):

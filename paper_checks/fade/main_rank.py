@@ -3,9 +3,6 @@
 from fractions import Fraction
 from itertools import product
 
-import numpy as np
-
-import simlab
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import Disagreement, equals, grid, satisfies
 
@@ -120,10 +117,10 @@ def uncorrelated_residuals(statement):
     planted={"any delta but 1": lambda excess, delta, successes: (excess > 0) == (delta != 1)},
 )
 def failure_biased(statement):
-    """The excess m_F - m_S of simlab's AsymGRPO in all mixed groups of four: minus the mean of its advantages."""
+    """The excess m_F - m_S of AsymGRPO, r - mean with failures divided by delta, in all mixed groups of eight."""
 
     def excess(delta, successes):
-        rewards = np.array([1.0] * successes + [0.0] * (4 - successes))
-        return -float(simlab.advantages("asym_grpo", rewards, delta=delta).mean())
+        p = Fraction(successes, 8)
+        return (1 - p) * p / delta - p * (1 - p)
 
-    yield from satisfies(statement, grid(delta=[2.0, 1.0, 0.5], successes=[1, 2, 3]), excess)
+    yield from satisfies(statement, grid(delta=[Fraction(n, 4) for n in range(1, 9)], successes=range(1, 8)), excess)

@@ -6,7 +6,7 @@ import numpy as np
 from mpmath import mpf
 
 import simlab
-from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import mass
 from paper_checks.fade.main_gradients import ONE_PROMPT, POINTS, derived_update, expected_update, wrong
@@ -293,32 +293,6 @@ def alpha_starts(statement):
 
 
 ENTROPIES = [Fraction(place, 20) for place in range(61)]
-
-
-@claim(
-    "fade:sec-5-delta-floor",
-    where="Section 5, Equation 11, the clip at 0.3",
-    says="As the entropy goes to 0, delta goes down to 0.3.",
-    formula=r"\delta = \mathrm{clip}(1+\hat H-H^*, 0.3, 1)",
-    refuted_by="a target entropy for which delta is above 0.3 at entropy 0",
-    reading="With the target as a free number. The paper tries H* = .5, 1 and 1.3, and recommends half the initial "
-    "entropy: below an initial entropy of 1.4 nats a token, the floor is out of reach and delta is at least 1 - H*.",
-    inferred=True,
-    severity=COSMETIC,
-    met="partly: of the targets .5, 1.0 and 1.3 the last two meet it",
-    caveat="The paper prints the bound 0.3; that it is reached is our inference.",
-    statement=lambda target: Fraction(3, 10),
-    condition=Amended("H* is at least 0.7", lambda target: Fraction(3, 10) if target >= Fraction(7, 10) else None),
-    planted={"0.2": lambda target: Fraction(1, 5)},
-)
-def delta_floor(statement):
-    """The least delta over entropies from 0 to 3."""
-    targets = [Fraction(1, 4), Fraction(1, 2), Fraction(7, 10), Fraction(1), Fraction(13, 10)]
-    yield from equals(
-        statement,
-        [{"target": target} for target in targets],
-        enumerated=lambda target: min(division_at(entropy, target) for entropy in ENTROPIES),
-    )
 
 
 @claim(

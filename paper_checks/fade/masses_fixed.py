@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import sympy
 
-from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import equals, satisfies
 from paper_checks.fade.masses_centred import SIZES, SYMBOLIC, mean_grpo
 from paper_checks.fade.masses_common import (
@@ -158,12 +158,9 @@ def running_mean_of_group(statement):
     says="The binary contrastive weight, 1 on success and -p / (1 - p) on failure, puts the mass p on both outcomes.",
     formula=r"m_S = p \times 1,\quad m_F = (1-p) \times \frac{p}{1-p} = p",
     refuted_by="one group whose masses differ",
-    reading="At p = 1 there is no failure for the printed mass 1 to lie on: m_F = 0 times 1/0, and the group is "
-    "reinforced without a counterweight. On the reading that p is the true solve rate, never 1, it stands.",
-    severity=COSMETIC,
-    met="partly: groups without a failure occur",
-    statement=lambda p, **_: balanced(p),
-    condition=Amended("the group holds a failure, p < 1", lambda p, **_: balanced(p) if p != 1 else None),
+    reading="Where the weight is defined, p < 1.",
+    caveat="A group without a failure, p = 1, leaves 0 times 1/0: there an implementation chooses.",
+    statement=lambda p, **_: balanced(p) if p != 1 else None,
     planted={"hard": lambda p, **_: balanced(1 - p), "failures q": lambda p, **_: (p, 1 - p)},
 )
 def binary_contrastive_of_group(statement):

@@ -19,31 +19,6 @@ def shifted_power_law(k, scale, exponent, shift):
 
 
 @claim(
-    "fade:symbol-b",
-    where="Section 12.2, BetaBin(G, a, b); Theorem 12.1; G(k) = exp(-a (k + k0)^-b)",
-    says="In Appendix 12 b is one quantity: the exponent of Theorem 12.1 and of the fit, and the b of the Beta(a, b) "
-    "solve rates.",
-    formula=r"1-\mathrm{pass}_{D@k}\sim k^{-b};\quad\mathrm{BetaBin}(G,a,b)",
-    refuted_by="Beta(a, b) solve rates for which k^b (1 - pass@k) does not tend to a constant",
-    reading="The letter is the exponent in the theorem and the fit, and two lines apart the second Beta parameter, "
-    "which describes easy prompts and does not change the exponent; a is the fit's scale and the first Beta "
-    "parameter. The paper does not say that the two b are one: on the reading that letters are local to their formula "
-    "there is nothing to refute.",
-    statement=lambda a, b: b,
-    slip=Amended("the exponent is the first Beta parameter, a", lambda a, b: a),
-    planted={"the sum": lambda a, b: a + b},
-)
-def beta_exponent(statement):
-    """Exact Beta integrals: 2^exponent times the fall from k to 2k must tend to 1."""
-
-    def error(step, a, b):
-        k = 1 / step
-        return mp.beta(a, b + 2 * k) / mp.beta(a, b + k) * mpf(2) ** statement(a, b) - 1
-
-    yield from vanishes(error, grid(a=[mpf(1), mpf("0.5")], b=[mpf(2), mpf("0.25")]), order=1)
-
-
-@claim(
     "fade:app-12-shifted-limit",
     where="Section 12.2; Section 4.3",
     says="The shifted power law exp(-a (k + k0)^-b) has the large-k form 1 - a k^-b of Theorem 12.1, whatever the "

@@ -105,7 +105,7 @@ def definition(statement):
     formula=r"\mathrm{pass}_{D@k}=1-C\,\Gamma(b)\,k^{-b}+o(k^{-b})",
     refuted_by="a density for which k^b (1 - pass@k) does not tend to C Gamma(b)",
     reading="C and b of the lowest term of the density, with a remainder p^(b - 1 + theta). For Beta(a, b) solve "
-    "rates the theorem's b is the first parameter: fade:symbol-b.",
+    "rates the theorem's b is the first parameter, a.",
     statement=lambda C, b: C * mp.gamma(b),
     planted={
         "Gamma(b + 1)": lambda C, b: C * mp.gamma(b + 1),

@@ -4,10 +4,11 @@ import functools
 from fractions import Fraction
 from itertools import combinations, pairwise
 
+import sympy
 from mpmath import mp, mpf
 
 from paper_checks.claim import claim
-from paper_checks.evidence import equals, grid, number, satisfies, vanishes
+from paper_checks.evidence import equals, grid, number, proved, satisfies, vanishes
 from paper_checks.exact import groups
 
 RATES = [Fraction(1, 10), Fraction(3, 10), Fraction(1, 2), Fraction(63, 100), Fraction(9, 10)]
@@ -115,13 +116,14 @@ def likelihood_ratio(s, G, mu):
     says="The number of successes of an active group grows with G in the likelihood-ratio order, which is why its tail "
     "misses become rarer.",
     refuted_by="an (s, G, mu) at which the likelihood ratio of G + 1 to G falls from s to s + 1",
-    reading="Binomial cut to 1..G-1. This is the step of the proof of simlab:conditional-tail-miss-falls that is not "
-    "plain; the order itself is of the textbooks (Shaked and Shanthikumar, Stochastic Orders, 2007).",
+    reading="Binomial cut to 1..G-1; mu cancels in the quotient of two ratios. This is the step of the proof of "
+    "simlab:conditional-tail-miss-falls that is not plain; the order itself is of the textbooks (Shaked and "
+    "Shanthikumar, Stochastic Orders, 2007).",
     statement=lambda pair, **_: pair[1] > pair[0],
     planted={"it falls": lambda pair, **_: pair[1] < pair[0]},
 )
 def active_successes_grow(statement):
-    """The ratio at s and s + 1 over a grid, 50 digits."""
+    """The ratio at s and s + 1 over a grid, 50 digits; and their quotient for all s, G and mu."""
     points = grid(lambda G, s, mu: s + 1 <= G - 1, G=range(3, 25), s=range(1, 23), mu=RATES)
     yield from satisfies(
         statement,
@@ -129,6 +131,13 @@ def active_successes_grow(statement):
         lambda G, s, mu: (likelihood_ratio(s, G, mu), likelihood_ratio(s + 1, G, mu)),
         method="numerical",
     )
+    s, above = sympy.symbols("s above", integer=True, positive=True)
+    G = s + 1 + above
+    quotient = sympy.combsimp(
+        sympy.binomial(G + 1, s + 1) * sympy.binomial(G, s) / sympy.binomial(G, s + 1) / sympy.binomial(G + 1, s)
+    )
+    rise = sympy.factor(quotient - 1)
+    yield proved(statement((0, rise)), f"from s to s + 1 the ratio grows by {rise} of itself, G = s + 1 + above")
 
 
 def turns(mu, tau):

@@ -113,9 +113,9 @@ WEIGHS_RARE_SUCCESSES = frozenset({"pass_at_k_chen", "pass_at_k_tang", "pkpo"})
 @claim(
     "simlab:unsampled-mass-noise-gives",
     where="Beyond the papers, question 3",
-    says="Where the first correct action of that prompt holds .8 to .94 and groups have four rollouts, it is the "
-    "other way round: the second-order term gives to what the group missed, under every registered estimator of "
-    "rewards but the three of pass@k.",
+    says="In one family of prompts, whose likely correct action holds .8 to .94, whose rare one holds .05 and whose "
+    "four failures share the rest, groups of four turn it round: the second-order term gives to what the group missed, "
+    "under every registered estimator of rewards but the three of pass@k.",
     refuted_by="another estimator whose second-order term is not positive at one of these prompts, or one of the three "
     "whose term is",
     reading="p1 = .8, .82, ..., .94; the rare correct action has 1/20, the four failures share the rest; all groups, "
@@ -123,8 +123,8 @@ WEIGHS_RARE_SUCCESSES = frozenset({"pass_at_k_chen", "pass_at_k_tang", "pkpo"})
     "of a single success alone, and that of Chen et al. none; it is groups of many successes that give. At .7 the "
     "other estimators differ in sign. A group that draws the first action holds most of the mass, which is where "
     "simlab:second-order-shrinks lets the term be positive. A search (2026-11) found nothing on this term.",
-    caveat="Groups of four and the registered weights at their defaults. In smaller groups more of them cost the "
-    "missed actions mass.",
+    caveat="One family of prompts, groups of four and the registered weights at their defaults. In smaller groups more "
+    "of them cost the missed actions mass.",
     statement={"prompts": EASY, "but": WEIGHS_RARE_SUCCESSES},
     planted={
         "noise costs": {"prompts": EASY, "but": frozenset(estimators_of_rewards())},
