@@ -1,10 +1,13 @@
 """Logs are read as the groups that they hold, whichever format they have and however they are cut into batches."""
 
 import gzip
+import io
 import json
+import re
 import struct
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import log_layouts
@@ -612,3 +615,19 @@ def test_a_line_or_value_without_an_end_is_refused_before_it_fills_the_memory(st
     path.write_bytes(gzip.compress((start + "x" * 2**20).encode()))
     with pytest.raises(InputError, match=r"has (4096|more than 4096) characters"):
         read_logs([path])
+
+
+def test_an_archive_packed_by_zstd_as_inspect_writes_it_is_read(tmp_path):
+    """Python's own module knows this method from 3.14 on, so that the headers of a stored archive are changed here."""
+    pyarrow = pytest.importorskip("pyarrow")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for epoch in range(4):
+            sample = {"id": "q", "epoch": epoch, "input": "1+1", "scores": {"match": {"value": "CI"[epoch % 2]}}}
+            packed = pyarrow.compress(json.dumps(sample).encode(), codec="zstd", asbytes=True)
+            archive.writestr(f"samples/q_epoch_{epoch}.json", packed)
+    zstd = struct.pack("<H", 93)
+    data = re.sub(rb"(?s)(PK\x03\x04.{4})\0\0", rb"\1" + zstd, content.getvalue())
+    (tmp_path / "log.eval").write_bytes(re.sub(rb"(?s)(PK\x01\x02.{6})\0\0", rb"\1" + zstd, data))
+    log = read_log([tmp_path / "log.eval"]).log
+    assert (log.group_size.tolist(), log.correct.tolist()) == ([4], [2])

@@ -12,6 +12,7 @@ import io
 import itertools
 import json
 import re
+import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ ROWS_AT_ONCE = 4096  # of parquet: texts of a few kilobytes each then take some 
 LONGEST_FIELD = 2**31 - 1  # characters of a CSV's text
 CHUNK = 2**20  # characters of a JSON text that are read at once
 LONGEST = 2**29  # characters of a line, or of a JSON value: of gzip's zeros, a kilobyte unpacks to a megabyte
+ZSTD = 93  # the method's number in a zip archive
 GAP = re.compile(r"[\s,]*")  # between two values
 NO_UTF8 = re.compile("[\udc80-\udcff]")  # how Python decodes a byte that is no UTF-8
 STEP_IN_NAME = re.compile(
@@ -148,9 +150,20 @@ def _read_zip(file: Any, path: Path, refused: RefusedRows) -> Records:
     with zipfile.ZipFile(file) as archive:
         names = [name for name in archive.namelist() if Path(name).suffix in SUFFIXES]
         for name in [name for name in names if name.startswith("samples/")] or names:
-            with archive.open(name) as member:
-                content = io.BytesIO(member.read())
+            content = io.BytesIO(_unzip(archive, archive.getinfo(name)))
             yield from _read_text(content, content.getvalue()[: 2**16], path, refused)
+
+
+def _unzip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return the content of a member; inspect packs by zstd, which Python's module knows from 3.14 on."""
+    if member.compress_type != ZSTD:
+        return archive.read(member)
+    packed: Any = archive.fp
+    packed.seek(member.header_offset)
+    *_, name, extra = struct.unpack("<26xHH", packed.read(30))
+    packed.seek(name + extra, io.SEEK_CUR)
+    stream = io.BytesIO(packed.read(member.compress_size))
+    return bytes(_pyarrow("archives packed by zstd").CompressedInputStream(stream, "zstd").read())
 
 
 def _pyarrow(what: str) -> Any:
