@@ -79,6 +79,7 @@ class Claim:
         planted: wrong statements by name, each of which the check must refute.
         needs: for a claim that cannot be decided here, what it would take; it then has no evidence.
         module: in which it is entered.
+        line: of that module's statement which enters it.
     """
 
     tag: str
@@ -100,6 +101,7 @@ class Claim:
     caveat: str = ""
     needs: str = ""
     module: str = ""
+    line: int = 0
 
     @property
     def paper(self) -> str:
@@ -143,7 +145,7 @@ def claim(
             without a condition.
     """
 
-    module = _module_of(sys._getframe(1))
+    module, line = _entered_from(sys._getframe(1))
 
     def enter(decide: Decide) -> Decide:
         if sum(amended is not None for amended in (condition, slip, correction)) > 1:
@@ -156,7 +158,8 @@ def claim(
             Claim(
                 tag, where, says, refuted_by, reading, statement, decide,
                 formula, condition, slip, correction, planted or {},
-                inferred, severity or _usual_severity(condition, slip), met, same_error_as, caveat, module=module,
+                inferred, severity or _usual_severity(condition, slip), met, same_error_as, caveat,
+                module=module, line=line,
             )
         )  # fmt: skip
         return decide
@@ -172,8 +175,13 @@ def undecided(
     def none(statement: Statement) -> Iterable[Evidence]:
         return ()
 
-    module = _module_of(sys._getframe(1))
-    _enter(Claim(tag, where, says, needs, reading, None, none, formula, inferred=inferred, needs=needs, module=module))
+    module, line = _entered_from(sys._getframe(1))
+    _enter(
+        Claim(
+            tag, where, says, needs, reading, None, none,
+            formula, inferred=inferred, needs=needs, module=module, line=line,
+        )
+    )  # fmt: skip
 
 
 def load() -> dict[str, Claim]:
@@ -198,9 +206,11 @@ def _usual_severity(condition: Amended | None, slip: Amended | None) -> str:
     return CONDITIONS if condition else COSMETIC if slip else ""
 
 
-def _module_of(frame: FrameType) -> str:
-    """A frame's module, and not its check's: the order must not depend on which module was imported first."""
-    return str(frame.f_globals["__name__"])
+def _entered_from(frame: FrameType) -> tuple[str, int]:
+    """The module that enters a claim, and the line at its top, whatever function of it makes the claim."""
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back
+    return str(frame.f_globals["__name__"]), frame.f_lineno
 
 
 def _enter(entered: Claim) -> None:

@@ -3,7 +3,7 @@
 import ast
 import functools
 import inspect
-import itertools
+import symtable
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -24,7 +24,7 @@ def source_of(claim: Claim) -> list[str]:
     check = _entry(claim)
     wanted = [check]
     for home, statement in wanted:  # grows on the way
-        for name in _names(statement):
+        for name in _names(home, statement):
             if (found := _definition(home, name, package)) and found not in wanted:
                 wanted.append(found)
     wanted.sort(key=lambda found: (found != check, found[0].__name__, found[1].lineno))
@@ -37,20 +37,9 @@ def _parsed(module: ModuleType) -> ast.Module:
 
 
 def _entry(claim: Claim) -> Definition:
-    """The statement that enters a claim, at the top of its module: where its tag stands, or else its check."""
+    """The statement that enters a claim, at the top of its module."""
     module = sys.modules[claim.module]
-    statements = _parsed(module).body
-    by_tag = (statement for statement in statements if claim.tag in _texts(statement))
-    by_line = (statement for statement in statements if _line(claim) <= (statement.end_lineno or 0))
-    return module, next(itertools.chain(by_tag, by_line))
-
-
-def _texts(node: ast.AST) -> Iterator[str]:
-    return (child.value for child in ast.walk(node) if isinstance(child, ast.Constant) and isinstance(child.value, str))
-
-
-def _line(claim: Claim) -> int:
-    return inspect.getsourcelines(claim.decide)[1]
+    return module, next(entry for entry in _parsed(module).body if claim.line <= (entry.end_lineno or 0))
 
 
 @functools.cache
@@ -71,15 +60,28 @@ def _defined(statement: ast.stmt) -> set[str]:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return {name}
         case ast.Assign(targets=targets):
-            return {name for target in targets for name in _names(target)}
+            return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
         case ast.AnnAssign(target=ast.Name(id=name)):
             return {name}
     return set()
 
 
 @functools.cache
-def _names(node: ast.AST) -> list[str]:
-    return [child.id for child in ast.walk(node) if isinstance(child, ast.Name)]
+def _names(module: ModuleType, statement: ast.stmt) -> list[str]:
+    """The names of the module that a statement uses: not those of its own variables and arguments."""
+    top = symtable.symtable(_text(module, statement), module.__name__, "exec")
+    return [
+        symbol.get_name()
+        for scope in _scopes(top)
+        for symbol in scope.get_symbols()
+        if symbol.is_referenced() and (scope is top or symbol.is_global())
+    ]
+
+
+def _scopes(scope: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield scope
+    for child in scope.get_children():
+        yield from _scopes(child)
 
 
 def _text(module: ModuleType, statement: ast.stmt) -> str:

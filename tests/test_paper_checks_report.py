@@ -1,5 +1,6 @@
 """The report: what is selected and compared, the table, JSON, the page, and an index that is fresh."""
 
+import inspect
 import json
 import re
 from dataclasses import replace
@@ -235,6 +236,22 @@ def test_the_code_of_a_claim_is_its_check_and_what_that_uses():
     for part in ("POINTS = grid(", "def regions(", "def derived_tail_miss(", "def sampled_tail_miss("):
         assert part in source
     assert source.count("def tail_miss(statement):") == 1
+
+
+@pytest.mark.parametrize("paper", PACKAGES)
+def test_the_code_of_every_claim_is_its_own(paper):
+    for claim in CLAIMS.values():
+        if claim.paper == paper and not claim.needs:
+            entry, *used = source_of(claim)
+            assert f'"{claim.tag}"' in entry or entry.startswith("enter_averages("), claim.tag
+            assert any(inspect.getsource(claim.decide).strip() in part for part in (entry, *used)), claim.tag
+
+
+def test_a_variable_pulls_in_no_claim_of_its_name():
+    """``ratio`` is a variable in the check of Equation 20, and the check of Equation 19 in its module."""
+    source = "\n".join(source_of(CLAIMS["fade:eq-20"]))
+    assert "ratio" in source
+    assert "fade:eq-19" not in source
 
 
 def test_the_index_is_fresh():
