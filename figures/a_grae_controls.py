@@ -20,8 +20,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
+from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
 from figures.shared.method_colours import METHOD_COLOURS
+from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "a_grae_controls.json"

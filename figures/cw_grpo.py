@@ -21,7 +21,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.advantage_sums import measured
-from figures.shared.condensed import at_equal_mass, each_cell, keep, mean_and_error, provenance, results
+from figures.shared.condensed import each_cell, keep, mean_and_error, provenance, results
+from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 from simlab.problems import tree
 from simlab.sweeps.presets.papers import BRANCHING, DEPTH, LOGITS, REWARDED

@@ -19,7 +19,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from figures.shared.condensed import keep, mean_and_error, provenance, results
+from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "f_grpo_bank.json"

@@ -22,7 +22,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import spearmanr
 
-from figures.shared.condensed import at_equal_mass, each_cell, keep, mean_and_error, provenance, results, rounded
+from figures.shared.condensed import each_cell, keep, mean_and_error, provenance, results, rounded
+from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 from simlab.theory.power_law import power_laws
 

@@ -23,7 +23,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from figures.shared.condensed import keep, mean_and_error, provenance, results
+from simlab.columns import at_equal_mass
 from simlab.plotting import DASHES, STYLE
 
 DATA = Path(__file__).parent / "data" / "fade_rank.json"

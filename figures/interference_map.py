@@ -20,7 +20,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
+from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
+from simlab.columns import at_equal_mass
 from simlab.explore.in_advance import MAP
 from simlab.plotting import STYLE
 from simlab.problems.interference import overlap_edge

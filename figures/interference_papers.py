@@ -27,9 +27,10 @@ from matplotlib.figure import Figure
 
 from figures.shared.chosen import best_setting
 from figures.shared.claims_of_papers import BASE, CLAIMS, FOCAL, GRPO, OF_CLIPS, Arms, Claim, Found, in_words, judge
-from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
+from figures.shared.condensed import keep, provenance, results, rounded
 from figures.shared.end_labels import end_labels
 from figures.shared.method_colours import METHOD_COLOURS
+from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 from simlab.sweeps.presets.interference import BANKS, GROUPS, RATE
 

@@ -18,7 +18,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, rounded
+from figures.shared.condensed import keep, mean_and_error, provenance, rounded
+from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 from simlab.sweeps.result import read
 

@@ -20,8 +20,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.off_policy import LOOKS
-from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from figures.shared.condensed import keep, mean_and_error, provenance, results
 from figures.shared.end_labels import end_labels
+from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "off_policy_runs.json"

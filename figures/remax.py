@@ -21,7 +21,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.budget import banded
-from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from figures.shared.condensed import keep, mean_and_error, provenance, results
+from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "remax.json"

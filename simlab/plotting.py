@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from simlab.columns import grid_dimensions, lacking, plain, record_axis, with_columns
 from simlab.errors import InputError
 from simlab.files import WRITER, write_output
+from simlab.intervals import BAND_SEEDS, bounds_of, over_seeds
 
 FORMATS = (".pdf", ".png", ".svg")
 STYLE = Path(__file__).with_name("simlab.mplstyle")
@@ -42,52 +43,35 @@ CHARACTERS = 110  # of the legend's font, side by side in a figure
 CLOSE = 0.2  # a share that varies less than this is not shown from 0 to 1
 
 
-def mean_and_band(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean over seeds, and the half-width of its 95 % band, 1.96 standard errors (0 for a single seed)."""
-    seeds = values.sizes["seed"]
-    spread = values.std("seed", ddof=1 if seeds > 1 else 0)
-    return values.mean("seed").values, 1.96 * spread.values / np.sqrt(seeds)
-
-
 def draw_band(axes: Axes, x: np.ndarray, values: xr.DataArray, **style: Any) -> None:
-    """Draw the mean over seeds in its 95 % band; the dimensions of ``values`` are ``seed`` and that of ``x``."""
-    mean, half = mean_and_band(values.transpose(..., "seed"))
-    (line,) = axes.plot(x, mean, **style)
-    axes.fill_between(x, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
+    """Draw the mean over seeds in its 95 % band; below ``BAND_SEEDS`` seeds, the seeds as thin lines instead.
 
-
-def grid_dimensions(dataset: xr.Dataset) -> list[str]:
-    """Return the dimensions of the cells of a sweep, which every variable has before seed and step."""
-    first = next(iter(dataset.data_vars.values()))
-    names = [str(name) for name in first.dims]
-    return names[: names.index("seed")]
-
-
-def record_axis(dataset: xr.Dataset) -> str:
-    """Return the dimension of the records of a run: cost where a sweep has a budget, and else the step."""
-    return "cost" if "cost" in dataset.dims else "step"
-
-
-def chosen_metrics(dataset: xr.Dataset, usual: Sequence[str]) -> list[str]:
-    """Choose the usual metrics that a problem records; where it has none, as many others that are one number."""
-    axis = record_axis(dataset)
-    numbers = [str(name) for name, values in dataset.data_vars.items() if values.dims[-1] == axis]
-    return [name for name in usual if name in numbers] or numbers[: len(usual)]
-
-
-def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
-    """Draw final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
-
-    With one group size, the first swept number takes its place on the axis; with none, the step or the cost. A
-    problem that records neither is shown by its first two numbers. Lines of several results begin with their names.
+    The dimensions of ``values`` are ``seed`` and that of ``x``; its name says what the band stays inside of. Where
+    all seeds are equal, it has no width.
     """
+    seeds = values.transpose("seed", ...).values
+    estimate = over_seeds(seeds, bounds_of(str(values.name)))
+    (line,) = axes.plot(x, estimate.mean, **style)
+    if len(seeds) >= BAND_SEEDS:
+        low, high = (np.where(estimate.error == 0, estimate.mean, end) for end in (estimate.low, estimate.high))
+        axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    elif len(seeds) > 1:
+        axes.plot(x, seeds.T, color=line.get_color(), linewidth=0.6, alpha=0.5, marker="." if line.get_marker() else "")
+
+
+def final_states(datasets: Mapping[str, xr.Dataset], title: str = "", metrics: Sequence[str] | None = None) -> Figure:
+    """Draw final metrics against group size, a line for each other cell, with 95 % bands over seeds.
+
+    With one group size, the first swept number takes its place on the axis; with none, the step or the cost. The
+    metrics are by default Q_pos, retained mass and pass@k of the largest recorded k; a problem that records neither of
+    the first two is shown by its first two numbers. Lines of several results begin with their names.
+    """
+    datasets, metrics = with_columns(datasets, metrics, SHARES)
     first = next(iter(datasets.values()))
-    metrics = [name for name in chosen_metrics(first, SHARES) if all(name in dataset for dataset in datasets.values())]
     along = record_axis(first)
     axis = _common_axis(list(datasets.values())) or along
     with matplotlib.style.context(STYLE):
-        figure = Figure(figsize=(6.8, 3.1), layout="constrained")
-        panels = figure.subplots(1, len(metrics), sharex=True, squeeze=False)[0]
+        figure, panels = panelled(len(metrics))
         for panel, metric in zip(panels, metrics, strict=True):
             styles = itertools.count()
             for name, dataset in datasets.items():
@@ -96,20 +80,41 @@ def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
             if axis == "group_size":
                 panel.set_xscale("log", base=2)
             panel.set(xlabel=LABELS.get(axis, axis), ylabel=LABELS.get(metric, metric))
-            if metric in SHARES:  # from 0 to 1, or closer where all that is drawn would be one line
-                low, high = panel.dataLim.intervaly
-                if high - low > CLOSE or not np.isfinite(high - low):
-                    panel.set_ylim(-0.03, 1.03)
-                panel.ticklabel_format(axis="y", useOffset=False)
+            fit_share(panel, metric)
         when = "" if axis == along else f"{along} {first[along].values[-1]:.12g}, "
         panels[0].set_title(f"{when}{first.sizes['seed']} seeds", loc="left")
         if title:
             figure.suptitle(textwrap.fill(title, 110), fontsize=8, x=0.01, ha="left")
-        handles, labels = panels[0].get_legend_handles_labels()
-        if any(labels):
-            columns = max(1, CHARACTERS // (max(map(len, labels)) + 8))
-            figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)))
+        name_lines(figure)
     return figure
+
+
+def panelled(number: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure of so many panels, two in a row, or three where that fills the rows better."""
+    columns = 2 if number == 4 else min(number, 3)
+    rows = -(-number // columns)
+    figure = Figure(figsize=(6.8 if columns < 3 else 8.4, 0.4 + 2.7 * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for panel in panels[number:]:
+        panel.set_axis_off()
+    return figure, panels[:number]
+
+
+def fit_share(panel: Axes, metric: str) -> None:
+    """Show a share from 0 to 1, or closer where all that is drawn would be a single line."""
+    if metric in SHARES or metric.startswith("pass@"):
+        low, high = panel.dataLim.intervaly
+        if high - low > CLOSE or not np.isfinite(high - low):
+            panel.set_ylim(-0.03, 1.03)
+        panel.ticklabel_format(axis="y", useOffset=False)
+
+
+def name_lines(figure: Figure) -> None:
+    """Put the names of the lines of the first panel below all panels."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if any(labels):
+        columns = max(1, CHARACTERS // (max(map(len, labels)) + 8))
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)))
 
 
 def _common_axis(datasets: list[xr.Dataset]) -> str | None:
@@ -141,29 +146,18 @@ def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, style
         draw_band(panel, values[axis].values, values.sel(chosen).squeeze(single), label=label, **style)
 
 
-def lacking(dataset: xr.Dataset | xr.DataArray, labels: Mapping[str, Any]) -> list[str]:
-    """Return the dimensions among some labels along which nothing changes: parameters that their method lacks."""
-    named = {str(label) for label in labels.values()}
-    return [name for name in labels if named & set(json.loads(dataset[name].attrs.get("methods_without_it", "[]")))]
-
-
-def plain(value: Any) -> str:
-    """Write a number or a name as a reader would."""
-    return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
-
-
 def check_figure(path: Path) -> None:
-    """Raise ``InputError`` for a kind of file that ``save_final_states`` does not write."""
+    """Raise ``InputError`` for a kind of file that ``save_figure`` does not write."""
     if path.suffix not in FORMATS:
         raise InputError(f"figure {path} has the suffix {path.suffix!r}; allowed: {', '.join(FORMATS)}")
 
 
-def save_final_states(datasets: Mapping[str, xr.Dataset], path: Path, title: str = "") -> None:
-    """Draw ``final_states`` into a file, of the kind its suffix says; ``InputError`` if it cannot be written."""
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure of a result, of the kind that the suffix says; ``InputError`` if it cannot be written."""
     check_figure(path)
     try:
         with matplotlib.style.context(STYLE):
-            write_figure(final_states(datasets, title), path)
+            write_figure(figure, path)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {str(error).splitlines()[0]}; the result is kept") from None
 

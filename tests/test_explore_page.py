@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 from explorer_cases import downloaded, explorer, watched
 
-from figures.shared.condensed import at_equal_mass
+from simlab.columns import at_equal_mass
 from simlab.explore.controls import CONTROLS, PANELS
 from simlab.explore.presets import PRESETS
 

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 from figures.interference_map import DATA, LABELS, crossing, of_explorer
-from figures.shared.condensed import at_equal_mass
 from figures.shared.explorer_paths import LEVELS, path_of
+from simlab.columns import at_equal_mass
 from simlab.estimators import estimator
 from simlab.explore.controls import AXES, BY_NAME, MAPS, SIMULATED, hold, hold_panel
 from simlab.explore.in_advance import (

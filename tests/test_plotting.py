@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 
 from simlab.errors import InputError
-from simlab.plotting import final_states, mean_and_band, save_final_states
+from simlab.plotting import draw_band, final_states, save_figure
 
 
 def result(**sizes: int) -> xr.Dataset:
@@ -65,18 +66,37 @@ def test_final_values_are_means_over_seeds_of_the_last_step():
     np.testing.assert_allclose(line.get_ydata(), expected)
 
 
-def test_the_band_is_1_96_standard_errors_of_the_mean():
-    values = xr.DataArray([[1.0, 2.0, 4.0], [1.0, 1.0, 1.0]], dims=("group_size", "seed"))
-    mean, half = mean_and_band(values)
-    np.testing.assert_allclose(mean, [7 / 3, 1])
-    np.testing.assert_allclose(half, [1.96 * np.sqrt(((4 / 3) ** 2 + (1 / 3) ** 2 + (5 / 3) ** 2) / 2 / 3), 0])
+def drawn(values, name):
+    """The lines and the ends of the bands that ``draw_band`` draws of values (seed, step)."""
+    axes = Figure().subplots()
+    draw_band(axes, np.arange(values.shape[1]), xr.DataArray(values, dims=("seed", "step"), name=name))
+    edges = [path.vertices[:, 1] for band in axes.collections for path in band.get_paths()]
+    return [np.asarray(line.get_ydata()) for line in axes.lines], edges
+
+
+def test_the_band_of_a_share_stays_between_0_and_1_and_that_of_a_metric_of_yours_is_students():
+    values = np.array([[0.0, 0.2], [0.02, 0.3], [0.0, 0.4], [0.3, 0.9]])
+    (mean,), (share,) = drawn(values, "pass@64")
+    np.testing.assert_allclose(mean, values.mean(axis=0))
+    assert 0 < share.min() < share.max() < 1
+    _, (plain,) = drawn(values, "mine")
+    half = 3.182446305284263 * values.std(axis=0, ddof=1) / 2
+    assert [plain.min(), plain.max()] == pytest.approx([(mean - half).min(), (mean + half).max()])
+    assert plain.min() < 0
+
+
+def test_fewer_than_four_seeds_are_drawn_themselves():
+    values = np.array([[0.1, 0.2], [0.2, 0.3], [0.3, 0.7]])
+    lines, bands = drawn(values, "q_pos")
+    assert bands == []
+    np.testing.assert_allclose(lines, [values.mean(axis=0), *values])
 
 
 @pytest.mark.slow
 def test_a_figure_is_written_in_the_format_of_its_suffix_or_the_failure_explained(tmp_path):
     for name, mark in {"figure.png": b"PNG", "figure.svg": b"<svg", "figure.pdf": b"%PDF"}.items():
-        save_final_states({"": result(group_size=2)}, tmp_path / name)
+        save_figure(final_states({"": result(group_size=2)}), tmp_path / name)
         assert mark in (tmp_path / name).read_bytes()[:2000]
     for name, reason in {"figure.unknown": "allowed: .*svg", "missing/figure.png": "cannot write"}.items():
         with pytest.raises(InputError, match=reason):
-            save_final_states({"": result(group_size=2)}, tmp_path / name)
+            save_figure(final_states({"": result(group_size=2)}), tmp_path / name)

@@ -83,7 +83,7 @@ def test_a_standard_error_has_two_digits(values, told):
     ],
 )
 def test_the_sentence_says_no_more_than_the_seeds_show(dataset, sentence):
-    assert takeaway(dataset) == f"in short: {sentence}"
+    assert takeaway(dataset, "q_pos") == f"in short: {sentence}"
 
 
 def test_one_line_says_what_ran():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from figures.shared.condensed import at_equal_mass
+from simlab.columns import at_equal_mass
 
 CLEAR = 0.95  # of intervals
 

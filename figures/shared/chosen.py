@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from figures.shared.condensed import at_equal_mass
+from simlab.columns import at_equal_mass
 
 
 class Judged(NamedTuple):

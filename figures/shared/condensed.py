@@ -52,19 +52,6 @@ def mean_and_error(values: np.ndarray) -> dict[str, Any]:
     return {"mean": rounded(values.mean(axis=-1)), "error": rounded(error)}
 
 
-def at_equal_mass(q_pos: np.ndarray, values: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """(levels, seeds) what ``values`` (seeds, steps) are where Q_pos (seeds, steps) first reaches each level.
-
-    Interpolated between the records in which Q_pos is higher than before; NaN where a run does not reach the level.
-    """
-    reached = np.full((len(levels), len(q_pos)), np.nan)
-    for seed, (mass, own) in enumerate(zip(q_pos, values, strict=True)):
-        higher = np.append(True, mass[1:] > np.maximum.accumulate(mass)[:-1])
-        inside = (levels >= mass[0]) & (levels <= mass.max())
-        reached[inside, seed] = np.interp(levels[inside], mass[higher], own[higher])
-    return reached
-
-
 _KEPT_IN: ContextVar[Path | None] = ContextVar("kept_in", default=None)
 
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from figures.shared.condensed import at_equal_mass, mean_and_error
+from figures.shared.condensed import mean_and_error
+from simlab.columns import at_equal_mass
 
 REFERENCE = "grpo"
 LEVEL = 0.45  # of pass@1, which the reference reaches when the two are compared

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
+from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
+from simlab.columns import at_equal_mass
 from simlab.explore.in_advance import PATHS
 from simlab.explore.weights import read_weight, write_weight
 

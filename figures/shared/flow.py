@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from figures.shared.condensed import at_equal_mass
 from simlab.arms import parse
+from simlab.columns import at_equal_mass
 from simlab.problems.network import Network
 from simlab.theory.interference import binomial_chances
 from simlab.theory.masses import masses

@@ -114,7 +114,7 @@ class SweepCommand(Command):
         return out, figure
 
     def _run(self, sweep: Any, out: Path, figure: Path, workers: Any) -> None:
-        from simlab.plotting import save_final_states
+        from simlab.plotting import final_states, save_figure
         from simlab.sweeps.plan import Plan
         from simlab.sweeps.run import run
         from simlab.sweeps.table import describe_storages, describe_sweep, final_table
@@ -127,7 +127,7 @@ class SweepCommand(Command):
             return
         ran = describe_sweep(dataset)
         print(ran, *describe_storages(plan), "", final_table(dataset), sep="\n")
-        save_final_states({"": dataset}, figure, ran)
+        save_figure(final_states({"": dataset}, ran), figure)
         print(f"\nresult  {out}\nfigure  {figure}")
 
     def _workers(self) -> Any:

@@ -117,7 +117,8 @@ def _check_figures(*paths: Path) -> None:
 
 class CompareCommand(Command):
     """Print a table and draw a figure of the arms of training runs, which may still be going; or of the cells of
-    sweeps, with the differences to the first, paired by seed.
+    sweeps, with the differences to the first, paired by seed. With --at pass@1=NUMBER, cells are read where each
+    seed first has that pass@1.
     """
 
     summary = "compare training runs, or sweeps: a table and a figure"
@@ -125,6 +126,7 @@ class CompareCommand(Command):
         "simlab compare run other-run --baseline grpo",
         "simlab compare run --at rollouts=20000",
         "simlab compare a.nc b.nc --figure both.png",
+        "simlab compare sweep.nc --at pass@1=0.38 --metric pass@256,entropy --figure pk.pdf",
     )
 
     runs: tuple[Path, ...] = argument("RUN", "folder that simlab train wrote, or result of simlab sweep")
@@ -140,6 +142,11 @@ class CompareCommand(Command):
         "k of pass@k (default 1,4,16,... up to the samples)",
         "LIST",
         read=read_by("simlab.sweeps.parameters:whole_numbers"),
+    )
+    metric: tuple[str, ...] | None = option(
+        "of sweeps: pass@K or any recorded metric (a wrong name lists all)",
+        "LIST",
+        read=read_by("simlab.sweeps.parameters:expand"),
     )
     set: str | None = option("which evaluation set, of runs with several (default the first)", "NAME")
     baseline: str | None = option("add the differences to this arm, paired by seed and problem, and tests", "ARM")
@@ -158,24 +165,38 @@ class CompareCommand(Command):
             self._compare_runs()
 
     def _compare_sweeps(self) -> None:
-        """Compare results of ``simlab sweep``, which take none of the options of training runs."""
-        from simlab.plotting import save_final_states
+        """Compare results of ``simlab sweep``: the last record of each cell, or where it has a pass@1."""
+        from simlab.plotting import final_states, save_figure
+        from simlab.sweeps.equal_level import compare_at, figure_at
         from simlab.sweeps.table import compared, read_results
 
-        for name in ("pass_at_k", "set", "baseline", "fit", "histograms", "at"):
-            if getattr(self, name) not in (None, "last"):
+        moment, _, number = str(self.at).partition("=")
+        for name in ("pass_at_k", "set", "fit", "histograms", *["baseline"] * (moment != "pass@1")):
+            if getattr(self, name) is not None:
                 flag = name.replace("_", "-")
-                raise InputError(f"--{flag} is for training runs; allowed with results of sweeps: --figure")
+                raise InputError(
+                    f"--{flag} is for training runs; allowed with results of sweeps: --figure, --metric, and --at "
+                    "pass@1=NUMBER with --baseline"
+                )
+        if moment not in ("last", "pass@1"):
+            raise InputError(f"--at {self.at} is for training runs; allowed with results of sweeps: pass@1=NUMBER")
         figure = self.figure or COMPARISON
         _check_figures(figure)
         results = read_results(self.runs)
-        print(compared(results))
-        save_final_states(results, figure)
+        if number:
+            print(compare_at(results, float(number), self.metric, self.baseline))
+            drawn = figure_at(results, float(number), self.metric)
+        else:
+            print(compared(results, self.metric))
+            drawn = final_states(results, metrics=self.metric)
+        save_figure(drawn, figure)
         print(f"\nfigure  {figure}")
 
     def _compare_runs(self) -> None:
         from simlab.llm import compare
 
+        if self.metric is not None:
+            raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
         figures = {self.figure or COMPARISON: compare.draw_comparison}
         if self.histograms in figures:
             raise InputError(f"two outputs are both {self.histograms}; allowed: a path each")

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from simlab.errors import InputError, check_choice
-from simlab.plotting import METHODS, chosen_metrics, grid_dimensions, lacking, plain, record_axis
+from simlab.columns import ABSENT, each_cell, grid_dimensions, plain, read_metric, record_axis, with_columns
+from simlab.errors import InputError
+from simlab.plotting import METHODS
 from simlab.scaling import Curves
 from simlab.simulator.resources import StepCosts, step_costs
 from simlab.sweeps.grid import Sweep
@@ -21,7 +22,6 @@ from simlab.sweeps.result import read
 COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 # Parameters that a reader wants to know even if nobody set them.
 ALWAYS = ("estimator.gamma", "problem.actions", "problem.correct", "problem.prompts", "optimizer.learning_rate")
-ABSENT = "-"  # for a parameter that a method lacks
 CLEAR = 2.0  # standard errors from which on the table mentions a difference
 DECIMALS = 5  # of a mean, at most
 Cells = dict[tuple[str, ...], xr.Dataset]
@@ -80,23 +80,24 @@ def _span(costs: list[float]) -> str:
 
 def final_table(dataset: xr.Dataset) -> str:
     """Return a table of each cell's last record, means over seeds with standard errors, and a takeaway."""
-    names, columns, axis = grid_dimensions(dataset), chosen_metrics(dataset, COLUMNS), record_axis(dataset)
+    names, axis = grid_dimensions(dataset), record_axis(dataset)
+    extended, columns = with_columns({"": dataset}, None, COLUMNS)
+    dataset = extended[""]
     units = [dataset[column].attrs.get("units", "1") for column in columns]
     units = [*("" for _ in names), *({"1": "", "nat": "nats"}.get(unit, unit) for unit in units)]
-    rows = [[*names, *columns], *([units] if any(units) else []), *_rows(final_cells(dataset, names), columns)]
+    rows = [[*names, *columns], *([units] if any(units) else []), *_rows(final_cells(dataset), columns)]
     described = [*(name for name in names if name not in METHODS), *columns]
     words = {name: dataset[name].attrs["long_name"] for name in described if "long_name" in dataset[name].attrs}
     width = max(map(len, words))
     meanings = [f"{name:{width}}  {meaning}" for name, meaning in words.items()]
     explained = legend(dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}")
-    return "\n".join([*aligned(rows), "", explained, *meanings, "", takeaway(dataset)])
+    return "\n".join([*aligned(rows), "", explained, *meanings, "", takeaway(dataset, columns[0])])
 
 
-def takeaway(dataset: xr.Dataset) -> str:
-    """Say where the first column ends highest and lowest, or from where to where it went."""
+def takeaway(dataset: xr.Dataset, metric: str) -> str:
+    """Say where a metric ends highest and lowest, or from where to where it went."""
     names, axis = grid_dimensions(dataset), record_axis(dataset)
-    metric = chosen_metrics(dataset, COLUMNS)[0]
-    cells = [(labels, cell[metric].values) for labels, cell in final_cells(dataset, names)]
+    cells = [(labels, cell[metric].values) for labels, cell in final_cells(dataset)]
     if len(cells) == 1:
         start, end = (float(np.nanmean(dataset[metric].isel({axis: record}).values)) for record in (0, -1))
         return f"in short: {metric} went from {start:.4g} to {end:.4g}"
@@ -123,15 +124,10 @@ def _rows(cells: Iterator[tuple[list[str], xr.Dataset]], columns: Sequence[str])
     return [[*labels, *(mean_and_error(cell[column].values) for column in columns)] for labels, cell in cells]
 
 
-def final_cells(dataset: xr.Dataset, names: list[str]) -> Iterator[tuple[list[str], xr.Dataset]]:
+def final_cells(dataset: xr.Dataset) -> Iterator[tuple[list[str], xr.Dataset]]:
     """Yield every cell's last record, with its labels; cells that differ by what their method lacks, once."""
-    last = dataset.isel({record_axis(dataset): -1})
-    for index in itertools.product(*(range(last.sizes[name]) for name in names)):
-        cell = last.isel(dict(zip(names, index, strict=True)))
-        labels = {name: plain(cell[name].item()) for name in names}
-        absent = lacking(last, labels)
-        if all(index[names.index(name)] == 0 for name in absent):
-            yield [ABSENT if name in absent else labels[name] for name in names], cell
+    for labels, cell in each_cell(dataset.isel({record_axis(dataset): -1})):
+        yield list(labels.values()), cell
 
 
 def legend(seeds: Any, end: str) -> str:
@@ -167,12 +163,17 @@ def read_results(paths: Sequence[Path]) -> dict[str, xr.Dataset]:
         raise InputError("a result is given twice; allowed: different files")
     stems = [path.stem for path in paths]
     names = stems if len(set(stems)) == len(stems) else list(map(str, paths))
-    results = {name: read(path) for name, path in zip(names, paths, strict=True)}
+    return {name: read(path) for name, path in zip(names, paths, strict=True)}
+
+
+def check_ends(results: Mapping[str, xr.Dataset]) -> None:
+    """Raise ``InputError`` for results of different lengths."""
     ends = {name: _end(dataset) for name, dataset in results.items()}
     if len(set(ends.values())) > 1:
         listed = ", ".join(f"{name} at {end}" for name, end in ends.items())
-        raise InputError(f"the results end differently ({listed}); allowed: sweeps of the same length")
-    return results
+        raise InputError(
+            f"the results end differently ({listed}); allowed: sweeps of the same length, or --at pass@1=NUMBER"
+        )
 
 
 def _end(dataset: xr.Dataset) -> str:
@@ -180,11 +181,16 @@ def _end(dataset: xr.Dataset) -> str:
     return f"{axis} {plain(dataset[axis].values[-1])}"
 
 
-def compared(datasets: Mapping[str, xr.Dataset]) -> str:
-    """Return a table of every cell of every result, and the differences from the first result, paired by seed."""
+def compared(datasets: Mapping[str, xr.Dataset], metrics: Sequence[str] | None = None) -> str:
+    """Return a table of every cell of every result, and the differences from the first result, paired by seed.
+
+    Its columns are the metrics (see ``read_metric``), by default those of a sweep's table that all results have.
+    Raises ``InputError`` for results of different lengths.
+    """
+    check_ends(datasets)
+    datasets, columns = with_columns(datasets, metrics, COLUMNS)
     names = list(dict.fromkeys(name for dataset in datasets.values() for name in grid_dimensions(dataset)))
     first = next(iter(datasets.values()))
-    columns = [name for name in chosen_metrics(first, COLUMNS) if all(name in dataset for dataset in datasets.values())]
     cells = {name: _cells(dataset, names) for name, dataset in datasets.items()}
     labelled = (([result, *labels], cell) for result, own in cells.items() for labels, cell in own.items())
     rows = [["result", *names, *columns], *_rows(labelled, columns)]
@@ -199,7 +205,7 @@ def _cells(dataset: xr.Dataset, names: list[str]) -> Cells:
     settled = json.loads(dataset.attrs.get("settled", "{}"))
     texts = {name.rpartition(".")[2]: plain(value) for name, value in settled.items()}
     cells = {}
-    for labels, cell in final_cells(dataset, dimensions):
+    for labels, cell in final_cells(dataset):
         labelled = texts | dict(zip(dimensions, labels, strict=True))
         cells[tuple(labelled.get(name, ABSENT) for name in names)] = cell
     return cells
@@ -230,14 +236,10 @@ def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str
 
 def curves(dataset: xr.Dataset, metric: str) -> dict[str, Curves]:
     """Return a metric, ``pass@K`` or a variable, against the rollouts that steps have drawn, by the cell's label."""
-    word, at, k = metric.partition("@")
-    numbers = [str(name) for name, one in dataset.data_vars.items() if one.dims[-1] == "step"]
-    ks = [str(value) for value in dataset["k"].values] if "pass_at_k" in dataset else []
-    if at and word == "pass" and k in ks:
-        values = dataset["pass_at_k"].sel(k=int(k))
-    else:
-        check_choice("metric", metric, [*(f"pass@{value}" for value in ks), *numbers])
-        values = dataset[metric]
+    columns = read_metric(dataset, metric)
+    if list(columns) != [metric]:
+        raise InputError(f"metric {metric!r} has several numbers a record; allowed: one, as pass@1 or q_pos")
+    values = columns[metric]
     names = grid_dimensions(dataset)
     varied = [name for name in names if dataset.sizes[name] > 1] or names[:1]
     cells = Plan(Sweep.from_configuration(json.loads(dataset.attrs["configuration"]))).cells

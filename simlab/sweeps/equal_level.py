@@ -1,0 +1,202 @@
+"""Compare the cells of sweeps where pass@1 first reaches a level: a table, differences paired by seed, a figure."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from simlab.columns import ABSENT, at_equal_mass, each_cell, pass_at_1, record_axis, with_columns
+from simlab.errors import InputError
+from simlab.intervals import Bounds, bounds_of, change_of, over_seeds
+from simlab.plotting import DASHES, LABELS, METHODS, STYLE, draw_band, fit_share, name_lines, panelled
+from simlab.sweeps.table import describe_sweep, mean_and_error
+from simlab.text import aligned
+
+USUAL = ("retained_mass", "entropy")  # beside pass@k, which comes first
+POINTS = 33  # of a curve against pass@1
+Cells = dict[str, xr.Dataset]
+
+
+def compare_at(
+    results: Mapping[str, xr.Dataset], level: float, metrics: Sequence[str] | None = None, baseline: str | None = None
+) -> str:
+    """Return a table of every cell where its pass@1 first reaches ``level``, and the differences from one cell.
+
+    Each seed is read for itself, linearly between the two records around the step at which it first reaches the level.
+    A cell that no seed brings there is named below the table. Differences are paired by seed, with Student's interval
+    (``simlab.intervals``).
+
+    Args:
+        results: by name.
+        level: of pass@1.
+        metrics: the columns, see ``read_metric``; by default pass@k of the largest k, retained mass and entropy.
+        baseline: the cell, or the arm if it has a single cell, that the others are compared with; by default the first.
+
+    Raises: InputError: for a metric or a baseline that there is not, and if no cell reaches the level.
+    """
+    extended, columns = _columns(results, metrics)
+    cells = named_cells(extended)
+    readings = {name: _reached(cell, columns, level) for name, cell in cells.items()}
+    reached = {name: reading for name, reading in readings.items() if reading.sizes["seed"]}
+    if not reached:
+        raise InputError(f"no cell reaches pass@1 = {level:g}: {'; '.join(_missing(cells, readings, level))}")
+    base = find_cell(baseline, cells) if baseline else next(iter(reached))
+    if base not in reached:
+        raise InputError(f"baseline {base} does not reach pass@1 = {level:g}; allowed: {'; '.join(reached)}")
+    rows = [
+        {"cell": name, "seeds": str(reading.sizes["seed"])}
+        | {str(column): mean_and_error(values.values) for column, values in reading.data_vars.items()}
+        for name, reading in reached.items()
+    ]
+    return "\n".join(
+        [
+            *(f"{name}: {describe_sweep(dataset)}" for name, dataset in results.items()),
+            "",
+            f"each seed where its pass@1 first reaches {level:g}; mean over seeds (standard error of the last digits)",
+            *aligned(rows),
+            *_missing(cells, readings, level),
+            *_differences(reached, base),
+        ]
+    )
+
+
+def _columns(results: Mapping[str, xr.Dataset], metrics: Sequence[str] | None) -> tuple[Cells, list[str]]:
+    extended, columns = with_columns(results, metrics, USUAL)
+    return extended, columns if metrics else sorted(columns, key=lambda name: not name.startswith("pass@"))
+
+
+def named_cells(results: Mapping[str, xr.Dataset]) -> Cells:
+    """Return every cell by its name: its result where there are several, and its labels that vary there."""
+    cells = {}
+    for result, dataset in results.items():
+        for labels, cell in each_cell(dataset):
+            varied = {name: text for name, text in labels.items() if dataset.sizes[name] > 1 and text != ABSENT}
+            words = [text if name in METHODS else f"{name} = {text}" for name, text in varied.items()]
+            cells[", ".join([result] * (len(results) > 1 or not words) + words)] = cell
+    return cells
+
+
+def find_cell(text: str, cells: Cells) -> str:
+    """Return the name of the cell that a person means by its name, or by a word of it that no other has."""
+    matching = [name for name in cells if text == name] or [name for name in cells if text in name.split(", ")]
+    if len(matching) != 1:
+        number = f"names {len(matching)} cells" if matching else "is no cell"
+        raise InputError(f"baseline {text!r} {number}; allowed: {'; '.join(matching or cells)}")
+    return matching[0]
+
+
+def read_at(cell: xr.Dataset, columns: Sequence[str], levels: Float[np.ndarray, " L"]) -> xr.Dataset:
+    """Return the step (or the cost) and the columns of each seed where its pass@1 first reaches each level, (L, S).
+
+    NaN where a seed begins above the level or does not reach it.
+    """
+    mass, axis = pass_at_1(cell), record_axis(cell)
+
+    def series(values: xr.DataArray) -> Float[np.ndarray, "S N"]:
+        return values.broadcast_like(mass).transpose("seed", axis).values.astype(float)
+
+    read = {name: (("level", "seed"), at_equal_mass(series(mass), series(cell[name]), levels)) for name in columns}
+    steps = (("level", "seed"), at_equal_mass(series(mass), series(cell[axis]), levels))
+    return xr.Dataset({axis: steps, **read}, {"level": levels, "seed": cell["seed"].values})
+
+
+def _reached(cell: xr.Dataset, columns: Sequence[str], level: float) -> xr.Dataset:
+    """Return what ``read_at`` does at one level, (S,), of the seeds that reach it."""
+    reading = read_at(cell, columns, np.array([level])).isel(level=0)
+    return reading.isel(seed=np.isfinite(reading[record_axis(cell)].values))
+
+
+def _missing(cells: Cells, readings: Cells, level: float) -> list[str]:
+    """Name the cells of which not every seed reaches the level."""
+    lines = []
+    for name, cell in cells.items():
+        seeds, mass = readings[name].sizes["seed"], pass_at_1(cell)
+        if seeds < cell.sizes["seed"]:
+            start = float(mass.isel({record_axis(cell): 0}).mean())
+            lines.append(
+                f"{name}: {seeds} of {cell.sizes['seed']} seeds reach pass@1 = {level:g}; "
+                f"it begins at {start:.3g} and is {float(mass.max()):.3g} at most"
+            )
+    return lines
+
+
+def _differences(readings: Cells, base: str) -> list[str]:
+    """Return the table of differences from a cell, paired by seed, and a sentence on the first column."""
+    rows, clear = [], []
+    for name, reading in readings.items():
+        if name == base:
+            continue
+        ours, theirs = xr.align(reading, readings[base], join="inner")
+        if not ours.sizes["seed"]:
+            continue
+        columns = [str(column) for column in ours.data_vars]
+        less = {column: (ours[column] - theirs[column]).values for column in columns}
+        texts = {column: _with_interval(less[column], change_of(bounds_of(column))) for column in columns}
+        rows.append({"cell": name, "seeds": str(ours.sizes["seed"]), **texts})
+        clear.append(_sign(less[columns[1]], change_of(bounds_of(columns[1]))))
+    if not rows:
+        return []
+    column = columns[1]
+    return [
+        *("", f"more than {base}, paired by seed [95 % interval over seeds]:", *aligned(rows), ""),
+        f"in short: compared with {base}, {column} is higher in {clear.count(1)} and lower in {clear.count(-1)} of "
+        f"{len(rows)} cell{'s' * (len(rows) > 1)}, by intervals without 0",
+    ]
+
+
+def _with_interval(values: Float[np.ndarray, " S"], bounds: Bounds) -> str:
+    """Write a mean difference with its standard error and its interval, ``+0.012(3) [+0.004, +0.020]``."""
+    text = mean_and_error(values)
+    estimate = over_seeds(values, bounds)
+    text = text if text.startswith(("-", "nan")) else f"+{text}"
+    if np.isnan(estimate.low):
+        return text
+    decimals = len(text.partition("(")[0].partition(".")[2])
+    return f"{text} [{estimate.low:+.{decimals}f}, {estimate.high:+.{decimals}f}]"
+
+
+def _sign(values: Float[np.ndarray, " S"], bounds: Bounds) -> int:
+    """Return 1 or -1 where the interval of a difference is above or below 0, else 0."""
+    estimate = over_seeds(values, bounds)
+    return int(estimate.low > 0) - int(estimate.high < 0)
+
+
+def figure_at(results: Mapping[str, xr.Dataset], level: float, metrics: Sequence[str] | None = None) -> Figure:
+    """Draw each metric against pass@1, as far as all seeds of a cell come, and pass@k against k at the level.
+
+    A line is a cell, as ``draw_band`` draws it. The last panel needs three k or more, and holds the seeds that reach
+    the level. Takes and raises what ``compare_at`` does.
+    """
+    extended, columns = _columns(results, metrics)
+    at_k, ks = with_columns(results, ["pass_at_k"], ()) if _has_every_k(results) else (extended, [])
+    cells, with_ks = named_cells(extended), named_cells(at_k)
+    masses = [pass_at_1(cell) for cell in cells.values()]
+    ends = min(float(mass.min()) for mass in masses), max(float(mass.max()) for mass in masses)
+    levels = np.linspace(*ends, POINTS)
+    with matplotlib.style.context(STYLE):
+        figure, panels = panelled(len(columns) + (len(ks) > 2))
+        for number, (name, cell) in enumerate(cells.items()):
+            style = {"label": name, "linestyle": DASHES[number % len(DASHES)]}
+            curves = read_at(cell, columns, levels)
+            for panel, column in zip(panels, columns, strict=False):
+                draw_band(panel, levels, curves[column], **style)
+            if len(ks) > 2:
+                reading = _reached(with_ks[name], ks, level).to_dataarray("k", "pass_at_k").sel(k=ks)
+                draw_band(panels[-1], np.array([int(k.partition("@")[2]) for k in ks]), reading, **style)
+        for panel, column in zip(panels, columns, strict=False):
+            panel.axvline(level, color="0.7", linewidth=0.8, zorder=0)
+            panel.set(xlabel="pass@1", ylabel=LABELS.get(column, column))
+            fit_share(panel, column)
+        if len(ks) > 2:
+            panels[-1].set_xscale("log", base=2)
+            panels[-1].set(xlabel="k", ylabel=f"pass@k at pass@1 = {level:g}")
+        panels[0].set_title(f"{next(iter(results.values())).sizes['seed']} seeds", loc="left")
+        name_lines(figure)
+    return figure
+
+
+def _has_every_k(results: Mapping[str, xr.Dataset]) -> bool:
+    return all("pass_at_k" in dataset for dataset in results.values())

@@ -1,0 +1,148 @@
+"""Cells of sweeps compared where pass@1 first reaches a level, on made-up curves with known answers."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from simlab.cli import main
+from simlab.columns import read_metric, usual_metrics
+from simlab.errors import InputError
+from simlab.sweeps.equal_level import compare_at, figure_at
+from simlab.sweeps.result import write
+
+STEPS = np.arange(0, 101, 10)
+KS = (1, 4, 256)
+# (rate of pass@1 a step, what pass@256 loses for each unit of pass@1); pass@1 starts at .1 and stays below .9.
+ARMS = {"grpo": (0.008, 0.5), "slow": (0.004, 0.5), "kept": (0.008, 0.2), "stuck": (0.001, 0.5)}
+
+
+def curves(rate, loss):
+    """pass@1, 4 and 256 of four seeds, (seed, step, k): each seed has a speed of its own, and a shift of pass@256."""
+    speed = rate * np.array([0.9, 1.0, 1.1, 1.2])[:, None]
+    one = np.minimum(0.1 + speed * STEPS, 0.9)
+    many = 0.95 - loss * (one - 0.1) + np.array([-0.01, 0.0, 0.0, 0.01])[:, None]
+    return np.stack([one, (one + many) / 2, many], axis=-1)
+
+
+def result(*arms):
+    """A result of some arms, with Q_pos, pass@k, a metric of one's own, and one with a further dimension."""
+    passed = np.stack([curves(*ARMS[arm]) for arm in arms])
+    leading = ("arm", "seed", "step")
+    data = xr.Dataset(
+        {
+            "q_pos": (leading, passed[..., 0]),
+            "pass_at_k": ((*leading, "k"), passed),
+            "mine": (leading, 10 * passed[..., 0] ** 1),
+            "q_pos_by_kind": ((*leading, "kind"), passed[..., :2]),
+        },
+        {"arm": list(arms), "seed": range(4), "step": STEPS, "k": list(KS), "kind": ["easy", "hard"]},
+        {"settled": "{}"},
+    )
+    configuration = {"arms": arms, "estimators": [], "surrogates": [], "problem": "network", "parameters": {}}
+    return data.assign_attrs(configuration=json.dumps(configuration))
+
+
+def rows(text, head):
+    """The rows of the table below the line that begins with ``head``, by cell."""
+    lines = text.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(head)) + 2
+    end = next((number for number in range(start, len(lines)) if not lines[number]), len(lines))
+    return {line.split()[0].rstrip(","): line.split()[1:] for line in lines[start:end]}
+
+
+def test_each_seed_is_read_where_it_first_has_the_pass_at_1():
+    """At .43, grpo's seeds are after .33 / (.008 speed) steps, slow's after twice as many, and pass@256 is the same."""
+    text = compare_at({"r": result("grpo", "slow")}, 0.43, ["pass@256", "mine"])
+    grpo, slow = rows(text, "each seed").values()
+    steps = 0.33 / 0.008 / np.array([0.9, 1.0, 1.1, 1.2])
+    assert grpo[0] == slow[0] == "4"
+    assert float(grpo[1].partition("(")[0]) == pytest.approx(steps.mean(), abs=0.05)
+    assert float(slow[1].partition("(")[0]) == pytest.approx(2 * steps.mean(), abs=0.05)
+    assert grpo[2] == slow[2] == "0.7850(41)"  # .95 - .5 x .33; the shifts have a standard error of .0041
+    assert grpo[3] == "4.30000(0)"
+
+
+def test_differences_are_paired_by_seed_and_stay_between_minus_1_and_1():
+    text = compare_at({"r": result("grpo", "kept")}, 0.43, ["pass@256"])
+    (kept,) = rows(text, "more than grpo").values()
+    assert kept[:2] == ["4", "+0.00000(0)"]
+    assert kept[2].startswith("+0.09900(0)")  # .3 x .33 in every seed, whose shifts cancel
+    apart = compare_at({"r": result("kept", "grpo")}, 0.43, ["pass@256"], baseline="grpo")
+    assert "more than grpo, paired by seed" in apart
+
+
+def test_the_sentence_counts_cells_whose_interval_leaves_out_0():
+    data = result("grpo", "kept")
+    noise = xr.DataArray([0.0, 0.01, 0.02, 0.03], dims="seed") * (data.arm == "kept")
+    data["pass_at_k"] = data.pass_at_k + noise * (data.k == 256)
+    assert compare_at({"r": data}, 0.43, ["pass@256"]).splitlines()[-1] == (
+        "in short: compared with grpo, pass@256 is higher in 1 and lower in 0 of 1 cell, by intervals without 0"
+    )
+
+
+def test_a_cell_that_does_not_reach_the_level_is_named():
+    text = compare_at({"r": result("grpo", "stuck", "kept")}, 0.43, ["pass@256"])
+    assert "stuck: 0 of 4 seeds reach pass@1 = 0.43; it begins at 0.1 and is 0.22 at most" in text
+    assert list(rows(text, "more than grpo")) == ["kept"]
+    with pytest.raises(InputError, match=r"no cell reaches pass@1 = 0\.95: r: 0 of 4 seeds"):
+        compare_at({"r": result("grpo")}, 0.95)
+    with pytest.raises(InputError, match=r"baseline stuck does not reach pass@1 = 0\.43; allowed: grpo"):
+        compare_at({"r": result("grpo", "stuck")}, 0.43, baseline="stuck")
+
+
+def test_cells_of_several_results_have_their_names_and_any_length():
+    short = result("kept").isel(step=slice(0, 8))
+    text = compare_at({"a": result("grpo"), "b": short}, 0.43)
+    assert [line.split()[0] for line in text.splitlines() if line.startswith(("a ", "b "))] == ["a", "b", "b"]
+
+
+def test_a_metric_is_pass_at_k_a_variable_or_one_of_several_labels():
+    data = result("grpo")
+    assert list(read_metric(data, "pass_at_k")) == ["pass@1", "pass@4", "pass@256"]
+    assert list(read_metric(data, "q_pos_by_kind")) == ["q_pos_by_kind easy", "q_pos_by_kind hard"]
+    with pytest.raises(InputError, match=r"metric = 'pass@8' is unknown .did you mean 'pass@4'"):
+        read_metric(data, "pass@8")
+
+
+def test_a_sweep_shows_the_largest_k_unless_every_cell_solves_all():
+    data = result("grpo")
+    assert usual_metrics(data, ["q_pos"]) == ["q_pos", "pass@256"]
+    data["pass_at_k"] = 0 * data.pass_at_k + 1
+    assert usual_metrics(data, ["q_pos"]) == ["q_pos"]
+
+
+def test_the_figure_shows_metrics_against_pass_at_1_and_pass_at_k_at_the_level():
+    """pass@256 falls by .5, or .2, for each unit of pass@1, on a straight line of every cell."""
+    first, second, by_k = figure_at({"r": result("grpo", "kept")}, 0.43, ["pass@256", "mine"]).axes
+    assert [first.get_xlabel(), first.get_ylabel(), second.get_ylabel()] == ["pass@1", "pass@256", "mine"]
+    for line, loss in zip(first.lines[:2], (0.5, 0.2), strict=True):
+        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        held = np.isfinite(y)
+        assert held.sum() > 20
+        np.testing.assert_allclose(y[held], 0.95 - loss * (x[held] - 0.1), atol=1e-9)
+    np.testing.assert_allclose(by_k.lines[1].get_ydata(), [0.43, (0.43 + 0.884) / 2, 0.884], atol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_command_compares_files_at_a_pass_at_1(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(result("grpo", "kept"), tmp_path / "a.nc")
+    assert main(["compare", "a.nc", "--at", "pass@1=0.43", "--metric", "pass@256", "--figure", "pk.pdf"]) == 0
+    assert "more than grpo, paired by seed" in capsys.readouterr().out
+    assert (tmp_path / "pk.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--at", "20"], "--at 20 is for training runs; allowed with results of sweeps: pass@1=NUMBER"),
+        (["--baseline", "grpo"], "--baseline is for training runs; allowed with results of sweeps: --figure, --metric"),
+        (["--at", "pass@1=0.43", "--baseline", "maxrl"], "baseline 'maxrl' is no cell; allowed: grpo; kept"),
+    ],
+)
+def test_what_a_sweep_does_not_have_is_refused(options, complaint, tmp_path, capsys):
+    write(result("grpo", "kept"), tmp_path / "a.nc")
+    assert main(["compare", str(tmp_path / "a.nc"), *options, "--figure", str(tmp_path / "c.png")]) == 2
+    assert complaint in capsys.readouterr().err
