@@ -125,7 +125,7 @@ def test_intervals_of_the_change_hold_the_truth(shape, shared):
     many = bank(shape, 200_000, 0).rates
     truth = [np.mean((1 - (1 - many**2) ** k) - (1 - (1 - many) ** k)) for k in (1, 2, 4, 8)]
     for seed in range(count):
-        random, rates = np.random.default_rng(seed), bank(shape, 60, seed).rates
+        random, rates = np.random.default_rng([seed, 1]), bank(shape, 60, seed).rates
         late = np.where(np.arange(60) < 60 * shared, rates, bank(shape, 60, seed + 10_000).rates) ** 2
         prompts = np.where(np.arange(60) < 60 * shared, np.arange(60), np.arange(60, 120)).tolist()
         logs = [plain(random.binomial(8, rates).tolist(), 8), plain(random.binomial(8, late).tolist(), 8, prompts)]
