@@ -631,3 +631,12 @@ def test_an_archive_packed_by_zstd_as_inspect_writes_it_is_read(tmp_path):
     (tmp_path / "log.eval").write_bytes(re.sub(rb"(?s)(PK\x01\x02.{6})\0\0", rb"\1" + zstd, data))
     log = read_log([tmp_path / "log.eval"]).log
     assert (log.group_size.tolist(), log.correct.tolist()) == ([4], [2])
+
+
+def test_the_summary_that_an_evaluation_writes_beside_its_samples_is_left_out_with_a_note(tmp_path):
+    rows = [{"doc_id": q, "arguments": {"arg_0": f"{q}+1?"}, "resps": [["1"]], "exact_match": q % 2} for q in range(4)]
+    (tmp_path / "samples_add.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "results.json").write_text(json.dumps({"results": {"add": {"alias": "add"}}, "date": 1.5}))
+    reading = read_log([tmp_path])
+    assert (len(reading.log.prompt), reading.log.refused.count) == (4, 0)
+    assert "a file of one record without rollouts is left out: results.json" in reading.notes
