@@ -27,7 +27,7 @@ with app.setup(hide_code=True):
     import paper_checks
     from paper_checks.claim import TITLES, load
     from paper_checks.run import recorded
-    from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, SLIP, UNDECIDED, judge, stands, weigh
+    from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, SLIP, UNDECIDED, judge, stands, weigh
 
     plt.style.use(STYLE)
     plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded
@@ -52,9 +52,10 @@ def _():
     mo.md(r"""
     ## The whole report
 
-    Every claim has one of five verdicts. *Holds*: the printed statement stands by every method that could tell. *Holds
-    if*: it needs a condition that the paper does not state. *Fails*: it is wrong as said. *Slip*: a typographical
-    error, and the form that was meant stands. *Not decidable here*: the line says what it would take.
+    Every claim has one of six verdicts. *Holds*: the printed statement stands by every method that could tell.
+    *Identity*: so does a definition, or a line of algebra of definitions. *Holds if*: it needs a condition that the
+    paper does not state. *Fails*: it is wrong as said. *Slip*: a typographical error, and the form that was meant
+    stands. *Not decidable here*: the line says what it would take.
     """)
     return
 
@@ -63,19 +64,19 @@ def _():
 def _():
     known = recorded()
     papers = list(TITLES)
-    counts = {kind: [0] * len(papers) for kind in (HOLDS, HOLDS_IF, SLIP, FAILS, UNDECIDED)}
+    counts = {kind: [0] * len(papers) for kind in (HOLDS, IDENTITY, HOLDS_IF, SLIP, FAILS, UNDECIDED)}
     for claimed, found in known.items():
         counts[found][papers.index(claimed.partition(":")[0])] += 1
 
     count_figure = Figure(figsize=(6.8, 2.8), layout="constrained")
     count_panel = count_figure.subplots()
     left = np.zeros(len(papers))
-    for (kind, numbers), colour in zip(counts.items(), ("C2", "C5", "C4", "C1", "0.75"), strict=True):
+    for (kind, numbers), colour in zip(counts.items(), ("C2", "C0", "C5", "C4", "C1", "0.75"), strict=True):
         count_panel.barh([TITLES[paper] for paper in papers], numbers, left=left, label=kind, color=colour)
         left += numbers
     count_panel.invert_yaxis()
     count_panel.set(xlabel="claims")
-    count_figure.legend(*count_panel.get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    count_figure.legend(*count_panel.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     count_figure
     return (known,)
 

@@ -69,6 +69,8 @@ class Claim:
         correction: where the claim fails, a statement that does not.
         inferred: whether the sentence is ours: what the paper implies, or what somebody might infer from it, but does
             not say. Such claims are counted apart, and a failing one is no error of the paper's.
+        identity: whether it defines something, or is a line of algebra of definitions, such as what a named weight
+            comes to. Such claims are counted apart: that they stand says that the print has no error.
         severity: one of ``SEVERITIES``, for a claim that does not hold as printed. By default a condition is one that
             the claim needs, and a slip is cosmetic; what fails must say how much it matters.
         met: for a condition: whether the paper's own experiments meet it, in a line that starts with yes, no, partly
@@ -95,6 +97,7 @@ class Claim:
     correction: Amended | None = None
     planted: Mapping[str, Statement] = field(default_factory=dict)
     inferred: bool = False
+    identity: bool = False
     severity: str = ""
     met: str = ""
     same_error_as: str = ""
@@ -133,6 +136,7 @@ def claim(
     correction: Amended | None = None,
     planted: Mapping[str, Statement] | None = None,
     inferred: bool = False,
+    identity: bool = False,
     severity: str = "",
     met: str = "",
     same_error_as: str = "",
@@ -158,7 +162,7 @@ def claim(
             Claim(
                 tag, where, says, refuted_by, reading, statement, decide,
                 formula, condition, slip, correction, planted or {},
-                inferred, severity or _usual_severity(condition, slip), met, same_error_as, caveat,
+                inferred, identity, severity or _usual_severity(condition, slip), met, same_error_as, caveat,
                 module=module, line=line,
             )
         )  # fmt: skip

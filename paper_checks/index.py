@@ -7,7 +7,7 @@ from paper_checks.claim import PACKAGES, TITLES, Claim, load
 from paper_checks.counts import UNRECORDED
 from paper_checks.markdown import counts_table, escaped, line
 from paper_checks.run import recorded
-from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, SLIP, UNDECIDED
+from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, SLIP, UNDECIDED
 from simlab.files import write_whole
 
 INDEX = Path(__file__).with_name("INDEX.md")
@@ -20,6 +20,7 @@ which judges every claim; do not edit it. `simlab check` judges them again and c
 lists the code, check and figure of a tag.
 
 - **holds**: no method that could tell refutes the printed statement.
+- **identity**: a definition, or a line of algebra of definitions, and right as printed. Counted apart from what holds.
 - **holds if**: it needs a condition that the paper does not state. The list says whether the paper meets it.
 - **fails**: it is wrong as printed; the corrected statement, if one is given, passes the same check.
 - **slip**: a typographical error; the form that was meant passes the same check.
@@ -65,7 +66,7 @@ def _claim_line(claim: Claim, verdict: str) -> str:
 
 def _remarks(claim: Claim, verdict: str) -> str:
     """What goes with a verdict: the amendment or what is needed, whether a condition is met, the cause, the caveat."""
-    same = claim.same_error_as if verdict not in (HOLDS, UNDECIDED) else ""
+    same = claim.same_error_as if verdict not in (HOLDS, IDENTITY, UNDECIDED) else ""
     remarks = {
         "": _amendment(claim, verdict),
         "Met in the paper?": claim.met if verdict == HOLDS_IF else "",

@@ -8,9 +8,10 @@ from paper_checks.claim import Amended, Claim, Statement
 from paper_checks.evidence import Disagreement, Evidence
 
 HOLDS, HOLDS_IF, FAILS, SLIP = "holds", "holds if", "fails", "slip"
+IDENTITY = "identity"  # a definition, or a line of algebra of definitions, that is right
 UNDECIDED = "not decidable here"
 OURS = "our methods disagree"
-VERDICTS = (HOLDS, HOLDS_IF, FAILS, SLIP, UNDECIDED, OURS)
+VERDICTS = (HOLDS, IDENTITY, HOLDS_IF, FAILS, SLIP, UNDECIDED, OURS)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def judge(claim: Claim) -> Verdict:
     try:
         printed = weigh(claim, claim.statement)
         if stands(printed):
-            return _verdict(claim, HOLDS, printed)
+            return _verdict(claim, IDENTITY if claim.identity else HOLDS, printed)
         example = counterexample(printed)
         kind, amended = _amendment(claim)
         if amended is None:

@@ -23,7 +23,7 @@ from paper_checks.evidence import (
 )
 from paper_checks.exact import POLICIES, expectation, groups, score_gradient, stepped
 from paper_checks.place import place_of
-from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, OURS, SLIP, UNDECIDED, judge, stands, weigh
+from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, OURS, SLIP, UNDECIDED, judge, stands, weigh
 
 POINTS = grid(p=[Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1)])
 SYMBOLIC = [{"p": sympy.Symbol("p", positive=True)}]
@@ -182,6 +182,8 @@ NEVER = Amended("never", lambda p: None)
     ("statement", "amendments", "verdict", "condition", "correction"),
     [
         (variance, {}, HOLDS, "", ""),
+        (variance, {"identity": True}, IDENTITY, "", ""),
+        (wrong_from_half, {"identity": True}, FAILS, "", ""),
         (variance, {"slip": RIGHT}, HOLDS, "", ""),
         (wrong_from_half, {}, FAILS, "", ""),
         (wrong_from_half, {"condition": SMALL}, HOLDS_IF, "p <= 1/4", ""),
@@ -199,7 +201,7 @@ def test_the_verdict_follows_from_the_evidence(statement, amendments, verdict, c
 
     found = judge(made(statement, decide, **amendments))
     assert (found.verdict, found.condition, found.correction) == (verdict, condition, correction)
-    assert bool(found.counterexample) is (verdict != HOLDS)
+    assert bool(found.counterexample) is (verdict not in (HOLDS, IDENTITY))
     if condition or correction:
         pieces = [(piece.method, piece.stands) for piece in found.evidence]
         assert pieces == [("enumerated", False), ("enumerated, amended", True)]

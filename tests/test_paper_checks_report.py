@@ -22,7 +22,7 @@ from paper_checks.report import as_json, summary, table
 from paper_checks.run import differences, judge_tag, recorded, select
 from paper_checks.source import source_of
 from paper_checks.summary import Sentence, Summary, summaries
-from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, OURS, SLIP, UNDECIDED, VERDICTS, Verdict
+from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, OURS, SLIP, UNDECIDED, VERDICTS, Verdict
 
 RECORDED = recorded()
 LEMMA = CLAIMS["f-grpo:lemma-3.1"]
@@ -53,6 +53,7 @@ EACH = [
     ),
     verdict_of(LEMMA, UNDECIDED, condition="a 7B model", evidence=()),
     verdict_of(LEMMA, OURS, counterexample="they differ", evidence=()),
+    verdict_of(LEMMA, IDENTITY),
 ]  # fmt: skip
 TOLD = {
     "f-grpo": Summary([Sentence("Rare answers need large groups.", {LEMMA.tag: HOLDS})], [Sentence("The rest.", {})])
@@ -116,7 +117,7 @@ def test_the_table_keeps_to_the_width_and_says_why_a_claim_does_not_hold():
 
 
 def test_the_summary_counts_by_verdict():
-    assert summary(EACH) == "6 claims: " + ", ".join(f"1 {verdict}" for verdict in VERDICTS)
+    assert summary(EACH) == "7 claims: " + ", ".join(f"1 {verdict}" for verdict in VERDICTS)
     assert summary(EACH[:1]) == "1 claim: 1 holds"
 
 

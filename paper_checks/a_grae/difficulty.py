@@ -196,6 +196,7 @@ def only_mixed(formula):
     refuted_by="a group with another sum",
     reading="0 < p < 1, since Section 4.1 rescales nothing elsewhere. On the reading that the table holds for all p it "
     "would fail: at p = 0 the hard-focused formula has its largest value, G, and the hardest prompts get 0.",
+    identity=True,
     statement=only_mixed(table_1b),
     planted={
         "exchanged": only_mixed(lambda variant, G, s: table_1b(variant, G, G - s)),

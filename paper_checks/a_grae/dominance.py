@@ -61,6 +61,7 @@ SIGNS = {"grpo": 0, "positive_dominant": 1, "negative_dominant": -1}
     refuted_by="a mixed group whose sum has another sign",
     reading="Mixed groups; where all rewards are equal all advantages are 0 in either variant. Only the signs are "
     "printed; the sums are (beta - 1) and -(1 - 1/beta) times G sqrt(p (1 - p)). No reading was found that fails.",
+    identity=True,
     statement=lambda variant, G, s: SIGNS[variant],
     planted={
         "the variants exchanged": lambda variant, G, s: -SIGNS[variant],

@@ -58,6 +58,7 @@ def blended(weights, gamma=Fraction(1, 2)):
     refuted_by="prompts whose mean probability of success differs from the expected mean reward",
     reading="Binary rewards, B rollouts in groups of one size. With the multimodal reward it is mostly the share of "
     "well-formed answers (a-grae:app-c2-alpha-format), and on that reading it would fail.",
+    identity=True,
     statement=lambda chances, G: sum(chances) / len(chances),
     planted={
         "any success": lambda chances, G: sum(1 - (1 - chance) ** G for chance in chances) / len(chances),
@@ -95,6 +96,7 @@ def proficiency(statement):
     reading="gamma = 1/2 as in Control Experiment II. The sum of |A| is G (omega sqrt(1 - p) + (1 - omega) sqrt(p)), "
     "whose largest value G sqrt(omega^2 + (1 - omega)^2) is below GRPO's G except at omega = 0 and 1. On the reading "
     "of the published code it would fail (a-grae:code-easy-term).",
+    identity=True,
     statement=blended(lambda rate: (rate, 1 - rate)),
     planted={
         "the weights exchanged": blended(lambda rate: (1 - rate, rate)),
@@ -228,6 +230,7 @@ def side_ratio(advantages):
     reading="Advantages of Eq. 12, whose factor both sides share. With alpha = 1 (MATH) symmetry returns only in a "
     "batch without an error, so that C < 0 throughout; at the base model's 0.634 the factor is far from Control I's "
     "0.1.",
+    identity=True,
     statement=lambda G, s, solved, alpha: min(Fraction(1), omega(G, s, solved) / alpha),
     planted={
         "without the bound": lambda G, s, solved, alpha: omega(G, s, solved) / alpha,

@@ -81,6 +81,7 @@ def symmetry(statement):
     refuted_by="a group whose advantages do not sum to zero",
     reading="Rewards on any scale, population or sample standard deviation. The sum is over rollouts: over the *set* "
     "of distinct responses, which is how Theorem 1 writes C, it fails as soon as one is drawn twice.",
+    identity=True,
     statement=lambda total, rewards, ddof: abs(total) < mpf("1e-40"),
     planted={"unless two rewards": lambda total, rewards, ddof: abs(total) > mpf("1e-40") or len(set(rewards)) == 2},
 )

@@ -54,6 +54,7 @@ def worse(points, **_):
     refuted_by="n, k and a success probability at which its mean differs from 1 - (1 - p)^k",
     reading="n >= k, independent responses. n is not printed; the public evaluation scripts draw 256. On the reading "
     "that the 16 and 4 runs are n it is not defined for the larger k.",
+    identity=True,
     statement=lambda n, k, p: 1 - (1 - p) ** k,
     planted={
         "the plug-in": lambda n, k, p: 1 - (1 - p) ** n,

@@ -50,6 +50,7 @@ def surrogate(p, y, A):
     refuted_by="a policy, a sampling policy and a token at which the derivative of A gamma differs",
     reading="Parameters are the logits of one state; by the chain rule any parameters follow. KL and clipping are left "
     "out, as the paper says. With the clip the gradient is 0 where it binds, so there the equation would fail.",
+    identity=True,
     statement=lambda p, y, A: tuple(A * p[y] / old(p)[y] * entry for entry in score(p, y)),
     planted={"no ratio": lambda p, y, A: tuple(A * entry for entry in score(p, y))},
 )
@@ -71,6 +72,7 @@ def ratio_gradient(statement):
     refuted_by="a policy and a token at which a derivative of log softmax differs",
     reading="Logits at temperature 1, which mathematics and logic use in training. Code is trained at temperature 0.6 "
     "(App. E.1): with respect to unscaled logits the gradient would then be larger by 1/0.6.",
+    identity=True,
     statement=lambda p, y: tuple(score(p, y)),
     planted={"the other sign": lambda p, y: tuple(penalty(p, y)), "no policy": lambda p, y: tuple(one_hot(p, y))},
 )
@@ -168,6 +170,7 @@ def directional_entropy_slope(p, direction):
     formula=r"\frac{\partial p_{y}}{\partial z_v}=-p_{y}p_v,\qquad\frac{\partial p_y}{\partial z_y}=p_y(1-p_y)",
     refuted_by="a policy and two tokens at which the derivative of the softmax differs",
     reading="As printed; no other reading was found.",
+    identity=True,
     statement=lambda p, y: tuple(p[y] * (1 - p[y]) if v == y else -p[y] * p[v] for v in range(len(p))),
     planted={"plus": lambda p, y: tuple(p[y] * (1 - p[y]) if v == y else p[y] * p[v] for v in range(len(p)))},
 )

@@ -78,6 +78,7 @@ def smoothed_ratio(statement):
     reading="'This definition is unchanged when the sampled token itself belongs to the top-N set.' Its own weight "
     "then is 1 - alpha + alpha/N, otherwise 1 - alpha: the sampled token is not treated alike in the two cases, "
     "which the paper's 'consistent treatment' might be read to say.",
+    identity=True,
     statement=smoothed_target,
     planted={
         "without the sampled one among the top N": lambda p, y, alpha, n: [
@@ -103,6 +104,7 @@ def target_sums_to_one(statement):
     formula=r"\tilde{\mathbf g}=(1-\alpha)\mathbf g+\frac{\alpha}{N}\sum_n\mathbf g^{(n)}",
     refuted_by="a policy, token, alpha and N at which the two differ",
     reading="Equivalently the gradient of -KL(e~ || pi), by which the derivation goes here.",
+    identity=True,
     statement=lambda p, y, alpha, n: tuple(
         (1 - alpha) * own + alpha / n * sum(score(p, v)[u] for v in range(n)) for u, own in enumerate(score(p, y))
     ),
@@ -131,6 +133,7 @@ def smoothed_direction(statement):
     refuted_by="a policy, token, alpha and N at which gamma+ and gamma differ in value",
     reading="In value at every pair of policies, not only on policy; the rank-n ratios must be positive. The naive "
     "mixture of Eq. 15 differs from gamma as soon as the policy has moved.",
+    identity=True,
     statement=lambda p, y, alpha, n: held(p, y, alpha, n)(p, mp.log),
     planted={
         "the naive mixture of Eq. 15": lambda p, y, alpha, n: (

@@ -36,6 +36,7 @@ def untouched(surrogate, tokens, seed=0):
     reading="The published code and its constants, which this paper does not print; all ratios 1; enough eligible "
     "tokens. A micro-batch under 5,000 tokens loses one, a larger share.",
     inferred=True,
+    identity=True,
     statement=lambda tokens: max(1, tokens * 2 // 10_000),
     planted={
         "none of a small batch": lambda tokens: tokens * 2 // 10_000,

@@ -59,6 +59,7 @@ def equally_long(logp):
     reading="sigma > 0 is the deviation (divisor N) of c over the tokens of the group; its divisor is not stated. "
     "Rare right tokens (c below 0) are thus suppressed as much as rare wrong ones, though only the latter lower "
     "entropy.",
+    identity=True,
     statement=lambda c, sigma: mp.exp(-(c**2) / (2 * sigma**2)),
     planted={
         "the sign of c": lambda c, sigma: mp.exp(-c / (2 * sigma**2)),

@@ -85,6 +85,7 @@ def objective_forms(statement):
     refuted_by="a policy, an older one, an action and an advantage at which the gradient is another",
     reading="Softmax of one state, without the KL term. On the reading that PPO's clip is understood, because the "
     "paper calls GRPO an extension of PPO, it fails beyond the clip's bounds: cw-grpo:vanilla-clip.",
+    identity=True,
     statement=lambda ratio, advantage: ratio * advantage,
     planted={
         "REINFORCE": lambda ratio, advantage: advantage,

@@ -62,6 +62,7 @@ def decide_mean(statement):
     refuted_by="a batch whose mean of c is not its covariance, or at which simlab's terms are others",
     reading="Means over all tokens of all responses, A counted once a token; the covariance with divisor N. On the "
     "reading that each response counts once it would not hold: responses differ in length.",
+    identity=True,
     statement=token_means,
     planted={
         "log pi not centred, A over responses": lambda logp, advantages: [

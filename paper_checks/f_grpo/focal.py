@@ -40,6 +40,7 @@ def standardised(values):
     refuted_by="a number of correct rollouts at which an advantage differs, also by simlab's estimator",
     reading="eps -> 0 and the population std, neither of which the paper states. With the sample std both are smaller "
     "by sqrt((G-1)/G); at eps = 1e-6 the difference is of that order.",
+    identity=True,
     statement=lambda G, X: (mpf(0), mpf(0)) if X in (0, G) else (sqrt(mpf(G - X) / X), -sqrt(mpf(X) / (G - X))),
     planted={
         "not centred": lambda G, X: (mpf(0), mpf(0)) if X in (0, G) else (G / sqrt(mpf(X) * (G - X)), mpf(0)),
@@ -75,6 +76,7 @@ def eq_3(statement):
     "3 that is free (eps = 0). It is not for Section 2.3, where the unsampled have reward 0: with R_w = 0 the "
     "baseline S_R is never negative, so every batch with a success is reward-positive.",
     inferred=True,
+    identity=True,
     statement=lambda right, wrong: right > wrong,
     planted={"also with R_c < R_w": lambda right, wrong: right != wrong},
 )
@@ -100,6 +102,7 @@ def eq_1(statement):
     refuted_by="a success probability and a group size with another mean of X/G, or a group with another mean reward",
     reading="Mean reward for rewards 1 and 0. With rewards 1 and -1 the mean reward is 2 X/G - 1 and only X/G is "
     "unbiased.",
+    identity=True,
     statement=lambda X, G: X * Fraction(1, G),
     planted={"Laplace's rule": lambda X, G: Fraction(X + 1, G + 2)},
 )
@@ -155,6 +158,7 @@ def eq_12(statement):
     refuted_by="a group whose focal advantages are not g(X/G) times those of GRPO, in the library",
     reading="Base GRPO; the factor does not depend on which rollout. The scalar is fixed during the update, as X/G is "
     "no function of the parameters.",
+    identity=True,
     statement=lambda G, X, gamma: number(1 - Fraction(X, G)) ** number(gamma),
     planted={"per rollout": lambda G, X, gamma: number(1 - Fraction(X, G)) ** number(gamma + Fraction(1, 2))},
 )

@@ -77,6 +77,7 @@ CLIP_ERRORS = {
     refuted_by="a ratio and an advantage with another derivative",
     reading="Per token, bounds 0.2; no KL term. The average over tokens and rollouts in front is a convention and "
     "changes nothing here.",
+    identity=True,
     statement=stops_outside,
     planted=CLIP_ERRORS,
 )
@@ -92,6 +93,7 @@ def eq_14(statement):
     refuted_by="a ratio at which the bounds stop a token that Eq. 14 does not, or no gain of room upwards",
     reading="Room as the probability at which the push stops, 1.28 p for 1.2 p. It is relaxed for likely tokens by "
     "the same factor; for p near 1 the bound is out of reach in both.",
+    identity=True,
     statement=lambda p: p * (1 + HIGHER[1]),
     planted={"unchanged": lambda p: p * (1 + SYMMETRIC[1])},
 )
@@ -115,6 +117,7 @@ def clip_higher(statement):
     refuted_by="a ratio above 0 for which the weight is not the smaller of it and 6",
     reading="At eps_low = 1 the lower bound is 0 and never acts, since a ratio is positive: only the upper clip "
     "exists.",
+    identity=True,
     statement=lambda ratio: min(ratio, 6),
     planted={"[0.8, 1.28]": lambda ratio: clip(ratio, Fraction(4, 5), Fraction(32, 25))},
 )
@@ -140,6 +143,7 @@ def eq_15(statement):
     formula=r"\mathcal{J} = \mathbb{E}[ \mathrm{sg}(\hat w) \hat A \log \pi_\theta ]",
     refuted_by="a ratio at which the derivative is zero or not w A grad log pi",
     reading="Beyond a ratio of 6 the weight no longer grows. At ratio 1 all three objectives have the same gradient.",
+    identity=True,
     statement=lambda ratio, A: min(ratio, 6) * A,
     planted={
         "PPO's coefficient": lambda ratio, A: stops_outside(ratio, A, SYMMETRIC),
@@ -166,6 +170,7 @@ def eq_16(statement):
     "it, and moves no bound.",
     refuted_by="an objective, a ratio and a weight >= 0 for which objective(g A) is not g objective(A)",
     reading="Weights as the focal weight is, between 0 and 1. A negative weight would exchange the bounds.",
+    identity=True,
     statement=lambda weight: weight if weight >= 0 else None,
     planted={"any weight": lambda weight: weight, "its square": lambda weight: weight**2 if weight >= 0 else None},
 )
@@ -205,6 +210,7 @@ def favours(name, **parameters):
     says="The unlikeliness reward up-weights rare correct trajectories.",
     refuted_by="a group in which a rare correct rollout gets no larger advantage than a common one",
     reading="Within a group, by the rank of the log-probability; incorrect rollouts have reward 0 and are untouched.",
+    identity=True,
     statement=lambda correct, incorrect: correct > 0 and incorrect == 0,
     planted={"also among the incorrect": lambda correct, incorrect: correct > 0 and incorrect > 0},
 )
@@ -225,6 +231,7 @@ def unlikeliness(statement):
     refuted_by="a group in which it leaves one kind alone or treats both alike",
     reading="With the coefficients' signs of the source: the unlikely gain among the correct and lose among the "
     "incorrect. Uniform groups, to which F-GRPO and GRPO give no signal, get one here.",
+    identity=True,
     statement=lambda correct, incorrect: correct > 0 > incorrect,
     planted={"the unlikely gain in both": lambda correct, incorrect: correct > 0 and incorrect > 0},
 )

@@ -168,6 +168,7 @@ def unbiased(statement):
     formula=r"Q_{pos} = \sum_{i \in P} p_i, \quad Q_{neg} = 1 - Q_{pos}",
     refuted_by="a policy whose mean share of correct rollouts differs",
     reading="The two symbols are one quantity in the categorical case; the paper keeps both on purpose.",
+    identity=True,
     statement=lambda policy, correct, G: (mass(policy, correct), 1 - mass(policy, correct)),
     planted={"share of actions": lambda policy, correct, G: (Fraction(sum(correct), len(correct)), Fraction(1, 2))},
 )
@@ -192,6 +193,7 @@ def eq_4(statement):
     formula=r"\Delta p_i = p_i \Big( \Delta z_i - \sum_j p_j \Delta z_j \Big)",
     refuted_by="an error that does not fall with the square of the step",
     reading="To first order in dz. Exactly it is not an identity, and the paper does not say so.",
+    identity=True,
     statement=lambda policy, direction: [
         p * (d - sum(q * e for q, e in zip(policy, direction, strict=True)))
         for p, d in zip(policy, direction, strict=True)
@@ -228,6 +230,7 @@ def eq_18(statement):
     formula=r"\Delta Q_S = \sum_{i \in S} p_i \Delta z_i - Q_S \sum_j p_j \Delta z_j",
     refuted_by="a subset, a policy and a direction for which the derivative differs",
     reading="To first order, as Eq. 18 of which it is the sum.",
+    identity=True,
     statement=lambda policy, direction, subset: (
         mass([p * d for p, d in zip(policy, direction, strict=True)], subset)
         - mass(policy, subset) * sum(p * d for p, d in zip(policy, direction, strict=True))
@@ -380,6 +383,7 @@ def eq_17(statement):
     formula=r"\sum_j p_j \Delta z_j = \frac{\eta}{G} [ (R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2 ]",
     refuted_by="a batch for which the mean of the derived update differs",
     reading="The step from Eq. 19 to Eq. 10.",
+    identity=True,
     statement=bracket,
     planted={"sign of the incorrect part": lambda batch: bracket(batch) - 2 * (batch.R_w - batch.S_R) * batch.B_2},
 )

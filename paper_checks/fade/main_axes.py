@@ -162,6 +162,7 @@ def medium_focus(statement):
     refuted_by="a group whose reward variance is not its mass",
     reading="The variance of the group as a population. With the unbiased sample variance, G/(G-1) of it, the opposite "
     "verdict would be right.",
+    identity=True,
     statement=lambda s, G: (Fraction(s, G) * (1 - Fraction(s, G)),) * 2,
     planted={"the sample variance": lambda s, G: (Fraction(s * (G - s), G * (G - 1)),) * 2},
 )
@@ -230,6 +231,7 @@ def adam_steps(gradients, rate):
     refuted_by="a group whose advantages do not sum to 0, or two groups whose weights relative to mean GRPO rise "
     "against their variances",
     reading="Relative to mean GRPO, by sqrt(p (1 - p)). Relative to GRPO it is by p (1 - p); the verdict is the same.",
+    identity=True,
     statement=lambda found, s, more: found[0] == 0 and found[1] < found[2],
     planted={"low variance": lambda found, s, more: found[0] == 0 and found[1] > found[2]},
 )
@@ -261,6 +263,7 @@ def asymmetric_update(policy, correct, delta, G):
     refuted_by="a policy, delta and G at which the expected update is not (G-1)/G of these masses on the mean scores",
     reading="In expectation over groups, where (G-1)/G comes from the estimated solve rate (fade:eq-3-unbiased); in a "
     "group, exactly. As p grad_S = - q grad_F, the update is (q + p / delta) grad p.",
+    identity=True,
     statement=asymmetric_update,
     planted={
         "multiplied by delta": lambda policy, correct, delta, G: asymmetric_update(policy, correct, 1 / delta, G),

@@ -78,6 +78,7 @@ def weighted(weights, sign=-1):
     refuted_by="a rollout to which REINFORCE, mean GRPO, Power, MaxRL, AsymGRPO or ReLU gives another weight",
     reading="For weights that are a function of success and of the group's solve rate. For weights that see more, such "
     "as lengths, see fade:any-advantage.",
+    identity=True,
     statement=weighted(lambda name: NAMED[name][1]),
     planted={"failures added": weighted(lambda name: NAMED[name][1], sign=1)},
 )
@@ -174,6 +175,7 @@ def expected_two_terms(policy, correct, success, failure, sign=-1):
     refuted_by="a policy and weights for which the gradient of E[W], W held fixed, differs",
     reading="J = E[W] with the weights held fixed (a stop-gradient), the only reading for which it holds: mean GRPO "
     "has E[W] = 0 for every policy, so that the gradient of E[W] through its weights too is 0.",
+    identity=True,
     statement=expected_two_terms,
     planted={"a sign": lambda **point: expected_two_terms(**point, sign=1)},
 )
@@ -220,6 +222,7 @@ def estimated_two_terms(policy, correct, counts, success, failure):
     refuted_by="a group for which the two differ",
     reading="The term of an outcome that a group does not contain is 0; as printed it is 0 times 0/0. The identity is "
     "taken group by group; as an approximation of Equation 2 it is fade:eq-3-unbiased.",
+    identity=True,
     statement=estimated_two_terms,
     planted={
         "masses exchanged": lambda policy, correct, counts, success, failure: estimated_two_terms(

@@ -97,6 +97,7 @@ def power_advantages(rewards, alpha):
     refuted_by="a group in which simlab's focal factor on mean GRPO gives other advantages",
     reading="The focal factor is F-GRPO's (its Equation 13), a paper that FADE lists and does not discuss: with mean "
     "GRPO for its base the two are one method. On GRPO with its std, as F-GRPO is published, it is another weight.",
+    identity=True,
     statement=power_advantages,
     planted={"gamma = alpha": lambda rewards, alpha: power_advantages(rewards, alpha + 1)},
 )

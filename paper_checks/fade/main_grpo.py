@@ -73,6 +73,7 @@ def in_one_mass(policy, correct, counts, exponent=1):
     refuted_by="a group of three rollouts for which the two differ",
     reading="With the group's own solve rate, where the approximation sign is an equality. With the true solve rate it "
     "is fade:eq-6-true-rate.",
+    identity=True,
     statement=in_one_mass,
     planted={"an exponent": lambda **point: in_one_mass(**point, exponent=2)},
 )
@@ -108,6 +109,7 @@ def in_one_mass(policy, correct, counts, exponent=1):
     refuted_by="a group of three rollouts for which the two sums differ",
     reading="p is the group's own solve rate (the bar is dropped). The sum is not divided by G, as Equation 3 is: the "
     "masses G p q of Equation 6 are G times those of Equation 3.",
+    identity=True,
     statement=in_sums,
     planted={"divided by G": lambda **point: tuple(entry / 3 for entry in in_sums(**point))},
 )

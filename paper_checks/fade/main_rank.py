@@ -49,6 +49,7 @@ def split(count, residual=True):
     refuted_by="vectors for which the two differ",
     reading="alpha_i = h_i . u_1 with a unit u_1 (the main text does not define alpha_i, and alpha is also the power). "
     "The change of the weights is read as one batch gradient, without its learning rate and over one step only.",
+    identity=True,
     statement=split,
     planted={"without the residuals": lambda count: split(count, residual=False)},
 )

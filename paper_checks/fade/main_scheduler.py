@@ -52,6 +52,7 @@ def group_advantages(rewards, entropy, target, power=power_at, division=division
     refuted_by="a group in which simlab's FADE, or AsymGRPO times the focal weight, gives other advantages",
     reading="The first batch, one group of one-token rollouts, alpha_max 3. Which mean is meant, the group's or the "
     "batch's, is fade:alg-2-masses.",
+    identity=True,
     statement=group_advantages,
     planted={
         "delta multiplied": lambda **point: group_advantages(

@@ -53,6 +53,7 @@ def logarithmic(start, end, tau, t, last, *, sign=-1):
     formula=r"\alpha(t) = \alpha_0-(\alpha_0-\alpha_{\min})\log(1+t/\tau_\alpha)/\log(1+T/\tau_\alpha)",
     refuted_by="a first, last or middle step at which it is not there",
     reading="As Equation 17. The printed constants are fade:eq-18-constants.",
+    identity=True,
     statement=logarithmic,
     planted={"no start": lambda start, **point: logarithmic(0.0, **point)},
 )
@@ -64,6 +65,7 @@ def logarithmic(start, end, tau, t, last, *, sign=-1):
     refuted_by="a first, last or middle step at which it is not there",
     reading="T is not printed; any T. Section 5 calls the schedule proportional to log(1 + t / tau): it is affine in "
     "it.",
+    identity=True,
     statement=logarithmic,
     planted={"rising": lambda **point: logarithmic(**point, sign=1)},
 )

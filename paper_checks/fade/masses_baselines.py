@@ -58,6 +58,7 @@ def mc_grpo(reward, batch):
     formula=r"\nabla_{\mathrm{AsymRL}} = Bp(q-\delta)\,m_S - Bq(p+\delta)\,m_F",
     refuted_by="one group whose masses differ",
     reading=f"{PER_ROLLOUT} For q < delta the mass of successes is negative, as in a solved group.",
+    identity=True,
     statement=lambda p, delta, **_: (p * (1 - p - delta), (1 - p) * (p + delta)),
     planted={"a sign": lambda p, delta, **_: (p * (1 - p + delta), (1 - p) * (p - delta))},
 )
@@ -73,6 +74,7 @@ def asym_rl_of_group(statement):
     says="At delta = 0 AsymRL is mean GRPO.",
     refuted_by="a group that the two weights give different masses",
     reading="Masses, and so weights, group by group.",
+    identity=True,
     statement=mean_grpo,
     planted={"reinforce": lambda reward, batch: reward},
 )

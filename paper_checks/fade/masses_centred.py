@@ -78,6 +78,7 @@ def grpo_masses(p, **_):
     formula=r"\nabla_{\mathrm{GRPO}} = G p(1-p)[\bar\nabla_S - \bar\nabla_F]",
     refuted_by="one group whose mean of the advantages over its successes, or its failures, differs",
     reading=f"p is the group's own share of successes; with the true solve rate see fade:eq-6-true-rate. {PER_ROLLOUT}",
+    identity=True,
     statement=dr_grpo_masses,
     planted={"sqrt": grpo_masses, "one side": lambda p, **_: (p * (1 - p), p)},
 )
@@ -94,6 +95,7 @@ def dr_grpo(statement):
     refuted_by="a batch with another root mean squared deviation",
     reading="The population std, 1/B, that the appendix defines. With the sample std of the common implementations it "
     "is sqrt(p (1 - p) B / (B - 1)) and the statement fails at every B.",
+    identity=True,
     statement=lambda p, **_: root(p * (1 - p)),
     planted={"sample std": lambda p, G: root(ratio(p * (1 - p) * G, G - 1))},
 )
@@ -115,6 +117,7 @@ def grpo_std(statement):
     formula=r"m_S = m_F = Bpq/\sigma_r = B\sqrt{pq}",
     refuted_by="one group whose masses differ",
     reading=f"{PER_ROLLOUT} At p 0 and 1 the weight is 0/0; there the mass is taken as the printed 0, no update.",
+    identity=True,
     statement=grpo_masses,
     planted={"no std": dr_grpo_masses, "inverse": lambda p, **_: balanced(ratio(p, root(p * (1 - p))))},
 )
@@ -131,6 +134,7 @@ def grpo_of_group(statement):
     formula=r"A_s = \sqrt{q/p},\quad A_f = -\sqrt{p/q}",
     refuted_by="a mixed group with other advantages",
     reading="Mixed groups; else an outcome is absent.",
+    identity=True,
     statement=lambda p, **_: (root(ratio(1 - p, p)), -root(ratio(p, 1 - p))),
     planted={"swapped": lambda p, **_: (root(ratio(p, 1 - p)), -root(ratio(1 - p, p)))},
 )
@@ -222,6 +226,7 @@ def exploding(statement):
     "p q is printed for it, mean GRPO's mass, that would be short by (G - 1) / G in a group, and right on average over "
     "groups of a true rate p.",
     inferred=True,
+    identity=True,
     statement=lambda p, G: balanced(p * (1 - p) * G / (G - 1)),
     planted={"mean GRPO's": dr_grpo_masses},
 )
@@ -238,6 +243,7 @@ def rloo_of_group(statement):
     refuted_by="one group whose masses differ",
     reading="The weight std(r) (r - mean(r)). 'The product of both' is true of the masses; on the reading that the "
     "two weights are multiplied, failures would get the positive weight p^2 / sqrt(pq) and it would fail.",
+    identity=True,
     statement=lambda p, **_: balanced(p * (1 - p) * root(p * (1 - p))),
     planted={"GRPO's": grpo_masses},
 )
@@ -278,6 +284,7 @@ GAMMA = sympy.Symbol("gamma", positive=True)
     refuted_by="one group whose masses differ",
     reading="Mixed groups and gamma from 0 up: at p 0 and 1 the weight is 0/0. On the reading that gamma may exceed 1 "
     "the form still stands, but the mass then has no bound as p -> 0.",
+    identity=True,
     statement=lambda p, gamma, **_: balanced(power(p, 1 - gamma) * power(1 - p, 1 - gamma)),
     planted={"gamma": lambda p, gamma, **_: balanced(power(p, gamma) * power(1 - p, gamma))},
 )
@@ -294,6 +301,7 @@ def power_norm_of_group(statement):
     says="Power Norm is GRPO at gamma = 1/2 and Dr. GRPO at gamma = 0.",
     refuted_by="a group that the two weights give different masses",
     reading="GRPO with the population std and no epsilon, as the appendix defines it.",
+    identity=True,
     statement={HALF: grpo, Fraction(0): mean_grpo},
     planted={"swapped": {HALF: mean_grpo, Fraction(0): grpo}},
 )

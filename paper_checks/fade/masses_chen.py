@@ -101,6 +101,7 @@ def chen_advantages(statement):
     formula=r"\binom{F}{k}/\binom{G}{k} = (F/G)\,Q'_{k-1}",
     refuted_by="F, G and k at which it fails",
     reading="1 <= k <= G and F >= 1.",
+    identity=True,
     statement=lambda F, G, k: Fraction(F, G) * Fraction(comb(F - 1, k - 1), comb(G - 1, k - 1)),
     planted={"F - k": lambda F, G, k: Fraction(F, G) * Fraction(comb(F - 1, k), comb(G - 1, k - 1))},
 )
@@ -172,6 +173,7 @@ def chen_of_group(statement):
     formula=r"k = 1: R_1 = \hat p,\ m_S = m_F = \sqrt{\hat p\hat q}",
     refuted_by="a group with other masses",
     reading="GRPO with the population std and no epsilon.",
+    identity=True,
     statement=grpo_masses,
     planted={"mean GRPO": lambda p, **_: balanced(p * (1 - p))},
 )

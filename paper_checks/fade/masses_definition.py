@@ -60,6 +60,7 @@ def gradients_of(G):
     refuted_by="a weight and a mixed group for which they differ",
     reading="Every weight of the appendix that is a function of the outcome and the group. T2T and HA-DW with rollout "
     "rewards are not; there the means over each side stand for w (fade:t2t).",
+    identity=True,
     statement=lambda p, success, failure: (success * p, -failure * (1 - p)),
     planted={"unweighted": lambda p, success, failure: (success, -failure)},
 )
@@ -92,6 +93,7 @@ def ours_agree():
     refuted_by="a weight, a mixed group and gradients for which the weighted mean of the gradients differs",
     reading="The update is the mean over the group of weight times gradient, Eq. 3. On the reading of Eqs. 4-6 it is "
     "the sum, G times that; see fade:masses-normalisation.",
+    identity=True,
     statement=lambda m_S, m_F, success, failure: m_S * success - m_F * failure,
     planted={"a sum": lambda m_S, m_F, success, failure: m_S * success + m_F * failure},
 )

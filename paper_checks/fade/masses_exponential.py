@@ -76,6 +76,7 @@ def printed_log_mean_exp(p, beta, **_):
     formula=r"Z := |S|e^\beta + |F| = G(pe^\beta+q) = G[1+p(e^\beta-1)]",
     refuted_by="a group with another sum of exponentials",
     reading="The sum of exp(beta r) over the group.",
+    identity=True,
     statement=lambda p, G, beta: G * (1 + p * (exp(beta) - 1)),
     planted={"no G": lambda p, G, beta: 1 + p * (exp(beta) - 1), "q": lambda p, G, beta: G * (1 + p * exp(beta))},
 )
@@ -97,6 +98,7 @@ def softmax_partition(statement):
     formula=r"A_s = \frac{(e^\beta-1)q}{Z},\quad A_f = \frac{-p(e^\beta-1)}{Z}",
     refuted_by="a group with other advantages",
     reading="softmax(beta r) - 1/G, over the group.",
+    identity=True,
     statement=lambda p, G, beta: tuple(
         ratio((exp(beta) - 1) * share, G * (1 + p * (exp(beta) - 1))) for share in (1 - p, -p)
     ),

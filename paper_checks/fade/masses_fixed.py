@@ -72,6 +72,7 @@ FIXED_READING = (
     refuted_by="one group whose masses differ",
     reading=f"{FIXED_READING} For rewards 1 and -1, as Appendix 8.9 seems to take it, p and 1 - p: see "
     "fade:log-mean-exp-reinforce.",
+    identity=True,
     statement=lambda p, **_: (p, 0),
     planted={"both": lambda p, **_: (p, 1 - p)},
 )
@@ -93,6 +94,7 @@ def has_fixed_masses(statement, name, success, failure):
     refuted_by="one group whose masses differ",
     reading=FIXED_READING,
     inferred=True,
+    identity=True,
     statement=lambda p, **_: (p, 0),
     planted={"failures": lambda p, **_: (0, 1 - p), "balanced": lambda p, **_: balanced(p)},
 )
@@ -108,6 +110,7 @@ def psr_of_group(statement):
     refuted_by="one group whose masses differ",
     reading=FIXED_READING,
     inferred=True,
+    identity=True,
     statement=lambda p, **_: (0, 1 - p),
     planted={"successes": lambda p, **_: (p, 0), "the other sign": lambda p, **_: (0, p - 1)},
 )
@@ -123,6 +126,7 @@ def nsr_of_group(statement):
     refuted_by="one group whose masses differ",
     reading=FIXED_READING,
     inferred=True,
+    identity=True,
     statement=lambda p, **_: (p / 10, 1 - p),
     planted={"swapped": lambda p, **_: (p, (1 - p) / 10), "unweighted": lambda p, **_: (p, 1 - p)},
 )
@@ -141,6 +145,7 @@ BASELINE = sympy.Symbol("b", positive=True)
     "where b is the group's mean.",
     refuted_by="one group whose masses differ",
     reading="The offset b does not come from the group. The text names it and derives AsymRL's alone.",
+    identity=True,
     statement=lambda p, initial, **_: (p * (1 - initial), (1 - p) * initial),
     planted={"swapped": lambda p, initial, **_: (p * initial, (1 - p) * (1 - initial))},
 )
@@ -160,6 +165,7 @@ def running_mean_of_group(statement):
     refuted_by="one group whose masses differ",
     reading="Where the weight is defined, p < 1.",
     caveat="A group without a failure, p = 1, leaves 0 times 1/0: there an implementation chooses.",
+    identity=True,
     statement=lambda p, **_: balanced(p) if p != 1 else None,
     planted={"hard": lambda p, **_: balanced(1 - p), "failures q": lambda p, **_: (p, 1 - p)},
 )
@@ -225,6 +231,7 @@ def ha_dw_hardness(statement):
     formula=r"m_S = pq,\ m_F = 0",
     refuted_by="one group whose masses differ",
     reading="Masses of Eq. 3, as printed; the gradient above them has the factor B.",
+    identity=True,
     statement=lambda p, **_: (p * (1 - p), 0),
     planted={"reinforce": lambda p, **_: (p, 0), "balanced": lambda p, **_: balanced(p * (1 - p))},
 )

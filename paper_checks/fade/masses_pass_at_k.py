@@ -96,6 +96,7 @@ def tang_expected(statement):
     formula=r"A_i = \mathbf{1}[\text{sample } i \text{ is the only success}]",
     refuted_by="a group with another advantage",
     reading="The best of no rollouts is 0, which matters for a group of one alone.",
+    identity=True,
     statement=lambda p, G: (int(p * G == 1), 0),
     planted={"any success": lambda p, G: (int(p > 0), 0), "best of failures": lambda p, G: (int(p * G == 1), 1)},
 )

@@ -63,6 +63,7 @@ def asym_grpo(reward, batch, delta):
     formula=r"m_S = m_F = Bpq \cdot q^{\alpha-1} = Bpq^{\alpha}",
     refuted_by="one group whose masses differ",
     reading=f"alpha >= 1, as Algorithm 1 requires. {PER_ROLLOUT} Below 1 a solved group's weight is infinite.",
+    identity=True,
     statement=lambda p, alpha, **_: balanced(p * power(1 - p, alpha)),
     planted={
         "off by one": lambda p, alpha, **_: balanced(p * power(1 - p, alpha - 1)),
@@ -84,6 +85,7 @@ def power_alpha_of_group(statement):
     refuted_by="one group whose masses differ",
     reading="The weight mean(r)^(alpha - 1) (r - mean(r)), which the paper leaves to the reader; C is set to 1. On "
     "the reading that the weight is Power-alpha's with successes and failures exchanged, the masses are the same.",
+    identity=True,
     statement=lambda p, alpha, **_: balanced(power(p, alpha) * (1 - p)),
     planted={"hard": lambda p, alpha, **_: balanced(p * power(1 - p, alpha))},
 )
@@ -102,6 +104,7 @@ def easy_power_of_group(statement):
     refuted_by="a group whose mass is not that of its mirror image",
     reading="Counterpart is read as mirror image in p. Their constants C, which match the peak to GRPO's, are equal.",
     inferred=True,
+    identity=True,
     statement=lambda p: 1 - p,
     planted={"same": lambda p: p},
 )
@@ -183,6 +186,7 @@ def power_multiplier(statement):
     says="At alpha = 1 Power-alpha is mean GRPO.",
     refuted_by="a group that the two weights give different masses",
     reading="Mean GRPO, as Section 4.3 says; GRPO with the std has sqrt(pq) and differs.",
+    identity=True,
     statement=mean_grpo,
     planted={"GRPO": grpo},
 )
@@ -207,6 +211,7 @@ EXPONENTS: dict[str, Any] = {
     formula=r"m_S = Bpq^{\alpha_s},\quad m_F = Bp^{\alpha_f-1}\cdot p\cdot q = Bp^{\alpha_f}q",
     refuted_by="one group whose masses differ",
     reading=f"Both exponents at least 1. {PER_ROLLOUT}",
+    identity=True,
     statement=lambda p, alpha_success, alpha_failure, **_: (
         p * power(1 - p, alpha_success),
         power(p, alpha_failure) * (1 - p),
@@ -238,6 +243,7 @@ def asym_power_of_group(statement):
     formula=r"\alpha_s = \alpha_f = 1: m_S = m_F = pq",
     refuted_by="a group with other masses",
     reading="GRPO of masses pq is mean GRPO. On the reading of Appendix 8.1, where GRPO has sqrt(pq), it would fail.",
+    identity=True,
     statement=dr_grpo_masses,
     planted={"GRPO": lambda p, **_: balanced(root(p * (1 - p)))},
 )
@@ -282,6 +288,7 @@ def asym_power_bias(statement):
     formula=r"m_S = Bpq,\quad m_F = \frac{Bpq}{\delta}",
     refuted_by="one group whose masses differ",
     reading=f"{PER_ROLLOUT} The GRPO that it rescales is mean GRPO; see fade:asym-grpo-one.",
+    identity=True,
     statement=lambda p, delta, **_: (p * (1 - p), ratio(p * (1 - p), delta)),
     planted={"times delta": lambda p, delta, **_: (p * (1 - p), delta * p * (1 - p))},
 )
@@ -336,6 +343,7 @@ def asym_grpo_bias(statement):
     formula=r"\nabla_{\text{rescale}} = \sum_{S} C_s (r_i - \bar r)\nabla - \sum_{F} C_f (\bar r - r_i)\nabla",
     refuted_by="multipliers for which the ratio of the masses is not C_s / C_f",
     reading="Multipliers that are equal over the successes, and over the failures.",
+    identity=True,
     statement=lambda p, C_s, C_f: (C_s * p * (1 - p), C_f * p * (1 - p)),
     planted={"swapped": lambda p, C_s, C_f: (C_f * p * (1 - p), C_s * p * (1 - p))},
 )

@@ -48,6 +48,7 @@ def shifted_limit(statement):
     refuted_by="a slope of log(-log pass@k) against log(k + c) other than -b, or a level other than log a at k + c = 1",
     reading="'Level' and 'steepness' on the double logarithmic scale, where the law is a line. On the scale of "
     "pass@k itself a changes the steepness too.",
+    identity=True,
     statement=lambda a, b: (-b, sympy.log(a)),
     planted={"slope b": lambda a, b: (b, sympy.log(a)), "level a": lambda a, b: (-b, a)},
 )

@@ -32,6 +32,7 @@ def total(kinds, scale=1):
     refuted_by="tokens for which E[A v h_perp^T] differs, A being AsymGRPO's",
     reading="R_F is taken with the advantage before its division by delta. With A_i as in R = E[A_i v_i h_perp^T], "
     "which has delta in it, it would be p R_S + q R_F; the corollary does not say which.",
+    identity=True,
     statement=lambda p, delta, success, failure: p * success + (1 - p) / delta * failure,
     planted={
         "q delta": lambda p, delta, success, failure: p * success + (1 - p) * delta * failure,

@@ -79,6 +79,7 @@ def signal_and_residual(tokens):
     refuted_by="a token whose gradient of A log pi with respect to a head entry differs",
     reading="Logits W h, no tying of input and output embeddings (Qwen 2.5 7B does not tie), no clipping, and the "
     "plain gradient. The update of an adaptive optimiser is not the sum of these.",
+    identity=True,
     statement=lambda advantage, error, state: [advantage * v * h for v in error for h in state],
     planted={
         "pi - e_y": lambda advantage, error, state: [-advantage * v * h for v in error for h in state],
@@ -144,6 +145,7 @@ def added(terms):
     "squared norm",
     reading="An identity for any unit u; the split itself is Eq. 8 again (fade:eq-8). 'Higher rank' of the residual "
     "is a name: it may have rank 1 or be zero.",
+    identity=True,
     statement=lambda state, along, u: tuple(h - along * entry for h, entry in zip(state, u, strict=True)),
     planted={
         "not projected": lambda state, along, u: state,

@@ -1,7 +1,7 @@
 """What was found about FADE, in a few sentences."""
 
 from paper_checks.summary import Sentence, Summary
-from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, SLIP, UNDECIDED
+from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, SLIP, UNDECIDED
 
 SUMMARY = Summary(
     findings=[
@@ -68,11 +68,11 @@ SUMMARY = Summary(
             "masses, and most of the masses that Appendix 8 derives, those of Power-alpha and AsymGRPO among them, are "
             "right.",
             {
-                "fade:eq-2": HOLDS,
-                "fade:eq-3": HOLDS,
+                "fade:eq-2": IDENTITY,
+                "fade:eq-3": IDENTITY,
                 "fade:any-advantage": HOLDS_IF,
-                "fade:power-alpha": HOLDS,
-                "fade:asym-grpo": HOLDS,
+                "fade:power-alpha": IDENTITY,
+                "fade:asym-grpo": IDENTITY,
             },
         ),
         Sentence(

@@ -108,6 +108,7 @@ def algorithm_peak(statement):
     refuted_by="one (G, p) at which the variance over all groups differs",
     reading="p-hat = k/G with k binomial. No reading makes it otherwise for independent rollouts of one policy; "
     "rollouts of an asynchronous sampler whose weights move within a group are not of one policy.",
+    identity=True,
     statement=lambda p, G: p * (1 - p) / G,
     planted={"sample variance": lambda p, G: p * (1 - p) / (G - 1), "of the count": lambda p, G: G * p * (1 - p)},
 )
@@ -169,6 +170,7 @@ def delta_method(statement):
     formula=r"w'(p)=C(1-p)^{\alpha-1}[1-(1+\alpha)p]",
     refuted_by="one (alpha, p) at which the derivative differs",
     reading="alpha > 0, p in (0, 1). There is no other reading.",
+    identity=True,
     statement=lambda alpha, p: peak_constant(alpha) * (1 - p) ** (alpha - 1) * (1 - (1 + alpha) * p),
     planted={
         "1 - alpha p": lambda alpha, p: peak_constant(alpha) * (1 - p) ** (alpha - 1) * (1 - alpha * p),
