@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+
 from benchmarks.cell import CORES
 
 
@@ -23,3 +25,13 @@ def passes_per_second(begin: Callable[[], Callable[[], object]], seconds: float 
 
     with ThreadPoolExecutor(CORES) as pool:
         return sum(pool.map(repeat, range(CORES)))
+
+
+def bandwidth(size: int) -> float:
+    """Bytes a second of c = a + b, which reads two arrays of so many float32 numbers and writes one, on each core."""
+
+    def begin() -> Callable[[], object]:
+        a, b, c = np.ones(size, np.float32), np.ones(size, np.float32), np.ones(size, np.float32)
+        return lambda: np.add(a, b, out=c)
+
+    return 3 * size * np.dtype(np.float32).itemsize * passes_per_second(begin)

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks import peer_numpy, peer_torch
 from benchmarks.arithmetic import least_seconds
 from benchmarks.cell import ACTIONS, CORES, TIMED_GAMMA, Cell, step_bytes
-from benchmarks.cores import passes_per_second
+from benchmarks.cores import bandwidth
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
 from simlab.sweeps.parameters import expand
@@ -32,15 +32,9 @@ def bytes_per_second(actions: int, group_size: int) -> float:
     """Memory bandwidth of all cores together, on arrays as large as a step's working set, which caches may hold.
 
     The working set is 4 N floats (logits, moments, weights) and 3 G words for each core; a third of it goes to each of
-    the arrays of c = a + b, which reads two and writes one.
+    three arrays.
     """
-    size = (4 * actions + 3 * group_size) // 3
-
-    def begin() -> Callable[[], object]:
-        a, b, c = np.ones(size, np.float32), np.ones(size, np.float32), np.ones(size, np.float32)
-        return lambda: np.add(a, b, out=c)
-
-    return 3 * size * np.dtype(np.float32).itemsize * passes_per_second(begin)
+    return bandwidth((4 * actions + 3 * group_size) // 3)
 
 
 def agreement(group_size: int = 256, steps: int = 200, seeds: int = 4) -> list[dict[str, float | str]]:

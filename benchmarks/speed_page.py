@@ -96,6 +96,18 @@ def storage_rows() -> list[Row]:
     return rows
 
 
+def network_rows() -> list[Row]:
+    """Steps of a network by number of seeds, beside PyTorch and the larger of the limits of memory and arithmetic."""
+    found = results("network")
+    least = max(found["limit"]["memory_seconds"], found["limit"]["arithmetic_seconds"])
+    rows = []
+    for cell in found["cells"]:
+        own, peer = (cell["seconds"][name] for name in ("simlab", "torch"))
+        rates = number(1 / own), f"PyTorch: {number(1 / peer)}", number(peer / own), number(1 / least)
+        rows.append([f"seeds: {cell['seeds']}; seed-steps/s", *rates, number(own / least)])
+    return rows
+
+
 def sweep_rows() -> list[Row]:
     """The parts of the Figure 2 sweep, all of it last."""
     return sweep_parts.rows(results("sweep_parts")["seconds"])
@@ -161,6 +173,13 @@ program may do both at once, so that the larger one bounds it. Neither holds wha
 besides, such as the distribution of each count.
 
 """
+NETWORK_WORDS = """The problem `network`: 32 prompts, 64 actions, one hidden layer of 64 units, GRPO, Adam, G = 8. By M
+prompts, d inputs, w units and A actions a seed-step takes 2 M (2 d w + 3 w A) operations of products, 1.06 million, and
+moves parameters and moments, 152 kB; draws and functions count too. A call holds 8 seeds, so that one alone costs as
+much as 8. PyTorch has the seeds as an axis of every tensor, and counts with one thread or one a core, whichever is
+faster. Other work ran on the machine (load averages stand beside all numbers), which may cost one more than the other.
+
+"""
 SWEEP_WORDS = """Seconds of one core, in one process, of `simlab sweep --preset f-grpo-fig2`: 136 runs of 1000 steps.
 With a full cache programs are still traced, since what is traced names the program on disk.
 
@@ -169,6 +188,7 @@ TRL, TUNIX = (("benchmarks.language_models", "--peer", peer) for peer in ("trl",
 PARTS = (
     Part("The simulator", ("benchmarks.dense_storage",), "dense_storage", simulator_rows),
     Part("What bounds a step", ("benchmarks.dense_storage",), "dense_storage", limit_rows, LIMIT_HEADER, LIMIT_WORDS),
+    Part("Prompts that share a network", ("benchmarks.network",), "network", network_rows, words=NETWORK_WORDS),
     Part("Storages", ("benchmarks.storages",), "storages", storage_rows),
     Part(
         "What the Figure 2 sweep consists of",
