@@ -104,7 +104,9 @@ def network_rows() -> list[Row]:
     for cell in found["cells"]:
         own, peer = (cell["seconds"][name] for name in ("simlab", "torch"))
         rates = number(1 / own), f"PyTorch: {number(1 / peer)}", number(peer / own), number(1 / least)
-        rows.append([f"seeds: {cell['seeds']}; seed-steps/s", *rates, number(own / least)])
+        rows.append(
+            [f"{cell['seeds']} seeds at load {cell['load_average']:.0f}, seed-steps/s", *rates, number(own / least)]
+        )
     return rows
 
 
@@ -177,7 +179,7 @@ NETWORK_WORDS = """The problem `network`: 32 prompts, 64 actions, one hidden lay
 prompts, d inputs, w units and A actions a seed-step takes 2 M (2 d w + 3 w A) operations of products, 1.06 million, and
 moves parameters and moments, 152 kB; draws and functions count too. A call holds 8 seeds, so that one alone costs as
 much as 8. PyTorch has the seeds as an axis of every tensor, and counts with one thread or one a core, whichever is
-faster. Other work ran on the machine (load averages stand beside all numbers), which may cost one more than the other.
+faster. At a load average far above 0 other work shared the cores, which may cost one more than the other.
 
 """
 SWEEP_WORDS = """Seconds of one core, in one process, of `simlab sweep --preset f-grpo-fig2`: 136 runs of 1000 steps.
