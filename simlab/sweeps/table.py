@@ -37,9 +37,11 @@ def describe_sweep(dataset: xr.Dataset) -> str:
     # The fixed parameters that somebody set, and those that a reader always wants to know.
     settled = json.loads(dataset.attrs.get("settled", "{}"))
     notable = [name for name in dict.fromkeys(["group_size", *ALWAYS, *configuration["parameters"]]) if name in settled]
+    notable = [name for name in notable if (name, settled[name]) != ("problem.prompts", 0)]  # as many as fit the bank
     fixed = ", ".join(_set_to(name, [settled[name]]) for name in notable)
     axis = record_axis(dataset)
-    length = f"{dataset.sizes['seed']} seeds, {plain(dataset[axis].values[-1])} {axis.replace('step', 'steps')}"
+    last = plain(dataset[axis].values[-1])
+    length = f"{dataset.sizes['seed']} seeds, {f'{last} steps' if axis == 'step' else f'a budget of {last}'}"
     return f"{methods} on {configuration['problem']}: {'; '.join([*lists, fixed, length])}"
 
 
