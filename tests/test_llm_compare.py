@@ -62,15 +62,23 @@ def mean_and_interval(cell):
     return float(mean), float(low), float(high)
 
 
-def interval_over_both(rows, seed_t=4.302653, problem_t=3.182446):
-    """Of three seeds (rows) and four problems: the t-interval over seeds, and what the problems add to it."""
+def interval_over_both(rows, low, high, seed_t=4.302653, problem_t=3.182446):
+    """Of three seeds (rows) and four problems: the t-interval over seeds, and what the problems add to it.
+
+    It is symmetric for the logarithm of (mean - low) / (high - mean), or of the mean where there is no ``high``.
+    """
     seeds, problems = len(rows), len(rows[0])
     of_seeds, of_problems = [*map(statistics.mean, rows)], [*map(statistics.mean, zip(*rows, strict=True))]
     whole = statistics.mean(of_seeds)
     left = sum((rows[s][p] - of_seeds[s] - of_problems[p] + whole) ** 2 for s in range(seeds) for p in range(problems))
     added = statistics.variance(of_problems) - left / ((seeds - 1) * (problems - 1) * seeds)
     half = math.sqrt(seed_t**2 * statistics.variance(of_seeds) / seeds + problem_t**2 * max(0, added) / problems)
-    return whole, whole - half, whole + half
+    if high is None:
+        return whole, whole * math.exp(-half / whole), whole * math.exp(half / whole)
+    odds = (whole - low) / (high - whole)
+    step = half * (1 / (whole - low) + 1 / (high - whole))
+    ends = [odds * math.exp(sign * step) for sign in (-1, 1)]
+    return whole, *((low + high * end) / (1 + end) for end in ends)
 
 
 def mean_and_error(cell):
@@ -149,9 +157,9 @@ def test_a_row_has_means_over_seeds_and_their_standard_errors(three):
     for name, lines in seeds.items():
         for k, cell in ((1, rows[name][4]), (4, rows[name][5])):
             each = [[naive_pass_at_k([count], k) for count in line["correct"]] for line in lines]
-            assert mean_and_interval(cell) == pytest.approx(interval_over_both(each), abs=5.1e-4)
+            assert mean_and_interval(cell) == pytest.approx(interval_over_both(each, 0, 1), abs=5.1e-4)
         each = [line["distinct"] for line in lines]
-        assert mean_and_interval(rows[name][6]) == pytest.approx(interval_over_both(each), abs=5.1e-3)
+        assert mean_and_interval(rows[name][6]) == pytest.approx(interval_over_both(each, 0, None), abs=5.1e-3)
 
 
 def test_reward_and_entropy_are_of_the_last_tenth_of_the_steps_up_to_the_evaluation(three):
@@ -232,7 +240,7 @@ def test_differences_are_paired_by_seed_and_problem(three):
             for mine, theirs in zip(own, other, strict=True)
         ]
         assert cell[0] in "+-"
-        assert mean_and_interval(cell) == pytest.approx(interval_over_both(each), abs=5.1e-4)
+        assert mean_and_interval(cell) == pytest.approx(interval_over_both(each, -1, 1), abs=5.1e-4)
 
 
 def test_pass_at_k_is_tested_for_each_k_below_the_samples(three):
@@ -314,15 +322,15 @@ def band_of(axes, number):
     ]
 
 
-def test_the_figure_has_means_and_t_intervals_over_seeds(three):
+def test_the_figure_has_means_over_seeds_and_shows_three_seeds_themselves(three):
     panels = panels_of(comparison_figure([three]))
     assert list(panels) == ["reward", "entropy", "pass@1", "pass@8", "distinct solutions", "pass@k, last evaluation"]
     line = panels["reward"].lines[0]
     np.testing.assert_allclose(line.get_xdata(), np.arange(1, 21))
     np.testing.assert_allclose(line.get_ydata(), (np.arange(20) + 1) / 40)
-    half = 4.302653 * (1 / 40) / 3**0.5  # t of 2 degrees of freedom; three seeds that lie 1/40 apart
-    np.testing.assert_allclose(band_of(panels["reward"], 0)[4], [5 / 40 - half, 5 / 40 + half], rtol=1e-6)
-    level, grpo, _ = panels["pass@1"].lines
+    assert not panels["reward"].collections  # three seeds are too few for a band: they are drawn, 1/40 apart
+    np.testing.assert_allclose([seed.get_ydata()[4] for seed in panels["reward"].lines[1:4]], [4 / 40, 5 / 40, 6 / 40])
+    level, grpo, *_ = panels["pass@1"].lines
     start = statistics.mean(naive_pass_at_k(line["correct"], 1) for line in STARTS.values())
     np.testing.assert_allclose(level.get_ydata(), start)
     assert grpo.get_xdata().tolist() == [0, 10, 20]
@@ -332,6 +340,17 @@ def test_the_figure_has_means_and_t_intervals_over_seeds(three):
     lines = [ARMS["grpo"][seed][1][-1]["correct"] for seed in range(3)]
     for k, found in zip((1, 2, 4, 8), grpo.get_ydata(), strict=True):
         assert found == pytest.approx(statistics.mean(naive_pass_at_k(correct, k) for correct in lines))
+
+
+def test_four_seeds_have_a_band_that_stays_between_0_and_1(written):
+    """The rewards of each step are 0, 0, 0 and 1, whose t-interval is .25 +- 3.18 x .25."""
+    seeds = {seed: (metrics([float(seed == 3)] * 2), [evaluation(2, [seed, 1])]) for seed in range(4)}
+    panels = panels_of(comparison_figure([written("run", {"grpo": seeds})]))
+    low, high = band_of(panels["reward"], 0)[0]
+    step = 3.182446 * 0.25 * (1 / 0.25 + 1 / 0.75)
+    odds = [math.exp(sign * step) / 3 for sign in (-1, 1)]
+    np.testing.assert_allclose([low, high], [each / (1 + each) for each in odds], rtol=1e-6)
+    assert 0 < low < high < 1
 
 
 def test_one_seed_has_a_band_over_problems_and_none_in_training(one):

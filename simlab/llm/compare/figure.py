@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from simlab.errors import InputError
+from simlab.intervals import BAND_SEEDS
 from simlab.llm.compare import run_arms
-from simlab.llm.compare.run_arms import ComparedArm, MeanEstimate, ShownArm
+from simlab.llm.compare.run_arms import ComparedArm, ShownArm
 from simlab.llm.compare.runs import EvaluationResult, Run
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.plotting import DASHES, STYLE, check_figure, write_figure
@@ -51,7 +52,8 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
     """Draw six panels: reward, entropy, pass@1, pass@k of the largest k, distinct solutions; and pass@k against k.
 
     Lines are means over seeds, as far as all seeds of an arm have come, in bands of 95 %: t-intervals over seeds, for
-    evaluations the intervals over seeds and problems, or of one seed over problems. Curves of more than ``POINTS``
+    evaluations the intervals over seeds and problems, or of one seed over problems; of two or three seeds, which tell
+    too little for a band, with the seeds as thin lines. Curves of more than ``POINTS``
     steps are averaged over so many parts. The start is grey. The last panel shows the evaluations at ``at``, as in
     ``comparison_table``.
 
@@ -66,9 +68,9 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
         reward, entropy, first, largest, distinct, by_k = figure.subplots(2, 3).flat
         _draw_training(reward, "reward", arms)
         _draw_training(entropy, "entropy", arms)
-        _draw_evaluations(first, lambda evaluation: evaluation.pass_at_k(1), arms, starts)
-        _draw_evaluations(largest, lambda evaluation: evaluation.pass_at_k(most), arms, starts)
-        _draw_evaluations(distinct, lambda evaluation: evaluation.distinct, arms, starts)
+        _draw_evaluations(first, "pass@1", lambda evaluation: evaluation.pass_at_k(1), arms, starts)
+        _draw_evaluations(largest, f"pass@{most}", lambda evaluation: evaluation.pass_at_k(most), arms, starts)
+        _draw_evaluations(distinct, "distinct", lambda evaluation: evaluation.distinct, arms, starts)
         _draw_by_k(by_k, shown, starts)
         last = f"pass@k, {run_arms.abbreviate_moment(at)}"
         titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", last)
@@ -97,12 +99,13 @@ def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm]) -> None:
             continue
         values = np.stack([metrics[name][np.isin(metrics["step"], steps)] for metrics in trainings])
         pieces = np.array_split(np.arange(len(steps)), min(POINTS, len(steps)))
-        means = [run_arms.estimate_mean(values[:, piece].mean(axis=1)) for piece in pieces]
-        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, **_line_style(number))
+        means = [values[:, piece].mean(axis=1) for piece in pieces]
+        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, name, **_line_style(number))
 
 
 def _draw_evaluations(
     axes: Axes,
+    name: str,
     measure: Callable[[EvaluationResult], Float[np.ndarray, " P"]],
     arms: Sequence[ComparedArm],
     starts: Sequence[ShownArm],
@@ -114,8 +117,8 @@ def _draw_evaluations(
     for number, arm in enumerate(arms):
         histories = _histories(arm)
         steps = _common_steps([np.array(list(history)) for history in histories])
-        means = [run_arms.estimate_mean(np.stack([measure(history[step]) for history in histories])) for step in steps]
-        _draw_line(axes, steps, means, marker="o", **_line_style(number))
+        values = [np.stack([measure(history[step]) for history in histories]) for step in steps]
+        _draw_line(axes, steps, values, name, marker="o", **_line_style(number))
 
 
 def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm]) -> None:
@@ -125,8 +128,8 @@ def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm])
         evaluations = arm.evaluations.values()
         samples = min((evaluation.samples for evaluation in evaluations), default=0)
         ks = sorted({*powers(samples), samples}) if evaluations else []
-        means = [run_arms.estimate_mean(np.stack([evaluation.pass_at_k(k) for evaluation in evaluations])) for k in ks]
-        _draw_line(axes, ks, means, label=arm.name, **style)
+        values = [np.stack([evaluation.pass_at_k(k) for evaluation in evaluations]) for k in ks]
+        _draw_line(axes, ks, values, "pass@k", label=arm.name, **style)
         most = max(most, samples)
     axes.set_xscale("log", base=2)
     ticks = powers(most, 4)
@@ -160,11 +163,23 @@ def _line_style(number: int) -> dict[str, Any]:
     return {"color": f"C{number % COLOURS}", "linestyle": DASHES[number % len(DASHES)]}
 
 
-def _draw_line(axes: Axes, x: Sequence[float] | np.ndarray, means: Sequence[MeanEstimate], **style: Any) -> None:
-    """Draw means in their 95 % band, where that is known."""
+def _draw_line(
+    axes: Axes,
+    x: Sequence[float] | np.ndarray,
+    values: Sequence[Float[np.ndarray, "S ..."]],
+    name: str,
+    **style: Any,
+) -> None:
+    """Draw means of a measure in their 95 % band, where that is known; of two or three seeds, the seeds."""
+    bounds = run_arms.measure_bounds(name, np.array(values))
+    means = [run_arms.estimate_mean(each, bounds) for each in values]
     (line,) = axes.plot(x, [estimate.mean for estimate in means], **style)
-    low, high = [estimate.low for estimate in means], [estimate.high for estimate in means]
-    axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    seeds = np.array([each.reshape(len(each), -1).mean(axis=1) for each in values])
+    if 1 < seeds.shape[-1] < BAND_SEEDS:
+        axes.plot(x, seeds, color=line.get_color(), linewidth=0.6, alpha=0.5)
+    else:
+        low, high = [estimate.low for estimate in means], [estimate.high for estimate in means]
+        axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
 def histogram_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import stdtrit
 
 from simlab.errors import InputError, check_whole
+from simlab.intervals import ANY, SHARE, Bounds, bounds_of, over_seeds, within
 from simlab.llm.compare.runs import EvaluationResult, Run, Training
 from simlab.llm.instruments.pass_at_k import interval, powers
 from simlab.llm.instruments.significance import crossed_interval
@@ -225,15 +225,26 @@ class MeanEstimate(NamedTuple):
     high: float
 
 
-def estimate_mean(values: Float[np.ndarray, "S ..."]) -> MeanEstimate:
-    """Estimate the mean: interval over seeds and problems, t-interval of seeds alone, or bootstrap of one seed."""
+def measure_bounds(label: str, values: Float[np.ndarray, "..."]) -> Bounds:
+    """Return what a measure can be; a reward is between 0 and 1 where every recorded one is."""
+    if label == "reward":
+        return ANY if ((values < 0) | (values > 1)).any() else SHARE
+    return bounds_of(label)
+
+
+def estimate_mean(values: Float[np.ndarray, "S ..."], bounds: Bounds = ANY) -> MeanEstimate:
+    """Estimate the mean: interval over seeds and problems, t-interval of seeds alone, or bootstrap of one seed.
+
+    Those of several seeds are carried inside of ``bounds`` (``simlab.intervals.within``); there is none where all
+    values are equal.
+    """
     each = values.reshape(len(values), -1).mean(axis=1)
     mean = float(each.mean())
     if np.isnan(mean) or values.shape == (1,):
         return MeanEstimate(mean, np.nan, np.nan, np.nan)
-    if len(values) == 1 or values[0].size > 1:
-        _, low, high = interval(values[0], SEED, RESAMPLES) if len(values) == 1 else crossed_interval(values)
-        return MeanEstimate(mean, np.nan, low, high)
-    error = float(each.std(ddof=1) / np.sqrt(len(each)))
-    half = float(stdtrit(len(each) - 1, 0.975)) * error
-    return MeanEstimate(mean, error, mean - half, mean + half)
+    if len(values) == 1:
+        return MeanEstimate(mean, np.nan, *interval(values[0], SEED, RESAMPLES)[1:])
+    if values[0].size > 1:
+        _, low, high = crossed_interval(values)
+        return MeanEstimate(mean, np.nan, *map(float, within(mean, (high - low) / 2, bounds)))
+    return MeanEstimate(*map(float, over_seeds(each, bounds)))

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from simlab.errors import InputError
+from simlab.intervals import change_of
 from simlab.llm.compare import run_arms
 from simlab.llm.compare.run_arms import ComparedArm, MeanEstimate, ShownArm
 from simlab.llm.compare.runs import Run
@@ -75,8 +76,12 @@ def comparison_table(
 
 
 def _cells(values: Mapping[str, Float[np.ndarray, "S ..."]], sign: str = "") -> dict[str, str]:
+    """Write a cell for each measure; with a sign, for differences."""
+    bounds = {label: run_arms.measure_bounds(label, array) for label, array in values.items()}
+    if sign:
+        bounds = {label: change_of(own) for label, own in bounds.items()}
     return {
-        label: _cell(run_arms.estimate_mean(array), 2 if label == "distinct" else 3, sign)
+        label: _cell(run_arms.estimate_mean(array, bounds[label]), 2 if label == "distinct" else 3, sign)
         for label, array in values.items()
     }
 
