@@ -79,5 +79,6 @@ def over_seeds(values: Float[np.ndarray, "S ..."], bounds: Bounds = ANY) -> Esti
     if seeds < 2:
         unknown = np.full_like(mean, np.nan)
         return Estimate(mean, unknown, unknown, unknown)
-    error = np.asarray(np.std(values, axis=0, ddof=1) / np.sqrt(seeds))
+    equal = np.all(values == values[0], axis=0)  # whose standard deviation may round to more than 0
+    error = np.where(equal, 0.0, np.std(values, axis=0, ddof=1) / np.sqrt(seeds))
     return Estimate(mean, error, *within(mean, stdtrit(seeds - 1, (1 + COVERAGE) / 2) * error, bounds))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import compare, diagnose_coverage, diagnose_recommendation, speed_page
+from benchmarks import compare, diagnose_coverage, diagnose_recommendation, interval_coverage, speed_page
 from benchmarks.machine import RESULTS
 from benchmarks.program_memory import estimate
 
@@ -69,6 +69,8 @@ def test_committed_pages_hold_the_committed_numbers():
         assert (
             path.with_suffix(".md").read_text().endswith(diagnose_coverage.table(json.loads(path.read_text())) + "\n")
         )
+    covered = json.loads(interval_coverage.DATA.read_text())
+    assert interval_coverage.DATA.with_suffix(".md").read_text() == interval_coverage.page(covered) + "\n"
     recommended = json.loads(diagnose_recommendation.DATA.read_text())
     assert diagnose_recommendation.PAGE.read_text() == diagnose_recommendation.page(recommended)
 

@@ -246,5 +246,6 @@ def estimate_mean(values: Float[np.ndarray, "S ..."], bounds: Bounds = ANY) -> M
         return MeanEstimate(mean, np.nan, *interval(values[0], SEED, RESAMPLES)[1:])
     if values[0].size > 1:
         _, low, high = crossed_interval(values)
-        return MeanEstimate(mean, np.nan, *map(float, within(mean, (high - low) / 2, bounds)))
+        half = (high - low) / 2 if np.ptp(values) else 0.0
+        return MeanEstimate(mean, np.nan, *map(float, within(mean, half, bounds)))
     return MeanEstimate(*map(float, over_seeds(each, bounds)))
