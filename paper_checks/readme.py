@@ -7,21 +7,20 @@ from paper_checks.claim import PACKAGES, TITLES, Claim, load
 from paper_checks.markdown import counts_table
 from paper_checks.run import recorded
 from paper_checks.summary import Sentence, Summary, summaries
+from paper_checks.verdict import FAILS, HOLDS_IF, SLIP, VERDICTS
 from simlab.files import write_whole
 
 README = Path(__file__).with_name("README.md")
 HEAD = """\
 # A referee report that you can run
 
-Five papers argue about the weight of a rollout in the policy gradient. `simlab check` puts each of their claims to a
-test that does not know the answer: a derivation, the enumeration of all samples of small policies, arithmetic of 50
-digits, or a seeded simulation. Below are the findings that matter most to somebody who trains models, and what stands.
-[INDEX.md](INDEX.md) lists every claim; `simlab check --html report.html` shows the evidence and the code that decided.
-Coq has checked the core, such as [Lemma 3.1](proofs/tail_miss.v), for every policy, group size and number of actions.
+Five papers argue about the weight of a rollout in the policy gradient. `simlab check` judges their claims by a
+derivation, the samples of small policies, 50-digit arithmetic or a seeded simulation, or says why it cannot.
+[INDEX.md](INDEX.md) lists every claim; `simlab check --html report.html` shows evidence and code. Coq has checked the
+core, such as [Lemma 3.1](proofs/tail_miss.v), for every policy, group size and number of actions.
 
-The sentences are written by hand and the counts are generated; `python -m paper_checks.record` judges every claim and
-writes this page. A test compares each verdict that a sentence tells with the recorded one. A claim is the paper's own
-sentence; what we inferred from a paper is counted apart. Entries that fail for one reason count as one error.
+A claim is a paper's own sentence; *our inferences* are marked and counted apart. An identity is a definition or a line
+of algebra. Entries that fail for one reason are one error. A test compares these sentences with the verdicts.
 """
 
 
@@ -35,7 +34,8 @@ def readme(claims: Sequence[Claim], verdicts: Mapping[str, str], of_papers: Mapp
     """
     by_paper = {paper: [claim for claim in claims if claim.paper == paper] for paper in PACKAGES}
     parts = [HEAD, counts_table(by_paper, verdicts)]
-    parts += [_section(paper, summary) for paper, summary in of_papers.items()]
+    by_tag = {claim.tag: claim for claim in claims}
+    parts += [_section(paper, summary, by_tag) for paper, summary in of_papers.items()]
     return "\n".join(parts)
 
 
@@ -44,15 +44,31 @@ def main() -> None:
     write_whole(README, readme(list(load().values()), recorded(), summaries()).encode())
 
 
-def _section(paper: str, summary: Summary) -> str:
-    findings = "\n".join(f"{rank}. {_said(sentence)}" for rank, sentence in enumerate(summary.findings, 1))
-    stands = "\n".join(f"- {_said(sentence)}" for sentence in summary.stands)
-    return f"## {TITLES[paper]}\n\n{findings}\n\nWhat stands:\n\n{stands}\n"
+def _section(paper: str, summary: Summary, claims: Mapping[str, Claim]) -> str:
+    findings = "\n".join(f"{rank}. {_said(sentence, claims)}" for rank, sentence in enumerate(summary.findings, 1))
+    stands = " ".join(_said(sentence, claims) for sentence in summary.stands)
+    told: dict[str, str] = {}
+    for sentence in (*summary.findings, *summary.stands):
+        told |= sentence.verdicts
+    return f"## {TITLES[paper]}\n\n{findings}\n\nWhat stands: {stands}\n\n{_folded(told)}\n"
 
 
-def _said(sentence: Sentence) -> str:
-    told = "; ".join(f"`{tag}` {verdict}" for tag, verdict in sentence.verdicts.items())
-    return f"{sentence.text} <sub>{told}</sub>"
+def _said(sentence: Sentence, claims: Mapping[str, Claim]) -> str:
+    """The sentence, and whether what it says against a paper is about our inference from it."""
+    against = [claims[tag].inferred for tag, verdict in sentence.verdicts.items() if verdict in (FAILS, HOLDS_IF, SLIP)]
+    if not any(against):
+        return sentence.text
+    return f"{sentence.text} *{'Our inference' if all(against) else 'Partly our inference'}.*"
+
+
+def _folded(told: Mapping[str, str]) -> str:
+    """The tags by verdict, out of the way of who reads the sentences."""
+    listed = "; ".join(
+        f"{verdict}: {' '.join(f'`{tag}`' for tag in told if told[tag] == verdict)}"
+        for verdict in VERDICTS
+        if verdict in told.values()
+    )
+    return f"<details><summary>Claims</summary>\n\n{listed}\n\n</details>"
 
 
 if __name__ == "__main__":

@@ -264,6 +264,20 @@ def test_the_first_page_is_fresh():
     assert README.read_text(encoding="utf-8") == readme(list(CLAIMS.values()), RECORDED, summaries())
 
 
+def test_the_first_page_is_read_in_five_minutes():
+    """1,200 words, tables included and what is folded away not."""
+    unfolded = re.sub(r"<details>.*?</details>", "", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(unfolded.split()) <= 1200
+
+
+def test_the_first_page_marks_what_it_infers():
+    inferred, said = replace(LEMMA, tag="f-grpo:inferred", inferred=True), replace(LEMMA, tag="f-grpo:said")
+    sentences = [Sentence("Both.", {inferred.tag: FAILS, said.tag: FAILS}), Sentence("One.", {inferred.tag: FAILS})]
+    page_of_two = readme([inferred, said], {}, {"f-grpo": Summary(sentences, [Sentence("Rest.", {said.tag: HOLDS})])})
+    for text in ("Both. *Partly our inference.*\n", "One. *Our inference.*\n", "What stands: Rest.\n"):
+        assert text in page_of_two
+
+
 def test_every_sentence_of_the_first_page_tells_the_recorded_verdicts():
     for paper, summary_of_paper in summaries().items():
         assert len(summary_of_paper.findings) == 5

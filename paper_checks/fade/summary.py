@@ -1,4 +1,4 @@
-"""What was found about FADE, in a few sentences."""
+"""What was found about FADE, in plain words."""
 
 from paper_checks.summary import Sentence, Summary
 from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, SLIP, UNDECIDED
@@ -6,9 +6,8 @@ from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, SLIP, UNDECID
 SUMMARY = Summary(
     findings=[
         Sentence(
-            "The imbalance of successes and failures gives the entropy no drift to first order: a constant added to "
-            "all weights leaves the expected update as it is, while the drift term of Equation 7 changes with it. "
-            "What the authors see in their runs needs another explanation than this law.",
+            "More weight on successes than failures gives entropy no drift to first order: a constant added to all "
+            "weights changes Equation 7's drift, not the expected update.",
             {
                 "fade:eq-24": FAILS,
                 "fade:thm-13.1": FAILS,
@@ -17,31 +16,25 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "Which way delta acts on entropy depends on the learning rate. At one rate and one prompt it changes the "
-            "pace of learning only: delta < 1 loses entropy faster and delta > 1 more slowly, as Appendix 8.2 says and "
-            "Section 4.1 does not. At the learning rates of Appendix 11.3 both lose it more slowly than delta = 1.",
+            "At one prompt and learning rate delta below 1 loses entropy faster, above 1 more slowly, as Appendix "
+            "8.2 says and Section 4.1 does not.",
             {
                 "fade:sec-4-1-delta-below": FAILS,
                 "fade:sec-4-1-delta-above": FAILS,
                 "fade:app-8-2-diversity": HOLDS_IF,
-                "fade:sec-4-1-equalised": HOLDS_IF,
             },
         ),
         Sentence(
-            "The update quality of Equation 10 cannot choose a weight, since it grows fourfold when all weights are "
-            "halved. Under a true signal-to-noise ratio alpha = 3 overtakes mean GRPO when prompts at solve rate 1/4 "
-            "carry 1.36 to 1.47 times the signal, not 2.25 times.",
+            "Equation 10's update quality cannot choose a weight: it grows fourfold when all weights are halved.",
             {
                 "fade:eq-10": FAILS,
                 "fade:eq-10-argmax": FAILS,
                 "fade:sec-4-3-enrichment": FAILS,
-                "fade:table-8-minimum": FAILS,
             },
         ),
         Sentence(
-            "The collapse to rank 1 is measured and not yet explained. Uncorrelated hidden states alone do not bring "
-            "it about, the residual norms of Table 11 do not show that failures leave less per token, and Proposition "
-            "15.1 is about the output head and says nothing of the other layers.",
+            "The collapse to rank 1 is measured and not explained: uncorrelated hidden states do not suffice, and "
+            "Proposition 15.1 is about the output head alone.",
             {
                 "fade:sec-4-2-uncorrelated": HOLDS_IF,
                 "fade:app-15-decorrelated": FAILS,
@@ -49,41 +42,27 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "To implement FADE, read the print with care. The moving average with beta = .02 is nearly the newest "
-            "batch alone, the masses are right only with the mean of each prompt's own group, and the algorithms leave "
-            "out the constant that gives Power-alpha the height of GRPO. Among the other weights, the masses of "
-            "LogMeanExp and of the quantile baseline are not those of their definitions.",
+            "Implementers beware: with beta = .02 the moving average is nearly the newest batch, and Algorithm 1 "
+            "lacks Power-alpha's constant.",
             {
                 "fade:alg-2-ema": SLIP,
                 "fade:alg-2-masses": HOLDS_IF,
                 "fade:app-14-peak-in-algorithm-1": FAILS,
-                "fade:log-mean-exp": FAILS,
-                "fade:quantile": FAILS,
             },
         ),
     ],
     stands=[
         Sentence(
-            "The framework stands: a weight that depends on the outcome and the group's solve rate acts through two "
-            "masses, and most of the masses that Appendix 8 derives, those of Power-alpha and AsymGRPO among them, are "
-            "right.",
+            "The two masses, most of Appendix 8, and Power-alpha as a focus on hard prompts. FADE's speed cannot be "
+            "decided here; on a bank of separate prompts, with plain steps, it was behind the best static weight.",
             {
                 "fade:eq-2": IDENTITY,
-                "fade:eq-3": IDENTITY,
-                "fade:any-advantage": HOLDS_IF,
                 "fade:power-alpha": IDENTITY,
-                "fade:asym-grpo": IDENTITY,
+                "fade:any-advantage": HOLDS_IF,
+                "fade:sec-4-3-mode": HOLDS,
+                "fade:fig-1": UNDECIDED,
+                "fade:tables-3-to-6": UNDECIDED,
             },
-        ),
-        Sentence(
-            "Power-alpha is a sound way to focus on hard prompts: its mass peaks at 1 / (1 + alpha), and with whole "
-            "alpha its expected update, at the true solve rate, is the gradient of pass@k with k = alpha, over k.",
-            {"fade:sec-4-3-mode": HOLDS, "fade:sec-4-3-pass-at-k": HOLDS},
-        ),
-        Sentence(
-            "Whether FADE learns faster and keeps more pass@100 is a matter of the authors' runs, which nothing here "
-            "contradicts or confirms.",
-            {"fade:fig-1": UNDECIDED, "fade:tables-3-to-6": UNDECIDED, "fade:fig-9": UNDECIDED},
         ),
     ],
 )
