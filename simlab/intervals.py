@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import expit, logit, stdtrit
 
 COVERAGE = 0.95
@@ -70,6 +70,13 @@ def within(mean: Values, half: Values, bounds: Bounds) -> tuple[Float[np.ndarray
     return np.asarray(ends[0]), np.asarray(ends[1])
 
 
+def student(
+    mean: Values, error: Values, seeds: int | Int[np.ndarray, "..."], bounds: Bounds
+) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+    """Return the ends of Student's 95 % interval of a mean with a standard error over seeds, as ``within`` does."""
+    return within(mean, stdtrit(np.asarray(seeds) - 1, (1 + COVERAGE) / 2) * error, bounds)
+
+
 def over_seeds(values: Float[np.ndarray, "S ..."], bounds: Bounds = ANY) -> Estimate:
     """Return mean, standard error and Student's 95 % interval over S seeds, inside of ``bounds`` (see ``within``).
 
@@ -81,4 +88,4 @@ def over_seeds(values: Float[np.ndarray, "S ..."], bounds: Bounds = ANY) -> Esti
         return Estimate(mean, unknown, unknown, unknown)
     equal = np.all(values == values[0], axis=0)  # whose standard deviation may round to more than 0
     error = np.where(equal, 0.0, np.std(values, axis=0, ddof=1) / np.sqrt(seeds))
-    return Estimate(mean, error, *within(mean, stdtrit(seeds - 1, (1 + COVERAGE) / 2) * error, bounds))
+    return Estimate(mean, error, *student(mean, error, seeds, bounds))

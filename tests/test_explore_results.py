@@ -16,7 +16,7 @@ from simlab.errors import InputError
 from simlab.explore import results as module
 from simlab.explore.results import NONE, Results, open_dataset, result_controls
 
-VALUES = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+VALUES = np.random.default_rng(0).uniform(size=(2, 3, 4, 5))
 VALUES[0, 0, 1:, 2] = np.nan  # one seed is left
 VALUES[1, 1, :, 3] = np.nan  # none is
 
@@ -44,16 +44,24 @@ def results(path):
 # Slices
 
 
+T = {2: 12.706204736432095, 3: 4.302652729911275, 4: 3.182446305284263}  # 97.5 % of Student's t, by the seeds
+
+
 def naive_summary(rows):
-    """Mean and 1.96 standard errors of each row of numbers, without those that are NaN."""
-    means, halves = [], []
+    """The mean of each row of shares, without those that are NaN, and Student's interval of it in log odds."""
+    means, ends = [], []
     for row in rows:
         values = [value for value in row if not math.isnan(value)]
         mean = sum(values) / len(values) if values else None
         means.append(mean)
-        scatter = sum((value - mean) ** 2 for value in values) if len(values) > 1 else None
-        halves.append(None if scatter is None else 1.96 * (scatter / (len(values) - 1) / len(values)) ** 0.5)
-    return means, halves
+        if len(values) < 2:
+            ends.append((None, None))
+            continue
+        scatter = sum((value - mean) ** 2 for value in values)
+        step = T[len(values)] * (scatter / (len(values) - 1) / len(values)) ** 0.5 / (mean * (1 - mean))
+        odds = [mean / (1 - mean) * math.exp(sign * step) for sign in (-1, 1)]
+        ends.append(tuple(each / (1 + each) for each in odds))
+    return means, ends
 
 
 def test_a_result_says_its_dimensions_and_its_variables_of_numbers(results):
@@ -72,13 +80,10 @@ def test_a_slice_holds_means_over_seeds_with_their_bands(results, arm):
     answer = results.answer(question)
     assert answer["seeds"] == 4
     for size in range(3):
-        means, halves = naive_summary(VALUES[arm, size].T.tolist())
+        means, ends = naive_summary(VALUES[arm, size].T.tolist())
         assert answer["mean"][size] == [None if mean is None else pytest.approx(mean, rel=1e-5) for mean in means]
-        for end, sign in (("low", -1), ("high", 1)):
-            assert answer[end][size] == [
-                None if half is None else pytest.approx(mean + sign * half, rel=1e-5, abs=1e-6)
-                for mean, half in zip(means, halves, strict=True)
-            ]
+        for name, expected in zip(("low", "high"), zip(*ends, strict=True), strict=True):
+            assert answer[name][size] == [end if end is None else pytest.approx(end, rel=1e-4) for end in expected]
 
 
 def test_a_slice_without_lines_is_one_row_and_seeds_may_be_lines(results):
@@ -177,10 +182,10 @@ def run(tmp_path):
 
 def test_metrics_of_a_run_are_curves_over_steps_by_arm_with_bands_over_seeds(run):
     answer = Results((run,)).answer({"variable": "reward", "across": "step", "lines": "arm"})
-    half = 1.96 * math.sqrt(2 * 0.25**2 / 2)  # of 0.25 and 0.75, and of 0.5 and 1
+    _, (first, second) = naive_summary([[0.25, 0.75], [0.5, 1.0]])
     assert answer["mean"] == [[0.5, 0.75], [0.125, None]]
-    assert answer["low"] == [[pytest.approx(0.5 - half), pytest.approx(0.75 - half)], [None, None]]
-    assert answer["high"] == [[pytest.approx(0.5 + half), pytest.approx(0.75 + half)], [None, None]]
+    for name, place in (("low", 0), ("high", 1)):
+        assert answer[name] == [[pytest.approx(each[place], rel=1e-4) for each in (first, second)], [None, None]]
     assert open_dataset(run / "run.json").identical(open_dataset(run))
 
 

@@ -10,7 +10,9 @@ import xarray as xr
 
 from simlab.errors import InputError, check_choice
 from simlab.explore.controls import Control, rounded
+from simlab.intervals import Bounds, student
 from simlab.llm.compare import Run, Training, read_run
+from simlab.llm.compare.run_arms import measure_bounds
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import RUN
 from simlab.reading import check_declared, read_json, reason
@@ -178,17 +180,17 @@ class Result:
         if averaged == [BOUND]:
             mean, low, high = np.moveaxis(values, -1, 0)
             return dict(rounded({"mean": mean, "low": low, "high": high, "seeds": 0}))
-        return _summary(values)
+        return _summary(values, measure_bounds(variable, values))
 
 
-def _summary(values: np.ndarray) -> dict[str, Any]:
+def _summary(values: np.ndarray, bounds: Bounds) -> dict[str, Any]:
     finite = np.isfinite(values)
     count = finite.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(finite, values, 0.0).sum(axis=-1) / count
         scatter = np.where(finite, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
-        half = 1.96 * np.sqrt(scatter / (count * (count - 1.0)))
-    return dict(rounded({"mean": mean, "low": mean - half, "high": mean + half, "seeds": values.shape[-1]}))
+        low, high = student(mean, np.sqrt(scatter / (count * (count - 1.0))), count, bounds)
+    return dict(rounded({"mean": mean, "low": low, "high": high, "seeds": values.shape[-1]}))
 
 
 class Results:
