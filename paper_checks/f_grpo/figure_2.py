@@ -118,9 +118,10 @@ class KeptMore(NamedTuple):
     "less: it delays the loss along with the learning. In the project's runs at full size gamma 1 keeps .19 and gamma "
     "0 .20 at G = 256 and Q_pos .967, .65 and .84 at G = 4096 and Q_pos .954. At G = 2 the weight does nothing, since "
     "every active group has the same one and Adam does not see a constant.",
-    caveat="At equal correct mass little or nothing of the gain is left. That is so with one prompt, as in the paper's "
-    "simulation; among prompts of unequal difficulty gamma 1 keeps some more at equal mean correct mass "
-    "(figures/README). Decided with 1,280 actions, G = 4, 32 and 128.",
+    caveat="At equal correct mass little or nothing of the gain is left. That is so with one prompt, free logits and "
+    "Adam, as in the paper's simulation (decided with 1,280 actions, G = 4, 32 and 128). Among prompts of unequal "
+    "difficulty gamma 1 keeps some more at equal mean correct mass, and in a network with Adam gamma 1/2 keeps more of "
+    "pass@256 at equal pass@1 (figures/README).",
     statement=lambda kept, G, at_equal: kept.least > 0,
     condition=Amended(
         "runs are compared after equally many steps; at equal correct mass less than a quarter of the gain is left",
