@@ -276,6 +276,25 @@ def test_a_leave_one_out_std_of_rounding_residue_is_broken(tmp_path):
     assert result.concern == 1
 
 
+def test_advantages_of_0_or_turned_round_are_not_those_of_an_estimator(tmp_path):
+    zeros = checked(tmp_path, GROUPS, np.zeros(np.shape(GROUPS)))
+    assert zeros.sentence.startswith("Broken: all advantages are 0 although rewards differ")
+    assert zeros.concern == 1
+    assert checked(tmp_path, GROUPS, -np.array(by_hand(GROUPS, 1, 1e-4))).sentence.startswith("It cannot be told")
+
+
+@pytest.mark.parametrize("groups", [[[0, 0, 0, 0, 0, 0, 0, 300]] * 6, [[0], [300], [0], [300]]])
+def test_a_critics_advantages_of_large_rewards_are_no_residue(tmp_path, groups):
+    random = np.random.default_rng(0)
+    logged = [[reward * random.uniform(0.7, 1.3) - 40 for reward in group] for group in groups]
+    rows = [
+        {"prompt": f"p{prompt}", "reward": reward, "advantage": advantage, "correct": reward > 0}
+        for prompt, (rewards, advantages) in enumerate(zip(groups, logged, strict=True))
+        for reward, advantage in zip(rewards, advantages, strict=True)
+    ]
+    assert not answer(tmp_path, rows, trainer_check.does_the_trainer_agree).sentence.startswith("Broken")
+
+
 def test_rows_that_were_changed_later_stand_out(tmp_path):
     logged = by_hand(GROUPS, 1, 1e-4)
     logged[0][0] += 0.5

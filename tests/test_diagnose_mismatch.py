@@ -59,6 +59,7 @@ def test_tokens_and_rollouts_are_those_of_loops_over_what_the_mask_leaves(tmp_pa
     assert found["tokens: spread of log-ratio"].low < 0.5 < found["tokens: spread of log-ratio"].high
     assert found["tokens: effective share"].low < math.exp(-0.25) < found["tokens: effective share"].high
     assert finding.sentence.startswith("Sampler and trainer differ")
+    assert finding.concern >= 0.5
     assert len(finding.sentence.split()) <= 40
 
 

@@ -13,7 +13,7 @@ from simlab.diagnose.reading.ratios import CUT, SUMS, weigh
 QUESTION = "do sampler and trainer agree?"
 SHARE = (0.0, 1.0)
 CLOSE = 0.99  # effective share from which they agree
-IMPOSSIBLE = 0.7  # concern
+IMPOSSIBLE, DIFFER = 0.7, 0.5  # concerns, at least
 Sums = Float[np.ndarray, "rows 7"]
 Values = Float[np.ndarray, " rows"]
 
@@ -98,7 +98,7 @@ def _answer(rows: dict[str, IntervalEstimate], unit: str) -> Finding:
     elif effect.value >= CLOSE:
         verdict = "Sampler and trainer agree"
     else:
-        verdict = "Sampler and trainer differ: correct for it, or mend the sampler"
+        verdict, concern = "Sampler and trainer differ: correct for it, or mend the sampler", max(concern, DIFFER)
     sentence = (
         f"{verdict}. Log-ratios of {unit} spread by {shown(width, form='.2g')} nats; {share(effect)} of {unit} count"
     )

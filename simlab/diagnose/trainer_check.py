@@ -23,7 +23,7 @@ ROUNDING = 1e-5  # of an advantage, at least of 1: float32's rounding, and less 
 RESIDUE = 1e-6  # of the largest reward: rewards closer than this differ by rounding alone
 DECIMALS = (2, 3, 4, 5, 6)  # to which a log may round
 FITS, MOSTLY = 0.999, 0.5  # shares of rollouts
-LARGE = 100.0  # of an advantage: no estimator of a group of fewer than 10,000 gives it
+LARGE = 100.0  # of an advantage by the spread of its rewards: no estimator of a group of fewer than 10,000 gives it
 SCREENED = 2**16  # cells of tables on which every estimator is tried
 REGROUPED = 2**13  # rollouts on which other groups are tried
 MOST_GROUP = 256  # rollouts of another group, but for all of a step
@@ -101,6 +101,11 @@ def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | Non
     if best.share >= FITS:
         sentence = f"Yes: {_many(best.share)} {number:,} advantages are those of {best.name}, recomputed from rewards"
         return Finding(QUESTION, f"{sentence} and groups.", 0.05, rows)
+    if not any(step.advantages[step.counted].any() for step in steps):
+        sentence = (
+            "Broken: all advantages are 0 although rewards differ in their groups, so that nothing is learned. Check"
+        )
+        return Finding(QUESTION, f"{sentence} what happens to rewards on their way to the loss.", 1.0, rows)
     other = _best([best, *_other_groups(_first(steps, REGROUPED), rounding)])
     if other.share >= FITS:
         sentence = f"Wrong groups: {_many(other.share)} advantages are those of {other.name}, and only"
@@ -188,7 +193,8 @@ def _times_factor(fit: Fit) -> Fit:
     def predict(step: Step) -> Table:
         values = fit.predict(step)
         used = step.counted & (values != 0)
-        return values * (np.median(step.advantages[used] / values[used]) if used.any() else 1.0)
+        factor = np.median(step.advantages[used] / values[used]) if used.any() else 1.0
+        return values * (factor if factor > 0 else 1.0)  # 0 would fit advantages that are lost, -1 those turned round
 
     return Fit(fit.name + STEP_FACTOR, predict)
 
@@ -278,7 +284,10 @@ def _partial(best: Fit, steps: list[Step], rounding: float, rows: tuple) -> Find
     misses = [step.misses(best.predict(step), rounding) for step in steps]
     sizes = [np.where(mask, np.abs(step.advantages), 0) for step, mask in zip(steps, misses, strict=True)]
     number, largest = sum(int(mask.sum()) for mask in misses), max(float(size.max()) for size in sizes)
-    huge = [np.argwhere(size >= LARGE).tolist()[:LOOKED_AT] for size in sizes]
+    huge = [
+        np.argwhere(size >= LARGE * np.maximum(1, _spread(step))).tolist()[:LOOKED_AT]
+        for step, size in zip(steps, sizes, strict=True)
+    ]
     alone = [_others_are_equal(step, *cell) for step, cells in zip(steps, huge, strict=True) for cell in cells]
     rows += (("largest advantage that does not fit", f"{largest:.3g}"),)
     if alone and np.mean(alone) > MOSTLY:
@@ -294,8 +303,12 @@ def _partial(best: Fit, steps: list[Step], rounding: float, rows: tuple) -> Find
     return Finding(QUESTION, sentence, 0.9 if alone else 0.3, rows)
 
 
+def _spread(step: Step) -> Table:
+    return np.asarray(np.ptp(np.where(step.batch.mask, step.rewards, step.rewards[:, :1]), axis=1, keepdims=True))
+
+
 def _others_are_equal(step: Step, prompt: int, rollout: int) -> bool:
     others = step.batch.mask[prompt].copy()
     others[rollout] = False
     rewards = step.rewards[prompt][others]
-    return bool(len(rewards) == 0 or np.ptp(rewards) <= RESIDUE * max(1.0, float(np.abs(rewards).max())))
+    return bool(len(rewards) > 0 and np.ptp(rewards) <= RESIDUE * max(1.0, float(np.abs(rewards).max())))
