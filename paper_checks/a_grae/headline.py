@@ -32,3 +32,24 @@ undecided(
     needs=NEEDS,
     reading="As a measurement. The printed cause is in single groups, not in the mean: a-grae:app-b5-displacement.",
 )
+undecided(
+    "a-grae:sec-4.2-support",
+    where="Section 4.2, 'fails to discover novel solutions that lie outside the base model's ... support'",
+    says="GRPO finds no solution outside the base model's sampling support.",
+    needs="Problem by problem, the solve rates of the base model and of the trained one in many samples.",
+    reading="An average of Pass@256 below the base model's does not tell: problems can be won while others are lost.",
+)
+undecided(
+    "a-grae:fig-10",
+    where="Section 5.4, Figure 10",
+    says="Under A-GRAE the training entropy drops at first and then stays, where GRPO's falls on and on.",
+    needs=NEEDS,
+    reading="As a measurement; the figure is not stored.",
+)
+undecided(
+    "a-grae:app-d1-llama",
+    where="Appendix D.1, Figures 7 and 8",
+    says="On Llama-3.2-3B-Instruct suppressed positive advantages enhance reasoning too, Pass@k above all.",
+    needs=NEEDS,
+    reading="As a measurement; the figures are not stored, and no table has the numbers.",
+)

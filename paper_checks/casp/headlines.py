@@ -58,3 +58,18 @@ undecided(
     needs="The three models and the two responses.",
     reading="A single candidate does mean p_1 >= .95; beyond that the count follows neither p_1 nor entropy strictly.",
 )
+undecided(
+    "casp:section-1-generalize",
+    where="Abstract; Section 1; Section 5.3",
+    says="CaSP's gains generalize to mathematics, logic and coding.",
+    needs="Runs of all tasks with one setting, and several seeds.",
+    reading="As printed there are gains in Tables 1 to 3. Appendix E.1 has another alpha for each task (.01, .005, "
+    ".05), and another lambda and warm-up for logic: what carries over is a method tuned by task.",
+)
+undecided(
+    "casp:section-1-top-n",
+    where="Section 1",
+    says="The top-N candidates are a tractable yet faithful approximation of the full distribution.",
+    needs="The candidates' probabilities behind Figure 2.",
+    reading="Faithful as to probability: how much of it the top three hold, at the tokens that the method changes.",
+)

@@ -409,3 +409,33 @@ undecided(
     needs="the token-level covariances of the authors' run, or the figure",
     reading="What Table 1 implies: cw-grpo:table-1-dominance.",
 )
+
+
+@claim(
+    "cw-grpo:stable-entropy",
+    where="Section 3.2 beside Table 3, 'stable entropy correlates with better reasoning performance'",
+    says="Stable entropy goes with better reasoning: no checkpoint of unstable entropy is above one of stable entropy.",
+    refuted_by="a benchmark of Table 3 on which GRPO at step 150 (entropy low) or 200 (high) is above another row",
+    reading="Stable: GRPO at step 100 and CW-GRPO at all three steps. On OlympiadBench GRPO's 49.9 at step 150 ties "
+    "with its 49.9 at step 100.",
+    caveat="Two unstable checkpoints of one run, and three of the four stable ones are the other method's; no entropy "
+    "is printed. An order, and no cause.",
+    statement=lambda stable, unstable: min(stable) >= max(unstable) and sum(stable) / 4 > sum(unstable) / 2,
+    planted={
+        "without a tie": lambda stable, unstable: min(stable) > max(unstable),
+        "by ten points": lambda stable, unstable: sum(stable) / 4 > sum(unstable) / 2 + 10,
+    },
+)
+def stable_entropy(statement):
+    """Sort the checkpoints of Table 3 on either benchmark."""
+
+    def checkpoints(benchmark):
+        grpo, ours = ([TABLE_3[method][step][benchmark] for step in (100, 150, 200)] for method in ("GRPO", "CW-GRPO"))
+        return [grpo[0], *ours], grpo[1:]
+
+    yield from satisfies(
+        lambda found, benchmark: statement(*found),
+        [{"benchmark": 0}, {"benchmark": 1}],
+        checkpoints,
+        method="arithmetic",
+    )

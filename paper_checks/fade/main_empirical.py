@@ -87,3 +87,17 @@ undecided(
     needs=LARGE,
     reading="Ablations on Qwen 2.5 7B.",
 )
+undecided(
+    "fade:sec-15-2-reset",
+    where="Section 15.2, causal verification",
+    says="Resetting the last four layers erases most of AsymGRPO's gains at delta = .5, and helps symmetric GRPO.",
+    needs=LARGE,
+    reading="As a measurement; no table has its numbers.",
+)
+undecided(
+    "fade:sec-15-2-scale",
+    where="Section 15.2, Table 9 (body lost)",
+    says="At 32B the rank-1 share of AsymGRPO's update is 45.6 %, not 78 to 96 %, and the methods' gaps shrink too.",
+    needs=LARGE,
+    reading="As a measurement. It limits the collapse to the smaller models.",
+)
