@@ -145,6 +145,30 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
     assert all(words in line for words in ("a_reward + format_reward", "0, 1, 2", "--threshold", "--reward"))
 
 
+def test_a_reward_that_never_varies_is_the_answer(tmp_path):
+    line = refusal(read_log, [write_csv(tmp_path, [row(1, prompt, 0.5) for prompt in "aabb"])])
+    assert "all rewards" in line
+    assert "are 0.5: no group has a signal" in line
+
+
+def test_rows_without_a_reward_are_warned_of(tmp_path):
+    path = tmp_path / "log.jsonl"
+    rows = [{"prompt": "p", "reward": reward} for reward in (0, 1, float("nan"), 1)]
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    assert read_log([path]).warnings == ("1 of 4 rows have no reward, and are left out: is it missing or NaN?",)
+
+
+def test_the_prompt_of_an_evaluation_is_its_text_and_not_the_index_of_its_template(tmp_path):
+    path = tmp_path / "results.json"
+    results = [
+        {"promptIdx": 0, "testIdx": test, "prompt": {"raw": f"p{test}", "label": "l"}, "response": {"output": "x"},
+         "success": success, "score": float(success)}
+        for test in range(3) for success in (True, False)
+    ]  # fmt: skip
+    path.write_text(json.dumps({"evalId": "e", "results": {"version": 3, "results": results}}))
+    assert read_log([path]).log.group_size.tolist() == [2, 2, 2]
+
+
 def test_graded_rewards_need_a_threshold(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "LOOKED_AT", 40)
     rows = [row(1, "p", 0.0)] * 50 + [row(1, "p", reward) for reward in (-1.0, 0.25, 1.0)]

@@ -74,12 +74,14 @@ def who_is_heard(_: Reading, result: Diagnosis) -> Finding | None:
     if math.isnan(of_prompts[0].value):
         return None
     most = max(range(len(of_prompts)), key=lambda index: of_prompts[index].value)
-    sentence = (
-        f"The update listens most to prompts that are solved {HOW_OFTEN[most]}: {share(of_prompts[most])} of its "
-        f"gradient under {masses[0].estimator} comes from them."
-    )
+    kind, most_of = f"prompts that are solved {HOW_OFTEN[most]}", share(of_prompts[most])
+    gradient = f"of its gradient under {masses[0].estimator}"
+    if of_prompts[most].low > max(each.high for each in of_prompts if each is not of_prompts[most]):
+        sentence, concern = f"The update listens most to {kind}: {most_of} {gradient} comes from them.", 0.12
+    else:
+        sentence, concern = f"Whom the update listens to is open: {kind} give {most_of} {gradient}.", 0.05
     rows = tuple((f"their share under {each.estimator}", each.of_prompts[most]) for each in masses[:4])
-    return Finding("who does the update listen to?", sentence, 0.12, rows)
+    return Finding("who does the update listen to?", sentence, concern, rows)
 
 
 def would_more_rollouts_solve_more(_: Reading, result: Diagnosis) -> Finding | None:
@@ -103,11 +105,14 @@ def are_solutions_lost(_: Reading, result: Diagnosis) -> Finding | None:
     against = typical.against[typical.group_sizes.index(result.groups.observed.group_size)]
     if not window.distinct or math.isnan(against.value):
         return None
-    verdict, concern = "Some solutions are lost from sight", 0.2
-    if against.high < FEW:
-        verdict, concern = "Few solutions are lost from sight", 0.13
-    elif against.low > MANY:
+    if against.low > MANY:
         verdict, concern = "Solutions are lost from sight, and larger groups would hold them", 0.45
+    elif max(against.low, window.share.low) > FEW:
+        verdict, concern = "Some solutions are lost from sight", 0.2
+    elif against.high < FEW:
+        verdict, concern = "Few solutions are lost from sight", 0.13
+    else:
+        verdict, concern = "Whether solutions are lost from sight is open", 0.13
     sentence = (
         f"{verdict}: {share(against)} of the groups that teach lack the prompt's typical solution, and "
         f"{share(window.share)} of the right answers' probability was never drawn."

@@ -123,7 +123,7 @@ def read_logs(
         answer=_describe_answers(log, kind.columns, answer),
         guessed=f"read {kind.columns.describe()} (change: --columns ROLE=NAME)",
         notes=tuple(notes),
-        warnings=tuple(_warnings(log, kind.columns, len(rollouts.group))),
+        warnings=tuple(_warnings(log, kind.columns, len(rollouts.group), table.unscored)),
     )
 
 
@@ -238,10 +238,12 @@ def _describe_answers(log: Log, columns: Columns, function: str | None) -> str:
     return f"{function or FROM_COMPLETIONS}, in column {columns.of.get('completion')}"
 
 
-def _warnings(log: Log, columns: Columns, rows: int) -> Iterator[str]:
+def _warnings(log: Log, columns: Columns, rows: int, unscored: int) -> Iterator[str]:
     refused = log.refused
     if refused.count > MANY_REFUSED * (refused.count + rows):
         yield f"{refused.count:,} of {refused.count + rows:,} rows cannot be read: {refused.first[0]}"
+    if unscored > MANY_REFUSED * (unscored + rows):
+        yield f"{unscored:,} of {unscored + rows:,} rows have no reward, and are left out: is it missing or NaN?"
     sizes, counts = np.unique(log.group_size, return_counts=True)
     usual = int(sizes[np.argmax(counts)])
     larger = (log.group_size > usual) & (log.group_size % usual == 0)

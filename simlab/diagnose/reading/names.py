@@ -6,7 +6,7 @@ import re
 ROLES: dict[str, str] = {
     "prompt": "prompt question problem query instruction input input_prompt prompt_text user_prompt raw_prompt prompts "
     "questions problems inputs queries prompt_str responses_create_params.input request.messages request.prompt "
-    "prompt.messages prompt.text request prompt_tokens prompt_token_ids prompt_ids",
+    "prompt.messages prompt.text prompt.raw request prompt_tokens prompt_token_ids prompt_ids",
     "conversation": "messages conversation conversations content trajectory traj chat",
     "id": "prompt_id problem_id question_id example_id qid task_id doc_id item_id instance_id prompt_index prompt_idx "
     "problem_index problem_idx question_idx example_idx task_index ng_task_index unique_id prompt_hash doc_hash "

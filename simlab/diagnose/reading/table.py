@@ -181,6 +181,11 @@ class Table:
         values = sorted(self.different)
         if self.different <= {-1, 0, 1} or (len(values) == 2 and values[0] <= 0 < values[1]):
             return
+        if len(values) == 1:
+            raise InputError(
+                f"all rewards ({' + '.join(columns.rewards)}) are {values[0]:g}: no group has a signal, and nothing is "
+                "learned; check the reward's function; needed for the other questions: --threshold X"
+            )
         named = ", ".join(f"{value:g}" for value in values[:NAMED]) + (", ..." if len(values) > NAMED else "")
         others = ", or --reward NAME for one of them alone" if len(columns.rewards) > 1 else ""
         raise InputError(
