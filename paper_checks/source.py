@@ -87,4 +87,9 @@ def _scopes(scope: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 def _text(module: ModuleType, statement: ast.stmt) -> str:
     decorators = getattr(statement, "decorator_list", [])
     first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
-    return "\n".join(inspect.getsource(module).splitlines()[first - 1 : statement.end_lineno])
+    return "\n".join(_lines(module)[first - 1 : statement.end_lineno])
+
+
+@functools.cache
+def _lines(module: ModuleType) -> list[str]:
+    return inspect.getsource(module).splitlines()

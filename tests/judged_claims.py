@@ -29,7 +29,8 @@ LONG = {
     "cw-grpo:entropy-covariance-in-grpo", "simlab:verifier-speed", "simlab:verifier-group-size",
     "simlab:verifier-hard-focus", "simlab:interference-descartes", "simlab:unsampled-mass-expected", "f-grpo:eq-9",
     "simlab:interference-group-size", "simlab:entropy-over-prompts", "f-grpo:sec-3.2-mass-grows-with-group-size",
-    "f-grpo:sec-5.1-same-mechanism", "casp:prop-3",
+    "f-grpo:sec-5.1-same-mechanism", "casp:prop-3", "simlab:verifier-answers",
+    "simlab:active-successes-grow",
 }  # fmt: skip
 
 
