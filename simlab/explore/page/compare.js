@@ -18,25 +18,29 @@ export function joinedMetrics(old, fresh, n, m) {
     metrics[name] = {
       values: [...before.values, ...values],
       mean: mean.map((value, i) => (value === null ? null : before.mean[i] + ((value - before.mean[i]) * m) / (n + m))),
-      m2: m2.map((value, i) =>
-        value === null ? null : before.m2[i] + value + ((mean[i] - before.mean[i]) ** 2 * n * m) / (n + m)),
+      m2: m2.map((value, i) => (value === null ? null : before.m2[i] + value + ((mean[i] - before.mean[i]) ** 2 * n * m) / (n + m))),
     };
   }
   return metrics;
 }
 
-// The half-width of the 95 % band of a mean over seeds: 1.96 standard errors.
-export const halfWidth = ({ m2 }, seeds) => m2.map((value) => (value === null ? null : 1.96 * Math.sqrt(value / (seeds - 1) / seeds)));
+// The half-width of Student's 95 % interval of a mean of n seeds, from the sum of squares around it. From five seeds on, its
+// quantile is the expansion of Cornish and Fisher, right to .001.
+const halfOf = (m2, n) => Math.sqrt(m2 / (n - 1) / n) *
+  ([12.7062, 4.3027, 3.1824][n - 2] ?? 1.95996 + 2.37227 / (n - 1) + 2.8225 / (n - 1) ** 2 + 2.5559 / (n - 1) ** 3 + 1.5895 / (n - 1) ** 4);
+export const halfWidth = ({ m2 }, seeds) => m2.map((value) => (value === null ? null : halfOf(value, seeds)));
+
+// An end, mean + half, of an interval inside of what can be, up to `high` from 0, as simlab.intervals.within; without `high` as it is.
+export const inside = (mean, half, high) => (!high ? mean + half : mean <= 0 || mean >= high ? mean :
+  mean / (Math.exp(-half / mean / (1 - mean / high)) * (1 - mean / high) + mean / high));
+export const highest = (metric) => (metric === "step" ? null : metric === "entropy" ? Infinity : 1); // that a metric can be
 
 // {mean, half} over seeds of values (seeds, records); null where fewer than two seeds have one.
 export function summary(values) {
   const columns = values.length ? values[0].map((_, i) => values.map((row) => row[i]).filter((value) => value !== null)) : [];
   const mean = columns.map((column) => (column.length > 1 ? column.reduce((sum, value) => sum + value, 0) / column.length : null));
-  const half = columns.map((column, i) => {
-    if (mean[i] === null) return null;
-    const scatter = column.reduce((sum, value) => sum + (value - mean[i]) ** 2, 0);
-    return 1.96 * Math.sqrt(scatter / (column.length - 1) / column.length);
-  });
+  const half = columns.map((column, i) => (mean[i] === null ? null :
+    halfOf(column.reduce((sum, value) => sum + (value - mean[i]) ** 2, 0), column.length)));
   return { mean, half };
 }
 
@@ -57,13 +61,7 @@ export function atEqualMass(masses, values, levels) {
         own.push(values[seed][i]);
       }
     });
-    return levels.map((level) => {
-      const after = higher.findIndex((value) => value >= level);
-      if (after < 0 || level < higher[0]) return null;
-      if (after === 0) return own[0];
-      const share = (level - higher[after - 1]) / (higher[after] - higher[after - 1]);
-      return own[after - 1] + share * (own[after] - own[after - 1]);
-    });
+    return atSteps(higher, [own], levels)[0].map((value, i) => (levels[i] < higher[0] ? null : value));
   });
 }
 

@@ -1,5 +1,7 @@
 // The looks of charts: colours and dashes of the project, axes, and the layout of several panels.
 
+import { inside } from "./compare.js";
+
 const NARROW = 760; // pixels of a chart below which its panels stand one above the other
 const LETTER = 7; // pixels of a letter of a title, about
 const MARGINS = { l: 58, r: 18 }; // pixels at the sides of a chart
@@ -99,9 +101,9 @@ export class Look {
     };
   }
 
-  // A mean with the band of its half-widths, which only the CSV names.
-  meanLines(name, x, mean, half, { panel = 0, colour = 0, csv = name, ...more }) {
-    const shifted = (sign) => mean.map((value, i) => (value === null || half[i] === null ? value : value + sign * half[i]));
+  // A mean with the band of its half-widths, which only the CSV names; of a quantity from 0 to `high`, if that is said.
+  meanLines(name, x, mean, half, { panel = 0, colour = 0, csv = name, high, ...more }) {
+    const shifted = (sign) => mean.map((value, i) => (value === null || half[i] === null ? value : inside(value, sign * half[i], high)));
     return [
       this.band(x, shifted(-1), shifted(1), this.colour(colour), panel),
       this.line(name, x, mean, { panel, colour, csv, hovertemplate: "%{y:.4f}", ...more }),

@@ -37,7 +37,7 @@ function trainedTraces({ record, level }, results, names, look) {
       const read = result.k.map((k) => readAt(result, `${which}_at_${k}`, Math.min(record, result.step.length - 1), level, MASS));
       const [mean, half] = [read.map((one) => one.mean), read.map((one) => one.half)];
       return look.meanLines(`${i ? "a rare mode" : "any answer"}, trained: ${place ? names[place] : "the sliders' bank"}`, result.k, mean, half,
-        { colour: place ? colour : i, dash: 2 * look.turn(colour) + (place && i ? 1 : 0), width: 2.6, mode: "lines+markers",
+        { colour: place ? colour : i, dash: 2 * look.turn(colour) + (place && i ? 1 : 0), width: 2.6, high: 1, mode: "lines+markers",
           marker: { size: 6, symbol: SYMBOLS[look.turn(colour)] } });
     });
   });
@@ -59,7 +59,7 @@ function courseTraces(way, results, names, look) {
       const { x, mean, half } = compared(way, metric, result, first.result, MASS);
       const colour = place ? colourOf(place) : own;
       return look.meanLines(place ? `${name}: ${names[place]}` : name, x, mean, half,
-        { panel: 2, colour, dash: place ? DASHES[look.turn(colour)] : own, width: 2.2 });
+        { panel: 2, high: way.startsWith(DIFFERENCE) ? null : 1, colour, dash: place ? DASHES[look.turn(colour)] : own, width: 2.2 });
     }));
 }
 

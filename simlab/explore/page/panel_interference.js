@@ -36,7 +36,7 @@ function pathTraces({ name, colour, path, settings }, values, look) {
   const curve = path.ks.map((one) => path.at(one, [values.level]).mean[0]);
   const how = `${name}, ${settings ? "in advance, " : ""}mean of ${path.seeds} seeds`;
   return [
-    ...look.meanLines(name, path.levels, mean, half, { ...shared, csv: `pass@${k} against pass@1: ${how}` }),
+    ...look.meanLines(name, path.levels, mean, half, { ...shared, high: 1, csv: `pass@${k} against pass@1: ${how}` }),
     look.marker([values.level], [curve[path.ks.indexOf(k)]], { colour }),
     look.line(name, path.ks, curve, { ...shared, panel: OVER_K, showlegend: false, hovertemplate: "k = %{x}: %{y:.4f}",
       csv: `pass@k where pass@1 reaches ${short(values.level)}: ${how}` }),

@@ -1,7 +1,7 @@
 // The panel of the map: the ends of training over two settings, as a map, as curves, and the training of single cells.
 
 import { placeOfLeast } from "./closed_forms.js";
-import { halfWidth, joined, theoryName, theoryOf } from "./compare.js";
+import { halfWidth, highest, joined, theoryName, theoryOf } from "./compare.js";
 import { pinList } from "./controls.js";
 import { axes, placeColours, SHARES } from "./look.js";
 import { cellRun, cellsOf, mapCommand, nearestKnown, nextCell, wrongAxes } from "./map.js";
@@ -111,7 +111,7 @@ function curveTraces(values, metric, results, look, description) {
     const mean = known.map(([, result]) => meanAt(result, metric, values.at));
     const half = known.map(([, result]) => halfAt(result, metric, values.at));
     return look.meanLines(`${values.down} ${short(y)}`, x, mean, half,
-      { panel: 1, colour: row, dash: row, mode: "lines+markers", marker: { size: 5 }, csv: `${values.quantity}, ${values.down} = ${y}` });
+      { panel: 1, high: highest(metric), colour: row, dash: row, mode: "lines+markers", marker: { size: 5 }, csv: `${values.quantity}, ${values.down} = ${y}` });
   });
 }
 
@@ -126,7 +126,7 @@ function trainingTraces(values, metric, results, look, description) {
     const { mean } = result.metrics[metric];
     const half = halfWidth(result.metrics[metric], result.seeds);
     const name = `${values.across} ${short(pair[0])}, ${values.down} ${short(pair[1])}`;
-    return look.meanLines(name, result.step, mean, half, { panel: 2, colour: i, width: 2.4, csv: `${values.quantity} of ${name}` });
+    return look.meanLines(name, result.step, mean, half, { panel: 2, high: highest(metric), colour: i, width: 2.4, csv: `${values.quantity} of ${name}` });
   });
   const theory = trained[0] && theoryOf(trained[0], metric);
   if (theory) {

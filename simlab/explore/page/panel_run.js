@@ -1,6 +1,6 @@
 // The panel of the simulation: a policy trained over many seeds, with theory drawn over it.
 
-import { compared, DIFFERENCE, halfWidth, joined, pairable, theoryName, theoryOf } from "./compare.js";
+import { compared, DIFFERENCE, halfWidth, highest, joined, pairable, theoryName, theoryOf } from "./compare.js";
 import { SHARES } from "./look.js";
 import { namesOf, runsOf, sweepCommand } from "./settings.js";
 import { escaped, short, signed } from "./text.js";
@@ -22,7 +22,7 @@ function named(values, description, results) {
 function linesOf(way, metric, panel, run, first, look) {
   const { x, mean, half } = compared(way, metric, run.result, first.result);
   return look.meanLines(run.name, x, mean, half, {
-    panel, colour: run.colour, width: 2.2, showlegend: panel === 0, legendgroup: run.name,
+    panel, high: !way.startsWith(DIFFERENCE) && highest(metric), colour: run.colour, width: 2.2, showlegend: panel === 0, legendgroup: run.name,
     csv: `${metric}, ${way}: ${run.name}, mean of ${run.result.seeds} seeds`,
   });
 }
