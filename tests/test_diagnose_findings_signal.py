@@ -156,6 +156,7 @@ def test_a_filtered_log_is_told_with_a_bound_on_the_prompts_drawn(tmp_path):
     groups = kept_groups(rates, 4, seed=5)
     result = answer(tmp_path, groups_of_rewards(groups), signal.were_prompts_filtered)
     assert result.sentence.startswith(f"Filtered: none of {len(groups)} groups")
+    assert result.concern > 0.4  # before advice that is drawn from what the filter keeps
     draws = float(dict(result.rows)["prompts drawn for a group that is kept"].removeprefix("at least "))
     assert 1.15 < draws < 1 / (1 - 2 / 5)  # a uniform rate makes E p^4 = 1/5
 

@@ -19,6 +19,7 @@ QUESTION = "loss or reward_std is 0: is it broken?"
 FILTER_QUESTION = "were prompts filtered (dynamic sampling)?"
 ROUNDING = 1e-6  # of the largest reward: sums of equal parts in another order differ by float32's rounding
 CALM = 0.16  # concern where nothing is wrong: the question is asked most often
+FILTERED = 0.45  # concern: all other answers are of what the filter keeps
 NAMED = 0.05  # share of all groups from which a reason is named
 FEWER = 0.75  # of the share without signal now, which a larger G must reach to be called a help
 LARGER = 4  # times the size in use: the largest that is looked at
@@ -178,7 +179,7 @@ def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None
     sentence += (
         f"{batch:g} groups took at least {np.ceil(batch * draws):g} prompts ({(1 + result.level) / 2:.0%} sure), "
     )
-    return Finding(FILTER_QUESTION, f"{sentence}more if some are never solved.", 0.1, rows)
+    return Finding(FILTER_QUESTION, f"{sentence}more if some are never solved.", FILTERED, rows)
 
 
 def last_window(reading: Reading, result: Diagnosis) -> Log:
