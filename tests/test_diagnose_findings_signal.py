@@ -429,3 +429,9 @@ def test_weights_of_rewards_that_the_log_does_not_hold_are_recovered(tmp_path):
             row["advantage"] = float(advantage)
     result = answer(tmp_path, rows, trainer_check.does_the_trainer_agree)
     assert "grpo(ddof=1, eps=0.0001) of reward_brevity x -4, reward_correct x 1, reward_format x 2" in result.sentence
+
+
+def test_a_log_whose_advantages_are_all_0_is_not_called_whole(tmp_path):
+    groups = [[1, 0, 0, 1]] * 6 + [[0] * 4] * 4
+    assert answer(tmp_path, groups_of_rewards(groups)).sentence.startswith("Not broken: ")
+    assert answer(tmp_path, groups_of_rewards(groups, advantage=0)).sentence.startswith("Not for want of signal: ")

@@ -87,3 +87,13 @@ def test_a_quiet_run_is_not_warned_of():
     values = {name: 1 + 0.1 * source.standard_normal(50) for name in ("entropy", "kl", "length")}
     found = report_metrics(Metrics(steps, values, {name: name for name in values}, {}, 1))
     assert found.sentences == ("Nothing changes that is known to precede a collapse.",)
+
+
+def test_a_run_whose_groups_have_no_signal_is_told_so_first_and_not_reassured(tmp_path, capsys):
+    rows = [{"step": step, "loss": 0.0, "reward": 0.0, "frac_reward_zero_std": 1.0} for step in range(1, 21)]
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps({"log_history": rows}))
+    assert main(["diagnose", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "1. 100% of the last groups teach nothing, 100% of the first: run the verifier" in printed
+    assert "no fault" not in printed

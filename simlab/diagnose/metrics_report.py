@@ -20,6 +20,7 @@ from simlab.plotting import STYLE
 
 WIDTH = 80  # of the terminal
 EDGE = 0.1  # share of the steps whose mean is the first and the last level
+SILENT = 0.95  # share of groups without signal at which a run learns next to nothing
 NEAR_ZERO = 0.01  # mean size of a loss that people take for a fault
 
 
@@ -186,14 +187,18 @@ def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
         for sign in SIGNS
         if (trend := trends.get(sign.metric)) and trend.change and sign.is_met(trend.first, trend.last)
     ]
-    others = []
-    if "loss" in trends and np.nanmean(np.abs(metrics.values["loss"])) < NEAR_ZERO:
+    others, signal = [], trends.get("no_signal")
+    is_silent = signal is not None and signal.last >= SILENT
+    if not is_silent and "loss" in trends and np.nanmean(np.abs(metrics.values["loss"])) < NEAR_ZERO:
         others.append(
             "A loss near 0 is no fault: the advantages of a group sum to 0, and the gradient does not; look at groups "
             "without signal instead."
         )
-    if (signal := trends.get("no_signal")) is not None:
-        others.append(f"{signal.last:.0%} of the last groups teach nothing, {signal.first:.0%} of the first.")
+    if signal is not None:
+        shares = f"{signal.last:.0%} of the last groups teach nothing, {signal.first:.0%} of the first"
+        remedy = "run the verifier on a known right answer; if it passes, take prompts of middle difficulty"
+        signs[:0] = [f"{shares}: {remedy}."] if is_silent else []
+        others += [] if is_silent else [f"{shares}."]
     reward = trends.get("reward")
     if reward is not None and reward.change is not None and reward.last > reward.first:
         others.append(f"The reward {describe(reward.change)}, from {reward.first:.3g} to {reward.last:.3g}.")

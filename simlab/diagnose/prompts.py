@@ -11,6 +11,7 @@ from simlab.diagnose.solve_rates import SHARES_BELOW
 
 HARD, EASY = 0.1, 0.9  # solve rates
 FEW, MANY = 0.1, 0.25  # groups that teach without the typical solution
+FEWEST_MISSED = 5  # groups all right or all wrong that chance would have to hide
 HOW_OFTEN = ("at most one time in four", "one to three times in four", "more than three times in four")
 
 
@@ -44,7 +45,7 @@ def how_hard(_: Reading, result: Diagnosis) -> Finding:
 def which_group_size(_: Reading, result: Diagnosis) -> Finding | None:
     """Say whether the same rollouts would teach more in groups of another size."""
     advice = result.recommendation
-    if advice is None:
+    if advice is None or _is_filtered(result):
         return None
     best, size = advice.recommended, advice.group_size
     splits = {split.group_size: split for split in advice.splits}
@@ -63,6 +64,14 @@ def which_group_size(_: Reading, result: Diagnosis) -> Finding | None:
     ]
     rows += [("to try", command) for command in result.commands]
     return Finding("would another group size teach more?", sentence, 0.35 if best else 0.1, tuple(rows))
+
+
+def _is_filtered(result: Diagnosis) -> bool:
+    """Return True where no group is all right or all wrong, though some should be: these prompts were chosen."""
+    assert result.groups is not None  # there is advice
+    observed = result.groups.observed
+    expected = next(sizes.dead for sizes in result.groups.at_sizes if sizes.group_size == observed.group_size)
+    return observed.all_right + observed.all_wrong == 0 and observed.groups * expected.low > FEWEST_MISSED
 
 
 def who_is_heard(_: Reading, result: Diagnosis) -> Finding | None:

@@ -98,9 +98,11 @@ def is_the_loss_broken(reading: Reading, result: Diagnosis) -> Finding | None:
         if mask.any() or mask is silent
     }
     rows = tuple(shares.items())
-    none = shares["groups without signal"]
+    none, logged = shares["groups without signal"], reading.rollouts.advantage
+    # Advantages of 0 are another fault, which the check of the trainer names.
+    verdict = "Not broken" if logged is None or np.nan_to_num(logged).any() else "Not for want of signal"
     if not silent.any():
-        calm = f"Not broken: {share(none)} of groups lack signal. A loss near 0 is right even so: the advantages of a "
+        calm = f"{verdict}: {share(none)} of groups lack signal. A loss near 0 is right even so: the advantages of a "
         return Finding(QUESTION, f"{calm}group sum to 0, while their gradient does not vanish.", CALM, rows)
     if silent.all():
         return Finding(QUESTION, _nothing_learned(groups), 1.0, rows)
@@ -112,7 +114,7 @@ def is_the_loss_broken(reading: Reading, result: Diagnosis) -> Finding | None:
         )
         sentence += "in the sum. Weigh them apart, or normalise each (GDPO)."
         return Finding(QUESTION, sentence, max(none.value, 0.5), rows)
-    sentence = f"Not broken: {share(none)} of groups have equal rewards and teach nothing ({', '.join(parts)})."
+    sentence = f"{verdict}: {share(none)} of groups have equal rewards and teach nothing ({', '.join(parts)})."
     if graded.mean() >= NAMED:
         sentence += f" {share(shares['all wrong or all right, but graded'])} more fail or pass whole, yet "
         return Finding(QUESTION, sentence + "their graded rewards teach.", max(CALM, none.value**2), rows)
