@@ -11,7 +11,7 @@ from diagnose_logs import Bank, bank, log, plain, undrawn, zipf
 
 from simlab.diagnose import tail_misses
 from simlab.diagnose.dead_groups import predict_groups
-from simlab.diagnose.estimate import accelerated_bootstrap, jackknife
+from simlab.diagnose.estimate import accelerated_bootstrap, jackknife, jackknife_of, quotient
 from simlab.diagnose.recommend import evaluate_split
 from simlab.diagnose.solve_rates import fit_population
 from simlab.diagnose.tail_misses import (
@@ -285,6 +285,8 @@ def test_intervals_where_nothing_varies_or_nothing_is_known():
     assert alone.value == 0.5
     assert math.isnan(alone.low)
     assert math.isnan(jackknife("x", np.zeros(2), np.zeros(2), LEVEL).value)
+    most = jackknife_of("x", np.array([[3 * 0.1, 0.1]] * 2), quotient, LEVEL, (0, 3))  # rounded, 3 * 0.1 is above 0.3
+    assert most.low <= most.value <= most.high == 3
     agreed = jackknife("x", np.array([2.0, 1.0]), np.array([4.0, 2.0]), LEVEL)
     assert (agreed.low, agreed.value, agreed.high) == (0.5, 0.5, 0.5)
 

@@ -39,8 +39,9 @@ class IntervalEstimate(NamedTuple):
         return self._replace(name=name, value=value, low=min(ends), high=max(ends))
 
     def within(self, least: float, most: float) -> "IntervalEstimate":
-        """Return the estimate with no end beyond the least and the most that the truth can be."""
-        return self._replace(low=max(self.low, least), high=min(self.high, most))
+        """Return the estimate with nothing beyond the least and the most that the truth can be."""
+        value, low, high = (min(max(number, least), most) for number in (self.value, self.low, self.high))
+        return self._replace(value=value, low=low, high=high)
 
     def include(self, value: float) -> "IntervalEstimate":
         """Return the estimate with this value, in an interval that is widened to hold it."""
