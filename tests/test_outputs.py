@@ -26,6 +26,7 @@ LINES = {
     ("diagnose", "json"): ("diagnose log.jsonl --contents --json", ".jsonl"),
     ("diagnose", "html"): ("diagnose log.jsonl --html", ".html"),
     ("check", "json"): ("check --tag f-grpo:lemma-3.1 --json", ".json"),
+    ("explore", "export"): ("explore --export", ".html"),
     ("check", "html"): ("check --tag f-grpo:lemma-3.1 --html", ".html"),
 }
 
@@ -51,6 +52,8 @@ def test_every_option_that_names_an_output_is_listed_here():
 @pytest.mark.parametrize("option", LINES, ids=" ".join)
 def test_a_file_of_the_users_is_refused_before_any_work(option, kind, folder, capsys):
     line, suffix = LINES[option]
+    if option[0] == "explore":
+        pytest.importorskip("starlette")
     user = folder / f"mine{suffix}"
     user.write_text("what the user wrote")
     target = {"file": user.name, "spelling": f"./new/../{user.name}"}.get(kind, f"other{suffix}")
@@ -65,11 +68,16 @@ def test_a_file_of_the_users_is_refused_before_any_work(option, kind, folder, ca
     assert not (folder / "run").exists()
 
 
-@pytest.mark.parametrize(("option", "name"), [("--json", "report.json"), ("--html", "report.html")])
+@pytest.mark.parametrize("page", ["paper_checks/page.html", "simlab/explore/page/index.html"])
+def test_the_pages_that_others_are_made_from_say_who_writes_them(page):
+    assert WRITER in (Path(__file__).parents[1] / page).read_text()
+
+
+@pytest.mark.parametrize(("option", "name"), [("--contents --json", "report.json"), ("--html", "report.html")])
 def test_an_output_of_simlabs_may_be_written_again(option, name, folder):
     (folder / name).touch()  # an empty file holds nothing that could be lost
     for _ in range(2):
-        assert main(["diagnose", "log.jsonl", option, name]) == 0
+        assert main(["diagnose", "log.jsonl", *option.split(), name]) == 0
         assert WRITER in (folder / name).read_text()
 
 

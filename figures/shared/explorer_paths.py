@@ -26,7 +26,7 @@ SHARED = {"overlap": 0.3, "conflict": 1.0, "temperature": 1.0}  # settings of al
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What ``simlab.explore.in_advance.interference_paths`` describes."""
+    """Return the table that ``simlab.explore.in_advance.interference_paths`` describes."""
     sweeps = results("network-paths", path)
     first = next(iter(sweeps.values()))
     begin = first["pass_at_k"].isel(step=0, seed=0, arm=0, group_size=0)
@@ -47,7 +47,7 @@ def condense(path: Path) -> dict[str, Any]:
 
 
 def of_each_sweep(sweeps: dict[str, xr.Dataset], read: Callable[[xr.Dataset], Any]) -> dict[str, dict[str, Any]]:
-    """What is read of each sweep, by representation and optimiser."""
+    """Return the records that are read of each sweep, by representation and optimiser."""
     return {
         representation: {optimizer: read(sweeps[f"{preset}-{optimizer}"]) for optimizer in ("sgd", "adam")}
         for representation, preset in REPRESENTATIONS.items()

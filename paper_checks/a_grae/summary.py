@@ -1,4 +1,4 @@
-"""What was found about A-GRAE, in plain words."""
+"""Findings about A-GRAE, in plain words."""
 
 from paper_checks.summary import Sentence, Summary
 from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, UNDECIDED

@@ -1,4 +1,4 @@
-"""What was found about F-GRPO, in plain words."""
+"""Findings about F-GRPO, in plain words."""
 
 from paper_checks.summary import Sentence, Summary
 from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF

@@ -1,4 +1,4 @@
-"""What was found about FADE, in plain words."""
+"""Findings about FADE, in plain words."""
 
 from paper_checks.summary import Sentence, Summary
 from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, SLIP, UNDECIDED

@@ -165,7 +165,9 @@ class ExploreCommand(Command):
     port: int | None = option("port of the page (default 8737, or any if it is taken; 0: any)", "N")
     no_browser: bool = switch(NO_BROWSER)
     preset: str | None = option("open a view named after a figure; a wrong name lists all", "NAME")
-    export: Path | None = option("write closed forms and map as one .html file that needs no server", "FILE")
+    export: Path | None = option(
+        "write closed forms and map as one .html file that needs no server", "FILE", read=read_file
+    )
 
     def run(self) -> None:
         """Serve the page, or write it."""

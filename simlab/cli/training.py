@@ -197,12 +197,10 @@ class CompareCommand(Command):
 
         if self.metric is not None:
             raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
-        figures = {self.figure or COMPARISON: compare.draw_comparison}
-        if self.histograms in figures:
-            raise InputError(f"two outputs are both {self.histograms}; allowed: a path each")
+        figures = [(self.figure or COMPARISON, compare.draw_comparison)]
         if self.histograms is not None:
-            figures[self.histograms] = compare.draw_histograms
-        _check_figures(*figures)
+            figures.append((self.histograms, compare.draw_histograms))
+        _check_figures(*(path for path, _ in figures))
         runs = [compare.read_run(folder) for folder in self.runs]
         if self.set is not None:
             runs = [compare.select_set(run, self.set) for run in runs]
@@ -210,7 +208,7 @@ class CompareCommand(Command):
         if self.fit is not None:
             print("", *compare.fit_tables(runs, self.fit, pass_at_k=self.pass_at_k, baseline=self.baseline), sep="\n")
         print()
-        for path, draw in figures.items():
+        for path, draw in figures:
             draw(runs, path, at=self.at)
             print(f"figure  {path}")
 

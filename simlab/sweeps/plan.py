@@ -172,11 +172,11 @@ class Plan:
         key = str(cell.arm), type(own)
         if key not in self._user_code:
             self._user_code[key] = hash_user_code(cell.name, own, settings)
+            if cell.arm.files:
+                _trace(cell.arm.build(), cell.group_size)
         names = [*cell.arm.files, *([sweep.problem] if is_file(sweep.problem) else [])]
         self._texts |= {file_of(name): source_of(name) for name in names}
         files = {name: digest(name) for name in names}
-        if cell.arm.files:
-            _trace(cell.arm.build(), cell.group_size)
         opened = opened_files(names)
         self._opened |= opened
         code = self._user_code[key], files, opened
