@@ -1,7 +1,7 @@
 """Every weight where prompts share a linear head or a network: pass@256 at equal pass@1, by optimiser and solve rate.
 
     simlab sweep --preset network-league --out network-league.nc       (some three hours on two cores)
-    python -m figures.network_league network-league.nc                 (condenses what is finished)
+    python -m figures.network_league network-league.nc                 (adds what is finished to what is kept)
     python -m figures.network_league --table [COLUMN=VALUE ...]        (prints the rows, best first, tab-separated)
     simlab figures network_league                                      (draws from what is kept here)
 
@@ -41,7 +41,9 @@ DRAWN = ("grpo", "f_grpo(gamma=2)", "power_alpha(alpha=3)", "nsr", "easy_power(a
 FADING = ("pass_at_k_chen", "reject_easy(threshold=0.25)")  # weights that stop teaching solved prompts
 LEVELS = (0.25, 0.3, 0.35, 0.4, 0.45)  # of pass@1; with half of the prompts easy, .5 is where these are solved
 CONDITIONS = ("representation", "optimizer", "group_size", "hard_rate", "prompts", "prompts_per_step")
-COLUMNS = (*CONDITIONS, "method", "beside", "level", "pass@256", "error", "step", "learning_rate", "base", "most")
+CELL = (*CONDITIONS, "method", "beside")  # what a cell is known by
+AT_LEVELS = ("pass@256", "error", "step", "learning_rate")
+COLUMNS = (*CELL, "level", *AT_LEVELS, "base", "most")
 USUAL_PROMPTS = 32
 BESIDE = ("entropy_bonus", "kl", "supervised", "epochs")  # what a rival has beside its weight
 
@@ -56,8 +58,8 @@ def conditions(name: str, dataset: xr.Dataset) -> dict[str, Any]:
     return shared | {key: fixed[key] for key in BESIDE if key in fixed}
 
 
-def rows(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
-    """Yield a row for each method, condition and level of a sweep, with the learning rate that is best there."""
+def cells(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
+    """Yield each method and condition of a sweep: numbers at each level, at the learning rate that is best there."""
     shared = conditions(name, dataset)
     curves = dataset.pass_at_k
     others = [dim for dim in curves.dims if dim not in ("learning_rate", "seed", "step", "k")]
@@ -67,30 +69,47 @@ def rows(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
         own = shared | {key: labels[key] for key in labels if key in (*CONDITIONS, *BESIDE)}
         beside = ", ".join(f"{key} = {own.pop(key):g}" for key in BESIDE if key in own)
         method = str(labels["arm"]).removesuffix("+reinforce")
-        start = {"base": rounded(values[256][:, :, 0].mean(), 4), "most": rounded(values[1].mean(axis=1).max(), 4)}
+        numbers = []
         for level in LEVELS:
             best = judge(values[1], values[256], dataset.step.values, level)
-            numbers = (None,) * 4 if best is None else (
-                rounded(best.mean, 4), rounded(best.error, 2), rounded(best.step, 3),
-                float(cell.learning_rate.values[best.setting]),
-            )  # fmt: skip
-            named = dict(zip(("pass@256", "error", "step", "learning_rate"), numbers, strict=True))
-            yield own | {"method": method, "beside": beside, "level": level} | start | named
+            rate = None if best is None else float(cell.learning_rate.values[best.setting])
+            read = (None,) * 3 if best is None else map(rounded, (best.mean, best.error, best.step), (4, 2, 3))
+            numbers.append((*read, rate))
+        at_levels = dict(zip(AT_LEVELS, map(list, zip(*numbers, strict=True)), strict=True))
+        start = {"base": rounded(values[256][:, :, 0].mean(), 4), "most": rounded(values[1].mean(axis=1).max(), 4)}
+        yield own | {"method": method, "beside": beside} | at_levels | start
 
 
-def condense(path: Path) -> dict[str, Any]:
-    """Return the columns of all rows, with the provenance of the sweeps that are finished."""
+def by_row(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Return columns as rows."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept and the cells of the sweeps that are finished, which replace cells and sweeps of their like.
+
+    ``columns`` have a value for each cell; those of ``AT_LEVELS`` a list, over ``levels``.
+    """
     finished = {name: path.with_stem(f"{path.stem}-{name}") for name in PRESETS[PRESET]}
     sweeps = {name: read(file) for name, file in finished.items() if file.exists()}
-    table = [row for name, dataset in sweeps.items() for row in rows(name, dataset)]
-    columns = {column: [row[column] for row in table] for column in COLUMNS}
-    return {"provenance": [provenance(dataset) for dataset in sweeps.values()], "columns": columns}
+    new = [cell for name, dataset in sweeps.items() for cell in cells(name, dataset)]
+    every = {tuple(cell[key] for key in CELL): cell for cell in (*by_row(kept["columns"]), *new)}
+    origins = (*kept["provenance"], *map(provenance, sweeps.values()))
+    columns = {name: [cell[name] for cell in every.values()] for name in COLUMNS if name != "level"}
+    return {
+        "provenance": list({json.dumps(origin["configuration"]): origin for origin in origins}.values()),
+        "levels": LEVELS,
+        "columns": columns,
+    }
 
 
 def selected(data: dict[str, Any], conditions: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the rows whose columns have these values, the largest pass@256 first."""
-    columns = data["columns"]
-    every = (dict(zip(COLUMNS, row, strict=True)) for row in zip(*(columns[name] for name in COLUMNS), strict=True))
+    """Return the rows, one for each cell and level, whose columns have these values; the largest pass@256 first."""
+    every = (
+        cell | {"level": level} | {name: cell[name][place] for name in AT_LEVELS}
+        for cell in by_row(data["columns"])
+        for place, level in enumerate(data["levels"])
+    )
     chosen = [row for row in every if all(str(row[name]) == value for name, value in conditions.items())]
     return sorted(chosen, key=lambda row: -(row["pass@256"] or 0))
 
@@ -141,7 +160,7 @@ def main(arguments: list[str]) -> None:
         wanted = dict(argument.split("=", 1) for argument in arguments[1:])
         print(table(selected(json.loads(DATA.read_text()), wanted)))
     else:
-        keep(DATA, condense(*map(Path, arguments)))
+        keep(DATA, condense(Path(*arguments), json.loads(DATA.read_text())))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import figures
-from figures import remax, verifier
+from figures import network_league, remax, verifier
 from figures.countdown_conflict import KEPT, at_the_end, judged
 from figures.interference_papers import DATA
 from figures.interference_papers import table as claims_table
@@ -426,3 +426,15 @@ def test_weights_are_judged_at_equal_pass_at_1_by_seed():
     assert by_optimizer.order(
         {"psr": [-1.0], "maxrl": [1.0]}, {"maxrl": 0.9, "psr": 0.7, "grpo": 0.8}
     ) == pytest.approx(1)
+
+
+def test_the_league_keeps_each_cell_once_and_adds_what_is_finished(tmp_path):
+    kept = json.loads(network_league.DATA.read_text())
+    cells = list(zip(*(kept["columns"][name] for name in network_league.CELL), strict=True))
+    assert len(set(cells)) == len(cells)
+    twice = {name: [*values, values[0]] for name, values in kept["columns"].items()}
+    again = network_league.condense(tmp_path / "none.nc", kept | {"columns": twice})
+    assert json.loads(json.dumps(again)) == kept
+    best = network_league.selected(kept, {"method": "maxrl", "level": "0.45"})
+    assert best[0]["pass@256"] == max(row["pass@256"] for row in best if row["pass@256"] is not None)
+    assert {row["level"] for row in best} == {0.45}
