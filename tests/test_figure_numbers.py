@@ -1,5 +1,6 @@
 """How figures compute what they show from runs: comparisons by seed, at equal mass and at equal pass@1, verdicts."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -13,7 +14,7 @@ from figures import network_league, remax, verifier
 from figures.countdown_conflict import KEPT, at_the_end, judged
 from figures.interference_papers import DATA
 from figures.interference_papers import table as claims_table
-from figures.shared import by_optimizer, condensed, rivals
+from figures.shared import by_optimizer, closed_countdown, condensed, rivals
 from figures.shared.best_size import at_own_rates, best_sizes
 from figures.shared.claims_of_papers import FAILS, HOLDS, UNTOLD, Claim, Found, Order, in_words
 from figures.shared.claims_of_papers import judge as judge_claim
@@ -23,6 +24,7 @@ from figures.shared.paper_runs import MEASURES, condense, gained, table, windows
 from simlab.columns import at_equal_mass
 from simlab.estimators import REGISTRY
 from simlab.llm.training.folder import EVALUATIONS, METRICS
+from simlab.llm.training.run import train
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import PRESETS
 from simlab.sweeps.presets.base import response_level
@@ -438,3 +440,28 @@ def test_the_league_keeps_each_cell_once_and_adds_what_is_finished(tmp_path):
     best = network_league.selected(kept, {"method": "maxrl", "level": "0.45"})
     assert best[0]["pass@256"] == max(row["pass@256"] for row in best if row["pass@256"] is not None)
     assert {row["level"] for row in best} == {0.45}
+
+
+@pytest.mark.slow
+def test_a_closed_run_has_the_numbers_of_the_trainer_and_ends_at_its_gain(tmp_path):
+    changes = {
+        "task": {"numbers": 2, "largest": 6, "evaluation_size": 4},
+        "model": {"hidden_size": 16, "intermediate_size": 32, "num_layers": 1},
+        "warm_start": {"steps": 300, "batch": 32, "learning_rate": 0.01},
+        "rl": {"steps": 12, "prompts": 4, "group_size": 16},
+        "evaluation": {"every": 2, "samples": 8},
+        "arms": ["psr@optimizer=sgd@learning_rate=0.3", "grpo@optimizer=adamw@learning_rate=0.01"],
+    }
+    run = closed_countdown.ClosedRun(1, changes)
+    train(dataclasses.replace(run.settings, seeds=2), tmp_path / "run", own_task=run.task)
+    start = run.start()
+    first = run.evaluate(start, 0)
+    for name in run.settings.arms:
+        paths = (tmp_path / "run" / place / "seed-1" / EVALUATIONS for place in ("start", f"arms/{name}"))
+        lines = [json.loads(line)["pass_at_k"] for path in paths for line in path.read_text().splitlines()]
+        trained = np.array([[line[k]["mean"] for line in lines] for k in ("1", "8")])
+        reached = np.flatnonzero(trained[0] >= trained[0, 0] + 0.05)
+        assert reached.size
+        for gain, ends in ((np.inf, len(lines)), (0.05, reached[0] + 1)):
+            curve = run.arm(name, start, first, gain)
+            np.testing.assert_allclose(list(curve.values()), trained[:, :ends], rtol=1e-5)

@@ -5,6 +5,7 @@ seeds, among the rates at which all seeds reach the level. A difference is that 
 optimiser, each at its own rate and where its pass@1 has first gained as much; paired by seed, with Student's interval.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from scipy.stats import spearmanr, t
 
 from figures.shared.avoided import CLEAR, at_gain
 
+PREDICTION = Path(__file__).parents[1] / "data" / "weights_by_optimizer_prediction.json"
+READ = ("pass@1", "pass@64")
 OPTIMIZERS = ("adamw", "sgd")
 BETWEEN = "adamw less sgd"
 Intervals = dict[str, dict[str, list[float]]]
@@ -32,7 +35,7 @@ def best_of_others(values: np.ndarray) -> np.ndarray:
 
 def at_own_rate(curves: dict[str, Any], gain: float) -> np.ndarray:
     """(seeds,) pass@64 where pass@1 is first by ``gain`` above the start's; curves are (rates, seeds, records)."""
-    pairs = zip(np.array(curves["pass@1"]), np.array(curves["pass@64"]), strict=True)
+    pairs = zip(*(np.array(curves[name]) for name in READ), strict=True)
     return best_of_others(np.array([at_gain(mass, kept, gain) for mass, kept in pairs]))
 
 

@@ -1,14 +1,49 @@
-"""Countdown whose arms train on the very problems that are evaluated, as those of the simulator do."""
+"""Countdown whose arms train on the very problems that are evaluated, as those of the simulator do.
 
+    python -m figures.shared.closed_countdown FOLDER SEED ...     (goes on with what FOLDER holds of these seeds)
+
+The arms are those of ``weights-by-optimizer``, each at two learning rates, with its starts and random numbers. An arm
+ends at the evaluation at which its pass@1 has gained what is judged: nothing after it is read.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import jax
+import numpy as np
+
+from figures.shared import by_optimizer
+from figures.shared.condensed import rounded
+from simlab.files import write_whole
+from simlab.llm.model import Parameters, init
 from simlab.llm.tasks.countdown import Countdown, CountdownProblem
+from simlab.llm.training.optimizer import first_state
+from simlab.llm.training.origin import current_origin
+from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.presets import WEIGHTS_BY_OPTIMIZER, arms_by_optimizer
-from simlab.llm.training.run import train
 from simlab.llm.training.settings import TrainingSettings, merge_layers
-from simlab.llm.training.setup import ARM_PROBLEMS, SEED_PROBLEMS
+from simlab.llm.training.setup import (
+    ARM_PROBLEMS,
+    EVALUATION_KEY,
+    SEED_PROBLEMS,
+    VERIFIER_KEY,
+    Setup,
+    step_key,
+)
+from simlab.llm.training.state import TrainerState
+from simlab.llm.training.warm_start import supervised_step
+from simlab.simulator.compiled import keep_on_disk
 
-PROBLEMS = 64  # all of them in each step
+CHANGES: dict[str, Any] = {
+    "task": {"evaluation_size": 64},
+    "rl": {"steps": 50, "prompts": 64},  # all of them
+    "arms": arms_by_optimizer(adamw=(2e-4, 4e-4), plain=(0.1, 0.2)),
+}
+Record = tuple[float, float]  # pass@1 and pass@64
+Curve = dict[str, list[float]]  # the same, over evaluations
 
 
 class ClosedCountdown(Countdown):
@@ -18,14 +53,81 @@ class ClosedCountdown(Countdown):
         """The problem of an index: of the warm start as ever, of an arm one that is evaluated."""
         if index % SEED_PROBLEMS < ARM_PROBLEMS:
             return super().training(index)
-        return self.evaluation[index % PROBLEMS]
+        return self.evaluation[index % self.evaluation_size]
 
 
-def train_closed(out: Path) -> None:
-    """Train the arms of ``weights-by-optimizer``, each at two learning rates, or go on with a run at ``out``."""
-    changes = {
-        "rl": {"steps": 50, "prompts": PROBLEMS},
-        "arms": arms_by_optimizer(adamw=(2e-4, 4e-4), plain=(0.1, 0.2)),
-    }
-    task = ClosedCountdown(numbers=3, largest=20, least_solutions=1, evaluation_size=PROBLEMS)
-    train(TrainingSettings.from_data(merge_layers(WEIGHTS_BY_OPTIMIZER, changes)), out, own_task=task, say=print)
+class ClosedRun:
+    """The runs of a seed."""
+
+    def __init__(self, seed: int, changes: dict[str, Any]):
+        self.seed, self.settings = seed, TrainingSettings.from_data(merge_layers(WEIGHTS_BY_OPTIMIZER, changes))
+        self.task = ClosedCountdown(**{name: value for name, value in self.settings.task.items() if name != "name"})
+        self.setup = Setup(self.settings, self.task)
+
+    def start(self) -> Parameters:
+        """Train the model that all arms begin from, as ``simlab.llm.training.warm_start`` does."""
+        settings, policy, first = self.settings.warm_start, self.setup.policy(), self.seed * SEED_PROBLEMS
+        parameters = init(self.setup.loaded.config, jax.random.key(self.seed))
+        state = TrainerState(parameters, first_state(settings, parameters))
+        while state.step < settings.steps:
+            state, _ = supervised_step(policy, self.setup.reader, settings, state, first)
+        return state.parameters
+
+    def arm(self, name: str, start: Parameters, first: Record, gain: float) -> Curve:
+        """Train an arm until its pass@1 has gained so much, or to its last step; return the evaluations, the start's
+        first."""
+        arm, method = self.settings.select_arm(name)
+        policy, trained = self.setup.trainable(arm.rl, self.seed, start)
+        problems, key = self.seed * SEED_PROBLEMS + ARM_PROBLEMS, step_key(self.seed, VERIFIER_KEY)
+        trainer = Trainer(policy, self.setup.reader, method, arm.rl, trained, problems, 0, key)
+        memories = (jax.tree.map(np.float32, link.init()) for link in (method.estimator, method.surrogate))
+        state, records = TrainerState(trained, first_state(arm.rl, trained), *memories), [first]
+        while state.step < arm.rl.steps and records[-1][0] - first[0] < gain:
+            state, _ = trainer.step(state, step_key(self.seed, state.step + 1), instruments=False)
+            if state.step % arm.evaluation.every == 0:
+                records.append(self.evaluate(state.parameters, state.step))
+        return dict(zip(by_optimizer.READ, rounded(np.transpose(records)), strict=True))
+
+    def evaluate(self, parameters: Parameters, step: int) -> Record:
+        """Return pass@1 and pass@64 of as many samples as ``simlab.llm.training.evaluate`` draws, by its keys."""
+        settings = self.settings
+        samples = self.setup.reader.sample(
+            self.setup.policy().cast(parameters),
+            self.task.evaluation,
+            settings.evaluation.samples,
+            key=jax.random.fold_in(step_key(self.seed, EVALUATION_KEY), step),
+            temperature=settings.rl.temperature,
+            at_once=settings.evaluation.rollouts,
+        )
+        return float(samples.rewards.mean()), float(samples.rewards.max(axis=1).mean())
+
+
+def train_seed(seed: int, folder: Path, changes: dict[str, Any]) -> Iterator[str]:
+    """Train the arms of a seed that ``folder`` does not hold yet, and write each when it ends; yield its name.
+
+    What other code or settings have made is made anew.
+    """
+    keep_on_disk()
+    run, path = ClosedRun(seed, changes), folder / f"seed-{seed}.json"
+    origin = {"settings": run.settings.as_data(), **current_origin(run.settings, run.task)}
+    content = json.loads(path.read_text()) if path.exists() else {}
+    if content.get("provenance") != json.loads(json.dumps(origin)):
+        content = {"seed": seed, "provenance": origin, "arms": {}}
+    start, gain = run.start(), max(json.loads(by_optimizer.PREDICTION.read_text())["gains"]["trained"])
+    first = run.evaluate(start, 0)
+    for name in (name for name in run.settings.arms if name not in content["arms"]):
+        content["arms"][name] = run.arm(name, start, first, gain)
+        write_whole(path, json.dumps(content).encode())
+        yield name
+
+
+def main(arguments: list[str]) -> None:
+    """Train the arms of some seeds."""
+    folder, *seeds = arguments
+    for seed in map(int, seeds):
+        for name in train_seed(seed, Path(folder), CHANGES):
+            print(f"seed {seed}: {name}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
