@@ -289,10 +289,10 @@ def _(overlap, powers, rivals, sharing):
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    On the right, weights at equal pass@1: a difficulty weight follows GRPO's path at another pace, and a plain entropy
-    bonus leaves it. Theory says why: a weight of rewards alone chooses how fast each prompt teaches, never in which
-    direction (`simlab:interference-sign`). And it says from which overlap on the hard prompts fall, before a step is
-    taken.
+    On the right, weights at equal pass@1 with plain steps: a difficulty weight follows GRPO's path at another pace,
+    and a plain entropy bonus leaves it. Theory says why: a weight of rewards alone chooses how fast each prompt
+    teaches, never in which direction (`simlab:interference-sign`). And it says from which overlap on the hard prompts
+    fall, before a step is taken.
     """)
     return
 
