@@ -25,8 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg.lapack import dposv
-from scipy.special import betaln
-from scipy.stats import chi2
+from scipy.special import betaln, ndtri
 
 Weights = Float[np.ndarray, " K"]
 # Value, gradient, and the negative of the curvature, (K, K), at some weights and a scale; the value is -infinity where
@@ -45,6 +44,11 @@ FITTED, BOUNDED = 1e-4, 1e-7  # where the two paths of the barrier end: log-like
 MOST_RATIOS = 20  # of Dinkelbach's method, which needs about four
 MOST_STEPS, CENTRED, SHORTEST = 50, 1e-2, 1e-10  # of Newton's method: steps, their gain at the end, and their length
 ROUNDING = 1e-15
+
+
+def _slack(level: float) -> float:
+    """Return how far the log-likelihood may fall: half the quantile of chi-squared with one degree of freedom."""
+    return float(ndtri((1 + level) / 2) ** 2 / 2)
 
 
 class BetaComponents(NamedTuple):
@@ -119,11 +123,11 @@ class Mixture(NamedTuple):
         return least, most
 
     def _both_ends(self, functional: Weights, level: float) -> list[tuple[float, Weights]]:
-        return [_maximise(self, sign * functional, chi2.ppf(level, 1) / 2) for sign in (-1, 1)]
+        return [_maximise(self, sign * functional, _slack(level)) for sign in (-1, 1)]
 
     def ratio_bounds(self, above: Weights, below: Weights, level: float) -> tuple[float, float]:
         """Return the least and the largest ratio of two functionals, the second above 0 (Dinkelbach 1967)."""
-        slack = chi2.ppf(level, 1) / 2
+        slack = _slack(level)
         ends = [self._largest_ratio(sign * above, below, slack) for sign in (-1, 1)]
         return 0 - ends[0], ends[1]
 

@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import binom, ncx2
+from scipy.special import chndtrix
 
 from simlab.diagnose.estimate import IntervalEstimate, missing
 from simlab.diagnose.log import Log
+from simlab.theory.interference import binomial_chances
 
 MOST_TERMS = 24  # a solution that is drawn more often adds less than e^-12 to the sums estimated here
 POINTS = 600  # of pi, at which the misfit is made small
@@ -82,7 +83,7 @@ def fit_coefficients(trials: int, prompts: int) -> Coefficients:
     """Fit the coefficients whose mean squared error over so many prompts, where bias adds up, is about the least."""
     pi = np.sin(np.arange(1, POINTS + 1) / POINTS * np.pi / 2) ** 2
     x = np.arange(1, min(trials, MOST_TERMS) + 1)
-    basis = binom.pmf(x, trials, pi[:, None]) / pi[:, None]
+    basis = binomial_chances(trials, pi)[:, x] / pi[:, None]
     scaled = (1 - pi) ** trials
     # Of solutions spread evenly over log pi, about 1 / x are drawn x times.
     penalty = np.diag(1 / np.sqrt(x * prompts)) * np.sqrt(POINTS)
@@ -171,5 +172,5 @@ def _unseen_share(counts: SolutionCounts, total: SumEstimate, variance: float, l
 def _half_width(variance: float | Float[np.ndarray, "..."], bias: float, level: float) -> Float[np.ndarray, "..."]:
     """Return half a normal interval with a bias: the quantile of abs(z + bias) (Armstrong, Kolesar 2018)."""
     error = np.sqrt(np.maximum(variance, 1e-300))
-    half = error * np.sqrt(ncx2.ppf(level, 1, np.minimum(bias / error, MOST_BIAS) ** 2))
+    half = error * np.sqrt(chndtrix(level, 1, np.minimum(bias / error, MOST_BIAS) ** 2))
     return np.asarray(np.maximum(half, bias))

@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Float
 from scipy.special import beta
-from scipy.stats import binom
 
 from simlab.errors import InputError, check_range, check_whole
+from simlab.theory.interference import binomial_chances
 
 Rates = Float[np.ndarray, " P"]
 
@@ -32,7 +32,7 @@ def weight_variance(weights: Float[np.ndarray, " counts"], p: Rates) -> Rates:
         raise InputError(f"weights have shape {weights.shape}; allowed: one axis of two or more")
     _check_rates(p)
     size = len(weights) - 1
-    chance = binom.pmf(np.arange(size + 1), size, p[:, None])
+    chance = binomial_chances(size, p)
     mean = chance @ weights
     variance: Rates = (chance * (weights - mean[:, None]) ** 2).sum(axis=1)
     return variance
