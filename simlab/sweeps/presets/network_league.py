@@ -60,7 +60,7 @@ def _sweeps(representation: str, optimizer: str) -> Preset:
         "methods": sweep(METHODS, {"problem.hard_rate": HARD_RATES}, group_sizes=(8, 16)),
         "groups": sweep(METHODS, {"problem.hard_rate": (0.003, 0.01, 0.1)}, group_sizes=(4, 32, 64)),
         "log-uniform": sweep(METHODS, fixed("problem", solve_rates="log-uniform"), group_sizes=(8, 16)),
-        "prompts": sweep(METHODS, {"problem.prompts": (8, 128)}),
+        "prompts": sweep(METHODS, {"problem.prompts": (8, 96)}),  # each hard one has an answer of its own, of 64
         "minibatch": sweep(METHODS, fixed("run", prompts_per_step=8), steps=1600, record_every=40),
         "weights": sweep(every, {}),
         # With one gradient step a batch the ratio is 1 and no clip acts.
