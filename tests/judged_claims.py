@@ -24,6 +24,7 @@ LONG = {
     "cw-grpo:entropy-stability", "casp:figure-5-casp", "fade:pkpo", "a-grae:eq-13", "fade:asym-rl",
     "a-grae:against-fade", "f-grpo:fig-2", "cw-grpo:entropy", "f-grpo:prop-3.2",
     "f-grpo:app-j", "f-grpo:fig-2-gamma", "f-grpo:app-j-figure-5", "f-grpo:sec-5.1-lemma-locates-zone",
+    "f-grpo:fig-2-gamma-equal-mass",
     "casp:figure-5-entropy", "casp:figure-5-entropy-modes", "casp:figure-5-grpo", "casp:figure-4-plateau",
     "casp:eq-4-floor",
     "cw-grpo:entropy-covariance-in-grpo", "simlab:verifier-speed", "simlab:verifier-group-size",

@@ -117,6 +117,7 @@ def medium_dominates(statement):
     reading="The sum of |A|. On the reading that each rollout's weight is the same it would fail.",
     caveat="The sums agree, their parts do not: at p = 0.25 few rollouts carry a large positive advantage, at 0.75 "
     "few carry a large negative one.",
+    identity=True,
     statement=lambda sums, G, s: abs(sums[0] - sums[1]) < mpf("1e-40"),
     planted={"hard prompts weigh more": lambda sums, G, s: sums[0] > sums[1] or 2 * s >= G},
 )
@@ -249,6 +250,7 @@ def kept_maximum(statement):
     reading="Relative weight of two mixed groups. On the reading that prompts below p = 1/2 gain weight it would fail.",
     caveat="Relative to one another. In absolute terms the hard-focused factor 0.5/sqrt(p) raises weights only below "
     "p = 1/4 and lowers those of all easier prompts.",
+    identity=True,
     statement={"hard_focused": 1, "easy_focused": -1},
     planted={"exchanged": {"hard_focused": -1, "easy_focused": 1}},
 )
@@ -316,10 +318,11 @@ def grows(values):
     where="Section 3, after Theorem 2 ('predisposes the model to overfit on trivial data')",
     says="As prompts become simple, GRPO puts ever more weight on them.",
     refuted_by="a stage of training at which simple prompts weigh less than before",
-    reading="Eight prompts of success probabilities 1/9 to 8/9, whose log-odds all grow by 1, 2 and 3; Theorem 2's "
-    "sums averaged over groups of eight. Together the simple ones take a growing share of the batch, because they "
-    "become more. But the weight of each falls to 0 as it is solved, by Theorem 2 itself, and the sum of their "
-    "weights rises from 23.6 to 29.3 and falls to 19.5.",
+    reading="What the paper says of overfitting is read as weight. Eight prompts of success probabilities 1/9 to 8/9, "
+    "whose log-odds all grow by 1, 2 and 3; Theorem 2's sums averaged over groups of eight. Together the simple ones "
+    "take a growing share of the batch, because they become more. But the weight of each falls to 0 as it is solved, "
+    "by Theorem 2 itself, and the sum of their weights rises from 23.6 to 29.3 and falls to 19.5.",
+    inferred=True,
     caveat="Theorem 2 guards each solved prompt against more training; how many prompts are simple is a matter of the "
     "data. Whether a model overfits is not decided here.",
     met="yes: the paper says that the ratio of simple instances increases.",

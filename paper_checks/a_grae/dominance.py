@@ -238,19 +238,19 @@ def unsampled_gain(statement):
     "a-grae:against-casp",
     where="Appendix B.5, 'exploration incentive', with Figure 1 ('low-probability correct paths'), against CaSP Lemma "
     "2",
-    says="The negative-dominant lift of unsampled paths is no squeeze: of two unsampled paths the rarer one gains at "
-    "least as large a factor.",
-    refuted_by="two unsampled actions of which the likelier gains the larger factor",
+    says="The negative-dominant lift of unsampled paths is the squeeze of CaSP's Lemma 2: of two of them the likelier "
+    "gains the larger factor.",
+    refuted_by="two unsampled actions of which the rarer gains the larger factor",
     reading="CaSP's Lemma 2: negative samples squeeze mass onto the likeliest candidate. A-GRAE says that all "
     "unsampled paths rise, and wants rare ones found. The lift multiplies by exp(-eta C p), most where p is largest: "
     "both papers describe one thing, and for rare paths CaSP's account is the right one. On the reading that any "
     "rise of an unsampled logit is exploration A-GRAE's holds (a-grae:eq-36).",
     inferred=True,
-    severity=CHANGES,
-    same_error_as="a-grae:app-b5-increase",
-    statement=lambda factors, **_: factors[0] >= factors[1],
-    correction=Amended("the likelier gains the larger factor", lambda factors, **_: factors[0] <= factors[1]),
-    planted={"no difference": lambda factors, **_: abs(factors[0] - factors[1]) < mpf("1e-30")},
+    statement=lambda factors, **_: factors[0] <= factors[1],
+    planted={
+        "the rarer does": lambda factors, **_: factors[0] >= factors[1],
+        "no difference": lambda factors, **_: abs(factors[0] - factors[1]) < mpf("1e-30"),
+    },
 )
 def squeeze(statement):
     """The factors by which one step multiplies the rarest and the likeliest unsampled probability of each group."""

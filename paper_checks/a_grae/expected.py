@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 
 from paper_checks.a_grae.advantage import FACTORS, action_weights, binary_group, grae, probability_change, tilted
 from paper_checks.a_grae.logits import ETA, PEAKED, SIMULATED_SIZE
-from paper_checks.claim import CHANGES, Amended, claim
+from paper_checks.claim import CHANGES, CONDITIONS, Amended, claim
 from paper_checks.evidence import Evidence, equals, grid, number, satisfies
 from paper_checks.exact import POLICIES, binomial, entropy, expectation, groups, mass, score_gradient, stepped
 from paper_checks.simulated import estimate, simulated_step
@@ -165,6 +165,54 @@ def exploration(statement):
     yield simulator_agrees()
 
 
+@claim(
+    "a-grae:sec-3-entrapment",
+    where="Section 3, after Eq. 9 ('lacks an intrinsic active exploration mechanism')",
+    says="That unsampled logits stay put proves that GRPO lacks a mechanism of exploration for unsampled correct "
+    "paths, and so is trapped in local optima.",
+    refuted_by="a correct path whose logit GRPO moves in the mean, at a policy with correct and incorrect paths",
+    reading="Trapped: what is not sampled stays where it is. In one group without the path it does (a-grae:eq-9). Over "
+    "all groups, those that contain the path among them, the mean logit change of every correct path is positive.",
+    caveat="Tabular softmax, in the mean. A group that is all wrong moves nothing, and a path of tiny probability "
+    "waits long; whether a language model is trapped is not decided here.",
+    severity=CONDITIONS,
+    met="no: training takes all groups, also those that contain the path.",
+    statement=lambda changes, **_: all(abs(change) < mpf("1e-30") for change in changes),
+    condition=Amended(
+        "only groups without the path are counted; over all groups each correct path's logit rises, so that no policy "
+        "with correct and incorrect paths is a stationary point",
+        lambda changes, counted: (
+            min(changes) > 0 if counted == "all groups" else all(abs(change) < mpf("1e-30") for change in changes)
+        ),
+    ),
+    planted={
+        "never trapped": lambda changes, **_: min(changes) > 0,
+        "they fall": lambda changes, counted: max(changes) < 0 if counted == "all groups" else None,
+    },
+)
+def entrapment(statement):
+    """GRPO's mean logit changes of the correct paths, enumerated over groups and derived by conditioning on them."""
+
+    def of_correct(way):
+        def changes(counted, policy, correct, G):
+            moves = COUNTED[counted][way](policy, correct, G, *VARIANTS["grpo"])
+            return tuple(itertools.compress(moves, correct))
+
+        return changes
+
+    yield from satisfies(
+        lambda changes, counted, **_: statement(changes, counted=counted),
+        [
+            {"counted": counted, "policy": policy, "correct": correct, "G": G}
+            for counted in COUNTED
+            for policy, correct in POOL
+            for G in (2, 3)
+        ],
+        of_correct(0),
+        derived=of_correct(1),
+    )
+
+
 def simulator_agrees():
     """The simulator's mean logit changes against the enumerated ones; this says nothing about a statement."""
     policy, correct = POLICIES[2]
@@ -199,28 +247,21 @@ def displaced(measure, error, G, success, failure):
     return mp.chop(min(change for _, change in changes), tol=1e-40)
 
 
-def drift_up_noise_down(changes, measure, **_):
-    """Mean upward and less than GRPO's; single groups downward, which GRPO's never are."""
-    biased, balanced = changes
-    return 0 < biased < balanced if measure == "mean over groups" else biased < 0 <= balanced
-
-
 @claim(
     "a-grae:app-b5-displacement",
     where="Appendix B.5, Case B; Section 4.2 and Appendix D.3 (training collapse)",
-    says="Under the negative-dominant control an overconfident error displaces correct paths: the correct mass falls.",
-    refuted_by="an overconfident error under which the correct mass does not fall, in the mean or in any group",
-    reading="First-order changes, error of probability 0.9 and 0.97. The paper says 'may' and 'occasionally', which "
-    "is the reading of single groups; there it holds (2 % of groups of four at 0.9, mostly with the error in it). On "
-    "the reading that the instability is a drift, which adds up over a training, it would fail.",
-    met="unknown: Appendix D.3 reports that some runs collapse, not what single groups do.",
-    statement=lambda changes, **_: changes[0] < 0,
-    condition=Amended(
-        "single groups are meant (no group of GRPO lowers the correct mass); on average over groups it rises, more "
-        "slowly than under GRPO",
-        drift_up_noise_down,
-    ),
-    planted={"faster than under GRPO": lambda changes, **_: changes[0] > changes[1]},
+    says="Under the negative-dominant control an overconfident error may occasionally displace correct paths: some "
+    "groups lower the correct mass, as none does under GRPO.",
+    refuted_by="an overconfident error under which no group lowers the correct mass, or a group of GRPO's that does",
+    reading="First-order changes, error of probability 0.9 and 0.97. 2 % of groups of four do so at 0.9, mostly with "
+    "the error in it.",
+    caveat="In single groups. On average over groups the correct mass rises, more slowly than under GRPO, so that no "
+    "drift adds up over a training. Whether this makes runs collapse: a-grae:fig-9.",
+    statement=lambda changes, measure, **_: changes[0] < 0 <= changes[1] if measure == "worst group" else None,
+    planted={
+        "on average too": lambda changes, **_: changes[0] < 0,
+        "never": lambda changes, measure, **_: changes[0] >= 0 if measure == "worst group" else None,
+    },
 )
 def displacement(statement):
     """Enumerate the groups of a policy with one overconfident error, under the control and under GRPO."""
@@ -292,11 +333,12 @@ def faster_with_weight(rate, **_):
     "a-grae:sec-4.2-positive",
     where="Section 4.2, 'Over-emphasizing correct paths triggers entropy collapse'; Figure 3",
     says="The more weight correct rollouts have the faster entropy falls: positive-dominant, GRPO, negative-dominant.",
+    inferred=True,
     refuted_by="a batch at which entropy falls no faster the larger the weight",
     reading="Expected first-order entropy change of tabular softmaxes, in batches of one and of two prompts. Where "
     "GRPO raises entropy, as with a likely error to be unlearned, more weight raises it faster; in a batch each "
-    "prompt has its own factor, which can turn the order. On the reading that the sentence reports Figure 3's run "
-    "only, nothing can be decided here.",
+    "prompt has its own factor, which can turn the order. The paper says so of Figure 3's runs, of which nothing can "
+    "be decided here (a-grae:fig-3); that it is so in general is the inference.",
     met="partly: Section 4.2 says that entropy falls under GRPO (Figure 3), in batches of 1,024 prompts.",
     statement=lambda rate, **_: rate[0] < rate[1] < rate[2],
     condition=Amended("at a single prompt whose entropy GRPO itself lowers", at_one_prompt(faster_with_weight)),
@@ -339,19 +381,16 @@ def kind_of(rate, batch, G):
     "has its own factor: an easy prompt that gains entropy keeps more of its rate than a hard one that loses it. Of "
     "the 36 pairs of prompts tried one is of this kind and turns; the others, most of them of different difficulty, "
     "do not.",
-    caveat="The laboratory shows that the update rule can turn the trend, by weighing easy prompts more than hard "
-    "ones; whether this is the cause of Figure 3 it does not show (a-grae:fig-3). Not every such pair turns: the "
+    caveat="At a single prompt never, and in a batch only where an easy prompt gains entropy under GRPO and a harder "
+    "one loses it. The laboratory shows that the update rule can turn the trend, by weighing easy prompts more than "
+    "hard ones; whether this is the cause of Figure 3 it does not show (a-grae:fig-3). Not every such pair turns: the "
     "gain must be smaller than the loss, but larger than f_h / f_e of it, f = Q + (1 - Q)/10 of the harder prompt and "
     "of the easier.",
-    met="unknown: a batch holds 1,024 prompts of MATH; which of them gain entropy under GRPO is not reported.",
-    statement=lambda found, kind: found,
-    condition=Amended(
-        "an easy prompt of the batch gains entropy under GRPO and a harder one loses it; otherwise, and at a single "
-        "prompt, it never happens",
-        lambda found, kind: found == (kind == EASY_GAINS),
-    ),
+    inferred=True,
+    statement=lambda found, kind: found if kind == EASY_GAINS else None,
     planted={
         "never": lambda found, kind: not found,
+        "in any batch": lambda found, kind: found,
         "at a single prompt only": lambda found, kind: found == (kind == ONE_PROMPT),
         "in other batches too": lambda found, kind: found == (kind != ONE_PROMPT),
     },

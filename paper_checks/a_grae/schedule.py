@@ -185,11 +185,14 @@ def easy_first(statement):
 @claim(
     "a-grae:eq-12-degenerate",
     where="Section 5.1, after Eq. 12; Appendix C.2, reward of the multimodal experiments",
-    says="At a success rate of 0 or 1 there is nothing to rescale: the standard advantage is 0.",
+    says="At a success rate of 0 or 1 there is nothing to rescale, since the standard advantage is 0, in the "
+    "multimodal experiments too.",
+    inferred=True,
     refuted_by="a group all right or all wrong with an advantage that is not 0",
-    reading="p the share of correct answers. With the multimodal reward (as intended, a-grae:app-b2-sign) a group "
-    "that is all wrong but not all well-formed has advantages; they are left as in GRPO, so that nothing breaks. On "
-    "the reading that p is the mean reward it would hold, since all rewards are then equal.",
+    reading="The paper says it where the reward is binary; two places are put together. p the share of correct "
+    "answers. With the multimodal reward (as intended, a-grae:app-b2-sign) a group that is all wrong but not all "
+    "well-formed has advantages; they are left as in GRPO, so that nothing breaks. On the reading that p is the mean "
+    "reward it would hold, since all rewards are then equal.",
     severity=COSMETIC,
     met="partly: on MATH; the multimodal reward has a part for format.",
     statement=lambda largest, **_: largest == 0,
@@ -252,9 +255,10 @@ def attenuation(statement):
 @claim(
     "a-grae:app-c2-alpha",
     where="Appendix C.2 (alpha 1 for MATH, 0.5 for Geo3K and medical data)",
-    says="A smaller alpha keeps closer to the symmetric, more stable update.",
+    says="A smaller alpha keeps closer to the symmetric update.",
+    inferred=True,
     refuted_by="a batch in which the smaller alpha leaves the two sums further apart",
-    reading="Closer to symmetry in the sense of Eq. 5.",
+    reading="Closer to symmetry in the sense of Eq. 5. The paper says that a smaller alpha keeps stability, not why.",
     caveat="That the symmetric update is more stable is the paper's observation, and is not tested here.",
     statement=lambda ratios, **_: ratios[0] >= ratios[1],
     planted={"a larger one does": lambda ratios, **_: ratios[0] <= ratios[1]},
@@ -315,6 +319,7 @@ def code_advantages(G, s, solved):
     "a-grae:code-easy-term",
     where="Section 5.1, Eq. 12, against the public code",
     says="The public code computes Eq. 12.",
+    inferred=True,
     refuted_by="a batch whose advantages the code scales otherwise",
     reading="Read in compute_grpo_outcome_advantage of the paper's repository (commit c5aa316), and transcribed here: "
     "the easy term is divided by 1 - sqrt(p) + 1e-6, and the standard deviation is that of a sample, "
@@ -359,6 +364,7 @@ def weight_at(step, steps, first):
     "a-grae:code-branch",
     where="Section 5.1, Eqs. 12 and 13, against the public code",
     says="Each released A-GRAE script trains with A-GRAE's advantages.",
+    inferred=True,
     refuted_by="a script whose training never takes the branch of the code that holds Eqs. 12 and 13",
     reading="Commit c5aa316, whose two files have one version. The branch is taken if grpo_weight == 2.0. The trainer "
     "passes the script's weight plus (step / steps)(1 - weight), and counts steps from 1: a start at 2.0 is already "
@@ -413,6 +419,7 @@ RELEASED_SETTINGS = {
     "a-grae:code-settings",
     where="Appendix C.2, with Section 4.1, against the public code",
     says="The released scripts for MATH have the settings that the paper prints.",
+    inferred=True,
     refuted_by="a setting with two values",
     reading="run_qwen2.5-math-7b-grpo-agrae.sh and eval.sh, commit c5aa316. Eight of nine settings agree; the longest "
     "response in training is 2,048 tokens in the paper and 3,072 in the script. The scripts for Dr.GRPO leave "

@@ -147,6 +147,7 @@ def unbiased_pass_at_k(n, c, k):
     refuted_by="a p, a k and an n >= k with another mean over the binomial number of successes",
     reading="n >= k, without which the formula means nothing. Per problem; the average over problems is then unbiased "
     "for its average.",
+    identity=True,
     statement=unbiased_pass_at_k,
     planted={
         "plug-in": lambda n, c, k: 1 - (1 - Fraction(c, n)) ** k,

@@ -128,6 +128,7 @@ def eq_11(statement):
     formula=r"g(x) = (1 - \hat\mu_{pos}(x))^\gamma",
     refuted_by="a gamma at which the weight of two success rates is in the wrong order, or a limit other than 0",
     reading="At gamma = 0 and X = G it is 0^0, read as 1; the group's advantages are 0 in any case.",
+    identity=True,
     statement=lambda p, gamma: number(1 - p) ** number(gamma),
     planted={
         "success rate to the gamma": lambda p, gamma: number(p) ** number(gamma),
@@ -149,13 +150,24 @@ def eq_12(statement):
     yield from vanishes(lambda step, gamma: statement(1 - step, gamma), grid(gamma=GAMMAS[1:]), order=0.5)
 
 
+WEIGHTED = [point | {"gamma": gamma} for point in MIXED for gamma in GAMMAS]
+
+
+def focal_advantages(G, X, gamma):
+    """Eqs. 11 to 13 from the rewards of a group alone."""
+    given = rewards(G, X)
+    weight = (1 - mpf(sum(given)) / len(given)) ** number(gamma)
+    return tuple(weight * value for value in standardised(given))
+
+
 @claim(
     "f-grpo:eq-13",
     where="Section 4.2, Eq. 13",
     says="A focal advantage is one scalar times the group's advantages: gamma = 0 gives the base method back, and the "
     "mean over the group stays 0.",
     formula=r"\hat A_i^F = g(x) \hat A_i",
-    refuted_by="a group whose focal advantages are not g(X/G) times those of GRPO, in the library",
+    refuted_by="a group whose advantages, each times (1 - mean reward)^gamma, are not that scalar times those of GRPO, "
+    "or do not sum to 0",
     reading="Base GRPO; the factor does not depend on which rollout. The scalar is fixed during the update, as X/G is "
     "no function of the parameters.",
     identity=True,
@@ -163,19 +175,39 @@ def eq_12(statement):
     planted={"per rollout": lambda G, X, gamma: number(1 - Fraction(X, G)) ** number(gamma + Fraction(1, 2))},
 )
 def eq_13(statement):
-    """The library's focal advantages over its own plain ones, rollout by rollout."""
+    """From the rewards of every mixed group, rollout by rollout; and ask the library."""
 
-    def factors(G, X, gamma):
-        given = np.array(rewards(G, X), float)
-        focal = simlab.advantages("f_grpo", given, gamma=float(gamma))
-        return focal, simlab.advantages("grpo", given)
+    def of_library(G, X, gamma):
+        values = simlab.advantages(
+            "f_grpo", np.array(rewards(G, X), float), gamma=float(gamma), base=simlab.estimator("grpo", eps=0.0)
+        )
+        return tuple(map(mpf, values.tolist()))
 
-    def scaled(value, **point):
-        focal, plain = value
-        return bool(np.allclose(focal, float(statement(**point)) * plain, atol=1e-12)) and abs(focal.sum()) < 1e-12
+    def scaled(value, G, X, gamma):
+        stated = [statement(G, X, gamma) * plain for plain in standardised(rewards(G, X))]
+        same = all(abs(one - other) < mpf("1e-12") for one, other in zip(value, stated, strict=True))
+        return same and abs(sum(value)) < mpf("1e-12")
 
-    points = [point | {"gamma": gamma} for point in MIXED for gamma in GAMMAS]
-    yield from satisfies(scaled, points, factors, method="numerical")
+    yield from satisfies(scaled, WEIGHTED, focal_advantages, method="numerical")
+    yield from satisfies(scaled, WEIGHTED, of_library, method="numerical")
+
+
+@claim(
+    "f-grpo:abstract-no-extra-cost",
+    where="Abstract, last sentence; Section 1, last contribution; Section 7",
+    says="The focal weight needs no rollouts beyond those of the group that it weighs.",
+    refuted_by="a group whose focal advantages take another number of rollouts than its own",
+    reading="By construction: X is counted in the group that the base method draws. Rollouts of one training.",
+    caveat="The search is not counted: each of the nine gains of Table 1 is the best of three trainings with the "
+    "weight beside one without (Table 6). Nor is it known how many steps the compared checkpoints took: "
+    "f-grpo:app-l.4-compute.",
+    identity=True,
+    statement=lambda G, X, gamma: G,
+    planted={"one more": lambda G, X, gamma: G + 1, "the correct ones": lambda G, X, gamma: X},
+)
+def no_extra_cost(statement):
+    """Count what comes out for the rewards of every mixed group."""
+    yield from equals(statement, WEIGHTED, enumerated=lambda **point: len(focal_advantages(**point)))
 
 
 def group_magnitude(p, gamma):
@@ -193,6 +225,7 @@ def group_magnitude(p, gamma):
     reading="Magnitude as the mean of |A| over the group, cut as the factor by which it falls. The total peaks at p = "
     "1/(2 + 2 gamma) instead of 1/2. Single rollouts: the focal advantage of a failure is -(1-p)^(gamma-1/2) sqrt(p), "
     "which at the paper's usual gamma = 1/2 still grows with p, to 1.",
+    identity=True,
     statement=lambda plain, focal: (
         len(set(plain)) > 1
         and all(

@@ -3,7 +3,7 @@
 import random
 from fractions import Fraction
 
-from paper_checks.claim import CHANGES, Amended, claim
+from paper_checks.claim import claim
 from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.exact import POLICIES, groups, mass
 from paper_checks.f_grpo.regimes import tail_miss
@@ -98,7 +98,21 @@ def missed_when_active(policy, correct, G):
     return chance, mass_missed
 
 
-def in_the_maze(statement):
+@claim(
+    "f-grpo:sec-5.2-separates",
+    where="Section 5.2; Appendix K",
+    says="The maze separates the pass@k effect from the diversity of solutions within a prompt: no update there can "
+    "lose one correct sequence to another.",
+    refuted_by="an active group of a prompt with one correct action that leaves correct mass unsampled",
+    reading="One correct sequence, tau = mu. An active group has then sampled it, so that Lemma 3.1 gives 0 and Q_upos "
+    "of Eq. 9 is 0.",
+    caveat="Nor is the maze then a test of Section 3, whose tail-miss probability and unsampled correct mass are 0 "
+    "there: its gains have another cause, such as what the weight does across prompts. With the published reward of "
+    "the set-up's source, which accepts any walk to the goal, a group could miss a correct sequence.",
+    statement=lambda chance, missed: chance == 0 and missed == 0,
+    planted={"a miss is possible": lambda chance, missed: chance > 0 or missed > 0},
+)
+def separates(statement):
     """Enumerate the groups of a prompt with one correct action, and compare the chance with Lemma 3.1 at tau = mu."""
 
     def outcome(policy, G):
@@ -110,44 +124,3 @@ def in_the_maze(statement):
         enumerated=lambda policy, G: outcome(policy, G)[0],
     )
     yield from satisfies(lambda value, **_: statement(*value), SINGLE, outcome)
-
-
-@claim(
-    "f-grpo:sec-5.2-separates",
-    where="Section 5.2; Appendix K",
-    says="The maze separates the pass@k effect from the diversity of solutions within a prompt: no update there can "
-    "lose one correct sequence to another.",
-    refuted_by="an active group of a prompt with one correct action that leaves correct mass unsampled",
-    reading="One correct sequence, tau = mu. An active group has then sampled it, so that Lemma 3.1 gives 0 and Q_upos "
-    "of Eq. 9 is 0.",
-    caveat="It follows that the maze does not test the effects of Section 3: f-grpo:sec-5-maze-tests-theory.",
-    statement=lambda chance, missed: chance == 0 and missed == 0,
-    planted={"a miss is possible": lambda chance, missed: chance > 0 or missed > 0},
-)
-def separates(statement):
-    """As ``in_the_maze``."""
-    yield from in_the_maze(statement)
-
-
-@claim(
-    "f-grpo:sec-5-maze-tests-theory",
-    where="Section 5, first paragraph; Section 5.2",
-    says="The maze tests the finite-group effects of Section 3: its active groups can miss correct sequences.",
-    refuted_by="no active group of a prompt with one correct action that misses it",
-    reading="Section 5 announces tests of the paper's claims in four settings, the maze among them. Section 5.2 itself "
-    "says that the effect there is not one within a prompt. The gains must then have another cause, such as what the "
-    "weight does across prompts, of which Section 3 says nothing.",
-    caveat="With the published reward of the set-up's source, which accepts any walk to the goal, a group could miss "
-    "a correct sequence.",
-    statement=lambda chance, missed: chance > 0 and missed > 0,
-    correction=Amended(
-        "With one correct sequence the tail-miss probability and the unsampled correct mass of an active group are 0.",
-        lambda chance, missed: chance == 0 and missed == 0,
-    ),
-    inferred=True,
-    severity=CHANGES,
-    planted={"missed by chance alone": lambda chance, missed: chance > 0},
-)
-def tests_theory(statement):
-    """As ``in_the_maze``."""
-    yield from in_the_maze(statement)

@@ -8,6 +8,7 @@ import sympy
 import simlab
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, grid, satisfies
+from paper_checks.f_grpo.focal import standardised
 from simlab import Rollouts, surrogates
 
 RATIOS = [Fraction(n, 20) for n in (1, 10, 15, 17, 20, 23, 25, 27, 40, 110, 130, 200)]
@@ -209,13 +210,22 @@ def favours(name, **parameters):
     where="Appendix A, of He et al. (2025)",
     says="The unlikeliness reward up-weights rare correct trajectories.",
     refuted_by="a group in which a rare correct rollout gets no larger advantage than a common one",
-    reading="Within a group, by the rank of the log-probability; incorrect rollouts have reward 0 and are untouched.",
+    reading="Within a group, by the rank of the log-probability, from 1 (or 0, as its code) for the least likely: r_i "
+    "(1 - rank_i / (4 G)). Incorrect rollouts have reward 0 and are untouched.",
     identity=True,
     statement=lambda correct, incorrect: correct > 0 and incorrect == 0,
     planted={"also among the incorrect": lambda correct, incorrect: correct > 0 and incorrect > 0},
 )
 def unlikeliness(statement):
-    """The library's advantages of a group of four with two likely and two unlikely rollouts."""
+    """From the discount, and by the library: a group of four with two likely and two unlikely rollouts."""
+    likeliness = (4, 2, 3, 1)
+
+    def defined(lowest):
+        discounts = (1 - Fraction(rank - 1 + lowest, 16) for rank in likeliness)
+        values = standardised([reward * discount for reward, discount in zip((1, 1, 0, 0), discounts, strict=True)])
+        return values[1] - values[0], values[3] - values[2]
+
+    yield from satisfies(lambda value, **_: statement(*value), grid(lowest=[1, 0]), defined, method="numerical")
     yield from satisfies(
         lambda value, **_: statement(*value),
         [{"ranking": ranking} for ranking in ("paper", "code")],
@@ -227,10 +237,10 @@ def unlikeliness(statement):
 @claim(
     "f-grpo:ds-grpo",
     where="Appendix A, of Gai et al. (2025); Section 5.6",
-    says="Differential smoothing modifies the reward of correct and of incorrect trajectories, each in its own way.",
-    refuted_by="a group in which it leaves one kind alone or treats both alike",
-    reading="With the coefficients' signs of the source: the unlikely gain among the correct and lose among the "
-    "incorrect. Uniform groups, to which F-GRPO and GRPO give no signal, get one here.",
+    says="Differential smoothing modifies the reward of correct and of incorrect trajectories.",
+    refuted_by="a coefficient at which it leaves one kind alone, or treats both alike",
+    reading="As its source defines it: the unlikely gain among the correct and lose among the incorrect. Uniform "
+    "groups, to which F-GRPO and GRPO give no signal, get one here.",
     identity=True,
     statement=lambda correct, incorrect: correct > 0 > incorrect,
     planted={"the unlikely gain in both": lambda correct, incorrect: correct > 0 and incorrect > 0},

@@ -96,7 +96,9 @@ def eq_5(statement):
     says="Unsampled logits move by -(eta/G) S_R p_j: reward-positive batches push them down, reward-negative ones up.",
     formula=r"\Delta z_j = -\frac{\eta}{G} S_R p_j",
     refuted_by="an unsampled action whose logit moves otherwise, or a sign other than that of -S_R",
-    reading="Logits, as the paper says here, not probabilities: see f-grpo:app-g-unsampled for those.",
+    reading="Eq. 5 at R_j = 0. Logits, as the paper says here, not probabilities: see f-grpo:app-g-unsampled for "
+    "those.",
+    identity=True,
     statement=lambda batch: tuple(
         -batch.S_R * p for p, sampled in zip(batch.policy, batch.sampled, strict=True) if not sampled
     ),
@@ -127,14 +129,14 @@ def per_rollout_update(policy, correct, counts):
 @claim(
     "f-grpo:sec-2.3-unbiased",
     where="Section 2.3",
-    says="The sample surrogate is an unbiased Monte Carlo estimate: its update is the gradient of the expected reward "
-    "in the mean.",
+    says="In the mean the update of Eq. 5 is the gradient of the expected reward, since the text calls its sample "
+    "surrogates unbiased Monte Carlo estimates.",
     refuted_by="a policy and a group size at which the mean update is not the gradient of the expected reward",
     reading="The TRPO surrogate is the mean of R p(theta)/p, whose gradient is that of E[R]. The sample surrogate of "
-    "Eq. 5, to which the text goes on, has no division by p and counts each distinct action once. On the reading that "
-    "it estimates the sum of p_i R_i p_i(theta), it is unbiased at G = 1 alone. On the reading that surrogates in "
-    "general are meant, nothing is claimed of Eq. 5.",
+    "Eq. 5, to which the text goes on, has no division by p and counts each distinct action once. The text does not "
+    "say of what it is an estimate. Of the sum of p_i R_i p_i(theta) it is unbiased at G = 1 alone.",
     caveat="Proposition 3.2 is not affected: it follows from Eq. 5, whatever Eq. 5 estimates.",
+    inferred=True,
     severity=CONDITIONS,
     statement=lambda policy, correct, counts: logit_update(batch_of(policy, correct, counts)),
     correction=Amended(
@@ -192,7 +194,7 @@ def eq_4(statement):
     says="A small logit change dz changes p_i by p_i (dz_i - sum_j p_j dz_j), to first order.",
     formula=r"\Delta p_i = p_i \Big( \Delta z_i - \sum_j p_j \Delta z_j \Big)",
     refuted_by="an error that does not fall with the square of the step",
-    reading="To first order in dz. Exactly it is not an identity, and the paper does not say so.",
+    reading="To first order in dz, as the paper says.",
     identity=True,
     statement=lambda policy, direction: [
         p * (d - sum(q * e for q, e in zip(policy, direction, strict=True)))
@@ -271,12 +273,12 @@ def eq_19(statement):
 @claim(
     "f-grpo:eq-9",
     where="Section 3.2, Eq. 9",
-    says="Q_pos - P_pos is the positive mass outside the distinct sampled positive set, and over groups it is the sum "
-    "of p (1 - p)^G over the correct actions.",
+    says="Q_pos - P_pos is the positive mass outside the distinct sampled positive set.",
     formula=r"Q_{u,pos} = Q_{pos} - P_{pos}",
     refuted_by="a policy and a group size for which the mean of the unsampled correct mass differs",
     reading="P_pos counts each sampled action once, as the paper says (distinct). If it counted repeats, Eq. 9 could "
-    "be negative.",
+    "be negative. The mean over groups is the sum of p (1 - p)^G over the correct actions.",
+    identity=True,
     statement=lambda batch: batch.Q_pos - batch.P_pos,
     planted={
         "minus all sampled mass": lambda batch: batch.Q_pos - batch.P_pos - batch.P_neg,
@@ -382,7 +384,8 @@ def eq_17(statement):
     says="The bracket of Eq. 10 is the policy's mean of the logit update, sum_j p_j dz_j.",
     formula=r"\sum_j p_j \Delta z_j = \frac{\eta}{G} [ (R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2 ]",
     refuted_by="a batch for which the mean of the derived update differs",
-    reading="The step from Eq. 19 to Eq. 10.",
+    reading="The step from Eq. 19 to Eq. 10. The stored text has lost the proof; this is how it must go.",
+    inferred=True,
     identity=True,
     statement=bracket,
     planted={"sign of the incorrect part": lambda batch: bracket(batch) - 2 * (batch.R_w - batch.S_R) * batch.B_2},

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from paper_checks.claim import COSMETIC, Amended, claim
+from paper_checks.claim import claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import binomial
 from paper_checks.f_grpo.tail_miss import POINTS, enumerated_tail_miss
@@ -116,20 +116,17 @@ def rises_then_falls(values):
 @claim(
     "f-grpo:lemma-3.1-non-monotonic",
     where="Section 3.1, below Lemma 3.1; Abstract; Section 7",
-    says="Given mu and tau the tail-miss probability first rises with G, then falls: intermediate G maximizes it.",
+    says="Given mu and tau the tail-miss probability of a rare target first rises with G, then falls: intermediate G "
+    "maximizes it.",
     refuted_by="mu and tau at which it has no interior peak, or more than one",
-    reading="Group sizes from 2, the smallest that can be active, and tau < mu < 1; at tau = mu or mu = 1 the "
-    "probability is 0 throughout. From G = 2 to 3 it changes by the factor 3 (1 - tau) / 2, whatever mu. Counted from "
-    "G = 1, where no group is active, it rises at first for every tau. Given an active group the probability of a miss "
-    "only falls with G.",
-    statement=lambda values, mu, tau: rises_then_falls(values),
-    condition=Amended(
-        "the target is rare: tau < 1/3",
-        lambda values, mu, tau: rises_then_falls(values) if tau < Fraction(1, 3) else None,
-    ),
-    severity=COSMETIC,
-    met="yes: the lemma is about rare targets; that of Figure 5 has tau = 6.3e-5",
+    reading="Rare, as the section has it throughout: tau < 1/3 is enough. Group sizes from 2, the smallest that can be "
+    "active, and tau < mu < 1; at tau = mu or mu = 1 the probability is 0 throughout. From G = 2 to 3 it changes by "
+    "the factor 3 (1 - tau) / 2, whatever mu. Counted from G = 1, where no group is active, it rises at first for "
+    "every tau.",
+    caveat="Given an active group the probability of a miss only falls with G.",
+    statement=lambda values, mu, tau: rises_then_falls(values) if tau < Fraction(1, 3) else None,
     planted={
+        "for every target": lambda values, mu, tau: rises_then_falls(values),
         "it only rises": lambda values, mu, tau: all(np.diff(values) > 0) if tau < Fraction(1, 3) else None,
         "only for tau < 1/4": lambda values, mu, tau: rises_then_falls(values) == (tau < Fraction(1, 4)),
         "for tau < 1/2": lambda values, mu, tau: rises_then_falls(values) if tau < Fraction(1, 2) else None,

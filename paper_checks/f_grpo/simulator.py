@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from paper_checks.claim import CHANGES, COSMETIC, Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import equals, satisfies
 from paper_checks.exact import POLICIES, compositions, groups, mass, score_gradient
 from paper_checks.f_grpo.redistribution import logit_update
@@ -62,14 +62,15 @@ def ratio_steps(policy, correct, G):
     refuted_by="a mixed group after which the simulation's update moves an unsampled logit otherwise",
     reading="Section 5.1 says that the simulation tests the local quantities of Section 3.2 directly, in the same "
     "framework; the drift is one of them. Appendix J's objective has group-relative advantages, A_i = R_i less the "
-    "batch mean. It is taken in both forms: as printed, (1/G) sum A_i p_i, and with the ratio p_i / stopgrad(p_i), "
-    "the only one found to reproduce Figure 2 (f-grpo:fig-2). Neither has the drift of Eq. 5, and the ratio form has "
-    "no drift at all. Section 4 itself says of GRPO that unsampled correct behavior is affected only indirectly.",
+    "batch mean. It is taken in both forms: (1/G) sum A_i p_i, as restored (the stored text has lost it), and with the "
+    "ratio p_i / stopgrad(p_i), the only one found to reproduce Figure 2 (f-grpo:fig-2). Neither has the drift of Eq. "
+    "5, and the ratio form has no drift at all. Section 4 itself says of GRPO that unsampled correct behavior is "
+    "affected only indirectly.",
     caveat="The outcome that Section 5.1 looks for, mass gained in all and lost in part, does occur in the simulation: "
     "f-grpo:sec-5.1-same-mechanism.",
     same_error_as="f-grpo:sec-2.3-unbiased",
     inferred=True,
-    severity=CHANGES,
+    severity=CONDITIONS,
     statement=lambda policy, correct, counts, form: logit_update(batch_of(policy, correct, counts)),
     correction=Amended(
         "As printed, unsampled logits move by -(eta/G) p_j times the sum of A_i p_i over the rollouts; in the ratio "
@@ -195,6 +196,7 @@ SHIFTS: list[dict[str, Any]] = [
     formula=r"M_{ret}(t) = 1 - \frac{\sum_{i \in P} \max(0, p_i(0) - p_i(t))}{\sum_{i \in P} p_i(0)}",
     refuted_by="two policies for which it leaves [0, 1], or is 1 after a loss, or less than 1 without one",
     reading="As printed.",
+    identity=True,
     statement=retained,
     planted={
         "gains count against losses": lambda before, after: 1 - (sum(before) - sum(after)) / sum(before),

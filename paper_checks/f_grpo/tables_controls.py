@@ -1,6 +1,6 @@
 """What the text says of Tables 2, 3 and 4: group sizes, controls, the maze."""
 
-from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim, undecided
+from paper_checks.claim import COSMETIC, Amended, claim, undecided
 from paper_checks.evidence import Printed, arithmetic, satisfies
 from paper_checks.f_grpo.printed import TABLE_2, TABLE_2_NLL, TABLE_3, TABLE_4
 
@@ -173,25 +173,29 @@ undecided(
     needs="The epochs of the checkpoints, which no table prints.",
     reading="Selected by average math pass@1 of the same benchmarks; the search over three gammas is not counted.",
 )
+undecided(
+    "f-grpo:sec-1-below-base",
+    where="Section 1, second paragraph; Section 6 (sharpening below the base model, of others)",
+    says="Models trained by RLVR may underperform their base model at large k.",
+    needs="The base models' pass@k under this evaluation: no table of the paper has a base model.",
+    reading="A citation. What the tables show of sharpening is among trained models alone: pass@256 of GRPO falls with "
+    "G up to 8 (f-grpo:sec-5.4-shape). A-GRAE's tables have a base model: a-grae:app-a-shrinkage.",
+)
 
 
 @claim(
     "f-grpo:table-4-gains",
     where="Section 5.2 and Appendix K, Table 4",
-    says="In the maze F-GRPO gains more at pass@256 than at pass@1.",
-    refuted_by="a group size and gamma whose gain over GRPO at pass@256 is not above that at pass@1",
-    reading="The maze is there for evaluation pass@k. No pass@256 is more than 4.5 points above its pass@1, so that "
-    "the two are nearly one measure, and the gains nearly all of pass@1.",
+    says="After the 20K steps the maze's gains at pass@256 are nearly all gains at pass@1: the two differ by at most "
+    "3.5 points, and pass@256 exceeds pass@1 by at most 4.5.",
+    refuted_by="a group size and gamma with a larger difference",
+    reading="The gains over GRPO at one G. The paper has the maze for the pass@k effect, and does not compare the two; "
+    "what it says of a drop early in training is not in the table.",
     caveat="One run each; with one solution a prompt a small model is nearly sure of its answer.",
     inferred=True,
-    severity=CONDITIONS,
-    statement=lambda gains, rises: gains[1] > gains[0],
-    correction=Amended(
-        "The two gains differ by at most 3.5 points, and pass@256 exceeds pass@1 by at most 4.5.",
-        lambda gains, rises: abs(gains[1] - gains[0]) <= 3.5 and max(rises) <= 4.5 + 1e-9,
-    ),
+    statement=lambda gains, rises: abs(gains[1] - gains[0]) <= 3.5 and max(rises) <= 4.5 + 1e-9,
     planted={
-        "twice as much": lambda gains, rises: gains[1] > 2 * gains[0],
+        "more at pass@256": lambda gains, rises: gains[1] > gains[0],
         "the measures differ by 10 points": lambda gains, rises: max(rises) > 10,
     },
 )

@@ -112,7 +112,8 @@ def app_c_signs(statement):
 @claim(
     "f-grpo:brorl-lemma-2",
     where="Appendix C; Lemma 2 of BroRL",
-    says="The mean unsampled second moment of an action is p^2 (1 - p)^G: the unsampled coupling dies out as G grows.",
+    says="The unsampled second moments decay with G, for one action as p^2 (1 - p)^G in the mean (BroRL's Lemma 2), "
+    "which drives the unsampled coupling to zero.",
     formula=r"\mathbb{E}[p^2 1\{\text{unsampled}\}] = p^2 (1-p)^G",
     refuted_by="an action and a group size with another mean over all groups",
     reading="Per action, i.i.d. draws. The decay is geometric, but for a rare action it starts only at G ~ 1/p.",
@@ -227,20 +228,17 @@ def gains_by_group_size(policy, correct):
     "f-grpo:sec-3.2-mass-grows-with-group-size",
     where="Section 3.2, Eq. 9, the sentence before it",
     says="Total correct mass tends to increase with the group size in the local categorical slice, by Eq. 17.",
-    refuted_by="a policy whose Delta Q_pos falls in the mean as G grows",
-    reading="What grows, and whether 'with' has the group size for its object, the stored text does not show. Three "
-    "readings: the mean change at a fixed learning rate; the same in units of eta/G, as the bracket of Eq. 17 has it; "
-    "the probability that a step does not lose correct mass, which is what BroRL says. At a fixed learning rate the "
-    "mean change falls: the factor 1/G beats everything else, since each distinct action counts once. In units of "
-    "eta/G it rises at many policies, but falls where the only correct action is rare among a few likely incorrect "
-    "ones. The probability can fall at first, and tends to one.",
-    statement=lambda gains, unit: sorted(gains) == gains,
-    condition=Amended(
-        "what grows is how surely the change is not negative, and it does so in the limit of large groups",
-        lambda gains, unit: gains[-1] > 1 - Fraction(1, 1000) if unit == SURE else None,
-    ),
-    met="partly: Section 3.2 cites BroRL for the limit; none of the groups trained is near it",
+    refuted_by="a policy at which a group, however large, loses correct mass with a probability that does not vanish",
+    reading="The stored text has lost what it tends to increase with. It is taken as BroRL has it, whom the section "
+    "follows: how surely a step does not lose correct mass tends to one in the limit of large groups.",
+    caveat="No more than in the limit. From one group size to the next that probability can fall. The mean change "
+    "falls with G at a fixed learning rate, since each distinct action counts once and 1/G beats the rest; in units of "
+    "eta/G it rises at many policies, but not where the only correct action is rare among a few likely incorrect ones.",
+    statement=lambda gains, unit: gains[-1] > 1 - Fraction(1, 1000) if unit == SURE else None,
     planted={
+        "the mean, at a fixed learning rate": lambda gains, unit: (
+            sorted(gains) == gains if unit == "at a fixed learning rate" else None
+        ),
         "in units of eta/G": lambda gains, unit: sorted(gains) == gains if unit == "in units of eta/G" else None,
         "from each group size to the next": lambda gains, unit: sorted(gains) == gains if unit == SURE else None,
         "at four rollouts already": lambda gains, unit: gains[2] > 1 - Fraction(1, 1000) if unit == SURE else None,
@@ -287,53 +285,67 @@ def both_terms(statement):
     )
 
 
+def by_own_logits(batch, members):
+    """The derived changes of some actions when their logits alone move."""
+    own = [z if member else 0 for z, member in zip(derived_logits(batch), members, strict=True)]
+    return tuple(itertools.compress(derived_policy_change(batch.policy, own), members))
+
+
+def component(statement, kind):
+    """The derived changes of the sampled actions that are correct, or not: by their own logits alone, and in all."""
+
+    def changes(batch):
+        members = [sampled and correct == kind for correct, sampled in zip(batch.correct, batch.sampled, strict=True)]
+        return by_own_logits(batch, members), tuple(itertools.compress(derived_change(batch), members))
+
+    points = [point for point in MANY if (point["batch"].P_pos if kind else point["batch"].P_neg) > 0]
+    yield from satisfies(lambda value, batch: statement(*value, batch), points, changes)
+
+
 @claim(
     "f-grpo:app-g-sampled-gain",
     where="Appendix G, component 1 of the coupling",
-    says="Sampled correct actions gain probability.",
-    refuted_by="a batch in which the sampled correct actions together lose probability",
-    reading="Together, as the component (R_c - S_R) A_2 is a sum over them. In reward-negative batches the rising "
-    "unsampled actions can outweigh them. On the reading 'each of them' it fails in reward-positive batches too: the "
-    "step p_j (R_j - S_R) favours the likely, so that a rare sampled correct action can lose.",
-    statement=lambda changes, batch: sum(changes) >= 0,
-    condition=Amended(
-        "the batch is not reward-negative, S_R >= 0",
-        lambda changes, batch: sum(changes) >= 0 if batch.S_R >= 0 else None,
-    ),
-    met="yes: with the rewards 1 and 0 of the LLM runs S_R is never negative",
-    planted={"each gains": lambda changes, batch: min(changes) >= 0 if batch.S_R >= 0 else None},
+    says="Sampled correct actions gain probability by their component (R_c - S_R) A_2, and draw it from the others.",
+    refuted_by="a batch in which the logit changes of the sampled correct actions, taken alone, do not give to them",
+    reading="What the component does, taken alone, to their mass as a whole. A rare one among them can lose to a "
+    "likely one, since the step p_j (R_j - S_R) favours the likely.",
+    caveat="After the whole step they can lose in a reward-negative batch, where the rising unsampled outweigh them; "
+    "with the rewards 1 and 0 of the LLM runs there is none.",
+    statement=lambda alone, whole, batch: sum(alone) > 0 if batch.R_c > batch.S_R else None,
+    planted={
+        "each gains": lambda alone, whole, batch: min(alone) > 0 if batch.R_c > batch.S_R else None,
+        "also after the whole step": lambda alone, whole, batch: sum(whole) >= 0,
+    },
 )
 def sampled_gain(statement):
     """The derived changes of the sampled correct actions."""
-    points = [point for point in MANY if point["batch"].P_pos > 0]
-    yield from satisfies(statement, points, lambda batch: changes_of_sampled(batch, kind=True))
+    yield from component(statement, kind=True)
 
 
 @claim(
     "f-grpo:app-g-sampled-loss",
     where="Appendix G, component 2 of the coupling",
-    says="Sampled incorrect actions lose probability.",
-    refuted_by="a batch in which the sampled incorrect actions together gain probability",
-    reading="Together, as for the first component. In reward-positive batches they can gain, where likelier actions, "
-    "unsampled, lose more. On the reading that only their logits are meant it holds always.",
-    statement=lambda changes, batch: sum(changes) <= 0,
-    condition=Amended(
-        "the batch is not reward-positive, S_R <= 0",
-        lambda changes, batch: sum(changes) <= 0 if batch.S_R <= 0 else None,
-    ),
-    met="no: with the rewards 1 and 0 of the LLM runs every batch with a success is reward-positive",
-    planted={"they gain": lambda changes, batch: sum(changes) >= 0},
+    says="Sampled incorrect actions lose probability by their component (R_w - S_R) B_2, and give it to all others.",
+    refuted_by="a batch in which the logit changes of the sampled incorrect actions, taken alone, do not take from "
+    "them",
+    reading="What the component does, taken alone, to their mass as a whole, as for the first one.",
+    caveat="After the whole step they can gain in a reward-positive batch, where likelier actions, unsampled, lose "
+    "more.",
+    statement=lambda alone, whole, batch: sum(alone) < 0 if batch.R_w < batch.S_R else None,
+    planted={
+        "they gain": lambda alone, whole, batch: sum(alone) > 0,
+        "also after the whole step": lambda alone, whole, batch: sum(whole) <= 0,
+    },
 )
 def sampled_loss(statement):
     """The derived changes of the sampled incorrect actions."""
-    points = [point for point in MANY if point["batch"].P_neg > 0]
-    yield from satisfies(statement, points, lambda batch: changes_of_sampled(batch, kind=False))
+    yield from component(statement, kind=False)
 
 
-def changes_of_sampled(batch, kind):
-    """The derived change of each sampled action that is correct, or of each that is not."""
-    moved = zip(derived_change(batch), batch.correct, batch.sampled, strict=True)
-    return tuple(change for change, correct, sampled in moved if sampled and correct == kind)
+def likeliest(batch):
+    """The probability of the likeliest sampled correct action."""
+    members = zip(batch.policy, batch.correct, batch.sampled, strict=True)
+    return max(p for p, correct, sampled in members if correct and sampled)
 
 
 @claim(
@@ -342,17 +354,17 @@ def changes_of_sampled(batch, kind):
     says="In a reward-positive batch with concentrated sampled correct mass the coupling is dominated by "
     "(R_c - S_R) A_2 and drains unsampled correct mass.",
     refuted_by="such a batch with a negative bracket in Eq. 10",
-    reading="Concentrated: one action holds all of the sampled correct mass. The unsampled actions together can then "
-    "still outweigh it, also on a prompt of high success. Half of all probability in one sampled correct action is "
-    "enough, whatever the others do. For batches with that mass spread out it fails more often.",
-    statement=lambda held, batch: held[1] >= 0 if held[0] == batch.P_pos else None,
-    condition=Amended(
-        "one sampled correct action holds half of all probability",
-        lambda held, batch: held[1] >= 0 if held[0] >= Fraction(1, 2) else None,
-    ),
-    met="no: in the simulation of Appendix J the likeliest correct action starts with probability 0.0005",
+    reading="Concentrated as Appendix G has the word, for a second moment: A_2 is large. Half of all probability in "
+    "one sampled correct action is enough, whatever the others do; three tenths are not.",
+    caveat="It is not enough that one action holds all of the sampled correct mass, also on a prompt of high success: "
+    "the unsampled together can outweigh it. In the simulation of Appendix J the likeliest correct action starts with "
+    "probability 0.0005.",
+    statement=lambda held, batch: held[1] >= 0 if held[0] >= Fraction(1, 2) else None,
     planted={
         "in every reward-positive batch": lambda held, batch: held[1] >= 0,
+        "one action holds the sampled correct mass": lambda held, batch: (
+            held[1] >= 0 if held[0] == batch.P_pos else None
+        ),
         "three tenths are enough": lambda held, batch: held[1] >= 0 if held[0] >= Fraction(3, 10) else None,
         "on a prompt of high success": lambda held, batch: (
             held[1] >= 0 if held[0] == batch.P_pos and batch.Q_pos >= Fraction(9, 10) else None
@@ -363,9 +375,7 @@ def coupling(statement):
     """In mixed groups with S_R > 0: the likeliest sampled correct action, the policy's mean of the logit update."""
 
     def held(batch):
-        members = zip(batch.policy, batch.correct, batch.sampled, strict=True)
-        likeliest = max(p for p, correct, sampled in members if correct and sampled)
-        return likeliest, sum(p * z for p, z in zip(batch.policy, derived_logits(batch), strict=True))
+        return likeliest(batch), sum(p * z for p, z in zip(batch.policy, derived_logits(batch), strict=True))
 
     points = [point for point in ACTIVE if reward_positive(point["batch"]) and any(point["batch"].unsampled_correct)]
     yield from satisfies(statement, points, held)
@@ -388,30 +398,26 @@ def coupling(statement):
 def unsampled_lose(statement):
     """The derived change of the unsampled mass under the unsampled logits' part of the step."""
 
-    def moved(batch):
-        missed = [not sampled for sampled in batch.sampled]
-        part = [-batch.S_R * p if out else 0 for p, out in zip(batch.policy, missed, strict=True)]
-        return mass(derived_policy_change(batch.policy, part), missed)
-
     points = [point for point in MANY if reward_positive(point["batch"]) and not all(point["batch"].sampled)]
-    yield from satisfies(statement, points, moved)
+    yield from satisfies(
+        statement, points, lambda batch: sum(by_own_logits(batch, [not sampled for sampled in batch.sampled]))
+    )
 
 
 @claim(
     "f-grpo:app-g-total-grows",
     where="Appendix G, end, item 3",
-    says="In a reward-positive batch on a prompt of high success the total correct mass still grows, since the first "
-    "two terms of Eq. 17 outweigh the coupling.",
+    says="In a reward-positive batch of concentrated sampled correct mass on a prompt of high success the total "
+    "correct mass still grows, since the first two terms of Eq. 17 outweigh the coupling.",
     refuted_by="such a batch, of mixed rewards, in which total correct mass falls",
-    reading="S_R > 0, Q_pos of 1/2 or more, correct and incorrect actions sampled. On the reading that the "
-    "concentrated sampled correct mass of the item before is meant here too, the condition is (nearly) stated.",
-    statement=lambda change, batch: change >= 0,
-    condition=Amended(
-        "the sampled correct outweigh the unsampled correct: (R_c - S_R) A_2 >= S_R U_pos2",
-        lambda change, batch: change >= 0 if (batch.R_c - batch.S_R) * batch.A_2 >= batch.S_R * batch.U_pos2 else None,
-    ),
-    met="unknown: the paper reports no second moments",
-    planted={"it falls": lambda change, batch: change < 0},
+    reading="The regime of the list that it closes: S_R > 0, Q_pos of 1/2 or more, half of all probability in one "
+    "sampled correct action, correct and incorrect actions sampled.",
+    caveat="Without that concentration it can fall on a prompt of high success: where (R_c - S_R) A_2 < S_R U_pos2.",
+    statement=lambda change, batch: change > 0 if likeliest(batch) >= Fraction(1, 2) else None,
+    planted={
+        "without concentration": lambda change, batch: change > 0,
+        "it falls": lambda change, batch: change < 0,
+    },
 )
 def total_grows(statement):
     """The derived change of Q_pos in reward-positive batches of high success."""
