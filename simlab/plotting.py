@@ -18,7 +18,7 @@ from matplotlib.transforms import Bbox
 from simlab.columns import grid_dimensions, lacking, plain, record_axis, with_columns
 from simlab.errors import InputError
 from simlab.files import WRITER, write_output
-from simlab.intervals import BAND_SEEDS, bounds_of, over_seeds
+from simlab.intervals import BAND_SEEDS, Bounds, bounds_of, over_seeds
 
 FORMATS = (".pdf", ".png", ".svg")
 STYLE = Path(__file__).with_name("simlab.mplstyle")
@@ -38,19 +38,20 @@ METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": WRITER},
 }
 DASHES = ("-", "--", ":", "-.")
+COLOURS = 7  # of the style
 MARKERS = "osD^vP"
 CHARACTERS = 110  # of the legend's font, side by side in a figure
 CLOSE = 0.2  # a share that varies less than this is not shown from 0 to 1
 
 
-def draw_band(axes: Axes, x: np.ndarray, values: xr.DataArray, **style: Any) -> None:
+def draw_band(axes: Axes, x: np.ndarray, values: xr.DataArray, bounds: Bounds | None = None, **style: Any) -> None:
     """Draw the mean over seeds in its 95 % band; below ``BAND_SEEDS`` seeds, the seeds as thin lines instead.
 
-    The dimensions of ``values`` are ``seed`` and that of ``x``; its name says what the band stays inside of. Where
-    all seeds are equal, it has no width.
+    The dimensions of ``values`` are ``seed`` and that of ``x``; the band stays inside of ``bounds``, by default what
+    the name of ``values`` says. Where all seeds are equal, it has no width.
     """
     seeds = values.transpose("seed", ...).values
-    estimate = over_seeds(seeds, bounds_of(str(values.name)))
+    estimate = over_seeds(seeds, bounds or bounds_of(str(values.name)))
     (line,) = axes.plot(x, estimate.mean, **style)
     if len(seeds) >= BAND_SEEDS:
         low, high = (np.where(estimate.error == 0, estimate.mean, end) for end in (estimate.low, estimate.high))
@@ -139,7 +140,7 @@ def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, style
             continue  # it repeats an earlier line: they differ by a parameter that their method lacks
         number = next(styles)
         marker = "" if axis in ("step", "cost") else MARKERS[number % len(MARKERS)]
-        style = {"linestyle": DASHES[number % len(DASHES)], "marker": marker}
+        style: dict[str, Any] = {"linestyle": DASHES[number % len(DASHES)], "marker": marker}
         named = {name: plain(value) for name, value in chosen.items() if name not in absent}
         parts = [text if name in METHODS else f"{LABELS.get(name, name)} = {text}" for name, text in named.items()]
         label = ", ".join(filter(None, [result, *parts]))

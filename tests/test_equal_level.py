@@ -115,7 +115,7 @@ def test_a_sweep_shows_the_largest_k_unless_every_cell_solves_all():
 
 def test_the_figure_shows_metrics_against_pass_at_1_and_pass_at_k_at_the_level():
     """pass@256 falls by .5, or .2, for each unit of pass@1, on a straight line of every cell."""
-    first, second, by_k = figure_at({"r": result("grpo", "kept")}, 0.43, ["pass@256", "mine"]).axes
+    first, second, by_k, *less = figure_at({"r": result("grpo", "kept")}, 0.43, ["pass@256", "mine"]).axes
     assert [first.get_xlabel(), first.get_ylabel(), second.get_ylabel()] == ["pass@1", "pass@256", "mine"]
     for line, loss in zip(first.lines[:2], (0.5, 0.2), strict=True):
         x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
@@ -123,6 +123,17 @@ def test_the_figure_shows_metrics_against_pass_at_1_and_pass_at_k_at_the_level()
         assert held.sum() > 20
         np.testing.assert_allclose(y[held], 0.95 - loss * (x[held] - 0.1), atol=1e-9)
     np.testing.assert_allclose(by_k.lines[1].get_ydata(), [0.43, (0.43 + 0.884) / 2, 0.884], atol=1e-9)
+    assert [less[0].get_ylabel(), less[1].get_ylabel()] == ["pass@256, more than grpo", "pass_at_k, more than grpo"]
+    np.testing.assert_allclose(less[0].lines[1].get_ydata()[held], 0.3 * (x[held] - 0.1), atol=1e-9)
+    np.testing.assert_allclose(less[1].lines[1].get_ydata(), [0, 0.099 / 2, 0.099], atol=1e-9)
+
+
+def test_the_figure_compares_with_the_baseline_and_leaves_out_cells_that_do_not_come_there():
+    figure = figure_at({"r": result("grpo", "stuck", "kept")}, 0.43, ["pass@256"], "kept")
+    by_k, _, less = figure.axes[1:4]
+    assert less.get_ylabel() == "pass_at_k, more than kept"
+    assert [line.get_label() for line in by_k.lines] == [line.get_label() for line in less.lines] == ["grpo", "kept"]
+    assert by_k.lines[1].get_color() == figure.axes[0].lines[2].get_color()
 
 
 @pytest.mark.slow

@@ -231,7 +231,9 @@ def test_the_k_are_those_asked_for_or_powers_of_4(three):
 
 def test_differences_are_paired_by_seed_and_problem(three):
     text = comparison_table([three], baseline="grpo").partition("\n\n")[2]
-    assert text.startswith("more than grpo, paired by seed and problem; mean over seeds")
+    assert text.startswith(
+        "more than grpo: would other seeds and problems show it too? paired by seed and problem; mean"
+    )
     row = rows_of(text.partition("\n\n")[0])["f_grpo(gamma=0.5)"]
     own, other = ([ARMS[name][seed][1][-1]["correct"] for seed in range(3)] for name in ("f_grpo(gamma=0.5)", "grpo"))
     for k, cell in ((1, row[3]), (4, row[4])):
@@ -243,14 +245,32 @@ def test_differences_are_paired_by_seed_and_problem(three):
         assert mean_and_interval(cell) == pytest.approx(interval_over_both(each, -1, 1), abs=5.1e-4)
 
 
-def test_pass_at_k_is_tested_for_each_k_below_the_samples(three):
+def test_the_models_are_compared_for_each_k_below_the_samples_without_a_p_value(three):
     text = comparison_table([three], baseline="grpo", pass_at_k=[1, 4, 8])
-    tests = [line.split("  ") for line in text.rpartition("not problems\n")[2].splitlines()]
+    tests = [line.split("  ") for line in text.rpartition("nothing of other seeds)\n")[2].splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in tests]
-    assert cells[0] == ["arm", "k", "difference", "95 % interval", "p"]
+    assert cells[0] == ["arm", "k", "difference", "95 % interval"]
     assert [row[:2] for row in cells[1:]] == [["f_grpo(gamma=0.5)", "1"], ["f_grpo(gamma=0.5)", "4"]]
     of_table = rows_of(text.partition("\n\n")[2].partition("\n\n")[0])["f_grpo(gamma=0.5)"]
     assert [row[2] for row in cells[1:]] == [cell.partition(" ")[0] for cell in of_table[3:5]]
+
+
+def test_one_sentence_says_what_the_seeds_show_and_what_not(written, three, one):
+    """The difference of each measure is the same in all seeds, but for a little."""
+
+    def arm(shift):
+        return {
+            seed: (metrics([0.5 + shift * (5 + seed) / 100] * 20), [evaluation(20, [4 + shift * (2 + seed % 2)] * 4)])
+            for seed in range(4)
+        }
+
+    run = written("apart", {"grpo": arm(0), "above": arm(1), "below": arm(-1)})
+    lines = comparison_table([run], baseline="grpo", pass_at_k=[1]).splitlines()
+    assert "in short: above is higher in reward, entropy, pass@1, by 4 seeds and intervals without 0" in lines
+    assert "in short: below is lower in reward, entropy, pass@1, by 4 seeds and intervals without 0" in lines
+    few = "in short: 3 seeds are too few to say how f_grpo(gamma=0.5) differs; 4 or more may tell"
+    assert few in comparison_table([three], baseline="grpo").splitlines()
+    assert "in short" not in comparison_table([one], baseline="grpo")
 
 
 def test_an_arm_without_a_common_seed_is_named(written, one):
@@ -268,7 +288,7 @@ def test_the_baseline_is_found_in_any_spelling(written, three):
     assert "more than second/f_grpo(base=rloo,gamma=2)" in text
     assert "is no evaluated arm" in refusal(comparison_table, runs, baseline="f_grpo( gamma=2.0, base=rloo )")
     # The spelling of the baseline itself comes first.
-    assert "more than f_grpo(gamma=1)," in comparison_table(runs[:1], baseline="f_grpo(gamma=1)")
+    assert "more than f_grpo(gamma=1):" in comparison_table(runs[:1], baseline="f_grpo(gamma=1)")
     line = refusal(comparison_table, [three], baseline="ppo")
     assert line.startswith("baseline 'ppo'")
     assert "grpo, f_grpo(gamma=0.5)" in line
@@ -340,6 +360,20 @@ def test_the_figure_has_means_over_seeds_and_shows_three_seeds_themselves(three)
     lines = [ARMS["grpo"][seed][1][-1]["correct"] for seed in range(3)]
     for k, found in zip((1, 2, 4, 8), grpo.get_ydata(), strict=True):
         assert found == pytest.approx(statistics.mean(naive_pass_at_k(correct, k) for correct in lines))
+
+
+def test_a_baseline_adds_the_paired_differences(three):
+    panels = panels_of(comparison_figure([three], baseline="grpo"))
+    assert list(panels)[6:] == ["pass@1, difference", "pass@8, difference", "pass@k, difference"]
+    pairs = [(ARMS["f_grpo(gamma=0.5)"][seed][1][-1], ARMS["grpo"][seed][1][-1]) for seed in range(3)]
+    for k, panel, place in ((1, "pass@1", -1), (8, "pass@8", -1), (4, "pass@k", 2)):
+        own, other = ([naive_pass_at_k(pair[side]["correct"], k) for pair in pairs] for side in (0, 1))
+        level, line, *seeds = panels[f"{panel}, difference"].lines
+        assert set(level.get_ydata()) == {0}
+        assert line.get_ydata()[place] == pytest.approx(statistics.mean(own) - statistics.mean(other))
+        each = [seed.get_ydata()[place] for seed in seeds]
+        assert each == pytest.approx([a - b for a, b in zip(own, other, strict=True)])
+    assert "ppo" in refusal(comparison_figure, [three], baseline="ppo")
 
 
 def test_four_seeds_have_a_band_that_stays_between_0_and_1(written):

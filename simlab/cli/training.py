@@ -149,7 +149,9 @@ class CompareCommand(Command):
         read=read_by("simlab.sweeps.parameters:expand"),
     )
     set: str | None = option("which evaluation set, of runs with several (default the first)", "NAME")
-    baseline: str | None = option("add the differences to this arm, paired by seed and problem, and tests", "ARM")
+    baseline: str | None = option(
+        "add the differences to this arm, paired by seed and problem, to table and figure", "ARM"
+    )
     histograms: Path | None = option(
         "another figure: tokens by entropy, and candidates by probability (of record.top_n)", "FILE", read=read_file
     )
@@ -185,7 +187,7 @@ class CompareCommand(Command):
         results = read_results(self.runs)
         if number:
             print(compare_at(results, float(number), self.metric, self.baseline))
-            drawn = figure_at(results, float(number), self.metric)
+            drawn = figure_at(results, float(number), self.metric, self.baseline)
         else:
             print(compared(results, self.metric))
             drawn = final_states(results, metrics=self.metric)
@@ -197,7 +199,8 @@ class CompareCommand(Command):
 
         if self.metric is not None:
             raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
-        figures = [(self.figure or COMPARISON, compare.draw_comparison)]
+        draw_comparison = functools.partial(compare.draw_comparison, baseline=self.baseline)
+        figures: list[tuple[Path, Any]] = [(self.figure or COMPARISON, draw_comparison)]
         if self.histograms is not None:
             figures.append((self.histograms, compare.draw_histograms))
         _check_figures(*(path for path, _ in figures))

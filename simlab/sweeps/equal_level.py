@@ -10,14 +10,15 @@ from matplotlib.figure import Figure
 
 from simlab.columns import ABSENT, at_equal_mass, each_cell, pass_at_1, record_axis, with_columns
 from simlab.errors import InputError
-from simlab.intervals import Bounds, bounds_of, change_of, over_seeds
-from simlab.plotting import DASHES, LABELS, METHODS, STYLE, draw_band, fit_share, name_lines, panelled
+from simlab.intervals import CHANGE, Bounds, bounds_of, change_of, over_seeds
+from simlab.plotting import COLOURS, DASHES, LABELS, METHODS, STYLE, draw_band, fit_share, name_lines, panelled
 from simlab.sweeps.table import describe_sweep, mean_and_error
 from simlab.text import aligned
 
 USUAL = ("retained_mass", "entropy")  # beside pass@k, which comes first
 POINTS = 33  # of a curve against pass@1
 Cells = dict[str, xr.Dataset]
+Curves = tuple[str, np.ndarray, dict[str, xr.DataArray]]  # a column, its x, and a line of each cell
 
 
 def compare_at(
@@ -40,12 +41,8 @@ def compare_at(
     extended, columns = _columns(results, metrics)
     cells = named_cells(extended)
     readings = {name: _reached(cell, columns, level) for name, cell in cells.items()}
+    base = _base(baseline, cells, readings, level)
     reached = {name: reading for name, reading in readings.items() if reading.sizes["seed"]}
-    if not reached:
-        raise InputError(f"no cell reaches pass@1 = {level:g}: {'; '.join(_missing(cells, readings, level))}")
-    base = find_cell(baseline, cells) if baseline else next(iter(reached))
-    if base not in reached:
-        raise InputError(f"baseline {base} does not reach pass@1 = {level:g}; allowed: {'; '.join(reached)}")
     rows = [
         {"cell": name, "seeds": str(reading.sizes["seed"])}
         | {str(column): mean_and_error(values.values) for column, values in reading.data_vars.items()}
@@ -61,6 +58,17 @@ def compare_at(
             *_differences(reached, base),
         ]
     )
+
+
+def _base(baseline: str | None, cells: Cells, readings: Cells, level: float) -> str:
+    """Return the name of the cell that the others are compared with, by default the first that reaches the level."""
+    reached = [name for name, reading in readings.items() if reading.sizes["seed"]]
+    if not reached:
+        raise InputError(f"no cell reaches pass@1 = {level:g}: {'; '.join(_missing(cells, readings, level))}")
+    base = find_cell(baseline, cells) if baseline else reached[0]
+    if base not in reached:
+        raise InputError(f"baseline {base} does not reach pass@1 = {level:g}; allowed: {'; '.join(reached)}")
+    return base
 
 
 def _columns(results: Mapping[str, xr.Dataset], metrics: Sequence[str] | None) -> tuple[Cells, list[str]]:
@@ -164,39 +172,57 @@ def _sign(values: Float[np.ndarray, " S"], bounds: Bounds) -> int:
     return int(estimate.low > 0) - int(estimate.high < 0)
 
 
-def figure_at(results: Mapping[str, xr.Dataset], level: float, metrics: Sequence[str] | None = None) -> Figure:
+def figure_at(
+    results: Mapping[str, xr.Dataset], level: float, metrics: Sequence[str] | None = None, baseline: str | None = None
+) -> Figure:
     """Draw each metric against pass@1, as far as all seeds of a cell come, and pass@k against k at the level.
 
-    A line is a cell, as ``draw_band`` draws it. The last panel needs three k or more, and holds the seeds that reach
-    the level. Takes and raises what ``compare_at`` does.
+    A line is a cell, as ``draw_band`` draws it. pass@k against k needs three k or more, and holds the seeds that reach
+    the level. Where cells are compared, the last panels have the differences of the first metric and of pass@k from the
+    baseline, paired by seed. Takes and raises what ``compare_at`` does.
     """
     extended, columns = _columns(results, metrics)
-    at_k, ks = with_columns(results, ["pass_at_k"], ()) if _has_every_k(results) else (extended, [])
-    cells, with_ks = named_cells(extended), named_cells(at_k)
+    cells = named_cells(extended)
+    base = _base(baseline, cells, {name: _reached(cell, columns, level) for name, cell in cells.items()}, level)
     masses = [pass_at_1(cell) for cell in cells.values()]
-    ends = min(float(mass.min()) for mass in masses), max(float(mass.max()) for mass in masses)
-    levels = np.linspace(*ends, POINTS)
+    levels = np.linspace(min(float(mass.min()) for mass in masses), max(float(mass.max()) for mass in masses), POINTS)
+    curves = {name: read_at(cell, columns, levels) for name, cell in cells.items()}
+    shown: list[Curves] = [(name, levels, {cell: own[name] for cell, own in curves.items()}) for name in columns]
+    by_k = _by_k(results, level)
+    rows = [(*each, LABELS.get(each[0], each[0]), bounds_of(each[0])) for each in shown + by_k]
+    for column, x, lines in [shown[0], *by_k] if len(cells) > 1 else []:
+        less = {cell: line - lines[base] for cell, line in lines.items()}  # of the seeds that both have
+        rows.append((column, x, less, f"{column}, more than {base}", change_of(bounds_of(column))))
     with matplotlib.style.context(STYLE):
-        figure, panels = panelled(len(columns) + (len(ks) > 2))
-        for number, (name, cell) in enumerate(cells.items()):
-            style = {"label": name, "linestyle": DASHES[number % len(DASHES)]}
-            curves = read_at(cell, columns, levels)
-            for panel, column in zip(panels, columns, strict=False):
-                draw_band(panel, levels, curves[column], **style)
-            if len(ks) > 2:
-                reading = _reached(with_ks[name], ks, level).to_dataarray("k", "pass_at_k").sel(k=ks)
-                draw_band(panels[-1], np.array([int(k.partition("@")[2]) for k in ks]), reading, **style)
-        for panel, column in zip(panels, columns, strict=False):
-            panel.axvline(level, color="0.7", linewidth=0.8, zorder=0)
-            panel.set(xlabel="pass@1", ylabel=LABELS.get(column, column))
-            fit_share(panel, column)
-        if len(ks) > 2:
-            panels[-1].set_xscale("log", base=2)
-            panels[-1].set(xlabel="k", ylabel=f"pass@k at pass@1 = {level:g}")
+        figure, panels = panelled(len(rows))
+        for panel, (column, x, lines, label, bounds) in zip(panels, rows, strict=True):
+            for number, cell in enumerate(cells):
+                if lines[cell].sizes["seed"]:
+                    style = {"color": f"C{number % COLOURS}", "linestyle": DASHES[number % len(DASHES)]}
+                    draw_band(panel, x, lines[cell], bounds, label=cell, **style)
+            panel.set_ylabel(label)
+            if bounds != CHANGE:
+                fit_share(panel, column)
+            if column == "pass_at_k":
+                panel.set_xscale("log", base=2)
+                panel.set_xlabel(f"k, at pass@1 = {level:g}")
+            else:
+                panel.axvline(level, color="0.7", linewidth=0.8, zorder=0)
+                panel.set_xlabel("pass@1")
         panels[0].set_title(f"{next(iter(results.values())).sizes['seed']} seeds", loc="left")
         name_lines(figure)
     return figure
 
 
-def _has_every_k(results: Mapping[str, xr.Dataset]) -> bool:
-    return all("pass_at_k" in dataset for dataset in results.values())
+def _by_k(results: Mapping[str, xr.Dataset], level: float) -> list[Curves]:
+    """Return pass@k of every cell against k where its pass@1 reaches a level; none of fewer than three k."""
+    if not all("pass_at_k" in dataset for dataset in results.values()):
+        return []
+    at_k, ks = with_columns(results, ["pass_at_k"], ())
+    if len(ks) < 3:
+        return []
+    lines = {
+        name: _reached(cell, ks, level).to_dataarray("k", "pass_at_k").sel(k=ks)
+        for name, cell in named_cells(at_k).items()
+    }
+    return [("pass_at_k", np.array([int(k.partition("@")[2]) for k in ks]), lines)]

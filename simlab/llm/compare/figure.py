@@ -1,7 +1,7 @@
 """Draw the figures of ``simlab compare``: training and evaluations against step, pass@k against k, and histograms."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,25 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from simlab.errors import InputError
-from simlab.intervals import BAND_SEEDS
+from simlab.intervals import BAND_SEEDS, CHANGE, SHARE, Bounds, bounds_of
 from simlab.llm.compare import run_arms
 from simlab.llm.compare.run_arms import ComparedArm, ShownArm
 from simlab.llm.compare.runs import EvaluationResult, Run
 from simlab.llm.instruments.pass_at_k import powers
-from simlab.plotting import DASHES, STYLE, check_figure, write_figure
+from simlab.plotting import COLOURS, DASHES, STYLE, check_figure, write_figure
 
 POINTS = 100  # of a curve of training: a longer one is averaged over so many parts
-COLOURS = 7  # of the style
 LEGEND_WIDTH = 110  # in letters; a label has its line and the gaps beside it, too
 GREY = "0.55"  # of the start
 RANKS = 3  # most panels of candidates, as in CaSP's Figure 9
 LEAST_SHARE = 1e-5  # of tokens, at the lower edge of the histograms
+Measure = Callable[[EvaluationResult], Float[np.ndarray, " P"]]
+ByNumber = dict[int, Float[np.ndarray, "..."]]  # values by a step, or by a k
 
 
-def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last") -> None:
+def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last", baseline: str | None = None) -> None:
     """Draw ``comparison_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG."""
-    _draw(comparison_figure, runs, path, at)
+    _draw(functools.partial(comparison_figure, baseline=baseline), runs, path, at)
 
 
 def draw_histograms(runs: Sequence[Run], path: Path, *, at: str | int = "last") -> None:
@@ -48,35 +49,48 @@ def _draw(draw: Callable[..., Figure], runs: Sequence[Run], path: Path, at: str 
         raise InputError(f"cannot write {path}: {error.strerror}; the runs are as they were") from None
 
 
-def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
+def comparison_figure(runs: Sequence[Run], *, at: str | int = "last", baseline: str | None = None) -> Figure:
     """Draw six panels: reward, entropy, pass@1, pass@k of the largest k, distinct solutions; and pass@k against k.
 
     Lines are means over seeds, as far as all seeds of an arm have come, in bands of 95 %: t-intervals over seeds, for
     evaluations the intervals over seeds and problems, or of one seed over problems; of two or three seeds, which tell
     too little for a band, with the seeds as thin lines. Curves of more than ``POINTS``
     steps are averaged over so many parts. The start is grey. The last panel shows the evaluations at ``at``, as in
-    ``comparison_table``.
+    ``comparison_table``. With a ``baseline``, a third row has the differences of the other arms from it, paired by seed
+    and problem.
 
-    Raises ``InputError`` for runs that do not compare, and for an evaluation that there is not.
+    Raises ``InputError`` for runs that do not compare, and for an evaluation or a baseline that there is not.
     """
     run_arms.check_comparable(runs)
     arms, starts = run_arms.gather_arms(runs), run_arms.gather_starts(runs)
     shown = [run_arms.choose_evaluations(arm, at) for arm in arms]
-    most = min(evaluation.samples for arm in arms for history in _histories(arm) for evaluation in history.values())
+    evaluated = [arm for arm in shown if arm.evaluations]
+    base = None if baseline is None else shown.index(run_arms.find_baseline(baseline, evaluated))
+    most = min(
+        evaluation.samples for arm in arms for history in _histories(arm).values() for evaluation in history.values()
+    )
     with matplotlib.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 4.8), layout="constrained")
-        reward, entropy, first, largest, distinct, by_k = figure.subplots(2, 3).flat
+        rows = 2 if base is None else 3
+        figure = Figure(figsize=(7.2, 2.4 * rows), layout="constrained")
+        reward, entropy, first, largest, distinct, by_k, *less = figure.subplots(rows, 3).flat
         _draw_training(reward, "reward", arms)
         _draw_training(entropy, "entropy", arms)
-        _draw_evaluations(first, "pass@1", lambda evaluation: evaluation.pass_at_k(1), arms, starts)
-        _draw_evaluations(largest, f"pass@{most}", lambda evaluation: evaluation.pass_at_k(most), arms, starts)
+        at_1, at_most = (functools.partial(EvaluationResult.pass_at_k, k=k) for k in (1, most))
+        _draw_evaluations(first, "pass@1", at_1, arms, starts)
+        _draw_evaluations(largest, f"pass@{most}", at_most, arms, starts)
         _draw_evaluations(distinct, "distinct", lambda evaluation: evaluation.distinct, arms, starts)
-        _draw_by_k(by_k, shown, starts)
+        _draw_by_k(by_k, [(arm.name, _by_k(arm), style) for arm, style in _with_styles(shown, starts)], SHARE)
         last = f"pass@k, {run_arms.abbreviate_moment(at)}"
-        titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", last)
-        for letter, panel, title in zip("abcdef", figure.axes, titles, strict=True):
+        titles = ["reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", last]
+        if base is not None:
+            _draw_step_differences(less[0], at_1, arms, base)
+            _draw_step_differences(less[1], at_most, arms, base)
+            _draw_k_differences(less[2], shown, base)
+            titles += [f"{title}, difference" for title in ("pass@1", f"pass@{most}", "pass@k")]
+            less[0].set_ylabel(f"more than {shown[base].name}")
+        for letter, panel, title in zip("abcdefghi", figure.axes, titles, strict=False):
             panel.set_title(f"({letter}) {title}", loc="left")
-            if panel is not by_k:
+            if panel.get_xlabel() != "k":
                 panel.set_xlabel("step")
                 panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         _add_legend(figure, by_k)
@@ -100,50 +114,89 @@ def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm]) -> None:
         values = np.stack([metrics[name][np.isin(metrics["step"], steps)] for metrics in trainings])
         pieces = np.array_split(np.arange(len(steps)), min(POINTS, len(steps)))
         means = [values[:, piece].mean(axis=1) for piece in pieces]
-        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, name, **_line_style(number))
+        bounds = run_arms.measure_bounds(name, np.array(means))
+        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, bounds, **_line_style(number))
 
 
 def _draw_evaluations(
-    axes: Axes,
-    name: str,
-    measure: Callable[[EvaluationResult], Float[np.ndarray, " P"]],
-    arms: Sequence[ComparedArm],
-    starts: Sequence[ShownArm],
+    axes: Axes, name: str, measure: Measure, arms: Sequence[ComparedArm], starts: Sequence[ShownArm]
 ) -> None:
     """Draw a measure against step, with that of the start as a level."""
     for number, start in enumerate(starts):
         level = run_arms.estimate_mean(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
         axes.axhline(level.mean, color=GREY, linestyle=DASHES[number % len(DASHES)])
     for number, arm in enumerate(arms):
-        histories = _histories(arm)
-        steps = _common_steps([np.array(list(history)) for history in histories])
-        values = [np.stack([measure(history[step]) for history in histories]) for step in steps]
-        _draw_line(axes, steps, values, name, marker="o", **_line_style(number))
+        _draw_by_step(axes, _measured(arm, measure), bounds_of(name), number)
 
 
-def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm]) -> None:
-    """Draw pass@k against k, by powers of 2 and the number of samples."""
+def _draw_step_differences(axes: Axes, measure: Measure, arms: Sequence[ComparedArm], base: int) -> None:
+    """Draw by how much a share is more than the baseline's against step, of the seeds and steps that both have."""
+    axes.axhline(0, **_line_style(base))
+    theirs = _measured(arms[base], measure)
+    for number, arm in enumerate(arms):
+        if number != base:
+            pairs = {seed: (own, theirs[seed]) for seed, own in _measured(arm, measure).items() if seed in theirs}
+            less = {seed: _differences(own, other) for seed, (own, other) in pairs.items()}
+            _draw_by_step(axes, less, CHANGE, number)
+
+
+def _draw_by_step(axes: Axes, by_seed: Mapping[int, ByNumber], bounds: Bounds, number: int) -> None:
+    """Draw what is known of each seed by step, at the steps that all seeds have."""
+    steps = _common_steps([np.array(list(own)) for own in by_seed.values()])
+    values = [np.stack([own[step] for own in by_seed.values()]) for step in steps]
+    _draw_line(axes, steps, values, bounds, marker="o", **_line_style(number))
+
+
+def _draw_k_differences(axes: Axes, shown: Sequence[ShownArm], base: int) -> None:
+    """Draw by how much pass@k is more than the baseline's against k, of the seeds that both have."""
+    axes.axhline(0, **_line_style(base))
+    pairs = [(number, run_arms.common_seeds(shown[base], arm)) for number, arm in enumerate(shown) if number != base]
+    curves = [
+        (ours.name, _differences(_by_k(ours), _by_k(theirs)), _line_style(number)) for number, (theirs, ours) in pairs
+    ]
+    _draw_by_k(axes, curves, CHANGE)
+
+
+def _draw_by_k(axes: Axes, curves: Iterable[tuple[str, ByNumber, dict[str, Any]]], bounds: Bounds) -> None:
+    """Draw named curves against k."""
     most = 1
-    for arm, style in _with_styles(arms, starts):
-        evaluations = arm.evaluations.values()
-        samples = min((evaluation.samples for evaluation in evaluations), default=0)
-        ks = sorted({*powers(samples), samples}) if evaluations else []
-        values = [np.stack([evaluation.pass_at_k(k) for evaluation in evaluations]) for k in ks]
-        _draw_line(axes, ks, values, "pass@k", label=arm.name, **style)
-        most = max(most, samples)
+    for name, by_k, style in curves:
+        _draw_line(axes, list(by_k), list(by_k.values()), bounds, label=name, **style)
+        most = max([most, *by_k])
     axes.set_xscale("log", base=2)
     ticks = powers(most, 4)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_xlabel("k")
 
 
-def _histories(arm: ComparedArm) -> list[dict[int, EvaluationResult]]:
+def _by_k(arm: ShownArm) -> ByNumber:
+    """Return pass@k of seeds and problems by k, for powers of 2 and the number of samples."""
+    evaluations = arm.evaluations.values()
+    samples = min((evaluation.samples for evaluation in evaluations), default=0)
+    ks = sorted({*powers(samples), samples}) if evaluations else []
+    return {k: np.stack([evaluation.pass_at_k(k) for evaluation in evaluations]) for k in ks}
+
+
+def _measured(arm: ComparedArm, measure: Measure) -> dict[int, ByNumber]:
+    """Return a measure by seed and step."""
+    return {
+        seed: {step: measure(evaluation) for step, evaluation in history.items()}
+        for seed, history in _histories(arm).items()
+    }
+
+
+def _differences(ours: ByNumber, theirs: ByNumber) -> ByNumber:
+    """Return the differences where both are known."""
+    return {number: values - theirs[number] for number, values in ours.items() if number in theirs}
+
+
+def _histories(arm: ComparedArm) -> dict[int, dict[int, EvaluationResult]]:
     """Return the evaluations of each evaluated seed by step, from the start on."""
-    return [
-        {each.step: each for each in (*filter(None, [arm.starts.get(seed)]), *training.evaluations)}
+    return {
+        seed: {each.step: each for each in (*filter(None, [arm.starts.get(seed)]), *training.evaluations)}
         for seed, training in arm.seeds.items()
         if training.evaluations
-    ]
+    }
 
 
 def _common_steps(steps: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, " C"]:
@@ -167,11 +220,10 @@ def _draw_line(
     axes: Axes,
     x: Sequence[float] | np.ndarray,
     values: Sequence[Float[np.ndarray, "S ..."]],
-    name: str,
+    bounds: Bounds,
     **style: Any,
 ) -> None:
     """Draw means of a measure in their 95 % band, where that is known; of two or three seeds, the seeds."""
-    bounds = run_arms.measure_bounds(name, np.array(values))
     means = [run_arms.estimate_mean(each, bounds) for each in values]
     (line,) = axes.plot(x, [estimate.mean for estimate in means], **style)
     seeds = np.array([each.reshape(len(each), -1).mean(axis=1) for each in values])

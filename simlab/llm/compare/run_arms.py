@@ -181,6 +181,37 @@ def _choose(
     return evaluations[steps.index(int(at))]
 
 
+# Pairs: an arm beside a baseline, in the seeds of both
+
+
+def find_baseline(name: str, arms: Sequence[ShownArm]) -> ShownArm:
+    """Return the arm of a name, whose spelling does not count."""
+    for normalise in (str, _normal_spelling):
+        for arm in arms:
+            if normalise(arm.name) == normalise(name):
+                return arm
+    raise InputError(f"baseline {name!r} is no evaluated arm; allowed: {', '.join(arm.name for arm in arms)}")
+
+
+def _normal_spelling(name: str) -> str:
+    """Return one text for all spellings of an arm, with the folder before it where it has one."""
+    folder = name.partition("(")[0].rpartition("/")[0]
+    for prefix in ("", f"{folder}/"):
+        try:
+            arm = read_arm(name.removeprefix(prefix))
+        except InputError:
+            continue
+        return prefix + "@".join([str(arm.method), *(f"{key}={arm.overrides[key]}" for key in sorted(arm.overrides))])
+    return name
+
+
+def common_seeds(*pair: ShownArm) -> tuple[ShownArm, ShownArm]:
+    """Return two arms with the seeds that both have, in one order."""
+    seeds = sorted(pair[0].evaluations.keys() & pair[1].evaluations.keys())
+    first, second = (arm._replace(evaluations={seed: arm.evaluations[seed] for seed in seeds}) for arm in pair)
+    return first, second
+
+
 # Measures: a number for each seed, or for each seed and problem, and means with their intervals
 
 

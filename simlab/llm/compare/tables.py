@@ -6,12 +6,11 @@ import numpy as np
 from jaxtyping import Float
 
 from simlab.errors import InputError
-from simlab.intervals import change_of
+from simlab.intervals import BAND_SEEDS, change_of
 from simlab.llm.compare import run_arms
 from simlab.llm.compare.run_arms import ComparedArm, MeanEstimate, ShownArm
 from simlab.llm.compare.runs import Run
 from simlab.llm.instruments.significance import subsampling_test
-from simlab.llm.training.settings import read_arm
 from simlab.scaling import Curves, scaling_tables
 from simlab.text import aligned
 
@@ -20,7 +19,11 @@ OVER_SEEDS = (
 )
 OVER_PROBLEMS = "of one seed [95 % interval over problems]"
 SEED = 0  # of the subsamples: the same table every time
-TEST = "m-out-of-n test of F-GRPO App. Q; random to it are the samples of these models, not seeds and not problems"
+METHODS_ASK = "would other seeds and problems show it too? paired by seed and problem"
+MODELS_ASK = (
+    "and would these very models show it in other samples, on these problems? (m-out-of-n, F-GRPO App. Q; it says "
+    "nothing of other seeds)"
+)
 
 
 def comparison_table(
@@ -41,8 +44,8 @@ def comparison_table(
         at: ``last``, ``best`` (by pass@1, which flatters), a step, or at equal ``rollouts=NUMBER`` or
             ``pass@1=NUMBER``.
         pass_at_k: the k; by default the powers of 4 up to the samples.
-        baseline: the arm to which the others' differences are added, paired by seed and problem, with the test of
-            pass@k.
+        baseline: the arm to which the others' differences are added, paired by seed and problem, and those of the
+            very models in pass@k, without a p-value: seeds are not random to it.
     """
     run_arms.check_comparable(runs)
     arms = run_arms.gather_arms(runs)
@@ -54,7 +57,10 @@ def comparison_table(
     for arm in rows:
         steps = [evaluation.step for evaluation in arm.evaluations.values()]
         span = f"{steps[0]}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
-        table.append({"arm": arm.name, "seeds": str(len(steps)), "steps": span} | _cells(run_arms.measure_arm(arm, ks)))
+        table.append(
+            {"arm": arm.name, "seeds": str(len(steps)), "steps": span}
+            | _cells(_estimates(run_arms.measure_arm(arm, ks)))
+        )
     lines = [f"{run_arms.describe_moment(at)}; {_describe_errors(rows)}", *aligned(table)]
     for shown, all_seeds in zip(chosen, arms, strict=True):
         seeds = sum(bool(training.evaluations) for training in all_seeds.seeds.values())
@@ -71,19 +77,21 @@ def comparison_table(
         among = f"among {counts[0]} to {counts[-1]} samples; not to be compared, as more samples find more"
     lines.append(f"distinct: different correct solutions of a problem {among}")
     if baseline is not None:
-        lines += ["", *_differences(find_baseline(baseline, evaluated), evaluated, ks)]
+        lines += ["", *_differences(run_arms.find_baseline(baseline, evaluated), evaluated, ks)]
     return "\n".join(lines)
 
 
-def _cells(values: Mapping[str, Float[np.ndarray, "S ..."]], sign: str = "") -> dict[str, str]:
-    """Write a cell for each measure; with a sign, for differences."""
+def _estimates(values: Mapping[str, Float[np.ndarray, "S ..."]], *, change: bool = False) -> dict[str, MeanEstimate]:
+    """Return the mean and the interval of each measure, or of the difference of each."""
     bounds = {label: run_arms.measure_bounds(label, array) for label, array in values.items()}
-    if sign:
+    if change:
         bounds = {label: change_of(own) for label, own in bounds.items()}
-    return {
-        label: _cell(run_arms.estimate_mean(array, bounds[label]), 2 if label == "distinct" else 3, sign)
-        for label, array in values.items()
-    }
+    return {label: run_arms.estimate_mean(array, bounds[label]) for label, array in values.items()}
+
+
+def _cells(estimates: Mapping[str, MeanEstimate], sign: str = "") -> dict[str, str]:
+    """Write a cell for each measure; with a sign, for differences."""
+    return {label: _cell(number, 2 if label == "distinct" else 3, sign) for label, number in estimates.items()}
 
 
 def _cell(number: MeanEstimate, digits: int, sign: str = "") -> str:
@@ -110,53 +118,40 @@ def _describe_errors(arms: Iterable[ShownArm]) -> str:
     return "; ".join([OVER_SEEDS] * (True in several) + [OVER_PROBLEMS] * (False in several))
 
 
-# Differences from a baseline arm: paired by seed and problem, and tested as in F-GRPO's Appendix Q
-
-
-def find_baseline(name: str, arms: Sequence[ShownArm]) -> ShownArm:
-    """Return the arm of a name, whose spelling does not count."""
-    for normalise in (str, _normal_spelling):
-        for arm in arms:
-            if normalise(arm.name) == normalise(name):
-                return arm
-    raise InputError(f"baseline {name!r} is no evaluated arm; allowed: {', '.join(arm.name for arm in arms)}")
-
-
-def _normal_spelling(name: str) -> str:
-    """Return one text for all spellings of an arm, with the folder before it where it has one."""
-    folder = name.partition("(")[0].rpartition("/")[0]
-    for prefix in ("", f"{folder}/"):
-        try:
-            arm = read_arm(name.removeprefix(prefix))
-        except InputError:
-            continue
-        return prefix + "@".join([str(arm.method), *(f"{key}={arm.overrides[key]}" for key in sorted(arm.overrides))])
-    return name
+# Differences from a baseline arm: between methods, paired by seed and problem; between models, as in F-GRPO's App. Q
 
 
 def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]) -> list[str]:
-    """Return the lines of two tables: paired differences to the baseline, and the test of those of pass@k."""
-    pairs = [_common_seeds(baseline, arm) for arm in arms if arm is not baseline]
+    """Return the lines of two tables: paired differences to the baseline, and those of the very models in pass@k."""
+    pairs = [run_arms.common_seeds(baseline, arm) for arm in arms if arm is not baseline]
     paired = [pair for pair in pairs if pair[1].evaluations]
     lines = []
     if paired:
         errors = _describe_errors(arm for _, arm in paired)
-        rows = []
+        rows, shown = [], []
         for first, second in paired:
             base = run_arms.measure_arm(first, ks)
             more = {label: values - base[label] for label, values in run_arms.measure_arm(second, ks).items()}
-            rows.append({"arm": second.name, "seeds": str(len(second.evaluations))} | _cells(more, "+"))
-        lines = [f"more than {baseline.name}, paired by seed and problem; {errors}", *aligned(rows)]
+            estimates, seeds = _estimates(more, change=True), len(second.evaluations)
+            rows.append({"arm": second.name, "seeds": str(seeds)} | _cells(estimates, "+"))
+            if seeds > 1:
+                shown.append(_in_short(second.name, seeds, estimates))
+        lines = [f"more than {baseline.name}: {METHODS_ASK}; {errors}", *aligned(rows), *shown]
     lines += [f"{arm.name}: no seed in common with {baseline.name}" for _, arm in pairs if not arm.evaluations]
     tests = [row for pair in paired for row in _test_rows(*pair, ks)]
-    return [*lines, "", TEST, *aligned(tests)] if tests else lines
+    return [*lines, "", MODELS_ASK, *aligned(tests)] if tests else lines
 
 
-def _common_seeds(*pair: ShownArm) -> tuple[ShownArm, ShownArm]:
-    """Return two arms with the seeds that both have, in one order."""
-    seeds = sorted(pair[0].evaluations.keys() & pair[1].evaluations.keys())
-    first, second = (arm._replace(evaluations={seed: arm.evaluations[seed] for seed in seeds}) for arm in pair)
-    return first, second
+def _in_short(name: str, seeds: int, differences: Mapping[str, MeanEstimate]) -> str:
+    """Say in which measures an arm is higher and lower than the baseline, by intervals without 0; not by few seeds."""
+    if seeds < BAND_SEEDS:
+        return f"in short: {seeds} seeds are too few to say how {name} differs; {BAND_SEEDS} or more may tell"
+    higher = [label for label, number in differences.items() if number.low > 0]
+    lower = [label for label, number in differences.items() if number.high < 0]
+    parts = [f"{word} in {', '.join(labels)}" for word, labels in (("higher", higher), ("lower", lower)) if labels]
+    return (
+        f"in short: {name} is {' and '.join(parts) or 'not shown to differ'}, by {seeds} seeds and intervals without 0"
+    )
 
 
 def _test_rows(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> Iterator[dict[str, str]]:
@@ -176,7 +171,6 @@ def _test_rows(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> Iterator
                 "k": str(k),
                 "difference": f"{test.difference:+.3f}",
                 "95 % interval": _interval(test.low, test.high, 3, "+"),
-                "p": f"{test.p:.2g}",
             }
 
 
@@ -192,7 +186,7 @@ def fit_tables(
     arms = [arm for arm in run_arms.gather_arms(runs) if any(training.evaluations for training in arm.seeds.values())]
     chosen = [run_arms.choose_evaluations(arm, "last") for arm in arms]
     ks = run_arms.check_ks(pass_at_k, chosen, default=[1])
-    base = None if baseline is None else find_baseline(baseline, chosen).name
+    base = None if baseline is None else run_arms.find_baseline(baseline, chosen).name
     lines: list[str] = []
     for k in ks:
         curves = {arm.name: _curves(arm, k).between(first) for arm in arms}
