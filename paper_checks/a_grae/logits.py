@@ -271,8 +271,8 @@ def unsampled(values, counts):
     refuted_by="a group that moves the logit of an action it does not contain",
     reading="Logits of a tabular softmax, any group, repeated paths included. On the reading that 'unchanged' speaks "
     "of probabilities it would fail (a-grae:app-b5-constant).",
-    caveat="That GRPO is trapped in local optima does not follow: in expectation the correct mass always rises. Where "
-    "paths share parameters, unsampled ones move too.",
+    caveat="That GRPO is trapped in local optima does not follow: a-grae:sec-3-entrapment. Where paths share "
+    "parameters, unsampled ones move too.",
     statement=lambda policy, correct, counts, factor: (0,) * counts.count(0),
     planted={"-C p": lambda policy, correct, counts, factor: unsampled([-number(p) for p in policy], counts)},
 )

@@ -73,8 +73,8 @@ def ratio_steps(policy, correct, G):
     severity=CONDITIONS,
     statement=lambda policy, correct, counts, form: logit_update(batch_of(policy, correct, counts)),
     correction=Amended(
-        "As printed, unsampled logits move by -(eta/G) p_j times the sum of A_i p_i over the rollouts; in the ratio "
-        "form they do not move, and unsampled actions change probability through normalization alone.",
+        "In the restored form unsampled logits move by -(eta/G) p_j times the sum of A_i p_i over the rollouts; in the "
+        "ratio form they do not move, and unsampled actions change probability through normalization alone.",
         lambda policy, correct, counts, form: tuple(
             -p * sum(a * q for a, q in zip(centred(correct, counts), policy, strict=True)) if form == "printed" else 0
             for p in policy
