@@ -1,4 +1,4 @@
-"""Figure 14 of FADE: entropy while learning, at one learning rate and at equal steps ``[fade:app-11-equalised]``.
+"""Figure 14 of FADE: entropy while learning, at one learning rate and at equal steps ``[fade:fig-14]``.
 
     python -m figures.fade_fig14    (simulates, in a few minutes of one core)
     simlab figures fade_fig14       (draws from the condensed numbers kept here)

@@ -259,7 +259,7 @@ CLAIMS = (
         _all_above("pass@1", GRPO, "nsr", "w_reinforce", "pass_at_k_chen(k=4)"),
     ),
     Claim(
-        "casp:section-3.3-psr-nsr",
+        "casp:table-1-averages",
         "PSR keeps less pass@256 than GRPO",
         "72.5 < 76.1",
         (Order("pass@256", GRPO, "psr"),),
@@ -271,7 +271,7 @@ CLAIMS = (
         (Order("pass@256", "grpo+kl_cov", OF_CLIPS),),
     ),
     Claim(
-        "casp:section-5.2-figures",
+        "casp:table-1-averages",
         "An entropy bonus (.01) keeps more pass@256 than GRPO",
         "78.1 > 76.1",
         (Order("pass@256", "grpo, entropy_bonus = 0.01", GRPO),),

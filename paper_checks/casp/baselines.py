@@ -44,6 +44,7 @@ def sampled_entropy_gradient(p):
     reading="The bonus is the entropy of the next-token distribution; success and failure do not enter. So every "
     "candidate less likely than exp(-H) is raised. But the pull fades with p: dead ends of small probability are "
     "hardly touched, and the sampled token's reward acts as well (casp:figure-5-entropy).",
+    identity=True,
     statement=surprisal_pull,
     planted={
         "without H": lambda p: tuple(-number(q) * mp.log(number(q)) for q in p),
@@ -92,13 +93,14 @@ def bonus_by_identity(p, r, bonus, advantage):
 @claim(
     "casp:entropy-adv",
     where="Section 1, token-level advantage shaping",
-    says="An entropy bonus in the advantage may push probability onto unrelated candidates: on average it raises one "
-    "that never succeeds.",
+    says="An entropy bonus in the advantage raises, on average, a candidate that never succeeds.",
     refuted_by="a policy and success rates at which the expected change by the bonus does not raise it",
-    reading="Entropy-Adv (Cheng et al.): A + min(alpha H, |A| / kappa), kappa 2, H held constant; the formula is not "
-    "in the paper. At one state H is one number for all candidates, so uncapped the bonus changes nothing on average; "
-    "the cap makes it follow the success rates. Of one sample it would hold: whichever token was drawn is raised. Of "
-    "the entropy loss see casp:entropy-loss.",
+    reading="The paper says that token-level bonuses 'may push' probability onto unrelated candidates, and so they "
+    "may. Ours is 'on average', of Entropy-Adv (Cheng et al.): A + min(alpha H, |A| / kappa), kappa 2, H held "
+    "constant; the formula is not in the paper. At one state H is one number for all candidates, so uncapped the bonus "
+    "changes nothing on average; the cap makes it follow the success rates. Of one sample it would hold: whichever "
+    "token was drawn is raised. Of the entropy loss see casp:entropy-loss.",
+    inferred=True,
     statement=lambda change, p, r, bonus, advantage: change[-1] > 0,
     condition=Amended(
         "failures get the larger bonus: the cap binds on successes, as where more than half of the group succeed",
@@ -133,6 +135,7 @@ def sequence_ratio(new, old, response, exponent):
     reading="'Modifies the importance sampling from the token level to the sequence level.' Tokens of one state; "
     "with a state for each the derivative splits likewise. On the reading that the ratio turns expectations under the "
     "old policy into those under the new one, it would hold only for |y| = 1: the exponent 1/|y| costs that.",
+    identity=True,
     statement=lambda p, response: tuple(
         sequence_ratio(p, (F(1, len(p)),) * len(p), response, inverse(len(response)))
         * number(sum(score(p, token)[v] for token in response) / len(response))

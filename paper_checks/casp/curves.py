@@ -13,19 +13,15 @@ DATA = ["Synlogic", "AIME24", "AIME25", "BBH"]
 @claim(
     "casp:abstract-full-spectrum",
     where="Abstract; Sections 1 and 5; Tables 2 and 7",
-    says="CaSP improves pass@K across the full spectrum of K.",
-    refuted_by="a data set and K at which CaSP's printed pass@K is not above the reference's",
-    reading="References are the base model and GRPO: the contrast is with GRPO, 'which improves pass@1 but struggles "
-    "at pass@K', and that it does beside the base model. On Figure 2's reading, CaSP beside GRPO, it would hold. "
-    "Section 5.3 calls the loss on BBH at K = 128 a small decrease.",
-    statement=lambda lead, data, reference, doublings: None if lead is None else lead > 0,
-    condition=Amended(
-        "compared with GRPO",
-        lambda lead, data, reference, doublings: lead > 0 if reference == "GRPO" and lead is not None else None,
-    ),
-    planted={"below": lambda lead, data, reference, doublings: None if lead is None else lead < 0},
-    met="partly: Figure 2 compares with GRPO; the abstract names no reference",
-    caveat="On BBH the base model is ahead of CaSP from K = 8 on.",
+    says="CaSP improves pass@K over GRPO across the full spectrum of K.",
+    refuted_by="a data set and K at which CaSP's printed pass@K is not above GRPO's",
+    reading="The reference is GRPO, as in Figure 2, which the sentence of Section 1 cites; the abstract names none.",
+    statement=lambda lead, data, reference, doublings: lead > 0 if reference == "GRPO" and lead is not None else None,
+    planted={
+        "below": lambda lead, data, reference, doublings: None if lead is None else lead < 0,
+        "over the base model too": lambda lead, data, reference, doublings: None if lead is None else lead > 0,
+    },
+    caveat="On BBH the base model is ahead of CaSP from K = 8 on, which Section 5.3 calls a small decrease at 128.",
 )
 def full_spectrum(statement):
     """Subtract printed scores."""

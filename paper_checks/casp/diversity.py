@@ -101,11 +101,12 @@ def union_bound(statement):
 @claim(
     "casp:abstract-budget",
     where="Abstract; Section 6",
-    says="Concentration on rank 1 leaves one distinct response regardless of the sampling budget K.",
+    says="A policy that is concentrated on rank 1 gives one distinct token at any sampling budget K that is used.",
     refuted_by="a policy whose rank 1 holds .99 or more and a K at which 1.5 or more distinct tokens are expected",
-    reading="'Regardless of K' as one statement for a given concentrated policy and all budgets. On the proposition's "
-    "own reading, for each fixed K in the limit, it would hold; but then a finite budget decides: at p_1 = .99 the "
-    "paper's K = 1024 finds every candidate of .004 or more, as in Table 7.",
+    reading="The paper says that the number 'collapses to one regardless of the sampling budget K', as probability "
+    "concentrates: for each fixed K in the limit, which holds (casp:prop-3-limit). Ours is the sentence for a policy "
+    "that is concentrated and all budgets: at p_1 = .99 the paper's K = 1024 finds every candidate of .004 or more.",
+    inferred=True,
     statement=lambda expected, rest, K: expected < F(3, 2),
     condition=Amended(
         "K is small beside 1 / (1 - p_1): K (1 - p_1) <= 1/2",
@@ -168,11 +169,14 @@ def mean_log(policies, rank):
 @claim(
     "casp:eq-2-sample",
     where="Section 3.3, Eq. 2 and Figure 3",
-    says="The closer the sampled tokens' mean log-probability is to rank 1's, the more often they are rank 1.",
+    says="Of any two policies the one whose sampled tokens' mean log-probability is closer to rank 1's draws rank 1 "
+    "more often.",
     refuted_by="two policies of which the one with the smaller gap draws rank 1 less often",
-    reading="The gap of Lambda(1) and Lambda-sample in expectation is H + log p_1. A flat policy has no gap either, "
-    "while the sampled token is rank 1 once in V. On the reading that Lambda(1) itself rises, as in Figure 3, it "
-    "would hold: one state's exp(Lambda(1)) is that very share.",
+    reading="The paper says it of one run: 'gradually moves toward Lambda(1), indicating that sampled tokens "
+    "increasingly coincide with the rank-1 candidate'. The gap in expectation is H + log p_1. A flat policy has no gap "
+    "either, while the sampled token is rank 1 once in V. On the reading that Lambda(1) itself rises, as in Figure 3, "
+    "it would hold: one state's exp(Lambda(1)) is that very share.",
+    inferred=True,
     statement=lambda pairs, one, other: pairs[0][1] > pairs[1][1] if pairs[0][0] < pairs[1][0] else None,
     condition=Amended(
         "Lambda(1) rises while the gap closes",

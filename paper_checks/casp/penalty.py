@@ -69,6 +69,7 @@ def flattens(statement):
     refuted_by="a policy at which the expected logit change is not (lambda - 1) p_1 (p - e_1)",
     reading="Candidates alike in failure. The raise is a squeeze of its own: rank 2 gains most. At lambda 1.1 and p_1 "
     ".9 rank 1's logit falls by .009 for each failure of unit advantage.",
+    identity=True,
     statement=lambda p, strength: tuple((strength - 1) * p[0] * entry for entry in penalty(p, 0)),
     planted={"not weighed by p_1": lambda p, strength: tuple((strength - 1) * entry for entry in penalty(p, 0))},
     inferred=True,
@@ -135,11 +136,13 @@ def clipped_slope(ratio, strength):
 @claim(
     "casp:eq-5-clip",
     where="Section 4.2, Eq. 5; Figure 10",
-    says="A negative sample of rank 1 is penalised lambda times as strongly as by GRPO.",
+    says="A negative sample of rank 1 is penalised lambda times as strongly as by GRPO, at any ratio.",
     refuted_by="a ratio at which the clipped objective's slope under Eq. 5 is not lambda times GRPO's",
-    reading="Eq. 5 and the pseudo-code put lambda into the ratio, before the clip (1 +- 0.2). From (1 - .2)/lambda = "
-    ".727 to .8 GRPO has stopped and CaSP has not: lambda also widens the trust region. On the reading that lambda "
-    "multiplies the advantage, it would hold everywhere. On policy (ratio 1) it holds.",
+    reading="The paper calls lambda the strength of the penalty. Eq. 5 and the pseudo-code put lambda into the ratio, "
+    "before the clip (1 +- 0.2). From (1 - .2)/lambda = .727 to .8 GRPO has stopped and CaSP has not: lambda also "
+    "widens the trust region. On the reading that lambda multiplies the advantage, it would hold everywhere. On policy "
+    "(ratio 1) it holds.",
+    inferred=True,
     statement=lambda ratio, strength: strength * clipped_slope(ratio, 1),
     condition=Amended(
         "the ratio is above 1 - epsilon or below (1 - epsilon)/lambda",
@@ -162,11 +165,12 @@ def penalty_in_the_clip(statement):
 @claim(
     "casp:section-5.4-alpha-0",
     where="Section 5.4; Table 4",
-    says="CaSP with alpha = 0 is GRPO.",
-    refuted_by="a policy and a negative sample that the two move differently",
-    reading="'With alpha = 0 representing the performance of GRPO'; in the ablation of alpha, lambda stays at 1.1. "
-    "The paper has both results: GRPO 41.7 / 76.1, CaSP without gamma+, which is alpha = 0, 42.8 / 79.9. On the "
-    "reading that alpha = 0 switches CaSP off as a whole, it would hold.",
+    says="The point alpha = 0 of the ablation, which is GRPO, differs from the other points in alpha alone.",
+    refuted_by="a policy and a negative sample that GRPO and CaSP with alpha = 0 move differently",
+    reading="'With alpha = 0 representing the performance of GRPO', which the paper says and does: 41.7 / 76.1. Who "
+    "reads the curve as that of alpha alone is misled: the other points have lambda 1.1. CaSP without gamma+, alpha = "
+    "0 with that lambda, has 42.8 / 79.9.",
+    inferred=True,
     statement=lambda p, y, strength: tuple(penalty(p, y)),
     condition=Amended("lambda = 1", lambda p, y, strength: tuple(penalty(p, y)) if strength == 1 else None),
     planted={"no penalty": lambda p, y, strength: (0,) * len(p)},

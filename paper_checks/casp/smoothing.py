@@ -52,6 +52,7 @@ def times_ratio(p, y, direction):
     refuted_by="a policy, sampling policy, token, alpha and N at which the derivative of gamma+ is not gamma (e~ - pi)",
     reading="Off policy too; the sampled token is among the top N at some points and not at others. The top N are held "
     "fixed, as indices carry no gradient.",
+    identity=True,
     statement=lambda p, y, alpha, n: times_ratio(p, y, smoothed_score(p, y, alpha, n)),
     planted={
         "the plain direction": lambda p, y, alpha, n: times_ratio(p, y, score(p, y)),
@@ -152,6 +153,7 @@ def ratio_value(statement):
     says="The naive mixture of ratios gives candidate n the importance coefficient gamma_n in place of gamma.",
     refuted_by="a policy and token at which the naive mixture's gradient is not the mixture of scores with gamma_n",
     reading="The sampling policy differs from the current one; on policy naive and corrected gradients coincide.",
+    identity=True,
     statement=lambda p, y, alpha, n: tuple(
         (1 - alpha) * p[y] / old(p)[y] * own + alpha / n * sum(p[v] / old(p)[v] * score(p, v)[u] for v in range(n))
         for u, own in enumerate(score(p, y))

@@ -73,9 +73,11 @@ def redistribution(statement):
     where="Section 4.3, Results",
     says="The redistribution is confined to the top N: candidates below gain no probability from it.",
     refuted_by="a policy and N at which a candidate below rank N gains probability in expectation",
-    reading="Expected first-order change of probability, candidates alike in success. Logits below the top N do fall, "
-    "by alpha p_v, and of logits it would hold. But what a dominant rank 1 releases, the softmax shares out to all "
+    reading="'Top-N redistribution confines exploration to plausible continuations', which of logits is right: below "
+    "the top N they fall, by alpha p_v. Of probability it is our sentence: expected first-order change, candidates "
+    "alike in success. What a dominant rank 1 releases, the softmax shares out to all "
     "in proportion, so that on peaked policies dead ends gain as well.",
+    inferred=True,
     statement=lambda change, p, n: all(entry <= 0 for entry in change[n:]),
     condition=Amended(
         "the policy is not peaked: sum p^2 <= M/N, M the top-N mass",
@@ -291,6 +293,7 @@ def proportional(statement):
     refuted_by="a policy at which the expected logit change is not alpha (uniform over the top N - policy)",
     reading="What 'smoothing reinforcement across plausible alternatives' comes to in expectation. At candidates that "
     "differ in success alpha weighs against GRPO's own pull (1 - alpha) p_v (r_v - mean r).",
+    identity=True,
     statement=plateau_pull,
     planted={
         "the top N alone": lambda p, n: tuple(ALPHA * (F(1, n) - q) if v < n else 0 for v, q in enumerate(p)),

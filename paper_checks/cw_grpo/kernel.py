@@ -101,11 +101,12 @@ def kernel_shape(statement):
     where="Section 2.3, the bandwidth",
     says="Setting the bandwidth to the deviation of the c gives every token of any batch a weight.",
     refuted_by="a batch at which a weight is 0/0",
-    reading="No epsilon is printed. sigma is 0 for groups of equal rewards (where A itself is 0/0) and for two tokens "
-    "of different responses. On the reading that code adds an epsilon w is 1 at c = 0, but for equal c other than 0 "
-    "every kernel underflows, and the normaliser is 0/0 again.",
+    reading="The paper does not say 'any'; no epsilon is printed. sigma is 0 for groups of equal rewards (where A "
+    "itself is 0/0) and for two tokens of different responses. On the reading that code adds an epsilon w is 1 at c = "
+    "0, but for equal c other than 0 every kernel underflows, and the normaliser is 0/0 again.",
     severity=COSMETIC,
     met="unknown: how groups of equal rewards are treated is not said.",
+    inferred=True,
     statement=lambda found, **_: found is not None,
     condition=Amended(
         "The terms c are not all equal.",
@@ -131,11 +132,10 @@ def kernel_defined(statement):
     says="Only tokens with |c| > sigma have their advantages made smaller.",
     refuted_by="a token with |c| <= sigma whose normalised weight is below 1",
     reading="Normalised weights, as used; the kernel itself is below 1 for every c but 0. For normally distributed c "
-    "the threshold is sigma sqrt(ln 2) = 0.83 sigma and 40 % of the tokens are suppressed, not a handful; the others "
-    "are amplified, by up to 1.41. On the reading 'by more than exp(-1/2), before normalisation' it holds by "
-    "construction; 'softly', in the next sentence, points that way. c is measured from 0 and sigma from the mean of "
-    "c, which Table 1 suggests to be near 0.",
-    severity=CONDITIONS,
+    "the threshold is sigma sqrt(ln 2) = 0.83 sigma; the other tokens are amplified, by up to 1.41. On the reading 'by "
+    "more than exp(-1/2), before normalisation' it holds by construction; 'softly', in the next sentence, points that "
+    "way. c is measured from 0 and sigma from the mean of c, which Table 1 suggests to be near 0.",
+    severity=COSMETIC,
     statement=lambda sigma, weights: sigma,
     correction=Amended(
         "Only those with |c| > sigma sqrt(2 ln(N / sum w)), at most sqrt(sigma^2 + (mean c)^2).",
@@ -224,10 +224,11 @@ def loss_average(logp, values):
     says="The normalised weights have mean 1 in the average that the loss takes, of responses' means.",
     formula=r"\tilde{w}_{i,t} = w_{i,t} \cdot N / \sum_{j=1}^{G}\sum_{k=1}^{|o_j|} w_{j,k}",
     refuted_by="a group whose weights have another mean under (1/G) sum 1/|o_i| sum",
-    reading="The loss averages over the tokens of a response first, the normaliser over all tokens at once. On the "
-    "reading of a loss averaged over all tokens, as in DAPO, the mean is 1 by construction; the paper prints the "
-    "other one.",
+    reading="What 'to maintain the expected loss' takes at least; the paper does not name the average. Its loss "
+    "averages over the tokens of a response first, the normaliser over all tokens at once. Of a loss averaged over all "
+    "tokens, as in DAPO, the mean is 1 by construction.",
     met="no: reasoning responses differ in length.",
+    inferred=True,
     statement=lambda weights, lengths: [w * sum(lengths) / mp.fsum(weights) for w in weights],
     condition=Amended(
         "All responses are equally long.",

@@ -14,17 +14,17 @@ from paper_checks.exact import POLICIES, logits, softmax, stepped
 @claim(
     "cw-grpo:advantage",
     where="Section 2.1, the advantage",
-    says="The advantages of a group have mean 0 and deviation 1.",
+    says="The advantages of a group whose rewards are not all equal have mean 0 and deviation 1.",
     formula=r"\hat{A}_i = (r_i - \bar{r}) / \sigma_r",
-    refuted_by="a group whose advantages are undefined, or have another mean or deviation",
-    reading="The deviation with divisor G, and no epsilon, as printed. Groups of equal rewards give 0/0. On the "
-    "reading that the usual epsilon is understood those groups get 0, and all others a deviation slightly below 1.",
-    severity=COSMETIC,
-    met="unknown: how groups of equal rewards are treated is not said.",
-    statement=lambda rewards: (0, 1),
-    condition=Amended("The rewards are not all equal.", lambda rewards: (0, 1) if len(set(rewards)) > 1 else None),
+    refuted_by="a group of unequal rewards whose advantages have another mean or deviation",
+    reading="The deviation with divisor G, and no epsilon, as printed. With the usual epsilon the deviation is "
+    "slightly below 1.",
+    caveat="Of equal rewards it is 0/0: how such groups are treated is not said.",
+    identity=True,
+    statement=lambda rewards: (0, 1) if len(set(rewards)) > 1 else None,
     planted={
-        "variance in place of deviation": lambda rewards: (0, 1 / deviation(rewards) if deviation(rewards) else 1)
+        "variance in place of deviation": lambda rewards: (0, 1 / deviation(rewards) if deviation(rewards) else 1),
+        "of equal rewards too": lambda rewards: (0, 1),
     },
 )
 def advantage(statement):
@@ -231,10 +231,11 @@ def kl_estimators(statement):
     says="The reweighted term has the gradient w A grad log pi: reweighting only scales each token's advantage.",
     formula=r"\frac{\pi_\theta}{\pi_{\theta_{old}}} \cdot (\tilde{w}_{i,t}\hat{A}_i)",
     refuted_by="a group at which the gradient at a token's log-probability is not w A / N at ratios of 1",
-    reading="c is printed with pi_theta, the policy under training, not pi_old, so that w depends on it. On the "
-    "reading 'advantages are constants, w too', usual in code, it holds; the paper says nothing of it.",
+    reading="The paper says nothing of gradients. c is printed with pi_theta, the policy under training, not pi_old, "
+    "so that w depends on it. With 'advantages are constants, w too', usual in code, it holds.",
     severity=COSMETIC,
     met="unknown: the paper does not say; holding them fixed is usual.",
+    inferred=True,
     statement=lambda weight, advantage, detached: weight * advantage,
     condition=Amended(
         "The weights are held fixed.",

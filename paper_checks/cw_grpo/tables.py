@@ -311,11 +311,13 @@ NO_COUNTS = (
     says="Each score of the models trained and their bases is a whole number of problems solved out of the "
     "benchmark's.",
     refuted_by="a score that no count of problems rounds to",
-    reading="pass@1 from one answer a problem, as the printed 3/30, 412/500... of the 7B Clip-Cov row are. The 1.5B "
-    "base model's 28.8 (of 30) and 62.9 (of 40) are no such figures, nor are Clip-Cov's 85.5 (of 500) and 50.0 (of "
-    "675), which lie half a problem off; the other 36 are. On the reading that these four are averages of several "
-    "answers or runs, or come from another paper, it holds; the rows compared are then measured in different ways.",
+    reading="The paper does not say it: it is what pass@1 from one answer a problem gives, as the printed 3/30, "
+    "412/500... of the 7B Clip-Cov row are. The 1.5B base model's 28.8 (of 30) and 62.9 (of 40) are no such figures, "
+    "nor are Clip-Cov's 85.5 (of 500) and 50.0 (of 675), which lie half a problem off; the other 36 are. If these four "
+    "are averages of several answers or runs, or come from another paper, the rows compared are measured in different "
+    "ways.",
     severity=CONDITIONS,
+    inferred=True,
     statement=(),
     correction=Amended(
         "All but four: AIME24 and AMC23 of the 1.5B base model, MATH-500 and OlympiadBench of its Clip-Cov.", NO_COUNTS
@@ -371,7 +373,9 @@ def table_3_text(statement):
     where="Section 3.2, Tables 2 and 3, step 100",
     says="Table 2's 1.5B scores are those of Table 3 at step 100.",
     refuted_by="a score that differs",
-    reading="MATH-500 and OlympiadBench of GRPO and CW-GRPO; 100 is the number of steps in Table 5.",
+    reading="The paper does not say it. MATH-500 and OlympiadBench of GRPO and CW-GRPO; 100 is the number of steps in "
+    "Table 5.",
+    inferred=True,
     statement=100,
     planted={"step 200": 200},
 )

@@ -243,11 +243,13 @@ def minus_term(policy, action, advantage, update=""):
     says="A sampled token's own update changes the entropy of its state by -eta c: tokens of extreme c move entropy "
     "most.",
     refuted_by="a token whose own update changes the entropy at another rate",
-    reading="One state, log pi centred by its expectation, advantages of mean 0, the update A grad log pi of a token. "
+    reading="What 'extreme values precipitate unstable entropy dynamics' comes to token by token, which the paper does "
+    "not say. One state, log pi centred by its expectation, advantages of mean 0, the update A grad log pi of a token. "
     "Under the plain gradient the rate is -A (p (log p + H) - Cov(log pi, pi)): bounded for the rare tokens whose c "
     "is unbounded, and of the other sign for some.",
     same_error_as="cw-grpo:entropy-covariance-in-grpo",
     met=NATURAL_ONLY,
+    inferred=True,
     statement=minus_term,
     condition=Amended(
         "The update is a natural gradient step.",

@@ -42,11 +42,12 @@ def training_steps(statement):
     where="Section 3.2, Table 2 (fine-tuning samples 7000) beside Table 5 and Appendix C (four GPUs)",
     says="Training as configured draws on all 7,000 samples.",
     refuted_by="a way to count the batch by which fewer than 7,000 prompts are drawn",
-    reading="Prompts drawn = 100 steps x 4 accumulated x batch 12, by 4 if the batch is a GPU's, over 12 generations "
-    "if it counts completions, as TRL's GRPO trainer does: 1,600 then, 23 % of the data. Only 'prompts, on each GPU' "
-    "suffices, at 19,200 prompts. On the reading that 7,000 is the size of the data set from which samples are drawn "
-    "it holds; one GPU may also serve generation only.",
+    reading="Table 2 counts 7,000 'fine-tuning samples', and does not say that each is drawn. Prompts drawn = 100 "
+    "steps x 4 accumulated x batch 12, by 4 if the batch is a GPU's, over 12 generations if it counts completions, as "
+    "TRL's GRPO trainer does: 1,600 then, 23 % of the data. Only 'prompts, on each GPU' suffices, at 19,200 prompts. "
+    "One GPU may also serve generation only.",
     met="unknown: Table 5 does not say what the batch counts, nor on how many GPUs.",
+    inferred=True,
     statement=lambda prompts, **_: prompts >= 7000,
     condition=Amended(
         "The batch of 12 counts prompts, and is that of one GPU.",

@@ -16,6 +16,7 @@ NEW, OLD = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)), (Fraction(1, 4), Fr
     formula=r"r_t(\theta) = \pi_\theta(a_t|s_t)/\pi_{\theta_{\mathrm{old}}}(a_t|s_t)",
     refuted_by="a value whose mean over the old policy times the ratio is not its mean over the new",
     reading="One token. r is also the reward, and t also a turn and a training step.",
+    identity=True,
     statement=lambda new, old: new / old,
     planted={"inverted": lambda new, old: old / new},
 )
@@ -42,6 +43,7 @@ def clipped_loss(ratio, advantage, low, high, *, sign=-1, choose=min):
     refuted_by="a ratio and sign of A at which the slope of the loss differs",
     reading="On-policy, where the ratio is 1, the update is that of Equation 3; off-policy the masses lose the clipped "
     "tokens, differently for successes and failures.",
+    identity=True,
     statement=clipped_loss,
     planted={
         "a gain": lambda *point: clipped_loss(*point, sign=1),
@@ -105,11 +107,13 @@ def trainers(statement):
     says="Learning rates that equalise eta max|A| equalise the overall scale of the weights.",
     formula=r"\eta\cdot\max_i|A_i|",
     refuted_by="two weights of the same largest |A| whose masses have different peaks",
-    reading="Scale is the peak of the larger mass over solve rates, to which C equalises Power-alpha elsewhere; the "
+    reading="The paper equalises eta max|A|, and says that differences are then 'not due to its overall scale'. That "
+    "scale is the peak of the larger mass over solve rates, to which C equalises Power-alpha, is our reading; the "
     "largest |A| is over the solve rates of groups of 64. Mean GRPO and Power-2 both reach nearly 1, with masses of "
     "1/4 and 4/27.",
     severity=CONDITIONS,
-    caveat="Scale is read as the peak of the mass; of the largest |A| there is nothing to refute.",
+    caveat="If the largest |A| is the scale, there is nothing to refute.",
+    inferred=True,
     statement=lambda found, alpha: abs(found[1] - found[0]) < Fraction(1, 20),
     correction=Amended(
         "at the same largest |A|, Power-2's peak mass is 16/27 of mean GRPO's",

@@ -55,12 +55,13 @@ def peak(values):
     "of its own.",
     formula=r"m_S\nabla_S - m_F\nabla_F,\quad m_S = m_F\ \mathrm{or}\ m_S\ne m_F",
     refuted_by="two weights of different sign balance and equal sum that have the same update",
-    reading="Of a finite group (Equation 3, Figure 2's 'batch level') it is true; of the policy gradient (Equation 2, "
-    "an expectation at one prompt) it is not. There p grad_S = - q grad_F, because the mean score is 0, so that the "
-    "gradient is (w_S + w_F) grad p whatever the sign balance (Davis and Recht, arXiv 2510.13651; "
-    "simlab:sign-axis-in-expectation). On the reading that Equation 2 alone is meant it would fail.",
+    reading="What 'orthogonal axes' implies. Of a finite group (Equation 3, Figure 2's 'batch level') it is true; of "
+    "the policy gradient (Equation 2, an expectation at one prompt) it is not. There p grad_S = - q grad_F, because "
+    "the mean score is 0, so that the gradient is (w_S + w_F) grad p whatever the sign balance (Davis and Recht, arXiv "
+    "2510.13651; simlab:sign-axis-in-expectation).",
     met="yes: training uses finite groups; but in expectation at one prompt the sign axis is no axis of its own",
     caveat="In a finite group only. In expectation at one prompt, REINFORCE, NSR and mean GRPO have the same update.",
+    inferred=True,
     statement=lambda change, **_: change > 0,
     condition=Amended(
         "the update of one finite group, of other frequencies than the policy's: in expectation it stays the same",
@@ -301,24 +302,22 @@ def asymmetric_masses(statement):
 @claim(
     "fade:asym-as-difficulty",
     where="Section 2.1, Figure 2, caption ('isolate'); Sections 4.1 and 5, the two axes",
-    says="AsymGRPO's delta isolates the sign axis: the difficulty focus stays that of mean GRPO, at 1/2.",
+    says="AsymGRPO's delta isolates the sign axis: the masses peak at 1/2, as those of mean GRPO do.",
     formula=r"m_S = p(1-p),\quad m_F = p(1-p)/\delta",
-    refuted_by="a delta at which either mass, or the expected update, peaks at another solve rate",
-    reading="Section 1 defines the difficulty axis by the masses, and both of these peak at 1/2. The expected update "
-    "at one prompt is (q + p / delta) grad p: it peaks above 1/2 for delta < 1 and below for delta > 1, so that delta "
-    "below 1 favours easy prompts. On the reading that focus is what is learnt from, it would fail.",
-    met="yes: Section 1 defines the difficulty axis by the masses",
+    refuted_by="a delta at which either mass peaks at another solve rate",
+    reading="Section 1 defines the difficulty axis by the masses. What is learnt from is another measure, tested "
+    "beside them: the expected update at one prompt is (q + p / delta) grad p, which peaks above 1/2 for delta < 1 and "
+    "below for delta > 1.",
     caveat="Of the masses. The expected update of delta < 1 favours easier prompts than mean GRPO's does.",
-    statement=lambda found, weight, measure: found == Fraction(1, 2),
-    condition=Amended(
-        "focus is where the masses peak; the expected update peaks above 1/2 for delta < 1, below for delta > 1",
-        lambda found, weight, measure: (
-            found == Fraction(1, 2)
-            if measure == "masses"
-            else (found > Fraction(1, 2) if weight == "AsymGRPO, delta 1/2" else found < Fraction(1, 2))
-        ),
+    statement=lambda found, weight, measure: (
+        found == Fraction(1, 2)
+        if measure == "masses"
+        else (found > Fraction(1, 2) if weight == "AsymGRPO, delta 1/2" else found < Fraction(1, 2))
     ),
-    planted={"the other way round": lambda found, weight, measure: (found < Fraction(1, 2)) == (weight[-1] == "2")},
+    planted={
+        "the update too": lambda found, weight, measure: found == Fraction(1, 2),
+        "the other way round": lambda found, weight, measure: (found < Fraction(1, 2)) == (weight[-1] == "2"),
+    },
 )
 def asymmetry_moves_focus(statement):
     """Find the peaks of the masses and of the expected update's length on a grid of solve rates."""

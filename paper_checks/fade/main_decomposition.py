@@ -247,10 +247,11 @@ def at_true_rate(policy, correct, weight, G):
     says="The expectation of the group's estimate is the policy gradient at the true solve rate.",
     formula=r"E[\bar m_S\bar\nabla_S - \bar m_F\bar\nabla_F] = m_S\nabla_S - m_F\nabla_F",
     refuted_by="a policy, weight and group size at which the expectation over all groups differs",
-    reading="The approximation sign is read as unbiasedness, and the weights are those that the group computes from "
-    "its own solve rate. Only consistency as G grows is certain under the sign as printed, and that does hold.",
+    reading="The paper writes an approximation sign, which asks for consistency as G grows, and that holds. Unbiased "
+    "is our word. The weights are those that the group computes from its own solve rate.",
     severity=COSMETIC,
     met="no: all weights but REINFORCE depend on the group's own solve rate; for mean GRPO the factor is (G - 1)/G",
+    inferred=True,
     statement=at_true_rate,
     condition=Amended(
         "w_S and w_F do not depend on the group: mean GRPO's estimate is (G-1)/G of it",

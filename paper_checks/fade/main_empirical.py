@@ -22,11 +22,13 @@ TYPICAL_PEAK, LONG_RUN = 20_000, 30_000
     where="Section 11.2, 'typically around 20 x 10^3 RL steps'; Abstract; Section 5",
     says="Weights peak at around step 20k, and FADE 20k steps before the best static weight at 7B, 2k steps at 32B.",
     refuted_by="a lead that leaves FADE no step to train",
-    reading="Appendix 11.2 evaluates weights at their peak, typically around step 20k. If the best static weight at "
+    reading="Three sentences of the paper, put together. Weights are evaluated at their peak, typically around step "
+    "20k. If the best static weight at "
     "7B peaks there, a lead of 20k steps is all of its training. 'Around' and 'typically' leave room: the runs of "
     "Figure 8 last 30k to 40k steps. Table 6, which has the step of each weight, is not in the stored text.",
     severity=COSMETIC,
     met="unknown: Table 6, which has the steps, is not in the stored text",
+    inferred=True,
     statement=lambda left, model, peak: left > 0,
     condition=Amended(
         "the best static weight at 7B peaks at 30k steps or later",
@@ -64,6 +66,14 @@ undecided(
     says="Final entropy goes with the ratio m_S p / (m_F q) over the weights, and not with pass@100.",
     needs=LARGE,
     reading="Whatever the ratio should be called: fade:sec-4-1-advantage-ratio.",
+)
+undecided(
+    "fade:fig-14",
+    where="Appendix 11.3; Figure 14",
+    says="At one learning rate weights of lower scale keep more entropy, and higher gradient ratios go with a faster "
+    "collapse, at one rate and at equalised rates.",
+    needs=LARGE,
+    reading="What scale does at one prompt is fade:fig-14-scale.",
 )
 undecided(
     "fade:fig-5-sweet-spot",

@@ -84,6 +84,7 @@ def in_one_mass(policy, correct, counts, exponent=1):
     formula=r"|\bar S|(1-p)\bar\nabla_S - |\bar F|\,p\,\bar\nabla_F",
     refuted_by="a group of three rollouts for which the two differ",
     reading="As Equation 4; the mean score over an empty outcome, 1/0 times an empty sum, is read as 0.",
+    identity=True,
     statement=lambda policy, correct, counts: combined(
         policy,
         correct,

@@ -196,10 +196,11 @@ def effective_prompts(statement):
     says="Under the fitted law pass@k rises with b and falls with a.",
     formula=r"\mathrm{pass@}k = \exp(-a(k+c)^{-b})",
     refuted_by="a k, a, b, c at which a larger b lowers pass@k, or a larger a raises it",
-    reading="k >= 1 and any c > -1 for which the law is defined. For k + c < 1 a larger b lowers pass@k; the paper "
-    "does not print its fitted c.",
+    reading="What 'diverse RL should increase b [...] and lower a' rests on. k >= 1 and any c > -1 for which the law "
+    "is defined. For k + c < 1 a larger b lowers pass@k; the paper does not print its fitted c.",
     severity=COSMETIC,
     met="unknown: the fitted shift c is not printed; any c > 0 will do",
+    inferred=True,
     statement=lambda slopes, k, c: slopes[0] > 0 and slopes[1] < 0,
     condition=Amended(
         "c > 0, or k > 1 - c", lambda slopes, k, c: slopes[0] > 0 and slopes[1] < 0 if k + c > 1 else None

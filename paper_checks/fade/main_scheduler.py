@@ -108,6 +108,7 @@ def last_advantages(batches, target, old=Fraction(1, 50), first_weigh=False):
     refuted_by="a sequence of batches after which simlab's FADE gives other advantages",
     reading="To the letter: beta = .02 on the old value, the mean over the whole batch, the initial entropy measured "
     "on the first batch. How little this beta averages is fade:alg-2-ema.",
+    identity=True,
     statement=last_advantages,
     planted={
         "beta on the new value": lambda **point: last_advantages(**point, old=Fraction(49, 50)),
@@ -259,6 +260,7 @@ def drawn_weight(statement):
     refuted_by="two solve rates at which alpha rises",
     reading="Weakly: alpha is 3 for all solve rates up to 1/3 and 1 from 3/5 on, so that it moves only between. Read "
     "as strict decay, the claim fails outside that range.",
+    identity=True,
     statement=lambda alphas, p: alphas[0] >= alphas[1],
     planted={
         "strictly": lambda alphas, p: alphas[0] > alphas[1],
@@ -302,6 +304,7 @@ ENTROPIES = [Fraction(place, 20) for place in range(61)]
     says="delta is 1 while the entropy is at or above its target and falls below 1 as soon as the entropy is less.",
     refuted_by="an entropy and target at which delta < 1 does not go with H < H*",
     reading="delta never exceeds 1, so that FADE is never biased to successes, whatever the takeaway of Section 4.1.",
+    identity=True,
     statement=lambda delta, entropy, target: (delta < 1) == (entropy < target) and delta <= 1,
     planted={"the other way round": lambda delta, entropy, target: (delta < 1) == (entropy > target)},
 )

@@ -55,6 +55,7 @@ WEIGHTINGS = [
     refuted_by="a two-turn tree in which it is not the gradient of the expected weight",
     reading="One token a turn, the same weight at all turns of a trajectory, held fixed. With weights that differ from "
     "turn to turn there is in general no J of which this is the gradient.",
+    identity=True,
     statement=score_sum,
     planted={"minus": lambda weights: tuple(-entry for entry in score_sum(weights))},
 )

@@ -92,6 +92,7 @@ def asym_rl_zero(statement):
     reading="The title says 'biasing towards negatives', and m_F - m_S = delta makes it precise. The text says that "
     "positive weights are shifted, but all are. For delta < 0 the bias is to successes, and that is what the abstract "
     "of the cited work (Arnal et al., arXiv 2506.20520) finds better; the text says that it recommends delta = 0.01.",
+    identity=True,
     statement=lambda delta, **_: delta,
     planted={"by p": lambda p, delta, **_: p * delta, "successes": lambda delta, **_: -delta},
 )

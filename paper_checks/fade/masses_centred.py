@@ -258,15 +258,16 @@ def skew_r_of_group(statement):
     says="MaxRL, (r - mean(r)) / mean(r), puts the mass 1 - p on both outcomes.",
     formula=r"\nabla_{\mathrm{MaxRL}} = B(1-p)[m_S - m_F]",
     refuted_by="one group whose masses differ",
-    reading=f"{PER_ROLLOUT} At p = 0 there is no success for the printed mass 1 to lie on, and the weight of the "
-    "failures is 0/0, by convention 0: the mass jumps from nearly 1 to 0 at exactly the hardest groups. "
-    "On the reading that p is the true solve rate, never 0, the printed mass stands as a limit of large groups; that "
-    "the weight, a division by p, excludes p = 0 of itself would make it hold, with nothing said of such groups.",
-    severity=COSMETIC,
-    met="partly: groups without a success occur, and get no update by convention",
-    statement=lambda p, **_: balanced(1 - p),
-    condition=Amended("the group holds a success, p > 0", lambda p, **_: balanced(1 - p) if p != 0 else None),
-    planted={"per mean twice": lambda p, **_: balanced(ratio(1 - p, p)), "easy": lambda p, **_: balanced(p)},
+    reading=f"{PER_ROLLOUT} Where the weight is defined, p > 0.",
+    caveat="A group without a success leaves 0/0, by convention no update: the mass jumps from nearly 1 to 0 at "
+    "exactly the hardest groups.",
+    identity=True,
+    statement=lambda p, **_: balanced(1 - p) if p != 0 else None,
+    planted={
+        "per mean twice": lambda p, **_: balanced(ratio(1 - p, p)),
+        "easy": lambda p, **_: balanced(p),
+        "without a success too": lambda p, **_: balanced(1 - p),
+    },
 )
 def maxrl_of_group(statement):
     """As mean GRPO."""

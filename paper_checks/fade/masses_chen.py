@@ -71,6 +71,7 @@ def inner(p, G, k):
     refuted_by="a group in which the mean advantage of the k-subsets that hold a rollout differs",
     reading="What they are analytic forms of: GRPO among all k-subsets, each rewarded by its best. Where sigma is 0, "
     "the advantage is 0/0 and nothing is stated.",
+    identity=True,
     statement=lambda p, G, k: (
         ratio(drawn_without(p, G, k), spread(p, G, k)),
         ratio(
@@ -126,6 +127,7 @@ def chen_identity(statement):
     formula=r"A_i = Q'_{k-1}(r_i-\hat p)/\sigma_k",
     refuted_by="a mixed group in which an advantage differs",
     reading="As fade:pass-at-k-chen-advantages.",
+    identity=True,
     statement=lambda p, G, k: tuple(ratio(inner(p, G, k) * (r - p), spread(p, G, k)) for r in (1, 0)),
     planted={
         "population": lambda p, G, k: tuple(
@@ -155,6 +157,7 @@ def chen_masses(p, G, k):
     refuted_by="one group whose masses differ",
     reading="Without a success R_k is 0 and the form is 0 times 1/0; it is taken as 0, no update. Here the appendix "
     "leaves the factor G out that it prints for GRPO.",
+    identity=True,
     statement=chen_masses,
     planted={
         "inverse": lambda p, G, k: balanced(p * root(ratio(1 - drawn_without(p, G, k), drawn_without(p, G, k)))),
@@ -214,6 +217,7 @@ def chen_population(statement):
     formula=r"m_S = p(1-R_k)/\sigma_k \neq m_F = qR_k/\sigma_k",
     refuted_by="k > 1 and a group with other masses, or equal ones",
     reading="Groups in which sigma is not 0: with fewer than k failures, R is 1 and both are 0/0.",
+    identity=True,
     statement=lambda p, G, k: naive_masses(p, drawn_without(p, G, k)),
     planted={
         "balanced": chen_masses,
@@ -246,6 +250,7 @@ def naive_masses(p, missed):
     refuted_by="one group whose masses differ",
     reading="The advantages of a success, as the derivation's braces say; for a failure it would be negative. With the "
     "exact A_pass@k of a finite group; the printed form of it is of an infinite one, fade:mix-coefficient.",
+    identity=True,
     statement=lambda p, G, k: balanced(p * chen_masses(p, G, k)[0] + (1 - p) * chen_masses(p, G, 1)[0]),
     planted={
         "weights exchanged": lambda p, G, k: balanced((1 - p) * chen_masses(p, G, k)[0] + p * chen_masses(p, G, 1)[0]),

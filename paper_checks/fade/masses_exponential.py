@@ -128,6 +128,7 @@ def softmax_advantages(statement):
     reading="The coefficient of the summed gradient, as derived, in which GRPO's mass is B sqrt(pq). On the reading of "
     "Eq. 3, a mean over the group, as the masses of Power Norm, quantile and ReLU are printed in the same appendix, "
     "it would fail, G times too large (fade:masses-normalisation).",
+    identity=True,
     statement=printed_softmax,
     planted={
         "no normaliser": lambda p, beta, **_: balanced((exp(beta) - 1) * p * (1 - p)),
@@ -400,6 +401,8 @@ def log_mean_exp_beta_infinity(statement):
     refuted_by="one group whose masses differ",
     reading="The weight that the work cited for LogMeanExp is known for, the gradient of log(mean(e^(beta r))) / beta, "
     "centred; the stored text does not write it.",
+    inferred=True,
+    identity=True,
     statement=lambda p, beta, **_: tuple(ratio(mass, beta) for mass in printed_softmax(p, beta)),
     planted={"no beta": printed_softmax, "LogMeanExp": printed_log_mean_exp},
 )

@@ -73,6 +73,7 @@ FIXED_READING = (
     reading=f"{FIXED_READING} For rewards 1 and -1, as Appendix 8.9 seems to take it, p and 1 - p: see "
     "fade:log-mean-exp-reinforce.",
     identity=True,
+    inferred=True,
     statement=lambda p, **_: (p, 0),
     planted={"both": lambda p, **_: (p, 1 - p)},
 )
@@ -144,8 +145,9 @@ BASELINE = sympy.Symbol("b", positive=True)
     says="REINFORCE less a constant b, such as a running mean, has masses p (1 - b) and (1 - p) b: those of mean GRPO "
     "where b is the group's mean.",
     refuted_by="one group whose masses differ",
-    reading="The offset b does not come from the group. The text names it and derives AsymRL's alone.",
+    reading="The offset b does not come from the group. The text names it and derives AsymRL's masses alone.",
     identity=True,
+    inferred=True,
     statement=lambda p, initial, **_: (p * (1 - initial), (1 - p) * initial),
     planted={"swapped": lambda p, initial, **_: (p * initial, (1 - p) * (1 - initial))},
 )

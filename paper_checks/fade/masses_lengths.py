@@ -61,6 +61,7 @@ def t2t_mean(lengths, alpha):
     formula=r"\mu = p - \alpha p^2 \bar L_S + \alpha(1-p)^2 \bar L_F",
     refuted_by="a group of rollouts with lengths whose mean reward differs",
     reading="Mixed groups, lengths in [0, 1]. L_i normalised in any way, since it enters as a number.",
+    identity=True,
     statement=t2t_mean,
     planted={"a sign": lambda lengths, alpha: 2 * summary(lengths, alpha)[0] - t2t_mean(lengths, alpha)},
 )
@@ -85,6 +86,7 @@ def t2t_mean_advantages(lengths, alpha, failure_share=lambda p: p):
     formula=r"\bar A_S = \frac{(1-p)C}{\sigma_R},\quad \bar A_F = \frac{-pC}{\sigma_R}",
     refuted_by="a group of rollouts with lengths whose mean advantages differ",
     reading="The means over each side, as the bars say; single rollouts deviate by their lengths.",
+    identity=True,
     statement=t2t_mean_advantages,
     planted={"q for p": lambda lengths, alpha: t2t_mean_advantages(lengths, alpha, lambda p: 1 - p)},
 )
@@ -113,6 +115,7 @@ def t2t_masses(lengths, alpha):
     formula=r"\nabla_{\text{GRPO-T2T}} \approx \frac{Bp(1-p)C}{\sigma_R}[\bar\nabla_S - \bar\nabla_F]",
     refuted_by="a group of rollouts with lengths whose masses differ",
     reading=f"Masses as sums of the advantages on each side, whatever the gradients. {PER_ROLLOUT}",
+    identity=True,
     statement=t2t_masses,
     planted={"C squared": lambda lengths, alpha: balanced(t2t_masses(lengths, alpha)[0] * summary(lengths, alpha)[3])},
 )

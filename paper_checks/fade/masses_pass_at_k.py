@@ -53,6 +53,7 @@ K_POINTS = solve_rates([1, 2, 3, 4, 5, 6], lambda G, k, **_: k <= G, k=[1, 2, 3,
     "it would fail, k times too large (fade:masses-normalisation). So it would with p the group's own share, on which "
     "Section 2.2 says that masses depend: 1 in a group with one success, else 0. The lone rollout of a group of one "
     "gets its reward.",
+    identity=True,
     statement=lambda p, k: (k * p * (1 - p) ** (k - 1), 0),
     planted={
         "exponent": lambda p, k: (k * p * (1 - p) ** k, 0),
@@ -139,6 +140,7 @@ def tang_silence(statement):
     "(Walder and Karkhanis) without a formula; this is what that work says of it. Unlike Tang's k p q^(k - 1), this "
     "is a mean over the group.",
     inferred=True,
+    identity=True,
     statement=lambda p, G, k: (k * p * (1 - p) ** (k - 1), 0),
     planted={
         "Tang's mean": lambda p, G, k: (p * (1 - p) ** (k - 1), 0),

@@ -305,12 +305,12 @@ def asym_grpo_of_group(statement):
     where="Appendix 8.2, item 3",
     says="AsymGRPO keeps the GRPO advantage on successes, and at delta = 1 it is standard GRPO.",
     refuted_by="a group that the two weights give different masses",
-    reading="Standard GRPO is that of Appendix 8.1, with the std: its mass is sqrt(pq), not the pq printed here. "
-    "Section 4.1 says 'standard mean based GRPO' of the same method, so that the name alone is wrong; on the reading "
-    "that GRPO means mean GRPO throughout 8.2, it holds.",
-    statement=grpo,
-    slip=Amended("mean GRPO, without the std", mean_grpo),
-    planted={"reinforce": lambda reward, batch: reward},
+    reading="GRPO is mean GRPO here, as in all of Appendix 8.2, which prints pq for it, and in Section 4.1 ('standard "
+    "mean based GRPO').",
+    caveat="GRPO with the std, that of Appendix 8.1, is another weight, of mass sqrt(pq).",
+    identity=True,
+    statement=mean_grpo,
+    planted={"with the std": grpo, "reinforce": lambda reward, batch: reward},
 )
 def asym_grpo_one(statement):
     """The masses of both definitions, group by group."""
@@ -328,6 +328,7 @@ def asym_grpo_one(statement):
     formula=r"\delta < 1: m_F > m_S;\quad \delta > 1: m_F < m_S",
     refuted_by="a mixed group on the other side, or two groups with different ratios of masses",
     reading="The ratio m_S / m_F is delta in every mixed group. Only relative to difficulty: both masses vary with p.",
+    identity=True,
     statement=lambda pair, delta, **_: (pair[0] < pair[1]) == (delta < 1) and pair[0] == delta * pair[1],
     planted={"the other way": lambda pair, delta, **_: (pair[0] < pair[1]) == (delta > 1)},
 )

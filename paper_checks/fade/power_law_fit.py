@@ -25,8 +25,10 @@ def shifted_power_law(k, scale, exponent, shift):
     "shift.",
     formula=r"G(k)=\exp(-a(k+k_0)^{-b})",
     refuted_by="an (a, b, k0) for which k^b (1 - G(k)) does not tend to the stated constant",
-    reading="The limit in which the fit's b is the theorem's b and a is C Gamma(b). At the k <= 100 that are fitted "
+    reading="The paper fits it 'rather than asymptotic behavior prediction', and does not say this. In the limit the "
+    "fit's b is the theorem's b and a is C Gamma(b). At the k <= 100 that are fitted "
     "the next terms, of relative order k^-b and k0/k, are not small, and a fitted b is not the tail exponent.",
+    inferred=True,
     statement=lambda a, b, k0: a,
     planted={"a exp(-k0)": lambda a, b, k0: a * mp.exp(-k0), "a b": lambda a, b, k0: a * b},
 )
@@ -84,15 +86,15 @@ DECAYS = {
 @claim(
     "fade:app-12-fits-at-low-k",
     where="Section 12.2, the reason for the shifted power law",
-    says="Power and exponential laws that are fitted to pass@k overestimate it at low k.",
+    says="Power and exponential laws that are fitted to pass@k overestimate it at low k, whatever the solve rates.",
     refuted_by="Beta solve rates to whose pass@k a law is fitted that is below it at k = 1",
-    reading="Read of the laws 1 - c k^-b and 1 - c e^(-bk), least squares over k from 1 to 100, Beta(a, b) solve "
-    "rates. The exponential law starts too high for all. The power law wants a shift of b + (a - 1)/2 to second "
-    "order, and starts too high if that is negative, in a distribution with many solved prompts, as Figure 10's are "
-    "said to be. 'Tended to' is the authors' finding on their data, which is not contradicted: on that reading it "
-    "would hold.",
+    reading="That they 'tended to' is the authors' finding on their data, which is not contradicted; 'whatever' is "
+    "ours. The laws are 1 - c k^-b and 1 - c e^(-bk), least squares over k from 1 to 100, Beta(a, b) solve rates. The "
+    "exponential law starts too high for all. The power law wants a shift of b + (a - 1)/2 to second order, and starts "
+    "too high if that is negative, in a distribution with many solved prompts, as Figure 10's are said to be.",
     severity=COSMETIC,
     met="yes: Figure 10 is said to have most mass near p = 0 and p = 1",
+    inferred=True,
     statement=lambda excess, law, a, b: excess > 0,
     condition=Amended(
         "for the power law, b + (a - 1)/2 < 0: most mass at solve rate 1",

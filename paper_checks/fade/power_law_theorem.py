@@ -73,6 +73,7 @@ def exponential(p, k):
     refuted_by="a k at which the chance over all groups of k samples differs",
     reading="p is the true solve rate of a prompt. Figure 12 uses solve rates estimated from 200 samples; with those "
     "the formula gives less than pass@k on average for k > 1 (Jensen), and calls every prompt below 1/200 unsolvable.",
+    identity=True,
     statement=lambda k: 1 - sum(share * (1 - p) ** k for p, share in PROMPTS),
     planted={
         "power of the mean": lambda k: 1 - (1 - sum(share * p for p, share in PROMPTS)) ** k,
@@ -170,6 +171,7 @@ def laplace_integral(b, k):
     formula=r"C\int_0^\infty p^{b-1}e^{-kp}\,dp=C\,k^{-b}\,\Gamma(b)",
     refuted_by="a b and k at which the integral differs",
     reading="b > 0. The upper limit is moved from 1 to infinity, at an exponentially small cost. No other reading.",
+    identity=True,
     statement=lambda b, k: sympy.gamma(b) * k**-b,
     planted={"k^-(b - 1)": lambda b, k: sympy.gamma(b) * k ** (1 - b), "without Gamma": lambda b, k: k**-b},
 )
@@ -353,11 +355,12 @@ def fading(solve_rates):
     says="Over a data set of prompts, 1 - pass@k tends to 0, as a power of k or faster.",
     refuted_by="solve rates for which the power of k with which 1 - pass@k falls fades: at k = 10^6 less than 0.9 of "
     "that at 10^2",
-    reading="A dichotomy: the two cases are all there are. Section 12.2 then finds most mass 'near p = 0 "
-    "(unsolved)'; a share of prompts that the policy cannot solve is no density, and 1 - pass@k tends to that share. "
-    "Densities that no power bounds, such as 1/(p log(e/p)^2), are in neither case too: 1 - pass@k falls as 1/log k. "
-    "On the reading that the theorem only lists two sufficient conditions it would hold.",
+    reading="The theorem states two sufficient conditions, which hold; its title, 'Dichotomy', may be taken to say "
+    "that they are all there is. Section 12.2 then finds most mass 'near p = 0 (unsolved)'; a share of prompts that "
+    "the policy cannot solve is no density, and 1 - pass@k tends to that share. Densities that no power bounds, such "
+    "as 1/(p log(e/p)^2), are in neither case too: 1 - pass@k falls as 1/log k.",
     met="no: by Section 12.2 a share of the prompts is unsolved",
+    inferred=True,
     statement=lambda powers, solve_rates: powers[1] > mpf("0.9") * powers[0],
     condition=Amended(
         "a density of solve rates that a power p^(b - 1), b > 0, bounds near 0",

@@ -132,14 +132,15 @@ def group_residual(statement):
     "152,064 tokens and has half of its energy in 22 % of them, is a sum of A v h^T as in Eq. 32.",
     formula=r"W_\Delta=\sum_iA_i\,v_i\otimes h_i,\quad v_i=e_{y_i}-\pi_i",
     refuted_by="a proof that no sum of such terms has this u",
-    reading="Each v sums to zero over the vocabulary, hence so do the columns of any sum of A v h^T, and u. If u sums "
-    "to zero and P of its entries are positive, its P largest entries hold half of its energy at least: what lies "
-    "outside them adds up, in size, to no more than they do. So half of the energy would lie in 0.07 % of the tokens, "
-    "and not in 22 % (nor would half of the sum of |u|, should 'energy' mean that). The measured update is not a sum "
-    "of plain gradients (an adaptive optimiser rescales each entry), and Proposition 15.1 is not about it. On the "
-    "reading that Eq. 32 is one batch's gradient, and only a model of W_Delta = W_rl - W_sft, nothing is "
-    "contradicted, but then the measured u is no evidence for it.",
+    reading="Two sentences of the paper, put together. Each v sums to zero over the vocabulary, hence so do the "
+    "columns of any sum of A v h^T, and u. If u sums to zero and P of its entries are positive, its P largest entries "
+    "hold half of its energy at least: what lies outside them adds up, in size, to no more than they do. So half of "
+    "the energy would lie in 0.07 % of the tokens, and not in 22 % (nor would half of the sum of |u|, should 'energy' "
+    "mean that). The measured update is not a sum of plain gradients (an adaptive optimiser rescales each entry), and "
+    "Proposition 15.1 is not about it. On the reading that Eq. 32 is one batch's gradient, and only a model of W_Delta "
+    "= W_rl - W_sft, nothing is contradicted, but then the measured u is no evidence for it.",
     severity=CONDITIONS,
+    inferred=True,
     statement={"negative": 0.9993, "within": 0.22},
     correction=Amended(
         "half of the energy would have to lie in as few tokens as are positive, 0.07 %",

@@ -169,7 +169,7 @@ def diverse(statement):
     met="unknown: the two parts' sizes with advantages are not reported; Table 11's norms are without them",
     statement=lambda shares, success: shares[0] < shares[1],
     condition=Amended(
-        "the failures' part of the update is already the larger one at delta = 1",
+        "the failures' leading direction is orthogonal to the successes' part and leads at delta = 1 already",
         lambda shares, success: shares[0] < shares[1] if success < 1 else None,
     ),
     planted={"lowers": lambda shares, success: shares[0] > shares[1] if success < 1 else None},

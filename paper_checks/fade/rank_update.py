@@ -321,7 +321,8 @@ def accumulated_rank(statement):
 @claim(
     "fade:sec-4-2-successive-alignment",
     where="Section 4.2, condition 2; after Corollary 15.3",
-    says="If successive gradients align, with |cos| about 1, the accumulated update is of rank 1.",
+    says="That successive gradients align, with |cos| about 1, confirms that one direction is shared and the "
+    "accumulated update of rank 1.",
     refuted_by="rank-1 steps with |cos| > 0.999 between successive ones whose sum has a leading share below 0.99",
     reading="The evidence given is the cosine between successive steps; Corollary 15.3 needs one direction for all. "
     "A direction that turns by one degree a step has |cos| = 0.9998 throughout and a leading share of one half after "

@@ -1,7 +1,7 @@
 """Findings about FADE, in plain words."""
 
 from paper_checks.summary import Sentence, Summary
-from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, SLIP, UNDECIDED
+from paper_checks.verdict import FAILS, HOLDS_IF, IDENTITY, SLIP, UNDECIDED
 
 SUMMARY = Summary(
     findings=[
@@ -33,8 +33,8 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "The collapse to rank 1 is measured and not explained: uncorrelated hidden states do not suffice, and "
-            "Proposition 15.1 is about the output head alone.",
+            "Rank-1 collapse is measured, not explained: uncorrelated hidden states do not suffice, and Proposition "
+            "15.1 is about the output head alone.",
             {
                 "fade:sec-4-2-uncorrelated": HOLDS_IF,
                 "fade:app-15-decorrelated": FAILS,
@@ -42,8 +42,8 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "Implementers beware: with beta = .02 the moving average is nearly the newest batch, and Algorithm 1 "
-            "lacks Power-alpha's constant.",
+            "With beta = .02 the moving average is nearly the newest batch, and Algorithm 1 lacks Power-alpha's "
+            "constant.",
             {
                 "fade:alg-2-ema": SLIP,
                 "fade:alg-2-masses": HOLDS_IF,
@@ -59,7 +59,7 @@ SUMMARY = Summary(
                 "fade:eq-2": IDENTITY,
                 "fade:power-alpha": IDENTITY,
                 "fade:any-advantage": HOLDS_IF,
-                "fade:sec-4-3-mode": HOLDS,
+                "fade:sec-4-3-mode": IDENTITY,
                 "fade:fig-1": UNDECIDED,
                 "fade:tables-3-to-6": UNDECIDED,
             },

@@ -208,6 +208,7 @@ def problems(statement):
     reading="rho as defined, at the solve rates that Section 11.3 gives for mid-training; Section 3 gives the same "
     "two, 0.3 and 0.5, for the start. The table's body is not in the stored text.",
     caveat="It is not the ratio of advantages, which is its inverse: fade:sec-4-1-advantage-ratio.",
+    identity=True,
     statement=lambda p: p / (1 - p),
     planted={"inverse": lambda p: (1 - p) / p},
 )
@@ -233,9 +234,11 @@ def balanced(statement):
     says="The algorithms' one clip epsilon = 0.2 is the one that the runs use.",
     formula=r"\varepsilon=0.2;\quad\varepsilon_{\mathrm{low}}=0.2,\ \varepsilon_{\mathrm{high}}=0.25",
     refuted_by="a model whose lower or upper clip is printed differently",
-    reading="Algorithms 1 and 2 are stated for both models. CWM 32B is run with 0.25 above.",
+    reading="The paper does not say so: Algorithms 1 and 2 are stated for both models, and CWM 32B is run with 0.25 "
+    "above.",
     severity=COSMETIC,
     met="partly: at 7B; 32B runs with .25 above",
+    inferred=True,
     statement=lambda model: 0.2,
     condition=Amended("Qwen 2.5 7B", lambda model: 0.2 if model == "7B" else None),
     planted={"0.25": lambda model: 0.25 if model == "7B" else None},

@@ -6,7 +6,7 @@ import numpy as np
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import binomial
 from paper_checks.fade.variance_common import (
@@ -45,6 +45,7 @@ WEIGHTS = {
     refuted_by="an alpha at which the place or the height of the peak differs",
     reading="alpha > 0. GRPO is the mean-only GRPO here, as the paper has it from Section 2.2 on; with the standard "
     "deviation the mass is sqrt(p (1 - p)), whose peak is 1/2, and C would have to be twice as large.",
+    identity=True,
     statement=lambda alpha: (1 / (1 + alpha), peak_constant(alpha)),
     planted={
         "mode alpha/(1 + alpha)": lambda alpha: (alpha / (1 + alpha), peak_constant(alpha)),
@@ -261,22 +262,17 @@ claim(
 @claim(
     "fade:app-14-vanishes-at-mode",
     where="Appendix 14, after Eq. 31",
-    says="At the mode p = 1/(1 + alpha) the relative variance of the weight vanishes.",
+    says="At the mode p = 1/(1 + alpha) the relative variance of the weight vanishes, to the order of Eq. 31.",
     formula=r"\frac{\mathrm{Var}(w)}{w^2}\Big|_{p=1/(1+\alpha)}=0",
     refuted_by="an order in 1/G and an alpha at which G^order Var(w)/w^2 at the mode does not tend to zero",
-    reading="'This vanishes' follows Eq. 31 and is read as Eq. 31 is, to first order in 1/G: there it holds. What is "
-    "left is of second order and grows with alpha too; at G = 8 and alpha = 3 the weight at its mode still varies by "
-    "about 30 % (one standard deviation). On the reading that the variance itself is zero there, it would fail.",
-    severity=COSMETIC,
-    met="yes: Eq. 31 is a first-order formula",
-    statement=lambda order, alpha: 0,
-    condition=Amended(
-        "to first order in 1/G; at second order it is (1 + alpha)^2 / (2 G^2)",
-        lambda order, alpha: {1: mpf(0), 2: mpf(1 + alpha) ** 2 / 2}[order],
-    ),
+    reading="'This' is Eq. 31, of first order in 1/G. What is left is of second order, (1 + alpha)^2 / (2 G^2).",
+    caveat="The variance itself is not zero there: at G = 8 and alpha = 3 the weight at its mode varies by about 30 % "
+    "(one standard deviation).",
+    statement=lambda order, alpha: {1: mpf(0), 2: mpf(1 + alpha) ** 2 / 2}[order],
     planted={
         "1 / G": lambda order, alpha: {1: mpf(1), 2: None}[order],
         "(1 + alpha) / (2 G^2)": lambda order, alpha: {1: None, 2: mpf(1 + alpha) / 2}[order],
+        "at every order": lambda order, alpha: 0,
     },
 )
 def variance_at_mode(statement):
@@ -352,6 +348,7 @@ def larger_alpha(statement):
     "that only prompts with weight matter, the former does no harm.",
     met="partly: Figure 7 draws all solve rates for 16 rollouts",
     caveat="The factor of two is our measure of 'reasonably large'.",
+    inferred=True,
     statement=lambda ratio, alpha, p: mpf(1) / 2 < ratio < 2,
     condition=Amended(
         "p <= 4/5 and |1 - (1 + alpha) p| > 1/2, away from the mode and from solved prompts",

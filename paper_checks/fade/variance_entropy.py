@@ -77,6 +77,7 @@ def entropy_gradient(policy):
     formula=r"\nabla_\theta\mathcal{H}(\pi)=-\mathbb{E}_{a\sim\pi}[\log\pi\,\nabla_\theta\log\pi]",
     refuted_by="a policy whose entropy has another gradient",
     reading="Tabular softmax, gradient in the logits; the identity holds for every parameterisation.",
+    identity=True,
     statement=lambda policy: tuple(-entry for entry in expected_score(policy, logits(policy))),
     planted={
         "the sign": lambda policy: tuple(expected_score(policy, logits(policy))),
@@ -190,6 +191,7 @@ def projection(statement):
     formula=r"\mathbb{E}[A\log\pi]=-(m_S-m_F)\mathcal{H}+\operatorname{Cov}(A,\log\pi)",
     refuted_by="a policy and a weight for which the two differ",
     reading="An identity, with m_S = w_S p and m_F = w_F q.",
+    identity=True,
     statement=lambda success, failure, entropy, covariance: -(success - failure) * entropy + covariance,
     planted={
         "plus": lambda success, failure, entropy, covariance: (success - failure) * entropy + covariance,

@@ -42,6 +42,7 @@ def pulls_by(speed):
     reading="Each prompt has free logits of its own and makes a plain gradient step of size eta; K and kappa as in "
     "simlab:expected-entropy-change, of which this is the mean. A search (2026-11) did not find it said of weights.",
     caveat="With shared parameters each prompt also changes the entropy of the others, which is not counted here.",
+    identity=True,
     statement=pulls_by(lambda prompt, G, weight: pull(prompt[0], prompt[1], G, weight)),
     planted={
         "one speed for all": pulls_by(lambda prompt, G, weight: pull(*RIGHT_PEAK, G, weight)),

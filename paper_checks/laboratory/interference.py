@@ -244,6 +244,7 @@ def exchange(weight, **head):
     "even: the same change of Q weighs 1 / (Q (1 - Q)) as much, so that the hard prompt loses the more. A difficulty "
     "weight tilts the exchange by kappa_i / kappa_j, and does no more to it. Barakat et al. (2602.21189) have the "
     "symmetric kernel; a search (2026-11) did not find the ratio.",
+    identity=True,
     statement=lambda parts, **_: parts[0] * parts[3] == parts[1] * parts[2],
     planted={
         "even under every weight": lambda parts, **_: parts[0] == parts[1],

@@ -55,6 +55,7 @@ def by_coincidences(mix):
     "common help: to unlearn them at one prompt unlearns them at the other. Which is why linear_softmax with shared "
     "wrong answers shows cross effects that help. Barakat et al. (2602.21189) write the inner product as a mean over "
     "pairs of correct rollouts, with their scores; a search (2026-11) found the four coincidences nowhere.",
+    identity=True,
     statement=by_coincidences(lambda right, wrong, collide: right + wrong - collide),
     planted={
         "shared errors left out": by_coincidences(lambda right, wrong, collide: right - collide),

@@ -246,6 +246,7 @@ def both_ways(k, policies, correct, features, G):
     "weight without a baseline, whose kappa is k (1 - Q)^(k - 1). Barakat et al. (2602.21189) show when the second is "
     "below 0, by prompts that interfere negatively and are weighed up; by this symmetry it is when the first is. PKPO "
     "is Walder and Karkhanis (2505.15201). A search (2026-11) found nobody who notes the symmetry.",
+    identity=True,
     statement=lambda parts, **_: parts[0] == parts[1],
     planted={
         "opposite": lambda parts, **_: parts[0] == -parts[1],

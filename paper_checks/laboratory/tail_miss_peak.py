@@ -53,6 +53,7 @@ TARGETS = [{"mu": mu, "tau": mu * share} for mu in RATES for share in SHARES]
     reading="Conditional on the group being active: at G = 2 such a group has exactly one correct rollout. By "
     "simlab:conditional-tail-miss-falls no larger group does worse. F-GRPO has the joint probability; a search "
     "(2026-11) found the conditional one nowhere.",
+    identity=True,
     statement=lambda mu, tau: 1 - tau / mu,
     planted={"the mass in place of the share": lambda mu, tau: 1 - tau},
 )

@@ -100,6 +100,7 @@ def shrunk_by(factor):
     reading="Free logits of one prompt, plain gradient steps of zero-sum weights (balanced masses). Success-only and "
     "failure-only weights drift besides. It is softmax arithmetic; a search (2026-11) did not find it said.",
     caveat="With shared parameters other prompts move the missed actions too.",
+    identity=True,
     statement=shrunk_by(lambda normaliser: 1 / normaliser),
     planted={"first order only": shrunk_by(lambda normaliser: 2 - normaliser)},
 )

@@ -365,6 +365,7 @@ def times(factor):
     "slope 1 / (1 - f - n) and 1: a baseline and a clock, which is all that any function of one verdict can be. For "
     "REINFORCE without a baseline they do choose a baseline. Standard deviations without the small term beside them.",
     caveat="With rates that differ between prompts the backward factors differ too, and a batch is weighed anew.",
+    identity=True,
     statement=times(lambda correction, scale, index: 1 / index if correction == "backward" and scale == "none" else 1),
     planted={
         "the forward one is a factor too": times(lambda correction, scale, index: 1 if scale == "std" else 1 / index),
