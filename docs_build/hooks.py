@@ -11,6 +11,9 @@ from mkdocs.structure.files import File, Files
 from docs_build import estimator_pages, pages
 from docs_build.formulas import typeset_all
 
+# Of pages in the search, by their section: a question is to find the page that says how, not each name that is like it.
+BOOSTS = {"Start": 30, "How-to": 20, "Concepts": 5, "Findings": 5}
+
 
 def on_config(config: Any) -> Any:
     """List a page for each estimator in the navigation."""
@@ -39,7 +42,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links between files of the repository become links between pages."""
+    """Links between files of the repository become links between pages; the search learns how far up a page belongs."""
+    page.meta["search"] = {"boost": BOOSTS.get(page.ancestors[-1].title, 1) if page.ancestors else 1}
     if page.file.src_uri in estimator_pages.texts():
         return markdown
     if page.file.src_uri == estimator_pages.TABLE:

@@ -95,6 +95,16 @@ def library_alone():
         del own_files._loaded[path]
 
 
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder of the built documentation site."""
+    from simlab.docs_site import build_site  # noqa: PLC0415  # the hook above precedes it
+
+    folder = tmp_path_factory.mktemp("site")
+    build_site(folder)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def browser():
     """A Chromium without a network."""
