@@ -224,6 +224,7 @@ def focused_sums(statement):
     reading="Suprema over real p, both G. Among the p that a group can have the hard-focused maximum, at p = 1/G, is "
     "smaller by sqrt(1 - 1/G). On the reading that the largest single |A| is kept it would fail: at p = 1/8 that is "
     "3.74 under hard-focused and 2.65 under GRPO.",
+    identity=True,
     statement=GAMMA,
     planted={"gamma = 1": Fraction(1), "gamma = 1/4": Fraction(1, 4)},
 )

@@ -187,6 +187,7 @@ def drift(policy, correct, counts, factor, sign=-1):
     refuted_by="a group for which the gradient of an unsampled logit differs",
     reading="C summed over rollouts, repeated paths included. On the reading that C is the sum over distinct paths it "
     "would fail in groups with repeats.",
+    identity=True,
     statement=drift,
     planted={"downward": lambda **group: drift(**group, sign=1)},
 )

@@ -273,6 +273,7 @@ def unsampled(values, counts):
     "of probabilities it would fail (a-grae:app-b5-constant).",
     caveat="That GRPO is trapped in local optima does not follow: a-grae:sec-3-entrapment. Where paths share "
     "parameters, unsampled ones move too.",
+    identity=True,
     statement=lambda policy, correct, counts, factor: (0,) * counts.count(0),
     planted={"-C p": lambda policy, correct, counts, factor: unsampled([-number(p) for p in policy], counts)},
 )

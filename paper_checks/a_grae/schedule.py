@@ -130,6 +130,7 @@ RATES = [Fraction(tenth, 10) for tenth in range(11)]
     refuted_by="a rise of omega after which a harder prompt weighs no more, relative to a simpler one, than before",
     reading="Sums of |A| of two mixed groups. The success rate of most weight is (1 - omega)^2 / (omega^2 + (1 - "
     "omega)^2), falling from 1 to 0.",
+    identity=True,
     statement=lambda ratios, **_: ratios[1] > ratios[0],
     planted={"from hard to easy": lambda ratios, **_: ratios[1] < ratios[0]},
 )
@@ -257,6 +258,7 @@ def attenuation(statement):
     where="Appendix C.2 (alpha 1 for MATH, 0.5 for Geo3K and medical data)",
     says="A smaller alpha keeps closer to the symmetric update.",
     inferred=True,
+    identity=True,
     refuted_by="a batch in which the smaller alpha leaves the two sums further apart",
     reading="Closer to symmetry in the sense of Eq. 5. The paper says that a smaller alpha keeps stability, not why.",
     caveat="That the symmetric update is more stable is the paper's observation, and is not tested here.",

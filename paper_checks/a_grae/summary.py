@@ -1,7 +1,7 @@
 """Findings about A-GRAE, in plain words."""
 
 from paper_checks.summary import Sentence, Summary
-from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, UNDECIDED
+from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, UNDECIDED
 
 SUMMARY = Summary(
     findings=[
@@ -17,7 +17,7 @@ SUMMARY = Summary(
             "A group with damped successes lifts what it missed; averaged over groups, one prompt's step is GRPO's "
             "own, shorter.",
             {
-                "a-grae:eq-36": HOLDS,
+                "a-grae:eq-36": IDENTITY,
                 "a-grae:app-b5-exploration": HOLDS_IF,
             },
         ),
@@ -51,7 +51,7 @@ SUMMARY = Summary(
                 "a-grae:eq-5": HOLDS,
                 "a-grae:thm-1": HOLDS,
                 "a-grae:thm-2": HOLDS,
-                "a-grae:eq-9": HOLDS,
+                "a-grae:eq-9": IDENTITY,
                 "a-grae:abstract-gains": HOLDS,
                 "a-grae:table-2": UNDECIDED,
             },
