@@ -19,11 +19,11 @@ from simlab.reading import read_bytes, reason
 
 _loaded: dict[Path, tuple[types.ModuleType, str]] = {}
 _opened_by: dict[str, set[Path]] = {}  # files that each user's file has opened, by its path
-# What to write instead, by the name of the error that JAX raises where it traces a function of the user's.
+# What a line does to a traced array, and what to use, by the name of JAX's error; in estimators jnp may be their xp.
 ADVICE = {
-    "TracerBoolConversionError": "xp.where(condition, a, b) in place of if, with xp = array_namespace(array)",
-    "ConcretizationTypeError": "functions of arrays in place of float(), int() and bool()",
-    "TracerArrayConversionError": "functions of array_namespace(array) or jax.numpy in place of NumPy's",
+    "TracerBoolConversionError": '"if" on a traced array; use jnp.where',
+    "ConcretizationTypeError": "float(), int() or bool() of a traced array; use functions of arrays",
+    "TracerArrayConversionError": "numpy on a traced array; use jax.numpy, or array_namespace(array)",
 }
 
 
@@ -63,10 +63,11 @@ def raised_in_own_file(error: BaseException) -> InputError | None:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) in _loaded]
     if not frames:
         return None
+    last = frames[-1]
     advice = next((ADVICE[kind.__name__] for kind in type(error).mro() if kind.__name__ in ADVICE), None)
-    allowed = f"; allowed: {advice}" if advice else ""
-    described = failure(f"{frames[-1].name} fails", frames[-1].filename, error)
-    return InputError(f"{described}{allowed} (--traceback shows all of it)")
+    told = f"{Path(last.filename).name}:{last.lineno}: {advice}" if advice else None
+    described = told or failure(f"{last.name} fails", last.filename, error)
+    return InputError(f"{described} (--traceback shows all of it)")
 
 
 def opened_files(references: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ class Rollouts(NamedTuple):
     """A batch of sampled groups. A NamedTuple, so JAX treats it as a pytree without being imported here.
 
     Attributes:
-        rewards: (P, G) verifier rewards; a rollout is *correct* when its reward is above 0.
+        rewards: (P, G) verifier rewards, or the weighted sums of their parts.
         old_logp: (P, G, T) log-probability of each sampled token under the policy that sampled it.
         entropy: (P, G, T) entropy of that policy, in nats, at each token.
         topn_logp: (P, G, T, C) log-probabilities of the C likeliest candidates at each token, the likeliest first.
@@ -26,6 +26,10 @@ class Rollouts(NamedTuple):
         token_mask: (P, G, T) true where a token exists; None when every rollout has T tokens.
         greedy_reward: (P, G) reward of the answer whose every token is the likeliest: one number a prompt, which stands
             at each of its rollouts. The greedy answer itself is not among the rollouts.
+        correct: (P, G) true for correct rollouts, where that is not a reward above 0: see ``is_correct``.
+        parts: (P, G, R) the R parts of each reward, for methods that weigh them apart.
+        part_weights: (P, G, R) what each part weighs in the sum, 0 where it is missing; None for 1 each.
+        role: (P, G) the number of the role in which each rollout was played, a whole number from 0 up.
     """
 
     rewards: Float[Array, "P G"]
@@ -37,10 +41,14 @@ class Rollouts(NamedTuple):
     mask: Bool[Array, "P G"] | None = None
     token_mask: Bool[Array, "P G T"] | None = None
     greedy_reward: Float[Array, "P G"] | None = None
+    correct: Bool[Array, "P G"] | None = None
+    parts: Float[Array, "P G R"] | None = None
+    part_weights: Float[Array, "P G R"] | None = None
+    role: Float[Array, "P G"] | None = None
 
 
 TOKEN_FIELDS = {"old_logp": 3, "entropy": 3, "topn_logp": 4, "ref_logp": 3, "noise": 3}  # and their numbers of axes
-FIELDS = frozenset({"rewards", "greedy_reward", *TOKEN_FIELDS})
+FIELDS = frozenset({"rewards", "greedy_reward", "parts", "role", *TOKEN_FIELDS})
 MOST_ROLLOUTS = 2.0**24  # of a group
 
 
@@ -51,22 +59,25 @@ def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewar
     xp = array_namespace(rewards)
     if not xp.isdtype(rewards.dtype, "real floating") or xp.finfo(rewards.dtype).bits < 32:
         raise InputError(f"rewards have dtype {rewards.dtype}; allowed: float32, float64")
-    for name in ("mask", "token_mask"):
+    for name in ("mask", "token_mask", "correct"):
         mask = getattr(rollouts, name)
         if mask is not None and not array_namespace(mask).isdtype(mask.dtype, "bool"):
             raise InputError(f"{name} has dtype {mask.dtype}; allowed: bool")
-    for name in ("rewards", *sorted(needs & FIELDS - {"rewards"})):
+    first = ("rewards",) if rollouts.parts is None else ("parts", "rewards")  # what sums is told before the sum
+    for name in (*first, *sorted(needs & FIELDS - {*first})):
         field = needed(rollouts, name)
         xp = array_namespace(field)
         present = xp.ones_like(field, dtype=xp.bool) if rollouts.mask is None else rollouts.mask
-        if field.ndim > 2:
+        if name == "parts":
+            present = present_parts(rollouts)
+        elif field.ndim > 2:
             present = token_weights(field if field.ndim == 3 else field[..., 0], rollouts) > 0
             present = present if field.ndim == 3 else present[..., None]
         # A candidate may be impossible; a token that was sampled is not.
         bad = xp.isnan(field) if name == "topn_logp" else ~xp.isfinite(field)
         if bool(xp.any(bad & present)):
-            verb = "hold" if name == "rewards" else "holds"
-            missing = "mask= and token_mask= are" if field.ndim > 2 else "mask= is"
+            verb = "hold" if name in ("rewards", "parts") else "holds"
+            missing = "mask= and token_mask= are" if name in TOKEN_FIELDS else "mask= is"
             raise InputError(f"{name} {verb} NaN or infinity; allowed: finite numbers, but where {missing} false")
 
 
@@ -79,10 +90,11 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
         raise InputError(f"rewards have shape {shape}; a group needs at least one rollout")
     for name in sorted(needs & FIELDS):
         needed(rollouts, name)
-    for name in ("mask", "greedy_reward"):
+    for name in ("mask", "greedy_reward", "correct", "role"):
         field = getattr(rollouts, name)
         if field is not None and tuple(field.shape) != shape:
             raise InputError(f"{name} has shape {tuple(field.shape)}; allowed: {shape}")
+    _check_parts(rollouts, shape)
     tokens = tokens_of(rollouts)
     for name, axes in (*TOKEN_FIELDS.items(), ("token_mask", 3)):
         field = getattr(rollouts, name)
@@ -94,6 +106,15 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
             raise InputError(f"{name} has shape {tuple(field.shape)}; a rollout needs at least one token")
         if field.shape[2] != tokens:
             raise InputError(f"{name} has {field.shape[2]} tokens a rollout; allowed: {tokens}, as in other fields")
+
+
+def _check_parts(rollouts: Rollouts, shape: tuple[int, ...]) -> None:
+    parts, weights = rollouts.parts, rollouts.part_weights
+    if parts is not None and (parts.ndim != 3 or tuple(parts.shape[:2]) != shape or parts.shape[2] == 0):
+        raise InputError(f"parts have shape {tuple(parts.shape)}; allowed: {shape} and then the number of parts")
+    if weights is not None and (parts is None or tuple(weights.shape) != tuple(parts.shape)):
+        like = "as parts, which there are none of" if parts is None else f"{tuple(parts.shape)}, as parts"
+        raise InputError(f"part_weights have shape {tuple(weights.shape)}; allowed: {like}")
 
 
 def tokens_of(rollouts: Rollouts) -> int | None:
@@ -171,8 +192,16 @@ def is_uniform(rollouts: Rollouts, axis: int | None = -1) -> Bool[Array, "P 1"]:
 
 
 def is_correct(rollouts: Rollouts) -> Bool[Array, "P G"]:
-    """True for correct rollouts: the reward is above 0."""
-    return rollouts.rewards > 0
+    """True for correct rollouts: those that ``correct`` marks; without it, those whose reward is above 0."""
+    return rollouts.rewards > 0 if rollouts.correct is None else rollouts.correct
+
+
+def present_parts(rollouts: Rollouts) -> Bool[Array, "P G R"]:
+    """True where a part of the reward exists: its rollout does, and its weight is not 0."""
+    parts = needed(rollouts, "parts")
+    xp = array_namespace(parts)
+    present = xp.ones_like(parts, dtype=xp.bool) if rollouts.part_weights is None else rollouts.part_weights != 0
+    return present if rollouts.mask is None else present & rollouts.mask[..., None]
 
 
 def solve_rate(rollouts: Rollouts) -> Float[Array, "P 1"]:

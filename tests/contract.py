@@ -33,6 +33,9 @@ def batch(seed: int = 0, rewards: Any = None, group: int = GROUP, tokens: int = 
         ref_logp=-draw.exponential(size=shape),
         noise=draw.random(shape),
         greedy_reward=np.repeat(draw.integers(0, 2, (len(rewards), 1)), rewards.shape[1], axis=1).astype(float),
+        parts=np.stack([rewards, draw.integers(0, 3, rewards.shape)], axis=-1).astype(float),
+        part_weights=draw.integers(0, 2, (*rewards.shape, 2)) + np.array([0.5, 0.0]),  # the second part may be missing
+        role=np.repeat(np.arange(len(rewards))[:, None], rewards.shape[1], axis=1).astype(float),
     )
 
 

@@ -297,6 +297,11 @@ def signed(a: float, omega: float, sign: str, delta: float) -> float:
     return a
 
 
+def of_others(a: float, others: Group, eps: float = 1e-6) -> float:
+    """Over the sample std of the other rewards; as it is where these are equal, or there are too few."""
+    return a / (deviation(others, 1) + eps) if len({*others}) > 1 else a
+
+
 def linked(
     steps: list[Any],
     *,
@@ -316,7 +321,8 @@ def linked(
         for group in step.rewards:
             row = []
             for i, r in enumerate(group):
-                a = scaled(centered(group, everyone, i, baseline), group, scale, k)
+                a = centered(group, everyone, i, baseline)
+                a = of_others(a, without(group, i)) if scale == "std_of_others" else scaled(a, group, scale, k)
                 a = weighed(a, r, group, omega=omega, past=past, difficulty=difficulty, gamma=gamma)
                 row.append(signed(a, omega, sign, delta))
             batch.append(row)

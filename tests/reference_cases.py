@@ -69,10 +69,13 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"baseline": "median", "difficulty": "focal", "gamma": 2.0, "sign": "relu"},
         {"scale": "std", "difficulty": "history", "sign": "divide_failures"},
         {"scale": "mean", "difficulty": "shift", "sign": "attenuate"},
+        {"baseline": "leave_one_out", "scale": "std_of_others"},
         {"scale": "pass_at_k", "k": 2, "difficulty": "sqrt_hard"}, {"scale": "std", "difficulty": "sqrt_easy"},
     ],
     "cw_grpo": [{"base": "dr_grpo"}, {"scope": "batch"}, {"scope": "batch", "base": "dr_grpo"}],
     "entropy_advantage": [{"alpha": 0.1, "kappa": 5.0}, {"kappa": 0.5, "base": "dr_grpo"}],
+    "gdpo": [{"code": "verl"}, {"code": "nemo_rl"}],
+    "rae": [{"decay": 0.25, "roles": 3}, {"roles": 1}],
     "reinforce_pp": [{"ddof": 1, "eps": 0.25}],
     "reinforce_pp_baseline": [{"ddof": 1, "eps": 0.25}],
     "bnpo": [{"most": 0.75}],
@@ -123,7 +126,7 @@ def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: ran
 
     Each of the two has its own draw.
     """
-    draw, draw_entropy = random.Random(seed), random.Random(100 + seed)
+    draw, draw_entropy, draw_parts = random.Random(seed), random.Random(100 + seed), random.Random(200 + seed)
 
     def logp(scale: float) -> list[float]:
         return [-scale * draw.choice(values) / 64 for _ in range(draw.choice(tokens))]
@@ -131,7 +134,10 @@ def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: ran
     def step(groups: Groups, scale: float) -> Step:
         drawn = [[logp(scale) for _ in group] for group in groups]
         entropy = [[[draw_entropy.randrange(128) / 64 for _ in x] for x in group] for group in drawn]
-        return Step(groups, drawn, entropy, [place % 3 / 2 for place in range(len(groups))])
+        places = range(len(groups))
+        parts = [[[r, draw_parts.randrange(3) / 8, draw_parts.choice([None, 0.5, -0.25])] for r in x] for x in groups]
+        greedy, weights = [place % 3 / 2 for place in places], (1.0, 0.5, -2.0)
+        return Step(groups, drawn, entropy, greedy, parts, weights, [place % 3 for place in places])
 
     return [step(groups, scale) for groups, scale in zip(batches, MEAN_ENTROPY, strict=True)]
 
@@ -159,21 +165,32 @@ OF_LOGARITHMS = {"bnpo"}  # in float32 right to 4e-6: sums of logarithms, raised
 # In float32 these subtract numbers as large as the group's largest advantage, and lose a few of its last digits.
 SUBTRACTING = {
     "softmax", "rs_grpo", "log_mean_exp", "running_mean", "ds_grpo", "unlikeliness", "cw_grpo", "entropy_advantage",
-    "grpo_lead",
+    "grpo_lead", "gdpo", "rae",
 }  # fmt: skip
 LOST = 4 * float(np.finfo(np.float32).eps)
+CENTRED_TWICE = {"gdpo"}  # in groups, then in the batch: what is 0 in one order of adding is its rounding in another
 NOTHING = float("nan")  # stands where no rollout or token exists; the library must not read it
 
 
 def record(step: Step, shape: str, xp: Any, dtype: str) -> Rollouts:
     """The library's record of a step: arrays as they are when ``shape`` is "full", else padded to (5, 5, 3)."""
     real = getattr(xp, dtype)
-    greedy = [[own] * len(group) for own, group in zip(step.greedy, step.rewards, strict=True)]
+    greedy, role = (
+        [[own] * len(group) for own, group in zip(each, step.rewards, strict=True)]
+        for each in (step.greedy, step.roles)
+    )
+    weighed = [
+        [
+            [(part or 0.0, weight * (part is not None)) for part, weight in zip(own, step.weights, strict=True)]
+            for own in group
+        ]
+        for group in step.parts
+    ]
+    parts, weights = ([[[pair[k] for pair in own] for own in group] for group in weighed] for k in (0, 1))
     if shape == "full":
-        rewards, logp, entropy, greedy = (
-            xp.asarray(values, dtype=real) for values in (step.rewards, step.logp, step.entropy, greedy)
-        )
-        return Rollouts(rewards, old_logp=logp, entropy=entropy, greedy_reward=greedy)
+        fields = {"old_logp": step.logp, "entropy": step.entropy, "greedy_reward": greedy, "role": role}
+        fields |= {"rewards": step.rewards, "parts": parts, "part_weights": weights}
+        return Rollouts(**{name: xp.asarray(values, dtype=real) for name, values in fields.items()})
     rewards = [pad(group, 5, NOTHING) for group in step.rewards]
     logp, entropy = pad_tokens(step.logp), pad_tokens(step.entropy)
     return Rollouts(
@@ -183,6 +200,9 @@ def record(step: Step, shape: str, xp: Any, dtype: str) -> Rollouts:
         mask=xp.asarray((~np.isnan(rewards)).tolist()),
         token_mask=xp.asarray((~np.isnan(logp)).tolist()),
         greedy_reward=xp.asarray([pad(group, 5, NOTHING) for group in greedy], dtype=real),
+        role=xp.asarray([pad(group, 5, NOTHING) for group in role], dtype=real),
+        parts=xp.asarray([pad(group, 5, [NOTHING] * 3) for group in parts], dtype=real),
+        part_weights=xp.asarray([pad(group, 5, [NOTHING] * 3) for group in weights], dtype=real),
     )
 
 
@@ -219,6 +239,11 @@ def assert_close(name: str, parameters: dict[str, Any], history: list[Any], sequ
     for advantages, batch in zip(history, expected, strict=True):
         for group, ragged in zip(np.asarray(advantages), batch, strict=True):
             largest = np.max(np.abs(group))
+            if name in CENTRED_TWICE:
+                largest = np.max(np.abs(np.asarray(advantages)))
+                rounding = TOLERANCE[dtype] * largest
+                group = np.where(np.abs(group) < rounding, 0, group)  # noqa: PLW2901
+                ragged = [0.0 if abs(a) < rounding else a for a in ragged]  # noqa: PLW2901
             assert_padded(group, ragged, relative, lost * largest)
 
 

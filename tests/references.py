@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from group_references import GROUP_FORMULAS, Group, deviation, grpo, linked, mean, share_correct
+from group_references import GROUP_FORMULAS, Group, deviation, grpo, linked, mean, of_others, rloo, share_correct
 
 Groups = list[Group]
 Tokens = list[list[list[float]]]
@@ -20,13 +20,17 @@ Batch = Groups | Tokens  # an advantage for each rollout, or for each token of e
 class Step(NamedTuple):
     """One training step's batch: the reward of each rollout, the log-probability and entropy of each of its tokens.
 
-    ``greedy`` is the reward of each group's greedy answer.
+    ``greedy`` is the reward of each group's greedy answer, ``roles`` the role of its rollouts; ``parts`` are those of
+    each rollout's reward, None where one is missing, and ``weights`` what each weighs.
     """
 
     rewards: Groups
     logp: Tokens
     entropy: Tokens | tuple[()] = ()
     greedy: list[float] | tuple[()] = ()
+    parts: list[list[list[float | None]]] | tuple[()] = ()
+    weights: tuple[float, ...] = ()
+    roles: list[int] | tuple[()] = ()
 
 
 def times(weight: float, advantage: Any) -> Any:
@@ -275,6 +279,45 @@ def standardised(centered: Groups, ddof: int, eps: float) -> Groups:
     return [[a / scale if scale else 0.0 for a in group] for group in centered]
 
 
+def gdpo(steps: list[Step], code: str = "trl") -> list[Groups]:
+    """GDPO (arXiv 2601.05242): each part in its group, the weighted sum, then the batch; as three trainers have it."""
+    return [gdpo_of_batch(step, code) for step in steps]
+
+
+def gdpo_of_batch(step: Step, code: str) -> Groups:
+    sums = [[0.0] * len(group) for group in step.parts]
+    for k, weight in enumerate(step.weights):
+        for g, group in enumerate(step.parts):
+            places = [i for i, rollout in enumerate(group) if rollout[k] is not None]
+            for i, z in zip(places, part_alone([group[i][k] for i in places], code), strict=True):
+                sums[g][i] += weight * z
+    everything = [z for group in sums for z in group]
+    centre, spread = mean(everything), deviation(everything, 1)
+    spread = {"trl": spread + 1e-4, "verl": math.sqrt(spread**2 + 1e-8), "nemo_rl": spread}[code]
+    return [[(z - centre) / spread for z in group] for group in sums]
+
+
+def part_alone(group: Group, code: str) -> Group:
+    if code == "verl" and len(group) == 1:
+        return [group[0] / (1 + 1e-6)]
+    if code == "nemo_rl":
+        return [of_others(a, group[:i] + group[i + 1 :]) for i, a in enumerate(rloo(group))]
+    return grpo(group, 1, 1e-4 if code == "trl" else 1e-6)
+
+
+def rae(steps: list[Step], decay: float = 0.95, roles: int = 2) -> list[Groups]:
+    """RAE (arXiv 2506.24119): less the running mean of the role, of the batches before."""
+    means, history = [0.0] * roles, []
+    for step in steps:
+        history.append(
+            [[r - means[role % roles] for r in group] for group, role in zip(step.rewards, step.roles, strict=True)]
+        )
+        for role in range(roles):
+            own = [r for group, k in zip(step.rewards, step.roles, strict=True) if k % roles == role for r in group]
+            means[role] = decay * means[role] + (1 - decay) * mean(own) if own else means[role]
+    return history
+
+
 def gpg(groups: Groups) -> Groups:
     """GPG (arXiv 2504.02546): less the group's mean, times B / (B - M) for M of B groups of equal rewards."""
     mixed = sum(1 for group in groups if len({*group}) > 1)
@@ -387,6 +430,8 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
     "advantage_reweighting": advantage_reweighting,
     "remax": remax,
+    "gdpo": gdpo,
+    "rae": rae,
     "aem": aem,
     "linked": linked,
 }

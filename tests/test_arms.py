@@ -157,6 +157,8 @@ def coefficients(method):
         entropy=random.uniform(0.1, 1, logp.shape),
         noise=random.uniform(0, 1, logp.shape),
         greedy_reward=np.array([[1.0] * 4, [0.0] * 4]),
+        parts=random.uniform(0, 1, (2, 4, 2)),
+        role=np.array([[0.0] * 4, [1.0] * 4]),
         topn_logp=-np.sort(random.uniform(0.1, 3, (*logp.shape, method.surrogate.candidates)), axis=-1),
         token_mask=np.ones(logp.shape, bool),
     )

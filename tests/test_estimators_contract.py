@@ -81,6 +81,7 @@ OUTSIDE = {
     "fade": {"beta": (-1, "[0, 1]"), "target_entropy": (-1.0, "[0, inf)"), "baseline": ("median", "mean, batch_mean")},
     "fade_entropy": {"beta": (1.1, "[0, 1]")},
     "fade_logarithmic": {"last": (0.0, "(0, inf)")},
+    "gdpo": {"code": ("axolotl", "trl, verl, nemo_rl")},
     "grpo_lead": {
         "alpha": (-0.05, "[0, inf)"), "penalty": (-1.0, "[0, inf)"), "low": (-0.4, "[0, inf)"),
         "high": (-1.5, "[0, inf)"), "midpoint": (True, "not a number"), "steepness": (-10.0, "[0, inf)"),
@@ -88,7 +89,7 @@ OUTSIDE = {
     "ha_dw": {"scale": (-1.0, "[0, inf)"), "initial": (-0.5, "[0, 1]")},
     "linked": {
         "baseline": ("max", "none, mean, leave_one_out, batch_mean, median"),
-        "scale": ("mad", "none, std, times_std, mean, pass_at_k"),
+        "scale": ("mad", "none, std, std_of_others, times_std, mean, pass_at_k"),
         "difficulty": ("hard", "none, focal, easy, asymmetric, sqrt_hard, sqrt_easy, shift, history"),
         "sign": ("both", "none, divide_failures, relu, attenuate"), "delta": (0.0, "(0, inf)"),
     },
@@ -99,6 +100,7 @@ OUTSIDE = {
     "positive_dominant": {"factor": (-1.0, "[0, inf)")},
     "power_alpha": {"alpha": (0.5, "[1, inf)")},
     "quantile": {"tau": (1.5, "[0, 1]")},
+    "rae": {"roles": (0, "[1, 64]")},
     "reject_easy": {"threshold": (1.5, "[0, 1]")},
     "rs_grpo": {"beta": (0.0, "(0, inf)")},
     "running_mean": {"initial": ("half", "not a number")},
@@ -122,7 +124,7 @@ def test_a_parameter_outside_its_range_is_refused(name):
 # Bad batches
 
 REWARDS = [1.0, 0.0, 0.0]
-TOKENS = {"old_logp": np.zeros((4, 1)), "entropy": np.zeros((4, 1)), "greedy_reward": np.zeros(4)}
+TOKENS = {"old_logp": np.zeros((4, 1)), "entropy": np.zeros((4, 1)), "greedy_reward": np.zeros(4), "role": np.zeros(4)}
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -245,7 +245,8 @@ def test_f_grpo_works_over_every_estimator(base):
     """Also over those of tokens; at gamma 0 it is its base to the last bit."""
     rewards = np.array([[1.0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]])
     logp = -1 - np.arange(24.0).reshape(3, 4, 2) % 5
-    fields = {"old_logp": logp, "entropy": -logp, "greedy_reward": np.repeat([[1.0], [0.0], [1.0]], 4, axis=1)}
+    by_prompt = np.repeat([[1.0], [0.0], [1.0]], 4, axis=1)
+    fields = {"old_logp": logp, "entropy": -logp, "greedy_reward": by_prompt, "role": by_prompt}
     expected = advantages(base, rewards, **fields)
     for gamma in (0.0, 1.0):
         weight = (np.array([0.75, 0.25, 1.0]) ** gamma).reshape(-1, *[1] * (expected.ndim - 1))

@@ -17,7 +17,9 @@ WITHOUT_FORM = {
     "ds_grpo": "adds a multiple of each rollout's log-probability",
     "fade_entropy": "chooses its exponent by the entropy of the batch alone",
     "fade_logarithmic": "chooses its exponent by the number of steps taken alone",
+    "gdpo": "normalises the parts of a reward apart, which right and wrong have only one of",
     "linked": "is any chain of links: each has the form of the named one that it equals, if any",
+    "rae": "subtracts what earlier batches of a role were paid",
     "remax": "compares with the greedy answer, which the number of successes does not tell",
     "unlikeliness": "ranks rollouts by their log-probability",
 }

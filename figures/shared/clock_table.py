@@ -52,6 +52,8 @@ OF_BATCHES = {
     "gpg": "P / P_mixed",
     "bnpo": "1 / f(p), f fitted",
 }
+# Those of rewards in parts and of roles are not compared; ``linked`` is many.
+COMPARED = [name for name in REGISTRY if name != "linked" and not estimator(name).needs & {"parts", "role"}]
 FIXED_BY = {"nothing": "", "p": "p", "batch": "the batch"}
 
 
@@ -91,10 +93,10 @@ def remembers(name: str) -> bool:
 
 
 def families() -> dict[str, list[Member]]:
-    """The estimators without memory by the first of which each is a clock; ``linked``, which is many, is left out."""
+    """The estimators without memory by the first of which each is a clock."""
     known: dict[str, list[Member]] = {}
-    for name in REGISTRY:
-        if name == "linked" or remembers(name):
+    for name in COMPARED:
+        if remembers(name):
             continue
         first = next((other for other in known if relation(name, other)), None)
         if first is None:
@@ -132,7 +134,7 @@ def table() -> str:
     alone = [first for first, members in known.items() if not members]
     of_rewards = [name for name in alone if estimator(name).needs == {"rewards"}]
     of_tokens = [name for name in alone if name not in of_rewards]
-    with_memory = [name for name in REGISTRY if name != "linked" and remembers(name)]
+    with_memory = [name for name in COMPARED if remembers(name)]
     return "\n".join(
         [
             *lines,

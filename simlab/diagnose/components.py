@@ -22,6 +22,7 @@ from simlab.diagnose.estimate import (
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.diagnose.solve_rates import share_over_prompts
+from simlab.estimators import advantages
 
 QUESTION = "which of the rewards is learned?"
 LOOKED_AT = 100_000  # rollouts by which weights are fitted
@@ -186,11 +187,6 @@ def _centred(values: np.ndarray) -> np.ndarray:
 
 
 def gdpo(parts: Mapping[str, Table], weights: Mapping[str, float], mask: Bool[np.ndarray, "P G"]) -> Table:
-    """Return GDPO's advantages of a batch ``[arxiv:2601.05242]``, 8 January 2026.
-
-    Each part of the reward is normalised in its group, z = (c - mean) / (std + eps), the weighted sum of z is taken,
-    and its mean and std over the batch normalise it. Both eps are 1e-4, and stds those of a sample, as in the paper's
-    trainer (NVlabs/GDPO at 41f74c5, trl-GDPO/trl-0.18.0-gdpo/trl/trainer/grpo_trainer.py).
-    """
-    whole = sum(weight * recompute("grpo", parts[name], mask, **SCALE) for name, weight in weights.items())
-    return recompute("reinforce_pp", np.asarray(whole), mask, **SCALE)
+    """Return the advantages of GDPO, as the paper's trainer has it, of a batch ``[arxiv:2601.05242]``."""
+    table = np.stack([parts[name] for name in weights], axis=-1)
+    return np.where(mask, advantages("gdpo", parts=table, weights=list(weights.values()), mask=mask), 0.0)

@@ -13,14 +13,19 @@ from simlab.order_statistics import SLACK
 from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, batch_std, group_mean, is_uniform, remainder
 
 
-def divide_by_batch_std(ddof: int = 0, eps: Scalar = 1e-8) -> Link:
-    """A / (std of the advantages of the whole batch + eps), and 0 where that is 0 ``[arxiv:2501.03262]``."""
+def divide_by_batch_std(ddof: int = 0, eps: Scalar = 1e-8, under_root: float = 0.0) -> Link:
+    """A / (std of the advantages of the whole batch + eps), and 0 where that is 0 ``[arxiv:2501.03262]``.
+
+    ``under_root`` is added to the variance.
+    """
     check_ddof(ddof)
     check_range("eps", eps, 0)
+    check_range("under_root", under_root, 0)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
-        scale = batch_std(advantages, rollouts, ddof) + eps
+        scale = batch_std(advantages, rollouts, ddof)
+        scale = (xp.sqrt(scale**2 + under_root) if under_root else scale) + eps
         return xp.where(scale > 0, advantages / xp.where(scale > 0, scale, xp.ones_like(scale)), 0 * advantages)
 
     return stateless(divide, exchangeable=True)

@@ -10,6 +10,7 @@ from simlab.estimators.links import (
     center,
     divide_by_mean,
     divide_by_std,
+    divide_by_std_of_others,
     divide_failures,
     easy_power_weight,
     focal,
@@ -42,7 +43,7 @@ def linked(
 
     Args:
         baseline: none, or what ``center`` subtracts: mean, leave_one_out, batch_mean, median.
-        scale: none, std and mean (divide by it), times_std, pass_at_k (Chen et al.'s, of ``k``).
+        scale: none, std, std_of_others and mean (divide by it), times_std, pass_at_k (Chen et al.'s, of ``k``).
         difficulty: none, focal ((1 - p)^gamma), easy (mean^gamma), asymmetric ((1 - mean)^gamma on success, mean^gamma
             on failure), sqrt_hard and sqrt_easy (A-GRAE's controls), shift (A-GRAE's schedule), history (HA-DW's).
         sign: none, divide_failures (by ``delta``), relu, attenuate (A-GRAE's successes).
@@ -59,6 +60,7 @@ def linked(
             scale,
             {
                 "std": divide_by_std(),
+                "std_of_others": divide_by_std_of_others(),
                 "times_std": multiply_by_std(),
                 "mean": divide_by_mean(),
                 "pass_at_k": divide_by_pass_at_k_std(k),

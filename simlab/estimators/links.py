@@ -16,6 +16,7 @@ from simlab.rollouts import (
     group_count,
     group_mean,
     group_std,
+    group_sum,
     is_correct,
     is_uniform,
     needed,
@@ -130,6 +131,50 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
         return divide_or_nothing(advantages, group_std(rollouts.rewards, rollouts, ddof) + eps)
+
+    return stateless(divide, exchangeable=True)
+
+
+def others_are_equal(rollouts: Rollouts) -> Array:
+    """True for rollouts whose group has no two other rewards that differ, (P, G): compared exactly."""
+    rewards = rollouts.rewards
+    xp = array_namespace(rewards)
+    present = rewards == rewards if rollouts.mask is None else rollouts.mask  # noqa: PLR0124
+    ends = []
+    for sign in (1, -1):
+        signed = xp.where(present, sign * rewards, xp.full_like(rewards, -xp.inf))
+        highest = xp.max(signed, axis=-1, keepdims=True)
+        is_highest = signed == highest
+        below = xp.max(xp.where(is_highest, xp.full_like(signed, -xp.inf), signed), axis=-1, keepdims=True)
+        is_alone = xp.sum(xp.astype(is_highest, xp.int32), axis=-1, keepdims=True) == 1
+        ends.append(xp.where(is_highest & is_alone, below, highest))
+    return ends[0] <= -ends[1]
+
+
+def divide_by_std_of_others(eps: Scalar = 1e-6) -> Link:
+    """A / (sample std of the group's other rewards + eps), and A itself where these are equal.
+
+    NeMo-RL computes that std as sqrt(mean of squares - square of the mean) in float32 (NVIDIA-NeMo/RL at 7ea279a, 22
+    August 2026, ``nemo_rl/algorithms/utils.py``) and divides where it is above 0. Where the others are equal the
+    difference is rounding: of seven rewards .35 and one of .95 it may be 1e-8, whose root 1e-4 makes of the .6 by
+    which the eighth exceeds them some thousands. Here equal rewards are found by comparison, so that A stays .6.
+    """
+    check_range("eps", eps, 0)
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        xp, count = array_namespace(advantages), group_count(rollouts)
+        gaps = rollouts.rewards - group_mean(rollouts.rewards, rollouts)
+        if rollouts.mask is not None:
+            gaps = xp.where(rollouts.mask, gaps, xp.zeros_like(gaps))
+        unit = xp.max(xp.abs(gaps), axis=-1, keepdims=True)
+        squares = (gaps / xp.where(unit > 0, unit, xp.ones_like(unit))) ** 2
+        # About their own mean, the squares of the others sum to those of all less G / (G - 1) of one's own.
+        own = squares * count / xp.where(count > 1, count - 1, xp.ones_like(count))
+        others = group_sum(squares, rollouts) - own
+        freedom = xp.where(count > 2, count - 2, xp.ones_like(count))
+        std = unit * xp.sqrt(xp.where(others > 0, others, xp.zeros_like(others)) / freedom)
+        divides = ~others_are_equal(rollouts) & (std > 0)
+        return xp.where(divides, advantages / xp.where(divides, std + eps, xp.ones_like(std)), advantages)
 
     return stateless(divide, exchangeable=True)
 

@@ -86,8 +86,12 @@ def base_estimator(base: str | Estimator) -> Estimator:
 
 def advantages(
     name: str | Estimator,
-    rewards: Array,
+    rewards: Array | None = None,
     *,
+    parts: Array | None = None,
+    weights: Array | None = None,
+    correct: Array | None = None,
+    role: Array | None = None,
     mask: Array | None = None,
     old_logp: Array | None = None,
     entropy: Array | None = None,
@@ -95,13 +99,19 @@ def advantages(
     greedy_reward: Array | None = None,
     **parameters: Any,
 ) -> Array:
-    """Advantages of one batch, in the shape and array library of ``rewards``.
+    """Advantages of one batch, in the shape and array library of ``rewards``, or of ``parts`` without the last axis.
 
     Args:
         name: a registered estimator's name, or an estimator.
         rewards: (G,) one group, or (P, G); integers are read as floats, lists as NumPy arrays.
-        mask: true where a rollout exists, in the shape of ``rewards``; your own link must be declared exchangeable
-            before it gets a batch with absent rollouts.
+        parts: (G, R) or (P, G, R), the R parts of each reward, in place of ``rewards``: their weighted sum. For
+            estimators that weigh parts apart; without it the reward is the only part.
+        weights: (R,) what each part weighs, by default 1.
+        correct: true for correct rollouts, in the shape of ``rewards``; by default those with a reward above 0.
+        role: the number of the role in which each rollout was played, likewise, for estimators that need it.
+        mask: true where a rollout exists, in the shape of ``rewards``; or where a part does, in the shape of ``parts``:
+            what is missing adds nothing, and a rollout without any part does not exist. Your own link must be declared
+            exchangeable before it gets a batch with absent rollouts.
         old_logp: (..., T) sampling log-probabilities, for estimators that need them.
         entropy: (..., T) entropies of the sampling policy, likewise.
         token_mask: (..., T) true where a token exists; by default every rollout has T tokens.
@@ -117,13 +127,28 @@ def advantages(
     array([ 0.75, -0.25, -0.25, -0.25])
     """
     chosen = built(name, **parameters)
-    rewards = _as_float_array(_from_lists("rewards", rewards, float))
+    mask = _from_lists("mask", mask, bool)
+    part_weights = None
+    if parts is not None:
+        if rewards is not None:
+            raise InputError("rewards beside parts; allowed: one of the two, for rewards are the sums of their parts")
+        parts, part_weights, mask = _weighed(parts, weights, mask)
+        rewards = array_namespace(parts).sum(parts * part_weights, axis=-1)
+    elif weights is not None:
+        raise InputError("weights without parts; allowed: beside parts=")
+    rewards = _as_float_array("rewards", _from_lists("rewards", rewards, float))
+    if "parts" in chosen.needs and parts is None:
+        parts = rewards[..., None]
     fields = {
         "old_logp": _from_lists("old_logp", old_logp, float),
         "entropy": _from_lists("entropy", entropy, float),
-        "mask": _from_lists("mask", mask, bool),
+        "mask": mask,
         "token_mask": _from_lists("token_mask", token_mask, bool),
         "greedy_reward": _from_lists("greedy_reward", greedy_reward, float),
+        "correct": _from_lists("correct", correct, bool),
+        "parts": parts,
+        "part_weights": part_weights,
+        "role": _from_lists("role", role, float),
     }
     if rewards.ndim not in (1, 2):
         raise InputError(f"rewards have shape {tuple(rewards.shape)}; allowed: (G,) or (P, G)")
@@ -138,6 +163,24 @@ def advantages(
     result, _ = chosen.update(rollouts, chosen.init())
     check_finite(name if isinstance(name, str) else name.name, "advantages", result, rollouts)
     return result[0, ...] if one_group else result
+
+
+def _weighed(parts: Any, weights: Any, mask: Array | None) -> tuple[Array, Array, Array | None]:
+    """Parts, 0 where they are missing, what each weighs there, and the mask of the rollouts."""
+    parts = _as_float_array("parts", _from_lists("parts", parts, float))
+    if parts.ndim not in (2, 3):
+        raise InputError(f"parts have shape {tuple(parts.shape)}; allowed: (G, R) or (P, G, R)")
+    xp = array_namespace(parts)
+    each = xp.ones_like(parts)
+    if weights is not None:
+        values = xp.asarray(_from_lists("weights", weights, float), dtype=parts.dtype)
+        if tuple(values.shape) != (parts.shape[-1],) or not bool(xp.all(xp.isfinite(values))):
+            raise InputError(f"weights = {values}; allowed: {parts.shape[-1]} finite numbers, one for each part")
+        each = each * values
+    if mask is None or tuple(mask.shape) != tuple(parts.shape):
+        return parts, each, mask
+    zeros = xp.zeros_like(parts)
+    return xp.where(mask, parts, zeros), xp.where(mask, each, zeros), xp.any(mask, axis=-1)
 
 
 def check_domain(chosen: Estimator, rewards: Array) -> None:
@@ -169,15 +212,15 @@ def _from_lists(name: str, values: Any, dtype: type) -> Array:
         raise InputError(f"{name} given as ragged lists, or not numbers; allowed: equal groups, or a mask") from None
 
 
-def _as_float_array(rewards: Array) -> Array:
+def _as_float_array(name: str, values: Array) -> Array:
     """Integers and booleans become the library's default float."""
-    if not hasattr(rewards, "dtype"):
-        raise InputError(f"rewards are of type {type(rewards).__name__}; allowed: lists or arrays of numbers")
-    xp = array_namespace(rewards)
-    if not xp.isdtype(rewards.dtype, ("bool", "integral", "real floating")):
+    if not hasattr(values, "dtype"):
+        raise InputError(f"{name} are of type {type(values).__name__}; allowed: lists or arrays of numbers")
+    xp = array_namespace(values)
+    if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
         raise InputError(
-            f"rewards have dtype {rewards.dtype}; allowed: real numbers, and mask= false where one is missing"
+            f"{name} have dtype {values.dtype}; allowed: real numbers, and mask= false where one is missing"
         )
-    if xp.isdtype(rewards.dtype, "real floating"):
-        return rewards
-    return xp.astype(rewards, xp.asarray(0.0).dtype)
+    if xp.isdtype(values.dtype, "real floating"):
+        return values
+    return xp.astype(values, xp.asarray(0.0).dtype)

@@ -116,7 +116,7 @@ def _program(
     settings: StaticSettings, names: tuple[str, ...], more: tuple[Metric, ...], schedule: RecordSchedule, inputs: Inputs
 ) -> Records:
     """Return the records, (R + 1, seeds, ...), of step 0 and of those scheduled."""
-    metrics = (*(metric for metric in inputs.problem.metrics if metric.name in names), *more)
+    metrics = (*(metric for metric in inputs.problem.recorded if metric.name in names), *more)
     learners = make_learners(settings, DENSE, inputs, are_padded=settings.exchangeable, metrics=metrics)
     return advance(learners, schedule, begin(learners, schedule)).rows
 

@@ -2,6 +2,7 @@
 
 from simlab.problems.base import Problem
 from simlab.problems.categorical import Categorical, anchored, custom
+from simlab.problems.graded import format_reward, length_penalty, partial_credit, reward_hack, rubric
 from simlab.problems.interference import Interference, interference
 from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
 from simlab.problems.network import Network, network
@@ -20,11 +21,16 @@ __all__ = [
     "Tree",
     "anchored",
     "custom",
+    "format_reward",
     "interference",
+    "length_penalty",
     "linear_softmax",
     "network",
+    "partial_credit",
     "problem",
     "prompt_bank",
     "register",
+    "reward_hack",
+    "rubric",
     "tree",
 ]

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range
+from simlab.problems.rewards import FIELDS, NOISE_OF, binary_rewards, graded_rewards
 from simlab.reading import read_bytes, reason
 
 AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device
@@ -36,8 +37,15 @@ class Problem:
 
     Attributes:
         counts: (C,) how many actions each entry of the arrays over actions stands for; None if one each.
-        reward_correct: reward of a correct rollout, above 0.
+        reward_correct: reward of a correct rollout, above 0, where there are no ``rewards``.
         reward_incorrect: reward of any other, at most 0.
+        rewards: the rewards of actions, whatever is correct: (C,) graded, or (R, C) in R parts; of prompts that differ
+            (M, C) or (M, R, C). Kept as (M, R, C). None for the two rewards above.
+        reward_parts: the names of the R parts.
+        reward_weights: (R,) the weights of the parts in their sum, which is the reward of a rollout; by default 1.
+        reward_noise: (R,) the standard deviation of the normal noise that is added to each part; None for no noise.
+        noise_of: the unit that has a noise of its own: a "rollout", an "answer" (always the same), or a "prompt" (all
+            its wrong, or all its correct, answers).
     """
 
     # The arrays that have an axis of actions, and which of their axes that is.
@@ -57,6 +65,11 @@ class Problem:
     counts: Int[np.ndarray, " C"] | None = dataclasses.field(default=None, kw_only=True)
     reward_correct: float = dataclasses.field(default=1.0, kw_only=True)
     reward_incorrect: float = dataclasses.field(default=0.0, kw_only=True)
+    rewards: Any = dataclasses.field(default=None, kw_only=True)
+    reward_parts: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
+    reward_weights: Any = dataclasses.field(default=None, kw_only=True)
+    reward_noise: Any = dataclasses.field(default=None, kw_only=True)
+    noise_of: str = dataclasses.field(default=NOISE_OF[0], kw_only=True)
 
     if TYPE_CHECKING:  # fields of every problem, which each declares where it likes among its own
 
@@ -74,8 +87,18 @@ class Problem:
     def __post_init__(self) -> None:
         if self.counts is not None:
             _check_counts(self.counts, self.entries)
-        check_range("reward_correct", self.reward_correct, 0, open_low=True)
-        check_range("reward_incorrect", self.reward_incorrect, high=0)
+        binary_rewards(self.reward_correct, self.reward_incorrect)
+        if self.rewards is None:
+            for name in FIELDS[1:4]:
+                if (value := getattr(self, name)) is not None and len(value):
+                    raise InputError(f"{name} = {value} without rewards; allowed: beside rewards=")
+            return
+        if (self.reward_correct, self.reward_incorrect) != (1, 0):
+            both = f"reward_correct = {self.reward_correct} and reward_incorrect = {self.reward_incorrect}"
+            raise InputError(f"{both} beside rewards; allowed: either those two, or rewards")
+        stated = {name: getattr(self, name) for name in FIELDS}
+        for name, value in graded_rewards(stated, self.prompts, self.entries).items():
+            object.__setattr__(self, name, value)
 
     # What it is
 
@@ -88,6 +111,25 @@ class Problem:
     def tokens(self) -> int:
         """T, the tokens of a rollout."""
         return 1
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """Axis of the actions of each array that has one: ``over_actions``, and the rewards."""
+        return {**self.over_actions} if self.rewards is None else {**self.over_actions, "rewards": 2}
+
+    @property
+    def stated_rewards(self) -> dict[str, Any]:
+        """Fields that say what a rollout is paid, to be those of another problem on the same actions."""
+        return {name: getattr(self, name) for name in ("reward_correct", "reward_incorrect", *FIELDS)}
+
+    @property
+    def totals(self) -> Float[np.ndarray, "#M C"]:
+        """Reward of each action, without noise: the weighted sum of its parts."""
+        if self.rewards is None:
+            paid: np.ndarray = np.where(self.correct, self.reward_correct, self.reward_incorrect)
+            return np.atleast_2d(paid)
+        sums: np.ndarray = np.einsum("mrc,r->mc", self.rewards, self.reward_weights)
+        return sums
 
     @property
     def entries(self) -> int:
@@ -151,7 +193,7 @@ class Problem:
         if self.counts is None:
             return self
         self.check_listed()
-        axes = self.over_actions
+        axes = self.axes
         repeated: dict[str, Any] = {name: np.repeat(getattr(self, name), self.counts, axes[name]) for name in axes}
         return dataclasses.replace(self, counts=None, **repeated)
 
@@ -162,10 +204,10 @@ class Problem:
         """
         if self.counts is not None:
             return self
-        columns = [np.moveaxis(getattr(self, name), axis, 0) for name, axis in self.over_actions.items()]
+        columns = [np.moveaxis(getattr(self, name), axis, 0) for name, axis in self.axes.items()]
         table = np.concatenate([values.reshape(len(values), -1).astype(float) for values in columns], axis=1)
         _, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
-        order, axes = np.argsort(first), self.over_actions
+        order, axes = np.argsort(first), self.axes
         distinct: dict[str, Any] = {name: np.take(getattr(self, name), first[order], axes[name]) for name in axes}
         return dataclasses.replace(self, counts=counts[order], **distinct)
 
@@ -201,6 +243,13 @@ class Problem:
         module, name = self.metrics_at.split(":")
         metrics: tuple[Any, ...] = getattr(importlib.import_module(module), name)
         return metrics
+
+    @property
+    def recorded(self) -> tuple[Any, ...]:
+        """Its metrics, and those of graded rewards."""
+        from simlab.simulator.metrics import GRADED_METRICS  # noqa: PLC0415  # the simulator imports problems
+
+        return self.metrics if self.rewards is None else (*self.metrics, *GRADED_METRICS)
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """Labels of the dimensions that its own metrics have."""
@@ -246,15 +295,19 @@ def _entries(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _taken_apart(problem: Problem) -> tuple[list[Any], tuple[tuple[str, ...], tuple[tuple[str, str], ...]]]:
+def _taken_apart(problem: Problem) -> tuple[list[Any], tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]]:
     """Return the values of the fields with arrays, and what shapes a program: their names, and fields of text."""
     fields = _fields(problem)
-    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+    texts = {name: value for name, value in fields.items() if _is_text(value)}
     arrays = {name: value for name, value in fields.items() if name not in texts}
     return list(arrays.values()), (tuple(arrays), tuple(texts.items()))
 
 
-def _put_together(kind: type[Any], shaping: tuple[Iterable[str], Iterable[tuple[str, str]]], values: Any) -> Any:
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, tuple) and all(isinstance(item, str) for item in value))
+
+
+def _put_together(kind: type[Any], shaping: tuple[Iterable[str], Iterable[tuple[str, Any]]], values: Any) -> Any:
     """Rebuild a problem from its fields, without checks: JAX may have replaced them by traced arrays."""
     problem, (names, texts) = object.__new__(kind), shaping
     for name, value in (*zip(names, values, strict=True), *texts):

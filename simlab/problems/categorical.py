@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -84,6 +84,9 @@ def custom(
     target: Sequence[float] | str = (),
     reward_correct: float = 1.0,
     reward_incorrect: float = 0.0,
+    *,
+    rewards: Sequence[float] | np.ndarray | str = (),
+    correct_above: float | None = None,
 ) -> Categorical:
     """Any logits and any correct set; ``InputError`` for what ``Categorical`` refuses, and an unreadable file.
 
@@ -91,13 +94,27 @@ def custom(
         logits: N numbers, or the path of a ``.npy`` file or of a text file of numbers.
         correct: indices of the correct actions, or the path of such a file.
         target: indices of the target set; by default the least likely correct action.
+        rewards: the reward of each action, where that is more than right or wrong: N numbers, such a file, or (R, N).
+        correct_above: the correct actions are those whose reward, the sum of its parts, is above it.
+
+    >>> custom([0.0, 0.0, 0.0], rewards=[0.2, 0.7, 1.0], correct_above=0.5).correct
+    array([False,  True,  True])
     """
     values = numbers("logits", logits)
     if values.size == 0:
         raise InputError("logits are empty; at least one action is needed")
     is_correct = members("correct", numbers("correct", correct), values.size)
+    graded = numbers("rewards", rewards) if isinstance(rewards, str) else np.asarray(rewards, dtype=float)
+    if correct_above is not None:
+        check_range("correct_above", correct_above)
+        if graded.shape[-1] != values.size:
+            raise InputError(
+                f"correct_above = {correct_above} of rewards of shape {graded.shape}; allowed: (N,), (R, N)"
+            )
+        is_correct = np.atleast_2d(graded).sum(axis=0) > correct_above
     chosen = numbers("target", target)
     if chosen.size == 0 and is_correct.any():
         chosen = np.array([np.argmin(np.where(is_correct, values, np.inf))])
     is_target = members("target", chosen, values.size)
-    return Categorical(values, is_correct, is_target, reward_correct=reward_correct, reward_incorrect=reward_incorrect)
+    paid: dict[str, Any] = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
+    return Categorical(values, is_correct, is_target, rewards=graded if graded.size else None, **paid)

@@ -66,9 +66,8 @@ class LinearSoftmax(Problem):
     @functools.cached_property
     def tabular(self) -> PromptBank:
         """The bank of the same policies, but with logits of its own for each prompt."""
-        rewards = {"reward_correct": self.reward_correct, "reward_incorrect": self.reward_incorrect}
         logits = self.features @ self.weights.T
-        return PromptBank(logits, self.correct, self.target, counts=self.counts, **rewards)
+        return PromptBank(logits, self.correct, self.target, counts=self.counts, **self.stated_rewards)
 
     @property
     def prompts(self) -> int:
@@ -218,7 +217,7 @@ def linear_softmax(
     logits = np.log(_policies(rates, actions, wrong_answers, answers, stray)[:, : len(counts)])
     weights = np.linalg.pinv(features) @ (logits - (logits @ counts / actions)[:, None])
     correct = np.arange(len(counts)) == mode[:, None]
-    rewards = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
+    rewards: dict[str, Any] = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
     return LinearSoftmax(weights.T, features[mode], correct, correct, counts=counts, **rewards)
 
 

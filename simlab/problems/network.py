@@ -99,9 +99,8 @@ class Network(Problem):
     @functools.cached_property
     def tabular(self) -> PromptBank:
         """The bank of the same policies, but with logits of its own for each prompt."""
-        rewards = {"reward_correct": self.reward_correct, "reward_incorrect": self.reward_incorrect}
         logits = outputs(self.parameters, self.inputs, self.activation)
-        return PromptBank(logits, self.correct, self.target, counts=self.counts, **rewards)
+        return PromptBank(logits, self.correct, self.target, counts=self.counts, **self.stated_rewards)
 
     @property
     def solve_rates(self) -> Rates:

@@ -195,5 +195,5 @@ def prompt_bank(
     shares = np.log(weights) - np.log(all_modes) + np.log(actions - modes)
     logits = np.concatenate([odds[:, None] + shares, np.zeros((len(rates), 1))], axis=1)[:, kinds]
     correct, rare = (np.broadcast_to(np.array(each)[kinds], logits.shape) for each in ([1, 1, 0], [0, 1, 0]))
-    rewards = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
+    rewards: dict[str, Any] = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
     return PromptBank(logits, correct > 0, rare > 0, counts=counts[kinds], **rewards)

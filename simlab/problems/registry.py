@@ -9,6 +9,7 @@ from simlab.constructors import Constructor, is_file
 from simlab.errors import InputError, check_choice
 from simlab.problems.base import Problem
 from simlab.problems.categorical import anchored, custom
+from simlab.problems.graded import format_reward, length_penalty, partial_credit, reward_hack, rubric
 from simlab.problems.interference import interference
 from simlab.problems.linear_softmax import linear_softmax
 from simlab.problems.network import network
@@ -64,5 +65,6 @@ def _defaults(name: str, makes: Makes) -> dict[str, Any]:
     return {key: parameter.default for key, parameter in parameters.items()}
 
 
-for _makes in (anchored, custom, prompt_bank, linear_softmax, interference, network, tree):
+GRADED = (format_reward, partial_credit, length_penalty, rubric, reward_hack)
+for _makes in (anchored, custom, prompt_bank, linear_softmax, interference, network, tree, *GRADED):
     register(_makes)

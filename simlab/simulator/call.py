@@ -198,5 +198,7 @@ def raise_faults(settings: Sequence[Settings], seeds: Sequence[int], fault: Faul
             high, low = float(problem.reward_correct), float(problem.reward_incorrect)
             counted = rewards_in_words({high: correct, low: run.group_size - correct})
             rewards = counted if correct != UNKNOWN else f"rewards are {high:g} and {low:g}"
+            if problem.rewards is not None:
+                rewards = f"rewards are graded, from {problem.totals.min():g} to {problem.totals.max():g}"
             what = f"{FAULTS[kind]} is not finite in {run.dtype}, where {rewards}"
             raise Diverged(f"{run.name}, {where}: {what}; allowed: finite numbers")

@@ -39,12 +39,14 @@ class StepContext:
         self.method = settings.build(numbers.method)
         self.surrogate: Any = self.method.surrogate
         self.optimizer = optimizer(settings.optimizer, **numbers.optimizer)
-        self.metrics = self.problem.metrics if metrics is None else metrics
+        self.metrics = self.problem.recorded if metrics is None else metrics
         self.correct, self.target = (jnp.atleast_2d(values) for values in (self.problem.correct, self.problem.target))
         self.group_size = settings.room  # how many rollouts a group has room for: G, unless groups differ in size
         self.prompts_per_step: int = self.problem.prompts_a_step(settings)
         # A batch is all prompts in their order, unless minibatches are parts of a random order.
         self.takes_all_in_order = self.prompts_per_step == self.problem.prompts and settings.minibatches == 1
+
+        self.labels = self.correct, self.target, self.problem.rewards
 
     # Computed by what needs them: a program makes a learner in each of its loops and conditions.
 

@@ -13,7 +13,7 @@ from simlab.simulator.context import StepContext
 from simlab.simulator.lumped import Lumped, SlotMoves, SlotTable, draw_members, rank_within_label
 from simlab.simulator.policy import Group, Listed, SoftmaxPolicy
 from simlab.simulator.sampling import descend, random_words, threefry
-from simlab.simulator.settings import StaticSettings
+from simlab.simulator.settings import TRUE_REWARD, StaticSettings
 from simlab.simulator.state import LearnerState, Samples
 from simlab.simulator.storage import MOVING
 
@@ -83,6 +83,7 @@ def counts_suffice(settings: StaticSettings, method: Method, problem: Any) -> bo
     large = settings.group_size >= max(LEAST_GROUP, GROUP_TO_ACTIONS * problem.entries)
     is_single = problem.prompts == problem.tokens == settings.gradient_steps == 1
     judged_alike = not settings.errs and not settings.is_ragged and method.surrogate.candidates == 0
+    judged_alike &= problem.rewards is None and settings.reward == TRUE_REWARD
     return settings.storage == "dense" and large and symmetric and is_single and judged_alike
 
 

@@ -57,6 +57,8 @@ class PolicyView(NamedTuple):
     token_policy: Any
     ks: tuple[int, ...]
     top_n: int
+    parts: Float[Array, "N R"] | None = None  # of graded rewards
+    weights: Float[Array, " R"] | None = None
 
 
 class UpdateView(NamedTuple):
@@ -249,6 +251,25 @@ _RATES: Functions = {
 }
 STEP_METRICS = (*table(WORDS, EVERY_STEP, _RATES), *ASCENT_METRICS)
 USUAL_METRICS = (*POLICY_METRICS, *UPDATE_METRICS, *STEP_METRICS)
+
+# Graded rewards
+
+
+def part_means(view: PolicyView) -> Float[Array, " R"]:
+    """Return the exact mean of each part of the reward, without its noise."""
+    shares, parts = view.policy.shares, view.parts
+    assert parts is not None
+    return jnp.stack([view.policy.sum(shares * values) for values in parts.T])
+
+
+GRADED_WORDS = {
+    "reward": "exact mean of the reward, the weighted sum of its parts",
+    "part_reward": "exact mean of each part of the reward",
+}
+GRADED_METRICS = (
+    *table(GRADED_WORDS, POLICY, {"reward": lambda view: part_means(view) @ view.weights}),
+    *table(GRADED_WORDS, POLICY, {"part_reward": part_means}, "part"),
+)
 
 # Banks of prompts
 

@@ -197,7 +197,7 @@ class SoftmaxPolicy(NamedTuple):
         """Draw a group of rollouts; only how often it holds each action if ``correct`` says which are."""
         if correct is not None:
             return Counted(multinomial(key, self.weights, self.total, group_size), correct)
-        return Listed(self.storage.draw(key, self.weights, group_size))
+        return Listed(self.storage.draw(key, self._multiply(self.weights), group_size))
 
     def token_logp(self, group: Listed) -> Float[Array, "G 1"]:
         """Return the log-probability of each token of a group."""
@@ -219,10 +219,10 @@ class SoftmaxPolicy(NamedTuple):
         """Return the policy over outcomes, which are correct or not."""
         return self
 
-    def greedy_is_correct(self, correct: Bool[Array, " S"]) -> Bool[Array, ""]:
-        """Return True if the likeliest action is correct; of equally likely ones, if any is."""
-        best = self.storage.largest(jnp.where(correct, self.scores, EMPTY))
-        return best >= self.storage.largest(self.scores)
+    def greedy_value(self, values: Float[Array, " S"]) -> Float[Array, ""]:
+        """Return the value of the likeliest action; of equally likely ones, the highest."""
+        likeliest = self.scores >= self.storage.largest(self.scores)
+        return self.storage.largest(jnp.where(likeliest, values, -jnp.inf))
 
     def condition(self, correct: Bool[Array, " S"]) -> "SoftmaxPolicy":
         """Return the policy given that the action is correct, however small the probability of that."""

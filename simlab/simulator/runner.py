@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from simlab.arms import Arm
 from simlab.errors import InputError, check_range, check_whole
+from simlab.estimators import DOMAINS
 from simlab.estimators.registry import check_domain
 from simlab.methods import Method
 from simlab.problems.base import Problem
@@ -36,6 +37,7 @@ COORDINATES = {
     "k": ("samples of pass@k", "1"),
     "rank": ("place by probability, from 1, the likeliest", "1"),
     "decade": ("probability of a token under the sampler", "1"),
+    "part": ("part of the reward", "1"),
 }
 
 
@@ -72,7 +74,7 @@ def simulate(
     checked = Settings(method, **settings)
     recorded = recorded_steps(steps, record_every)
     rows = run(problem, [checked] * seeds, range(seeds), recorded)
-    return labelled(problem.metrics, labels_of(problem, checked), rows, {"seed": np.arange(seeds)}, recorded)
+    return labelled(problem.recorded, labels_of(problem, checked), rows, {"seed": np.arange(seeds)}, recorded)
 
 
 def run(
@@ -149,7 +151,11 @@ def check(problem: Problem, settings: Settings) -> None:
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
     method, rewards, kind = settings.build(), judged_rewards(problem, settings), type(problem).__name__
-    check_accepted(float(rewards[0, 0]), settings.verifier_correction, settings.false_positive, settings.false_negative)
+    if problem.rewards is None:
+        rates = settings.false_positive, settings.false_negative
+        check_accepted(float(rewards[0, 0]), settings.verifier_correction, *rates)
+    else:
+        _check_graded(problem, settings, rewards)
     check_domain(method.estimator, rewards)
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
@@ -174,8 +180,25 @@ def check(problem: Problem, settings: Settings) -> None:
         _refuse(abs(value) > largest, f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
 
 
-def judged_rewards(problem: Problem, settings: Settings) -> Float[np.ndarray, "1 2"]:
-    """Return the rewards of what the verifier accepts and rejects, corrected for its errors."""
+def _check_graded(problem: Problem, settings: Settings, rewards: Float[np.ndarray, "1 L"]) -> None:
+    """Refuse what is for right and wrong alone, and numbers that the dtype does not hold."""
+    for value in (
+        *(extreme for values in (problem.rewards, rewards) for extreme in (values.min(), values.max())),
+        *problem.reward_weights,
+    ):
+        check_fits("a reward or its weight", value, settings.dtype)
+    for name in ("false_positive", "false_negative"):
+        wrong = f"{name} = {getattr(settings, name):g} of graded rewards; allowed: 0, and the problem's reward_noise"
+        _refuse(getattr(settings, name), wrong)
+    domain, noise = settings.build().estimator.domain, problem.reward_noise
+    message = f"reward_noise = {noise} with {settings.name}, which is defined for {DOMAINS[domain]}; allowed: None"
+    _refuse(noise is not None and np.any(noise > 0) and domain != "any", message)
+
+
+def judged_rewards(problem: Problem, settings: Settings) -> Float[np.ndarray, "1 L"]:
+    """Return the rewards of what the verifier accepts and rejects, corrected for its errors, or all that are graded."""
+    if problem.rewards is not None:
+        return np.unique(problem.totals)[None]
     rates = settings.false_positive, settings.false_negative
     shares = correct_rewards(np.array([[1.0, 0.0]]), settings.verifier_correction, *rates)
     rewards: np.ndarray = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
@@ -249,7 +272,7 @@ def recorded_steps(steps: int, record_every: int) -> np.ndarray:
 def labels_of(problem: Problem, settings: Settings) -> dict[str, Sequence[Any]]:
     """Return the labels of the dimensions that metrics may have beside seed and step."""
     shared = {"k": settings.pass_at_k, "rank": range(1, settings.top_n + 1), "decade": DECADES}
-    return {**shared, **problem.labels()}
+    return {**shared, "part": problem.reward_parts, **problem.labels()}
 
 
 def labelled(

@@ -18,7 +18,7 @@ from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_default
 from simlab.simulator.policy import UPDATE_RULES
 from simlab.simulator.verifier import ERRORS_OF, check_errors
 
-SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise", "greedy_reward"})
+SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise", "greedy_reward", "parts", "role"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
@@ -28,6 +28,7 @@ FLOATS = (
     "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
     "top_p", "correction_bound", "isolation",
 )  # fmt: skip
+TRUE_REWARD, PLACEBO, PLACEBO_BY_GROUP = REWARDS = ("true", "placebo", "placebo_by_group")
 SWITCHES = ("kl", "entropy_bonus", "supervised", "update_norm", "isolation")  # 0 turns each off
 STORAGES = ("auto", "dense", "lumped", "sharded")
 WHOLE_NUMBERS = {
@@ -38,7 +39,7 @@ WHOLE_NUMBERS = {
 CHOICES = {
     "optimizer": sorted(OPTIMIZERS), "update_rule": UPDATE_RULES, "sampler": mismatch.SAMPLERS,
     "correction": mismatch.CORRECTIONS, "correction_unit": mismatch.UNITS, "allocation": ALLOCATIONS,
-    "allocation_by": RATE_SOURCES, "dtype": DTYPES, "storage": STORAGES,
+    "allocation_by": RATE_SOURCES, "reward": REWARDS, "dtype": DTYPES, "storage": STORAGES,
 }  # fmt: skip
 RANGES = {
     "kl": (0, math.inf), "supervised": (0, math.inf), "update_norm": (0, math.inf), "correction_bound": (1, math.inf),
@@ -88,6 +89,8 @@ class Settings:
         errors_of: the unit of an error: a "rollout", an "answer" (always the same), or a "prompt" (all its wrong, or
             all its correct, answers).
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
+        reward: "true", or a placebo that no answer earns, at the same rate: "placebo" pays a rollout what another
+            answer of the same policy would get, "placebo_by_group" deals the rewards of a group out at random.
         lag: how many steps old the sampler is; during the first ``lag`` steps the initial policy samples.
         sampler: the distribution that draws the groups: the policy as it is ("exact"), its logits in another precision
             ("bfloat16", "float16"), or the policy without its rarer actions ("top_p", "top_k"; dense storage only).
@@ -132,6 +135,7 @@ class Settings:
     false_negative: float = 0.0
     errors_of: str = "rollout"
     verifier_correction: str = "none"
+    reward: str = TRUE_REWARD
     lag: int = 0
     sampler: str = "exact"
     top_p: float = 1.0
@@ -180,12 +184,19 @@ class Settings:
         if "greedy_reward" in method.needs and errors:
             setting = f"{errors[0]} = {getattr(self, errors[0]):g}"
             raise InputError(f"{setting} with a method that reads the greedy answer's reward; allowed: 0")
+        self._check_placebo(method, errors)
         otherwise = [name for name, usual in (("lag", 0), ("sampler", "exact")) if getattr(self, name) != usual]
         if method.surrogate.candidates and otherwise:
             setting = f"{otherwise[0]} = {getattr(self, otherwise[0])!r}"
             raise InputError(f"{setting} with a surrogate of candidates; allowed: lag = 0 and sampler = 'exact'")
         if method.surrogate.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
+
+    def _check_placebo(self, method: Method, errors: list[str]) -> None:
+        wrong = [f"{name} = {getattr(self, name):g}" for name in errors]
+        wrong += ["a method that reads the greedy answer's reward"] * ("greedy_reward" in method.needs)
+        if self.reward != TRUE_REWARD and wrong:
+            raise InputError(f"reward = {self.reward!r} with {wrong[0]}; allowed: {TRUE_REWARD}")
 
     def _check_numbers(self) -> None:
         """Refuse numbers outside their range, or that the dtype does not hold."""

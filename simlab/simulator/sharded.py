@@ -199,6 +199,4 @@ def on_mesh(program: Callable[..., RunProgress], storage: Sharded, problem: Prob
 
 def _over_actions(problem: Problem, change: Callable[[Any, int], Any]) -> Problem:
     """Change the arrays over actions of a problem; ``change`` takes an array and its axis of actions."""
-    return problem.replaced(
-        **{name: change(getattr(problem, name), axis) for name, axis in problem.over_actions.items()}
-    )
+    return problem.replaced(**{name: change(getattr(problem, name), axis) for name, axis in problem.axes.items()})

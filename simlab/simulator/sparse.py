@@ -166,4 +166,5 @@ def may_be_sparse(problem: Any, settings: StaticSettings) -> bool:
         and not jax.tree.leaves(method.estimator.init())
         and settings.group_size <= LARGEST_GROUP
         and problem.parameters_are_logits
+        and problem.rewards is None
     )

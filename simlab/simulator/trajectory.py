@@ -146,12 +146,14 @@ def policy_records(learner: Learner, state: LearnerState, is_start: Bool[Array, 
     now = learner.policies_at(state.parameters, state.slots)
     policies = jax.tree.map(lambda first, now: jnp.where(is_start, first, now), learner.initial_policies, now)
 
-    def view(slots: Slots, policy: Any, initial: Any, correct: Array, target: Array) -> PolicyView:
-        first = initial.outcomes().at_slots(slots)
+    def view(slots: Slots, policy: Any, initial: Any, labels: tuple[Any, ...]) -> PolicyView:
+        first, (correct, target, parts) = initial.outcomes().at_slots(slots), labels
         correct, target = (storage.at_slots(values, slots) for values in (correct, target))
-        return PolicyView(policy.outcomes(), first, correct, target, policy, settings.pass_at_k, settings.top_n)
+        parts = None if parts is None else storage.at_slots(parts.T, slots)
+        usual = policy.outcomes(), first, correct, target, policy, settings.pass_at_k, settings.top_n
+        return PolicyView(*usual, parts, learner.problem.reward_weights)
 
-    each = policies, learner.initial_policies, learner.correct, learner.target
+    each = policies, learner.initial_policies, learner.labels
     return _measure(learner, POLICY, view, (state.slots, *each), JointView(learner, state, {}, None))
 
 

@@ -94,11 +94,11 @@ class TreePolicy(NamedTuple):
         logp = path_sums(self.logp)
         return softmax(logp, jnp.ones((), logp.dtype))
 
-    def greedy_is_correct(self, correct: Bool[Array, " leaves"]) -> Bool[Array, ""]:
-        """Return True if the leaf of the likeliest tokens is correct; of equally likely ones, if any is."""
+    def greedy_value(self, values: Float[Array, " leaves"]) -> Float[Array, ""]:
+        """Return the value of the leaf of the likeliest tokens; of equally likely ones, the highest."""
         scores = self.nodes.scores
         misses = path_sums((scores < jnp.max(scores, axis=1, keepdims=True)).astype(scores.dtype))
-        return jnp.any(correct & (misses == 0))
+        return jnp.max(jnp.where(misses == 0, values, -jnp.inf))
 
     def score_change(self, change: Float[Array, "nodes B"]) -> Float[Array, " leaves"]:
         """Return the first-order change of the leaves' log-probabilities: sums along paths of dz_a - sum_b p_b dz_b."""

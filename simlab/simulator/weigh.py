@@ -1,22 +1,32 @@
 """Weigh the samples of a step: what the verifier accepts, the rewards, and the advantages of the estimator."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from simlab.estimators.tokens import of_tokens
-from simlab.rollouts import Rollouts
+from simlab.rollouts import Rollouts, is_uniform
 from simlab.simulator.allocation import sizes_by_rounds
 from simlab.simulator.context import StepContext
 from simlab.simulator.mismatch import importance_weights
 from simlab.simulator.policy import Group, Listed
+from simlab.simulator.settings import PLACEBO, PLACEBO_BY_GROUP
 from simlab.simulator.state import LearnerState, Samples, WeighedBatch, count_true
 from simlab.simulator.storage import Slots
 from simlab.simulator.verifier import VERIFIER_STREAM, correct_rewards, shared_chances, verdicts
 
-NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
+# Folded into the key of a step, which itself draws the group; 2 is the verifier's, 4 that of the levels of a tree.
+NOISE_STREAM, REWARD_STREAM, PLACEBO_STREAM = 1, 3, 5
+
+
+class Labels(NamedTuple):
+    """The labels of the rollouts of a batch: correct, of the target set, and graded rewards part by part."""
+
+    correct: Bool[Array, "P G"]
+    target: Bool[Array, "P G"]
+    parts: Float[Array, "P G R"] | None  # None where rewards are those of right and wrong
 
 
 def weigh_samples(
@@ -27,14 +37,9 @@ def weigh_samples(
     slots = context.select_rows(state.slots, prompts)
     proximal = context.policies(state, prompts) if settings.samples_otherwise else samples.policies
 
-    def label(slots: Slots, group: Group, policy: Any, correct: Array, target: Array) -> tuple[Array, ...]:
-        labels = (group.label(values, context.storage, slots, context.group_size) for values in (correct, target))
-        return *labels, context.solve_rate(slots, policy, correct)
-
-    correct_entries, target_entries = (context.select(values, prompts) for values in (context.correct, context.target))
-    correct, target, solve_rates = context.map_prompts(label)(
-        slots, samples.groups, proximal, correct_entries, target_entries
-    )
+    entries = Labels(*(context.select(values, prompts) for values in context.labels))
+    correct, target, parts = pay(context, keys, prompts, samples, entries, slots=slots)
+    solve_rates = context.map_prompts(context.solve_rate)(slots, proximal, entries.correct)
     if settings.errs:
         chances = error_chances(context, keys, prompts, samples.groups, correct)
         correct = verdicts(correct, chances, context.numbers.false_positive, context.numbers.false_negative)
@@ -43,7 +48,10 @@ def weigh_samples(
         present = jnp.arange(context.group_size, dtype=jnp.int32) < sizes[:, None]
         groups: Any = samples.groups
         samples = samples._replace(groups=Listed(groups.slots, present))
-    rollouts = to_rollouts(context, samples, proximal, correct, keys)
+    rollouts = to_rollouts(context, samples, proximal, correct, keys, parts=parts)
+    if "role" in method.needs:
+        role = prompts.astype(settings.dtype)[:, None]
+        rollouts = rollouts._replace(role=jnp.broadcast_to(role, rollouts.rewards.shape))
     if "greedy_reward" in method.needs:
         greedy = _greedy_reward(context, slots, samples.policies, prompts)
         rollouts = rollouts._replace(greedy_reward=jnp.broadcast_to(greedy[:, None], rollouts.rewards.shape))
@@ -53,15 +61,87 @@ def weigh_samples(
         correct, target = correct & rollouts.mask, target & rollouts.mask
         size = count_true(rollouts.mask)
     count = context.map_prompts(lambda _, group, labels, values: group.count_labels(labels, values))
-    number = count(None, samples.groups, correct, correct_entries)
-    holds_target = count(None, samples.groups, target, target_entries) > 0
-    outcomes = (number > 0) & (number < size), holds_target, solve_rates
+    number = count(None, samples.groups, correct, entries.correct)
+    holds_target = count(None, samples.groups, target, entries.target) > 0
+    differs = (number > 0) & (number < size) if parts is None else ~is_uniform(rollouts)[:, 0]
+    outcomes = differs, holds_target, solve_rates
     batch = WeighedBatch(prompts, samples, correct, number, rollouts, of_tokens(advantages), *outcomes)
     if settings.samples_otherwise:
         log_ratio = context.token_logp(proximal, samples.groups) - context.token_logp(samples.policies, samples.groups)
         how = settings.correction, settings.correction_unit, context.numbers.correction_bound
         batch = batch._replace(importance=importance_weights(log_ratio, *how))
     return batch, memory
+
+
+def pay(
+    context: StepContext,
+    keys: Key[Array, " P"],
+    prompts: Int[Array, " P"],
+    samples: Samples,
+    entries: Labels,
+    *,
+    slots: Any,
+) -> Labels:
+    """Return the labels of the rollouts, with noise if there is any; under a placebo the target is the truth."""
+    settings, problem, groups = context.settings, context.problem, samples.groups
+    labels = _label(context, slots, groups, entries)
+    if settings.reward == PLACEBO:
+        streams = jax.vmap(lambda key: jax.random.fold_in(key, PLACEBO_STREAM))(keys)
+        draw = context.map_prompts(lambda _, key, policy: policy.draw(key, context.group_size))
+        groups = draw(None, streams, samples.policies)
+        labels = _label(context, slots, groups, entries)._replace(target=labels.target)
+    if labels.parts is not None and problem.reward_noise is not None:
+        noise = part_noise(context, keys, prompts, groups, labels)
+        labels = labels._replace(parts=labels.parts + problem.reward_noise.astype(settings.dtype) * noise)
+    if settings.reward == PLACEBO_BY_GROUP:
+        correct, parts = deal_out(context, keys, groups, (labels.correct, labels.parts))
+        labels = labels._replace(correct=correct, parts=parts)
+    return labels
+
+
+def _label(context: StepContext, slots: Slots, groups: Any, entries: Labels) -> Labels:
+    """Look up the labels of the rollouts of groups, of those of the problem's entries for each prompt."""
+
+    def label(slots: Slots, group: Group, entries: Labels) -> Labels:
+        def look_up(values: Array) -> Array:
+            return group.label(values, context.storage, slots, context.group_size)
+
+        correct, target, parts = entries
+        each = None if parts is None else jnp.stack([look_up(values) for values in parts], axis=-1)
+        return Labels(look_up(correct), look_up(target), each)
+
+    labels: Labels = context.map_prompts(label)(slots, groups, entries)
+    return labels
+
+
+def part_noise(
+    context: StepContext, keys: Key[Array, " P"], prompts: Int[Array, " P"], groups: Any, labels: Labels
+) -> Float[Array, "P G R"]:
+    """Return a normal number for each part of each rollout, of its answer, or of its prompt's right or wrong ones."""
+    parts: Any = labels.parts
+    dtype, noise_of = context.settings.dtype, context.problem.noise_of
+    if noise_of == "rollout":
+        streams = jax.vmap(lambda key: jax.random.fold_in(key, REWARD_STREAM))(keys)
+        return jax.vmap(lambda key: jax.random.normal(key, parts.shape[1:], dtype))(streams)
+    key = jax.random.fold_in(context.key, REWARD_STREAM)
+    judged = groups.slots if noise_of == "answer" else labels.correct
+    numbers = jnp.broadcast_to(prompts[:, None], judged.shape).astype(jnp.uint32)
+    each = [jax.random.fold_in(key, part) for part in range(parts.shape[-1])]
+    chances = jnp.stack([shared_chances(key, numbers, judged.astype(jnp.uint32), dtype) for key in each], axis=-1)
+    # Of 24 bits the last is dropped, so that the middle of an interval is exact in float32, and neither 0 nor 1.
+    normal: Array = jax.scipy.special.ndtri((jnp.floor(chances * 2**23) + 0.5) / 2**23)
+    return normal
+
+
+def deal_out(context: StepContext, keys: Key[Array, " P"], groups: Any, values: Any) -> Any:
+    """Return what the rollouts of each group have in a random order, the same for all values of a rollout."""
+    streams = jax.vmap(lambda key: jax.random.fold_in(key, PLACEBO_STREAM))(keys)
+    numbers = jax.vmap(lambda key: jax.random.uniform(key, (context.group_size,)))(streams)
+    present = groups.present if groups.present is not None else context.present
+    if present is not None:
+        numbers = jnp.where(present, numbers, 1)  # what is absent comes last, where it is
+    order = jnp.argsort(numbers, axis=1, stable=True)
+    return jax.tree.map(lambda each: jax.vmap(lambda row, order: row[order])(each, order), values)
 
 
 def error_chances(
@@ -79,18 +159,26 @@ def error_chances(
 
 
 def _greedy_reward(context: StepContext, slots: Slots, samplers: Any, prompts: Int[Array, " P"]) -> Float[Array, " P"]:
-    """Return the reward of the answer of the samplers' likeliest tokens, by the truth."""
-    problem = context.problem
-    greedy = context.map_prompts(
-        lambda slots, sampler, correct: sampler.greedy_is_correct(context.storage.at_slots(correct, slots))
-    )
-    is_correct = greedy(slots, samplers, context.select(context.correct, prompts))
-    rewards = jnp.where(is_correct, problem.reward_correct, problem.reward_incorrect)
-    return rewards.astype(context.settings.dtype)
+    """Return the reward of the answer of the samplers' likeliest tokens, by the truth and without noise."""
+    problem, dtype = context.problem, context.settings.dtype
+    if problem.rewards is None:
+        paid = jnp.where(context.correct, problem.reward_correct, problem.reward_incorrect).astype(dtype)
+    else:
+        paid = jnp.einsum("mrc,r->mc", problem.rewards, problem.reward_weights)
+    greedy: Array = context.map_prompts(
+        lambda slots, sampler, paid: sampler.greedy_value(context.storage.at_slots(paid, slots))
+    )(slots, samplers, context.select(paid, prompts))
+    return greedy
 
 
 def to_rollouts(
-    context: StepContext, samples: Samples, proximal: Any, correct: Bool[Array, "P G"], keys: Key[Array, " P"]
+    context: StepContext,
+    samples: Samples,
+    proximal: Any,
+    correct: Bool[Array, "P G"],
+    keys: Key[Array, " P"],
+    *,
+    parts: Float[Array, "P G R"] | None = None,
 ) -> Rollouts:
     """Record the groups, by the policies before the gradient steps, with what is read of them."""
     settings, problem, needs = context.settings, context.problem, context.method.needs
@@ -113,6 +201,14 @@ def to_rollouts(
         rates = context.numbers.false_positive, context.numbers.false_negative
         shares = correct_rewards(correct.astype(dtype), correction, *rates)
         rewards = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
+    graded: dict[str, Any] = {}
+    if parts is not None:
+        weights = jnp.broadcast_to(problem.reward_weights.astype(dtype), parts.shape)
+        rewards, graded = jnp.sum(weights * parts, axis=-1), {"correct": correct}
+        if "parts" in needs:
+            graded |= {"parts": parts, "part_weights": weights}
+    elif "parts" in needs:
+        graded = {"parts": rewards[..., None]}
     groups = samples.groups
     present = groups.present if isinstance(groups, Listed) and settings.is_ragged else context.present
     return Rollouts(
@@ -122,4 +218,5 @@ def to_rollouts(
         topn_logp=top,
         noise=noise,
         mask=None if present is None else jnp.broadcast_to(present, correct.shape),
+        **graded,
     )

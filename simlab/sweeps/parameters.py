@@ -44,6 +44,7 @@ WORDS = {
     "false_negative": "rate at which the verifier rejects a correct rollout",
     "errors_of": "whether the verifier errs per rollout, answer or prompt",
     "verifier_correction": "correction for the verifier's errors: none, backward or forward",
+    "reward": "rewards, or a placebo that no answer earns",
     "lag": "age of the sampler in steps",
     "sampler": "distribution that draws",
     "top_p": "share of probability that the sampler top_p keeps",

@@ -142,10 +142,10 @@ class Plan:
                 self.cells[index] = resolved_cells[key]
         self.distinct = list(resolved_cells.values())
         first = self.distinct[0]
-        self.metrics, self.labels, self.records = first.problem.metrics, first.labels, len(first.steps_taken) + 1
+        self.metrics, self.labels, self.records = first.problem.recorded, first.labels, len(first.steps_taken) + 1
         names = [metric.name for metric in self.metrics]
         for other in self.distinct[1:]:
-            if other.labels != self.labels or [metric.name for metric in other.problem.metrics] != names:
+            if other.labels != self.labels or [metric.name for metric in other.problem.recorded] != names:
                 raise InputError(
                     "the problems of this sweep differ in what they record, or in its labels; allowed: a sweep for each"
                 )
@@ -242,7 +242,7 @@ def _trace(method: Method, group_size: int) -> None:
     """Trace a method as a run does, so that it opens the files that it reads; what it raises is for the run to say."""
     shape = (2, group_size, 1, method.surrogate.candidates or 2)
     arrays = {axes: np.zeros(shape[:axes], np.float32) for axes in (2, 3, 4)}
-    fields = {name: arrays[TOKEN_FIELDS.get(name, 2)] for name in method.needs}
+    fields = {name: arrays[3 if name == "parts" else TOKEN_FIELDS.get(name, 2)] for name in method.needs}
     with contextlib.suppress(Exception):
         jax.eval_shape(
             lambda ratio, rollouts: method.coefficients(ratio, rollouts, method.estimator.init()),

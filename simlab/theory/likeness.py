@@ -39,7 +39,8 @@ def _rollouts(rewards: Float[np.ndarray, "P G"], lengths: int) -> Rollouts:
     token = np.repeat(1 + index % 7 / 7, lengths, axis=-1)
     present = None if lengths == 1 else np.arange(lengths) <= index % lengths
     greedy = np.broadcast_to(np.arange(len(rewards))[:, None] % 3 == 0, rewards.shape).astype(rewards.dtype)
-    return Rollouts(rewards, old_logp=-token, entropy=token**2, token_mask=present, greedy_reward=greedy)
+    others = {"greedy_reward": greedy, "parts": rewards[..., None], "role": greedy}
+    return Rollouts(rewards, old_logp=-token, entropy=token**2, token_mask=present, **others)
 
 
 def advantages_in_turn(chosen: Estimator, batches: list[Rollouts]) -> list[Float[np.ndarray, "P G ..."]]:

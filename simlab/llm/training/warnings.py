@@ -63,8 +63,9 @@ def _rollouts(random: np.random.Generator, shape: tuple[int, int, int], candidat
     """Draw groups of all solve rates, rollouts of all lengths, and tokens of probabilities from 1e-6 to 1."""
     logp = np.log(random.dirichlet(np.full(ACTIONS, 0.3), shape) + 1e-6)
     old = logp[..., 0].astype(np.float32)
+    rewards = (random.random(shape[:2]) < random.random((shape[0], 1))).astype(np.float32)
     return Rollouts(
-        rewards=(random.random(shape[:2]) < random.random((shape[0], 1))).astype(np.float32),
+        rewards=rewards,
         old_logp=old,
         entropy=-np.sum(np.exp(logp) * logp, axis=-1).astype(np.float32),
         topn_logp=-np.sort(-logp, axis=-1)[..., :candidates].astype(np.float32),
@@ -72,4 +73,6 @@ def _rollouts(random: np.random.Generator, shape: tuple[int, int, int], candidat
         noise=random.random(shape).astype(np.float32),
         token_mask=np.arange(shape[2]) < random.integers(1, shape[2] + 1, shape[:2])[..., None],
         greedy_reward=np.repeat(np.arange(shape[0])[:, None] % 2, shape[1], axis=1).astype(np.float32),
+        parts=rewards[..., None],
+        role=np.repeat(np.arange(shape[0])[:, None], shape[1], axis=1).astype(np.float32),
     )

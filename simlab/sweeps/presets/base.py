@@ -38,11 +38,15 @@ def over(base: SweepSettings, parameters: Values, /, **changes: Any) -> SweepSet
 
 
 def response_level() -> tuple[str, ...]:
-    """Return the registered estimators with advantages (P, G), not (P, G, T), but ``linked``, which stands for many."""
+    """Return the registered estimators with advantages (P, G), not (P, G, T), of rewards without parts or roles.
+
+    ``linked``, which stands for many, is left out.
+    """
     tokens = np.zeros((1, 2, 1))
     batch = Rollouts(np.array([[1.0, 0.0]]), old_logp=tokens, entropy=tokens, greedy_reward=np.zeros((1, 2)))
     built = {name: entry.build() for name, entry in REGISTRY.items() if name != "linked"}
-    return tuple(name for name, chosen in built.items() if chosen.update(batch, chosen.init())[0].ndim == 2)
+    plain = {name: chosen for name, chosen in built.items() if not chosen.needs & {"parts", "role"}}
+    return tuple(name for name, chosen in plain.items() if chosen.update(batch, chosen.init())[0].ndim == 2)
 
 
 # 32 prompts with solve rates from 1e-3, most of them hard, each with 4 common and 4 rare correct modes of 64 actions.
