@@ -45,6 +45,7 @@ CELL = (*CONDITIONS, "method", "beside")  # what a cell is known by
 AT_LEVELS = ("pass@256", "error", "step", "learning_rate")
 COLUMNS = (*CELL, "level", *AT_LEVELS, "base", "most")
 USUAL_PROMPTS = 32
+SAME = {"f_grpo": "f_grpo(gamma=1)"}  # one method by two names
 BESIDE = ("entropy_bonus", "kl", "supervised", "epochs")  # what a rival has beside its weight
 
 
@@ -68,7 +69,7 @@ def cells(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
         values = {k: cell.sel(k=k).values for k in (1, 256)}
         own = shared | {key: labels[key] for key in labels if key in (*CONDITIONS, *BESIDE)}
         beside = ", ".join(f"{key} = {own.pop(key):g}" for key in BESIDE if key in own)
-        method = str(labels["arm"]).removesuffix("+reinforce")
+        arm = str(labels["arm"]).removesuffix("+reinforce")
         numbers = []
         for level in LEVELS:
             best = judge(values[1], values[256], dataset.step.values, level)
@@ -77,7 +78,7 @@ def cells(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
             numbers.append((*read, rate))
         at_levels = dict(zip(AT_LEVELS, map(list, zip(*numbers, strict=True)), strict=True))
         start = {"base": rounded(values[256][:, :, 0].mean(), 4), "most": rounded(values[1].mean(axis=1).max(), 4)}
-        yield own | {"method": method, "beside": beside} | at_levels | start
+        yield own | {"method": SAME.get(arm, arm), "beside": beside} | at_levels | start
 
 
 def by_row(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
