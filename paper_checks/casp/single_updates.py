@@ -192,6 +192,7 @@ def softmax_coupling(statement):
     reading="On policy with A = -1 the constant is 1/p_y (the ratio's denominator), so dz_v = step p_v; the logits' "
     "rise is tested by its effect on the probabilities. On the reading that probability, not logit, rises in "
     "proportion to p_v it would fail: see casp:lemma-2-redistribution.",
+    identity=True,
     statement=lambda p, y: [p[v] if v != y else p[y] - 1 for v in range(len(p))],
     planted={"equal shares": lambda p, y: [F(1, len(p)) if v != y else p[y] - 1 for v in range(len(p))]},
 )

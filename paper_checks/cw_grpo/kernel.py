@@ -164,6 +164,7 @@ def kernel_threshold(statement):
     reading="The kernel as printed, sigma taken from the same terms. On the reading that the factor 1 before sigma, "
     "and what counts as the batch, are hyperparameters that have been chosen, the method has some.",
     caveat="For the same reason the method never switches off: as much is suppressed when no token is extreme.",
+    identity=True,
     statement=lambda c, sigma: mp.exp(-(c**2) / (2 * sigma**2)),
     planted={
         "no square of sigma": lambda c, sigma: mp.exp(-(c**2) / (2 * sigma)),
@@ -193,6 +194,7 @@ def kernel_adaptive(statement):
     reading="The kernel as printed; shares do not depend on its normaliser. There is no fixed bound: w |c| is at most "
     "sigma exp(-1/2), and sigma grows with the outliers; if a tenth of the tokens are, they keep about exp(-5). On the "
     "reading that the outlier's part is to be bounded by the other tokens it would fail.",
+    identity=True,
     statement=lambda c, sigma: mp.exp(-(c**2) / (2 * sigma**2)),
     planted={
         "the sign of c": lambda c, sigma: mp.exp(-c / (2 * sigma)),

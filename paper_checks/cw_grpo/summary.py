@@ -1,7 +1,7 @@
 """Findings about CW-GRPO, in plain words."""
 
 from paper_checks.summary import Sentence, Summary
-from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, SLIP, UNDECIDED
+from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, IDENTITY, SLIP, UNDECIDED
 
 SUMMARY = Summary(
     findings=[
@@ -51,8 +51,8 @@ SUMMARY = Summary(
             "The kernel shrinks outliers with no scale to set; the averages are right, two gains misprinted to the "
             "method's disadvantage; on MATH-500 CW-GRPO keeps its score where GRPO falls.",
             {
-                "cw-grpo:kernel-outliers": HOLDS,
-                "cw-grpo:kernel-adaptive": HOLDS,
+                "cw-grpo:kernel-outliers": IDENTITY,
+                "cw-grpo:kernel-adaptive": IDENTITY,
                 "cw-grpo:table-1-dominance": HOLDS,
                 "cw-grpo:table-2-averages": HOLDS,
                 "cw-grpo:table-3-text": HOLDS,

@@ -309,6 +309,7 @@ def asymmetric_masses(statement):
     "beside them: the expected update at one prompt is (q + p / delta) grad p, which peaks above 1/2 for delta < 1 and "
     "below for delta > 1.",
     caveat="Of the masses. The expected update of delta < 1 favours easier prompts than mean GRPO's does.",
+    identity=True,
     statement=lambda found, weight, measure: (
         found == Fraction(1, 2)
         if measure == "masses"

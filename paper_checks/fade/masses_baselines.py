@@ -178,6 +178,7 @@ def quantile_of_group(statement):
     "that learns from successes",
     reading="Mixed groups; the quantile is one of the rewards. Where the quantile interpolates, as in numpy, groups "
     "at the step have both masses and it would fail. Where the step lies (fade:quantile) does not matter here.",
+    identity=True,
     statement=lambda pairs, **_: one_sided(pairs) and failures_from_easy(pairs),
     planted={
         "both": lambda pairs, **_: all(success > 0 and failure > 0 for success, failure in pairs),

@@ -275,6 +275,7 @@ def log_mean_exp_of_group(statement):
     formula=r"Z \to Z - e^\beta \text{ against } Z \to Z - 1",
     refuted_by="a group and beta at which it changes log Z no more",
     reading="The sum Z, as it says, without the mean's factor; beta > 0, mixed groups.",
+    identity=True,
     statement=lambda change, **_: change[0] > change[1],
     planted={"less": lambda change, **_: change[0] < change[1]},
 )

@@ -218,6 +218,7 @@ def ha_dw_of_group(statement):
     reading="'Whether the reward exceeds the baseline' is read of the group's mean, as the printed r-hat must be for "
     "the weight to be a function of C and p. With each rollout's own reward, sgn(A) sgn(r - C) = 1 always and the "
     "factor would shrink every weight.",
+    identity=True,
     statement=lambda pair, p, initial, **_: sign(pair[0] - pair[1]) == sign(initial - p),
     planted={"the other way": lambda pair, p, initial, **_: sign(pair[0] - pair[1]) == sign(p - initial)},
 )

@@ -125,6 +125,7 @@ def easy_power_mirror(statement):
     refuted_by="two prompts and two alphas, of which the easier prompt does not lose the larger share",
     reading="Share of its mass at the smaller alpha. 'Decay faster with q' is said of q falling; the masses "
     "themselves fall for every prompt, hard ones included.",
+    identity=True,
     statement=lambda kept, **_: kept[0] > kept[1],
     planted={"hard ones lose more": lambda kept, **_: kept[0] < kept[1]},
 )
