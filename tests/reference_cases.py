@@ -21,6 +21,7 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"threshold": 0.0, "base": "nsr"}, {"threshold": 0.3333333333333333, "base": "rloo"},
         {"threshold": 0.6, "base": "cw_grpo"}, {"threshold": 1.0, "base": "maxrl"},
     ],
+    "least_variance": [{"base": "maxrl", "successes": 0.0, "failures": 0.0}, {"base": "pkpo", "failures": 3.0}],
     "asym_grpo": [{"delta": 0.5}, {"delta": 2.0}],
     "power_alpha": [{"alpha": 3.5}],
     "a_grae": [{"alpha": 0.5, "easy_term": "code"}, {"alpha": 0.25, "ddof": 1, "eps": 0.0}],
@@ -92,7 +93,7 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
 CASES = [(name, parameters) for name in REGISTRY for parameters in [{}, *PARAMETERS.get(name, [])]]
 
 # Formulas that are defined for rewards 0 and 1 only.
-BINARY_ONLY = {"binary_contrastive", "pass_at_k_chen", "mix", "t2t", "grpo_lead"}
+BINARY_ONLY = {"binary_contrastive", "least_variance", "pass_at_k_chen", "mix", "t2t", "grpo_lead"}
 
 # Rewards are eighths and log-probabilities 64ths, exact in float32. Ragged groups hold all right, all wrong, and one.
 RAGGED_BINARY = [

@@ -67,6 +67,21 @@ def reject_easy(steps: list[Step], threshold: float = 0.5, base: str = "grpo") -
     return over_base(steps, base, change)
 
 
+def least_variance(steps: list[Step], base: str = "grpo", successes: float = 1.0, failures: float = 1.0) -> list[Batch]:
+    """What a rollout gains by being correct among these others, times its reward less the rate that they suggest."""
+
+    def change(step: Step, g: int, i: int, a: Any) -> Any:
+        group = step.rewards[g]
+        others = group[:i] + group[i + 1 :]
+        right, wrong = (
+            REFERENCES[base]([step._replace(rewards=[[*group[:i], r, *group[i + 1 :]]])])[0][0][i] for r in (1.0, 0.0)
+        )
+        weight = len(others) + successes + failures
+        return (right - wrong) * (group[i] - (sum(others) + successes) / (weight or 1.0))
+
+    return over_base(steps, base, change)
+
+
 def a_grae(groups: Groups, alpha: float = 1.0, easy_term: str = "paper", ddof: int = 0, eps: float = 1e-6) -> Groups:
     """A-GRAE Eq. 11 (omega), Eq. 12 (or its published code's easy term) and Eq. 13."""
     omega = mean([r for group in groups for r in group])
@@ -426,7 +441,10 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
     **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t, opo, grpo_lead)},
     **{formula.__name__: each_batch(formula) for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo)},
-    **{formula.__name__: formula for formula in (f_grpo, reject_easy, fade, fade_logarithmic, fade_entropy)},
+    **{
+        formula.__name__: formula
+        for formula in (f_grpo, reject_easy, least_variance, fade, fade_logarithmic, fade_entropy)
+    },
     **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
     "advantage_reweighting": advantage_reweighting,
     "remax": remax,

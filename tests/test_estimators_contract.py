@@ -101,6 +101,7 @@ OUTSIDE = {
     "power_alpha": {"alpha": (0.5, "[1, inf)")},
     "quantile": {"tau": (1.5, "[0, 1]")},
     "rae": {"roles": (0, "[1, 64]")},
+    "least_variance": {"successes": (-1.0, "[0, inf)"), "failures": (-1.0, "[0, inf)")},
     "reject_easy": {"threshold": (1.5, "[0, 1]")},
     "rs_grpo": {"beta": (0.0, "(0, inf)")},
     "running_mean": {"initial": ("half", "not a number")},

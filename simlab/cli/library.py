@@ -27,6 +27,33 @@ class EstimatorsCommand(Command):
         print(json.dumps(as_entries(), indent=1) if self.json else markdown_table() if self.markdown else plain_list())
 
 
+class AlikeCommand(Command):
+    """Tell whether a weight is new: every weight of rewards 0 and 1 that ignores the order of the group is
+    A_i = c(j) (r_i - b(j)), j of the other rollouts being correct. Prints both curves and the nearest known weight.
+    """
+
+    summary = "is a weight new? its normal form beside the known ones"
+    examples = ("simlab alike mine.py:weight", "simlab alike pkpo --group-size 16", "simlab alike --all")
+
+    weight: str | None = argument("WEIGHT", "an estimator, such as grpo, pkpo(k=2) or mine.py:weight", None)
+    all: bool = switch("all known weights as a table in Markdown, in groups of equal speed")
+    group_size: int = option("rollouts of a group, 2 to 64 (default 8)", "G", 8)
+
+    def run(self) -> None:
+        """Print the report of one weight, or the table of all."""
+        from simlab.alike import markdown, report
+        from simlab.arms import parse
+
+        check_range("group_size", self.group_size, 2, 64)
+        if self.all == (self.weight is not None):
+            raise InputError("alike takes WEIGHT or --all, and one of them alone")
+        if self.weight is None:
+            print(markdown(self.group_size))
+        else:
+            arm = parse(self.weight)
+            print(report(str(arm), arm.build().estimator, self.group_size))
+
+
 class WhereCommand(Command):
     """List the lines of code, checks, proofs, figures and tests that carry the tag of an equation, lemma or claim."""
 

@@ -18,6 +18,7 @@ from simlab.estimators.batch import (
     weigh_by_history,
 )
 from simlab.estimators.exponential import log_mean_exp, lose_one_log_mean_exp, rs_grpo, softmax, tilt
+from simlab.estimators.least_variance import least_variance
 from simlab.estimators.length import (
     center_by_length,
     grpo_lead,
@@ -120,8 +121,8 @@ __all__ = [
     "divide_by_pass_at_k_std", "divide_by_std", "divide_by_std_of_others", "divide_by_variance_power",
     "divide_failures", "dr_grpo", "ds_grpo", "easy_focused", "easy_power", "easy_power_weight",
     "entropy_advantage", "estimator", "f_grpo", "fade", "fade_entropy", "fade_logarithmic", "fade_schedule",
-    "focal", "focus", "gdpo", "gpg", "grpo", "grpo_lead", "ha_dw", "hard_focused", "keep_positive", "linked",
-    "log_mean_exp", "lose_one", "lose_one_log_mean_exp", "maxrl", "mc_grpo", "mix", "modulate_by_entropy",
+    "focal", "focus", "gdpo", "gpg", "grpo", "grpo_lead", "ha_dw", "hard_focused", "keep_positive", "least_variance",
+    "linked", "log_mean_exp", "lose_one", "lose_one_log_mean_exp", "maxrl", "mc_grpo", "mix", "modulate_by_entropy",
     "multiply_by_std", "multiply_positive", "negative_dominant", "nsr", "opo", "outcome", "over_mixed_groups",
     "pass_at_k_chen", "pass_at_k_tang", "pkpo", "positive_dominant", "power", "power_alpha", "power_norm",
     "psr", "quantile", "rae", "register", "reinforce", "reinforce_pp", "reinforce_pp_baseline", "reject",
