@@ -302,6 +302,7 @@ def test_the_command_says_what_the_log_holds(tmp_path, capsys):
         assert " ".join(line.split()) in said
     found = json.loads((tmp_path / "out.json").read_text())["contents"]
     assert (found["rows"], found["distinct_answers"], found["refused"]["count"]) == (24, 2, 1)
+    assert found["log_probabilities"] == 0
 
 
 def test_bad_input_is_one_line_of_the_command(tmp_path, capsys):

@@ -162,3 +162,11 @@ def test_the_fraction_by_halves_of_words_is_that_of_whole_words():
         exact = [int(word) * total >> 32 for word in words]
         for function in (sampling.fraction, sampling._partitioned_fraction):
             np.testing.assert_array_equal(function(jnp.uint32(total), jnp.asarray(words)), exact)
+
+
+def test_a_slot_counts_as_often_as_its_class_and_those_behind_the_classes_once():
+    weights, counts = jnp.arange(1.0, 97.0), jnp.array([2.0, 5.0, *[1.0] * 31, 3.0])
+    several = np.ones(96)
+    several[: len(counts)] = counts
+    masses = sampling.row_masses(jnp.array([0, 1, 2, 1]), weights, counts)
+    np.testing.assert_array_equal(masses, (np.arange(1, 97) * several).reshape(3, 32)[[0, 1, 2, 1]])
