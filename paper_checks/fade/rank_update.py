@@ -7,7 +7,7 @@ import numpy as np
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import Estimate, equals, grid, number, satisfies
 from paper_checks.fade.variance_common import numerically
 from paper_checks.simulated import estimate
@@ -292,15 +292,12 @@ def rotating_update(steps, degrees):
     says="If every step's gradient is w_t u^T for one u, approximately, the accumulated update has rank exactly 1.",
     formula=r"g_t\approx w_t\otimes u\;\Rightarrow\;W_\Delta\approx(\sum_t\eta_tw_t)\otimes u\text{ is exactly rank-1}",
     refuted_by="gradients near w_t u^T whose sum has a second singular value that is not zero",
-    reading="'~' in the premise and 'exactly' in the conclusion. Gradients off by one part in a thousand give rank "
-    "2. The sum is that of plain gradient steps; Adam divides each entry by its own scale, which does not keep rank "
-    "1. On the reading that '~' is '=' it would hold; with '~' in both places it holds too.",
-    severity=COSMETIC,
-    met="partly: |cos| is about 1 between successive steps; the steps are not said to be plain",
+    reading="'~' in the premise and 'exactly' in the conclusion. Gradients off by one part in a thousand give rank 2.",
+    caveat="The sum is that of plain gradient steps: Adam divides each entry by its own scale, which does not keep "
+    "rank 1.",
     statement=lambda deviation: 1,
-    condition=Amended(
-        "every gradient is w_t u^T exactly, and the steps are plain gradient steps",
-        lambda deviation: None if deviation else 1,
+    slip=Amended(
+        "approximately of rank 1; exactly, where every gradient is w_t u^T", lambda deviation: None if deviation else 1
     ),
     planted={"rank 2": lambda deviation: None if deviation else 2},
 )
