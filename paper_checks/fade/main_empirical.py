@@ -71,7 +71,7 @@ undecided(
     "fade:fig-14",
     where="Appendix 11.3; Figure 14",
     says="At one learning rate weights of lower scale keep more entropy, and higher gradient ratios go with a faster "
-    "collapse, at one rate and at equalised rates.",
+    "collapse.",
     needs=LARGE,
     reading="What scale does at one prompt is fade:fig-14-scale.",
 )
