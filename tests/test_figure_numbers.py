@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import figures
-from figures import network_league, remax, verifier
+from figures import network_league, remax, verifier, weights_by_optimizer
 from figures.countdown_conflict import KEPT, at_the_end, judged
 from figures.interference_papers import DATA
 from figures.interference_papers import table as claims_table
@@ -465,3 +465,29 @@ def test_a_closed_run_has_the_numbers_of_the_trainer_and_ends_at_its_gain(tmp_pa
         for gain, ends in ((np.inf, len(lines)), (0.05, reached[0] + 1)):
             curve = run.arm(name, start, first, gain)
             np.testing.assert_allclose(list(curve.values()), trained[:, :ends], rtol=1e-5)
+
+
+def test_seeds_of_the_language_model_are_added_when_they_are_finished(tmp_path):
+    names = [f"{method}@optimizer={name}@learning_rate=1" for method in ("grpo", "psr") for name in ("adamw", "sgd")]
+
+    def write(seed, ends, arms=names):
+        curve = {"pass@1": [0.2, ends], "pass@64": [1.0, 0.8]}
+        run = {"seed": seed, "provenance": {"settings": {"arms": names}}, "arms": dict.fromkeys(arms, curve)}
+        (tmp_path / f"seed-{seed}.json").write_text(json.dumps(run))
+
+    for seed in (10, 0, 2):
+        write(seed, 0.6)
+    write(3, 0.6, names[:1])
+    kept = weights_by_optimizer.condense(tmp_path, {"provenance": [], "seeds": {}})
+    assert list(kept["seeds"]) == ["0", "2", "10"]
+    assert [origin["seed"] for origin in kept["provenance"]] == [0, 2, 10]
+    for path in tmp_path.glob("*.json"):
+        path.unlink()
+    write(2, 0.7)
+    kept["seeds"]["10"][names[0]] = {"pass@1": [0.2, 0.4, 0.6], "pass@64": [1.0, 0.9, 0.7]}
+    grown = weights_by_optimizer.condense(tmp_path, kept)
+    assert weights_by_optimizer.judging(grown) == ["2", "10"]
+    curves = weights_by_optimizer.curves(grown)
+    assert curves["adamw"]["grpo"]["pass@1"] == [[[0.2, 0.7, 0.7], [0.2, 0.4, 0.6]]]
+    found = by_optimizer.judged(curves, 0.3)
+    assert found["adamw"]["psr"][0] == pytest.approx((0 + 0.85 - 0.8) / 2)

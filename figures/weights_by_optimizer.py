@@ -1,0 +1,136 @@
+"""Does a language model side with the network: which weights keep pass@64 at equal pass@1, by Adam and by plain steps.
+
+    python -m figures.shared.closed_countdown runs 0 1 2 3 4 5 6     (a seed at a time, as many as there is time for)
+    python -m figures.weights_by_optimizer runs                      (adds the seeds that are finished to those kept)
+    python -m figures.weights_by_optimizer --table                   (prints what was predicted and what came out)
+    simlab figures weights_by_optimizer                              (draws from what is kept here)
+
+The prediction and the rule of judging, ``figures.shared.by_optimizer``, were committed before the runs. Seed 0 was
+looked at before and is not judged; nothing is judged from fewer than five seeds.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared import by_optimizer
+from figures.shared.condensed import keep
+from simlab.plotting import STYLE
+
+DATA = Path(__file__).parent / "data" / "weights_by_optimizer.json"
+DIFFERS = "Not in the papers: a small language model by two optimisers, predicted before the runs."
+MESSAGE = "Predicted (orange), by the rival (blue) and found; nothing is judged before five seeds"
+LOOKED_AT, FEWEST = 0, 5  # a seed, and how many of the others judge
+TASK = "trained"  # of the prediction
+LABELS = {"adamw": "a  Adam", "sgd": "b  Plain steps", by_optimizer.BETWEEN: "c  Adam less plain steps"}
+NAMES = {"grpo+entropy_bonus(coefficient=0.03)": "entropy bonus", "pass_at_k_chen(k=4)": "Chen's pass@4"}
+
+
+def condense(folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return the seeds that are kept, and those of ``folder`` that have all arms, which replace them."""
+    runs = [json.loads(path.read_text()) for path in folder.glob("seed-*.json")]
+    finished = {str(run["seed"]): run for run in runs if len(run["arms"]) == len(run["provenance"]["settings"]["arms"])}
+    origins = {str(origin["seed"]): origin for origin in kept["provenance"]}
+    origins |= {seed: {"seed": run["seed"], **run["provenance"]} for seed, run in finished.items()}
+    arms = kept["seeds"] | {seed: run["arms"] for seed, run in finished.items()}
+    order = sorted(arms, key=int)
+    return {"provenance": [origins[seed] for seed in order], "seeds": {seed: arms[seed] for seed in order}}
+
+
+def judging(data: dict[str, Any]) -> list[str]:
+    """Return the seeds that count."""
+    return [seed for seed in data["seeds"] if int(seed) != LOOKED_AT]
+
+
+def curves(data: dict[str, Any]) -> dict[str, Any]:
+    """Return (rates, seeds, evaluations) of what is read, by optimiser and method, of the seeds that count.
+
+    Where an arm ended, its last evaluation stands for the others: it has gained all that is judged.
+    """
+    seeds, task = [data["seeds"][seed] for seed in judging(data)], dict[str, Any]()
+    longest = max(len(own["pass@1"]) for arms in seeds for own in arms.values())
+    for name in seeds[0]:
+        method, _, settings = name.partition("@optimizer=")
+        rates = task.setdefault(settings.partition("@")[0], {}).setdefault(
+            method, {read: [] for read in by_optimizer.READ}
+        )
+        for read, rows in rates.items():
+            rows.append(
+                [arms[name][read] + arms[name][read][-1:] * (longest - len(arms[name][read])) for arms in seeds]
+            )
+    return task
+
+
+def findings(data: dict[str, Any]) -> tuple[dict[str, Any], by_optimizer.Intervals]:
+    """Return the prediction, and the differences that were found at the gain where it is judged."""
+    predicted = json.loads(by_optimizer.PREDICTION.read_text())
+    return predicted, by_optimizer.judged(curves(data), predicted["judged_at"][TASK])
+
+
+def table(data: dict[str, Any]) -> str:
+    """Return the differences with their intervals, and what they say of prediction and rival."""
+    predicted, found = findings(data)
+    few = len(judging(data)) < FEWEST
+    lines = [f"seeds {', '.join(judging(data))}" + f": fewer than {FEWEST}, nothing is judged" * few]
+    lines += ["| | method | found | predicted | outcome | rival |", "|---|---|---:|---:|---|---|"]
+    for optimizer, methods in found.items():
+        for method, own in methods.items():
+            if optimizer != by_optimizer.BETWEEN and method == "grpo":
+                continue
+            said = [predicted[name].get(optimizer, {}).get(method) for name in ("predicted", "rival")]
+            outcomes = ["" if few else by_optimizer.outcome(own, of) for of in said]
+            lines.append(
+                f"| {optimizer} | `{method}` | {own[0]:+.3f} [{own[1]:+.3f}, {own[2]:+.3f}] | "
+                f"{said[0] or ''} | {' | '.join(outcomes)} |"
+            )
+    for optimizer in by_optimizer.OPTIMIZERS:
+        order = by_optimizer.order(found[optimizer], predicted["toy"])
+        lines.append(f"Order under {optimizer} beside the toy network's: {order:.2f}")
+    lines.append(f"(predicted under Adam: at least {predicted['order']})")
+    return "\n".join(lines)
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Draw what prediction and rival said and what was found of each method, by optimiser and between the two."""
+    predicted, found = findings(data)
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        panels = figure.subplots(1, len(LABELS), sharey=True)
+        for axes, (optimizer, title) in zip(panels, LABELS.items(), strict=True):
+            said = (predicted["predicted"][optimizer], predicted["rival"].get(optimizer, {}))
+            _draw_panel(axes, said, found[optimizer])
+            axes.set_title(title, loc="left")
+        panels[0].set_yticks(range(len(found["adamw"])), [NAMES.get(method, method) for method in found["adamw"]])
+        panels[0].invert_yaxis()
+        panels[1].set_xlabel("pass@64 less GRPO's at equal pass@1 (c: by Adam less by plain steps)")
+    return figure
+
+
+def _draw_panel(axes: Axes, said: tuple[dict[str, Any], ...], found: dict[str, list[float]]) -> None:
+    for row, (method, (mean, low, high)) in enumerate(found.items()):
+        for colour, shift, own in zip(("C1", "C0"), (-0.15, 0.15), said, strict=True):
+            if own.get(method):
+                axes.plot(own[method], [row + shift] * 2, color=colour, alpha=0.35, linewidth=4, solid_capstyle="butt")
+        axes.plot([low, high], [row, row], color="0.2", linewidth=1)
+        axes.plot([mean], [row], "o", color="0.2", markersize=3)
+    axes.axvline(0, color="0.6", linewidth=0.8)
+
+
+def main(arguments: list[str]) -> None:
+    """Add finished seeds to those that are kept, or print the table."""
+    kept = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "seeds": {}}
+    if arguments == ["--table"]:
+        print(table(kept))
+    else:
+        keep(DATA, condense(Path(*arguments), kept))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
