@@ -82,7 +82,8 @@ def relative_change(name):
     refuted_by="another estimator whose expected change is positive, or one of the three whose change is not",
     reading="Plain gradient steps on rewards 0 and 1, default parameters, a batch of one group, by the formula of "
     "simlab:unsampled-mass-expected. The figures are per unit of learning rate, relative to Q_pos. F-GRPO asks the "
-    "question; a search (2026-11) found no such survey of weights.",
+    "question; a search (2026-11) found no such survey of weights. "
+    "It needs two levels of reward.",
     caveat="One policy, one group size, the first step, default parameters; with Adam, which F-GRPO's figure uses, the "
     "figures differ.",
     statement=frozenset({"nsr", "w_reinforce", "negative_dominant"}),

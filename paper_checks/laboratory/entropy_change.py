@@ -89,7 +89,8 @@ def slope_by(factor):
     refuted_by="a policy, a group size and a weight with another expected change",
     reading="Free logits, plain gradient step, kappa = M_S / Q + M_F / (1 - Q) as in simlab:expected-update. It is the "
     "covariance identity of Cui et al. (2505.22617), at the expected step; with a natural gradient p_a^2 becomes p_a, "
-    "and K another number.",
+    "and K another number. "
+    "It needs two levels of reward.",
     caveat="One prompt. Over several prompts the terms add up, each with its own kappa and K: "
     "simlab:entropy-over-prompts.",
     statement=slope_by(1),
@@ -120,7 +121,8 @@ def expected_entropy_change(statement):
     "bias raises the entropy of a prompt, or lowers it, is then a statement about noise, steps of finite size, shared "
     "features or optimisers. A user of Zhu et al.'s code (RLVR-Decomposed, issue 6) reports that its failures alone "
     "raise the entropy only with clipping and off-policy batches; the authors answer that they compare under equal "
-    "settings.",
+    "settings. "
+    "It needs two levels of reward.",
     caveat="One prompt. Averaged over prompts the weight can turn the sign: simlab:entropy-over-prompts.",
     statement=lambda parts, **_: parts[0] * parts[1] < 0,
     planted={
@@ -174,7 +176,8 @@ def noise_term(policy, correct, G, weight):
     r"p_a\left((d_a-\bar d)^2 - \mathrm{Var}_p(d)\right)(\log p_a + H)\right] + O(\eta^3)",
     refuted_by="a policy and a weight at which the error does not vanish as eta^3",
     reading="Free logits, plain gradient step; moments under the policy, the outer mean over groups. A search "
-    "(2026-11) found first-order expansions (Cui et al., 2505.22617, and later work), and no term of second order.",
+    "(2026-11) found first-order expansions (Cui et al., 2505.22617, and later work), and no term of second order. "
+    "It needs two levels of reward.",
     statement=1,
     planted={"no factor 1/2": 2, "without noise": 0},
 )
@@ -204,7 +207,8 @@ def entropy_second_order(statement):
     "the ratio of their kappa",
     reading="(1 - s/G)^gamma over Dr. GRPO, plain gradient, in expectation. Of finite steps see "
     "simlab:focal-entropy-sign. It follows from simlab:expected-entropy-change; a search (2026-11) found nobody who "
-    "asks.",
+    "asks. "
+    "It needs two levels of reward.",
     caveat="One prompt. Averaged over prompts Focal weighting can turn the sign: simlab:focal-entropy-over-prompts.",
     statement=lambda slopes, ratio, **_: slopes[1] == slopes[0] * ratio and 0 < ratio < 1,
     planted={"it turns the sign": lambda slopes, ratio, **_: slopes[0] * slopes[1] < 0},
@@ -269,7 +273,8 @@ def opposite_changes(policy, correct, G):
     "at which Focal alone lowers the entropy",
     reading="Dr. GRPO with gamma 0 and 1, G = 2 and 4, policies of two to four actions, all groups. By the second "
     "order the sign turns at about eta = 2 kappa |K| / |S|: Focal weighting shrinks kappa once and the noise S twice. "
-    "A search (2026-11) found nothing of the kind.",
+    "A search (2026-11) found nothing of the kind. "
+    "It needs two levels of reward.",
     caveat="The steps are large for a plain gradient (.3 to 18 here); the order of the two thresholds is what is "
     "claimed, at these prompts, not their size.",
     statement=lambda plain, weighted: plain < 0 < weighted,

@@ -40,7 +40,8 @@ def pulls_by(speed):
     formula=r"\mathbb{E}[\Delta \bar H] = -\frac{\eta}{M}\sum_i \kappa_i K_i",
     refuted_by="prompts, a group size and a weight with another expected mean change",
     reading="Each prompt has free logits of its own and makes a plain gradient step of size eta; K and kappa as in "
-    "simlab:expected-entropy-change, of which this is the mean. A search (2026-11) did not find it said of weights.",
+    "simlab:expected-entropy-change, of which this is the mean. A search (2026-11) did not find it said of weights. "
+    "It needs two levels of reward.",
     caveat="With shared parameters each prompt also changes the entropy of the others, which is not counted here.",
     identity=True,
     statement=pulls_by(lambda prompt, G, weight: pull(prompt[0], prompt[1], G, weight)),
@@ -95,7 +96,8 @@ def changes_and_speeds(name, parameters, G):
     reading="Free logits of each prompt, plain gradient, groups of four, all groups; the 38 registered estimators of "
     "rewards, and AsymGRPO with failures weighed twice (delta 1/2) and half as much (2). By simlab:mean-entropy-change "
     "the mean is eta K / 2 times the difference of the speeds. So failure bias acts through difficulty, not through "
-    "sign. Papers that weigh by difficulty report what happens to entropy; a search (2026-11) found no such criterion.",
+    "sign. Papers that weigh by difficulty report what happens to entropy; a search (2026-11) found no such criterion. "
+    "It needs two levels of reward.",
     caveat="Two twin prompts of opposite K and no shared parameters. At other batches the sign of the sum of kappa_i "
     "K_i decides, and one prompt of large |K| can fix it for all weights.",
     statement=lambda change, hard, easy: direction_of(change) == direction_of(hard - easy),
@@ -152,7 +154,8 @@ def turned_by(criterion):
     "falling, or no pair at which it turns",
     reading="Dr. GRPO with and without (1 - s/G)^gamma, gamma 1 and 2, G from 2 to 4; an easy prompt of K_e > 0 beside "
     "a hard one of K_h < 0, without shared parameters; plain gradient, all groups. At one prompt it never does: "
-    "simlab:focal-entropy-first-order. A search (2026-11) found nothing of the kind.",
+    "simlab:focal-entropy-first-order. A search (2026-11) found nothing of the kind. "
+    "It needs two levels of reward.",
     caveat="Three pairs of small prompts; at most of their settings the sign does not turn.",
     statement=turned_by(lambda needed, plain, weighted: plain + SAME < needed < weighted - SAME),
     planted={

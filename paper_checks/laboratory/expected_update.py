@@ -184,7 +184,8 @@ def expected_update(statement):
     refuted_by="a policy and a group size at which the expected updates of PSR and NSR differ",
     reading="Constant weights, summed over the group and divided by G. That a constant baseline leaves the expectation "
     "alone is as old as REINFORCE (Williams, 1992), and PSR, NSR are the baselines 0 and 1. By simlab:expected-update "
-    "two weights with equal kappa have equal expected updates, whatever their signs.",
+    "two weights with equal kappa have equal expected updates, whatever their signs. "
+    "It needs two levels of reward.",
     caveat="In expectation only. In one finite group PSR and NSR move unsampled actions in opposite directions "
     "(simlab:unsampled-drift), and that baselines matter beyond the mean is known (Chung et al., 2008.13773).",
     statement=1,
@@ -258,7 +259,8 @@ def drift_by(net):
     refuted_by="a group whose unsampled action moves otherwise",
     reading="Plain gradient step, free logits. The term -p_a times the sum of the advantages is in A-GRAE's Theorem 1, "
     "and in BroRL (2510.01180) for distinct samples; Zhu et al. (2506.01347) describe both signs, for single tokens "
-    "under PSR and NSR.",
+    "under PSR and NSR. "
+    "With more levels m_S - m_F is the mean advantage of the group.",
     caveat="That an unsampled logit rises does not say that its probability does: see "
     "simlab:raised-logit-lower-probability.",
     statement=drift_by(lambda success, failure: success - failure),
@@ -297,7 +299,8 @@ def exploration_share(policy, correct, G, weight, missed):
     reading="Free logits, weights with m_S, m_F >= 0 and not both 0 at every s, and 0 < Q < 1. It follows from "
     "simlab:expected-update. 'Exploration of unsampled actions' is thus a statement about one finite group, and about "
     "what an optimiser that is not linear makes of it, not about the mean step. Groups of one, in which balanced "
-    "weights are 0, are left out. A search (2026-11) found nobody who sets the two parts against one another.",
+    "weights are 0, are left out. A search (2026-11) found nobody who sets the two parts against one another. "
+    "It needs two levels of reward.",
     statement=lambda parts, correct, missed, **_: (
         parts[0] + parts[1] > 0 if correct[missed] else parts[0] + parts[1] < 0
     ),
@@ -340,7 +343,8 @@ def growth_threshold(policy, correct):
     "not whether. What they change beyond that is of second order or of the optimiser. That the exact gradient moves a "
     "logit in proportion to the action's probability is well known (Mei et al., 2005.06392), 2601.21669 names this "
     "factor as the cause of collapse, and BroRL (2510.01180) has the change given the distinct samples. A search "
-    "(2026-11) found the threshold nowhere.",
+    "(2026-11) found the threshold nowhere. "
+    "It needs two levels of reward.",
     caveat="One action of one prompt. What a group of prompts does to a shared network is "
     "simlab:interference-transfer.",
     statement=lambda policy, correct, action, threshold: policy[action] - threshold,

@@ -106,7 +106,8 @@ TAUGHT_WEIGHTS = ("psr", "nsr", "dr_grpo", "maxrl")
     "kernel of the features, or of any network's tangent to first order if it acts alike on all logits. It puts "
     "together what was known apart: Davis and Recht (2510.13651) have the speed kappa as the slope of a transform of "
     "Q, Ren and Sutherland (2407.10490) the kernel between examples, Barakat et al. (2602.21189) the inner product of "
-    "the gradients of two prompts' solve rates.",
+    "the gradients of two prompts' solve rates. "
+    "It needs two levels of reward.",
     caveat="First order and in expectation: with Adam, clipping or large steps it need not hold.",
     statement=changes_by(stated_transfer),
     planted={
@@ -161,7 +162,8 @@ def enumerated_speed(q_pos, G, weight):
     reading="Advantages w_S(s) of a success and -w_F(s) of a failure in a group of s successes. Kappa is a Bernstein "
     "polynomial of Q, as Davis and Recht (2510.13651) find for the transform that it is the slope of: sqrt(G - 1) at Q "
     "= 0 for GRPO, G - 1 for MaxRL, 1 for NSR, PSR and REINFORCE with any constant baseline, 1 - 1/G for Dr. GRPO at "
-    "every Q.",
+    "every Q. "
+    "It needs two levels of reward.",
     statement=speed_by(lambda weight, s, G: weight.success(s + 1, G) + weight.failure(s, G)),
     planted={
         "the group's own count": speed_by(lambda weight, s, G: weight.success(s, G) + weight.failure(s, G)),
@@ -203,7 +205,8 @@ def cross_effect(weight, **head):
     "samples keep pass@k up (Zhu et al., 2506.01347) can then not come from this part: it is in the noise, in finite "
     "steps, the optimiser, or in weights that see more than rewards. That two gradients' inner product tells help from "
     "harm is old (GEM, 1706.08840; PCGrad, 2001.06782; for prompts Barakat et al., 2602.21189); a search (2026-11) "
-    "found nobody who says that no weight of rewards turns it.",
+    "found nobody who says that no weight of rewards turns it. "
+    "It needs two levels of reward.",
     caveat="One prompt's pull on another. Where several pull at one, the weight decides who wins "
     "(simlab:interference-threshold).",
     statement=lambda parts, **_: parts[0] * parts[1] * parts[2] > 0,
@@ -243,7 +246,8 @@ def exchange(weight, **head):
     reading="First order, in expectation, in units of the solve rate. Measured in log-odds the exchange is far from "
     "even: the same change of Q weighs 1 / (Q (1 - Q)) as much, so that the hard prompt loses the more. A difficulty "
     "weight tilts the exchange by kappa_i / kappa_j, and does no more to it. Barakat et al. (2602.21189) have the "
-    "symmetric kernel; a search (2026-11) did not find the ratio.",
+    "symmetric kernel; a search (2026-11) did not find the ratio. "
+    "It needs two levels of reward.",
     identity=True,
     statement=lambda parts, **_: parts[0] * parts[3] == parts[1] * parts[2],
     planted={

@@ -54,7 +54,8 @@ def by_coincidences(mix):
     reading="Probabilities that one rollout of each prompt, given their outcomes, are the same action. Errors in "
     "common help: to unlearn them at one prompt unlearns them at the other. Which is why linear_softmax with shared "
     "wrong answers shows cross effects that help. Barakat et al. (2602.21189) write the inner product as a mean over "
-    "pairs of correct rollouts, with their scores; a search (2026-11) found the four coincidences nowhere.",
+    "pairs of correct rollouts, with their scores; a search (2026-11) found the four coincidences nowhere. "
+    "It needs two levels of reward.",
     identity=True,
     statement=by_coincidences(lambda right, wrong, collide: right + wrong - collide),
     planted={
@@ -87,7 +88,8 @@ def relabelled(policies, features, same):
     "every effect.",
     refuted_by="two prompts with the same correct actions, positive overlap and a transfer below 0",
     reading="Weights with masses of no negative sign. Successes of the one are then never errors of the other, so that "
-    "<u_i, u_j> >= 0. With answers that conflict both signs occur. A search (2026-11) found no such statement.",
+    "<u_i, u_j> >= 0. With answers that conflict both signs occur. A search (2026-11) found no such statement. "
+    "It needs two levels of reward.",
     statement=lambda effect, features, same, **_: (
         effect * overlap(features, 0, 1) > 0 if same and overlap(features, 0, 1) else
         (effect == 0 if not overlap(features, 0, 1) else None)

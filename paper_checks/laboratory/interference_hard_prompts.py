@@ -64,7 +64,8 @@ def incoming_limit(G, weight):
     "there, is the pair of conditions of ray interference (Schaul et al., 1904.11455), whose negative interference is "
     "K_ij <u_i, u_j> < 0 here; what is added is how the share of the own part falls with Q, for any weight. That the "
     "expected gradient of a prompt vanishes with the standard deviation of its reward is due to Razin et al. "
-    "(2310.20703).",
+    "(2310.20703). "
+    "It needs two levels of reward.",
     caveat="First order, one easy and one hard prompt. At a larger G a weight such as MaxRL gives the hard prompt more "
     "speed (simlab:interference-group-size).",
     statement=lambda own, incoming, limit: (own, incoming - limit),
@@ -122,7 +123,8 @@ def falls_beyond(ratio):
     "c* is the n_e-th part. A difficulty weight raises c* by the ratio of its factors, at a given G up to a bound "
     "(simlab:interference-bound); weights of constant strength, of whichever sign, have one and the same c*. Schaul et "
     "al. (1904.11455) and Barakat et al. (2602.21189) have when interference is negative; a search (2026-11) found no "
-    "threshold for when it wins.",
+    "threshold for when it wins. "
+    "It needs two levels of reward.",
     caveat="Two kinds of prompts, one expected step; over many steps both speeds and the threshold move.",
     statement=falls_beyond(lambda hard, easy: hard / easy),
     planted={
@@ -175,7 +177,8 @@ def along_gap(factor):
     reading="Mean over such groups, which have the chance (1 - Q)^G; plain gradient. Under NSR such groups hold the "
     "share (1 - Q)^(G - 1) of kappa = 1, nearly all of it, so that throwing them away (dynamic sampling) takes from a "
     "hard prompt what little it had, and centred weights take it from the start. NGRPO (2509.18851) and LENS "
-    "(2510.08696) are made to learn from such groups; a search (2026-11) did not find their mean.",
+    "(2510.08696) are made to learn from such groups; a search (2026-11) did not find their mean. "
+    "It needs two levels of reward.",
     caveat="In the mean over such groups. A single one moves the logits of what it drew by far more.",
     statement=along_gap(lambda weighed, q_pos: weighed * q_pos),
     planted={
@@ -241,7 +244,8 @@ def within(bound):
     reading="m |u|^2 K_jj eta / P is the own part of the drift of the log-odds. Whichever weight is chosen, prompt j "
     "falls where others pull harder than this. For small Q the bound is A G Q + B Q: with bounded masses it takes "
     "groups of about 1 / Q to hold a pull that does not vanish, and weighing failures cannot replace them. A search "
-    "(2026-11) found no such bound.",
+    "(2026-11) found no such bound. "
+    "It needs two levels of reward.",
     statement=within(lambda q, G, a, b: a * (1 - q) * (1 - (1 - q) ** G) + b * q * (1 - q**G)),
     planted={
         "failures as good as successes": within(lambda q, G, a, b: (a + b) * (1 - q) * (1 - (1 - q) ** G)),
@@ -271,7 +275,8 @@ def needed(rate, incoming):
     "too: what counts between weights is the ratio of their speeds at hard and at easy prompts. In between lies GRPO, "
     "whose kappa is sqrt(G - 1) at Q = 0 and 1 / sqrt(Q (1 - Q)) in the limit of large groups. A larger G helps by "
     "more speed at hard prompts, and under a weight of one speed it helps in noise alone. MaxRL (2602.02710) shows "
-    "that its objective nears the log-likelihood as groups grow; a search (2026-11) found no such comparison.",
+    "that its objective nears the log-likelihood as groups grow; a search (2026-11) found no such comparison. "
+    "It needs two levels of reward.",
     statement=lambda held, rate, incoming, G, weight: (
         (held > incoming) == (weight == "maxrl" and needed(rate, incoming) < G)
     ),

@@ -88,7 +88,8 @@ CROSSINGS = [
     "the mean of 1 - (1 - Q)^k. This is the pattern of Yue et al. (2504.13837), better at small k and worse at large, "
     "after one expected step: it needs no loss of support (Wu et al., 2507.14843) and no sampling noise, only two "
     "kinds of prompts of which the harder lose; that problems interfere so is what Nguyen et al. (2510.02230) measure. "
-    "Over many steps k* moves with Q and dQ. A search (2026-11) found no formula for where the curves cross.",
+    "Over many steps k* moves with Q and dQ. A search (2026-11) found no formula for where the curves cross. "
+    "It speaks of changes of solve rates, whatever rewards bring them about.",
     caveat="Two kinds of prompts, one small expected step.",
     statement=crossing_by(crossing_formula),
     planted={
@@ -174,7 +175,8 @@ def scanned_crossings(powers, changes):
     reading="First order; Descartes' rule of signs for sums of exponentials, here tried on rates whose 1 - Q are "
     "powers of 9/10, where it is the rule for polynomials. With several changes of sign pass@k can fall, rise and fall "
     "again: three prompts with roots at .8 and .5 show two crossings. The rule is in Polya and Szego (Problems and "
-    "Theorems in Analysis II); a search (2026-11) did not find it used on pass@k.",
+    "Theorems in Analysis II); a search (2026-11) did not find it used on pass@k. "
+    "It speaks of changes of solve rates, whatever rewards bring them about.",
     statement=lambda counts, changes, **_: (
         counts[0] <= counts[1] and (counts[0] % 2 == 1) == (sum(changes) * changes[0] < 0)
     ),
@@ -208,7 +210,8 @@ def beyond(powers, changes, further):
     reading="First order, the hardest strictly harder than the next. So pass@k falls below the base model's in the end "
     "exactly if the hardest prompts lose, which an expected step makes them do where the pull of others exceeds what "
     "they hold themselves (simlab:interference-bound). That the hardest prompts rule pass@k at large k is known "
-    "(Schaeffer et al., 2502.17578); a search (2026-11) did not find from which k on.",
+    "(Schaeffer et al., 2502.17578); a search (2026-11) did not find from which k on. "
+    "It speaks of changes of solve rates, whatever rewards bring them about.",
     statement=lambda total, changes, **_: total * changes[0] > 0,
     planted={
         "pass@1 decides": lambda total, changes, **_: total * sum(changes) > 0,
@@ -245,7 +248,8 @@ def both_ways(k, policies, correct, features, G):
     reading="Expected plain gradient steps of one rate, first order: REINFORCE with any constant baseline, and PKPO's "
     "weight without a baseline, whose kappa is k (1 - Q)^(k - 1). Barakat et al. (2602.21189) show when the second is "
     "below 0, by prompts that interfere negatively and are weighed up; by this symmetry it is when the first is. PKPO "
-    "is Walder and Karkhanis (2505.15201). A search (2026-11) found nobody who notes the symmetry.",
+    "is Walder and Karkhanis (2505.15201). A search (2026-11) found nobody who notes the symmetry. "
+    "It needs two levels of reward.",
     identity=True,
     statement=lambda parts, **_: parts[0] == parts[1],
     planted={

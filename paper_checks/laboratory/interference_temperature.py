@@ -86,7 +86,8 @@ def scaled_changes(power):
     "than the rollouts, 1 / T comes once from the rollouts and once from the evaluation, and <u_i, u_j> mixes both "
     "policies. A low T sharpens: it lowers the solve rate of a prompt whose answer is not the likeliest, and with it "
     "m_i. That gradients through two tempered softmaxes scale as 1 / T^2 is known from distillation (Hinton et al., "
-    "1503.02531); a search (2026-11) did not find it said of prompts that interfere.",
+    "1503.02531); a search (2026-11) did not find it said of prompts that interfere. "
+    "Rewards may have any levels.",
     statement=scaled_changes(2),
     planted={"once": scaled_changes(1), "not at all": scaled_changes(0), "the other way": scaled_changes(-2)},
 )

@@ -85,7 +85,8 @@ def best_by_integrals(j, G, x, y, ratio):
     formula=r"b(j) = \frac{j + x}{G - 1 + x + y}",
     refuted_by="a j, a G, an x and a y at which another baseline gives less",
     reading="s_i is the score of rollout i, as long for correct as for wrong ones in the mean square. An optimal "
-    "baseline for a known policy is textbook (Weaver and Tao, 2001); here the solve rate is estimated from the others.",
+    "baseline for a known policy is textbook (Weaver and Tao, 2001); here the solve rate is estimated from the others. "
+    "It needs two levels of reward.",
     caveat="The products of two different rollouts are left out, which have the factor |grad Q|^2 / E|s|^2: small "
     "where many actions share the probability. Where correct scores are shorter, as with one likely correct "
     "answer, less is better.",

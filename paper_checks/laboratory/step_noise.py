@@ -51,7 +51,8 @@ def noise_from(sides):
     reading="Free logits, constant weights 1 on successes (PSR) or -1 on failures (NSR), whose mean steps are equal. "
     "Which of the two is the quieter says simlab:quieter-outcome. The length of a single step, 1 - 2 p_a + sum p^2, is "
     "due to Li (2506.12912); that baselines change the noise and not the mean is old (Williams, 1992). 2603.01162 "
-    "treats the variance of GRPO's gradient as that of a U-statistic.",
+    "treats the variance of GRPO's gradient as that of a U-statistic. "
+    "It needs two levels of reward.",
     statement=noise_from({"psr": "successes", "nsr": "failures"}),
     planted={"exchanged": noise_from({"psr": "failures", "nsr": "successes"})},
 )
@@ -106,7 +107,8 @@ def quieter_by(margin):
     "odds, or equally likely actions of which the rarer outcome is not the quieter",
     reading="One prompt, free logits, the two weights of simlab:sign-axis-is-noise, P_2 and N_2 the sums of squared "
     "probabilities of correct and incorrect actions. With two actions of p and 1 - p the variances are 2 p (1 - p)^3 "
-    "and 2 p^3 (1 - p): at 2/5 correct .173 under PSR and .077 under NSR. A search (2026-11) found no such comparison.",
+    "and 2 p^3 (1 - p): at 2/5 correct .173 under PSR and .077 under NSR. A search (2026-11) found no such comparison. "
+    "It needs two levels of reward.",
     caveat="Noise is the summed variance of the logit changes here, and no other norm.",
     statement=quieter_by(lambda q, right, wrong: 2 * (right - wrong) - (2 * q - 1) * (1 + right + wrong)),
     planted={

@@ -52,7 +52,8 @@ TARGETS = [{"mu": mu, "tau": mu * share} for mu in RATES for share in SHARES]
     refuted_by="one (mu, tau) at which the share of pairs, one correct and one not, without the target differs",
     reading="Conditional on the group being active: at G = 2 such a group has exactly one correct rollout. By "
     "simlab:conditional-tail-miss-falls no larger group does worse. F-GRPO has the joint probability; a search "
-    "(2026-11) found the conditional one nowhere.",
+    "(2026-11) found the conditional one nowhere. "
+    "It speaks of sets of actions, so that rewards may have any levels.",
     identity=True,
     statement=lambda mu, tau: 1 - tau / mu,
     planted={"the mass in place of the share": lambda mu, tau: 1 - tau},
@@ -78,7 +79,8 @@ def conditional_at_two(statement):
     reading="Proof: given s correct rollouts the target is missed with probability (1 - tau / mu)^s, falling in s; and "
     "the number of successes of an active group, a binomial cut to 1..G-1, grows with G in the likelihood-ratio order, "
     "since C(G+1, s) / C(G, s) = (G+1) / (G+1-s) grows with s. F-GRPO's non-monotonic curve is the joint one; a search "
-    "(2026-11) found nobody who conditions on activity.",
+    "(2026-11) found nobody who conditions on activity. "
+    "It speaks of sets of actions, so that rewards may have any levels.",
     caveat="Read without the condition (the joint probability) it is wrong: that one rises first "
     "(simlab:tail-miss-unimodal).",
     statement=lambda pair, **_: pair[1] < pair[0],
@@ -119,7 +121,8 @@ def likelihood_ratio(s, G, mu):
     refuted_by="an (s, G, mu) at which the likelihood ratio of G + 1 to G falls from s to s + 1",
     reading="Binomial cut to 1..G-1; mu cancels in the quotient of two ratios. This is the step of the proof of "
     "simlab:conditional-tail-miss-falls that is not plain; the order itself is of the textbooks (Shaked and "
-    "Shanthikumar, Stochastic Orders, 2007).",
+    "Shanthikumar, Stochastic Orders, 2007). "
+    "It speaks of sets of actions, so that rewards may have any levels.",
     statement=lambda pair, **_: pair[1] > pair[0],
     planted={"it falls": lambda pair, **_: pair[1] < pair[0]},
 )
@@ -177,7 +180,8 @@ def real_peak(mu, tau):
     "it has one zero at most (Descartes' rule of signs for exponentials; Polya and Szego, Problems and Theorems in "
     "Analysis II); the curve is 0 at G = 1, positive after, and tends to 0. For tau = mu the middle term is missing "
     "and the same holds; on whole numbers the curve can start at its peak (G = 2). That it is not monotonic is "
-    "F-GRPO's finding; a search (2026-11) found no proof of a single peak.",
+    "F-GRPO's finding; a search (2026-11) found no proof of a single peak. "
+    "It speaks of sets of actions, so that rewards may have any levels.",
     statement=lambda count, **_: count == 1,
     planted={"two turns": lambda count, **_: count == 2},
 )
@@ -216,7 +220,8 @@ def peak_by(factor):
     reading="The joint probability of Lemma 3.1, real G; the whole number with the largest probability is beside it. "
     "At mu = 1/2 the two smaller bases come together as tau shrinks, and their terms add up. Which targets and prompts "
     "have the larger worst group say simlab:worst-group-rarer and simlab:worst-group-one-sided. F-GRPO shows such "
-    "curves; a search (2026-11) found no formula for the peak.",
+    "curves; a search (2026-11) found no formula for the peak. "
+    "It speaks of sets of actions, so that rewards may have any levels.",
     caveat="Small tau: the nearer mu is to 1/2, the smaller tau must be.",
     statement=peak_by(lambda mu: 2 if mu == Fraction(1, 2) else 1),
     planted={"a factor of 2": peak_by(lambda mu: 2), "no exception at mu = 1/2": peak_by(lambda mu: 1)},
@@ -243,7 +248,8 @@ TAUS = [Fraction(1, 10**6), Fraction(1, 10**4), Fraction(1, 1000), Fraction(1, 1
     "likeliest to be active and to miss the target.",
     refuted_by="two targets at one mu of which the rarer has the smaller peak",
     reading="The exact peak at real G, at nineteen values of mu from .05 to .95 and targets from a millionth to 9/10 "
-    "of it. F-GRPO has the curve; a search (2026-11) found no statement of how its peak moves.",
+    "of it. F-GRPO has the curve; a search (2026-11) found no statement of how its peak moves. "
+    "It speaks of sets of actions, so that rewards may have any levels.",
     caveat="Checked on a grid and not proved. Among active groups alone the worst is always G = 2 "
     "(simlab:conditional-tail-miss-falls).",
     statement=lambda rarer, other: rarer > other,
@@ -293,7 +299,8 @@ def ordered_by(lopsided):
     refuted_by="two prompts with one tau of which the one nearer to (1 + tau) / 2 has the larger peak",
     reading="The exact peak at real G, at all pairs among nineteen values of mu and eight of tau from a millionth to "
     "3/10. Lemma 3.1 does not change if mu - tau and 1 - mu trade places, whence the symmetry. A search (2026-11) "
-    "found no statement of how the peak moves.",
+    "found no statement of how the peak moves. "
+    "It speaks of sets of actions, so that rewards may have any levels.",
     caveat="Checked on a grid and not proved; the joint probability, not that among active groups. For a likely target "
     "(1/2) it is false, but its worst group is one of two anyway.",
     statement={"targets": SMALL, "order": ordered_by(one_sided)},
@@ -325,7 +332,8 @@ def worst_group_one_sided(statement):
     "rollouts, and is active and misses the target with probability .99865.",
     refuted_by="another group size with a larger probability",
     reading="The joint probability of F-GRPO's Lemma 3.1 at the numbers of its App. J, at the start of training. The "
-    "paper's text tells of a plateau near 1 at intermediate sizes, and names no size.",
+    "paper's text tells of a plateau near 1 at intermediate sizes, and names no size. "
+    "It speaks of sets of actions, so that rewards may have any levels.",
     caveat="Among active groups the worst is G = 2.",
     statement=(19, Fraction(99865, 100_000)),
     planted={"a power of two": (16, Fraction(99865, 100_000)), "a digit": (19, Fraction(99866, 100_000))},

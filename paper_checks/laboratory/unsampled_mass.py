@@ -63,7 +63,8 @@ def two_orders(second):
     refuted_by="a weight and a group at which the error does not vanish as eta^3",
     reading="Free logits of one prompt, plain gradient step, any weight, any group; U are the correct actions that the "
     "group missed. Var_p(d) is the variance of d under the policy, all actions together. F-GRPO and BroRL (2510.01180) "
-    "have the first order; a search (2026-11) found no second.",
+    "have the first order; a search (2026-11) found no second. "
+    "Rewards may have any levels.",
     statement=two_orders(lambda gap, variance: gap**2 - variance),
     planted={
         "no variance": two_orders(lambda gap, variance: gap**2),
@@ -98,7 +99,8 @@ def shrunk_by(factor):
     formula=r"Q_{\mathrm{u,pos}}' = Q_{\mathrm{u,pos}} \Big/ \sum_j p_j e^{\Delta z_j}",
     refuted_by="a zero-sum weight, a group and a step at which the mass after the step differs",
     reading="Free logits of one prompt, plain gradient steps of zero-sum weights (balanced masses). Success-only and "
-    "failure-only weights drift besides. It is softmax arithmetic; a search (2026-11) did not find it said.",
+    "failure-only weights drift besides. It is softmax arithmetic; a search (2026-11) did not find it said. "
+    "Rewards may have any levels.",
     caveat="With shared parameters other prompts move the missed actions too.",
     identity=True,
     statement=shrunk_by(lambda normaliser: 1 / normaliser),
@@ -173,7 +175,8 @@ def expected_by(direct):
     reading="rho_i = (P_2 - p_i^2) / (Q - p_i), nu = N_2 / (1 - Q), with P_2, N_2 the sums of p^2 over correct and "
     "incorrect actions, and m_S, m_F the masses at s. The first term is the drift of the logit, with its normaliser. "
     "Free logits of one prompt. BroRL (2510.01180) and F-GRPO have the change given the sampled set; a search "
-    "(2026-11) did not find its expectation for a weight of reward and solve rate.",
+    "(2026-11) did not find its expectation for a weight of reward and solve rate. "
+    "It needs two levels of reward.",
     statement=expected_by(lambda net, gap: net * gap),
     planted={
         "no drift": expected_by(lambda net, gap: 0),
@@ -216,7 +219,8 @@ def change_if_missed(policy, correct, G, weight):
     refuted_by="a balanced weight under which it grows though rho_i > nu, or shrinks though rho_i < nu",
     reading="Free logits of one prompt, weights with m_S = m_F >= 0, not all 0, the rarest correct action. The weights "
     "differ in size only: what Focal weighting protects in expectation it protects by moving less. Groups of one, in "
-    "which nothing moves, are left out. A search (2026-11) found nothing of the kind.",
+    "which nothing moves, are left out. A search (2026-11) found nothing of the kind. "
+    "It needs two levels of reward.",
     caveat="One action of one prompt. In the sum over several missed actions balanced weights can differ in sign: "
     "simlab:unsampled-mass-balanced-sum.",
     statement=lambda parts, **_: (parts[0] < 0) == (parts[1] > parts[2]) and parts[0] != 0,
@@ -256,7 +260,8 @@ def derived_sum(policy, correct, G):
     reading="Groups of four, free logits, plain gradient. Each missed action has the one sign of "
     "simlab:unsampled-mass-balanced-sign, but a group of few successes misses other actions than one of many, and "
     "weights differ in how they weigh these groups: MaxRL favours few successes. A search (2026-11) found nothing of "
-    "the kind.",
+    "the kind. "
+    "It needs two levels of reward.",
     caveat="Two prompts chosen for it. At the start of F-GRPO's simulation all balanced weights lower the mass "
     "(simlab:unsampled-mass-each-estimator).",
     statement=lambda plain, weighted: plain < 0 < weighted,
@@ -282,7 +287,8 @@ def balanced_sum(statement):
     reading="NSR, one group, free logits, nu the mean over its failures. Where one correct action is likely and the "
     "failures are many and rare, |p|^2 exceeds nu: penalising failures then feeds the likely action, not the missed "
     "ones. Ren and Sutherland (2407.10490) call this the squeezing effect of negative gradients; Zhu et al. "
-    "(2506.01347) describe how NSR redistributes probability. A search (2026-11) did not find the threshold.",
+    "(2506.01347) describe how NSR redistributes probability. A search (2026-11) did not find the threshold. "
+    "It needs two levels of reward.",
     statement=lambda change, nu, p, second: change == nu + p - second,
     planted={"a rising logit is a rising probability": lambda change, nu, p, second: change > 0},
 )
@@ -324,7 +330,8 @@ def curvature(policy, correct, G, weight, counts):
     reading="The term is proportional to dbar^2 - Var_p(d) = 2 dbar^2 - E_p[d^2], and dbar^2 <= (drawn mass) E_p[d^2] "
     "by Cauchy and Schwarz, since missed actions have d = 0. Groups that do not move (all rewards equal) are left out. "
     "Free logits of one prompt. Beyond half of the mass the term can give: simlab:unsampled-mass-noise-gives. A search "
-    "(2026-11) found nothing on this term.",
+    "(2026-11) found nothing on this term. "
+    "Rewards may have any levels.",
     statement=lambda parts, **_: None if parts[0] == 0 or parts[1] >= Fraction(1, 2) else parts[0] < 0,
     planted={"whatever the group": lambda parts, **_: None if parts[0] == 0 else parts[0] < 0},
 )

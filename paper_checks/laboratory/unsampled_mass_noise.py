@@ -86,7 +86,8 @@ def never_takes(form, **_):
     "advantage of a success and that of a failure; it is never positive, so that the sign holds for any values of "
     "these. It is that of the whole step, and the mean step has one as well: at p1 = 1/2 and G = 4 PSR's is -2.4e-4, "
     "the mean step's alone -3.2e-4, so that what the noise adds to it gives. Where p1 is large the term turns: "
-    "simlab:unsampled-mass-noise-gives. A search (2026-11) found nothing on this term.",
+    "simlab:unsampled-mass-noise-gives. A search (2026-11) found nothing on this term. "
+    "It needs two levels of reward.",
     caveat="One family of small prompts and groups of at most four: in groups of five some weights turn the sign, and "
     "where p1 is .8 and more nearly all do.",
     statement={"prompts": HARD, "sizes": GROUP_SIZES, "form": never_gives},
@@ -122,7 +123,8 @@ WEIGHS_RARE_SUCCESSES = frozenset({"pass_at_k_chen", "pass_at_k_tang", "pkpo"})
     "plain gradient, default parameters. In groups of four k = 4 leaves the weights of Tang et al. and PKPO the groups "
     "of a single success alone, and that of Chen et al. none; it is groups of many successes that give. At .7 the "
     "other estimators differ in sign. A group that draws the first action holds most of the mass, which is where "
-    "simlab:second-order-shrinks lets the term be positive. A search (2026-11) found nothing on this term.",
+    "simlab:second-order-shrinks lets the term be positive. A search (2026-11) found nothing on this term. "
+    "It needs two levels of reward.",
     caveat="One family of prompts, groups of four and the registered weights at their defaults. In smaller groups more "
     "of them cost the missed actions mass.",
     statement={"prompts": EASY, "but": WEIGHS_RARE_SUCCESSES},

@@ -116,7 +116,8 @@ JUDGED_SYMBOLS = [
     r"+ (1-f-n)Q",
     refuted_by="a weight, a group size and rates of errors at which another share lands on wrong rollouts",
     reading="Each rollout is misjudged by itself, and a weight knows the verdicts of its group alone. M_S and M_F are "
-    "the masses at the rate q at which the verifier accepts.",
+    "the masses at the rate q at which the verifier accepts. "
+    "It needs two levels of reward.",
     caveat="Over prompts of different difficulty the weight does matter (simlab:verifier-hard-focus).",
     statement=masses_by(lambda errors, rate, share: errors / rate),
     planted={
@@ -177,7 +178,8 @@ def simulated_judged_step(policy, correct, G, weight, errors):
     "for the verifier's own rate of acceptance, whose gradient is that of Q times Youden's index. Rad et al. "
     "(2601.04411) have the index as what decides between learning and its opposite, for GRPO and in a mean field; "
     "here it is exact, for any weight, with the length. A hard-focused weight loses its focus: kappa is read at q, "
-    "which is at least f.",
+    "which is at least f. "
+    "It needs two levels of reward.",
     caveat="An expectation: the noise of a step does not shrink with its signal. Where errors belong to answers the "
     "index decides nothing (simlab:verifier-answers).",
     statement=along(lambda speed, q_pos, errors: (1 - sum(errors)) * speed(accepted(q_pos, errors))),
@@ -248,7 +250,8 @@ def with_and_without_focus(bank, G, weight, errors, gamma):
     refuted_by="prompts, a weight and a focal factor of a smaller share, at f + n < 1",
     reading="Proof: c falls in Q, and so in q. The law of s weighed by m_S(s) has a monotone likelihood ratio in q, "
     "so that h_i falls in q too, and Chebyshev's inequality for sums does the rest. F-GRPO's (1 - s/G)^gamma is such "
-    "a factor, and so is MaxRL's 1/s beside mean GRPO. Above f + n = 1 it is the other way round.",
+    "a factor, and so is MaxRL's 1/s beside mean GRPO. Above f + n = 1 it is the other way round. "
+    "It needs two levels of reward.",
     caveat="A share of advantages, which in expectation still push the right way (simlab:verifier-speed): it is noise "
     "where errors are of rollouts, and harm where they are of answers.",
     statement=lambda shares, errors, **_: shares[0] >= shares[1] if sum(errors) < 1 else None,
@@ -300,7 +303,8 @@ def by_weight(shares, bank, weight, errors):
     "and rare rejection: where easy prompts are at the other end, larger groups favour them too. Mean GRPO's M_S is "
     "(1 - 1/G) q (1 - q) and PSR's q, so that G is a factor of all prompts alike. At G = 2 all of them but PSR are "
     "mean GRPO up to a factor, since one accepted rollout of two is the only group that counts (and GRPO at G = 3 "
-    "too); each comes to its own focus as G grows.",
+    "too); each comes to its own focus as G grows. "
+    "It needs two levels of reward.",
     statement=by_weight,
     planted={
         "larger groups never matter": lambda shares, **_: moves(shares, 0),
@@ -363,7 +367,8 @@ def times(factor):
     refuted_by="a group, rates of errors and a correction with other advantages",
     reading="Both corrections of Cai et al. (2510.00915), put in the place of rewards, are lines in the verdict v of "
     "slope 1 / (1 - f - n) and 1: a baseline and a clock, which is all that any function of one verdict can be. For "
-    "REINFORCE without a baseline they do choose a baseline. Standard deviations without the small term beside them.",
+    "REINFORCE without a baseline they do choose a baseline. Standard deviations without the small term beside them. "
+    "It needs two levels of reward.",
     caveat="With rates that differ between prompts the backward factors differ too, and a batch is weighed anew.",
     identity=True,
     statement=times(lambda correction, scale, index: 1 / index if correction == "backward" and scale == "none" else 1),
@@ -487,7 +492,8 @@ CLIMBS_ACCEPTED = towards(lambda policy, right, taken: mass_gradient(policy, tak
     "one: it is simlab:expected-update for the set A of accepted answers. With one answer of each kind correct mass "
     "falls if p2^2 > p1 (1 - p1) + Q_A (1 - Q_A); that the accepted wrong answer is likelier than the correct one does "
     "not suffice: at (.01, .3, .69) correct mass grows. No weight of rewards and group size changes the sign of the "
-    "inner product, so that hard focus decides how soon, not whether.",
+    "inner product, so that hard focus decides how soon, not whether. "
+    "It needs two levels of reward.",
     statement=(CLIMBS_ACCEPTED, outweighed),
     planted={
         "Youden's index decides": (towards(as_if_of_rollouts), outweighed),

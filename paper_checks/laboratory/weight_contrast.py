@@ -63,7 +63,8 @@ def enumerated_contrast(weight, G):
     refuted_by="a weight of the table and a group size of another contrast, over all groups",
     reading="Positives times 10 have the contrast 10, though their G is the same; weights that are silent on solved "
     "prompts (Tang, Chen, rejection) have none, for their speed at 1 is 0. More rollouts do not make GRPO favour hard "
-    "prompts.",
+    "prompts. "
+    "It needs two levels of reward.",
     caveat="Plain steps: Adam divides by each coordinate's own second moment.",
     statement=stated_contrast,
     planted={
@@ -125,7 +126,8 @@ def hard_log_odds(rate, weight, G, pair):
     reading="The clock is the easy prompt's own speed; a learning rate and a factor on the weight are in it. PSR, mean "
     "GRPO, MaxRL and a power of 3; the easy prompt at .3 with the cosine .3 and at .1 with .6, 40 expected steps. The "
     "reason would be that of simlab:interference-drift, step by step; it is not proved. At a given Q_h the departure "
-    "grows with the contrast, and so with G.",
+    "grows with the contrast, and so with G. "
+    "It needs two levels of reward.",
     caveat="Numerical. With easy prompts of unequal solve rates weights part even so, since their speeds differ among "
     "these; and under Adam rare signals are not small.",
     statement=lambda path, silent, start, contrast: path - silent,
