@@ -45,7 +45,8 @@ def _():
     - put a claim of the paper to the test;
     - train a language model with the very same weight.
 
-    Drag a slider, and everything that depends on it is computed again.
+    What you see was run before. Run all (▶ at the lower right); then drag a slider, and everything that depends on it
+    is computed again.
     """)
     return
 
@@ -229,6 +230,7 @@ def _():
     - **05** the sign axis and the difficulty axis on a bank of prompts
     - **06** train a small model and compare pass@k
     - **07** take your weight to TRL or verl
+    - **08** what a log of training says
 
     On the command line the same things are `simlab sweep`, `simlab check` and `simlab train`.
     """)

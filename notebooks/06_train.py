@@ -204,7 +204,7 @@ def _(evaluated, power):
     assert not itself.significant, "a model does not differ from itself"
     mo.md(
         f"pass@{k} of F-GRPO less that of GRPO: **{difference.difference:+.3f}**, 95 % from {difference.low:+.3f} to "
-        f"{difference.high:+.3f}, p = {difference.p:.3g}."
+        f"{difference.high:+.3f}."
     )
     return
 

@@ -93,6 +93,12 @@ def short(value: Any) -> str:
         return str(value)
 
 
+def explained(quantity: Quantity, value: Any) -> str:
+    """A value as text; of one that has parts, what they are, by the first line of the quantity's docstring."""
+    words = (quantity.__doc__ or "").partition("\n")[0].rstrip(".") if isinstance(value, (tuple, list)) else ""
+    return f"{short(value)}, {words[0].lower()}{words[1:]}" if words else short(value)
+
+
 def equals(
     statement: Quantity,
     points: Sequence[Point],
@@ -162,7 +168,7 @@ def satisfies(
         answer = statement(value, **point)
         spoken += answer is not None
         if answer is not None and not answer:
-            yield Evidence(method, False, f"fails at {shown(point)}", f"{shown(point)}: {short(value)}")
+            yield Evidence(method, False, f"fails at {shown(point)}", f"{shown(point)}: {explained(quantity, value)}")
             return
     _spoke(spoken)
     yield Evidence(method, True, f"true at all {spoken} points")

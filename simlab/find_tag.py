@@ -73,7 +73,8 @@ def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
 def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     """List every line that carries the tag, capitals aside; where none does, those of tags that begin with it.
 
-    ``fig-4`` begins ``fig-4-c``, not ``fig-40``; ``figure-4`` is the same. ``InputError`` if there are none either.
+    ``fig-4`` begins ``fig-4-c``, not ``fig-40``; ``figure-4`` is the same, and finds ``figures/f_grpo_fig4.py`` too.
+    ``InputError`` if there are none either.
 
     >>> "focal" in {tagged.name for tagged in find("f-grpo", "eq-12", roots())}
     True
@@ -85,6 +86,7 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     either_name = re.escape(tag).replace("figure", "fig").replace("fig", "fig(ure)?")
     begins = re.compile(rf"{paper}:{either_name}{'(?![0-9])' if tag[-1:].isdigit() else ''}")
     lines = lines or [tagged for tagged in everything if begins.match(tagged.tag)]
+    lines += [script for script in _scripts(paper, tag, roots) if script.path not in {line.path for line in lines}]
     if not lines:
         labels = sorted(
             {label for source, _, label in (each.tag.partition(":") for each in everything) if source == paper}
@@ -92,6 +94,17 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
         closest = ", ".join(get_close_matches(tag, labels, n=5, cutoff=0.0)) or "none, this paper has no tag yet"
         raise InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
     return lines
+
+
+def _scripts(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
+    """List the scripts that are named after a figure or a table of a paper, as ``f_grpo_fig1a`` after ``fig-1``."""
+    kind, _, number = tag.replace("figure", "fig").partition("-")
+    if kind not in ("fig", "table") or "figure" not in roots:
+        return []
+    paths = sorted(roots["figure"].glob(f"{paper.replace('-', '_')}_{kind}*.py"))
+    wanted = re.split(r"[^0-9]", number)[0]
+    named = [path for path in paths if not wanted or wanted in re.findall(r"[0-9]+", path.stem)]
+    return [TaggedLine(f"{paper}:{tag}", "figure", f"{path.parent.name}/{path.name}", 1, "") for path in named]
 
 
 def describe(lines: list[TaggedLine]) -> str:

@@ -1,7 +1,9 @@
 """List the project's notebooks, copy them, and open them in marimo (``simlab notebooks``)."""
 
 import ast
+import importlib.metadata
 import importlib.util
+import json
 import os
 import shutil
 import socket
@@ -14,6 +16,7 @@ from simlab.errors import InputError, check_whole
 
 HOST = "127.0.0.1"
 COPIES = "simlab-notebooks"
+SESSIONS = "sessions"  # the folder beside the notebooks of what they showed when they were run, as marimo keeps it
 
 
 def notebooks(folder: Path) -> dict[str, str]:
@@ -36,6 +39,25 @@ def working_folder(chosen: Path | None = None) -> Path:
     except OSError as error:
         raise InputError(f"cannot copy the notebooks to {folder}: {error.strerror}") from None
     return folder
+
+
+def place_outputs(folder: Path) -> None:
+    """Put what the notebooks showed when they were run where marimo looks for it, so that they open with it.
+
+    marimo takes it for notebooks with the same code, of its own version. What is newer there is left as it is.
+    """
+    version = importlib.metadata.version("marimo")
+    for source in bundled_folder("notebooks").glob(f"{SESSIONS}/*.json"):
+        target = folder / "__marimo__" / "session" / f"{source.stem}.py.json"
+        if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
+            continue
+        session = json.loads(source.read_text("utf-8"))
+        session["metadata"]["marimo_version"] = version
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(json.dumps(session), "utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write {target}: {error.strerror}") from None
 
 
 def check_port(port: int) -> None:

@@ -59,6 +59,7 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
     assert header.index("entropy") <= units.index("nats") < header.index("tail_miss_rate")
     end = lines.index("")
     assert "mean over 12 seeds at step 20" in lines[end + 1]
+    assert lines[-3].startswith(f"parts   {finished}.parts (")
     assert lines[-2:] == [f"result  {finished}", f"figure  {finished.with_suffix('.png')}"]
     assert finished.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     rows = [line.split() for line in lines[:end]]
@@ -155,7 +156,9 @@ def test_a_preset_of_several_sweeps_runs_each_into_files_of_its_own(tmp_path, mo
     monkeypatch.setitem(sweep_options.PRESETS, "both", {"small": one, "large": other})
     out = tmp_path / "result.nc"
     assert main(["sweep", "--preset", "both", "--seeds", "1", "--out", str(out)]) == 0
-    assert [line for line in capsys.readouterr().out.splitlines() if line.endswith(":")] == ["small:", "large:"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"2 sweeps: {tmp_path}/result-small.nc, {tmp_path}/result-large.nc"
+    assert [line for line in lines if line.endswith(":")] == ["small:", "large:"]
     for name, size in (("small", 2), ("large", 4)):
         result = read(tmp_path / f"result-{name}.nc")
         assert (result["group_size"].item(), result.sizes["seed"]) == (size, 1)

@@ -102,6 +102,9 @@ def plain(statement):
     return ast.unparse(statement)
 
 
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"  # of one pixel
+
+
 def test_a_tutorial_shows_text_pictures_and_tables_but_no_widgets():
     cells = [
         {"cell_type": "code", "metadata": {"marimo": {"name": "setup"}}, "source": ["import simlab"], "outputs": []},
@@ -115,7 +118,7 @@ def test_a_tutorial_shows_text_pictures_and_tables_but_no_widgets():
                     "output_type": "display_data",
                     "data": {"text/markdown": ["&lt;marimo-slider data-initial-value='1'"]},
                 },
-                {"output_type": "display_data", "data": {"image/png": "aGVsbG8="}},
+                {"output_type": "display_data", "data": {"image/png": PICTURE}},
                 {"output_type": "display_data", "data": {"text/plain": ["0.5"]}},
             ],
         },
@@ -127,12 +130,14 @@ def test_a_tutorial_shows_text_pictures_and_tables_but_no_widgets():
         },
     ]
     text, pictures = written("02_sizes", {"cells": cells})
-    assert pictures == {"02_sizes-1.png": b"hello"}
+    assert [name for name, content in pictures.items() if content.startswith(b"\x89PNG")] == ["02_sizes-1.png"]
     title, where, *rest = text.strip().split("\n\n")
     assert title == "# A title"
     assert "notebooks/02_sizes.py" in where
     assert rest == [
+        '<details markdown="1"><summary>Imports</summary>',
         "```python\nimport simlab\n```",
+        "</details>",
         "```python\nslider\n```",
         "![What the cell above shows](02_sizes-1.png)",
         "```text\n0.5\n```",

@@ -110,6 +110,19 @@ def test_a_tag_that_nothing_carries_finds_those_that_begin_with_it(folders):
         find("f-grpo", "lemma-3.10", folders)
 
 
+def test_a_figure_or_table_of_a_paper_finds_the_script_that_is_named_after_it(folders):
+    for tag, name in (("fig-1", "fig1"), ("figure-1-b", "fig1"), ("fig-8", "figs7_8"), ("table-5", "tables_5_6")):
+        for path in folders["code"].glob("*_*.py"):
+            path.unlink()
+        (folders["code"] / f"f_grpo_{name}.py").write_text("")
+        found = find("f-grpo", tag, {"figure": folders["code"]})
+        assert [(line.kind, line.path.rpartition("/")[2], line.line) for line in found] == [
+            ("figure", f"f_grpo_{name}.py", 1)
+        ]
+    with pytest.raises(InputError, match="no tag 'fig-10'"):
+        find("f-grpo", "fig-10", {"figure": folders["code"]})
+
+
 def test_an_unknown_tag_names_the_closest_known_ones(folders):
     with pytest.raises(InputError, match="closest known: table-1, table-2"):
         find("fade", "tabel-1", folders)

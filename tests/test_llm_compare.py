@@ -270,7 +270,9 @@ def test_one_sentence_says_what_the_seeds_show_and_what_not(written, three, one)
     assert "in short: below is lower in reward, entropy, pass@1, by 4 seeds and intervals without 0" in lines
     few = "in short: 3 seeds are too few to say how f_grpo(gamma=0.5) differs; 4 or more may tell"
     assert few in comparison_table([three], baseline="grpo").splitlines()
-    assert "in short" not in comparison_table([one], baseline="grpo")
+    single = comparison_table([one], baseline="grpo")
+    assert "in short" not in single
+    assert "more than grpo: would other problems show it too? paired" in single
 
 
 def test_an_arm_without_a_common_seed_is_named(written, one):

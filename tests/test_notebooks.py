@@ -1,8 +1,11 @@
 """The notebooks: the command that opens them, and what they say, in marimo and in Jupyter."""
 
+import importlib.metadata
 import importlib.util
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,7 +20,7 @@ import pytest
 import simlab.notebooks
 from simlab.cli import main
 from simlab.errors import InputError
-from simlab.notebooks import check_port, notebooks, open_in_marimo, working_folder
+from simlab.notebooks import check_port, notebooks, open_in_marimo, place_outputs, working_folder
 
 ROOT = Path(__file__).parent.parent
 CHECKOUT = ROOT / "notebooks"
@@ -84,6 +87,50 @@ def test_an_installed_package_gives_copies_and_never_writes_over_one(tmp_path, m
     working_folder()
     assert (folder / FILES[0]).read_text() == "mine"
     assert (folder / FILES[1]).read_bytes() == (CHECKOUT / FILES[1]).read_bytes()
+
+
+SESSIONS = sorted((CHECKOUT / "sessions").glob("*.json"))
+
+
+def test_every_notebook_has_what_it_showed_when_it_was_run_without_an_error_in_a_megabyte():
+    assert [f"{path.stem}.py" for path in SESSIONS] == FILES
+    outputs = [
+        output for path in SESSIONS for cell in json.loads(path.read_text())["cells"] for output in cell["outputs"]
+    ]
+    assert {output["type"] for output in outputs} == {"data"}
+    assert sum(path.stat().st_size for path in SESSIONS) < 2**20
+
+
+def test_what_they_showed_is_placed_for_the_marimo_that_is_here_unless_something_newer_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", {"marimo": "0.25.9"}.get)
+    place_outputs(tmp_path)
+    placed = sorted((tmp_path / "__marimo__" / "session").iterdir())
+    assert [path.name for path in placed] == [f"{name}.json" for name in FILES]
+    sessions = [json.loads(path.read_text()) for path in placed]
+    assert {session["metadata"]["marimo_version"] for session in sessions} == {"0.25.9"}
+    assert [session["cells"] for session in sessions] == [json.loads(path.read_text())["cells"] for path in SESSIONS]
+    placed[0].write_text("newer")
+    placed[1].write_text("older")
+    os.utime(placed[1], (0, 0))
+    place_outputs(tmp_path)
+    assert placed[0].read_text() == "newer"
+    assert json.loads(placed[1].read_text()) == sessions[1]
+
+
+def test_the_tour_leads_to_every_other_notebook():
+    text = (CHECKOUT / "01_tour.py").read_text()
+    assert re.findall(r"- \*\*(\d\d)\*\* ", text) == [name[:2] for name in FILES[1:]]
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("name", FILES)
+def test_marimo_takes_what_it_showed_for_that_of_its_present_code(name, tmp_path):
+    """It would run the notebook to export what it shows, unless that is up to date."""
+    shutil.copy(CHECKOUT / name, tmp_path)
+    place_outputs(tmp_path)
+    command = [sys.executable, "-m", "marimo", "-y", "export", "session", name]
+    exported = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "skip" in exported.stdout + exported.stderr
 
 
 def test_marimo_is_started_on_the_loopback_interface_without_its_update_check(monkeypatch):

@@ -86,6 +86,20 @@ def test_the_sentence_says_no_more_than_the_seeds_show(dataset, sentence):
     assert takeaway(dataset, "q_pos") == f"in short: {sentence}"
 
 
+@pytest.mark.parametrize(
+    ("group_sizes", "told"),
+    [
+        ([1, 8], "group_size 1: a group of one is its own baseline, and its advantage 0"),
+        ([2, 8], "group_size 2: no record differs"),
+    ],
+)
+def test_a_cell_in_which_nothing_moves_is_named(group_sizes, told):
+    data = result([[0.25, 0.5]], spread=0, estimators=("grpo",)).rename(gamma="group_size")
+    data["group_size"] = group_sizes
+    assert final_table(data).splitlines()[-1] == f"nothing was learned at {told}"
+    assert "nothing was learned" not in final_table(data.isel(group_size=[1]))
+
+
 def test_one_line_says_what_ran():
     assert describe_sweep(result([[0.5, 0.6], [0.7, 0.7]])) == (
         "f_grpo, grpo with ppo_clip on anchored: gamma = 0.5, 1; G = 8, actions = 12,800; 4 seeds, 100 steps"

@@ -235,7 +235,14 @@ class NotebooksCommand(Command):
     def run(self) -> None:
         """List the notebooks, or become marimo's editor."""
         from simlab.bundled import bundled_folder
-        from simlab.notebooks import check_marimo, check_port, notebooks, open_in_marimo, working_folder
+        from simlab.notebooks import (
+            check_marimo,
+            check_port,
+            notebooks,
+            open_in_marimo,
+            place_outputs,
+            working_folder,
+        )
 
         if self.list:
             entries = notebooks(bundled_folder("notebooks"))
@@ -245,7 +252,10 @@ class NotebooksCommand(Command):
             check_port(self.port)
         check_marimo()
         folder = working_folder(self.folder)
-        print(f"notebooks  {folder}")
+        place_outputs(folder)
+        print(
+            f"notebooks  {folder}\nThey show an earlier run. Run all (▶ at the lower right) makes their sliders live."
+        )
         open_in_marimo(folder, self.port, browser=not self.no_browser)
 
 

@@ -92,6 +92,8 @@ class SweepCommand(Command):
             print(*(parameter_table(sweep) for sweep in sweeps.values()), sep="\n\n")
             return
         paths = {name: self._paths(name, sweep) for name, sweep in sweeps.items()}
+        if len(paths) > 1:
+            print(f"{len(paths)} sweeps: {', '.join(str(out) for out, _ in paths.values())}")
         with self._workers() as workers:
             for name, sweep in sweeps.items():
                 if name:
@@ -116,7 +118,7 @@ class SweepCommand(Command):
     def _run(self, sweep: Any, out: Path, figure: Path, workers: Any) -> None:
         from simlab.plotting import final_states, save_figure
         from simlab.sweeps.plan import Plan
-        from simlab.sweeps.run import run
+        from simlab.sweeps.run import parts_folder, run
         from simlab.sweeps.table import describe_storages, describe_sweep, final_table
 
         plan = Plan(sweep)
@@ -128,7 +130,8 @@ class SweepCommand(Command):
         ran = describe_sweep(dataset)
         print(ran, *describe_storages(plan), "", final_table(dataset), sep="\n")
         save_figure(final_states({"": dataset}, ran), figure)
-        print(f"\nresult  {out}\nfigure  {figure}")
+        print(f"\nparts   {parts_folder(out)} (more seeds or cells of this sweep reuse them; may be deleted)")
+        print(f"result  {out}\nfigure  {figure}")
 
     def _workers(self) -> Any:
         if self.scheduler is None:

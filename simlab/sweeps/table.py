@@ -81,7 +81,7 @@ def _span(costs: list[float]) -> str:
 
 
 def final_table(dataset: xr.Dataset) -> str:
-    """Return a table of each cell's last record, means over seeds with standard errors, and a takeaway."""
+    """Return a table of each cell's last record, means over seeds with standard errors, and what it says in short."""
     names, axis = grid_dimensions(dataset), record_axis(dataset)
     extended, columns = with_columns({"": dataset}, None, COLUMNS)
     dataset = extended[""]
@@ -93,7 +93,27 @@ def final_table(dataset: xr.Dataset) -> str:
     width = max(map(len, words))
     meanings = [f"{name:{width}}  {meaning}" for name, meaning in words.items()]
     explained = legend(dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}")
-    return "\n".join([*aligned(rows), "", explained, *meanings, "", takeaway(dataset, columns[0])])
+    in_short = [takeaway(dataset, columns[0]), *_unmoved(dataset, columns)]
+    return "\n".join([*aligned(rows), "", explained, *meanings, "", *in_short])
+
+
+def _unmoved(dataset: xr.Dataset, columns: Sequence[str]) -> list[str]:
+    """Name the cells that have learned nothing: in no seed does a record of the policy differ from the first."""
+    axis, lines = record_axis(dataset), []
+    of_policy = [name for name in ("q_pos", "entropy") if name in dataset] or columns[:1]
+    for labels, cell in each_cell(dataset):
+        if all((cell[name] == cell[name].isel({axis: 0})).all() for name in of_policy):
+            own_baseline = json.loads(dataset.attrs.get("settled", "{}")).get("group_size") == 1
+            own_baseline |= labels.get("group_size") == "1"
+            why = "a group of one is its own baseline, and its advantage 0" if own_baseline else "no record differs"
+            lines.append(f"nothing was learned at {_where(dataset, labels) or 'any step'}: {why}")
+    return lines
+
+
+def _where(dataset: xr.Dataset, labels: Mapping[str, str]) -> str:
+    """Name a cell by its labels that vary, and that its method has."""
+    varied = {name: label for name, label in labels.items() if dataset.sizes[name] > 1 and label != ABSENT}
+    return ", ".join(label if name in METHODS else f"{name} {label}" for name, label in varied.items())
 
 
 def takeaway(dataset: xr.Dataset, metric: str) -> str:
@@ -108,8 +128,7 @@ def takeaway(dataset: xr.Dataset, metric: str) -> str:
         return f"in short: no cell's {metric} differs from another's by more than {CLEAR:g} standard errors"
     ends = []
     for labels, values in (high, low):
-        varied = [(name, label) for name, label in zip(names, labels, strict=True) if dataset.sizes[name] > 1]
-        where = ", ".join(label if name in METHODS else f"{name} {label}" for name, label in varied if label != ABSENT)
+        where = _where(dataset, dict(zip(names, labels, strict=True)))
         near = sum(not is_clear(other - values) for _, other in cells) - 1
         ties = f" ({near} more within {CLEAR:g} standard errors)" if near else ""
         ends.append(f"{values.mean():.4g} at {where}{ties}")

@@ -19,7 +19,7 @@ OVER_SEEDS = (
 )
 OVER_PROBLEMS = "of one seed [95 % interval over problems]"
 SEED = 0  # of the subsamples: the same table every time
-METHODS_ASK = "would other seeds and problems show it too? paired by seed and problem"
+METHODS_ASK = "would other {} show it too? paired by seed and problem"
 MODELS_ASK = (
     "and would these very models show it in other samples, on these problems? (m-out-of-n, F-GRPO App. Q; it says "
     "nothing of other seeds)"
@@ -136,7 +136,8 @@ def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]
             rows.append({"arm": second.name, "seeds": str(seeds)} | _cells(estimates, "+"))
             if seeds > 1:
                 shown.append(_in_short(second.name, seeds, estimates))
-        lines = [f"more than {baseline.name}: {METHODS_ASK}; {errors}", *aligned(rows), *shown]
+        asked = METHODS_ASK.format("seeds and problems" if shown else "problems")
+        lines = [f"more than {baseline.name}: {asked}; {errors}", *aligned(rows), *shown]
     lines += [f"{arm.name}: no seed in common with {baseline.name}" for _, arm in pairs if not arm.evaluations]
     tests = [row for pair in paired for row in _test_rows(*pair, ks)]
     return [*lines, "", MODELS_ASK, *aligned(tests)] if tests else lines
