@@ -17,9 +17,11 @@ from refusals import refusal
 import simlab
 from simlab.problems import Problem, PromptBank, custom
 from simlab.problems.categorical import Categorical
+from simlab.problems.registry import problem_constructor
 from simlab.problems.rewards import binary_rewards
 from simlab.simulator.metrics import EVERY_STEP, Metric
 from simlab.simulator.runner import simulate
+from simlab.sweeps.grid import RUN_PARAMETERS
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -99,7 +101,7 @@ def test_one_step_has_each_outcome_as_often_as_the_enumeration_says(method, stor
     times = np.bincount(nearest.argmin(axis=1), minlength=len(chances))
     error = np.sqrt(SEEDS * chances * (1 - chances))
     assert (np.abs(times - SEEDS * chances) <= 5 * error + 1).all()
-    np.testing.assert_allclose(result.reward, result.part_reward.values @ WEIGHTS, rtol=1e-12)
+    np.testing.assert_allclose(result.mean_reward, result.part_reward.values @ WEIGHTS, rtol=1e-12)
 
 
 # What is the same
@@ -113,7 +115,7 @@ def test_binary_rewards_as_an_array_give_the_numbers_of_a_binary_problem():
         one, other = (simulate(problem, method, storage=storage, **settings) for problem in (binary, graded))
         for name in one:
             np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-        np.testing.assert_allclose(other.reward, other.q_pos, rtol=1e-6)
+        np.testing.assert_allclose(other.mean_reward, other.q_pos, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -145,7 +147,7 @@ def test_prompts_that_differ_have_rewards_of_their_own():
     problem = PromptBank(logits, members, members, rewards=rewards)
     assert problem.rewards.shape == (2, 1, 3)
     result = simulate(problem, "rloo", group_size=8, steps=200, seeds=2)
-    assert (result.reward.isel(step=-1) > 0.7).all()
+    assert (result.mean_reward.isel(step=-1) > 0.7).all()
     np.testing.assert_allclose(result.q_pos.isel(step=0), 1 / 3, rtol=1e-6)
     assert (result.q_pos.isel(step=-1) > 1 / 6).all()
 
@@ -260,9 +262,9 @@ def test_graded_rewards_are_learned_under_every_setting(name):
     problem = PromptBank(rng.normal(size=(2, 6)), correct, correct, rewards=rewards, reward_weights=[1, 0.5])
     settings = {"method": "grpo", "group_size": 8} | RUNNING[name]
     result = simulate(problem, settings.pop("method"), steps=150, seeds=2, **settings)
-    assert np.isfinite(result.reward).all()
+    assert np.isfinite(result.mean_reward).all()
     if "reward" not in settings:
-        assert (result.reward.isel(step=-1) > result.reward.isel(step=0) + 0.1).all()
+        assert (result.mean_reward.isel(step=-1) > result.mean_reward.isel(step=0) + 0.1).all()
 
 
 BINARY = custom(LOGITS.tolist(), [0])
@@ -319,3 +321,9 @@ def test_a_problem_of_ones_own_takes_graded_rewards():
     result = simulate(mine, "gdpo", group_size=4, steps=5)
     assert result.part.values.tolist() == ["right", "form"]
     assert mine.fingerprint != Mine(LOGITS, CORRECT, CORRECT, rewards=PARTS).fingerprint
+
+
+def test_no_metric_has_the_name_of_a_parameter_that_a_sweep_may_go_through():
+    metrics = {metric.name for metric in place().recorded}
+    assert {"mean_reward", "part_reward"} <= metrics
+    assert not metrics & {*RUN_PARAMETERS, *problem_constructor("format_reward").defaults}

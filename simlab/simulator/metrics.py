@@ -263,11 +263,11 @@ def part_means(view: PolicyView) -> Float[Array, " R"]:
 
 
 GRADED_WORDS = {
-    "reward": "exact mean of the reward, the weighted sum of its parts",
+    "mean_reward": "exact mean of the reward, the weighted sum of its parts",
     "part_reward": "exact mean of each part of the reward",
 }
 GRADED_METRICS = (
-    *table(GRADED_WORDS, POLICY, {"reward": lambda view: part_means(view) @ view.weights}),
+    *table(GRADED_WORDS, POLICY, {"mean_reward": lambda view: part_means(view) @ view.weights}),
     *table(GRADED_WORDS, POLICY, {"part_reward": part_means}, "part"),
 )
 
