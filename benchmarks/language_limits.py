@@ -35,8 +35,8 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def rollouts(case: Case, config: ModelConfig, speed: dict[str, float]) -> float:
-    """Seconds of all rollouts at full length: prompts once, then token by token."""
+def rollouts(case: Case, config: ModelConfig, speed: dict[str, float], size: int = FLOAT) -> float:
+    """Seconds of all rollouts at full length: prompts once, then token by token; ``size`` is the bytes of a number."""
     count, total = len(case.prompts) * case.group_size, 0.0
     prompts = sum(map(len, case.prompts))
     total += _matrices(config) * 2 * prompts / speed["operations"]
@@ -44,7 +44,7 @@ def rollouts(case: Case, config: ModelConfig, speed: dict[str, float]) -> float:
         seen = sum(case.group_size * (len(prompt) + step) for prompt in case.prompts)
         operations = 2 * count * (_matrices(config) + _head(config)) + _attention(config) * seen
         kept = prompts + count * step  # keys and values: those of a prompt serve its whole group
-        read = FLOAT * (_matrices(config) + _head(config) + kept * _memory(config))
+        read = size * (_matrices(config) + _head(config) + kept * _memory(config))
         total += max(operations / speed["operations"], read / speed["bytes"])
     return total
 

@@ -1,12 +1,17 @@
-"""Say which models fit into the memory of a GPU by the formula of ``simlab train``, as a table of docs/train.md.
+"""Say which models fit into the memory of a GPU by the formula of ``simlab train``, and how long a step takes at least.
 
-``python -m benchmarks.training_sizes`` prints the table. ``--check`` compiles the gradient of some of the models for
-the CPU, without running it and without any weights, and prints what XLA says it needs beside what is stated.
+``python -m benchmarks.training_sizes`` prints it as a table of docs/train.md. ``--check`` compiles the gradient of some
+of the models for the CPU, without running it and without any weights, and prints what XLA says it needs beside what is
+stated.
 """
 
 import argparse
 import dataclasses
 
+import numpy as np
+
+from benchmarks import language_limits
+from benchmarks.language_cases import Case
 from benchmarks.training_programs import Computed, gradient_program
 from simlab.llm.config import ModelConfig
 from simlab.llm.training import memory
@@ -17,6 +22,9 @@ ROOM = 80 * GB
 PROMPT, COMPLETION, PROMPTS, GROUP_SIZE = 256, 1024, 16, 8
 RANK = 16
 MICROBATCHES = (128, 64, 32, 16, 8, 4, 2, 1)
+# Operations and bytes a second in the data sheet of an H100 SXM, for dense bfloat16, of which a number has two bytes.
+SPEEDS, SIZE = {"operations": 989e12, "bytes": 3.35e12}, 2
+AGAIN = 4 / 3  # of a gradient's operations, where checkpointing computes the layers a second time
 CHECKED = ("Qwen2.5-0.5B", "Qwen2.5-1.5B", "Qwen2.5-7B")
 
 
@@ -70,12 +78,22 @@ def fits(config: ModelConfig, lora_rank: int) -> str:
     return f"{fitting[0]} ({sizes[fitting[0]] / GB:.0f} GB)"
 
 
+def least_seconds(config: ModelConfig) -> tuple[float, float]:
+    """Seconds that the rollouts and the gradient of a step take at least: what no program on that GPU can go below."""
+    prompts = ((0,) * PROMPT,) * PROMPTS
+    case = Case("", "", prompts, GROUP_SIZE, (), np.zeros((PROMPTS, GROUP_SIZE, COMPLETION)), np.zeros(()))
+    sampling = language_limits.rollouts(case, config, SPEEDS, SIZE)
+    return sampling, AGAIN * language_limits.training_step(case, config, SPEEDS, shared=True)
+
+
 def table() -> str:
     """The table in Markdown."""
-    lines = [f"| Model | parameters | all parameters | adapters of rank {RANK} |", "|---|---|---|---|"]
+    heads = ("Model", "parameters", "all parameters", f"adapters of rank {RANK}", "rollouts + gradient, s at least")
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---|---|---|"]
     for name, config in MODELS.items():
         size = memory.count_parameters(config) / GB
-        lines.append(f"| {name} | {size:.2f} billion | {fits(config, 0)} | {fits(config, RANK)} |")
+        least = " + ".join(f"{seconds:.1f}" for seconds in least_seconds(config))
+        lines.append(f"| {name} | {size:.2f} billion | {fits(config, 0)} | {fits(config, RANK)} | {least} |")
     return "\n".join(lines)
 
 

@@ -68,6 +68,13 @@ def test_the_readme_counts_the_estimators_that_there_are():
     assert f"`simlab estimators` lists {len(REGISTRY)} weights" in " ".join((ROOT / "README.md").read_text().split())
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "start.md"], ids=named)
+def test_code_that_a_newcomer_copies_is_no_wider_than_the_page(page):
+    code = [line for language in ("sh", "python") for block in blocks(page, language) for line in block.splitlines()]
+    assert len(code) > 8
+    assert [line for line in code if len(line) > 100] == []
+
+
 @pytest.mark.parametrize("command", of("sweep"))
 def test_each_sweep_command_describes_a_sweep(command, beside):
     for sweep in build_sweeps(options(command)).values():
