@@ -241,6 +241,7 @@ def test_a_difference_that_moves_with_the_compute_is_undecided():
     assert -0.02 < difference.asymptote.low < difference.asymptote.high < 0.02
     assert difference.drift > 0.03
     assert difference.verdict == "undecided"
+    assert difference.advice.endswith("times as long a run would tell")
 
 
 def test_one_seed_decides_nothing_and_other_seeds_are_not_paired():
@@ -266,9 +267,12 @@ def test_the_table_has_a_row_for_each_fit_and_a_line_for_each_refusal():
     assert lines[8].startswith("slow ")
     assert lines[8].endswith("same asymptote, slower")
     assert lines[9].startswith("line: not bending yet")
+    assert lines[9].endswith("it ends 0.002 above grpo: not told apart, one seed")
     assert len(lines) == 10
     assert scaling_tables("pass@1", "rollouts", arms, "grpo") == lines
-    assert scaling_tables("pass@1", "rollouts", arms, "line")[-1].startswith("line has no fit")
+    of_line = scaling_tables("pass@1", "rollouts", arms, "line")
+    assert of_line[-1].startswith("slow: the baseline has no fit: not bending yet")
+    assert of_line[-1].endswith("not told apart, one seed")
     assert "'fgrpo'" in refusal(scaling_tables, "pass@1", "rollouts", arms, "fgrpo")
 
 
@@ -283,6 +287,46 @@ def test_arms_are_compared_by_the_seeds_that_both_have():
     apart = Curves(np.array([98, 99]), COMPUTE, whole.values[:2], whole.base[:2])
     lines = scaling_tables("pass@1", "rollouts", {"grpo": whole, "arm": apart}, "grpo")
     assert lines[-1] == "arm: no seed in common with the baseline"
+
+
+def exponentials(last, count=40):
+    """A bank whose prompts are solved at rates over four decades: its asymptote seems to rise with the run."""
+    compute = np.arange(1, count + 1) * last / count
+    paces = np.logspace(-6, -2, 40)
+    curve = 0.9 - 0.9 * np.exp(-compute[:, None] * paces).mean(axis=1)
+    return Curves(np.arange(6), compute, curve + 0.002 * np.random.default_rng(0).normal(size=(6, count)), np.zeros(6))
+
+
+@pytest.mark.parametrize("last", [5e3, 1e4])
+def test_an_interval_holds_what_a_longer_run_gives(last):
+    asymptote, longer = (fit_curves(exponentials(end)).asymptote for end in (last, 3 * last))
+    assert asymptote.mean + 0.1 < longer.mean <= asymptote.high
+    assert fit_curves(seeds_of(RISING, noise=0.0)).asymptote.high < 0.6001  # a sigmoid has the same A at any length
+
+
+def test_where_there_is_no_sigmoid_the_ends_are_compared():
+    plateau = np.where(COMPUTE < 2000, 0.49, 0.9)
+    noise = 0.005 * np.random.default_rng(1).normal(size=(8, 40))
+    late = Curves(np.arange(8), COMPUTE, plateau + noise, np.full(8, 0.2))
+    early = seeds_of(Sigmoid(0.2, 0.5, 2.0, 200.0))
+    line = scaling_tables("pass@1", "rollouts", {"grpo": early, "late": late}, "grpo")[-1]
+    assert line.startswith("late: no sigmoid")
+    assert "it ends 0.40" in line
+    assert line.endswith("not a clock in this run")
+    rising = seeds_of(Sigmoid(0.2, 0.9, 1.0, 9000.0))
+    line = scaling_tables("pass@1", "rollouts", {"grpo": early, "rising": rising}, "grpo")[-1]
+    assert line.endswith("below grpo, still moving: a longer run would tell a clock from a ceiling") or "still" in line
+
+
+def test_what_is_undecided_says_what_would_tell():
+    def compared(count):
+        curves = RISING._replace(asymptote=0.45), RISING._replace(asymptote=0.53)
+        return against(*(fit_curves(seeds_of(each, count, spread=0.08, seed=n)) for n, each in enumerate(curves)))
+
+    few = compared(6)
+    assert few.verdict == "undecided"
+    assert few.advice.endswith("times as many seeds would tell")
+    assert compared(6 * int(few.advice.split()[1])).verdict == "higher asymptote"
 
 
 BANK = (

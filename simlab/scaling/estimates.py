@@ -7,14 +7,19 @@ drawn with replacement, each draw's mean curve is fitted again, and an interval 
 
 with the standard deviation s over the draws. The root takes back that the bootstrap's variance of a mean is too small
 by (S - 1) / S; Student's quantile is that of 95 %, as s itself comes from few seeds. B and C_mid have intervals of
-their logarithms. An interval covers what other seeds would have given. It does not cover that the curve may be no
-sigmoid: for that, every fit is made again of the first half of the compute.
+their logarithms. An interval covers what other seeds would have given. Learning curves are no sigmoids, though: a
+longer run has another A. So every fit is made again of the first half and quarter of the compute. Where A has moved
+from the half to all by more than the interval's half, the interval of A reaches on to where such moves lead, each
+further doubling by the same share of the one before; if moves do not shrink, to 0 or 1.
+
+Example: A of a quarter, half and all .70, .80, .85. The next moves are .025, .0125, ..., and A may come to .90.
 
 An asymptote is higher, lower or the same where the whole interval of the difference lies above the margin, below it or
 within it. Before that, the interval is widened on both sides by the drift: how far the two asymptotes have moved,
 together, from the fits of the first half of the compute to those of all. For learning curves are no sigmoids: a fit to
 less compute has another asymptote, and so has an arm that is only slower, as if it had less. Where a half tells no
-asymptote, the verdict is ``undecided``. The pace, C_mid, is compared where the asymptote is the same.
+asymptote, the verdict is ``undecided``, and says how much longer a run, or how many more seeds, would tell. The pace,
+C_mid, is compared where the asymptote is the same. Where one of two arms has no fit, their last values are compared.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,6 +30,7 @@ from jaxtyping import Float, Int
 from scipy.special import stdtrit
 
 from simlab.errors import InputError, check_choice, check_range
+from simlab.scaling.ends import MARGIN, ROUNDING, Interval, compare_ends, describe, shown, standard_error, with_half
 from simlab.scaling.sigmoid import HIGHEST, LOWEST, Curves, Sigmoid, fit, fit_each
 from simlab.text import aligned
 
@@ -35,9 +41,8 @@ SEED = 0  # of the resamples: the same table every time, and arms with the same 
 # straight rise during a quarter of the compute lies up to 0.10 from its fit where the curve then stays, and 0.16 where
 # it loses a quarter on a straight line to the end: a curve that turns, or rises in two steps, is no sigmoid.
 FARTHEST, ERRORS = 0.15, 3.0
-ROUNDING = 1e-9  # a smaller change is none
 
-MARGIN = 0.02  # two asymptotes that differ by less are the same: the margin of ScaleRL's Appendix A.5
+MOST_SEEDS, MOST_DOUBLINGS = 100, 10  # that advice on an undecided verdict names
 SAME_PACE = 1.01  # two midpoints whose ratio is smaller are the same, as are those of runs that differ by rounding
 HIGHER, LOWER, UNDECIDED = "higher asymptote", "lower asymptote", "undecided"
 FASTER, SLOWER, ALIKE, OPEN = (f"same asymptote, {pace}" for pace in ("faster", "slower", "same pace", "pace open"))
@@ -50,14 +55,6 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class Interval(NamedTuple):
-    """An estimate with its 95 % interval, NaN for one seed."""
-
-    mean: float
-    low: float
-    high: float
-
-
 class Fit(NamedTuple):
     """A fitted sigmoid and its uncertainty.
 
@@ -66,6 +63,8 @@ class Fit(NamedTuple):
         draws: A, log B and log C_mid of each resample of the seeds.
         half: the curve of the first half of the compute; None where that has fewer than ``FEWEST`` values, and where
             its own C_mid lies beyond it.
+        shrinking: the last move of A, from half to all, over the move before, from quarter to half, at most 1; 1 where
+            that is not known.
         r_squared: the share of the variance of the mean curve over compute that the fit explains.
         asymptote: A; its interval ends where A must.
     """
@@ -73,6 +72,7 @@ class Fit(NamedTuple):
     curve: Sigmoid
     draws: Float[np.ndarray, "R 3"]
     half: Sigmoid | None
+    shrinking: float
     r_squared: float
     seeds: Int[np.ndarray, " S"]
     asymptote: Interval
@@ -109,15 +109,34 @@ def fit_curves(curves: Curves) -> Fit | Refusal:
     resampled = fit_each(compute, curves.values[chosen].mean(axis=1), curves.base[chosen].mean(axis=1))
     draws = np.array([draw.parameters for draw in resampled]).reshape(-1, 3)
     r_squared = 1 - float(((curve.at(compute) - mean) ** 2).sum() / max(((mean - mean.mean()) ** 2).sum(), 1e-300))
-    early = compute <= compute[-1] / 2
-    half = fit(compute[early], mean[early], base) if early.sum() >= FEWEST else None
-    if half is not None and half.midpoint > compute[early][-1]:
-        half = None
+    half, quarter = (_fit_until(compute, mean, base, compute[-1] * share) for share in (0.5, 0.25))
     asymptote, *logs = (_interval(mean, own, seeds) for mean, own in zip(curve.parameters, draws.T, strict=True))
-    asymptote = Interval(asymptote.mean, *np.clip(asymptote[1:], LOWEST, HIGHEST).tolist())
-    result = Fit(curve, draws, half, r_squared, curves.seeds, asymptote, *map(_exponential, logs))
+    shrinking = 1.0
+    if half is not None and quarter is not None and (before := abs(half.asymptote - quarter.asymptote)) > ROUNDING:
+        shrinking = min(abs(curve.asymptote - half.asymptote) / before, 1.0)
+    asymptote = _extended(asymptote, half, shrinking)
+    result = Fit(curve, draws, half, shrinking, r_squared, curves.seeds, asymptote, *map(_exponential, logs))
     reason = _refuse_fit(curves, result)
     return Refusal(reason) if reason else result
+
+
+def _fit_until(
+    compute: Float[np.ndarray, " N"], mean: Float[np.ndarray, " N"], base: float, last: float
+) -> Sigmoid | None:
+    """Fit the curve up to a compute; None of fewer than ``FEWEST`` values, and where C_mid lies beyond them."""
+    early = compute <= last
+    curve = fit(compute[early], mean[early], base) if early.sum() >= FEWEST else None
+    return None if curve is None or curve.midpoint > compute[early][-1] else curve
+
+
+def _extended(asymptote: Interval, half: Sigmoid | None, shrinking: float) -> Interval:
+    """Let the interval of A reach to where its moves lead, if the last is larger than half of it; end it at 0 and 1."""
+    mean, low, high = asymptote
+    move = 0.0 if half is None else mean - half.asymptote
+    if abs(move) > (high - low) / 2:
+        end = mean + (move * shrinking / (1 - shrinking) if shrinking < 1 else np.copysign(1.0, move))
+        low, high = min(low, end), max(high, end)
+    return Interval(mean, *np.clip([low, high], LOWEST, HIGHEST).tolist())
 
 
 def _number(value: float) -> str:
@@ -137,31 +156,17 @@ def _refuse_data(curves: Curves) -> str | None:
                 return f"the value at compute {_number(compute)} is {value:.3g}; a fit takes numbers from 0 to 1"
     # Flat: neither the mean change since the base model nor that at any compute can be told from 0, at 5 % each.
     changes = curves.values - curves.base[:, None]
-    (mean,), (half,) = _with_half(changes.mean(axis=1)[:, None], 0.05)
-    means, halves = _with_half(changes, 0.05 / changes.shape[1])  # of so many, one would be far from 0 by chance
+    (mean,), (half,) = with_half(changes.mean(axis=1)[:, None], 0.05)
+    means, halves = with_half(changes, 0.05 / changes.shape[1])  # of so many, one would be far from 0 by chance
     if abs(mean) > half or (np.abs(means) > halves).any():
         return None
     return f"flat: the mean change, {mean:+.4f} [{mean - half:+.4f}, {mean + half:+.4f}], is as good as 0"
 
 
-def _with_half(
-    changes: Float[np.ndarray, "S N"], level: float
-) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """Return means over seeds and half of their t-intervals; of one seed the half is rounding."""
-    seeds = len(changes)
-    quantile = stdtrit(seeds - 1, 1 - level / 2) if seeds > 1 else 1.0
-    return changes.mean(axis=0), np.maximum(quantile * _standard_error(changes), ROUNDING)
-
-
-def _standard_error(values: Float[np.ndarray, "S N"]) -> Float[np.ndarray, " N"]:
-    seeds = len(values)
-    return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(values.shape[1]))
-
-
 def _refuse_fit(curves: Curves, result: Fit) -> str | None:
     """Say why the best sigmoid is no fit: the mean curve lies far from it, C_mid is open, or a bound holds A."""
     curve, mean, last = result.curve, curves.values.mean(axis=0), float(curves.compute[-1])
-    away = np.abs(curve.at(curves.compute) - mean) - ERRORS * _standard_error(curves.values)
+    away = np.abs(curve.at(curves.compute) - mean) - ERRORS * standard_error(curves.values)
     share, farthest = away.max() / np.abs(mean - curve.base).max(), _number(curves.compute[away.argmax()])
     if share > FARTHEST:
         return (
@@ -181,13 +186,17 @@ def _refuse_fit(curves: Curves, result: Fit) -> str | None:
 
 
 class Difference(NamedTuple):
-    """The difference of A from a baseline's, ratios of B and C_mid, of seeds of both; the drift of both A."""
+    """The difference of A from a baseline's, ratios of B and C_mid, of seeds of both; the drift of both A.
+
+    ``advice`` says how much longer a run, or how many more seeds, would decide what is undecided.
+    """
 
     asymptote: Interval
     drift: float
     exponent: Interval
     midpoint: Interval
     verdict: str
+    advice: str = ""
 
 
 def against(baseline: Fit, arm: Fit, margin: float = MARGIN) -> Difference:
@@ -200,7 +209,10 @@ def against(baseline: Fit, arm: Fit, margin: float = MARGIN) -> Difference:
     asymptote, exponent, midpoint = (_interval(*each, len(seeds)) for each in zip(means, draws, strict=True))
     drift = sum(abs(own.curve.asymptote - own.half.asymptote) if own.half else np.nan for own in (baseline, arm))
     verdict = _verdict(asymptote, drift, midpoint, margin)
-    return Difference(asymptote, drift, _exponential(exponent), _exponential(midpoint), verdict)
+    advice = ""
+    if verdict == UNDECIDED and len(seeds) > 1:
+        advice = _advise(asymptote, drift, max(baseline.shrinking, arm.shrinking), margin)
+    return Difference(asymptote, drift, _exponential(exponent), _exponential(midpoint), verdict, advice)
 
 
 def _verdict(asymptote: Interval, drift: float, log_midpoint: Interval, margin: float) -> str:
@@ -217,6 +229,24 @@ def _verdict(asymptote: Interval, drift: float, log_midpoint: Interval, margin: 
     if log_midpoint.low > same:
         return SLOWER
     return ALIKE if -same <= log_midpoint.low and log_midpoint.high <= same else OPEN
+
+
+def _advise(asymptote: Interval, drift: float, shrinking: float, margin: float) -> str:
+    """Say how many more seeds, or how much longer a run, would take the widened interval off the margin.
+
+    The interval shrinks with the root of the seeds, the drift by ``shrinking`` with each doubling of the compute, or
+    by half where that is not known.
+    """
+    if np.isnan(drift):
+        return "run it at least twice as long, as half of the run tells no asymptote"
+    room, half = abs(abs(asymptote.mean) - margin), (asymptote.high - asymptote.low) / 2
+    if room < margin / MOST_SEEDS**0.5:
+        return "the difference is about the margin itself"
+    if half >= room:
+        return f"about {int(np.ceil((half / room) ** 2 * 1.5))} times as many seeds would tell"
+    share = shrinking if shrinking < 1 else 0.5
+    doublings = int(np.ceil(np.log((room - half) / drift) / np.log(share))) if drift > room - half else 1
+    return f"about {2 ** min(doublings, MOST_DOUBLINGS)} times as long a run would tell"
 
 
 def differences(
@@ -271,9 +301,6 @@ def _table(rows: list[dict[str, str]], results: Mapping[str, object]) -> Iterato
 
 
 def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, Fit | Refusal]) -> Iterator[str]:
-    if isinstance(fits[baseline], Refusal):
-        yield f"{baseline} has no fit, so that nothing is compared with it"
-        return
     results = differences(baseline, arms, fits)
     yield f"against {baseline}, paired by seed; asymptotes within {MARGIN:g} are the same (ScaleRL's margin: 0.02)"
     rows = [
@@ -283,19 +310,13 @@ def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, F
             "drift": "-" if np.isnan(own.drift) else f"{own.drift:.3f}",
             "B times": shown(own.exponent, 2),
             "C_mid times": shown(own.midpoint, 2),
-            "verdict": own.verdict,
+            "verdict": f"{own.verdict}: {own.advice}" if own.advice else own.verdict,
         }
         for name, own in results.items()
         if isinstance(own, Difference)
     ]
-    yield from _table(rows, results)
-
-
-def shown(interval: Interval, digits: int = 3, sign: str = "") -> str:
-    """Write ``0.684 [0.676, 0.692]``, or the estimate alone where there is no interval.
-
-    >>> shown(Interval(0.5, 0.4, 0.6), 2)
-    '0.50 [0.40, 0.60]'
-    """
-    mean, low, high = (f"{number:{sign}.{digits}f}" for number in interval)
-    return mean if np.isnan(interval.low) else f"{mean} [{low}, {high}]"
+    yield from aligned(rows) if rows else ()
+    for name, refused in results.items():
+        if isinstance(refused, Refusal):
+            ends = compare_ends(arms[baseline], arms[name])
+            yield f"{name}: {refused.reason}" + ("" if ends is None else f"; it {describe(ends, baseline)}")
