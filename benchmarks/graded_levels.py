@@ -18,34 +18,36 @@ import numpy as np
 from benchmarks.machine import RESULTS, describe, in_words, table
 from simlab.files import write_whole
 from simlab.problems import Categorical
+from simlab.simulator.call import Call, computing
 from simlab.simulator.lumped import initial_size
-from simlab.simulator.resources import devices_by
-from simlab.simulator.runner import run
+from simlab.simulator.resources import batch_size, devices_by
 from simlab.simulator.settings import Settings
 
 LEVELS = (2, 32, 512, 8192, 131072)
 ACTIONS = (10**9, 10**15)
 DENSE_ACTIONS = 2**17
-GROUP_SIZE, STEPS, ROUNDS = 32, 400, 5
+GROUP_SIZE, STEPS, ROUNDS = 32, 200, 5
 
 
 class Cell:
     """N actions in L classes of as many, whose rewards differ, in one storage."""
 
     def __init__(self, storage: str, actions: int, levels: int):
-        self.actions, self.levels = actions, levels
         rewards, counts = np.linspace(0, 1, levels), np.full(levels, actions // levels)
         correct = rewards > 0.5
-        problem = Categorical(np.zeros(levels), correct, correct, counts=counts, rewards=rewards)
-        self.problem = problem if storage == "lumped" else problem.listed()
+        self.problem = Categorical(np.zeros(levels), correct, correct, counts=counts, rewards=rewards)
         self.settings = Settings("grpo", GROUP_SIZE, storage=storage)
+        self.together = batch_size(self.problem, self.settings, "cpu")
         self.slots = initial_size(self.problem, self.settings, STEPS) if storage == "lumped" else actions
+        seeds = list(range(self.together))
+        self.call = Call(self.problem, [self.settings] * self.together, seeds, np.array([STEPS]), devices_by(1)[0])
 
     def seconds(self) -> float:
-        """Processor seconds of a step, in a run of all steps that records its end alone."""
-        start = time.process_time()
-        run(self.problem, [self.settings], [0], np.array([STEPS]), devices_by(1)[0])
-        return (time.process_time() - start) / STEPS
+        """Processor seconds of a step of a seed, in runs that record their ends alone."""
+        with computing(self.settings, None):
+            start = time.process_time()
+            self.call.rows()
+            return (time.process_time() - start) / (STEPS * self.together)
 
 
 def measured(levels: tuple[int, ...], rounds: int) -> list[dict[str, float | str]]:
