@@ -203,10 +203,10 @@ With a full cache programs are still traced, since what is traced names the prog
 
 """
 LEVEL_HEADER = ["actions", "reward levels", "lumped, us", "dense storage of 131,072 actions, us"]
-LEVEL_WORDS = """Actions of one logit are one class of lumped storage if their rewards are equal too. A step goes over the
-classes and the actions that were drawn so far, whatever N is: its time grows with the number of distinct reward levels
-(of all parts together), not with N. With tens of thousands of levels dense storage is faster, and `auto` takes it where
-it fits. Processor microseconds of a step, G = 32, Adam.
+LEVEL_WORDS = """Actions of one logit are one class of lumped storage if their rewards are equal too. A step goes over
+the classes and the actions that were drawn so far, whatever N is: its time grows with the number of distinct reward
+levels (of all parts together), not with N. With tens of thousands of levels dense storage is faster, and `auto` takes
+it where it fits. Processor microseconds of a step, G = 32, Adam.
 
 """
 TRL, TUNIX = (("benchmarks.language_models", "--peer", peer) for peer in ("trl", "tunix"))
