@@ -28,6 +28,7 @@ HEADINGS = {
     "needs": "What it would take",
     "ours": "Where our methods disagree",
     "counterexample": "Counterexample",
+    "computed": "What the check computes",
     "instead": "Instead",
     "severity": "Severity",
     "same error as": "Same error as",

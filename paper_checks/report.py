@@ -52,6 +52,7 @@ def remarks(verdict: Verdict) -> list[tuple[str, str]]:
         "needs" if verdict.verdict == UNDECIDED else "if": verdict.condition,
         "met in the paper": verdict.met,
         "ours" if verdict.verdict == OURS else "counterexample": verdict.counterexample,
+        "computed": verdict.computed,
         "instead": verdict.correction,
         "severity": verdict.severity,
         "same error as": verdict.same_error_as,

@@ -1,5 +1,6 @@
 """Turn evidence into a verdict."""
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,6 +24,7 @@ class Verdict:
         verdict: one of ``VERDICTS``.
         condition: under which it holds, for "holds if".
         counterexample: the first point at which the printed statement fails, or how our methods disagree.
+        computed: what the check computes, and the counterexample shows.
         correction: the intended form of a slip, or a statement that holds in place of one that fails.
         evidence: what each method found about the printed statement, then about its amendment.
         severity: how much it matters that the claim does not hold as printed; empty where it does.
@@ -38,6 +40,7 @@ class Verdict:
     verdict: str
     condition: str
     counterexample: str
+    computed: str
     correction: str
     evidence: tuple[Evidence, ...]
     reading: str
@@ -121,9 +124,10 @@ def _verdict(
     correction: str = "",
 ) -> Verdict:
     faulty = verdict in (HOLDS_IF, FAILS, SLIP)
+    computed = inspect.getdoc(claim.decide) or "" if faulty else ""
     return Verdict(
         claim.tag, claim.paper, claim.where, claim.says, claim.formula,
-        verdict, condition, counterexample, correction, tuple(evidence), claim.reading, claim.whose, claim.caveat,
-        claim.severity if faulty else "", claim.met if verdict == HOLDS_IF else "",
+        verdict, condition, counterexample, computed, correction, tuple(evidence), claim.reading, claim.whose,
+        claim.caveat, claim.severity if faulty else "", claim.met if verdict == HOLDS_IF else "",
         claim.same_error_as if faulty else "",
     )  # fmt: skip

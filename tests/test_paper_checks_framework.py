@@ -144,6 +144,18 @@ def test_a_predicate_is_tested_at_every_point():
         list(satisfies(lambda value, p: True, POINTS, variance, derived=lambda p: p))
 
 
+def test_a_counterexample_with_several_parts_says_what_they_are():
+    def moments(p):
+        """Mean and variance, in this order.
+
+        No more of it is shown.
+        """
+        return p, p * (1 - p)
+
+    (found,) = satisfies(lambda value, p: p < Fraction(1, 2), POINTS, moments)
+    assert found.counterexample == "p = 1/2: (1/2, 1/4), mean and variance, in this order"
+
+
 @pytest.mark.parametrize(
     ("error", "stands"),
     [

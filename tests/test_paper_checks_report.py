@@ -32,7 +32,7 @@ NASTY = "a < b & \"c\" </p><script>alert('x')</script> $total"
 def verdict_of(claim, verdict=HOLDS, **more):
     """A verdict made up for a claim."""
     made_up = Verdict(
-        claim.tag, claim.paper, claim.where, claim.says, claim.formula, verdict, "", "", "",
+        claim.tag, claim.paper, claim.where, claim.says, claim.formula, verdict, "", "", "", "",
         (Evidence("symbolic", verdict == HOLDS, "1 case"), Evidence("Monte Carlo", None, "2 settings")), claim.reading,
         PRINTED, "", "", "", "",
     )  # fmt: skip
@@ -42,7 +42,8 @@ def verdict_of(claim, verdict=HOLDS, **more):
 EACH = [
     verdict_of(LEMMA),
     verdict_of(
-        LEMMA, HOLDS_IF, condition="tau > 0", counterexample="tau = 0: 1", severity=CONDITIONS, met="yes: tau is .1"
+        LEMMA, HOLDS_IF, condition="tau > 0", counterexample="tau = 0: 1", computed="The rate.", severity=CONDITIONS,
+        met="yes: tau is .1",
     ),
     verdict_of(
         LEMMA, FAILS, counterexample="G = 1: stated 0, found 1", correction="another", severity=CHANGES,
@@ -106,7 +107,8 @@ def test_the_table_keeps_to_the_width_and_says_why_a_claim_does_not_hold():
         assert max(map(len, printed.splitlines())) <= width
         words = " ".join(printed.split())
         for remark in (
-            "if: tau > 0", "counterexample: tau = 0: 1", "instead: another", "instead: the form that was meant",
+            "if: tau > 0", "counterexample: tau = 0: 1", "computed: The rate.", "instead: another",
+            "instead: the form that was meant",
             "needs: a 7B model", "ours: they differ", "met in the paper: yes: tau is .1",
             "severity: changes a conclusion", "same error as: f-grpo:eq-5", "caveat: at one group size",
         ):  # fmt: skip
@@ -125,7 +127,7 @@ def test_json_has_an_object_for_each_claim_with_every_field():
     found = json.loads(as_json(EACH), parse_constant=pytest.fail)["verdicts"]
     assert [entry["verdict"] for entry in found] == [verdict.verdict for verdict in EACH]
     assert set(found[0]) == {
-        "tag", "paper", "where", "claim", "formula", "verdict", "condition", "counterexample", "correction",
+        "tag", "paper", "where", "claim", "formula", "verdict", "condition", "counterexample", "computed", "correction",
         "evidence", "reading", "whose", "caveat", "severity", "met", "same_error_as",
     }  # fmt: skip
     assert found[1]["evidence"] == [
