@@ -155,7 +155,10 @@ def test_a_budget_takes_the_place_of_a_presets_steps_and_steps_that_of_a_budget(
     [
         (["--budget", "20"], "budget = 20, but a step of grpo at group size 4 costs 32"),
         (["--budget", "0"], "budget = 0"),
-        (["--budget", "nan"], "budget = nan"),
+        (["--budget", "nan"], "'nan' is no number; allowed: such as 262144, 2e5 or 2^18"),
+        (["--budget", "2^"], "'2^' is no number"),
+        (["--budget", "2^2^18"], "'2^2^18' is no number"),
+        (["--budget", "9^9999"], "'9^9999' is no number"),
         (["--budget", "1e12"], "budget = 1e+12"),
         (["--budget", "100", "--rollout-cost", "0"], "rollout_cost = 0"),
         (["--budget", "100", "--update-cost", "-1"], "update_cost = -1"),

@@ -2,8 +2,10 @@
 
 import itertools
 import math
+import re
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from explorer_cases import watched
 
@@ -117,6 +119,30 @@ def test_a_frame_stands_around_the_pointed_cell_and_each_pinned_one_in_the_colou
 def test_axes_that_do_not_go_together_are_said(alone, exported, view, what):
     alone.open(f"{exported}#panel=map&{view}")
     assert what in alone.text("#readout")
+
+
+def test_a_budget_is_dragged_at_equal_rollouts(alone, exported):
+    alone.open(f"{exported}#preset=group-size-budget")
+    assert "Correct mass: 0.906 at every group size, " in alone.text("#readout")
+    alone.open(f"{exported}#preset=group-size-mostly-hard")
+    titles = "document.getElementById('chart').layout.annotations.map((note) => note.text)"
+    ends = {}
+    for power in (18, 16, 14):
+        alone.page.fill("#map-rollouts-box", str(2**power))
+        alone.page.keyboard.press("Enter")
+        alone.until(lambda power=power: f"after 2<sup>{power}</sup> rollouts" in alone.page.evaluate(titles)[0])
+        assert "36 of 36 cells are simulated" in alone.text("#readout")
+        assert re.search(r"best at group size \d+ ", alone.text("#readout"))
+        assert f"--budget {2**power} " in alone.text("#command")
+        ends[power] = alone.page.evaluate("document.getElementById('chart').data[0].z.flat()")
+    assert np.mean(ends[14]) < np.mean(ends[16]) < np.mean(ends[18])
+    for hidden in ("steps", "actions", "learning_rate", "group_size"):
+        assert alone.page.locator(f"#map-{hidden}").is_hidden()
+    alone.open(f"{exported}#preset=f-grpo-fig2c")
+    assert "groups of 512 draw 256 times the rollouts of groups of 2" in alone.text("#readout")
+    assert alone.page.locator("#map-rollouts").is_hidden()
+    alone.open(f"{exported}#panel=map&map.length=equal rollouts&map.rollouts=262144")
+    assert "allowed: 29 to 215" in alone.text("#readout")  # 2^9 and 2^15 in small letters
 
 
 # Runs that were computed in advance

@@ -313,7 +313,7 @@ def test_from_which_k_on_there_is_less(evaluated):
 TEXTS = [
     ("run.pinned", "weight=grpo&group_size=64;steps=99", "weight=grpo&group_size=64;steps=99", ""),
     ("run.pinned", "", "", ""),
-    ("run.pinned", "steps=1e4", "steps=2000", "held at 2000"),
+    ("run.pinned", "steps=1e5", "steps=16384", "held at 16384"),
     ("run.pinned", ";" * MOST_RUNS, ";" * (MOST_RUNS - 1), "held at 12"),
     ("run.pinned", "x=1", None, "'x'"),
     ("run.pinned", "steps=many", None, "'many'"),
@@ -391,6 +391,23 @@ def test_a_cell_is_the_run_that_its_axes_say(called, evaluated):
     *answers, refused = evaluated("map", "withGamma", arguments)
     assert answers == [*weights.values()]
     assert set(refused) == {"refused"}
+
+
+def test_at_equal_rollouts_the_steps_of_a_cell_are_those_that_its_groups_leave(called, evaluated):
+    """The runs go up to a power of 16, or the most there are, and the map reads them at what the slider says."""
+    values = {control.name[4:]: control.default for control in BY_NAME.values() if control.name.startswith("map.")}
+    hard = {"problem": "interfering prompts", "down": "learning rate", "hard_share": 0.1, "rollouts": 2**17}
+    equal = values | hard | {"length": "equal rollouts"}
+    cells = [equal, [16, 0.1], "@description"], [equal | {"rollouts": 2**16}, [512, 0.1], "@description"]
+    steps = [run["settings"]["steps"] for run in evaluated("map", "cellRun", cells)]
+    assert steps == [2**18 // (32 * 16), 2**16 // (32 * 512)]
+    assert called("map", "cellRun", values | hard, [16, 0.1], "@description")["settings"]["steps"] == values["steps"]
+    most = BY_NAME["interference.steps"].high
+    assert called("map", "rolloutsOf", equal, "@description") == [32 * 512, 32 * 2 * most]
+    command = called("map", "mapCommand", equal, [16, 0.1], "@description")
+    assert "--budget 131072 --records 50" in command
+    assert "--param problem.easy_share=0.9" in command
+    assert "--steps" not in command
 
 
 # Without a server: the nearest run that was computed in advance

@@ -190,6 +190,13 @@ def test_a_server_that_is_gone_is_said(browser):
 # Simulations
 
 
+def test_a_note_on_what_is_drawn_goes_when_it_no_longer_holds(seen, server):
+    seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned=&run.compare=difference")
+    seen.until(lambda: seen.text("#said") == "pin a run to compare with")
+    seen.page.click("text=Pin this run to compare")
+    seen.until(lambda: seen.text("#said") == "")
+
+
 def test_runs_are_compared_by_seed(seen, server):
     pin = "weight%3Df_grpo(gamma%3D0,base%3Dgrpo)%26actions%3D32%26steps%3D50%26learning_rate%3D0.1"
     seen.open(f"{server.address}#panel=run&{SMALL}&run.learning_rate=0.1&run.pinned={pin}")
@@ -460,8 +467,33 @@ def test_a_file_that_is_dropped_or_chosen_is_shown_and_the_rest_of_the_page_stay
         seen.page.wait_for_selector("#readout:has-text('maxrl')")
         assert "dropped.nc" in seen.text("#readout")
         assert "miss.group_size=77" in seen.page.url
+        seen.page.evaluate(DROP, ["rollouts.jsonl", [65]])
+        seen.until(lambda: "simlab diagnose rollouts.jsonl" in seen.text("#error"))
         seen.page.set_input_files("#file", str(path))
         seen.page.wait_for_selector("#readout:has-text('dropped.nc')")
+
+
+def test_sliders_and_lists_are_those_of_the_result_that_is_shown(browser, server, tmp_path):
+    path = tmp_path / "other.nc"
+    xr.Dataset(
+        {"reward": (("arm", "share", "step"), np.full((2, 3, 4), 0.721))},
+        coords={"arm": ["grpo", "maxrl"], "share": [0.1, 0.2, 0.3]},
+    ).to_netcdf(path, engine="h5netcdf")
+    names = "[...document.querySelectorAll('#results-variable option')].map((one) => one.value)"
+    with watched(browser, server.address) as seen:
+        seen.open(f"{server.address}#panel=results&results.group_size=2")
+        seen.page.evaluate(DROP, ["other.nc", list(path.read_bytes())])
+        seen.page.wait_for_selector("#readout:has-text('0.721 at the end of all 2 lines')")
+        assert seen.page.locator("#results-share").is_visible()
+        assert seen.page.locator("#results-group_size").count() == 0
+        assert seen.page.evaluate(names) == ["reward"]
+        seen.page.focus("#results-file")
+        seen.page.select_option("#results-file", "1: mine.nc")
+        seen.page.wait_for_selector("#results-group_size")
+        seen.until(lambda: "at group_size" in seen.text("#readout"))
+        assert seen.page.locator("#results-share").count() == 0
+        assert seen.page.evaluate(names) == ["q_pos"]
+        assert seen.page.evaluate("document.activeElement.id") == "results-file"
 
 
 # Downloads and commands

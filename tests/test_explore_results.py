@@ -160,6 +160,13 @@ def test_a_file_that_is_no_result_is_one_line_and_exit_code_2(tmp_path, capsys, 
     assert printed.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "log.json.gz", "log.parquet"])
+def test_a_log_is_told_which_command_reads_it(tmp_path, name):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError, match=f"simlab diagnose .*{name}"):
+        open_dataset(tmp_path / name)
+
+
 def test_too_many_results_are_refused(path):
     with pytest.raises(InputError, match="7 results"):
         Results((path,) * 7)

@@ -61,7 +61,7 @@ def test_a_simulation_answers_with_events_and_says_what_it_held(client):
         assert (first["event"], last["event"]) == ("accepted", "result")
         return first["held"], last["result"]
 
-    assert simulated({"steps": 10**6}) == (["steps = 1e+06 is outside [50, 2000]; held at 2000"], 2000)
+    assert simulated({"steps": 10**6}) == (["steps = 1e+06 is outside [1, 16384]; held at 16384"], 16384)
     # Actions times seeds times steps are bounded.
     held, steps = simulated({"steps": 2000, "actions": 32768})
     assert (len(held), steps) == (1, 1024)

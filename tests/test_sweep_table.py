@@ -80,6 +80,7 @@ def test_a_standard_error_has_two_digits(values, told):
             "no cell's q_pos differs from another's by more than 2 standard errors",
         ),
         (result([[0.5]], estimators=("grpo",)), "q_pos went from 0.25 to 0.5"),
+        (result([[0.72101], [0.72102]]), "q_pos ends at 0.721 in every cell"),
     ],
 )
 def test_the_sentence_says_no_more_than_the_seeds_show(dataset, sentence):
@@ -98,6 +99,16 @@ def test_a_cell_in_which_nothing_moves_is_named(group_sizes, told):
     data["group_size"] = group_sizes
     assert final_table(data).splitlines()[-1] == f"nothing was learned at {told}"
     assert "nothing was learned" not in final_table(data.isel(group_size=[1]))
+
+
+def test_sizes_at_equal_steps_are_said_to_cost_unlike():
+    rows = result([[0.5, 0.6], [0.7, 0.7]])
+    wide = xr.concat([rows.expand_dims(group_size=[size]) for size in (8, 512)], "group_size")
+    assert final_table(wide).splitlines()[-1] == (
+        "at equal steps groups of 512 draw 64 times the rollouts of groups of 8; --budget ROLLOUTS in place of --steps "
+        "gives all the same"
+    )
+    assert final_table(rows).splitlines()[-1].startswith("in short: ")
 
 
 def test_one_line_says_what_ran():

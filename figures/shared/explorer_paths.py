@@ -22,7 +22,7 @@ LEVELS = np.round(np.concatenate([np.arange(0.16, 0.505, 0.02), np.arange(0.55, 
 THOUSAND = 1000
 BAND = 1.96  # standard errors
 REPRESENTATIONS = {"linear head": "linear", "network": "one"}  # with the names that the preset gives them
-SHARED = {"overlap": 0.3, "conflict": 1.0, "temperature": 1.0}  # settings of all runs
+SHARED = {"hard_share": 0.5, "overlap": 0.3, "conflict": 1.0, "temperature": 1.0}  # settings of all runs
 
 
 def condense(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from simlab.errors import InputError, missing_extra
 DEFAULT_OUT = Path("sweep.nc")
 PRESET, ARMS = read_by("simlab.sweeps.presets:known_preset"), read_by("simlab.sweeps.parameters:arm_texts")
 SIZE, SHARD = read_by("simlab.sweeps.options:parse_size"), read_by("simlab.sweeps.options:parse_shard")
+TOTAL = read_by("simlab.sweeps.budget:read_total")
 WORDS, NUMBERS = read_by("simlab.sweeps.parameters:expand"), read_by("simlab.sweeps.parameters:whole_numbers")
 OTHER_RESULT = "replace the result of another sweep at OUT"
 
@@ -53,7 +54,10 @@ class SweepCommand(Command):
     record_every: int | None = option("steps between two records", "N")
     steps: int | None = option("steps of each run", "N")
     total: float | None = option(
-        "rollouts of each run, or their cost: larger groups take fewer steps", "COST", flag="budget"
+        "rollouts of each run, or their cost: larger groups take fewer steps; such as 2^18",
+        "COST",
+        read=TOTAL,
+        flag="budget",
     )
     rollout_cost: float | None = option("cost of one rollout, including its verification (default 1)", "X")
     update_cost: float | None = option("cost of one gradient step (default 0)", "X")

@@ -9,6 +9,7 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice
 from simlab.explore.weights import hold_weight
+from simlab.problems.interference import USUAL_PROMPTS
 
 
 class MapAxis(NamedTuple):
@@ -23,6 +24,7 @@ AXES = {
     "group size": MapAxis("group_size", (2, 4, 8, 16, 32, 64, 128, 256, 512), "log"),
     "gamma": MapAxis("weight", (0, 0.25, 0.5, 1, 2)),
     "learning rate": MapAxis("learning_rate", (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1), "log"),
+    "learning rate (sgd)": MapAxis("learning_rate", (4, 16, 64, 256), "log"),
     "actions": MapAxis("actions", (64, 128, 256, 512, 1024, 1536, 2048), "log"),
     "correct share": MapAxis("correct", (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64), "log"),
     "lag": MapAxis("lag", (0, 1, 2, 4, 8, 16, 32)),
@@ -31,12 +33,15 @@ AXES = {
     "overlap": MapAxis("overlap", (-0.3, -0.1, 0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)),
     "conflict": MapAxis("conflict", (0, 0.25, 0.5, 0.75, 1)),
     "hard rate": MapAxis("hard_rate", (0.001, 0.003, 0.01, 0.03, 0.1), "log"),
+    "hard share": MapAxis("hard_share", (0.1, 0.25, 0.5, 0.75, 0.9)),
 }
 
 LARGEST_SEED = 2**31 - 1
 SURROGATES = ("reinforce", "unclipped", "ppo_clip", "clip_higher", "dual_clip", "cispo")  # of rewards and ratios
 QUANTITIES = ("correct mass", "retained mass", "entropy", "tail misses", "pass@16", "pass@256")
 MAPPED = {"one policy": "run", "interfering prompts": "interference"}  # the panel whose runs a map shows
+PROMPTS = {"run": 1, "interference": USUAL_PROMPTS}  # of a step of such a run
+LENGTHS = EQUAL_STEPS, EQUAL_ROLLOUTS = ("equal steps", "equal rollouts")  # of the runs of a map
 MOST_CELLS = 12
 COMPARISONS = ("runs", "difference", "at equal correct mass", "difference at equal correct mass")
 READINGS = ("runs", "at equal correct mass")
@@ -74,20 +79,26 @@ _GROUP = "rollouts that are drawn for one prompt"
 _RATE = "how far one step of the optimiser goes"
 _OPTIMIZER = "sgd takes gradients as they are, adam divides them by their recent size"
 _STEPS = "updates, each by one group of every prompt"
+_HARD_SHARE = "of 32 prompts; the others are easy"
 
 CONTROLS: tuple[Control, ...] = (
     # Which G and gamma?
     Control("map.problem", "choice", "trained", "one policy", choices=tuple(MAPPED), help="what every cell trains"),
     Control("map.across", "choice", "across", "group size", choices=tuple(AXES),
-            help="what differs between the columns of the map; overlap, conflict and hard rate are of interfering "
-                 "prompts"),
+            help="what differs between the columns of the map; overlap, conflict, hard rate and hard share are of "
+                 "interfering prompts"),
     Control("map.down", "choice", "down", "gamma", choices=tuple(AXES), help="what differs between its rows"),
     Control("map.quantity", "choice", "colour", "retained mass", choices=QUANTITIES, help="what the map shows"),
+    Control("map.length", "choice", "compared at", EQUAL_STEPS, choices=LENGTHS,
+            help="at equal rollouts, twice the group size takes half the steps"),
+    Control("map.rollouts", "whole", "rollouts of a run", 2**14, 2**9, 2**18, "octaves",
+            help="what each cell may spend, over all prompts and steps"),
+    Control("map.hard_share", "number", "share of hard prompts", 0.5, 1 / 32, 31 / 32, help=_HARD_SHARE),
     Control("map.at", "number", "time", 1.0, 0, 1, help="from the base model to the last step"),
     Control("map.weight", "weight", "estimator", "grpo", closed=False,
             help="with gamma on an axis: its own gamma, or the focal weight (1 − p)^γ on it"),
     Control("map.group_size", "whole", "group size G", 16, 2, 512, "log", help="where it is on no axis"),
-    Control("map.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log", help="where it is on no axis"),
+    Control("map.learning_rate", "number", "learning rate", 0.01, 1e-4, 256, "log", help="where it is on no axis"),
     Control("map.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd"), help=_OPTIMIZER),
     Control("map.actions", "whole", "actions", 1280, 8, 2048, "log", help="of one policy, where they are on no axis"),
     Control("map.correct", "number", "correct share", 0.08, 0.001, 0.9, "log", help="of the actions of one policy"),
@@ -131,7 +142,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("run.weight", "weight", "estimator", "f_grpo(gamma=1,base=grpo)", closed=False,
             help="f_grpo puts a focal weight (1 − p)^γ on its base"),
     Control("run.group_size", "whole", "group size G", 16, 2, 512, "log", help=_GROUP),
-    Control("run.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log", help=_RATE),
+    Control("run.learning_rate", "number", "learning rate", 0.01, 1e-4, 256, "log", help=_RATE),
     Control("run.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd"), help=_OPTIMIZER),
     Control("run.surrogate", "choice", "surrogate", "reinforce", choices=SURROGATES,
             help="they differ from the second epoch on, where the policy is no longer the one that drew the group"),
@@ -145,7 +156,7 @@ CONTROLS: tuple[Control, ...] = (
             help="of the actions; the first is the likely one (the anchor), the others start rare"),
     Control("run.anchor_logit", "number", "anchor logit", 5.0, 0, 12, help="of the likely correct action"),
     Control("run.correct_logit", "number", "rare correct logit", 3.0, -4, 12, help="of the others; incorrect ones: 0"),
-    Control("run.steps", "whole", "steps", 400, 50, 2000, help=_STEPS),
+    Control("run.steps", "whole", "steps", 400, 1, 2**14, "log", help=_STEPS),
     Control("run.seeds", "whole", "seeds", 32, 4, 256, "log", help="the band narrows while they are simulated"),
     Control("run.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
     Control("run.compare", "choice", "show", "runs", choices=COMPARISONS,
@@ -187,6 +198,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("interference.group_size", "whole", "group size G", 8, 2, 512, "log", help=_GROUP),
     Control("interference.hard_rate", "number", "solve rate of hard prompts", 0.01, 1e-4, 0.2, "log",
             help="of the base model; easy prompts have 0.3"),
+    Control("interference.hard_share", "number", "share of hard prompts", 0.5, 1 / 32, 31 / 32, help=_HARD_SHARE),
     Control("interference.k", "choice", "pass@k at k", "256", choices=tuple(f"{4**power}" for power in range(1, 7)),
             help="that is drawn against pass@1"),
     Control("interference.level", "number", "pass@1 compared at", 0.4, 0.05, 0.95,
@@ -196,8 +208,8 @@ CONTROLS: tuple[Control, ...] = (
     Control("interference.conflict", "number", "conflict", 1.0, 0, 1,
             help="share of the hard prompts for which the answer of the easy ones is wrong"),
     Control("interference.temperature", "number", "temperature", 1.0, 0.3, 2, "log", help="of the sampled policy"),
-    Control("interference.learning_rate", "number", "learning rate", 1.0, 1e-4, 10, "log", help=_RATE),
-    Control("interference.steps", "whole", "steps", 400, 20, 400, help=_STEPS),
+    Control("interference.learning_rate", "number", "learning rate", 1.0, 1e-4, 256, "log", help=_RATE),
+    Control("interference.steps", "whole", "steps", 400, 1, 2**12, "log", help=_STEPS),
     Control("interference.seeds", "whole", "seeds", 8, 4, 64, "log", help="the band narrows while they are simulated"),
     Control("interference.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
     Control("interference.map", "choice", "map: overlap and", "conflict", choices=MAPS,

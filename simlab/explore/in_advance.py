@@ -17,7 +17,17 @@ import numpy as np
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.explore.answers import BANK_SETTINGS, answer_bank
-from simlab.explore.controls import AXES, MAPPED, PICTURE_SETTINGS, controls_of_panel, hold_panel, rounded, run_settings
+from simlab.explore.controls import (
+    AXES,
+    EQUAL_ROLLOUTS,
+    MAPPED,
+    PICTURE_SETTINGS,
+    PROMPTS,
+    controls_of_panel,
+    hold_panel,
+    rounded,
+    run_settings,
+)
 from simlab.explore.masses import RATES, group_masses, has_masses, limit_curve, push_of, with_pass_at_k
 from simlab.explore.presets import PRESETS, WARM
 from simlab.explore.weights import SEPARATOR, WeightParameter, parameters_of, read_weight, write_weight
@@ -29,7 +39,9 @@ MAP = Path(__file__).with_name("interference_map.json")
 PATHS = Path(__file__).with_name("interference_paths.json")
 LINKED_TABLES = Path(__file__).with_name("linked_tables.json")
 RUN_SEEDS = {"run": 16, "interference": 8, "tree": 32, "bank": 8}  # of each run, by its panel
-RUN_RECORDS = {"run": 25, "interference": 20}  # about as many records of a run are stored
+RUN_RECORDS = {"run": 25, "interference": 16}  # about as many records of a run are stored
+MAPPED_METRICS = ("pass_at_1", "pass_at_16", "pass_at_256")  # of interfering prompts, which only maps show in advance
+DRAWN = (2**16, 2**18)  # of the maps at equal rollouts, read at fewer too
 DIGITS = 4
 SIZES, LINKED_SIZES = (2, 4, 8, 16, 32, 64), (4, 8, 16)  # of groups whose masses are computed
 STOPS = 9  # about so many values of a parameter have masses
@@ -85,7 +97,8 @@ def runs_to_compute() -> Iterator[tuple[str, RunSettings]]:
     views = list(map_cells({}))
     for panel, view in (shown for shown in WARM if shown[0] != "interference"):
         views += [(panel, dict(view)), *((panel, pinned) for pinned in pinned_runs(panel, view))]
-    views += [cell for preset in PRESETS.values() if preset.panel == "map" for cell in map_cells(preset.settings)]
+    maps = [preset.settings for preset in PRESETS.values() if preset.panel == "map"]
+    views += [cell for view in maps for rollouts in DRAWN for cell in map_cells({**view, "rollouts": rollouts})]
     unique: dict[str, tuple[str, RunSettings]] = {}
     for panel, settings in views:
         changed = changed_settings(panel, settings)
@@ -94,13 +107,18 @@ def runs_to_compute() -> Iterator[tuple[str, RunSettings]]:
 
 
 def map_cells(view: Mapping[str, Any]) -> Iterator[tuple[str, RunSettings]]:
-    """Yield the runs of a map's cells, as ``cellRun`` of the page makes them; with gamma on an axis, of GRPO."""
+    """Yield the runs of a map's cells, as ``cellRun`` of the page makes them; with gamma on an axis, of GRPO.
+
+    At equal rollouts it draws all of the view's, which are one of ``DRAWN``, as ``drawnRollouts`` of the page.
+    """
     values = {name: control.default for name, control in controls_of_panel("map").items()} | dict(view)
     panel = MAPPED[values["problem"]]
     shared = {name: values[name] for name in run_settings(panel) if name in values}
     down, across = values["down"], values["across"]
     for y, x in itertools.product(AXES[down].values, AXES[across].values):
         cell = {AXES[axis].setting: focal(at) if axis == "gamma" else at for axis, at in ((down, y), (across, x))}
+        if values["length"] == EQUAL_ROLLOUTS:
+            cell["steps"] = values["rollouts"] // (PROMPTS[panel] * (shared | cell)["group_size"])
         yield panel, shared | cell
 
 
@@ -138,7 +156,7 @@ def compute_run(panel: str, settings: RunSettings) -> RunSettings:
 
     def joined(parts: list[RunSettings]) -> RunSettings:
         metrics = {}
-        for name in parts[0]:
+        for name in MAPPED_METRICS if panel == "interference" else parts[0]:
             values = np.array([row for part in parts for row in part[name]["values"]], dtype=float)
             summary = moments(values[:, ::every])
             metrics[name] = {key: value for key, value in summary.items() if with_seeds or key != "values"}

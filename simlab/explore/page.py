@@ -14,7 +14,7 @@ from typing import Any
 
 from simlab.errors import InputError
 from simlab.estimators.registry import REGISTRY
-from simlab.explore.controls import AXES, CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIMULATED, run_settings
+from simlab.explore.controls import AXES, CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, PROMPTS, SIMULATED, run_settings
 from simlab.explore.formula import LARGEST_G, TAG
 from simlab.explore.in_advance import answers_in_advance, in_advance, interference_map, interference_paths
 from simlab.explore.masses import has_masses
@@ -109,7 +109,7 @@ def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict
     """Return all that the page reads at its start: whether it has a ``server``, and the ``results`` that are open."""
     return {
         "server": server,
-        "results": [*results],
+        "results": [result | {"controls": _controls(result)} for result in results],
         "controls": [_plain(control) for control in (*CONTROLS, *result_controls([*results]))],
         "estimators": {name: _estimator(name) for name, entry in sorted(REGISTRY.items()) if entry.tag != TAG},
         "presets": {name: preset._asdict() for name, preset in PRESETS.items()},
@@ -118,6 +118,7 @@ def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict
         "most_cells": MOST_CELLS,
         "largest_g": LARGEST_G,
         "mapped": MAPPED,
+        "prompts": PROMPTS,
         "axes": {name: axis._asdict() for name, axis in AXES.items()},
         "in_advance": in_advance(),
         "simulated": {panel: run_settings(panel) for panel in SIMULATED},
@@ -127,6 +128,11 @@ def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict
         "paths": interference_paths(),
         "tree": {"depth": 3, "branching": 4, "rewarded": CASP_TOY},
     }
+
+
+def _controls(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the controls of a result that is open alone, by their names without the panel."""
+    return {control.name.removeprefix("results."): _plain(control) for control in result_controls([result])}
 
 
 @functools.cache

@@ -55,8 +55,8 @@ def fill_up(size: int, sizes: tuple[int, ...]) -> int:
 
 
 def record_steps(steps: int, records: int) -> Int[np.ndarray, " R"]:
-    """Return the recorded steps, evenly spread; the last one is the last step."""
-    return np.round(np.linspace(0, steps, records + 1)[1:]).astype(np.int64)
+    """Return the recorded steps, each once and evenly spread; the last one is the last step."""
+    return np.unique(np.round(np.linspace(0, steps, records + 1)).astype(np.int64))[1:]
 
 
 def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[Any]]:
@@ -68,11 +68,15 @@ def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """``BLOCK_SEEDS`` seeds of one problem under one method; the state after each of the ``steps`` is recorded."""
+    """``BLOCK_SEEDS`` seeds of one problem under one method; the state after each of the ``steps`` is recorded.
+
+    The program has room for ``records`` of them.
+    """
 
     problem: Problem
     settings: Settings
     steps: Int[np.ndarray, " R"]
+    records: int
     metrics: tuple[str, ...]
     more_metrics: tuple[Metric, ...] = ()
 
@@ -90,7 +94,8 @@ class Block:
             say("compiling")
         code = self.compile()
         say("simulating")
-        return {name: np.moveaxis(np.asarray(row), 0, 1) for name, row in code(schedule, inputs).items()}
+        recorded = slice(len(self.steps) + 1)
+        return {name: np.moveaxis(np.asarray(row)[recorded], 0, 1) for name, row in code(schedule, inputs).items()}
 
     def compile(self) -> Any:
         """Return the compiled program; threads that need the same one wait for its only compilation."""
@@ -103,13 +108,14 @@ class Block:
         loaded = DENSE.load(self.problem, dtype)
         keys = jnp.stack([jax.random.key(first + seed, impl="threefry2x32") for seed in range(BLOCK_SEEDS)])
         traced = jax.tree.map(lambda value: jnp.full(BLOCK_SEEDS, value, dtype), self.settings.traced)
-        schedule = RecordSchedule(jnp.asarray(self.steps, jnp.int32), jnp.int32(len(self.steps)))
+        steps = np.pad(self.steps, (0, self.records - len(self.steps)), mode="edge")
+        schedule = RecordSchedule(jnp.asarray(steps, jnp.int32), jnp.int32(len(self.steps)))
         return schedule, Inputs(loaded, None, jnp.int32(self.settings.group_size), keys, traced)
 
     def _key(self, inputs: Inputs) -> Hashable:
         leaves, structure = jax.tree.flatten(inputs)
         shapes = tuple(leaf.shape for leaf in leaves)
-        return "explore", self.static, self.metrics, self.more_metrics, len(self.steps), structure, shapes
+        return "explore", self.static, self.metrics, self.more_metrics, self.records, structure, shapes
 
 
 def _program(
@@ -154,6 +160,10 @@ SOLVE_RATES = Metric("solve_rates", "solve rate", POLICY, lambda whole: whole.ea
 RARE_RATES = Metric("rare_rates", "probability of the target set", POLICY, _rare_rates, ("prompt",), joint=True)
 
 
+def _prompts(settings: PanelSettings) -> dict[str, float]:
+    return {name: settings[name] for name in ("conflict", "hard_rate")} | {"easy_share": 1 - settings["hard_share"]}
+
+
 def panel_policy(settings: PanelSettings) -> Categorical:
     """Return the policy that the panel trains."""
     actions = settings["actions"]
@@ -190,14 +200,14 @@ def blocks_of(panel: str, settings: PanelSettings) -> dict[str, Block]:
         runs[""], problem = _run_of(settings), bank_of(settings)
     else:
         runs[""] = _run_of(settings, temperature=settings["temperature"], pass_at_k=INTERFERENCE_KS)
-        prompts = {name: settings[name] for name in ("overlap", "conflict", "hard_rate")}
+        prompts = _prompts(settings) | {"overlap": settings["overlap"]}
         problem = network(**prompts) if settings["representation"] == "network" else interference(**prompts).listed()
         metrics, more = ("pass_at_k",), ()
     if panel != "run":
         for run in runs.values():
             check(problem, run)
     steps = record_steps(settings["steps"], RECORDS[panel])
-    return {name: Block(problem, run, steps, metrics, more) for name, run in runs.items()}
+    return {name: Block(problem, run, steps, RECORDS[panel], metrics, more) for name, run in runs.items()}
 
 
 def compile_presets() -> Iterator[int]:
@@ -279,7 +289,7 @@ def edge(settings: PanelSettings) -> list[float | None] | None:
     plain = settings["representation"] == "linear head" and settings["optimizer"] == "sgd"
     if not plain or not _reads_its_group_alone(weight, settings["group_size"]):
         return None
-    shared = {name: settings[name] for name in ("group_size", "temperature", "conflict", "hard_rate")}
+    shared = _prompts(settings) | {name: settings[name] for name in ("group_size", "temperature")}
     return list(rounded([sign * float(overlap_edge(sign, weight, **shared)) for sign in (-1, 1)]))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from simlab.errors import check_choice
-from simlab.explore.controls import BY_NAME, SIMULATED
+from simlab.explore.controls import BY_NAME, EQUAL_ROLLOUTS, SIMULATED
 
 
 class Preset(NamedTuple):
@@ -16,6 +16,10 @@ class Preset(NamedTuple):
     settings: Mapping[str, Any]  # by their names without the panel
 
 
+EQUAL_COST: Mapping[str, Any] = {
+    "problem": "interfering prompts", "down": "learning rate (sgd)", "quantity": "correct mass",
+    "optimizer": "sgd", "length": EQUAL_ROLLOUTS, "rollouts": 2**18,
+}  # fmt: skip
 PRESETS: Mapping[str, Preset] = {
     "f-grpo-fig1a": Preset(
         "miss", "Which group size misses a rare answer most often?",
@@ -105,6 +109,16 @@ PRESETS: Mapping[str, Preset] = {
         "map", "Which group size, and which gamma?",
         "F-GRPO Figure 2(c) in small: middling groups lose the rare answers, and gamma keeps them",
         {"quantity": "retained mass"},
+    ),
+    "group-size-budget": Preset(
+        "map", "Which group size for 2^18 rollouts, where a tenth of the prompts are hard?",
+        "At equal rollouts, each size at its best learning rate: all sizes lose the hard prompts; drag their share",
+        {**EQUAL_COST, "hard_share": 0.1, "cell": "64,64", "pinned": "4,64"},
+    ),
+    "group-size-mostly-hard": Preset(
+        "map", "Which group size for 2^18 rollouts, where three quarters of the prompts are hard?",
+        "At equal rollouts, each size at its best learning rate: up to 128 they solve the hard ones; drag the rollouts",
+        {**EQUAL_COST, "hard_share": 0.75, "cell": "64,256", "pinned": "8,64"},
     ),
     "map-overlap": Preset(
         "map", "At which overlap and group size does pass@256 fall?",

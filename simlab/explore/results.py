@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from simlab.diagnose.reading.files import PACKED, SUFFIXES
 from simlab.errors import InputError, check_choice
 from simlab.explore.controls import Control, rounded
 from simlab.intervals import Bounds, student
@@ -37,6 +38,7 @@ def open_dataset(path: str | Path) -> xr.Dataset:
         raise InputError(f"{path} does not exist; allowed: {ALLOWED}")
     if path.is_dir():
         return training_dataset(read_run(path))
+    refuse_log(str(path))
     if path.suffix == ".json":
         return training_dataset(read_run(path.parent)) if path.name == RUN else report_dataset(path)
     try:
@@ -46,6 +48,12 @@ def open_dataset(path: str | Path) -> xr.Dataset:
         raise
     except FAILURES as error:
         raise InputError(f"{path} cannot be opened ({reason(error)}); allowed: {ALLOWED}") from None
+
+
+def refuse_log(name: str) -> None:
+    """Raise ``InputError`` for the name of a log, which another command reads."""
+    if Path(name).suffix in {*SUFFIXES, *PACKED} - {".json"}:
+        raise InputError(f"{name} is named as a log, which simlab diagnose {name} reads; allowed: {ALLOWED}")
 
 
 def training_dataset(run: Run) -> xr.Dataset:
@@ -109,7 +117,8 @@ def report_dataset(path: Path) -> xr.Dataset:
                 curves[name] = _curve(splits, key, "group_size", f"{name.replace('_', ' ')}, {words}")
         return xr.Dataset(curves)
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is no report of a diagnosis ({error}); allowed: {ALLOWED}") from None
+        other = f"simlab diagnose {path} reads a log"
+        raise InputError(f"{path} is no report of a diagnosis ({error}); allowed: {ALLOWED}; {other}") from None
 
 
 def _curve(rows: list[dict[str, Any]], key: str, along: str, words: str) -> xr.DataArray:

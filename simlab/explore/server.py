@@ -32,7 +32,7 @@ from simlab.explore.controls import SIMULATED, hold_panel
 from simlab.explore.laboratory import WORKER, Laboratory
 from simlab.explore.page import POLICY, page_file, served_page
 from simlab.explore.panel_runs import ACTIONS, BLOCK_SEEDS, fill_up
-from simlab.explore.results import Results, result_controls
+from simlab.explore.results import Results, refuse_log, result_controls
 from simlab.explore.weights import register_files
 from simlab.llm.training.folder import RUN
 from simlab.text import shortened
@@ -156,6 +156,7 @@ def read_job(body: Any) -> tuple[dict[str, Any], list[str]]:
 async def _open_dropped(request: Request, results: Results) -> dict[str, Any]:
     """Open the file of a request as a result; return the settings of the panel of results that show it."""
     name = request.query_params.get("name", "")
+    refuse_log(name)
     if name == RUN or not RESULT_NAME.fullmatch(name):
         raise InputError(
             f"name = {shortened(name)} is no result's; allowed: up to 100 letters, digits, spaces and ._()+-, "

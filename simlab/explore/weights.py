@@ -13,6 +13,7 @@ from simlab.errors import InputError, check_choice
 from simlab.estimators import REGISTRY, Estimator, estimator, register
 from simlab.estimators.links import BASELINES, EASY_TERMS
 from simlab.estimators.named import MC_SCALES
+from simlab.estimators.parts import CODES
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import RANKINGS, SCOPES
 from simlab.explore import formula
@@ -95,6 +96,7 @@ _PARAMETERS: Mapping[str, WeightParameter] = {
     "base": _choice(_BASES, "the estimator whose advantages are weighed; 0 where that gives 0"),
     "scope": _choice(SCOPES, "whether means run over the tokens of a group, or of the batch"),
     "easy_term": _choice(EASY_TERMS, "the weight of easy prompts: as the paper prints it, or as its code has it"),
+    "code": _choice(CODES, "the trainer whose published code it follows"),
     "ranking": _choice(RANKINGS, "how likeliness is ranked: as the paper writes it, or as its code does"),
     "mc_grpo.scale": _choice(MC_SCALES, "what divides: nothing, or the published code's median absolute deviation"),
     "pkpo.baseline": _choice(SUBSET_BASELINES, "what a subset's maximum is compared with: nothing, or the others'"),

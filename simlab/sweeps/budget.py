@@ -1,5 +1,6 @@
 """Give every run of a sweep one budget: a step costs its rollouts times their cost, and its gradient steps."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,6 +11,7 @@ from simlab.errors import InputError, check_range, check_whole
 from simlab.problems.base import Problem
 from simlab.simulator.runner import MOST_RECORDS
 from simlab.simulator.settings import LARGEST_INT, Settings
+from simlab.text import read_number, shortened
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,19 @@ class Budget:
     def costs(self) -> Float[np.ndarray, " records"]:
         """What may have been spent at each record, the first at the start."""
         return np.array([float(_exact(self.total) * record / self.records) for record in range(self.records + 1)])
+
+
+def read_total(text: str) -> float:
+    """Read a budget: a number, or a power such as ``2^18``.
+
+    >>> read_total("2e4"), read_total("2^18")
+    (20000.0, 262144.0)
+    """
+    base, mark, exponent = text.partition("^")
+    try:
+        return math.pow(read_number(base), read_number(exponent) if mark else 1)
+    except (OverflowError, ValueError):
+        raise InputError(f"{shortened(text)} is no number; allowed: such as 262144, 2e5 or 2^18") from None
 
 
 def _exact(number: float) -> Fraction:

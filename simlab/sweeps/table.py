@@ -93,7 +93,7 @@ def final_table(dataset: xr.Dataset) -> str:
     width = max(map(len, words))
     meanings = [f"{name:{width}}  {meaning}" for name, meaning in words.items()]
     explained = legend(dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}")
-    in_short = [takeaway(dataset, columns[0]), *_unmoved(dataset, columns)]
+    in_short = [takeaway(dataset, columns[0]), *_at_equal_steps(dataset), *_unmoved(dataset, columns)]
     return "\n".join([*aligned(rows), "", explained, *meanings, "", *in_short])
 
 
@@ -116,6 +116,15 @@ def _where(dataset: xr.Dataset, labels: Mapping[str, str]) -> str:
     return ", ".join(label if name in METHODS else f"{name} {label}" for name, label in varied.items())
 
 
+def _at_equal_steps(dataset: xr.Dataset) -> list[str]:
+    sizes = dataset.get("group_size", xr.DataArray([1])).values
+    small, large = np.min(sizes), np.max(sizes)
+    if small == large or record_axis(dataset) != "step":
+        return []
+    ratio = f"groups of {large} draw {large / small:.4g} times the rollouts of groups of {small}"
+    return [f"at equal steps {ratio}; --budget ROLLOUTS in place of --steps gives all the same"]
+
+
 def takeaway(dataset: xr.Dataset, metric: str) -> str:
     """Say where a metric ends highest and lowest, or from where to where it went."""
     names, axis = grid_dimensions(dataset), record_axis(dataset)
@@ -124,6 +133,8 @@ def takeaway(dataset: xr.Dataset, metric: str) -> str:
         start, end = (float(np.nanmean(dataset[metric].isel({axis: record}).values)) for record in (0, -1))
         return f"in short: {metric} went from {start:.4g} to {end:.4g}"
     low, high = (pick(cells, key=lambda cell: float(np.nan_to_num(cell[1].mean()))) for pick in (min, max))
+    if f"{high[1].mean():.4g}" == f"{low[1].mean():.4g}":
+        return f"in short: {metric} ends at {high[1].mean():.4g} in every cell"
     if not is_clear(high[1] - low[1]):
         return f"in short: no cell's {metric} differs from another's by more than {CLEAR:g} standard errors"
     ends = []

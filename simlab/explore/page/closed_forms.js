@@ -30,7 +30,7 @@ export function conditionalTailMiss(size, mu, tau) {
 // One step of a linear surrogate, to first order (F-GRPO Eq. 17): simlab.theory.redistribution. The distinct sampled
 // actions get R_c or R_w, the others 0; S_R = R_c P_pos + R_w P_neg.
 
-const sum = (values) => values.reduce((total, value) => total + value, 0);
+export const sum = (values) => values.reduce((total, value) => total + value, 0);
 const sumWhere = (policy, inside, power = 1) => sum(policy.map((p, index) => (inside(index) ? p ** power : 0)));
 
 // S_R, the policy's expected reward when unsampled actions get 0.

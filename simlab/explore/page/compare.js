@@ -86,6 +86,9 @@ export function compared(way, metric, result, first, mass = "q_pos") {
   return { x: LEVELS, ...summary(way === EQUAL_MASS ? own : differences(own, other)) };
 }
 
+// A note where differences are asked for and nothing is pinned.
+export const toPin = (way, pinned, what) => (way.startsWith(DIFFERENCE) && !pinned ? [`pin a ${what} to compare with`] : []);
+
 const metricsOf = ({ metrics, methods }) =>
   (methods ? Object.values(methods).map((method) => method.metrics) : [metrics]).flatMap(Object.values);
 

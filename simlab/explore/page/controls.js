@@ -15,10 +15,10 @@ const NEW_NUMBER = "a number with a slider";
 export function stopsOf({ low, high, scale, kind, whole }) {
   const values = [];
   const isWhole = kind === "whole" || whole;
-  const count = isWhole && scale !== "log" ? Math.min(STOPS, high - low) : STOPS;
+  const count = scale === "octaves" ? Math.log2(high / low) : isWhole && scale !== "log" ? Math.min(STOPS, high - low) : STOPS;
   for (let i = 0; i <= count; i += 1) {
     const share = i / count;
-    const value = scale === "log" ? low * (high / low) ** share : low + (high - low) * share;
+    const value = scale !== "linear" ? low * (high / low) ** share : low + (high - low) * share;
     values.push(isWhole ? Math.round(value) : Number(value.toPrecision(3)));
   }
   [values[0], values[values.length - 1]] = [low, high];
@@ -45,14 +45,12 @@ export function numberControl({ id, label, help, bounds, onChange }) {
   slider.addEventListener("input", () => onChange(stops[Number(slider.value)]));
   box.addEventListener("change", () => onChange(box.value));
   if (bounds.choices?.length) box.readOnly = true;
-  const heading = element("div", { class: "heading" }, element("label", { for: id, text: label }), box);
-  if (help) box.before(helpOf(id, label, help));
-  const node = element("div", { class: "control" }, heading, slider);
+  const node = element("div", { class: "control" }, headingOf(id, label, help, box), slider);
   function show(value) {
     if (Number(slider.value) !== nearest(stops, value)) slider.value = nearest(stops, value);
     if (bounds.choices?.length) {
-      slider.setAttribute("aria-valuetext", bounds.choices[value]);
-      box.value = bounds.choices[value];
+      box.value = bounds.choices[Math.min(value, bounds.high)];
+      slider.setAttribute("aria-valuetext", box.value);
       return;
     }
     slider.setAttribute("aria-valuetext", short(value));
@@ -65,9 +63,7 @@ export function choiceControl({ id, label, help, choices, onChange }) {
   const select = element("select", { id });
   for (const choice of choices) select.append(element("option", { value: String(choice), text: String(choice) }));
   select.addEventListener("change", () => onChange(select.value));
-  const heading = element("div", { class: "heading" }, element("label", { for: id, text: label }), select);
-  if (help) select.before(helpOf(id, label, help));
-  const node = element("div", { class: "control choice" }, heading);
+  const node = element("div", { class: "control choice" }, headingOf(id, label, help, select));
   return { node, show: (value) => { select.value = String(value); } };
 }
 
@@ -117,8 +113,9 @@ const LINKED = "linked"; // whose links are picked from lists
 
 // A field for a formula, and the Python lines that make an estimator of it, or of links that are picked.
 function formulaField(id, onFormula, estimators) {
-  const field = element("input", { type: "text", id: `${id}-formula`, class: "box formula-box", autocomplete: "off", spellcheck: "false" });
-  field.addEventListener("change", () => onFormula(field.value));
+  const field = element("textarea", { rows: 2, id: `${id}-formula`, class: "box formula-box", autocomplete: "off", spellcheck: "false" });
+  field.addEventListener("change", () => onFormula(field.value.replaceAll("\n", " ")));
+  field.addEventListener("keydown", (event) => { if (event.key === "Enter") field.blur(); });
   const lines = element("pre", { class: "python", tabindex: "0", "aria-label": "the same as an estimator in Python" });
   const details = element("details", {}, element("summary", { text: "as Python" }), lines);
   const label = element("label", { for: `${id}-formula`, text: "A =" });
@@ -223,16 +220,13 @@ const SYMBOLS = {
   η: "learning rate",
 };
 
-export function symbolsOf(names) {
-  return names.map((name, place) => {
-    const tip = element("span", { class: "tip", role: "tooltip", id: `symbol-${place}`, text: SYMBOLS[name] });
-    const button = element("button", { type: "button", class: "symbol", "aria-describedby": `symbol-${place}`, html: name });
-    return element("span", { class: "help" }, button, tip);
-  });
-}
+const tipOf = (id, text, shown) => element("span", { class: "help" },
+  element("button", { type: "button", class: "symbol", "aria-describedby": id, ...shown }), element("span", { class: "tip", role: "tooltip", id, text }));
 
-export function helpOf(id, label, help) {
-  const tip = element("span", { class: "tip", role: "tooltip", id: `${id}-help`, text: help });
-  return element("span", { class: "help" },
-    element("button", { type: "button", class: "symbol", "aria-label": `help: ${label}`, "aria-describedby": `${id}-help`, text: "?" }), tip);
+export const symbolsOf = (names) => names.map((name, place) => tipOf(`symbol-${place}`, SYMBOLS[name], { html: name }));
+
+// What stands above a field: its label, help on it, and the field itself where it is small.
+function headingOf(id, label, help, field) {
+  const tip = help ? [tipOf(`${id}-help`, help, { "aria-label": `help: ${label}`, text: "?" })] : [];
+  return element("div", { class: "heading" }, element("label", { for: id, text: label }), ...tip, field);
 }

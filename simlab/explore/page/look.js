@@ -1,6 +1,7 @@
 // The looks of charts: colours and dashes of the project, axes, and the layout of several panels.
 
 import { inside } from "./compare.js";
+import { short } from "./text.js";
 
 const NARROW = 760; // pixels of a chart below which its panels stand one above the other
 const LETTER = 7; // pixels of a letter of a title, about
@@ -82,10 +83,7 @@ export class Look {
   marker(x, y, { colour = 0, panel = 0, ...more } = {}) {
     return {
       type: "scatter", mode: "markers", x, y, showlegend: false, hoverinfo: "skip", ...axes(panel),
-      marker: {
-        color: typeof colour === "number" ? this.colour(colour) : colour, size: 10,
-        line: { color: this.ink.card, width: 2 },
-      },
+      marker: { color: this.colour(colour), size: 10, line: { color: this.ink.card, width: 2 } },
       ...more,
     };
   }
@@ -150,12 +148,8 @@ export class Look {
       gridcolor: this.ink.grid, zeroline: false, linecolor: this.ink.faint, ticks: "outside", ticklen: 4,
       tickcolor: this.ink.faint, showline: true, automargin: false, tickfont: { size: 12 },
     };
-    layout[`xaxis${suffix}`] = {
-      ...shared, showgrid: false, domain: [left, left + width], anchor: `y${suffix}`, ...titled(panel.x),
-    };
-    layout[`yaxis${suffix}`] = {
-      ...shared, domain: [bottom, bottom + height], anchor: `x${suffix}`, ...titled(panel.y),
-    };
+    layout[`xaxis${suffix}`] = { ...shared, showgrid: false, domain: [left, left + width], anchor: `y${suffix}`, ...titled(panel.x) };
+    layout[`yaxis${suffix}`] = { ...shared, domain: [bottom, bottom + height], anchor: `x${suffix}`, ...titled(panel.y) };
     if (panel.title) {
       layout.annotations.push({
         text: this.titled(panel.title, across), x: left, y: bottom + height, xref: "paper", yref: "paper", xanchor: "left", yanchor: "bottom",
@@ -192,10 +186,23 @@ export function rangeOf(lists) {
   const digit = 10 ** Math.floor(Math.log10(high - low || 1));
   const step = [0.1, 0.2, 0.5, 1].map((part) => part * digit).find((one) => (high - low) / one <= 6) || digit;
   const margin = 0.02 * (high - low || 1);
-  return [
-    low < 0 ? Math.floor((low - margin) / step) * step : -margin,
-    Math.ceil((high + margin) / step) * step,
-  ];
+  return [low < 0 ? Math.floor((low - margin) / step) * step : -margin, Math.ceil((high + margin) / step) * step];
+}
+
+const MOST_TICKS = 10;
+
+// An axis of a map, with a place for each label.
+export function places(labels) {
+  const every = Math.ceil(labels.length / MOST_TICKS);
+  const tickvals = labels.map((_, i) => i).filter((i) => i % every === 0);
+  const ticktext = tickvals.map((i) => (typeof labels[i] === "number" ? short(labels[i]) : String(labels[i])));
+  return { tickvals, ticktext, range: [-0.5, labels.length - 0.5], showgrid: false, fixedrange: every === 1 };
+}
+
+// A map of values by the places of its axes.
+export function heat(name, z, panel, look, more) {
+  return { type: "heatmap", name, x: z[0].map((_, i) => i), y: z.map((_, i) => i), z, ...axes(panel), showlegend: false, colorscale: look.scale,
+    colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0 }, hovertemplate: "%{customdata}<extra></extra>", ...more };
 }
 
 export function axes(panel) {

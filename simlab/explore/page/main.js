@@ -13,26 +13,28 @@ import run from "./panel_run.js";
 import step from "./panel_step.js";
 import tree from "./panel_tree.js";
 import { Reader } from "./reader.js";
-import { describeFormulas, missingFormulas } from "./settings.js";
+import { controlsOf, describeFormulas, missingFormulas } from "./settings.js";
 import { Simulations } from "./simulations.js";
 import { State, Undo } from "./state.js";
-import { element } from "./text.js";
+import { byId, element } from "./text.js";
 import { applyTheme, buildPresets, buildTheme, listenForFiles, saveCsv, saveSvg, tableOf } from "./tools.js";
 import { TourBox } from "./tour.js";
 
 const ALL_PANELS = [map, miss, masses, step, run, bank, interference, tree];
 const BESIDE_TAB = 48; // pixels of the tabs before the chosen one that are seen, where not all have room
 const SETTLED = 150; // milliseconds after a drag
+const BETWEEN = " · "; // two notes
 const TURNS = new Map([["ArrowRight", 1], ["ArrowLeft", -1]]); // of the tabs, by key
 
 const description = JSON.parse(document.getElementById("description").textContent);
 const PANELS = description.results.length ? [...ALL_PANELS, ownResults] : ALL_PANELS;
-const byId = (id) => document.getElementById(id);
 const state = new State(description, PANELS.map((panel) => panel.id));
 
 const undo = new Undo();
 let parts = []; // the controls that are seen: {name, show}
+let shape = ""; // of the controls: what their bounds depend on
 let drawn = null; // what was drawn last
+let noted = ""; // the notes on it
 let waiting = false; // for the next frame
 let moved = 0; // when the change was made that is to be drawn
 let dragged = ""; // the setting that was changed last
@@ -47,14 +49,10 @@ const reader = new Reader(description, () => {
 });
 
 const panelSeen = () => PANELS.find((panel) => panel.id === state.panel);
-const simulations = new Simulations(description, {
-  isSeen: (panel) => panelSeen() === panel,
-  draw: (panel) => drawChart(panel),
-  say,
-});
+const simulations = new Simulations(description, { isSeen: (panel) => panelSeen() === panel, draw: (panel) => drawChart(panel), say });
 
 function say(id, lines) {
-  const text = lines.join(" · ");
+  const text = lines.join(BETWEEN);
   if (byId(id).textContent !== text) byId(id).textContent = text;
 }
 
@@ -86,7 +84,7 @@ function change(name, text) {
   remember();
   try {
     const note = state.hold(name, text);
-    state.holdRate(name);
+    state.follow(name);
     sayOnce(note ? [note] : []);
     if (state.preset) showPreset("");
   } catch (error) {
@@ -108,8 +106,7 @@ function useEverywhere(weight) {
   remember();
   const refused = state.holdWeightEverywhere(weight);
   const titles = PANELS.filter(({ id }) => refused.includes(id)).map(({ title }) => title);
-  say("said", [`${weight} is in all panels now${titles.length ? ` but ${titles.join(" and ")}, which need its masses` : ""}`]);
-  say("error", []);
+  sayOnce([`${weight} is in all panels now${titles.length ? ` but ${titles.join(" and ")}, which need its masses` : ""}`]);
   if (state.preset) showPreset("");
   refresh();
 }
@@ -134,6 +131,7 @@ function refresh() {
 function draw() {
   const panel = panelSeen();
   const values = state.of(panel.id);
+  if (panel.shape && panel.shape(values) !== shape) buildControls(panel);
   parts.forEach((part) => {
     part.show(part.name ? values[part.name] : values);
     if (panel.isIdle) part.node.hidden = panel.isIdle(part.name, values, description);
@@ -176,7 +174,8 @@ function drawChart(panel) {
   });
   byId("readout").innerHTML = drawn.readout;
   byId("command").textContent = drawn.command;
-  if (drawn.notes.length) say("said", drawn.notes);
+  if (drawn.notes.length || byId("said").textContent === noted) say("said", drawn.notes);
+  noted = drawn.notes.join(BETWEEN);
 }
 
 // Panels and what surrounds them
@@ -204,19 +203,21 @@ function showPanel() {
   if (panel.hover) byId("chart").on("plotly_hover", ({ points }) => panel.hover(points[0], tools));
 }
 
+// The controls of a panel, which may shape them by its values, or leave one out. The focus stays where it is.
 function buildControls(panel) {
+  const [values, focus] = [state.of(panel.id), document.activeElement.id];
+  shape = panel.shape?.(values);
   parts = [];
-  for (const control of description.controls) {
-    const own = control.name.split(".")[0];
-    const setting = control.name.slice(own.length + 1);
-    const isLocked = !description.server && panel.locked?.(setting);
-    const part = own === panel.id ? controlOf(control, description, (text) => change(control.name, text), useEverywhere) : null;
-    if (part && isLocked) lock(part);
+  for (const [setting, control] of controlsOf(panel.id, description.controls)) {
+    const shaped = panel.shaped ? panel.shaped(setting, control, values, description) : control;
+    const part = shaped && controlOf(shaped, description, (text) => change(control.name, text), useEverywhere);
+    if (part && !description.server && panel.locked?.(setting)) lock(part);
     if (part) parts.push({ ...part, name: setting });
   }
   if (panel.extra) parts.push({ ...panel.extra(tools), name: "" });
   if (panel.pinned) parts.push({ ...pinsControl(panel, tools), name: "" });
   byId("controls").replaceChildren(...parts.map((part) => part.node));
+  byId(focus)?.focus();
 }
 
 // A control that can change nothing: the page has no server, and no run with other values.
@@ -302,7 +303,7 @@ function buildActions() {
 
 function listenToKeys() {
   document.addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && event.key === "z" && event.target.type !== "text") {
+    if ((event.ctrlKey || event.metaKey) && event.key === "z" && !event.target.type?.startsWith("text")) {
       event.preventDefault();
       goBack();
     }

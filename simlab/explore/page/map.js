@@ -1,7 +1,7 @@
 // The cells of a map: what run each cell is, which cell's turn it is, and the sweep that computes the same map.
 
 import { least } from "./closed_forms.js";
-import { controlsOf, readWeight, sweepCommand, writeWeight } from "./settings.js";
+import { controlsOf, correctOf, promptsOf, readWeight, sweepCommand, writeWeight } from "./settings.js";
 
 // The weight with a gamma: its own parameter, or the focal weight on it; throws where neither can be.
 export function withGamma(text, gamma, estimators) {
@@ -17,11 +17,26 @@ export function withGamma(text, gamma, estimators) {
 }
 
 export function wrongAxes({ problem, across, down }, description) {
-  if (across === down) return `across and down are both ${across}; allowed: two axes that differ`;
+  const [one, other] = [across, down].map((axis) => description.axes[axis].setting);
+  if (one === other) return `across and down are both ${across}; allowed: two axes that differ`;
   const own = controlsOf(description.mapped[problem], description.controls);
   const isKnown = (axis) => own.has(description.axes[axis].setting);
   const missing = [across, down].find((axis) => !isKnown(axis));
   return missing ? `${problem} have no ${missing}; allowed: ${Object.keys(description.axes).filter(isKnown).join(", ")}` : "";
+}
+
+export const atEqualRollouts = ({ length }) => length === "equal rollouts";
+
+// The rollouts that a map can spend, [low, high]: a step of its largest groups, and the most steps of its smallest.
+export function rolloutsOf({ problem, across, down, group_size: size }, { mapped, prompts, axes, controls }) {
+  const panel = mapped[problem];
+  const sizes = [across, down].includes("group size") ? axes["group size"].values : [size];
+  return [prompts[panel] * Math.max(...sizes), prompts[panel] * Math.min(...sizes) * controlsOf(panel, controls).get("steps").high];
+}
+
+// The rollouts that the runs of a map draw, of which those up to the slider are read, so that a drag asks for few runs.
+export function drawnRollouts(values, description) {
+  return Math.min(16 ** Math.ceil(Math.log2(values.rollouts) / 4), rolloutsOf(values, description)[1]);
 }
 
 // The run of a cell: {panel, settings}. Settings that the map has no control for are at the defaults of the run's panel.
@@ -34,6 +49,7 @@ export function cellRun(values, [x, y], description) {
     const { setting } = description.axes[axis];
     settings[setting] = axis === "gamma" ? withGamma(settings.weight, value, description.estimators) : value;
   }
+  if (atEqualRollouts(values)) settings.steps = Math.floor(drawnRollouts(values, description) / description.prompts[panel] / settings.group_size);
   return { panel, settings };
 }
 
@@ -66,12 +82,11 @@ export function mapCommand(values, cell, description) {
   const { panel, settings } = cellRun(values, cell, description);
   const lists = Object.fromEntries([values.across, values.down].map((axis) => [description.axes[axis].setting, description.axes[axis].values]));
   const { weight: gammas, correct = [settings.correct], ...others } = lists;
-  const all = { ...settings, seeds: values.seeds, ...Object.fromEntries(Object.entries(others).map(([name, list]) => [name, list.join(",")])) };
-  // A sweep lists numbers of correct actions, and not shares.
-  const counts = correct.map((share) => Math.min(Math.max(Math.round(share * settings.actions), 2), settings.actions - 1)).join(",");
+  const all = { ...settings, seeds: values.seeds, ...(atEqualRollouts(values) ? { rollouts: values.rollouts } : {}), ...Object.fromEntries(Object.entries(others).map(([name, list]) => [name, list.join(",")])) };
+  const counts = correct.map((share) => correctOf(share, settings.actions)).join(",");
   const ofProblem = panel === "run"
     ? { "problem.actions": all.actions, "problem.correct": counts, lag: all.lag, false_positive: all.false_positive, epochs: all.epochs }
-    : { "problem.overlap": all.overlap, "problem.conflict": all.conflict, "problem.hard_rate": all.hard_rate };
+    : promptsOf(all);
   return sweepCommand(panel === "run" ? "anchored" : "interference", all, description,
     { records: 50, parameters: { ...(gammas ? { "estimator.gamma": gammas.join(",") } : {}), ...ofProblem } });
 }

@@ -1,9 +1,9 @@
 // The panel of pass@k: a bank of prompts of mixed difficulty.
 
 import { interpolate, placeOn } from "./closed_forms.js";
-import { compared, DIFFERENCE, EQUAL_MASS, gainAt, joined, pairable, readAt } from "./compare.js";
+import { compared, DIFFERENCE, EQUAL_MASS, gainAt, joined, pairable, readAt, toPin } from "./compare.js";
 import { axes, rangeOf, SHARES } from "./look.js";
-import { namesOf, runsOf, sweepCommand } from "./settings.js";
+import { commandsOf, namesOf, runsOf, sweepCommand } from "./settings.js";
 import { escaped, short, signed } from "./text.js";
 
 const MASS = "pass_at_1"; // the mean correct mass of all prompts
@@ -115,7 +115,7 @@ function compute({ values, description, look, results, answers }) {
   if (!look.narrow) layout.xaxis3.domain = [0, 1];
   layout.bargap = 0.08;
   return { traces, layout, readout: answers ? readout(values, any, tail, result) + pinnedInWords(place, results, names) : "",
-    command: commands(values, description), notes };
+    command: commandsOf("bank", values, description, command), notes: [...notes, ...toPin(values.compare, values.pinned, "bank")] };
 }
 
 function courseAxes({ compare: way, steps }) {
@@ -137,9 +137,6 @@ function readout(values, any, tail, result) {
   return `${base} After ${result.step[at]} steps pass@1 is <b>${of("pass_at_1")}</b> and pass@256 <b>${of("pass_at_256")}</b>, but a rare mode is in 256 ` +
     `samples with probability <b>${of("rare_at_256")}</b>, and ${short(100 * result.metrics.lost.mean[at], 2)} % of the prompts have lost theirs.`;
 }
-
-const commands = (values, description) =>
-  runsOf("bank", values, description).map((run) => command(run, description)).join(" && ");
 
 function command(values, description) {
   const ks = [...new Set([1, 4, 16, 64, 256, 1024, values.k])].sort((left, right) => left - right);

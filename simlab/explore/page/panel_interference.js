@@ -2,14 +2,15 @@
 
 import { crossing, placeOn } from "./closed_forms.js";
 import { joined, pairable } from "./compare.js";
-import { axes, placeColours, SHARES } from "./look.js";
+import { heat, placeColours, places, SHARES } from "./look.js";
 import { nearestCell, pathOfRun } from "./paths.js";
-import { controlsOf, runOf, sweepCommand } from "./settings.js";
+import { controlsOf, promptsOf, runOf, sweepCommand } from "./settings.js";
 import { escaped, short, signed } from "./text.js";
 import { tableOf } from "./tools.js";
 
 // The learning rate comes after what sets it.
-const OF_A_CELL = ["weight", "representation", "optimizer", "overlap", "conflict", "group_size", "hard_rate", "temperature", "learning_rate"];
+const OF_A_CELL = ["weight", "representation", "optimizer", "overlap", "conflict", "group_size", "hard_rate", "hard_share", "temperature",
+  "learning_rate"];
 const ERRORS = 2; // by which pass@k is below the base model's where a cell of the map says so
 const [LOW, HIGH] = ["#b2182b", "#2166ac"]; // of cells where pass@k falls and rises
 const [OVER_K, OF_MAP] = [1, 2]; // the panels after that of the paths
@@ -65,17 +66,15 @@ function rangesOf(weights, values) {
 function mapTraces(all, one, values, look) {
   const largest = Math.max(...Object.values(all.maps).flatMap(({ mean }) => mean.flat().map(Math.abs)));
   const below = (row, column) => one.mean[row][column] !== null && one.mean[row][column] < -ERRORS * one.error[row][column];
-  const cells = {
-    type: "heatmap", name: "map", x: all.overlap.map((_, i) => i), y: one.values.map((_, i) => i), z: one.mean,
-    ...axes(OF_MAP), zmin: -largest, zmax: largest, xgap: 1, ygap: 1, hoverongaps: true, showlegend: false,
+  const cells = heat("map", one.mean, OF_MAP, look, {
+    zmin: -largest, zmax: largest, xgap: 1, ygap: 1, hoverongaps: true,
     colorscale: [[0, LOW], [0.5, look.ink.card], [1, HIGH]],
     text: one.mean.map((row, i) => row.map((_, j) => (below(i, j) ? twoDigits(one.crossing[i][j]) : ""))),
     texttemplate: "%{text}", textfont: { size: 11 },
     customdata: one.mean.map((row, i) => row.map((_, j) => cellInWords(all, one, i, j))),
-    hovertemplate: "%{customdata}<extra></extra>",
     colorbar: { title: { text: "gain", font: { size: 11 } }, thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0,
       tickvals: [-0.4, -0.2, 0, 0.2, 0.4].filter((tick) => Math.abs(tick) <= largest) },
-  };
+  });
   const [x, y] = [[], []];
   (one.threshold || []).forEach((pair, row) => pair.forEach((place) => {
     const at = place === null ? null : placeOn(all.overlap, place);
@@ -103,12 +102,10 @@ function cellInWords(all, one, row, column) {
 }
 
 function mapPanel(all, one, narrow) {
-  const ticks = (values) => ({ tickvals: values.map((_, i) => i), ticktext: values.map((value) => short(value)),
-    range: [-0.5, values.length - 0.5], showgrid: false, fixedrange: true });
   return {
     title: `map: pass@${all.k} less the base model's`,
-    x: { title: "overlap of features", ...ticks(all.overlap), tickangle: narrow ? -60 : 0, tickfont: { size: 10.5 } },
-    y: { title: one.label, ...ticks(one.values) },
+    x: { title: "overlap of features", ...places(all.overlap), tickangle: narrow ? -60 : 0, tickfont: { size: 10.5 } },
+    y: { title: one.label, ...places(one.values) },
   };
 }
 
@@ -186,10 +183,9 @@ function edgeInWords(edge) {
 }
 
 function command(values, description) {
-  const parameters = Object.fromEntries(["overlap", "conflict", "hard_rate"].map((name) => [`problem.${name}`, values[name]]));
   const options = [`--pass-at-k ${Array.from({ length: 13 }, (_, power) => 2 ** power).join(",")}`];
   return sweepCommand(values.representation === "network" ? "network" : "interference", values, description,
-    { records: 80, options, parameters: { ...parameters, "run.temperature": values.temperature } });
+    { records: 80, options, parameters: { ...promptsOf(values), "run.temperature": values.temperature } });
 }
 
 function setTo({ state, change, description }, row, column) {
@@ -206,7 +202,7 @@ export default {
   id: "interference",
   title: "Interference",
   question: "When does a weight matter at equal pass@1, and where does pass@k fall below the base model's?",
-  note: "16 easy prompts (solve rate 0.3) that one answer solves, and 16 hard ones for which that answer is wrong, where they " +
+  note: "Easy prompts (solve rate 0.3) that one answer solves, and hard ones, half of 32 unless you say so, for which that answer is wrong, where they " +
     "are in conflict; one linear head for all, or a network of 64 tanh units. A path begins at the base model; weights on one path differ " +
     "in speed alone. The map holds 16 seeds a cell of linear heads, read where pass@1 reaches 0.4; a number is the k " +
     "from which on pass@k is below the base model's, grey says that not all runs reach the level, and the thick line is the " +
@@ -214,6 +210,6 @@ export default {
   symbols: ["pass@k", "k", "G"],
   compute,
   click: ({ data, x, y }, tools) => { if (data.type === "heatmap") setTo(tools, y, x); },
-  locked: (setting) => ["overlap", "conflict", "temperature", "learning_rate", "steps", "seeds", "seed"].includes(setting),
+  locked: (setting) => ["hard_share", "overlap", "conflict", "temperature", "learning_rate", "steps", "seeds", "seed"].includes(setting),
   simulated: { runs, join: joined, seeds: (values) => values.seeds, inAdvance: ({ paths }) => paths.seeds },
 };

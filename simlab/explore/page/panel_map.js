@@ -1,17 +1,20 @@
 // The panel of the map: the ends of training over two settings, as a map, as curves, and the training of single cells.
 
-import { placeOfLeast } from "./closed_forms.js";
+import { least, placeOfLeast } from "./closed_forms.js";
 import { halfWidth, highest, joined, theoryName, theoryOf } from "./compare.js";
 import { pinList } from "./controls.js";
-import { axes, placeColours, SHARES } from "./look.js";
-import { cellRun, cellsOf, mapCommand, nearestKnown, nextCell, wrongAxes } from "./map.js";
-import { element, short } from "./text.js";
+import { heat, placeColours, places, SHARES } from "./look.js";
+import { atEqualRollouts, cellRun, cellsOf, drawnRollouts, mapCommand, nearestKnown, nextCell, rolloutsOf, wrongAxes } from "./map.js";
+import { controlsOf } from "./settings.js";
+import { element, power, short } from "./text.js";
+import { play } from "./tour.js";
 
 const METRICS = {
   run: { "correct mass": "q_pos", "retained mass": "retained_mass", entropy: "entropy", "tail misses": "tail_miss_rate",
     "pass@16": "pass_at_16", "pass@256": "pass_at_256" },
   interference: { "correct mass": "pass_at_1", "pass@16": "pass_at_16", "pass@256": "pass_at_256" },
 };
+const TIMES = Array.from({ length: 26 }, (_, i) => i / 25); // at which the training is played
 const REDRAWN = 250; // milliseconds between redrawings while cells come in
 
 const pairOf = (text) => text.split(",").map(Number);
@@ -27,6 +30,10 @@ function metricOf({ problem, quantity }, description) {
 function wrongSettings(values, description) {
   const axesWrong = wrongAxes(values, description);
   if (axesWrong) return axesWrong;
+  const [low, high] = rolloutsOf(values, description);
+  if (atEqualRollouts(values) && (values.rollouts < low || values.rollouts > high)) {
+    return `${power(values.rollouts)} rollouts pay for no step of the largest groups, or for too many of the smallest; allowed: ${power(low)} to ${power(high)}`;
+  }
   try {
     cellRun(values, [description.axes[values.across].values[0], description.axes[values.down].values[0]], description);
     return "";
@@ -62,6 +69,7 @@ function order(values, description) {
 
 const atTime = (result, at) => Math.round(at * (result.step.length - 1));
 const meanAt = (result, metric, at) => (result ? result.metrics[metric].mean[atTime(result, at)] : null);
+const along = (result, { drawn }) => result.step.map((step) => (step * drawn) / result.step.at(-1));
 const halfAt = (result, metric, at) => halfWidth(result.metrics[metric], result.seeds)[atTime(result, at)];
 
 function mapTraces(values, metric, results, look, description, title) {
@@ -73,20 +81,18 @@ function mapTraces(values, metric, results, look, description, title) {
     return from === null ? null : meanAt(results[from], metric, values.at);
   }));
   const known = z.flat().filter((one) => one !== null);
-  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const [low, high] = [Math.min(...known), Math.max(...known)];
   const texts = cells.map((cell, i) => {
     const where = `${values.across} ${short(cell.x)}, ${values.down} ${short(cell.y)}`;
     return results[i] ? `${where}: ${short(meanAt(results[i], metric, values.at), 3)} ± ${short(halfAt(results[i], metric, values.at), 1)}, ` +
       `${results[i].seeds} seeds` : `${where}: not yet simulated`;
   });
   return [
-    { type: "heatmap", name: title, x: xs.map((_, i) => i), y: ys.map((_, i) => i), z, ...axes(0), showlegend: false, xgap: 1, ygap: 1,
-      colorscale: look.scale, hovertemplate: "%{customdata}<extra></extra>",
-      ...(least === most ? { zmin: Math.min(least, 0), zmax: Math.max(most, 1) } : {}), // one colour, and a scale that holds it
+    heat(title, z, 0, look, { xgap: 1, ygap: 1,
+      ...(low === high ? { zmin: Math.min(low, 0), zmax: Math.max(high, 1) } : {}), // one colour, and a scale that holds it
       customdata: ys.map((_, row) => texts.slice(row * xs.length, (row + 1) * xs.length)),
       text: z.map((row, r) => row.map((value, c) => (value !== null && results[r * xs.length + c] ? short(value, 2) : ""))),
-      texttemplate: "%{text}", textfont: { size: look.narrow ? 9.5 : 10.5 },
-      colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0 } },
+      texttemplate: "%{text}", textfont: { size: look.narrow ? 9.5 : 10.5 } }),
   ];
 }
 
@@ -126,11 +132,11 @@ function trainingTraces(values, metric, results, look, description) {
     const { mean } = result.metrics[metric];
     const half = halfWidth(result.metrics[metric], result.seeds);
     const name = `${values.across} ${short(pair[0])}, ${values.down} ${short(pair[1])}`;
-    return look.meanLines(name, result.step, mean, half, { panel: 2, high: highest(metric), colour: i, width: 2.4, csv: `${values.quantity} of ${name}` });
+    return look.meanLines(name, along(result, values), mean, half, { panel: 2, high: highest(metric), colour: i, width: 2.4, csv: `${values.quantity} of ${name}` });
   });
   const theory = trained[0] && theoryOf(trained[0], metric);
   if (theory) {
-    lines.push(look.line(`${metric === "tail_miss_rate" ? "theory" : theoryName(values.optimizer)} of the pointed cell`, trained[0].step, theory,
+    lines.push(look.line(`${metric === "tail_miss_rate" ? "theory" : theoryName(values.optimizer)} of the pointed cell`, along(trained[0], values), theory,
       { panel: 2, colour: look.ink.text, dash: 1, width: 1.8, hovertemplate: "%{y:.4f}", csv: "theory" }));
   }
   return lines;
@@ -139,22 +145,24 @@ function trainingTraces(values, metric, results, look, description) {
 function compute({ values: asked, description, look, results }) {
   const wrong = wrongSettings(asked, description);
   const [metric, note, quantity] = metricOf(asked, description);
-  const values = { ...asked, quantity };
-  const all = runs(values, description);
+  const [unit, drawn] = atEqualRollouts(asked) ? ["rollouts", drawnRollouts(asked, description)] : ["step", asked.steps];
+  const until = unit === "step" ? asked.steps : asked.rollouts;
+  const values = { ...asked, quantity, drawn, at: (asked.at * until) / drawn };
+  const all = runs(asked, description);
   const known = results.runs === JSON.stringify(all) ? results : all.map(() => null);
   const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
-  const ticks = (list) => ({ tickvals: list.map((_, i) => i), ticktext: list.map((one) => short(one)), range: [-0.5, list.length - 0.5],
-    showgrid: false, fixedrange: true });
   const share = metric === "entropy" ? { rangemode: "tozero" } : { range: SHARES };
-  const step = known.find(Boolean)?.step;
-  const title = `${values.quantity} after step ${step ? step[Math.round(values.at * (step.length - 1))] : Math.round(values.at * values.steps)}`;
+  const result = known.find(Boolean) ?? { step: [0, values.steps] };
+  const record = atTime(result, values.at);
+  const spent = unit === "step" ? `step ${result.step[record]}` : `${power((drawn * record) / (result.step.length - 1))} rollouts`;
+  const title = `${values.quantity} after ${spent}`;
   const log = description.axes[values.across].scale === "log";
   const layout = look.layout([
-    { title, x: { title: values.across, ...ticks(xs) }, y: { title: values.down, ...ticks(ys) } },
+    { title, x: { title: values.across, ...places(xs) }, y: { title: values.down, ...places(ys) } },
     { title: `the same against ${values.across}`, y: { title: "", ...share },
       x: { title: values.across, ...(log ? { type: "log", tickvals: xs, ticktext: xs.map((one) => short(one)) } : {}),
         range: log ? [Math.log10(xs[0]) - 0.1, Math.log10(xs.at(-1)) + 0.1] : [xs[0], xs.at(-1)] } },
-    { title: `training of the chosen cells: ${values.quantity}`, x: { title: "step", range: [0, values.steps] }, y: { title: "", ...share } },
+    { title: `training of the chosen cells: ${values.quantity}`, x: { title: unit, range: [0, until] }, y: { title: "", ...share } },
   ], { columns: 2, height: 520 });
   layout.hovermode = "closest";
   roomForColours(layout, look);
@@ -183,19 +191,35 @@ function table(values, metric, results, description) {
 
 function readout(values, metric, results, description) {
   const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
-  const known = results.filter((result, i) => result && i < xs.length * ys.length).length;
-  if (!known) return "";
+  const all = cellsOf(values, description).map((cell, i) => ({ ...cell, mean: meanAt(results[i], metric, values.at), result: results[i] }));
+  const cells = all.filter(({ mean }) => mean !== null);
+  if (!cells.length) return "";
   const better = metric === "tail_miss_rate" ? -1 : 1;
-  const best = (row) => {
-    const own = xs.map((_, column) => meanAt(results[row * xs.length + column], metric, values.at));
-    const known = own.filter((value) => value !== null).map((value) => better * value);
-    const [place, worst] = [Math.max(...known), Math.min(...known)].map((value) => own.indexOf(better * value));
-    if (place < 0) return "";
-    if (own[place] === own[worst]) return `With ${values.down} ${short(ys[row])} it is <b>${short(own[place], 3)}</b> at every ${values.across}. `;
-    return `With ${values.down} ${short(ys[row])} it is best at ${values.across} <b>${short(xs[place])}</b> ` +
-      `(${short(own[place], 3)}) and worst at <b>${short(xs[worst])}</b> (${short(own[worst], 3)}). `;
+  const bestOf = (some) => least(some, ({ mean }) => -better * mean);
+  const at = ({ x, mean }) => `${values.across} <b>${short(x)}</b> (${short(mean, 3)})`;
+  const inRow = (row) => {
+    const own = cells.filter((cell) => cell.row === row);
+    if (!own.length) return "";
+    const [best, worst] = [bestOf(own), least(own, ({ mean }) => better * mean)];
+    const where = `With ${values.down} ${short(ys[row])} it is`;
+    if (short(best.mean, 3) === short(worst.mean, 3)) return `${where} <b>${short(best.mean, 3)}</b> at every ${values.across}. `;
+    return `${where} best at ${at(best)} and worst at ${at(worst)}. `;
   };
-  return `${values.quantity[0].toUpperCase()}${values.quantity.slice(1)}: ${best(0)}${best(ys.length - 1)}${known} of ${xs.length * ys.length} cells are simulated.`;
+  // The best cell of all, and the columns that hold one which is not told from it.
+  const overall = () => {
+    const half = ({ result }) => halfAt(result, metric, values.at);
+    const columns = xs.map((_, column) => bestOf(cells.filter((cell) => cell.column === column))).filter(Boolean);
+    const best = bestOf(columns), same = ({ mean }) => short(mean, 3) === short(best.mean, 3);
+    if (columns.every(same)) return `<b>${short(best.mean, 3)}</b> at every ${values.across}, with ${values.down} at its best. `;
+    const near = columns.filter((cell) => cell !== best && (same(cell) || Math.abs(cell.mean - best.mean) <= Math.hypot(half(cell), half(best))));
+    return `best at ${at(best)}, with ${values.down} ${short(best.y)}` +
+      `${near.length ? `; as good within the bands: ${near.map(({ x }) => short(x)).join(", ")}` : ""}. `;
+  };
+  const sizes = description.axes["group size"].values;
+  const unfair = [values.across, values.down].includes("group size")
+    ? `At equal steps groups of ${sizes.at(-1)} draw ${sizes.at(-1) / sizes[0]} times the rollouts of groups of ${sizes[0]}. ` : "";
+  return `${values.quantity[0].toUpperCase()}${values.quantity.slice(1)}: ${atEqualRollouts(values) ? overall() : inRow(0) + inRow(ys.length - 1) + unfair}` +
+    `${cells.length} of ${all.length} cells are simulated.`;
 }
 
 // Choose a cell; it is drawn, simulated first, and stands in the link.
@@ -211,6 +235,7 @@ function pin({ state, change }) {
   if (cell && !all.includes(cell)) change("map.pinned", [...all, cell].join(";"));
 }
 
+let stopPlaying = () => {};
 const cellTexts = (pinned) => (pinned ? pinned.split(";") : []);
 
 // Choices of a cell for whoever has no mouse, the pinned cells, and a button that plays the training.
@@ -220,7 +245,10 @@ function extra(tools) {
   const labels = ["across", "down"].map((axis) => element("label", { for: `map-cell-${axis}` }));
   selects.forEach((select) => select.addEventListener("change", () => point(tools, Number(selects[0].value), Number(selects[1].value))));
   const open = element("button", { type: "button", text: "Open this cell's run", onclick: () => openCell(tools) });
-  const play = element("button", { type: "button", text: "Play the training", onclick: () => playTime(tools) });
+  const play = element("button", { type: "button", text: "Play the training", onclick: () => {
+    stopPlaying();
+    stopPlaying = play(["map.at", TIMES], change, 0.2);
+  } });
   const list = pinList({
     label: "Pin this cell", plural: "cells", most: description.most_cells, colourOf: (place) => place, buttons: [open],
     onPin: () => pin(tools),
@@ -253,28 +281,12 @@ function openCell({ state, change, description, open }) {
   for (const [name, value] of Object.entries(settings)) change(`${panel}.${name}`, value);
 }
 
-const FRAMES = 25;
-let playing = 0;
-
-function playTime({ state, change }) {
-  window.clearInterval(playing);
-  let frame = 0;
-  playing = window.setInterval(() => {
-    if (state.panel !== "map" || frame > FRAMES) {
-      window.clearInterval(playing);
-      return;
-    }
-    change("map.at", frame / FRAMES);
-    frame += 1;
-  }, 200);
-}
-
 export default {
   id: "map",
   title: "Map",
   question: "Which group size, and which gamma?",
-  note: "Each cell is a run of its own over several seeds; cells without a number show their nearest neighbour until they are simulated. Point " +
-    "at a cell, or move over the chart by arrow keys, to see its training; a click or Enter pins it.",
+  note: "Each cell is a run of its own over several seeds; cells without a number show their nearest neighbour until they are simulated. Interfering " +
+    "prompts are 32, all in each step; the hard ones start at a solve rate of 0.01. Point at a cell, or move by arrow keys, to see its training; a click or Enter pins it.",
   symbols: ["M<sub>ret</sub>", "Q<sub>pos</sub>", "pass@k", "G", "γ"],
   compute,
   extra,
@@ -288,6 +300,16 @@ export default {
     if (key === "Enter") pin(tools);
     return Boolean(move) || key === "Enter";
   },
-  locked: (setting) => !["quantity", "at"].includes(setting),
+  // What the runs have no use for, or an axis has.
+  isIdle: (setting, { problem, across, down, length }, { mapped, axes: known, controls }) =>
+    setting === (length === "equal steps" ? "rollouts" : "steps") || [across, down].some((axis) => axis !== "gamma" && known[axis].setting === setting) ||
+    (["actions", "correct", "hard_share"].includes(setting) && !controlsOf(mapped[problem], controls).has(setting)),
+  shape: ({ problem }) => problem,
+  shaped: (setting, control, values, description) => {
+    if (setting !== "rollouts") return control;
+    const [low, high] = rolloutsOf({ ...values, across: "group size" }, description);
+    return { ...control, low, high };
+  },
+  locked: (setting) => !["quantity", "at", "rollouts"].includes(setting),
   simulated: { runs, order, join: joined, every: REDRAWN, seeds: (values) => values.seeds },
 };

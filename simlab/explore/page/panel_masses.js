@@ -74,9 +74,7 @@ function compute({ values, description, look, answers }) {
       y: { title: title[values.show], range: rangeOf(traces.map(({ y }) => y)) } },
   ], { height: 500 });
   layout.margin.t = 16;
-  return {
-    traces,
-    layout,
+  return { traces, layout,
     readout: `${pushInWords(curves[0])}${extremesInWords(curves)}${formulaInWords(weights[0], description)} Lines: the limit of large ` +
       `groups, where there is one; points: groups of ${curves.length ? curves[0].finite.rates.length - 1 : values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.` +
       (look.turn(weights.length - 1) ? ` Where colours come again, dash-dotted: m<sub>S</sub>; dotted: m<sub>F</sub>.` : ""),

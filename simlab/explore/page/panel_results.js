@@ -1,9 +1,10 @@
 // The panel of the user's own results: any sweep as curves or as a map, over any of its dimensions, and another beside it.
 
-import { axes } from "./look.js";
+import { heat, places } from "./look.js";
 import { escaped, short } from "./text.js";
 
 const NONE = "none";
+const FILES = ["file", "second"]; // the choices that all results share
 const SUMMED = ["seed", "bound"]; // a mean with its band, or an estimate with its interval
 
 const numberOf = (choice) => Number(choice.split(":")[0]) - 1;
@@ -62,19 +63,8 @@ function curves(values, result, slice, panel, look) {
   });
 }
 
-function map(values, result, slice, panel, look, range) {
-  const rows = values.lines === NONE ? [""] : result.dimensions[values.lines].map(text);
-  return [{ type: "heatmap", name: result.name, x: result.dimensions[values.across].map((_, i) => i), y: rows.map((_, i) => i), z: slice.mean,
-    ...axes(panel), colorscale: look.scale, showlegend: false, showscale: panel === 0, zmin: range[0], zmax: range[1],
-    colorbar: { thickness: 9, len: 1, outlinewidth: 0, tickfont: { size: 10 } }, hovertemplate: "%{z:.5g}<extra></extra>" }];
-}
-
-const MOST_TICKS = 10;
-
-function ticks(labels) {
-  const every = Math.ceil(labels.length / MOST_TICKS);
-  const places = labels.map((_, i) => i).filter((i) => i % every === 0);
-  return { tickvals: places, ticktext: places.map((i) => text(labels[i])), range: [-0.5, labels.length - 0.5], showgrid: false };
+function map(result, slice, panel, look, range) {
+  return [heat(result.name, slice.mean, panel, look, { showscale: panel === 0, zmin: range[0], zmax: range[1], hovertemplate: "%{z:.5g}<extra></extra>" })];
 }
 
 function panelOf(values, result) {
@@ -82,8 +72,8 @@ function panelOf(values, result) {
   const y = `${values.variable}${units && units !== "1" ? ` (${units})` : ""}`;
   if (values.view === "map") {
     const rows = values.lines === NONE ? [""] : result.dimensions[values.lines];
-    return { title: `${escaped(result.name)}: ${escaped(description)}`, x: { title: values.across, ...ticks(result.dimensions[values.across]) },
-      y: { title: values.lines === NONE ? "" : values.lines, ...ticks(rows) } };
+    return { title: `${escaped(result.name)}: ${escaped(description)}`, x: { title: values.across, ...places(result.dimensions[values.across]) },
+      y: { title: values.lines === NONE ? "" : values.lines, ...places(rows) } };
   }
   const isLog = (axis) => values.axes === "logarithmic" || values.axes === `logarithmic ${axis}`;
   const isNumber = result.dimensions[values.across].every((label) => typeof label === "number");
@@ -104,7 +94,7 @@ function compute({ values, description, look, answers: slices }) {
   const numbers = isReady ? slices.flatMap(({ mean }) => mean.flat()).filter((one) => one !== null) : [];
   const range = [Math.min(...numbers), Math.max(...numbers)];
   const drawn = isReady ? all.flatMap((result, panel) => (values.view === "map"
-    ? map(values, result, slices[panel], panel, look, range) : curves(values, result, slices[panel], panel, look))) : [];
+    ? map(result, slices[panel], panel, look, range) : curves(values, result, slices[panel], panel, look))) : [];
   layout.hovermode = values.view === "map" ? "closest" : "x unified";
   return { traces: drawn.length ? drawn : [look.line("", [0], [null], { showlegend: false })], layout, notes: thinnedInWords(all),
     readout: reason ? escaped(reason) : isReady ? readout(values, all, slices) : "", command: command(values, all[0]) };
@@ -121,7 +111,9 @@ function readout(values, all, slices) {
     if (!end.length) return `<b>${escaped(result.name)}</b> holds no number here.`;
     const say = ({ name, value, low: from, high: to }) => `${escaped(name)} <b>${short(value, 3)}</b>${
       from === null || to === null ? "" : ` [${short(from, 3)}, ${short(to, 3)}]`}`;
-    const words = end.length > 1 ? `highest at the end: ${say(end[0])}, lowest: ${say(end.at(-1))}` : `at the end ${say(end[0])}`;
+    const [most, least] = [end[0], end.at(-1)];
+    const words = end.length < 2 ? `at the end ${say(most)}` : short(most.value, 3) === short(least.value, 3)
+      ? `<b>${short(most.value, 3)}</b> at the end of all ${end.length} lines` : `highest at the end: ${say(most)}, lowest: ${say(least)}`;
     const where = placed(values, result).map((name) => `${name} ${text(result.dimensions[name][placeIn(result, name, all[0], values[name] ?? 0)])}`);
     return `<b>${escaped(result.name)}</b>: ${words}${seeds ? `, over ${seeds} seed${seeds > 1 ? "s" : ""}` : ""}${where.length ? `, at ${escaped(where.join(", "))}` : ""}.`;
   }).join(" ");
@@ -141,8 +133,14 @@ export default {
   compute,
   // A slider over a dimension that is drawn, averaged over, or none of the variable's.
   isIdle: (setting, values, description) => {
-    const [result] = shown(values, description);
-    return Object.hasOwn(result.dimensions, setting) && (Boolean(wrong(values, result)) || !placed(values, result).includes(setting));
+    const all = shown(values, description).filter(({ dimensions }) => Object.hasOwn(dimensions, setting));
+    return all.length > 0 && all.every((result) => wrong(values, result) || !placed(values, result).includes(setting));
+  },
+  // The variables, dimensions and places of the results that are shown; those of others are left out.
+  shape: ({ file, second }) => `${file} ${second}`,
+  shaped: (setting, control, values, description) => {
+    const own = shown(values, description).map(({ controls }) => controls[setting]).find(Boolean);
+    return own && { ...control, high: own.high, choices: FILES.includes(setting) ? control.choices : own.choices };
   },
   questions: { path: "result", of: questions },
 };

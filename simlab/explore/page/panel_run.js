@@ -1,8 +1,8 @@
 // The panel of the simulation: a policy trained over many seeds, with theory drawn over it.
 
-import { compared, DIFFERENCE, halfWidth, highest, joined, pairable, theoryName, theoryOf } from "./compare.js";
+import { compared, DIFFERENCE, halfWidth, highest, joined, pairable, theoryName, theoryOf, toPin } from "./compare.js";
 import { SHARES } from "./look.js";
-import { namesOf, runsOf, sweepCommand } from "./settings.js";
+import { commandsOf, correctOf, namesOf, runsOf, sweepCommand } from "./settings.js";
 import { escaped, short, signed } from "./text.js";
 
 const METRICS = [
@@ -60,13 +60,13 @@ function compute({ values, description, look, results }) {
     ? [...lines, ...(way === "runs" && results[0] ? theory(values, results[0], look) : [])]
     : panels.map((_, panel) => look.line("", [0, values.steps], [null, null], { panel, showlegend: false }));
   const layout = look.layout(panels.map((panel) => panel.layout), { columns: 2 });
-  return { traces, layout, readout: readout(values, description, runs, results[0]), command: commands(values, description), notes: notesOf(way, runs) };
+  return { traces, layout, readout: readout(values, description, runs, results[0]), command: commandsOf("run", values, description, command), notes: notesOf(values, runs) };
 }
 
-function notesOf(way, runs) {
+function notesOf({ compare: way, pinned }, runs) {
   if (way === "runs" || !runs.length) return [];
   if (!pairable(runs.map(({ result }) => result))) return ["these runs were computed in advance without their seeds, by which runs are compared: simlab explore"];
-  return way.startsWith(DIFFERENCE) && runs.length === 1 ? ["pin a run to compare with"] : [];
+  return toPin(way, pinned, "run");
 }
 
 function differencesInWords([first, ...others]) {
@@ -95,16 +95,10 @@ function readout(values, description, runs, result) {
     `M<sub>ret</sub> ${end("retained_mass")}. ${differencesInWords(runs)} ${drift}`;
 }
 
-const commands = (values, description) =>
-  runsOf("run", values, description).map((run) => command(run, description)).join(" && ");
-
 function command(values, description) {
-  const parameters = {
-    "problem.actions": values.actions,
-    "problem.correct": Math.min(Math.max(Math.round(values.correct * values.actions), 2), values.actions - 1),
-    "problem.anchor_logit": values.anchor_logit,
-    "problem.correct_logit": values.correct_logit,
-  };
+  const { actions, correct: share, anchor_logit: anchor, correct_logit: correct } = values;
+  const parameters = { "problem.actions": actions, "problem.correct": correctOf(share, actions),
+    "problem.anchor_logit": anchor, "problem.correct_logit": correct };
   for (const [setting, usual] of Object.entries({ epochs: 1, lag: 0, false_positive: 0 })) {
     if (values[setting] !== usual) parameters[setting] = values[setting];
   }

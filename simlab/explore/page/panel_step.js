@@ -1,6 +1,6 @@
 // The panel of one step: where it moves probability, term by term.
 
-import { baseline, correctMassTerms, firstOrderChange, geometric, logitUpdate, unsampledCorrectTerms } from "./closed_forms.js";
+import { baseline, correctMassTerms, firstOrderChange, geometric, logitUpdate, sum, unsampledCorrectTerms } from "./closed_forms.js";
 import { axes, rangeOf, transparent } from "./look.js";
 import { massQuestions, otherMasses } from "./panel_masses.js";
 import { element, exact, short } from "./text.js";
@@ -15,16 +15,8 @@ export function stepOf(values) {
   ];
   const sampled = [...inside(values.sampled_correct, right), ...inside(values.sampled_incorrect, wrong)];
   const distinct = sampled.filter(Boolean).length;
-  return {
-    policy,
-    correct: policy.map((_, i) => i < right),
-    sampled,
-    distinct,
-    groupSize: Math.max(values.group_size, distinct),
-    rewardCorrect: values.correct_reward,
-    rewardIncorrect: values.incorrect_reward,
-    learningRate: values.learning_rate,
-  };
+  return { policy, sampled, distinct, correct: policy.map((_, i) => i < right), groupSize: Math.max(values.group_size, distinct),
+    rewardCorrect: values.correct_reward, rewardIncorrect: values.incorrect_reward, learningRate: values.learning_rate };
 }
 
 const nameOf = (values, index) =>
@@ -38,7 +30,7 @@ function bars(look, x, y, colours, panel, name, outline) {
 }
 
 function termBars(look, names, terms, panel, name) {
-  const all = [...terms, terms.reduce((sum, term) => sum + term, 0)];
+  const all = [...terms, sum(terms)];
   const colours = all.map((term, i) => (i === terms.length ? look.ink.text : look.colour(term >= 0 ? 0 : 1)));
   return bars(look, [...names, "sum"], all, colours, panel, name, colours);
 }
@@ -87,17 +79,14 @@ function compute({ values, look, answers }) {
   ], { columns: 2, legend: false });
   layout.hovermode = "closest";
   layout.bargap = 0.25;
-  const total = (terms) => terms.reduce((sum, term) => sum + term, 0);
   const readout =
     `Rewards <b>${short(step.rewardCorrect, 3)}</b> and <b>${short(step.rewardIncorrect, 3)}</b>, expected reward S<sub>R</sub> = <b>${short(baseline(step), 3)}</b>. The correct mass changes by ` +
-    `<b>${short(total(gained), 3)}</b>, the correct actions that the group missed by <b>${short(total(lost), 3)}</b>.`;
+    `<b>${short(sum(gained), 3)}</b>, the correct actions that the group missed by <b>${short(sum(lost), 3)}</b>.`;
   return { traces, layout, readout, command: command(step), notes, table: tableOfActions(names, step, change) };
 }
 
 function tableOfActions(names, step, change) {
-  const rows = names.map((name, i) => [
-    name, step.correct[i] ? 1 : 0, step.sampled[i] ? 1 : 0, step.policy[i], change[i],
-  ]);
+  const rows = names.map((name, i) => [name, Number(step.correct[i]), Number(step.sampled[i]), step.policy[i], change[i]]);
   return { columns: ["action", "correct", "in the group", "p", "dp"], rows };
 }
 

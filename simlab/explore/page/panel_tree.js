@@ -3,7 +3,7 @@
 import { leaves, reach, uniform, word } from "./closed_forms.js";
 import { EQUAL_MASS, gainAt, joinedMetrics, pairable, readAt } from "./compare.js";
 import { axes } from "./look.js";
-import { namesOf, runsOf } from "./settings.js";
+import { commandsOf, namesOf, runsOf } from "./settings.js";
 import { escaped, exact, short, signed } from "./text.js";
 
 const SEEDS = 32;
@@ -64,8 +64,7 @@ function branches(look, nodes, pays, policies, panel) {
 function texts(look, tree, nodes, pays, policies, panel) {
   const reached = reach(policies);
   const branching = policies[0].length;
-  const on = [];
-  const ends = [];
+  const [on, ends] = [[], []];
   for (let child = 1; child < nodes.length; child += 1) {
     const parent = Math.floor((child - 1) / branching);
     const { x, y, level, place } = nodes[child];
@@ -163,14 +162,9 @@ function compute({ values, description, look, result, results }) {
   if (look.narrow) layout.height = shown.length * 620;
   Object.assign(layout.margin, { l: 8, r: 8, t: 76, b: 10 });
   layout.hovermode = "closest";
-  return {
-    traces,
-    layout,
+  return { traces, layout, notes: [], table: tableOf(tree, shown),
     readout: readout(description, values, result, places) + (result ? pinnedInWords(values, description, results, places) : ""),
-    command: runsOf("tree", values, description).map(command).join(" && "),
-    notes: [],
-    table: tableOf(tree, shown),
-  };
+    command: commandsOf("tree", values, description, command) };
 }
 
 function findingInWords(result, { of, level }) {
@@ -179,8 +173,10 @@ function findingInWords(result, { of, level }) {
     return { name, held, accuracy: level ?? accuracy };
   }).filter(({ held }) => held !== null).sort((left, right) => right.held - left.held);
   if (!read.length) return "";
+  const [most, fewest] = [read[0], read.at(-1)];
+  if (short(most.held, 3) === short(fewest.held, 3)) return `All ${read.length} methods keep <b>${short(most.held, 3)}</b> of 6 right answers. `;
   const say = ({ name, held, accuracy }) => `<b>${name}</b> ${short(held, 3)} of 6 at an accuracy of ${short(accuracy, 3)}`;
-  return `Of the right answers the most are kept by ${say(read[0])}, the fewest by ${say(read.at(-1))}. `;
+  return `Of the right answers the most are kept by ${say(most)}, the fewest by ${say(fewest)}. `;
 }
 
 function readout(description, values, result, places) {

@@ -25,19 +25,10 @@ export class Reader {
     this.latest = keys.join();
     const answers = keys.map((key) => this.answers.get(key));
     const isKnown = answers.every((answer) => answer && !(answer instanceof Promise));
-    if (!isKnown) this.fetchAll(path, questions, keys);
+    const ifLatest = (hear) => (error) => { if (keys.join() === this.latest) hear(error?.message); };
+    if (!isKnown) this.fetchMissing(path, questions).then(ifLatest(this.onAnswers), ifLatest(this.onError));
     this.fetchMissing(path, next).catch(() => {}); // what is wrong with one is said when it is asked
     return isKnown ? answers : null;
-  }
-
-  async fetchAll(path, questions, keys) {
-    const latest = keys.join();
-    try {
-      await this.fetchMissing(path, questions);
-      if (latest === this.latest) this.onAnswers();
-    } catch (error) {
-      if (latest === this.latest) this.onError(error.message);
-    }
   }
 
   // Have the answers to all questions, by one request for those that are neither here nor on their way.

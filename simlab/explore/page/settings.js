@@ -1,7 +1,7 @@
 // Texts of settings, estimators and numbers, held to the ranges of their controls. The same rules as those of the server
 // (simlab.explore.controls and weights), by the same description, for the page also works without a server.
 
-import { cited, exact, post, short } from "./text.js";
+import { cited, exact, post, short, written } from "./text.js";
 
 export const SEPARATOR = ";"; // between pinned estimators, runs or cells
 export const SIGN = "="; // a weight that begins with it is a formula
@@ -87,7 +87,7 @@ function readFormulaWeight(text, estimators) {
 
 export function writeWeight({ name, parameters }) {
   if (isFormula(name)) return Object.hasOwn(parameters, "g") ? `${name}${G_SIGN}${exact(parameters.g)}` : name;
-  const pairs = Object.entries(parameters).map(([key, value]) => `${key}=${typeof value === "number" ? exact(value) : value}`);
+  const pairs = Object.entries(parameters).map(([key, value]) => `${key}=${written(value)}`);
   return pairs.length ? `${name}(${pairs.join(",")})` : name;
 }
 
@@ -101,21 +101,32 @@ function commandWeight(text, estimators) {
 export function sweepCommand(problem, values, { estimators }, { records, options = [], parameters }) {
   const { name, parameters: own } = commandWeight(values.weight, estimators);
   const ofEstimator = Object.fromEntries(Object.entries(own).map(([key, value]) => [`estimator.${key}`, value]));
-  const written = (value) => (typeof value === "number" ? exact(value) : value);
   return [
     `simlab sweep --problem ${problem} --estimator ${name} --surrogate ${values.surrogate ?? "reinforce"} --optimizer ${values.optimizer}`,
-    `--group-size ${values.group_size} --steps ${values.steps} --record-every ${Math.max(Math.round(values.steps / records), 1)}`,
+    `--group-size ${values.group_size} ${values.rollouts ? `--budget ${values.rollouts} --records ${records}`
+      : `--steps ${values.steps} --record-every ${Math.max(Math.round(values.steps / records), 1)}`}`,
     `--seeds ${values.seed + values.seeds}`, ...options, // counted from 0, so that the sweep holds the seeds of the page
     ...Object.entries({ ...ofEstimator, "optimizer.learning_rate": values.learning_rate, ...parameters })
       .map(([key, value]) => `--param ${key}=${written(value)}`),
   ].join(" ");
 }
 
+// The number of correct actions of one policy, which a sweep lists in place of their share.
+export const correctOf = (share, actions) => Math.min(Math.max(Math.round(share * actions), 2), actions - 1);
+
+// The parameters of interfering prompts as a sweep names them; each may be a list.
+export const promptsOf = ({ overlap, conflict, hard_rate: rate, hard_share: share }) => ({ "problem.overlap": overlap, "problem.conflict": conflict,
+  "problem.hard_rate": rate, "problem.easy_share": String(share).split(",").map((one) => exact(1 - one)).join(",") });
+
+// The commands of the sliders' run and of the pinned ones.
+export const commandsOf = (panel, values, description, command) =>
+  runsOf(panel, values, description).map((run) => command(run, description)).join(" && ");
+
 // The lines of a file that make an estimator of a registered one and its choices, for --arms "mine.py:weight".
 export function linkedLines({ name, parameters }, estimators) {
   const all = { ...estimators[name].defaults, ...parameters };
-  const written = (value) => (typeof value === "number" ? exact(value) : JSON.stringify(value));
-  const lines = Object.keys(estimators[name].parameters).map((key) => `        ${key}=${written(all[key])},`);
+  const lines = Object.keys(estimators[name].parameters).map((key) =>
+    `        ${key}=${typeof all[key] === "number" ? exact(all[key]) : JSON.stringify(all[key])},`);
   return [`from simlab.estimators import ${name}`, "", "", "def weight():", `    return ${name}(`, ...lines, "    )", ""].join("\n");
 }
 
@@ -137,7 +148,6 @@ export function holdWeight(text, estimators, closed) {
   }
   return [writeWeight({ name, parameters }), notes.join("; ")];
 }
-
 
 // [value, note] of a control that is set to a text; throws what is wrong with one that cannot be read.
 export function hold(control, text, description) {
@@ -161,13 +171,13 @@ export function hold(control, text, description) {
 
 function holdNumber(control, text) {
   const { low, high } = control;
-  const range = `[${short(low)}, ${short(high)}]`;
+  const range = `[${short(low, 6)}, ${short(high, 6)}]`;
   const value = typeof text === "number" ? text : Number(text);
   if (String(text).trim() === "" || Number.isNaN(value)) {
     throw new Error(`${control.label} = ${cited(text)} is not a number; allowed: ${range}`);
   }
   const held = Math.min(Math.max(value, low), high);
-  if (held !== value) return [held, `${control.label} = ${short(value)} is outside ${range}; held at ${short(held)}`];
+  if (held !== value) return [held, `${control.label} = ${short(value, 6)} is outside ${range}; held at ${short(held, 6)}`];
   if (control.kind === "whole" && held !== Math.round(held)) {
     return [Math.round(held), `${control.label} = ${short(value)} is not whole; held at ${Math.round(held)}`];
   }
@@ -225,7 +235,6 @@ export function readPins(text) {
 }
 
 export function writePins(runs) {
-  const written = (value) => (typeof value === "number" ? exact(value) : value);
   return runs.map((pairs) => pairs.map(([name, value]) => `${name}=${written(value)}`).join(SETTING)).join(SEPARATOR);
 }
 

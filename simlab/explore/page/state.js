@@ -1,7 +1,7 @@
 // The settings of the page, which all live in its address: #panel=miss&miss.group_size=16&...
 
 import { entry, hold, unknown } from "./settings.js";
-import { cited, exact } from "./text.js";
+import { cited, written } from "./text.js";
 import { TOUR } from "./tour.js";
 
 export const THEMES = ["auto", "light", "dark"];
@@ -82,11 +82,18 @@ export class State {
     return note;
   }
 
-  // Take the usual learning rate of what was chosen, a representation or an optimiser.
-  holdRate(name) {
+  // Take what goes with a choice: the usual learning rate of a representation or an optimiser, and what another result has of the view.
+  follow(name) {
     const { representation, optimizer } = this.of("interference");
-    if (!["interference.representation", "interference.optimizer"].includes(name)) return;
-    this.values["interference.learning_rate"] = this.description.paths.rates[representation][optimizer];
+    if (["interference.representation", "interference.optimizer"].includes(name)) {
+      this.values["interference.learning_rate"] = this.description.paths.rates[representation][optimizer];
+    }
+    if (name !== "results.file") return;
+    const { controls } = this.description.results[Number(this.values[name].split(":")[0]) - 1];
+    for (const [setting, { choices, high, default: usual }] of Object.entries(controls)) {
+      const value = this.values[`results.${setting}`];
+      if (!["file", "second"].includes(setting) && !(value <= high || choices.includes(value))) this.values[`results.${setting}`] = usual;
+    }
   }
 
   holdWeightEverywhere(text) {
@@ -105,17 +112,10 @@ export class State {
 
   // All settings of the panel that is seen, and those of the others that were changed.
   address() {
-    const parts = [["panel", this.panel]];
-    if (this.preset) parts.push(["preset", this.preset]);
-    if (this.tour) parts.push(["tour", String(this.tour)]);
-    if (this.theme !== "auto") parts.push(["theme", this.theme]);
-    for (const control of this.description.controls) {
-      const value = this.values[control.name];
-      if (control.name.startsWith(`${this.panel}.`) || value !== control.default) {
-        parts.push([control.name, typeof value === "number" ? exact(value) : value]);
-      }
-    }
-    return `#${new URLSearchParams(parts)}`;
+    const { panel, preset, tour, theme } = this;
+    const parts = Object.entries({ panel, preset, tour, theme: theme === "auto" ? "" : theme }).filter(([, value]) => value);
+    const shown = this.description.controls.filter(({ name, default: usual }) => name.startsWith(`${panel}.`) || this.values[name] !== usual);
+    return `#${new URLSearchParams([...parts, ...shown.map(({ name }) => [name, written(this.values[name])])])}`;
   }
 }
 

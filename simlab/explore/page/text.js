@@ -1,5 +1,7 @@
 // Numbers and words as the page writes them, elements, and requests to the server.
 
+export const byId = (id) => document.getElementById(id);
+
 const LONGEST_CITED = 60; // characters of a text in a message
 
 export function short(value, digits = 4) {
@@ -10,7 +12,11 @@ export function short(value, digits = 4) {
   return value.toExponential(Math.max(digits - 2, 0)).replace("e+", "e").replace(/\.?0+e/, "e");
 }
 
+// A whole number as a power of two, if it is one.
+export const power = (value) => (Number.isInteger(Math.log2(value)) ? `2<sup>${Math.log2(value)}</sup>` : short(value, 6));
+
 export const exact = (value) => String(Number(value.toPrecision(12)));
+export const written = (value) => (typeof value === "number" ? exact(value) : value); // a setting, as an address or a command has it
 
 export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${short(Math.abs(value), digits)}`;
 
@@ -38,10 +44,10 @@ export function element(tag, attributes = {}, ...children) {
 
 export const GONE = "the server cannot be reached; is it still running?";
 
-// Ask the server at a path; throws what is wrong with the question.
-export async function post(path, body, signal) {
-  const text = JSON.stringify(body);
-  const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: text, signal })
+// Ask the server at a path, or give it a file; throws what is wrong with the question.
+export async function post(path, question, signal) {
+  const [body, type] = question instanceof File ? [question, "octet-stream"] : [JSON.stringify(question), "json"];
+  const answer = await fetch(path, { method: "POST", headers: { "Content-Type": `application/${type}` }, body, signal })
     .catch((error) => { throw error.name === "AbortError" ? error : new Error(GONE); });
   if (!answer.ok) throw new Error((await answer.json()).error);
   return answer;

@@ -1,9 +1,8 @@
 // The tools around the panels: the list of questions, the theme, copies, downloads, and results that are opened.
 
 import { THEMES } from "./state.js";
-import { element, GONE } from "./text.js";
+import { byId, element, post } from "./text.js";
 
-const byId = (id) => document.getElementById(id);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 export function buildPresets(select, panels, presets, choose) {
@@ -42,12 +41,8 @@ const quoted = (value) => {
   return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 
-export function csvOf({ columns, rows }) {
-  return [columns, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
-}
-
-export function saveCsv(name, table) {
-  save(`${name}.csv`, csvOf(table), "text/csv");
+export function saveCsv(name, { columns, rows }) {
+  save(`${name}.csv`, [columns, ...rows].map((row) => `${row.map(quoted).join(",")}\r\n`).join(""), "text/csv");
 }
 
 export async function saveSvg(name, plot, ground) {
@@ -79,7 +74,8 @@ export function listenForFiles({ server, say, fail }) {
     }
     say(`opening ${file.name}`);
     try {
-      show(await settingsOf(file));
+      const answer = await post(`open?${new URLSearchParams({ name: file.name })}`, file);
+      show((await answer.json()).settings);
     } catch (error) {
       say("");
       fail(error.message);
@@ -103,15 +99,6 @@ export function listenForFiles({ server, say, fail }) {
     const [item] = event.dataTransfer.items;
     open(event.dataTransfer.files[0], Boolean(item?.webkitGetAsEntry?.()?.isDirectory));
   });
-}
-
-async function settingsOf(file) {
-  const headers = { "Content-Type": "application/octet-stream" };
-  const answer = await fetch(`open?${new URLSearchParams({ name: file.name })}`, { method: "POST", headers, body: file })
-    .catch(() => { throw new Error(GONE); });
-  const { settings, error } = await answer.json();
-  if (!answer.ok) throw new Error(error);
-  return settings;
 }
 
 // Load the page anew, with the panel of results; all other panels stay as they are.

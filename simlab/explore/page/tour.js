@@ -1,5 +1,7 @@
 // The guided tour: six views, each with its finding and one control that moves by itself.
 
+import { byId } from "./text.js";
+
 export const TOUR = [
   { title: "Three regimes", view: "panel=map&map.quantity=retained mass&map.pinned=4,0;512,0&map.cell=32,0", moves: ["map.at", [0, 0.25, 0.5, 0.75, 1]],
     text: "Small groups teach too seldom to lose much, large ones see the rare answers. In between, training reaches the correct mass and loses " +
@@ -17,10 +19,10 @@ export const TOUR = [
     text: "Prompts that share features change one another. What easy prompts teach harms hard ones, so that pass@256 falls below the base model's." },
 ];
 
-const SECONDS = 0.9; // between two moves
+const SECONDS = 0.9; // between two moves of the tour
 
-// Moves the control of a step of the tour through its values; returns a function that ends this.
-function play({ moves: [name, values] }, change) {
+// Moves a control through some values; returns a function that ends this.
+export function play([name, values], change, seconds) {
   if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) {
     change(name, values.at(-1));
     return () => {};
@@ -30,11 +32,9 @@ function play({ moves: [name, values] }, change) {
     change(name, values[place]);
     place += 1;
     if (place === values.length) window.clearInterval(timer);
-  }, 1000 * SECONDS);
+  }, 1000 * seconds);
   return () => window.clearInterval(timer);
 }
-
-const byId = (id) => document.getElementById(id);
 
 export class TourBox {
   // `visit(view)` opens a view, `change(name, value)` moves a control, `place()` is the step of the page, 0 for none.
@@ -65,7 +65,7 @@ export class TourBox {
 
   go(place) {
     this.visit(`${TOUR[place - 1].view}&tour=${place}`);
-    this.stop = play(TOUR[place - 1], this.change);
+    this.stop = play(TOUR[place - 1].moves, this.change, SECONDS);
     byId("tour-title").scrollIntoView({ block: "nearest" });
   }
 }
