@@ -45,6 +45,13 @@ def _choice(choices: Iterable[Any], help_text: str) -> WeightParameter:
     return WeightParameter(help=help_text, choices=tuple(choices))
 
 
+def _has_speed(name: str) -> bool:
+    try:
+        return bool(estimator("least_variance", base=name))
+    except InputError:
+        return False
+
+
 _BASES = sorted(name for name in CLOSED_FORMS if "base" not in REGISTRY[name].parameters)
 _DIFFICULTIES = ("none", "focal", "easy", "asymmetric", "sqrt_hard", "sqrt_easy", "shift", "history")
 # By parameter, or by estimator and parameter where they differ. The page shows neither eps, which only guards against
@@ -94,6 +101,9 @@ _PARAMETERS: Mapping[str, WeightParameter] = {
     "linked.k": _slider(1, 64, "of the pass@k whose standard deviation divides, by the scale pass_at_k", "log"),
     "ddof": _choice((0, 1), "0: the standard deviation of the rewards themselves; 1: the unbiased one"),
     "base": _choice(_BASES, "the estimator whose advantages are weighed; 0 where that gives 0"),
+    "least_variance.base": _choice(filter(_has_speed, _BASES), "the estimator whose speed is kept"),
+    "successes": _slider(0, 20, "x of the law Beta(x, y) that solve rates have"),
+    "failures": _slider(0, 20, "y of the law Beta(x, y) that solve rates have"),
     "scope": _choice(SCOPES, "whether means run over the tokens of a group, or of the batch"),
     "easy_term": _choice(EASY_TERMS, "the weight of easy prompts: as the paper prints it, or as its code has it"),
     "code": _choice(CODES, "the trainer whose published code it follows"),
