@@ -160,7 +160,7 @@ SOLVE_RATES = Metric("solve_rates", "solve rate", POLICY, lambda whole: whole.ea
 RARE_RATES = Metric("rare_rates", "probability of the target set", POLICY, _rare_rates, ("prompt",), joint=True)
 
 
-def _prompts(settings: PanelSettings) -> dict[str, float]:
+def _prompts(settings: PanelSettings) -> dict[str, Any]:
     return {name: settings[name] for name in ("conflict", "hard_rate")} | {"easy_share": 1 - settings["hard_share"]}
 
 
