@@ -106,6 +106,7 @@ _PARAMETERS: Mapping[str, WeightParameter] = {
     "failures": _slider(0, 20, "y of the law Beta(x, y) that solve rates have"),
     "scope": _choice(SCOPES, "whether means run over the tokens of a group, or of the batch"),
     "easy_term": _choice(EASY_TERMS, "the weight of easy prompts: as the paper prints it, or as its code has it"),
+    "roles": _slider(1, 8, "how many roles a prompt may have, each with a baseline of its own"),
     "code": _choice(CODES, "the trainer whose published code it follows"),
     "ranking": _choice(RANKINGS, "how likeliness is ranked: as the paper writes it, or as its code does"),
     "mc_grpo.scale": _choice(MC_SCALES, "what divides: nothing, or the published code's median absolute deviation"),
