@@ -70,14 +70,14 @@ def test_a_standard_error_has_two_digits(values, told):
             result([[0.5, 0.6], [0.9, 0.9]], without=["grpo"]),
             "q_pos ends highest, 0.9 at grpo, and lowest, 0.5 at f_grpo, gamma 0.5",
         ),
-        # The second and the third differ by .001 with a standard error of .003, and the first by .1.
+        # The second and the third differ by .001 with a standard error of .006, and the first by .1.
         (
             result([[0.5], [0.6], [0.601]], estimators=("rloo", "f_grpo", "grpo")),
-            "q_pos ends highest, 0.601 at grpo (1 more within 2 standard errors), and lowest, 0.5 at rloo",
+            "q_pos ends highest, 0.601 at grpo (1 more that these seeds do not tell from it), and lowest, 0.5 at rloo",
         ),
         (
             result([[0.5, 0.501], [0.502, 0.503]], spread=0.1),
-            "no cell's q_pos differs from another's by more than 2 standard errors",
+            "these seeds do not tell any cell's q_pos from another's, by 95 % intervals of the difference",
         ),
         (result([[0.5]], estimators=("grpo",)), "q_pos went from 0.25 to 0.5"),
         (result([[0.72101], [0.72102]]), "q_pos ends at 0.721 in every cell"),
@@ -124,7 +124,7 @@ def test_results_are_compared_in_the_cells_that_both_have():
     place = lines.index("difference from a, paired by seed:")
     assert lines[place + 2].split() == ["b", "grpo", "0.5", "0.10000(0)"]
     assert lines[-1] == (
-        "in short: compared with a, q_pos is higher in 1 and lower in 0 of 1 cell, each by more than 2 standard errors"
+        "in short: compared with a, q_pos is higher in 1 and lower in 0 of 1 cell, by intervals over seeds without 0"
     )
     apart = compared({"a": first.isel(estimator=[0]), "b": second}).splitlines()
     assert apart[-1] == "in short: no cell of a stands in another result"

@@ -12,6 +12,7 @@ import xarray as xr
 
 from simlab.columns import ABSENT, each_cell, grid_dimensions, plain, read_metric, record_axis, with_columns
 from simlab.errors import InputError
+from simlab.intervals import over_seeds
 from simlab.plotting import METHODS
 from simlab.scaling import Curves
 from simlab.simulator.resources import StepCosts, step_costs
@@ -22,7 +23,6 @@ from simlab.sweeps.result import read
 COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 # Parameters that a reader wants to know even if nobody set them.
 ALWAYS = ("estimator.gamma", "problem.actions", "problem.correct", "problem.prompts", "optimizer.learning_rate")
-CLEAR = 2.0  # standard errors from which on the table mentions a difference
 DECIMALS = 5  # of a mean, at most
 Cells = dict[tuple[str, ...], xr.Dataset]
 
@@ -136,12 +136,14 @@ def takeaway(dataset: xr.Dataset, metric: str) -> str:
     if f"{high[1].mean():.4g}" == f"{low[1].mean():.4g}":
         return f"in short: {metric} ends at {high[1].mean():.4g} in every cell"
     if not is_clear(high[1] - low[1]):
-        return f"in short: no cell's {metric} differs from another's by more than {CLEAR:g} standard errors"
+        return (
+            f"in short: these seeds do not tell any cell's {metric} from another's, by 95 % intervals of the difference"
+        )
     ends = []
     for labels, values in (high, low):
         where = _where(dataset, dict(zip(names, labels, strict=True)))
         near = sum(not is_clear(other - values) for _, other in cells) - 1
-        ties = f" ({near} more within {CLEAR:g} standard errors)" if near else ""
+        ties = f" ({near} more that these seeds do not tell from it)" if near else ""
         ends.append(f"{values.mean():.4g} at {where}{ties}")
     return f"in short: {metric} ends highest, {ends[0]}, and lowest, {ends[1]}"
 
@@ -175,8 +177,10 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def is_clear(differences: np.ndarray) -> bool:
-    """Return True if a mean difference is more than ``CLEAR`` of its standard errors."""
-    return bool(abs(differences.mean()) > CLEAR * standard_error(differences))
+    """Return True if Student's 95 % interval of a mean difference leaves out 0; where there is none, if it is not 0."""
+    estimate = over_seeds(differences)
+    low, high = (estimate.mean if np.isnan(end) else end for end in (estimate.low, estimate.high))
+    return bool(low > 0 or high < 0)
 
 
 def mean_and_error(values: np.ndarray) -> str:
@@ -262,7 +266,7 @@ def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str
     return [
         *("", f"difference from {reference}, paired by seed:", *aligned(rows), ""),
         f"in short: compared with {reference}, {columns[0]} is higher in {higher} and lower in {lower} of {number} "
-        f"cell{'s' * (number > 1)}, each by more than {CLEAR:g} standard errors",
+        f"cell{'s' * (number > 1)}, by intervals over seeds without 0",
     ]
 
 
