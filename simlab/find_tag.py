@@ -88,12 +88,20 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     lines = lines or [tagged for tagged in everything if begins.match(tagged.tag)]
     lines += [script for script in _scripts(paper, tag, roots) if script.path not in {line.path for line in lines}]
     if not lines:
-        labels = sorted(
-            {label for source, _, label in (each.tag.partition(":") for each in everything) if source == paper}
-        )
-        closest = ", ".join(get_close_matches(tag, labels, n=5, cutoff=0.0)) or "none, this paper has no tag yet"
+        known = _labels(paper, everything)
+        closest = ", ".join(get_close_matches(tag, known, n=5, cutoff=0.0)) or "none, this paper has no tag yet"
         raise InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
     return lines
+
+
+def labels(paper: str, roots: Mapping[str, Path]) -> list[str]:
+    """List the tags of a paper, without its name; ``InputError`` for a paper that is not known."""
+    check_choice("paper", paper.lower(), SOURCES)
+    return _labels(paper.lower(), tagged_lines(roots))
+
+
+def _labels(paper: str, lines: list[TaggedLine]) -> list[str]:
+    return sorted({label for source, _, label in (line.tag.partition(":") for line in lines) if source == paper})
 
 
 def _scripts(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:

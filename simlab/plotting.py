@@ -29,6 +29,7 @@ LABELS = {
     "learning_rate": "learning rate",
     "q_pos": "correct mass $Q_{pos}$",
     "retained_mass": "retained mass $M_{ret}$",
+    "pass_at_k": "pass@k",
     "gamma": r"$\gamma$",
 }
 # No date, so that two files of one figure are the same, byte for byte.

@@ -123,7 +123,7 @@ def test_the_figure_shows_metrics_against_pass_at_1_and_pass_at_k_at_the_level()
         assert held.sum() > 20
         np.testing.assert_allclose(y[held], 0.95 - loss * (x[held] - 0.1), atol=1e-9)
     np.testing.assert_allclose(by_k.lines[1].get_ydata(), [0.43, (0.43 + 0.884) / 2, 0.884], atol=1e-9)
-    assert [less[0].get_ylabel(), less[1].get_ylabel()] == ["pass@256, more than grpo", "pass_at_k, more than grpo"]
+    assert [less[0].get_ylabel(), less[1].get_ylabel()] == ["pass@256, more than grpo", "pass@k, more than grpo"]
     np.testing.assert_allclose(less[0].lines[1].get_ydata()[held], 0.3 * (x[held] - 0.1), atol=1e-9)
     np.testing.assert_allclose(less[1].lines[1].get_ydata(), [0, 0.099 / 2, 0.099], atol=1e-9)
 
@@ -131,7 +131,7 @@ def test_the_figure_shows_metrics_against_pass_at_1_and_pass_at_k_at_the_level()
 def test_the_figure_compares_with_the_baseline_and_leaves_out_cells_that_do_not_come_there():
     figure = figure_at({"r": result("grpo", "stuck", "kept")}, 0.43, ["pass@256"], "kept")
     by_k, _, less = figure.axes[1:4]
-    assert less.get_ylabel() == "pass_at_k, more than kept"
+    assert less.get_ylabel() == "pass@k, more than kept"
     assert [line.get_label() for line in by_k.lines] == [line.get_label() for line in less.lines] == ["grpo", "kept"]
     assert by_k.lines[1].get_color() == figure.axes[0].lines[2].get_color()
 

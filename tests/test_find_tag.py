@@ -8,7 +8,7 @@ import simlab.bundled
 from paper_checks.claim import load
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
-from simlab.find_tag import PAPERS, SOURCES, TaggedLine, find, roots, tagged_lines
+from simlab.find_tag import PAPERS, SOURCES, TaggedLine, find, labels, roots, tagged_lines
 
 
 def known_tags(roots):
@@ -121,6 +121,12 @@ def test_a_figure_or_table_of_a_paper_finds_the_script_that_is_named_after_it(fo
         ]
     with pytest.raises(InputError, match="no tag 'fig-10'"):
         find("f-grpo", "fig-10", {"figure": folders["code"]})
+
+
+def test_the_tags_of_a_paper_are_listed(folders):
+    assert labels("fade", folders) == ["eq-1", "eq-2", "eq-3", "table-1", "table-2"]
+    with pytest.raises(InputError, match="'dapo' is unknown"):
+        labels("dapo", folders)
 
 
 def test_an_unknown_tag_names_the_closest_known_ones(folders):

@@ -55,19 +55,28 @@ class AlikeCommand(Command):
 
 
 class WhereCommand(Command):
-    """List the lines of code, checks, proofs, figures and tests that carry the tag of an equation, lemma or claim."""
+    """List the lines of code, checks, proofs, figures and tests that carry the tag of an equation, lemma or claim;
+    without a tag, the tags of a paper.
+    """
 
     summary = "find the code of an equation, lemma or claim"
-    examples = ("simlab where f-grpo lemma-3.1", "simlab where fade eq-7")
+    examples = ("simlab where f-grpo lemma-3.1", "simlab where fade eq-7", "simlab where casp")
 
     paper: str = argument("PAPER", "f-grpo, a-grae, cw-grpo, fade, casp, brorl or simlab")
-    tag: str = argument("TAG", "such as eq-12, lemma-3.1, app-j; a wrong one names the nearest")
+    tag: str | None = argument(
+        "TAG", "such as eq-12, lemma-3.1, app-j, or how it begins; a wrong one names the nearest", None
+    )
 
     def run(self) -> None:
-        """Print the lines."""
-        from simlab.find_tag import describe, find, roots
+        """Print the lines, or the tags."""
+        from simlab.find_tag import describe, find, labels, roots
 
-        print(describe(find(self.paper, self.tag, roots())))
+        everywhere = roots()
+        print(
+            "\n".join(labels(self.paper, everywhere))
+            if self.tag is None
+            else describe(find(self.paper, self.tag, everywhere))
+        )
 
 
 class CheckCommand(Command):

@@ -192,7 +192,7 @@ def figure_at(
     rows = [(*each, LABELS.get(each[0], each[0]), bounds_of(each[0])) for each in shown + by_k]
     for column, x, lines in [shown[0], *by_k] if len(cells) > 1 else []:
         less = {cell: line - lines[base] for cell, line in lines.items()}  # of the seeds that both have
-        rows.append((column, x, less, f"{column}, more than {base}", change_of(bounds_of(column))))
+        rows.append((column, x, less, f"{LABELS.get(column, column)}, more than {base}", change_of(bounds_of(column))))
     with matplotlib.style.context(STYLE):
         figure, panels = panelled(len(rows))
         for panel, (column, x, lines, label, bounds) in zip(panels, rows, strict=True):
