@@ -69,13 +69,14 @@ def check_whole(name: str, value: Any, low: int, high: float = math.inf) -> None
 
 
 def did_you_mean(value: object, allowed: Iterable[object]) -> str:
-    """Name the allowed value that is nearest to ``value``, whatever their cases and dashes; nothing if none is near.
+    """Name the allowed value that begins with ``value`` or is nearest to it, whatever cases and dashes; or nothing.
 
     >>> did_you_mean("fgrpo", ["grpo", "f_grpo", "maxrl"])
     " (did you mean 'f_grpo'?)"
     """
     known = {str(name).lower().replace("_", "-"): str(name) for name in allowed}
-    close = difflib.get_close_matches(str(value).lower().replace("_", "-"), known, n=1)
+    text = str(value).lower().replace("_", "-")
+    close = [name for name in known if text and name.startswith(text)] or difflib.get_close_matches(text, known, n=1)
     return f" (did you mean {known[close[0]]!r}?)" if close else ""
 
 

@@ -69,6 +69,8 @@ MODES = ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
         ("gpg", "reinforce", {}),
         ("cispo", "cispo", {"clip_ratio_low": 0.3, "clip_ratio_high": 0.3}),
         ("gspo", "sequence_clip", {"clip_ratio_low": 0.05, "clip_ratio_high": 0.05}),
+        ("dppo_tv", "dppo_tv", {"clip_ratio_low": 0.05, "clip_ratio_high": 0.1, "clip_ratio_c": NEVER}),
+        ("dppo_kl", "dppo_kl", {"clip_ratio_low": 0.01, "clip_ratio_high": 0.02, "clip_ratio_c": NEVER}),
     ],
 )
 def test_the_gradient_is_that_of_verls_own(theirs, ours, settings, mode):

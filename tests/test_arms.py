@@ -188,7 +188,7 @@ def test_an_arm_is_a_method_with_a_surrogate_penalties_and_an_aggregation():
 def test_an_arm_that_cannot_be_built_is_refused():
     for text, message in (
         ("ppo", "arm = 'ppo' is unknown (did you mean 'pkpo'?); allowed: "),
-        ("grpo+ppo", "surrogate = 'ppo' is unknown (did you mean 'ce_gppo'?); allowed: "),
+        ("grpo+ppo", "surrogate = 'ppo' is unknown (did you mean 'ppo_clip'?); allowed: "),
         ("grpo@mean", "aggregation = 'mean' is unknown; allowed: token_mean, sequence_mean, constant"),
         ("grpo(gamma=1)", "grpo has no parameter 'gamma'; it takes: ddof, eps"),
         ("dapo(gamma=1)", "dapo has no parameter 'gamma'; it takes: none"),

@@ -28,6 +28,7 @@ from simlab.surrogates import (
     entropy_bonus,
     kl_penalty,
     reinforce,
+    sequence_mask,
     surrogate,
     unclipped,
 )
@@ -118,9 +119,10 @@ OBJECTIVES: list[tuple[str, dict[str, float], Objective, tuple[float, ...]]] = [
     ("entropy_target_clip", {}, clip_objective, (0.2, 0.28)),  # at its start; see test_surrogates_casp.py
     ("entropy_target_clip", {"eps_low": 0.1, "eps_high": 0.6, "narrowest": -0.2}, clip_objective, (0.1, 0.6)),
 ]
-# These read more than one token's ratio and advantage: see test_surrogates_tokens.py and test_surrogates_casp.py.
+# These read more than a token's ratio and advantage: see test_surrogates_tokens.py and test_surrogates_casp.py.
 BEYOND_THE_TOKEN = {
     "sequence_clip", "clip_cov", "kl_cov", "casp", "gmpo", "vespo", "topr", "mirror_descent", "forking_tokens",
+    "dppo_tv", "dppo_kl", "ipo_mask", "opsm", "sequence_mask",
 }  # fmt: skip
 
 
@@ -164,7 +166,7 @@ def test_a_ratio_that_overflowed_stays_bounded(chosen: str, success: float, fail
             np.testing.assert_array_equal(surrogate(chosen).coefficient(ratio, level, ROLLOUTS), [[[expected]]])
 
 
-CLIPS = "ppo_clip clip_higher dual_clip cispo sequence_clip clip_cov casp ce_gppo aspo forking_tokens"
+CLIPS = "ppo_clip clip_higher dual_clip cispo sequence_clip clip_cov casp ce_gppo aspo forking_tokens opsm"
 OUTSIDE = [
     (CLIPS, "eps_low", (-0.1, 1.1), "[0, 1]"),
     (CLIPS, "eps_high", (-0.1, math.nan), "[0, inf)"),
@@ -178,6 +180,10 @@ OUTSIDE = [
     ("forking_tokens clip_cov kl_cov", "share", (-1e-9, 1.5, math.nan), "[0, 1]"),
     ("clip_cov", "low high", (math.nan,), "[-inf, inf)"),
     ("kl_cov", "penalty", (-1.0,), "[0, inf)"),
+    ("dppo_tv dppo_kl", "delta_low delta_high", (-0.1, math.nan), "[0, inf)"),
+    ("ipo_mask opsm", "delta", (-0.1, math.nan), "[0, inf)"),
+    ("sequence_mask", "low high", (-0.1,), "[0, inf)"),
+    ("log_ratio_penalty", "coefficient", (-1e-3,), "[0, inf)"),
     ("casp", "alpha quantile", (-0.1, 1.1, math.nan), "[0, 1]"),
     ("casp", "candidates", (0,), "[1, inf)"),
     ("casp", "top_penalty", (-1.1,), "[0, inf)"),
@@ -197,6 +203,7 @@ def test_parameters_outside_their_range_are_refused() -> None:
     ("build", "message"),
     [
         (lambda: clip_cov(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
+        (lambda: sequence_mask(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
         (lambda: casp(weights="softmax"), "weights = 'softmax' is unknown; allowed: uniform, proportional"),
         (lambda: kl_penalty(form="k4"), "form = 'k4' is unknown; allowed: k1, k2, k3"),
         (lambda: entropy_bonus(coefficient="0.1"), "coefficient = '0.1' is not a number"),
@@ -298,6 +305,11 @@ ALIKE = (
         ("sapo", {"tau_pos": 1e-5, "tau_neg": 1e-5}, "unclipped", 1e-8),
         ("mirror_descent", {"tau": 0.0}, "reinforce", 0),
         ("forking_tokens", {"share": 1.0}, "clip_higher", 0),
+        ("dppo_tv", {"delta_low": 1e3, "delta_high": 1e3}, "unclipped", 0),
+        ("dppo_kl", {"delta_low": 1e3, "delta_high": 1e3}, "unclipped", 0),
+        ("ipo_mask", {"delta": 1e3}, "unclipped", 0),
+        ("opsm", {"delta": 1e3}, "ppo_clip", 0),
+        ("sequence_mask", {"low": 0.0, "high": 1e3}, "unclipped", 0),
     ],
 )
 def test_the_end_of_a_parameter_is_another_surrogate(

@@ -26,7 +26,19 @@ from token_batches import (
 )
 
 from simlab import Rollouts
-from simlab.surrogates import SURROGATES, Surrogate, add, casp, clip_cov, entropy_bonus, kl_penalty, ppo_clip, surrogate
+from simlab.surrogates import (
+    SURROGATES,
+    Surrogate,
+    add,
+    casp,
+    clip_cov,
+    dppo_tv,
+    entropy_bonus,
+    kl_penalty,
+    log_ratio_penalty,
+    ppo_clip,
+    surrogate,
+)
 from simlab.surrogates.penalties import KL_FORMS
 
 
@@ -169,6 +181,63 @@ def naive_forking_tokens(
     return slopes(objective, tokens)
 
 
+def masked(tokens: list[Token], drops: Callable[[Token], bool]) -> list[float]:
+    """ratio A of each token, or 0."""
+    return [0.0 if drops(token) else token.ratio * token.advantage for token in tokens]
+
+
+def probabilities(token: Token) -> tuple[float, float]:
+    return math.exp(token.old_logp), math.exp(token.logp)
+
+
+def naive_dppo_tv(tokens: list[Token], delta_low: float = 0.2, delta_high: float = 0.2) -> list[float]:
+    def drops(token: Token) -> bool:
+        before, now = probabilities(token)
+        return now - before > delta_high if token.advantage > 0 else before - now > delta_low
+
+    return masked(tokens, drops)
+
+
+def naive_dppo_kl(tokens: list[Token], delta_low: float = 0.05, delta_high: float = 0.05) -> list[float]:
+    """The drawn tokens may have a probability above 1: all others then have 1e-8."""
+
+    def drops(token: Token) -> bool:
+        before, now = probabilities(token)
+        others = (1 - before) * math.log((1 - before) / max(1 - now, 1e-8))
+        kl = before * math.log(before / now) + others
+        return kl > (delta_high if now > before else delta_low) and (now - before) * token.advantage > 0
+
+    return masked(tokens, drops)
+
+
+def naive_ipo_mask(tokens: list[Token], delta: float = 0.1) -> list[float]:
+    return masked(tokens, lambda token: max(probabilities(token)) - min(probabilities(token)) > delta)
+
+
+def mean_log_ratio(response: list[Token]) -> float:
+    return sum(token.logp - token.old_logp for token in response) / len(response)
+
+
+def naive_opsm(tokens: list[Token], delta: float = 1e-4, eps_low: float = 0.2, eps_high: float = 0.2) -> list[float]:
+    def objective(logps: list[Any]) -> Any:
+        terms, remaining = 0.0, iter(logps)
+        for response in responses_of(tokens):
+            keeps = response[0].advantage >= 0 or -mean_log_ratio(response) <= delta
+            ratios = [jnp.exp(next(remaining) - token.old_logp) for token in response]
+            terms += keeps * sum(clip_objective(ratio, response[0].advantage, eps_low, eps_high) for ratio in ratios)
+        return terms
+
+    return slopes(objective, tokens)
+
+
+def naive_sequence_mask(tokens: list[Token], low: float = 0.999, high: float = 1.002) -> list[float]:
+    found: list[float] = []
+    for response in responses_of(tokens):
+        keeps = low <= math.exp(mean_log_ratio(response)) <= high
+        found += [keeps * token.ratio * token.advantage for token in response]
+    return found
+
+
 REFERENCES: dict[str, tuple[Callable[..., list[float]], list[dict[str, float]]]] = {
     "sequence_clip": (naive_sequence_clip, [{}, {"eps_low": 0.25, "eps_high": 0.3}]),
     "clip_cov": (naive_clip_cov, [{}, {"share": 0.1}, {"share": 0.25, "low": -0.5, "high": 1.5}]),
@@ -178,6 +247,11 @@ REFERENCES: dict[str, tuple[Callable[..., list[float]], list[dict[str, float]]]]
     "topr": (naive_topr, [{}]),
     "mirror_descent": (naive_mirror_descent, [{}, {"tau": 0.5}]),
     "forking_tokens": (naive_forking_tokens, [{}, {"share": 0.5, "eps_low": 0.1, "eps_high": 0.3}]),
+    "dppo_tv": (naive_dppo_tv, [{}, {"delta_low": 0.02, "delta_high": 0.07}]),
+    "dppo_kl": (naive_dppo_kl, [{}, {"delta_low": 0.003, "delta_high": 0.3}]),
+    "ipo_mask": (naive_ipo_mask, [{}, {"delta": 0.03}]),
+    "opsm": (naive_opsm, [{}, {"delta": 0.2, "eps_high": 0.3}]),
+    "sequence_mask": (naive_sequence_mask, [{}, {"low": 0.9, "high": 1.5}]),
 }
 
 
@@ -198,6 +272,11 @@ def test_every_surrogate_is_either_token_wise_or_has_a_reference_beyond_the_toke
         ("gmpo", {"eps_low": 0.4, "eps_high": 0.4}),
         ("vespo", {"k_pos": 2.0, "lambda_pos": 3.0, "k_neg": 3.0, "lambda_neg": 2.0}),
         ("forking_tokens", {"share": 0.2, "eps_low": 0.2, "eps_high": 0.28}),
+        ("dppo_tv", {"delta_low": 0.2, "delta_high": 0.2}),
+        ("dppo_kl", {"delta_low": 0.05, "delta_high": 0.05}),
+        ("ipo_mask", {"delta": 0.1}),
+        ("opsm", {"delta": 1e-4, "eps_low": 0.2, "eps_high": 0.2}),
+        ("sequence_mask", {"low": 0.999, "high": 1.002}),
     ],
 )
 def test_defaults_are_the_published_ones(name: str, published: dict[str, Any]) -> None:
@@ -284,9 +363,28 @@ def test_kl_penalty_is_the_slope_of_its_term(form: str) -> None:
     check_padding_is_irrelevant(kl_penalty(0.5, form))
 
 
+def test_log_ratio_penalty_is_the_slope_of_its_term() -> None:
+    def objective(logps: list[Any]) -> Any:
+        return -0.5 * sum((logp - token.old_logp) ** 2 for logp, token in zip(logps, tokens_of(ragged()), strict=True))
+
+    check_equals(log_ratio_penalty(0.5), slopes(objective, tokens_of(ragged())))
+    check_padding_is_irrelevant(log_ratio_penalty(0.5))
+
+
 def test_entropy_bonus_is_its_score_function_slope() -> None:
     check_equals(entropy_bonus(-2.0), naive_entropy_bonus(tokens_of(ragged()), -2.0))
     check_padding_is_irrelevant(entropy_bonus(-2.0))
+
+
+def test_the_masks_of_tokens_bound_probabilities_and_not_ratios() -> None:
+    """A rare token may double where PPO's clip stops it; one of .6 may not grow by a third where that lets it."""
+    old_logp = np.log(np.array([[[0.001, 0.6]]]))
+    ratio, advantages = np.array([[[2.0, 1.35]]]), np.ones((1, 1, 1))
+    kept = dppo_tv().coefficient(ratio, advantages, Rollouts(np.zeros((1, 1)), old_logp=old_logp))
+    np.testing.assert_array_equal(kept, [[[2.0, 0.0]]])
+    np.testing.assert_array_equal(
+        ppo_clip(eps_high=0.5).coefficient(ratio, advantages, Rollouts(np.zeros((1, 1)))), [[[0.0, 1.35]]]
+    )
 
 
 # Enumeration: one rollout of which each action of a softmax policy is a token, weighed by what sampled it.

@@ -20,7 +20,8 @@ from simlab.surrogates.clip import (
     sequence_clip,
     unclipped,
 )
-from simlab.surrogates.penalties import entropy_bonus, kl_penalty
+from simlab.surrogates.masks import dppo_kl, dppo_tv, ipo_mask, opsm, sequence_mask
+from simlab.surrogates.penalties import entropy_bonus, kl_penalty, log_ratio_penalty
 from simlab.surrogates.sequences import clip_cov, gmpo, kl_cov, mirror_descent, topr, vespo
 
 SURROGATES: dict[str, Callable[..., Surrogate]] = {
@@ -28,7 +29,7 @@ SURROGATES: dict[str, Callable[..., Surrogate]] = {
     for constructor in (
         reinforce, unclipped, ppo_clip, clip_higher, dual_clip, cispo, sequence_clip, clip_cov, kl_cov,
         casp, sapo, ce_gppo, aspo, gmpo, vespo, topr, mirror_descent, forking_tokens,
-        entropy_target_clip,
+        entropy_target_clip, dppo_tv, dppo_kl, ipo_mask, opsm, sequence_mask,
     )
 }  # fmt: skip
 
@@ -41,7 +42,8 @@ def surrogate(name: str, **parameters: Any) -> Surrogate:
 
 __all__ = [
     "AGGREGATIONS", "SURROGATES", "Schedule", "Surrogate", "add", "aggregation_weights", "aspo", "casp", "ce_gppo",
-    "cispo", "clip_cov", "clip_higher", "dual_clip", "entropy_bonus", "entropy_target_clip", "forking_tokens",
-    "gmpo", "kl_cov", "kl_penalty", "mirror_descent", "ppo_clip", "reinforce", "sapo", "scheduled", "sequence_clip",
-    "surrogate", "topr", "unclipped", "vespo",
+    "cispo", "clip_cov", "clip_higher", "dppo_kl", "dppo_tv", "dual_clip", "entropy_bonus", "entropy_target_clip",
+    "forking_tokens", "gmpo", "ipo_mask", "kl_cov", "kl_penalty", "log_ratio_penalty", "mirror_descent", "opsm",
+    "ppo_clip", "reinforce", "sapo", "scheduled", "sequence_clip", "sequence_mask", "surrogate", "topr", "unclipped",
+    "vespo",
 ]  # fmt: skip

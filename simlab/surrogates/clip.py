@@ -16,6 +16,12 @@ def check_bounds(eps_low: Scalar, eps_high: Scalar) -> None:
     check_range("eps_high", eps_high, 0)
 
 
+def check_order(low: Scalar, high: Scalar) -> None:
+    """Raise ``InputError`` for a ``low`` above ``high``."""
+    if is_concrete_number(low) and is_concrete_number(high) and low > high:
+        raise InputError(f"low = {low} is above high = {high}; allowed: low up to high")
+
+
 def is_clipped(ratio: Array, advantages: Array, eps_low: Scalar, eps_high: Scalar) -> Array:
     """True where PPO's clip has taken over: A > 0 above 1 + eps_high, A < 0 below 1 - eps_low."""
     return ((advantages > 0) & (ratio > 1 + eps_high)) | ((advantages < 0) & (ratio < 1 - eps_low))

@@ -1,10 +1,10 @@
-"""Terms to add to a surrogate: a pull towards a reference policy and an entropy bonus, from sampled tokens alone."""
+"""Terms to add to a surrogate: pulls towards a reference or the sampler, an entropy bonus; of sampled tokens alone."""
 
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
 from simlab.rollouts import Array, Rollouts, Scalar, needed
-from simlab.surrogates.base import Surrogate, current_logp
+from simlab.surrogates.base import Surrogate, current_logp, log_ratio
 
 KL_FORMS = ("k1", "k2", "k3")
 
@@ -37,3 +37,14 @@ def entropy_bonus(coefficient: Scalar = 0.01) -> Surrogate:
         return -coefficient * ratio * (current_logp(ratio, rollouts) + needed(rollouts, "entropy"))
 
     return Surrogate(slope, frozenset({"old_logp", "entropy"}), exchangeable=True)
+
+
+def log_ratio_penalty(coefficient: Scalar = 1e-3) -> Surrogate:
+    """J = -coefficient (log ratio)^2: a pull of each token towards the sampler, -2 coefficient log ratio of slope.
+
+    Kimi K2.5 has it (arXiv 2602.02276), says prime-rl, which adds it with this coefficient to ``dppo_tv`` and
+    ``ipo_mask`` (``src/prime_rl/trainer/rl/loss.py``, 559b447, August 2026); the report itself was not read. On policy
+    it is 0. ``mirror_descent`` has the same term of whole sequences.
+    """
+    check_range("coefficient", coefficient, 0)
+    return Surrogate(lambda ratio, advantages, rollouts: -2 * coefficient * log_ratio(ratio), exchangeable=True)

@@ -8,12 +8,12 @@ its micro-batch.
 
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, check_range, is_concrete_number
+from simlab.errors import check_range
 from simlab.estimators.tokens import covariance_terms
 from simlab.order_statistics import ordinal_rank
 from simlab.rollouts import Array, Rollouts, Scalar, needed, sequence_mean, sequence_sum, token_weights
 from simlab.surrogates.base import Surrogate, current_logp, log_ratio
-from simlab.surrogates.clip import check_bounds, is_clipped, ppo_clip, product
+from simlab.surrogates.clip import check_bounds, check_order, is_clipped, ppo_clip, product
 
 
 def sequence_log_ratio(ratio: Array, rollouts: Rollouts) -> Array:
@@ -140,8 +140,7 @@ def clip_cov(
     check_range("low", low)
     check_range("high", high)
     check_bounds(eps_low, eps_high)
-    if is_concrete_number(low) and is_concrete_number(high) and low > high:
-        raise InputError(f"low = {low} is above high = {high}; allowed: low up to high")
+    check_order(low, high)
     inner = ppo_clip(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:

@@ -25,8 +25,9 @@ TOKEN_FIELDS = {"old_logp": "old_log_probs", "entropy": "entropy"}
 # Parameters of surrogates, and the settings of verl's actor that say the same.
 SETTINGS = {
     "eps_low": "clip_ratio_low", "eps_high": "clip_ratio_high", "cap": "clip_ratio_c", "tau_pos": "tau_pos",
-    "tau_neg": "tau_neg",
+    "tau_neg": "tau_neg", "delta_low": "clip_ratio_low", "delta_high": "clip_ratio_high",
 }  # fmt: skip
+OF_A_BATCH = ("clip_cov", "kl_cov", "forking_tokens")  # surrogates that choose among all its tokens
 LARGEST_LOG_RATIO = 20.0  # as in verl's own losses: the exponential of more overflows
 
 memory: dict[str, list[float]] = {}  # by the text of the estimator, the numbers of its state
@@ -124,7 +125,7 @@ def configured_surrogate(name: str, actor: Any) -> Surrogate:
     reasons = {
         "changes from batch to batch, and verl's policy losses see micro-batches": chosen.schedule is not None,
         "moves candidates beside the sampled token, and verl hands policy losses no logits": chosen.candidates,
-        "chooses among the tokens of the whole batch, and verl's policy losses see micro-batches": chosen.needs,
+        "chooses among the tokens of the whole batch, and verl's policy losses see micro-batches": name in OF_A_BATCH,
     }
     for reason, holds in reasons.items():
         if holds:
@@ -151,7 +152,8 @@ def policy_loss(name: str) -> Callable[..., tuple[torch.Tensor, dict[str, Any]]]
         log_ratio = (log_prob.detach() - old_log_prob).clamp(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
         tokens = response_mask > 0
         # All rows form one group, for surrogates do not compare rollouts and do not read rewards.
-        batch = Rollouts(torch.zeros_like(log_ratio[None, :, 0]), token_mask=tokens[None])
+        rewards = torch.zeros_like(log_ratio[None, :, 0])
+        batch = Rollouts(rewards, old_logp=old_log_prob[None], token_mask=tokens[None])
         coefficients = chosen(log_ratio.exp()[None], advantages[None], batch)[0]
         terms = torch.where(coefficients == 0, 0, coefficients * log_prob)
         if rollout_is_weights is not None:
