@@ -23,7 +23,7 @@ pytest.importorskip("trl")
 import jax
 import torch
 from trl import GRPOConfig, GRPOTrainer
-from trl_cases import model_and_tokenizer, trainer
+from trl_cases import model_and_tokenizer, reward, trainer
 
 import simlab
 from simlab.adapters.trl import ADVANTAGES, LOSS, SimlabGRPOMixin, SimlabGRPOTrainer
@@ -125,6 +125,18 @@ def test_an_estimator_alone_leaves_the_loss_to_trl(tmp_path):
         np.testing.assert_allclose(ours[name], value, atol=1e-6, err_msg=name)
     other = moved(trainer(tmp_path, estimator="f_grpo(gamma=2)"))
     assert max(np.abs(other[name] - value).max() for name, value in theirs.items()) > 1e-3
+
+
+def test_gdpo_of_several_rewards_is_trls_own(tmp_path):
+    def length(completions, **others):
+        return [len(text) if len(text) % 3 else None for text in completions]
+
+    both, weights = [reward, length], {"reward_weights": [1.0, 0.3]}
+    aggregated = weights | {"multi_objective_aggregation": "normalize_then_sum"}
+    theirs = moved(trainer(tmp_path, kind=GRPOTrainer, rewards=both, settings=aggregated))
+    ours = moved(trainer(tmp_path, estimator="gdpo", rewards=both, settings=weights))
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, atol=1e-5, err_msg=name)
 
 
 def test_advantages_go_into_trls_loss_and_log(tmp_path):

@@ -16,7 +16,7 @@ pytestmark = [
 ]
 pytest.importorskip("trl")
 
-from training_cases import settings, task
+from training_cases import PART_WEIGHTS, in_parts, settings, task
 
 from simlab.adapters import trl_engine
 from simlab.cli import main
@@ -78,6 +78,19 @@ CASES = {
     "grpo": {"optimizer": "sgd", "weight_decay": 0.5, "learning_rate": 0.3},
     "grpo@token_mean": {"minibatches": 4, "epochs": 2, "microbatch": 2, "learning_rate": 3e-2},
 }
+
+
+def test_both_engines_learn_from_the_parts_of_a_reward_and_record_them(replay, tmp_path):
+    asked, own = {"arms": ["gdpo"], "rl": {"steps": 2}}, task(in_parts, weights=PART_WEIGHTS)
+    for engine, layers in (("own", [asked]), ("trl", [asked, BY_TRL])):
+        train(settings(*layers), tmp_path / engine, own_task=own)
+    for ours, theirs in zip(leaves(tmp_path / "own", "gdpo"), leaves(tmp_path / "trl", "gdpo"), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    ours, theirs = (lines(arm_folder(tmp_path / engine, "gdpo") / "metrics.jsonl")[0] for engine in ("own", "trl"))
+    parts = {name: value for name, value in ours.items() if name.startswith("rewards/")}
+    assert len(parts) == 8
+    assert {name: theirs[name] for name in parts} == pytest.approx(parts, rel=1e-4)
+    assert theirs["solve_rate"] == ours["solve_rate"]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -173,6 +173,45 @@ def test_reward_and_entropy_are_of_the_last_tenth_of_the_steps_up_to_the_evaluat
         assert mean_and_error(rows["grpo"][3]) == pytest.approx(quarter, abs=5.1e-4)
 
 
+PARTS = {
+    "rewards/correct/mean": [0.5] * 18 + [0.25, 0.75], "rewards/correct/spread": [0.2] * 20,
+    "rewards/correct/silent": [0.75] * 20, "rewards/correct/driven": [0.9] * 19 + [None],
+    "rewards/form/mean": [0.75] * 20, "rewards/form/spread": [0.1] * 20,
+    "rewards/form/silent": [0.5] * 20, "rewards/form/driven": [0.5] * 18 + [0.25, None],
+}  # fmt: skip
+
+
+@pytest.fixture
+def parted(written):
+    """Two arms of four seeds, the first with parts of its rewards."""
+    line = [evaluation(20, [5, 0, 3, 8])]
+    lines = {seed: metrics([seed / 4] * 20, **PARTS) for seed in range(4)}
+    plain = {seed: (metrics([0.5] * 20), line) for seed in range(4)}
+    return written("parted", {"grpo": {seed: (lines[seed], line) for seed in range(4)}, "maxrl": plain})
+
+
+def test_parts_of_the_reward_have_a_row_each(parted):
+    text = comparison_table([parted])
+    table = [line.split() for line in text[text.index("parts of the reward") :].splitlines()[1:]]
+    assert table == [
+        ["arm", "part", "mean", "spread", "silent", "driven"],
+        ["grpo", "correct", "0.500(0)", "0.200(0)", "0.750(0)", "0.900(0)"],
+        ["grpo", "form", "0.750(0)", "0.100(0)", "0.500(0)", "0.250(0)"],
+    ]
+
+
+def test_parts_of_the_reward_have_a_row_of_panels(parted, three):
+    figure = comparison_figure([parted], baseline="grpo")
+    assert [axes.get_title(loc="left") for axes in figure.axes[6:9]] == [
+        "(g) mean of a part", "(h) groups without signal", "(i) share of the advantage",
+    ]  # fmt: skip
+    assert len(figure.axes) == 12
+    lines = [line.get_ydata() for line in figure.axes[8].lines if len(line.get_ydata())]
+    assert [list(line[:18]) for line in lines] == [[0.9] * 18, [0.5] * 18]
+    assert [np.isnan(line).tolist() for line in lines] == [[False] * 19 + [True]] * 2
+    assert len(comparison_figure([three]).axes) == 6
+
+
 def test_one_seed_has_the_interval_over_problems(three, one):
     text = comparison_table([one])
     assert text.splitlines()[0] == "last evaluation; of one seed [95 % interval over problems]"

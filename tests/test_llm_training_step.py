@@ -20,7 +20,9 @@ from simlab.rollouts import check_rollouts
 from simlab.surrogates import Surrogate
 
 KEY = jax.random.key(7)
-STATEFUL = sorted(name for name in REGISTRY if jax.tree.leaves(estimator(name).init()))
+STATEFUL = sorted(
+    name for name in REGISTRY if jax.tree.leaves(estimator(name).init()) and "role" not in estimator(name).needs
+)
 
 
 pytestmark = pytest.mark.usefixtures("quickly")

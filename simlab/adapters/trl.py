@@ -159,6 +159,11 @@ class SimlabGRPOMixin(Trainer):
             token_mask=tokens,
             **{name: self._grouping.groups(self._gather_rows(values)) for name, values in fields.items()},
         )
+        if "parts" in self._needs:
+            missing = self._rewards.isnan()
+            read = self._rewards.nan_to_num(), torch.where(missing, 0, weights)
+            parts, part_weights = map(self._grouping.groups, read)
+            rollouts = rollouts._replace(parts=parts, part_weights=part_weights)
         if "noise" in self._needs:
             source = torch.Generator().manual_seed(self.args.seed * 2**32 + self._step)  # the same on all processes
             rollouts = rollouts._replace(noise=torch.rand(tokens.shape, generator=source).to(rewards.device))

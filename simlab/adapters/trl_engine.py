@@ -20,12 +20,13 @@ from simlab.adapters.trl import SimlabGRPOTrainer
 from simlab.errors import Diverged, InputError
 from simlab.files import write_whole
 from simlab.llm.checkpoint import from_tensors, read_checkpoint
-from simlab.llm.instruments.batch_metrics import group_metrics
+from simlab.llm.instruments.batch_metrics import group_metrics, part_metrics
 from simlab.llm.model import Parameters
 from simlab.llm.training.folder import TRL_CHECKPOINTS, ArmFolder
-from simlab.llm.training.groups import Reader
+from simlab.llm.training.groups import Reader, absent_rollouts, weighted_parts
 from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
 from simlab.methods import Method
+from simlab.rollouts import Rollouts
 
 ORIGIN = "simlab_origin.json"  # of a checkpoint: the arm and the code that made it
 EARLIER = "delete it to resume from an earlier one"
@@ -157,8 +158,8 @@ class ArmTrainer(SimlabGRPOTrainer):
     def _checked_method(self, method: Method) -> Method:
         return method  # ``_prepare_inputs`` makes the updates; beta only has TRL load the reference, see _config
 
-    def reward(self, completion_ids: list[list[int]], problem: list[int], **others: Any) -> list[float]:
-        """Return the task's rewards of (P G) completions; TRL passes the prompts' columns, and others."""
+    def reward(self, completion_ids: list[list[int]], problem: list[int], **others: Any) -> list[float | None]:
+        """Return the task's rewards of (P G) completions, None for one without; TRL passes the prompts' columns."""
         size, width = self.args.num_generations, max(map(len, completion_ids))
         tokens = np.zeros((len(problem) // size, size, width), np.int32)
         mask = np.zeros(tokens.shape, bool)
@@ -166,15 +167,29 @@ class ArmTrainer(SimlabGRPOTrainer):
             group = divmod(row, size)
             tokens[group][: len(ids)], mask[group][: len(ids)] = ids, True
         problems = [self.reader.task.training(index) for index in problem[::size]]
-        rewards, self.solutions = self.reader.judge(problems, tokens, mask)
-        return [float(reward) for reward in rewards.ravel()]
+        self.judged = self.reader.judge(problems, tokens, mask)
+        values, absent = self.judged.rewards.ravel().tolist(), absent_rollouts(self.judged).ravel()
+        return [None if missing else value for value, missing in zip(values, absent, strict=True)]
+
+    def _rollouts(self, output: dict[str, Any]) -> tuple[Rollouts, torch.Tensor | None]:
+        """Return the groups of TRL, with what the task says is correct and with the parts of its rewards."""
+        rollouts, candidates = super()._rollouts(output)
+        fields = {"correct": self.judged.correct, **(weighted_parts(self.judged) if "parts" in self._needs else {})}
+        tensors = {
+            name: torch.as_tensor(value, device=rollouts.rewards.device)
+            for name, value in fields.items()
+            if value is not None
+        }
+        return rollouts._replace(**tensors), candidates
 
     def batch_metrics(self) -> dict[str, Any]:
         """Measure the last batch."""
         rollouts, advantages = self._batch
         assert rollouts.token_mask is not None
         rewards, mask = rollouts.rewards.numpy(force=True), rollouts.token_mask.numpy(force=True)
-        metrics = group_metrics(rewards, advantages.numpy(force=True), mask, self.solutions)
+        judged, weights = self.judged, advantages.numpy(force=True)
+        metrics = group_metrics(rewards, weights, mask, judged.solutions, judged.correct)
+        metrics |= part_metrics(judged.parts, judged.part_weights, weights, mask)
         return {**metrics, "length": float(mask.sum(axis=2).mean())}
 
     def parameters(self) -> Parameters:

@@ -65,7 +65,13 @@ class TrainCommand(Command):
         (),
     )
     verifier: str | None = option("exact, number, boxed, math-verify or regex:PATTERN of RE2 (default exact)", "NAME")
-    reward: str | None = option("a function of prompt, completion and answer, in place of a verifier", "FILE.py:NAME")
+    reward: tuple[str, ...] = option(
+        "a function of prompt, completion and answer, in place of a verifier; repeat for several, of which the first "
+        "says what is correct; `verifier` is the verifier; a function may return parts by name, weighed as "
+        "FILE.py:NAME@PART=WEIGHT,...",
+        "FILE.py:NAME[@WEIGHT]",
+        (),
+    )
     max_new_tokens: int | None = option("longest completion, in tokens (default 256)", "N")
 
     engine: str | None = option("training engine: simlab, or trl for TRL's GRPOTrainer (default simlab)", "NAME")

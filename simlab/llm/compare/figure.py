@@ -56,8 +56,9 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last", baseline: 
     evaluations the intervals over seeds and problems, or of one seed over problems; of two or three seeds, which tell
     too little for a band, with the seeds as thin lines. Curves of more than ``POINTS``
     steps are averaged over so many parts. The start is grey. The last panel shows the evaluations at ``at``, as in
-    ``comparison_table``. With a ``baseline``, a third row has the differences of the other arms from it, paired by seed
-    and problem.
+    ``comparison_table``. Rewards in several parts add a row: the mean of each part, the share of silent groups, and the
+    share of the advantage that it drives. With a ``baseline``, the last row has the differences of the other arms from
+    it, paired by seed and problem.
 
     Raises ``InputError`` for runs that do not compare, and for an evaluation or a baseline that there is not.
     """
@@ -70,9 +71,10 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last", baseline: 
         evaluation.samples for arm in arms for history in _histories(arm).values() for evaluation in history.values()
     )
     with matplotlib.style.context(STYLE):
-        rows = 2 if base is None else 3
+        parts = run_arms.part_names(training for arm in arms for training in arm.seeds.values())
+        rows = 2 + bool(parts) + (base is not None)
         figure = Figure(figsize=(7.2, 2.4 * rows), layout="constrained")
-        reward, entropy, first, largest, distinct, by_k, *less = figure.subplots(rows, 3).flat
+        reward, entropy, first, largest, distinct, by_k, *others = figure.subplots(rows, 3).flat
         _draw_training(reward, "reward", arms)
         _draw_training(entropy, "entropy", arms)
         at_1, at_most = (functools.partial(EvaluationResult.pass_at_k, k=k) for k in (1, most))
@@ -82,13 +84,16 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last", baseline: 
         _draw_by_k(by_k, [(arm.name, _by_k(arm), style) for arm, style in _with_styles(shown, starts)], SHARE)
         last = f"pass@k, {run_arms.abbreviate_moment(at)}"
         titles = ["reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", last]
+        if parts:
+            titles += _draw_parts(others[:3], parts, arms)
         if base is not None:
+            less = others[-3:]
             _draw_step_differences(less[0], at_1, arms, base)
             _draw_step_differences(less[1], at_most, arms, base)
             _draw_k_differences(less[2], shown, base)
             titles += [f"{title}, difference" for title in ("pass@1", f"pass@{most}", "pass@k")]
             less[0].set_ylabel(f"more than {shown[base].name}")
-        for letter, panel, title in zip("abcdefghi", figure.axes, titles, strict=False):
+        for letter, panel, title in zip("abcdefghijkl", figure.axes, titles, strict=False):
             panel.set_title(f"({letter}) {title}", loc="left")
             if panel.get_xlabel() != "k":
                 panel.set_xlabel("step")
@@ -104,8 +109,20 @@ def _add_legend(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=max(1, min(4, columns, len(labels))))
 
 
-def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm]) -> None:
-    """Draw a metric of training against step; a single seed has no band."""
+def _draw_parts(panels: Sequence[Axes], parts: Sequence[str], arms: Sequence[ComparedArm]) -> list[str]:
+    """Draw what is recorded of each part of the rewards, dashed by part; return the titles of the panels."""
+    titles = {"mean": "mean of a part", "silent": "groups without signal", "driven": "share of the advantage"}
+    for axes, label in zip(panels, titles, strict=True):
+        for number, part in enumerate(parts):
+            dashes = DASHES[number % len(DASHES)]
+            _draw_training(axes, f"rewards/{part}/{label}", arms, linestyle=dashes)
+            axes.plot([], [], color=GREY, linestyle=dashes, label=part)
+    panels[0].legend(loc="best")
+    return list(titles.values())
+
+
+def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm], **style: Any) -> None:
+    """Draw a metric of training against step, where it is known; a single seed has no band."""
     for number, arm in enumerate(arms):
         trainings = [training.metrics for training in arm.seeds.values() if name in training.metrics]
         steps = _common_steps([metrics["step"] for metrics in trainings])
@@ -113,9 +130,9 @@ def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm]) -> None:
             continue
         values = np.stack([metrics[name][np.isin(metrics["step"], steps)] for metrics in trainings])
         pieces = np.array_split(np.arange(len(steps)), min(POINTS, len(steps)))
-        means = [values[:, piece].mean(axis=1) for piece in pieces]
+        means = [np.ma.masked_invalid(values[:, piece]).mean(axis=1).filled(np.nan) for piece in pieces]
         bounds = run_arms.measure_bounds(name, np.array(means))
-        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, bounds, **_line_style(number))
+        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, bounds, **_line_style(number) | style)
 
 
 def _draw_evaluations(

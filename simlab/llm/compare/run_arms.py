@@ -18,6 +18,7 @@ from simlab.text import read_number
 ALLOWED = "last, best, a step, rollouts=NUMBER or pass@1=NUMBER"
 EQUAL = ("rollouts", "pass@1")
 TRAINING_METRICS = ("reward", "entropy")
+PART_METRICS = ("mean", "spread", "silent", "driven")  # of simlab.llm.instruments.batch_metrics.part_metrics
 LAST_PART = 10  # they are averaged over the last of so many equal parts of the steps
 SEED, RESAMPLES = 0, 2000  # of the intervals over problems: the same table every time, a figure in a moment
 
@@ -226,13 +227,32 @@ def measure_arm(arm: ShownArm, ks: Iterable[int]) -> dict[str, Float[np.ndarray,
     return values | {"distinct": np.stack([evaluation.distinct for evaluation in evaluations])}
 
 
+def part_names(trainings: Iterable[Training]) -> list[str]:
+    """Return the names of the parts of the rewards that trainings have recorded."""
+    names = dict.fromkeys(name for training in trainings for name in training.metrics)
+    pieces = (name.split("/") for name in names if name.startswith("rewards/") and name.endswith("/driven"))
+    return ["/".join(piece[1:-1]) for piece in pieces]
+
+
+def measure_part(arm: ShownArm, part: str) -> dict[str, Float[np.ndarray, " S"]]:
+    """Return the metrics of a part of the rewards by label, over the last tenth of training; NaN without it."""
+    return {
+        label: np.array([
+            _last_mean(arm.trainings[seed], f"rewards/{part}/{label}", each.step)
+            for seed, each in arm.evaluations.items()
+        ])
+        for label in PART_METRICS
+    }  # fmt: skip
+
+
 def _last_mean(training: Training, name: str, until: int) -> float:
-    """Average a metric over the last tenth of the steps up to one; NaN if there are none."""
+    """Average a metric over the last tenth of the steps up to one, where it is known; NaN if it never is."""
     if name not in training.metrics:
         return np.nan
     values = training.metrics[name][training.metrics["step"] <= until]
-    count = -(-len(values) // LAST_PART)
-    return float(values[-count:].mean()) if count else np.nan
+    known = values[len(values) * (LAST_PART - 1) // LAST_PART :]
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if known.size else np.nan
 
 
 def check_ks(ks: Sequence[int] | None, shown: Iterable[ShownArm], default: Sequence[int] | None = None) -> list[int]:

@@ -18,6 +18,10 @@ OVER_SEEDS = (
     "mean over seeds (standard error of the last digits), of evaluations [95 % interval over seeds and problems]"
 )
 OVER_PROBLEMS = "of one seed [95 % interval over problems]"
+PARTS = (
+    "parts of the reward in training: mean, standard deviation within groups (spread), share of groups in which a part "
+    "does not vary (silent), and share of the advantage that it drives"
+)
 SEED = 0  # of the subsamples: the same table every time
 METHODS_ASK = "would other {} show it too? paired by seed and problem"
 MODELS_ASK = (
@@ -33,7 +37,7 @@ def comparison_table(
     pass_at_k: Sequence[int] | None = None,
     baseline: str | None = None,
 ) -> str:
-    """Write one row for the start and for each arm of the runs.
+    """Write one row for the start and for each arm of the runs, and one for each part of several rewards.
 
     Reward and entropy are means over the last tenth of the training steps up to the evaluation, which is the one at
     ``at``. All are means over seeds with the standard error, those of evaluations with the interval over seeds and
@@ -76,9 +80,20 @@ def comparison_table(
     if len(counts) > 1:
         among = f"among {counts[0]} to {counts[-1]} samples; not to be compared, as more samples find more"
     lines.append(f"distinct: different correct solutions of a problem {among}")
+    lines += _part_lines(evaluated)
     if baseline is not None:
         lines += ["", *_differences(run_arms.find_baseline(baseline, evaluated), evaluated, ks)]
     return "\n".join(lines)
+
+
+def _part_lines(arms: Sequence[ShownArm]) -> list[str]:
+    """Write a row for each arm and part of its rewards; nothing of runs without parts."""
+    rows = [
+        {"arm": arm.name, "part": part} | _cells(_estimates(run_arms.measure_part(arm, part)))
+        for arm in arms
+        for part in run_arms.part_names(arm.trainings.values())
+    ]
+    return ["", PARTS, *aligned(rows)] if rows else []
 
 
 def _estimates(values: Mapping[str, Float[np.ndarray, "S ..."]], *, change: bool = False) -> dict[str, MeanEstimate]:

@@ -1,6 +1,6 @@
 """Describe one batch: its groups, its tokens, the updates by it, and histograms of its tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
@@ -18,10 +18,11 @@ def group_metrics(
     advantages: Num[np.ndarray, "..."],
     mask: Bool[np.ndarray, "..."] | None = None,
     solutions: Solutions | None = None,
+    correct: Bool[np.ndarray, "P G"] | None = None,
 ) -> Values:
     """Return the metrics of a batch of groups.
 
-    - ``reward``, ``solve_rate``: means over all rollouts; a rollout is correct when its reward is above 0.
+    - ``reward``, ``solve_rate``: means over all rollouts; without ``correct`` those of a reward above 0 are correct.
     - ``all_wrong``, ``all_right``: shares of groups. The others are active.
     - ``distinct_solutions``, ``distinct_solutions_active``: distinct correct solutions of a group, mean over all groups
       and over the active ones.
@@ -30,7 +31,7 @@ def group_metrics(
     Advantages are (P, G), or (P, G, T) for methods of tokens, of which a rollout counts with their mean over the mask.
     ``solutions`` are P lists of G canonical forms, None for a wrong answer; without them they are not counted.
     """
-    correct = rewards > 0
+    correct = rewards > 0 if correct is None else correct
     counts = correct.sum(axis=1)
     active = (counts > 0) & (counts < rewards.shape[1])
     metrics: Values = {
@@ -43,10 +44,59 @@ def group_metrics(
         distinct = np.array([len({solution for solution in group if solution is not None}) for group in solutions])
         metrics["distinct_solutions"] = float(distinct.mean())
         metrics["distinct_solutions_active"] = float(distinct[active].mean()) if active.any() else float("nan")
-    per_rollout = advantages.astype(float)
-    if advantages.ndim == 3:
-        per_rollout = sequence_mean(per_rollout, Rollouts(rewards, token_mask=mask))
-    return metrics | masses_by_solve_rate(correct, per_rollout)
+    return metrics | masses_by_solve_rate(correct, _of_rollouts(advantages, mask))
+
+
+def _of_rollouts(advantages: Num[np.ndarray, "..."], mask: Bool[np.ndarray, "..."] | None) -> Float[np.ndarray, "P G"]:
+    """Return the advantage of each rollout, the mean over its tokens where they have their own."""
+    exact = advantages.astype(float)
+    if exact.ndim == 2:
+        return exact
+    return np.asarray(sequence_mean(exact, Rollouts(exact[..., 0], token_mask=mask)))
+
+
+def part_metrics(
+    parts: Float[np.ndarray, "P G R"] | None,
+    weights: Mapping[str, float],
+    advantages: Num[np.ndarray, "..."],
+    mask: Bool[np.ndarray, "..."] | None = None,
+) -> dict[str, float]:
+    """Return the metrics of each part r_k of the rewards r = sum of w_k r_k, NaN where one is missing.
+
+    - ``rewards/NAME/mean``: over the rollouts that have it.
+    - ``rewards/NAME/spread``: its (population) standard deviation within a group, mean over the groups that have it.
+    - ``rewards/NAME/silent``: share of the groups in which it does not vary: they learn nothing from it.
+    - ``rewards/NAME/driven``: the share of the advantage that it drives, sum of w_k r_k A / sum of r A, where each
+      reward is less its mean over the group. The shares add up to 1. With A = c (r - mean) they are those of the
+      squared advantage; under any other weight those of the covariance of reward and advantage, to which the reward's
+      growth is proportional: a part of a negative share is unlearned. NaN without such a covariance.
+
+    ``weights`` are w_k by name; there are no metrics without ``parts``.
+    """
+    if parts is None:
+        return {}
+    exact, metrics = parts.astype(float), dict[str, float]()
+    absent = np.isnan(exact).all(axis=2)
+    paid = np.where(absent[..., None], np.nan, np.nan_to_num(exact) * [*weights.values()])
+    driven = np.nansum(_less_group_mean(paid) * _of_rollouts(advantages, mask)[..., None], axis=(0, 1))
+    for name, values, share in zip(weights, np.moveaxis(exact, 2, 0), driven, strict=True):
+        groups = values[~np.isnan(values).all(axis=1)]
+        spread = np.sqrt(np.nanmean(_less_group_mean(groups) ** 2, axis=1))
+        varies = np.nanmax(groups, axis=1) > np.nanmin(groups, axis=1)
+        metrics |= {
+            f"rewards/{name}/mean": float(np.nanmean(values)) if len(groups) else float("nan"),
+            f"rewards/{name}/spread": float(spread.mean()) if len(groups) else float("nan"),
+            f"rewards/{name}/silent": 1 - float(varies.sum() / len(values)),
+            f"rewards/{name}/driven": float(share / driven.sum()) if driven.sum() else float("nan"),
+        }
+    return metrics
+
+
+def _less_group_mean(values: Float[np.ndarray, "P G ..."]) -> Float[np.ndarray, "P G ..."]:
+    """Subtract the mean over each group's numbers, where it has any."""
+    present = ~np.isnan(values)
+    sums = np.where(present, values, 0).sum(axis=1, keepdims=True)
+    return np.asarray(values - sums / np.maximum(present.sum(axis=1, keepdims=True), 1))
 
 
 def masses_by_solve_rate(correct: Bool[np.ndarray, "P G"], advantages: Float[np.ndarray, "P G"]) -> Values:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from simlab.llm.vocabulary import Vocabulary
 
@@ -13,6 +13,22 @@ class TaskProblem:
     """One prompt, the text that a policy is given; tasks add what their verifier needs to know."""
 
     prompt: str
+
+
+class Part(NamedTuple):
+    """A part of a reward; its value is NaN where it is missing."""
+
+    name: str
+    weight: float
+    value: float
+
+
+class Verdict(NamedTuple):
+    """A judgement: the reward, which is NaN where all parts are missing, and the solution, None for a wrong answer."""
+
+    reward: float
+    solution: str | None
+    parts: tuple[Part, ...] = ()  # whose weighted sum the reward is; none of a plain number
 
 
 P = TypeVar("P", bound=TaskProblem)
@@ -85,3 +101,7 @@ class Task(ABC, Generic[P]):
     def reward(self, problem: P, completion: str) -> float:
         """Return 1 for a correct completion, else 0."""
         return float(self.solution(problem, completion) is not None)
+
+    def verdict(self, problem: P, completion: str) -> Verdict:
+        """Return reward, solution, and the parts of the reward, the same names for every completion."""
+        return Verdict(self.reward(problem, completion), self.solution(problem, completion))

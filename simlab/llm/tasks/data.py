@@ -12,14 +12,13 @@ from random import Random
 from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_parameters, check_range, check_whole
-from simlab.llm.tasks.base import Task, TaskProblem
-from simlab.llm.tasks.from_callable import checked_reward
+from simlab.llm.tasks.base import Task, TaskProblem, Verdict
+from simlab.llm.tasks.rewards import WeightedReward, checked_result, judged
 from simlab.llm.tasks.rows import DataRow, checksum, rows
 from simlab.llm.tasks.verifiers import Verifier
 from simlab.llm.tasks.verifiers import verifier as named_verifier
 from simlab.llm.tokenizer import Message, Tokenizer
 from simlab.llm.vocabulary import Vocabulary, characters
-from simlab.own_files import load
 
 TRAINING, HELD_OUT = "training", "held-out"
 HELD_OUT_OF = 8  # one prompt of so many is held out where no evaluation set is named
@@ -77,21 +76,19 @@ class DataSplit(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """A verifier, or a reward function of prompt, completion and answer."""
+    """A verifier, or rewards with weights, of which it may be one."""
 
-    verifier: Verifier | None  # None where there is a function
-    functions: Mapping[str, Callable[[Any, str, Any], object]]  # the function, by the ``FILE.py:NAME`` that names it
-    correct_from: float  # a completion of this reward or more counts as correct
+    verifier: Verifier | None  # None where there are functions alone
+    rewards: tuple[WeightedReward, ...]
+    correct_from: float  # a completion whose first reward is this or more counts as correct
 
     @classmethod
-    def of(cls, verifier: str, reward: str, correct_from: float) -> "Judge":
+    def of(cls, verifier: str, reward: str | Sequence[str], correct_from: float) -> "Judge":
         """Read the names of the settings; ``InputError`` for a name of no verifier or function."""
-        if not reward:
-            return cls(named_verifier(verifier), {}, correct_from)
-        function = load(reward)
-        if not callable(function):
-            raise InputError(f"reward = {reward!r} is a {type(function).__name__}; allowed: a function")
-        return cls(None, {reward: function}, correct_from)
+        texts = [reward] if isinstance(reward, str) else reward
+        rewards = tuple(WeightedReward.read(text) for text in texts if text)
+        verifies = not rewards or any(each.function is None for each in rewards)
+        return cls(named_verifier(verifier) if verifies else None, rewards, correct_from)
 
     def right(self, answer: Any) -> str:
         """Return the answer as completions are compared with it; ``InputError`` for one that cannot be read."""
@@ -107,19 +104,26 @@ class Judge:
         text = _as_text(answer)
         return text if self.verifier is None else self.verifier.demonstration(text)
 
-    def reward(self, problem: DataProblem, completion: str) -> float:
-        """Return 1 or 0, or the number of the function."""
-        if self.verifier is not None:
-            return float(self.verifier.solution(problem.right, completion) is not None)
-        (function,) = self.functions.values()
+    def verdict(self, problem: DataProblem, completion: str) -> Verdict:
+        """Judge a completion by the verifier, or by the rewards, of which the first says what is correct."""
+        right = None if self.verifier is None else self.verifier.solution(problem.right, completion)
+        verified = float(right is not None)
+        if not self.rewards:
+            return Verdict(verified, right)
         asked = problem.asked if isinstance(problem.asked, str) else [turn._asdict() for turn in problem.asked]
-        return checked_reward(str(asked), lambda: function(asked, completion, problem.answer))
+        several = len(self.rewards) > 1
 
-    def solution(self, problem: DataProblem, completion: str) -> str | None:
-        """Return the right answer, or the completion without the space around it if its reward is high enough."""
-        if self.verifier is not None:
-            return self.verifier.solution(problem.right, completion)
-        return completion.strip() if self.reward(problem, completion) >= self.correct_from else None
+        def result(function: Callable[..., object] | None) -> Any:
+            if function is None:
+                return verified
+            run = functools.partial(function, asked, completion, problem.answer)
+            return checked_result(str(asked), run, may_miss=several)
+
+        results = [result(each.function) for each in self.rewards]
+        parts = [part for each, result in zip(self.rewards, results, strict=True) for part in each.parts(result)]
+        judgement = judged(parts, lambda: completion.strip() if right is None else right, self.correct_from)
+        plain = not several and self.rewards[0].weight == 1 and not isinstance(results[0], dict)
+        return judgement._replace(parts=()) if plain else judgement
 
 
 def _as_text(answer: Any) -> str:
@@ -174,8 +178,8 @@ class Data(Task[DataProblem]):
 
     @property
     def own_functions(self) -> Mapping[str, object]:
-        """The reward function, where there is one."""
-        return self.judge.functions
+        """The reward functions."""
+        return {each.reference: each.function for each in self.judge.rewards if each.function is not None}
 
     def training(self, index: int) -> DataProblem:
         """Return the training problems, over and over; each pass has them all, in an order of its own."""
@@ -187,13 +191,17 @@ class Data(Task[DataProblem]):
         """Return the answer, as the verifier wants it; ``InputError`` for one that makes no completion."""
         return self.judge.demonstration(problem.answer)
 
+    def verdict(self, problem: DataProblem, completion: str) -> Verdict:
+        """Judge a completion; ``InputError`` if a reward function raises or returns what is no finite number."""
+        return self.judge.verdict(problem, completion)
+
     def solution(self, problem: DataProblem, completion: str) -> str | None:
-        """Return the canonical form of a correct completion; ``InputError`` if a reward function fails."""
-        return self.judge.solution(problem, completion)
+        """Return the canonical form of a correct completion."""
+        return self.verdict(problem, completion).solution
 
     def reward(self, problem: DataProblem, completion: str) -> float:
-        """Return the judge's reward; ``InputError`` if a reward function raises or returns no finite number."""
-        return self.judge.reward(problem, completion)
+        """Return the reward, or the weighted sum of rewards."""
+        return self.verdict(problem, completion).reward
 
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Data":
         """Put prompts into the model's chat template, and leave out problems that are too long for it."""
@@ -251,7 +259,7 @@ def data(
     evaluate: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
     verifier: str = "exact",
-    reward: str = "",
+    reward: str | Sequence[str] = "",
     correct_from: float = 1.0,
     max_new_tokens: int = 256,
     evaluation_size: int = 256,
@@ -271,9 +279,11 @@ def data(
         columns: the names of the columns ``prompt`` and ``answer``, where they are others. A prompt is a text, or a
             list of messages with ``role`` and ``content``.
         verifier: see ``simlab.llm.tasks.verifiers``.
-        reward: ``FILE.py:NAME`` of a function in place of the verifier. It is called with a prompt (a text or
-            messages), a completion and an answer (any JSON value, None where there is none).
-        correct_from: a completion of this reward or more counts as correct; for a reward function.
+        reward: ``FILE.py:NAME`` of a function in place of the verifier, or several, with ``@WEIGHT``, or
+            ``@PART=WEIGHT,...``, behind them; ``verifier`` is the verifier. A function is called with a prompt (a text
+            or messages), a completion and an answer (any JSON value, None where there is none), and returns a number,
+            or a dictionary of numbers. None among several is missing.
+        correct_from: a completion whose first reward is this or more counts as correct; for reward functions.
         max_new_tokens: the longest completion in tokens, the end token included.
         evaluation_size: the most problems of an evaluation set; the others of its file have no part in the run.
         template: put prompts into the model's chat template: "chat", "none", or "auto" for where there is one. Messages

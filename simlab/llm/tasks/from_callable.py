@@ -1,46 +1,12 @@
 """Make a task from listed prompts and any reward function."""
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from simlab.errors import InputError, check_whole, is_concrete_number
-from simlab.llm.tasks.base import Task, TaskProblem
+from simlab.errors import InputError, check_whole
+from simlab.llm.tasks.base import Task, TaskProblem, Verdict
+from simlab.llm.tasks.rewards import WeightedReward, call, checked_result, judged, shown
 from simlab.llm.vocabulary import Vocabulary
-from simlab.reading import reason
-
-LONGEST_SHOWN = 60  # characters of a prompt in a complaint
-
-
-def shown(text: str) -> str:
-    """Write a text in quotes, shortened."""
-    return repr(text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "...")
-
-
-def _call(kind: str, prompt: str, function: Callable[[], Any], allowed: type, words: str) -> Any:
-    """Call a function of the user's, or of another package, whose result must be of a type."""
-    name = f"the {kind} function of the problem {shown(prompt)}"
-    try:
-        result = function()
-    except Exception as error:
-        raise InputError(f"{name} raised {type(error).__name__}: {reason(error)}") from None
-    if not isinstance(result, allowed) or (isinstance(result, float) and not math.isfinite(result)):
-        raise InputError(f"{name} returned {shown(str(result))}; allowed: {words}")
-    return result
-
-
-def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
-    """Call a reward function and return its number for an answer to ``prompt``."""
-
-    def as_float() -> Any:
-        result = function()
-        result = result.item() if hasattr(result, "item") else result  # of a NumPy or JAX scalar
-        is_number = isinstance(result, bool) or is_concrete_number(result)
-        return float(result) if is_number else result  # raises for a whole number beyond the floats
-
-    reward: float = _call("reward", prompt, as_float, float, "finite numbers")
-    return reward
 
 
 @dataclass(frozen=True)
@@ -57,6 +23,7 @@ class CallableTask(Task[TaskProblem]):
     correct_from: float
     evaluation: tuple[TaskProblem, ...] = ()
     max_new_tokens: int = 1
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     def training(self, index: int) -> TaskProblem:
         """Return the listed problems, over and over; ``InputError`` for a negative index."""
@@ -68,22 +35,31 @@ class CallableTask(Task[TaskProblem]):
         demonstrations = self.demonstrations
         if demonstrations is None:
             raise InputError(f"task {self.name} has no demonstrations; allowed: training without them")
-        text: str = _call("demonstration", problem.prompt, lambda: demonstrations(problem.prompt), str, "texts")
+        text: str = call("demonstration", problem.prompt, lambda: demonstrations(problem.prompt), str, "texts")
         return text
+
+    def verdict(self, problem: TaskProblem, completion: str) -> Verdict:
+        """Judge by the reward function; ``InputError`` if a function fails or returns what is no finite number."""
+
+        def solution() -> str:
+            solutions = self.solutions
+            if solutions is None:
+                return completion.strip()
+            text: str = call("solution", problem.prompt, lambda: solutions(problem.prompt, completion), str, "texts")
+            return text
+
+        function = WeightedReward("reward", weights=self.weights)
+        result = checked_result(problem.prompt, lambda: self.rewards(problem.prompt, completion), may_miss=False)
+        judgement = judged(function.parts(result), solution, self.correct_from)
+        return judgement if isinstance(result, dict) else judgement._replace(parts=())
 
     def reward(self, problem: TaskProblem, completion: str) -> float:
-        """Return the number of the reward function; ``InputError`` if it raises or returns no finite number."""
-        return checked_reward(problem.prompt, lambda: self.rewards(problem.prompt, completion))
+        """Return the number of the reward function, or the weighted sum of its parts."""
+        return self.verdict(problem, completion).reward
 
     def solution(self, problem: TaskProblem, completion: str) -> str | None:
-        """Return the canonical form of a completion whose reward is high enough; ``InputError`` if a function fails."""
-        if self.reward(problem, completion) < self.correct_from:
-            return None
-        solutions = self.solutions
-        if solutions is None:
-            return completion.strip()
-        text: str = _call("solution", problem.prompt, lambda: solutions(problem.prompt, completion), str, "texts")
-        return text
+        """Return the canonical form of a completion whose reward is high enough."""
+        return self.verdict(problem, completion).solution
 
 
 def from_callable(
@@ -98,11 +74,13 @@ def from_callable(
     solution: Callable[[str, str], str] | None = None,
     correct_from: float = 1.0,
     stop: str | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> CallableTask:
     """Make a task of your own.
 
     Args:
-        reward: a function of prompt and completion; any finite number, True or False.
+        reward: a function of prompt and completion; any finite number, True or False, or a dictionary of such parts,
+            None where one is missing.
         training: prompts to train on, in this order, over and over.
         evaluation: other prompts.
         max_new_tokens: the longest completion in tokens, the end token included.
@@ -110,8 +88,9 @@ def from_callable(
         vocabulary: tokens of a model trained from scratch; None for the model's own.
         demonstration: a correct completion of a prompt, if there are any.
         solution: canonical form of a correct completion; by default the completion without the space around it.
-        correct_from: a completion of this reward or more counts as correct.
+        correct_from: a completion of this reward or more, or whose first part is that, counts as correct.
         stop: see ``Task``.
+        weights: of parts by name; others weigh 1.
 
     Raises: InputError: for an empty list, a prompt that is listed in both or twice for evaluation, or no room to
     answer.
@@ -140,4 +119,5 @@ def from_callable(
         correct_from,
         evaluation=tuple(map(TaskProblem, evaluation)),
         max_new_tokens=max_new_tokens,
+        weights=weights or {},
     )

@@ -8,7 +8,7 @@ from typing import Any
 from simlab.errors import InputError, check_choice, check_whole, package
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.drawn import DrawnTask
-from simlab.llm.tasks.from_callable import checked_reward
+from simlab.llm.tasks.rewards import checked_reward
 
 CORRECT_FROM = 0.99
 MOST_ADDED = 4096  # characters by which an answer may be longer than the right one; their scorers take any

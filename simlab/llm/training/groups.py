@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,34 +15,60 @@ from simlab.llm.completions import CompletionBatch, filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import Sampled, sample
-from simlab.llm.tasks.base import Task, TaskProblem
+from simlab.llm.tasks.base import Task, TaskProblem, Verdict
 from simlab.llm.vocabulary import Vocabulary
 
+PLAIN = ("problems", "solutions", "part_weights")  # fields that are no arrays
 DIGITS = 5  # of log-probabilities and advantages in a record
 
 
 class RolloutGroups(NamedTuple):
-    """P problems and G rollouts of each, of at most T tokens; ``solutions`` are None where a rollout is not correct."""
+    """P problems and G rollouts of each, of at most T tokens, and what they are paid.
+
+    Attributes:
+        rewards: 0 where all parts are missing.
+        solutions: None where a rollout is not correct.
+        correct: true where it has a solution; None under a verifier that errs, where that is a reward above 0.
+        parts: R parts of the rewards, NaN where one is missing; None where a reward is one number.
+        part_weights: by the names of the parts.
+    """
 
     problems: tuple[TaskProblem, ...]
     batch: CompletionBatch
     sampled: Sampled
     rewards: Float[np.ndarray, "P G"]
     solutions: tuple[tuple[str | None, ...], ...]
+    correct: Bool[np.ndarray, "P G"] | None = None
+    parts: Float[np.ndarray, "P G R"] | None = None
+    part_weights: Mapping[str, float] = {}
     greedy_reward: Float[np.ndarray, "P G"] | None = None
 
     @property
-    def mixed(self) -> np.ndarray:
-        """(P,) mask of the groups with unequal rewards."""
-        mask: np.ndarray = self.rewards.min(axis=1) < self.rewards.max(axis=1)
-        return mask
+    def mixed(self) -> Bool[np.ndarray, " P"]:
+        """Mask of the groups with unequal rewards."""
+        lowest, highest = (np.where(absent_rollouts(self), end, self.rewards) for end in (np.inf, -np.inf))
+        return np.asarray(lowest.min(axis=1) < highest.max(axis=1))
 
     def select(self, rows: np.ndarray) -> "RolloutGroups":
         """Return some of the groups, by their row numbers."""
-        arrays = self.batch, self.sampled, self.rewards, self.greedy_reward
-        batch, sampled, rewards, greedy_reward = jax.tree.map(lambda array: array[rows], arrays)
         problems, solutions = tuple(self.problems[row] for row in rows), tuple(self.solutions[row] for row in rows)
-        return RolloutGroups(problems, batch, sampled, rewards, solutions, greedy_reward)
+        arrays = jax.tree.map(lambda array: array[rows], self.arrays)
+        return self._replace(problems=problems, solutions=solutions, **arrays)
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """All fields that have a row for each problem, but those of ``PLAIN``."""
+        return {name: value for name, value in self._asdict().items() if name not in PLAIN}
+
+
+class Judged(NamedTuple):
+    """The fields of ``RolloutGroups`` that a judge decides."""
+
+    rewards: Float[np.ndarray, "P G"]
+    solutions: tuple[tuple[str | None, ...], ...]
+    correct: Bool[np.ndarray, "P G"]
+    parts: Float[np.ndarray, "P G R"] | None
+    part_weights: Mapping[str, float]
 
 
 class Reader:
@@ -51,6 +77,7 @@ class Reader:
     def __init__(self, task: Task, config: ModelConfig, vocabulary: Vocabulary):
         self.task, self.config, self.vocabulary = task, config, vocabulary
         self.ends = frozenset({vocabulary.eos, *config.eos_ids})
+        self._weights: dict[str, float] | None = None  # of the parts of the first reward that was given
 
     @functools.cached_property
     def stop_ids(self) -> frozenset[int]:
@@ -96,26 +123,35 @@ class Reader:
         sampled = sample(parameters, self.config, prompts, group_size, most, stop_ids=stop_ids, **choices)
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
-        rewards, solutions = self.judge(problems, sampled.tokens, sampled.mask)
+        judged = self.judge(problems, sampled.tokens, sampled.mask)
         batch = CompletionBatch(*filled_up(prompts, len(prompts), longest(prompts)), sampled.tokens, sampled.mask)
-        return RolloutGroups(tuple(problems), batch, sampled, rewards, solutions)
+        return RolloutGroups(tuple(problems), batch, sampled, **judged._asdict())
 
-    def judge(
-        self, problems: Sequence[TaskProblem], tokens: np.ndarray, mask: np.ndarray
-    ) -> tuple[np.ndarray, tuple[tuple[str | None, ...], ...]]:
-        """Return the rewards (P, G) of completions (P, G, T), and the canonical forms of the correct ones."""
-        rewards = np.zeros(tokens.shape[:2], np.float32)
-        solutions = list[tuple[str | None, ...]]()
+    def judge(self, problems: Sequence[TaskProblem], tokens: np.ndarray, mask: np.ndarray) -> "Judged":
+        """Judge completions (P, G, T); ``InputError`` if the names of parts change from one to another."""
+        verdicts = list[list[Verdict]]()
         for row, problem in enumerate(problems):
             texts = [self.text(ids[used]) for ids, used in zip(tokens[row], mask[row], strict=True)]
             # Equal answers are judged once.
-            verdicts = {
-                text: (self.task.reward(problem, text), self.task.solution(problem, text))
-                for text in dict.fromkeys(texts)
-            }
-            rewards[row] = [verdicts[text][0] for text in texts]
-            solutions.append(tuple(verdicts[text][1] for text in texts))
-        return rewards, tuple(solutions)
+            by_text = {text: self.task.verdict(problem, text) for text in dict.fromkeys(texts)}
+            verdicts.append([by_text[text] for text in texts])
+        for verdict in (verdict for group in verdicts for verdict in group):
+            weights = {part.name: part.weight for part in verdict.parts}
+            if self._weights is None:
+                self._weights = weights
+            if list(weights) != list(self._weights):
+                had, has = (", ".join(names) or "none" for names in (self._weights, weights))
+                raise InputError(f"the parts of a reward are {has}, before {had}; allowed: the same, None if missing")
+        values = np.array([[[part.value for part in each.parts] for each in group] for group in verdicts], np.float32)
+        solutions = tuple(tuple(verdict.solution for verdict in group) for group in verdicts)
+        absent = np.isnan(values).all(axis=2) & bool(self._weights)
+        return Judged(
+            np.where(absent, 0, np.array([[verdict.reward for verdict in group] for group in verdicts], np.float32)),
+            solutions,
+            np.array([[form is not None for form in group] for group in solutions]),
+            values if self._weights else None,
+            self._weights or {},
+        )
 
     def unfinished(self, groups: RolloutGroups) -> float:
         """Return the share of completions that reach the greatest length without an end."""
@@ -130,23 +166,44 @@ class Reader:
         """Return two words of each rollout that decide its verifier error: of its prompt, and of what is judged."""
         tokens, mask = groups.sampled.tokens, groups.sampled.mask
         prompts = np.array([[hash_word(problem.prompt)] for problem in groups.problems], np.uint32)
-        judged = correct(groups).astype(np.uint32)
+        judged = true_verdicts(groups).astype(np.uint32)
         if errors_of == "answer":
             for index in np.ndindex(judged.shape):
                 judged[index] = hash_word(self.text(tokens[index][mask[index]]))
         return np.broadcast_to(prompts, judged.shape), judged
 
     def record(self, groups: RolloutGroups, row: int, member: int) -> dict[str, Any]:
-        """Return a completion as plain data: text, reward, and canonical form, which is null for a wrong one."""
+        """Return a completion as plain data: text, reward and its parts, and canonical form, null for a wrong one."""
+        values = () if groups.parts is None else groups.parts[row, member].tolist()
+        parts = {
+            name: None if np.isnan(value) else value for name, value in zip(groups.part_weights, values, strict=True)
+        }
         return {
             "text": self.text(groups.sampled.tokens[row, member][groups.sampled.mask[row, member]]),
             "reward": float(groups.rewards[row, member]),
+            **({"rewards": parts} if parts else {}),
             "solution": groups.solutions[row][member],
         }
 
 
-def correct(groups: RolloutGroups) -> Bool[np.ndarray, "P G"]:
-    """Return the mask of the correct rollouts; raises ``InputError`` for a task with other rewards than 0 and 1."""
+def absent_rollouts(judged: Judged | RolloutGroups) -> Bool[np.ndarray, "P G"]:
+    """Return the mask of the rollouts of which all parts are missing: they are left out of their groups."""
+    none = np.zeros(judged.rewards.shape, bool)
+    return none if judged.parts is None else np.asarray(np.isnan(judged.parts).all(axis=2))
+
+
+def weighted_parts(judged: Judged | RolloutGroups) -> dict[str, Any]:
+    """Return the fields ``parts`` and ``part_weights`` of ``Rollouts``; a reward without parts is the only one."""
+    if judged.parts is None:
+        return {"parts": judged.rewards[..., None], "part_weights": None}
+    missing, weights = np.isnan(judged.parts), np.array([*judged.part_weights.values()], np.float32)
+    return {"parts": np.where(missing, 0, judged.parts), "part_weights": np.where(missing, 0, weights)}
+
+
+def true_verdicts(groups: RolloutGroups) -> Bool[np.ndarray, "P G"]:
+    """Return the mask of the rollouts of reward 1; ``InputError`` for others than 0 and 1, and for several rewards."""
+    if groups.parts is not None:
+        raise InputError(f"{groups.parts.shape[2]} rewards under a verifier that errs; allowed: one, of 0 and 1")
     graded = groups.rewards[(groups.rewards != 0) & (groups.rewards != 1)]
     if len(graded):
         raise InputError(f"a reward of {graded[0]:g} under a verifier that errs; allowed: rewards 0 and 1")
@@ -166,12 +223,12 @@ def concatenate_groups(batches: Sequence[RolloutGroups]) -> RolloutGroups:
 
     def arrays(groups: RolloutGroups) -> Any:
         prompts = np.pad(groups.batch.prompts, ((0, 0), (0, width - groups.batch.prompts.shape[1])))
-        return groups.batch._replace(prompts=prompts), groups.sampled, groups.rewards, groups.greedy_reward
+        return groups._replace(batch=groups.batch._replace(prompts=prompts)).arrays
 
-    batch, sampled, rewards, greedy_reward = jax.tree.map(lambda *parts: np.concatenate(parts), *map(arrays, batches))
+    joined = jax.tree.map(lambda *pieces: np.concatenate(pieces), *map(arrays, batches))
     problems = tuple(problem for groups in batches for problem in groups.problems)
     solutions = tuple(forms for groups in batches for forms in groups.solutions)
-    return RolloutGroups(problems, batch, sampled, rewards, solutions, greedy_reward)
+    return batches[0]._replace(problems=problems, solutions=solutions, **joined)
 
 
 def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reader, most: int) -> list[dict[str, Any]]:

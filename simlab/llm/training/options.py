@@ -6,6 +6,7 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice, did_you_mean
 from simlab.grammar import split
+from simlab.llm.tasks.rewards import is_verifier
 from simlab.llm.training.folder import RUN
 from simlab.llm.training.presets import preset
 from simlab.llm.training.settings import SECTIONS, TrainingSettings, merge_layers, setting_names
@@ -24,7 +25,7 @@ def build_settings(options: Any) -> TrainingSettings:
 
     def chosen(**settings: str) -> dict[str, Any]:
         values = {name: getattr(options, option) for option, name in settings.items()}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value not in (None, ())}
 
     base = _read_settings(options.config) if options.config else preset(options.preset, options.model)
     task, data = chosen(task="name"), chosen(**DATA)
@@ -34,8 +35,10 @@ def build_settings(options: Any) -> TrainingSettings:
         data["evaluate"] = _read_pairs("--evaluate", options.evaluate, "test=test.jsonl")
     if data and options.task not in (None, "data"):
         raise InputError(f"--task {options.task} with {', '.join(data)}; allowed: these options with --data alone")
-    if options.verifier is not None and options.reward is not None:
-        raise InputError("--verifier and --reward are both given; allowed: one of them")
+    if options.verifier is not None and options.reward and not any(map(is_verifier, options.reward)):
+        raise InputError("--verifier and --reward are both given; allowed: one of them, or --reward verifier too")
+    if "reward" in data:
+        data["reward"] = options.reward[0] if len(options.reward) == 1 else [*options.reward]
     sections = {
         "task": (task or {"name": "data"}) | data if data else task,
         "model": chosen(model="source"),

@@ -8,19 +8,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, PRNGKeyArray
 
+from simlab.estimators.registry import check_domain
 from simlab.estimators.tokens import of_tokens
 from simlab.finite import check_finite
 from simlab.llm.instruments.batch_metrics import (
     batch_values,
     group_metrics,
     kl_from_log_ratio,
+    part_metrics,
     token_metrics,
     update_values,
 )
 from simlab.llm.instruments.model_changes import entropy_change
 from simlab.llm.model import Parameters
 from simlab.llm.training.gradient import DecoderPolicy, microbatches
-from simlab.llm.training.groups import Reader, RolloutGroups, concatenate_groups, correct
+from simlab.llm.training.groups import (
+    Reader,
+    RolloutGroups,
+    absent_rollouts,
+    concatenate_groups,
+    true_verdicts,
+    weighted_parts,
+)
 from simlab.llm.training.optimizer import ascend
 from simlab.llm.training.settings import PolicyGradientSettings
 from simlab.llm.training.state import TrainerState
@@ -66,6 +75,7 @@ class Trainer(NamedTuple):
         proximal = self.proximal(state.parameters, groups)
         rollouts = self.rollouts(groups, proximal, jax.random.fold_in(key, NOISE))
         check_rollouts(rollouts, self.method.needs)
+        check_domain(self.method.estimator, groups.rewards)
         advantages, estimator = self.method.estimator.update(rollouts, state.estimator)
         check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
         if watch is not None:
@@ -85,27 +95,27 @@ class Trainer(NamedTuple):
     def collect(self, state: TrainerState, key: PRNGKeyArray) -> tuple[RolloutGroups, int, Metrics]:
         """Return groups to learn from (of unequal rewards with ``rounds``), the next problem, and metrics of all."""
         settings, cursor = self.settings, state.cursor
-        batches, rewards, accepted = list[RolloutGroups](), list[np.ndarray](), list[np.ndarray]()
+        batches, rewards, accepted, count = list[RolloutGroups](), list[np.ndarray](), list[np.ndarray](), 0
         sampler = self.policy.cast(state.older[-1] if state.older else state.parameters, settings.sampler)
         for number in range(max(1, settings.rounds)):
             groups = self._sample(sampler, cursor, jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), number))
             cursor += settings.prompts
-            rewards.append(groups.rewards)
+            rewards.append(groups.rewards[~absent_rollouts(groups)])
+            count += len(groups.problems)
             if settings.verifier_errs:
                 verdicts = self.verdicts(groups, jax.random.fold_in(jax.random.fold_in(key, VERDICTS), number))
                 accepted.append(verdicts)
-                groups = groups._replace(rewards=settings.correct_rewards(verdicts.astype(np.float32)))
+                groups = groups._replace(rewards=settings.correct_rewards(verdicts.astype(np.float32)), correct=None)
             batches.append(groups.select(np.flatnonzero(groups.mixed)) if settings.rounds else groups)
             if sum(len(batch.problems) for batch in batches) >= settings.prompts:
                 break
         selected = concatenate_groups(batches)
         if not len(selected.problems):  # no group is mixed: the last batch is used, and moves nothing by itself
             selected = groups
-        metrics: Metrics = {"reward": float(np.mean(rewards)), "sampled_groups": float(sum(map(len, rewards)))}
+        metrics: Metrics = {"reward": float(np.mean(np.concatenate(rewards))), "sampled_groups": float(count)}
         if accepted:
             metrics["accepted_rate"] = float(np.mean(accepted))
-        count = min(len(selected.problems), settings.prompts)
-        return selected.select(np.arange(count)), cursor, metrics
+        return selected.select(np.arange(min(len(selected.problems), settings.prompts))), cursor, metrics
 
     def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> RolloutGroups:
         settings = self.settings
@@ -130,7 +140,7 @@ class Trainer(NamedTuple):
             prompts, judged = map(jnp.asarray, self.reader.verifier_words(groups, settings.errors_of))
             chances = shared_chances(self.verifier_key, prompts, judged, jnp.float32)
         rates = settings.false_positive, settings.false_negative
-        return np.asarray(verdicts(jnp.asarray(correct(groups)), chances, *rates))
+        return np.asarray(verdicts(jnp.asarray(true_verdicts(groups)), chances, *rates))
 
     def proximal(self, parameters: Parameters, groups: RolloutGroups) -> np.ndarray:
         """Return log pi (P, G, T) before the updates; the sampler's own where nothing is divided by them."""
@@ -146,8 +156,12 @@ class Trainer(NamedTuple):
     def rollouts(self, groups: RolloutGroups, proximal: np.ndarray, key: PRNGKeyArray) -> Rollouts:
         """Return the input of estimators and surrogates."""
         sampled, needs = groups.sampled, self.method.needs
+        absent = absent_rollouts(groups)
         return Rollouts(
             groups.rewards,
+            mask=~absent if absent.any() else None,
+            correct=groups.correct,
+            **(weighted_parts(groups) if "parts" in needs else {}),
             old_logp=sampled.logp if self.settings.correction == "ratio" else proximal,
             entropy=sampled.entropy,
             topn_logp=sampled.topn_logp,
@@ -201,7 +215,8 @@ class Trainer(NamedTuple):
         """Return the metrics of the groups that are learned from."""
         sampled, mask, advantages = groups.sampled, groups.sampled.mask, np.asarray(advantages)
         return {
-            **group_metrics(groups.rewards, advantages, mask, groups.solutions),
+            **group_metrics(groups.rewards, advantages, mask, groups.solutions, groups.correct),
+            **part_metrics(groups.parts, groups.part_weights, advantages, mask),
             **token_metrics(sampled.logp, sampled.entropy, advantages, mask=mask, topn_logp=sampled.topn_logp),
             "length": float(mask.sum(axis=2).mean()),
             "unfinished": self.reader.unfinished(groups),

@@ -388,6 +388,8 @@ class TrainingSettings(Section):
         for text, arm in zip(self.arms, arms, strict=True):
             method = arm.method.build()
             self.arm_rl(text).check_method(method)
+            if "role" in method.needs:
+                raise InputError(f"arm {text} reads the role of each rollout; allowed: others, as tasks have no roles")
             if self.engine == "trl" and "greedy_reward" in method.needs:
                 raise InputError(f"arm {text} reads the greedy answer's reward; allowed with the engine trl: others")
 

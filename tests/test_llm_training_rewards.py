@@ -1,0 +1,240 @@
+"""Rewards in several parts in the trainer: how they are read and judged, what a step does and records."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from training_cases import PART_WEIGHTS, in_parts, reward, task, trainer_and_state
+
+from simlab import advantages
+from simlab.errors import InputError
+from simlab.llm.instruments.batch_metrics import part_metrics
+from simlab.llm.tasks.data import data
+from simlab.llm.tasks.rewards import WeightedReward
+from simlab.llm.training.groups import absent_rollouts
+
+KEY = jax.random.key(3)
+MINE = """
+def correct(prompt, completion, answer):
+    return completion == answer
+
+def short(prompt, completion, answer):
+    return None if completion == "?" else 1 / len(completion)
+
+def both(prompt, completion, answer):
+    return {"right": completion == answer, "short": short(prompt, completion, answer)}
+
+def changing(prompt, completion, answer):
+    return {completion: 1.0}
+
+def nothing(prompt, completion, answer):
+    return {}
+
+def endless(prompt, completion, answer):
+    return {"right": float("inf")}
+
+def unknown(prompt, completion, answer):
+    return float("nan")
+"""
+
+pytestmark = pytest.mark.usefixtures("quickly")
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    lines = [{"prompt": f"{number}+1=", "answer": str(number + 1)} for number in range(9)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return lambda *rewards, **others: data(train="rows.jsonl", reward=[*rewards], **others)
+
+
+def judged(own, completion):
+    problem = own.training(0)
+    answer = problem.answer if completion == "right" else completion
+    return own.verdict(problem, answer)
+
+
+def test_rewards_are_summed_by_weight_and_the_first_says_what_is_correct(rows):
+    own = rows("mine.py:short@0.5", "mine.py:correct")
+    found = judged(own, "right")
+    assert found.reward == 1.5
+    assert found.parts == (("short", 0.5, 1.0), ("correct", 1.0, 1.0))
+    assert judged(own, "12").solution is None
+    assert judged(rows("mine.py:short@0.5", "mine.py:correct", correct_from=0.5), "12").solution == "12"
+    assert [*own.own_functions] == ["mine.py:short", "mine.py:correct"]
+
+
+def test_the_verifier_is_one_of_several_rewards(rows):
+    found = judged(rows("verifier", "mine.py:short@0.2"), "right")
+    assert found.parts == (("verifier", 1.0, 1.0), ("short", 0.2, 1.0))
+    assert found.solution == "1" or len(found.solution) == 1
+
+
+def test_a_function_may_return_its_parts_by_name(rows):
+    assert judged(rows("mine.py:both@short=0.2"), "right").reward == 1.2
+    assert judged(rows("mine.py:both@0.5"), "right").reward == 1.0
+    assert judged(rows("mine.py:correct"), "right").parts == ()
+
+
+def test_a_missing_part_counts_nothing(rows):
+    found = judged(rows("mine.py:correct", "mine.py:short"), "?")
+    assert found.reward == 0
+    assert np.isnan(found.parts[1].value)
+    assert np.isnan(judged(rows("mine.py:short", "mine.py:unknown"), "?").reward)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        (("mine.py:correct", "mine.py:correct"), "two parts of the reward are called 'correct'; allowed: different"),
+        (("mine.py:correct@much",), "has the weight 'much'; allowed: a number"),
+        (("mine.py:both@long=2",), "mine.py:both has a weight for 'long'; allowed: of its parts right, short"),
+        (("mine.py:nothing",), r"returned '\{\}'; allowed: finite numbers, or a dictionary of them"),
+        (("mine.py:endless",), "inf.*; allowed: finite numbers, or a dictionary"),
+        (("mine.py:unknown",), "returned 'nan'; allowed: finite numbers, or a dictionary"),
+    ],
+)
+def test_what_makes_no_reward_is_refused(rows, rewards, message):
+    with pytest.raises(InputError, match=message):
+        judged(rows(*rewards), "12")
+
+
+def test_a_reward_is_read_with_its_weights(rows):
+    assert WeightedReward.read("verifier@0.5").weight == 0.5
+    assert WeightedReward.read("mine.py:both@right=2,short=0.1").weights == {"right": 2.0, "short": 0.1}
+
+
+def total(prompt, completion):
+    parts = in_parts(prompt, completion)
+    return parts["correct"] + 0.25 * (parts["length"] or 0)
+
+
+def parted(**others):
+    return task(rewards=in_parts, weights=PART_WEIGHTS, **others)
+
+
+def test_a_step_on_parts_is_that_on_their_sum():
+    (ours, state), (plain, start) = (
+        trainer_and_state("grpo", own_task=parted()),
+        trainer_and_state("grpo", own_task=task(total)),
+    )
+    (after, line), (expected, _) = ours.step(state, KEY, False), plain.step(start, KEY, False)
+    jax.tree.map(np.testing.assert_array_equal, after.parameters, expected.parameters)
+    assert line["rewards/correct/mean"] == line["solve_rate"] < line["reward"], "correct is what the first part says"
+    assert line["rewards/correct/driven"] + line["rewards/length/driven"] == pytest.approx(1)
+
+
+def test_gdpo_is_told_the_parts_and_which_are_missing():
+    trainer, state = trainer_and_state("gdpo", own_task=parted())
+    groups, _, _ = trainer.collect(state, KEY)
+    missing = np.isnan(groups.parts)
+    assert missing[..., 1].any()
+    assert not missing[..., 0].any()
+    seen = []
+    trainer.step(state, KEY, False, lambda _, values: seen.append(values))
+    expected = advantages("gdpo", parts=np.nan_to_num(groups.parts), weights=[1.0, 0.25], mask=~missing)
+    np.testing.assert_allclose(seen[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_gdpo_trains_on_a_reward_of_one_number():
+    trainer, state = trainer_and_state("gdpo")
+    assert trainer.step(state, KEY, False)[1]["grad_norm"] > 0
+
+
+def test_a_rollout_without_any_part_is_left_out_of_its_group():
+    def some(prompt, completion):
+        return {"correct": None if completion[:1] in set("5678") else reward(prompt, completion)}
+
+    trainer, state = trainer_and_state("grpo", {"rounds": 3}, own_task=task(rewards=some))
+    seen = []
+    _, line = trainer.step(state, KEY, False, lambda *both: seen.append(both))
+    groups, found = seen[0]
+    absent = absent_rollouts(groups)
+    assert absent.any()
+    assert not found[absent].any()
+    for row in range(len(found)):
+        present = ~absent[row]
+        kept = groups.rewards[row][present]
+        assert kept.min() < kept.max(), "of unequal rewards among those that are there"
+        np.testing.assert_allclose(found[row][present], advantages("grpo", kept), rtol=1e-5)
+    assert line["rewards/correct/driven"] == 1
+
+
+def test_the_parts_are_the_same_for_every_completion(rows):
+    own = task(rewards=lambda prompt, completion: {completion[:1]: 1.0})
+    trainer, state = trainer_and_state("grpo", own_task=own)
+    with pytest.raises(InputError, match=r"the parts of a reward are .*; allowed: the same, None if missing"):
+        trainer.step(state, KEY, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "rl", "message"),
+    [
+        ("grpo", {"false_positive": 0.1}, "2 rewards under a verifier that errs; allowed: one, of 0 and 1"),
+        ("least_variance", {}, r"rewards span .* hold .*defined for"),
+    ],
+)
+def test_what_takes_no_parts_says_so(name, rl, message):
+    trainer, state = trainer_and_state(name, rl, own_task=parted())
+    with pytest.raises(InputError, match=message):
+        trainer.step(state, KEY, False)
+
+
+def test_roles_are_refused():
+    with pytest.raises(InputError, match="arm rae reads the role of each rollout; allowed: others, as tasks have no"):
+        trainer_and_state("rae")
+
+
+def naive_part_metrics(parts, weights, advantage):
+    """By loops over numbers; None is missing."""
+    names, lines = [*weights], {}
+    sums = dict.fromkeys(names, 0.0)
+    for group, values in zip(parts, advantage, strict=True):
+        there = [place for place, each in enumerate(group) if any(value is not None for value in each)]
+        for number, name in enumerate(names):
+            paid = {place: weights[name] * (group[place][number] or 0) for place in there}
+            mean = sum(paid.values()) / len(paid) if paid else 0
+            sums[name] += sum((paid[place] - mean) * values[place] for place in there)
+    for number, name in enumerate(names):
+        each = [[entry[number] for entry in group if entry[number] is not None] for group in parts]
+        groups = [group for group in each if group]
+        means = [sum(group) / len(group) for group in groups]
+        spreads = [
+            (sum((value - mean) ** 2 for value in group) / len(group)) ** 0.5
+            for group, mean in zip(groups, means, strict=True)
+        ]
+        every = [value for group in groups for value in group]
+        lines |= {
+            f"rewards/{name}/mean": sum(every) / len(every),
+            f"rewards/{name}/spread": sum(spreads) / len(spreads),
+            f"rewards/{name}/silent": sum(len(set(group)) < 2 for group in each) / len(each),
+            f"rewards/{name}/driven": sums[name] / sum(sums.values()),
+        }
+    return lines
+
+
+def test_metrics_of_parts_are_those_of_loops():
+    random = np.random.default_rng(5)
+    parts = random.integers(0, 3, (6, 4, 3)).astype(float)
+    parts[random.random(parts.shape) < 0.3] = np.nan
+    parts[2, 1] = np.nan
+    parts[3, :, 1] = np.nan
+    parts[4, :, 0] = 2.0
+    advantage = random.normal(size=(6, 4))
+    advantage[2, 1] = 0
+    weights = {"a": 1.0, "b": 0.2, "c": -0.5}
+    lists = [[[None if np.isnan(value) else value for value in each] for each in group] for group in parts.tolist()]
+    found = part_metrics(parts, weights, advantage)
+    assert found == pytest.approx(naive_part_metrics(lists, weights, advantage.tolist()), rel=1e-12)
+
+
+def test_of_a_linear_weight_the_shares_are_those_of_its_square():
+    random = np.random.default_rng(6)
+    parts = random.random((5, 4, 2))
+    weighted = parts * [1.0, 0.5]
+    alone = [advantages("dr_grpo", weighted[..., index]) for index in range(2)]
+    together = alone[0] + alone[1]
+    found = part_metrics(parts, {"a": 1.0, "b": 0.5}, together)
+    assert found["rewards/a/driven"] == pytest.approx((alone[0] * together).sum() / (together**2).sum())
