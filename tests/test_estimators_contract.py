@@ -137,7 +137,7 @@ def test_rewards_outside_the_domain_of_the_formula_are_refused_and_others_taken(
             assert np.isfinite(simlab.advantages(name, [*REWARDS, value], **TOKENS)).all()
         else:
             message = refusal(simlab.advantages, name, [*REWARDS, value], **TOKENS)
-            assert f"{value:g}; this estimator is defined for {DOMAINS[domain]}" in message
+            assert f"{value:g}; {name} is defined for {DOMAINS[domain]}" in message
 
 
 BAD_BATCHES = [

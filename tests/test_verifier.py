@@ -156,5 +156,5 @@ def test_a_correction_that_makes_accepted_rollouts_incorrect_ones_is_refused():
     signed = anchored(20, 4, reward_incorrect=-1.0)
     with pytest.raises(InputError, match=r"the reward -0\.4;"):
         simulate(signed, "grpo", **RATES, verifier_correction="forward", steps=1)
-    with pytest.raises(InputError, match="this estimator is defined for"):
+    with pytest.raises(InputError, match="power_alpha is defined for"):
         simulate(anchored(20, 4), "power_alpha", **RATES, verifier_correction="backward", steps=1)

@@ -159,9 +159,10 @@ def advantages(
 
     rollouts = Rollouts(batched(rewards), **{name: batched(field) for name, field in fields.items()})
     check_rollouts(rollouts, chosen.needs)
-    check_domain(chosen, rewards if fields["mask"] is None else rewards[fields["mask"]])
+    called = name if isinstance(name, str) else name.name
+    check_domain(chosen, rewards if fields["mask"] is None else rewards[fields["mask"]], called)
     result, _ = chosen.update(rollouts, chosen.init())
-    check_finite(name if isinstance(name, str) else name.name, "advantages", result, rollouts)
+    check_finite(called, "advantages", result, rollouts)
     return result[0, ...] if one_group else result
 
 
@@ -183,8 +184,8 @@ def _weighed(parts: Any, weights: Any, mask: Array | None) -> tuple[Array, Array
     return xp.where(mask, parts, zeros), xp.where(mask, each, zeros), xp.any(mask, axis=-1)
 
 
-def check_domain(chosen: Estimator, rewards: Array) -> None:
-    """Raise ``InputError`` if the estimator's formula is not defined for these rewards."""
+def check_domain(chosen: Estimator, rewards: Array, name: str = "this estimator") -> None:
+    """Raise ``InputError`` if the estimator's formula, called ``name``, is not defined for these rewards."""
     if chosen.domain == "any":
         return
     xp = array_namespace(rewards)
@@ -195,8 +196,7 @@ def check_domain(chosen: Estimator, rewards: Array) -> None:
         low, high = float(xp.min(rewards)), float(xp.max(rewards))
         first = float(rewards[outside][0])
         raise InputError(
-            f"rewards span [{low:g}, {high:g}] and hold {first:g}; "
-            f"this estimator is defined for {DOMAINS[chosen.domain]}"
+            f"rewards span [{low:g}, {high:g}] and hold {first:g}; {name} is defined for {DOMAINS[chosen.domain]}"
         )
 
 

@@ -156,7 +156,7 @@ def check(problem: Problem, settings: Settings) -> None:
         check_accepted(float(rewards[0, 0]), settings.verifier_correction, *rates)
     else:
         _check_graded(problem, settings, rewards)
-    check_domain(method.estimator, rewards)
+    check_domain(method.estimator, rewards, settings.name)
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
     prompts, parts, storage = problem.prompts_a_step(settings), settings.minibatches, settings.storage

@@ -77,7 +77,7 @@ def advantage_function(name: str) -> Callable[..., tuple[torch.Tensor, torch.Ten
             **{field: grouping.groups(values) for field, values in (fields or {}).items()},
         )
         check_rollouts(rollouts, chosen.needs)
-        check_domain(chosen, rollouts.rewards[rollouts.mask])
+        check_domain(chosen, rollouts.rewards[rollouts.mask], name)
         first = chosen.init()
         result, state = chosen.update(rollouts, read_state(first, memory[text]) if text in memory else first)
         check_finite(text, "advantages", result, rollouts)
