@@ -148,7 +148,10 @@ def test_bad_input_is_refused_in_one_line_before_anything_is_read(path, capsys, 
 
 @pytest.mark.parametrize(
     ("first", "last", "answers"),
-    [(0.9, 0.02, ("It unlearns", "The prompts are hard")), (0.1, 0.98, ("It learns", "The prompts are easy"))],
+    [
+        (0.9, 0.02, ("It unlearns", "The prompts are hard")),
+        pytest.param(0.1, 0.98, ("It learns", "The prompts are easy"), marks=pytest.mark.slow),
+    ],
 )
 def test_a_change_and_hard_and_easy_prompts_are_told(first, last, answers, quick, tmp_path):
     random, path = np.random.default_rng(5), tmp_path / "log.csv"

@@ -359,6 +359,7 @@ def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
     assert all(split.net is None for split in found.splits)
 
 
+@pytest.mark.slow
 def test_a_recommended_split_is_surely_better_in_both():
     for prompts, size, rollouts in ((2000, 64, 2048), (1, 4, 64)):
         drawn = seen("uniform", prompts, size, answers=True)[0]

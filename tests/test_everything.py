@@ -41,7 +41,7 @@ def test_a_part_counts_its_tests_and_is_not_run_again(part, tmp_path):
 @pytest.mark.parametrize(
     ("text", "ended"),
     [
-        ("import time\ndef test_sleeps(): time.sleep(100)", "its limit"),
+        pytest.param("import time\ndef test_sleeps(): time.sleep(100)", "its limit", marks=pytest.mark.slow),
         pytest.param("import os\ndef test_crashes(): os._exit(7)", "exit code 7", marks=pytest.mark.slow),
     ],
 )

@@ -113,6 +113,7 @@ def test_mean_and_variance_are_those_of_all_groups(correction):
         np.testing.assert_allclose([outcomes.p, outcomes.q], np.transpose([row[:2] for row in rollouts]), atol=1e-14)
 
 
+@pytest.mark.slow
 def test_the_effective_share_is_kishs_over_tokens():
     for correction in (CORRECTIONS[2], SEQUENCES[2]):
         _, result = found(WORDS, AT_NODES, AT_NODES_THEN, correction=correction)

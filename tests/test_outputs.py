@@ -73,7 +73,10 @@ def test_the_pages_that_others_are_made_from_say_who_writes_them(page):
     assert WRITER in (Path(__file__).parents[1] / page).read_text()
 
 
-@pytest.mark.parametrize(("option", "name"), [("--contents --json", "report.json"), ("--html", "report.html")])
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--contents --json", "report.json"), pytest.param("--html", "report.html", marks=pytest.mark.slow)],
+)
 def test_an_output_of_simlabs_may_be_written_again(option, name, folder):
     (folder / name).touch()  # an empty file holds nothing that could be lost
     for _ in range(2):
