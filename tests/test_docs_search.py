@@ -29,7 +29,7 @@ QUESTIONS = {
     "gpu memory": "devices",
     "TRL": "trl",
     "verl": "verl",
-    "group size": "findings/group-size",
+    "group size": "how-to/sweeps",
     "tail miss": "concepts/groups",
     "retained mass": "concepts/policy",
     "how to cite": "cite",
