@@ -19,8 +19,10 @@ from simlab.problems import Problem, PromptBank, custom
 from simlab.problems.categorical import Categorical
 from simlab.problems.registry import problem_constructor
 from simlab.problems.rewards import binary_rewards
+from simlab.simulator.draw import counts_suffice
 from simlab.simulator.metrics import EVERY_STEP, Metric
 from simlab.simulator.runner import simulate
+from simlab.simulator.settings import Settings
 from simlab.sweeps.grid import RUN_PARAMETERS
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -327,3 +329,11 @@ def test_no_metric_has_the_name_of_a_parameter_that_a_sweep_may_go_through():
     metrics = {metric.name for metric in place().recorded}
     assert {"mean_reward", "part_reward"} <= metrics
     assert not metrics & {*RUN_PARAMETERS, *problem_constructor("format_reward").defaults}
+
+
+def test_groups_are_not_known_by_their_counts_where_rewards_are_more_than_right_or_wrong():
+    settings = Settings("grpo", 4096, storage="dense").static
+    placebo = Settings("grpo", 4096, storage="dense", reward="placebo").static
+    binary = Categorical(LOGITS, CORRECT, CORRECT)
+    chosen = [(settings, binary), (settings, place()), (placebo, binary)]
+    assert [counts_suffice(own, own.build(), problem) for own, problem in chosen] == [True, False, False]

@@ -156,8 +156,8 @@ def divide_by_std_of_others(eps: Scalar = 1e-6) -> Link:
 
     NeMo-RL computes that std as sqrt(mean of squares - square of the mean) in float32 (NVIDIA-NeMo/RL at 7ea279a, 22
     August 2026, ``nemo_rl/algorithms/utils.py``) and divides where it is above 0. Where the others are equal the
-    difference is rounding: of seven rewards .35 and one of .95 it may be 1e-8, whose root 1e-4 makes of the .6 by
-    which the eighth exceeds them some thousands. Here equal rewards are found by comparison, so that A stays .6.
+    difference is rounding: of seven rewards .35 and one of .95 it is 2.6e-8, whose root makes an advantage of 3693 of
+    the .6 by which the eighth exceeds the others. Here equal rewards are found by comparison, so that A stays .6.
     """
     check_range("eps", eps, 0)
 
