@@ -199,8 +199,8 @@ WORDS = {
     "d_q_upos": "change, in the last update, of the mass of the correct actions its group missed",
     "d_q_upos_predicted": _PREDICTED.format("d_q_upos"),
     "accepted_rate": "share of rollouts since the last record that the verifier accepts",
-    "active_rate": f"{_GROUPS} with both outcomes",
-    "tail_miss_rate": f"{_GROUPS} with both outcomes and none of the target set",
+    "active_rate": f"{_GROUPS} with both outcomes, or with unequal graded rewards",
+    "tail_miss_rate": f"{_GROUPS} that are active and hold none of the target set",
     "ratio_drift": "mean over prompts of the mean |log ratio| of a group's tokens, before a batch's last gradient step",
     "clipped_share": "mean over prompts of the share of a group's tokens whose coefficient the surrogate sets to 0 "
     "although their advantage is not; mean over the gradient steps of a batch",
