@@ -314,6 +314,45 @@ def test_one_sentence_says_what_the_seeds_show_and_what_not(written, three, one)
     assert "more than grpo: would other problems show it too? paired" in single
 
 
+def seeds_of(*rows):
+    """A training for each row of correct completions."""
+    return {seed: (metrics([0.5]), [evaluation(1, row)]) for seed, row in enumerate(rows)}
+
+
+BETTER = seeds_of([5, 4, 6, 5], [6, 4, 6, 5], [5, 5, 6, 5], [5, 4, 7, 5])
+SAME = seeds_of([2, 4, 2, 1], [1, 3, 4, 2], [4, 1, 3, 2], [3, 2, 1, 4])
+CHANCE = seeds_of([3, 2, 3, 2], [2, 3, 3, 1], [3, 2, 2, 3], [2, 3, 2, 3])
+PLACEBO = "f_grpo(gamma=0.50)@reward=placebo@group_size=4"
+
+
+def test_an_arm_is_told_from_its_placebo_or_not(written):
+    arms = {"grpo": BETTER, "f_grpo(gamma=0.5)@group_size=4": SAME, PLACEBO: CHANCE}
+    run = written("placebo", arms)
+    lines = [line for line in comparison_table([run], pass_at_k=[1, 4]).splitlines() if "paired by" in line]
+    assert [line.partition(":")[0] for line in lines] == [
+        f"grpo is told from {PLACEBO} in pass@1 and pass@4",
+        f"f_grpo(gamma=0.5)@group_size=4 is not told from {PLACEBO}",
+    ]
+    table = comparison_table([run], pass_at_k=[1, 4], baseline=PLACEBO)
+    cells = rows_of(table[table.index("more than") : table.index("in short")])["grpo"]
+    assert f"pass@1 {cells[3]}, pass@4 {cells[4]} more, paired by 4 seeds" in lines[0]
+
+
+def test_each_arm_is_beside_the_placebo_of_its_own_method(written):
+    arms = {"grpo": SAME, "maxrl": SAME, "grpo@reward=placebo": CHANCE, "maxrl@reward=placebo_by_group": CHANCE}
+    lines = [line for line in comparison_table([written("own", arms)]).splitlines() if "paired by" in line]
+    assert [line.partition(":")[0] for line in lines] == [
+        "grpo is not told from grpo@reward=placebo", "maxrl is not told from maxrl@reward=placebo_by_group",
+    ]  # fmt: skip
+
+
+def test_a_run_may_be_the_placebo_of_another_and_few_seeds_tell_nothing(written):
+    paid = written("paid", {"grpo": BETTER, "maxrl": {0: BETTER[0]}})
+    text = comparison_table([paid, written("dealt", {"grpo": CHANCE}, rl={"reward": "placebo_by_group"})])
+    assert "paid/grpo is told from dealt/grpo in pass@1" in text
+    assert "too few seeds (1) to tell maxrl from dealt/grpo; 4 or more may" in text
+
+
 def test_an_arm_without_a_common_seed_is_named(written, one):
     other = written("other", {"maxrl": {0: ARMS["grpo"][0]}})
     assert "grpo: no seed in common with maxrl" in comparison_table([one, other], baseline="maxrl").splitlines()

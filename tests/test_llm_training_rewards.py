@@ -5,7 +5,7 @@ import json
 import jax
 import numpy as np
 import pytest
-from training_cases import PART_WEIGHTS, in_parts, reward, task, trainer_and_state
+from training_cases import PART_WEIGHTS, in_parts, reward, settings, task, trainer_and_state
 
 from simlab import advantages
 from simlab.errors import InputError
@@ -238,3 +238,58 @@ def test_of_a_linear_weight_the_shares_are_those_of_its_square():
     together = alone[0] + alone[1]
     found = part_metrics(parts, {"a": 1.0, "b": 0.5}, together)
     assert found["rewards/a/driven"] == pytest.approx((alone[0] * together).sum() / (together**2).sum())
+
+
+def collected(reward_setting, own_task, steps, **rl):
+    trainer, state = trainer_and_state("grpo", {"reward": reward_setting, **rl}, own_task=own_task)
+    true, _ = trainer_and_state("grpo", rl, own_task=own_task)
+    for step in range(steps):
+        key = jax.random.fold_in(KEY, step)
+        (paid, cursor, _), (groups, _, _) = trainer.collect(state, key), true.collect(state, key)
+        np.testing.assert_array_equal(paid.sampled.tokens, groups.sampled.tokens)
+        yield paid, groups
+        state = state._replace(cursor=cursor)
+
+
+def test_a_placebo_by_group_deals_out_the_rewards_of_a_group():
+    moved = 0
+    for paid, groups in collected("placebo_by_group", parted(), 4):
+        every = [
+            np.concatenate([each.parts, each.rewards[..., None], each.correct[..., None]], -1)
+            for each in (paid, groups)
+        ]
+        for dealt, earned in zip(*every, strict=True):
+            assert sorted(map(repr, dealt.tolist())) == sorted(map(repr, earned.tolist()))
+            moved += repr(dealt.tolist()) != repr(earned.tolist())
+        assert paid.solutions == groups.solutions
+    assert moved > 4
+
+
+def test_a_placebo_pays_what_another_answer_would_get():
+    own = task(rewards=lambda prompt, text: prompt[0] in "12" and reward(prompt, text))
+    pairs = list(collected("placebo", own, 12, prompts=16, group_size=8))
+    solvable = [problem.prompt[0] in "12" for problem in pairs[0][0].problems]
+    paid, earned = (np.stack([pair[index].rewards for pair in pairs]) for index in (0, 1))
+    assert not paid[:, np.logical_not(solvable)].any(), "at the rate of the prompt"
+    paid, earned = (values[:, solvable].reshape(-1) for values in (paid, earned))
+    apart = paid - earned
+    assert abs(apart.mean()) < 4 * apart.std() / apart.size**0.5
+    assert abs(np.corrcoef(paid, earned)[0, 1]) < 4 / apart.size**0.5, "whatever the answer"
+    assert all((paid.correct == (paid.rewards > 0)).all() for paid, _ in pairs)
+
+
+@pytest.mark.parametrize(
+    ("name", "rl", "message"),
+    [
+        ("remax", {}, "rl.reward = 'placebo' with a method that reads the greedy answer's reward; allowed: true"),
+        ("grpo", {"false_positive": 0.1}, "rl.reward = 'placebo' with a verifier that errs; allowed: true"),
+    ],
+)
+def test_a_placebo_that_would_be_none_is_refused(name, rl, message):
+    with pytest.raises(InputError, match=message):
+        trainer_and_state(name, {"reward": "placebo", **rl})
+
+
+def test_an_arm_says_what_it_is_paid():
+    asked = settings({"arms": ["grpo@reward=true", "maxrl@reward=placebo"]})
+    assert [asked.arm_rl(arm).reward for arm in asked.arms] == ["true", "placebo"]

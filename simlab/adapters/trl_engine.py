@@ -27,6 +27,7 @@ from simlab.llm.training.groups import Reader, absent_rollouts, weighted_parts
 from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
+from simlab.simulator.settings import TRUE_REWARD
 
 ORIGIN = "simlab_origin.json"  # of a checkpoint: the arm and the code that made it
 EARLIER = "delete it to resume from an earlier one"
@@ -51,6 +52,9 @@ def train_arm(
         f"rl.isolation = {rl.isolation}; allowed: 0, as TRL goes through a batch as a whole": rl.isolation,
         f"rl.false_positive = {rl.false_positive} and rl.false_negative = {rl.false_negative}; allowed: 0, as TRL has "
         "the task's own rewards": rl.verifier_errs,
+        f"rl.reward = {rl.reward!r}; allowed: {TRUE_REWARD}, as TRL has the task's own rewards": (
+            rl.reward != TRUE_REWARD
+        ),
         f"rl.lag = {rl.lag} and rl.sampler = {rl.sampler!r}; allowed: 0 and 'exact', as TRL's sampler is its "
         "own": rl.off_policy,
     }

@@ -12,7 +12,8 @@ from simlab.intervals import ANY, SHARE, Bounds, bounds_of, over_seeds, within
 from simlab.llm.compare.runs import EvaluationResult, Run, Training
 from simlab.llm.instruments.pass_at_k import interval, powers
 from simlab.llm.instruments.significance import crossed_interval
-from simlab.llm.training.settings import read_arm
+from simlab.llm.training.settings import TrainingArm, read_arm
+from simlab.simulator.settings import TRUE_REWARD
 from simlab.text import read_number
 
 ALLOWED = "last, best, a step, rollouts=NUMBER or pass@1=NUMBER"
@@ -25,12 +26,17 @@ SEED, RESAMPLES = 0, 2000  # of the intervals over problems: the same table ever
 
 @dataclass(frozen=True)
 class ComparedArm:
-    """An arm beside the arms of other runs: its trainings, and evaluations of their ``starts``, by seed."""
+    """An arm beside the arms of other runs: its trainings, and evaluations of their ``starts``, by seed.
+
+    ``reward`` is what it is paid, and ``method`` all else that its name says, in one spelling.
+    """
 
     name: str
     seeds: Mapping[int, Training]
     starts: Mapping[int, EvaluationResult]
     rollouts: int | None = None
+    reward: str = TRUE_REWARD
+    method: str = ""
 
 
 class ShownArm(NamedTuple):
@@ -61,7 +67,7 @@ def gather_arms(runs: Sequence[Run]) -> list[ComparedArm]:
     """Return the arms of all runs, in order; names that several runs have get the folder's name before them."""
     pairs = [(run, name) for run in runs for name in run.arms]
     return [
-        ComparedArm(unique, run.arms[name], _starts(run), _rollouts_of_step(run, name))
+        ComparedArm(unique, run.arms[name], _starts(run), _rollouts_of_step(run, name), *_paid(run, name))
         for unique, (run, name) in zip(_unique_names(pairs), pairs, strict=True)
     ]
 
@@ -96,6 +102,16 @@ def _unique_names(pairs: Sequence[tuple[Run, str]]) -> list[str]:
         return name if folders.count(name) == 1 else str(run.folder)
 
     return [f"{folder_name(run)}/{name}" if names.count(name) > 1 else name for run, name in pairs]
+
+
+def _paid(run: Run, name: str) -> tuple[str, str]:
+    """Return what an arm is paid, as the run says or the arm for itself, and its normal spelling without that."""
+    try:
+        arm = read_arm(name)
+    except InputError:  # of a name that a later version does not know
+        return TRUE_REWARD, name
+    settings = {**run.settings.get("rl", {}), **arm.overrides}
+    return str(settings.get("reward", TRUE_REWARD)).lower(), _spelled(arm, "reward")
 
 
 def _rollouts_of_step(run: Run, name: str) -> int | None:
@@ -202,8 +218,20 @@ def _normal_spelling(name: str) -> str:
             arm = read_arm(name.removeprefix(prefix))
         except InputError:
             continue
-        return prefix + "@".join([str(arm.method), *(f"{key}={arm.overrides[key]}" for key in sorted(arm.overrides))])
+        return prefix + _spelled(arm)
     return name
+
+
+def _spelled(arm: TrainingArm, *without: str) -> str:
+    """Return one text for all spellings of an arm."""
+    overrides = (f"{key}={arm.overrides[key]}" for key in sorted(arm.overrides) if key not in without)
+    return "@".join([str(arm.method), *overrides])
+
+
+def placebos_of(arm: ComparedArm, arms: Iterable[ComparedArm]) -> list[ComparedArm]:
+    """Return the placebo arms of the method of an arm, or else all; none for an arm that is one."""
+    placebos = [other for other in arms if other.reward != TRUE_REWARD and arm.reward == TRUE_REWARD]
+    return [other for other in placebos if other.method == arm.method] or placebos
 
 
 def common_seeds(*pair: ShownArm) -> tuple[ShownArm, ShownArm]:

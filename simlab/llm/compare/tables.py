@@ -81,6 +81,9 @@ def comparison_table(
         among = f"among {counts[0]} to {counts[-1]} samples; not to be compared, as more samples find more"
     lines.append(f"distinct: different correct solutions of a problem {among}")
     lines += _part_lines(evaluated)
+    for compared, shown in zip(arms, chosen, strict=True):
+        for placebo in run_arms.placebos_of(compared, arms):
+            lines += _beside_placebo(chosen[arms.index(placebo)], shown, ks)
     if baseline is not None:
         lines += ["", *_differences(run_arms.find_baseline(baseline, evaluated), evaluated, ks)]
     return "\n".join(lines)
@@ -145,9 +148,7 @@ def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]
         errors = _describe_errors(arm for _, arm in paired)
         rows, shown = [], []
         for first, second in paired:
-            base = run_arms.measure_arm(first, ks)
-            more = {label: values - base[label] for label, values in run_arms.measure_arm(second, ks).items()}
-            estimates, seeds = _estimates(more, change=True), len(second.evaluations)
+            estimates, seeds = _paired(first, second, ks), len(second.evaluations)
             rows.append({"arm": second.name, "seeds": str(seeds)} | _cells(estimates, "+"))
             if seeds > 1:
                 shown.append(_in_short(second.name, seeds, estimates))
@@ -156,6 +157,27 @@ def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]
     lines += [f"{arm.name}: no seed in common with {baseline.name}" for _, arm in pairs if not arm.evaluations]
     tests = [row for pair in paired for row in _test_rows(*pair, ks)]
     return [*lines, "", MODELS_ASK, *aligned(tests)] if tests else lines
+
+
+def _paired(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> dict[str, MeanEstimate]:
+    """Return by how much each measure of an arm is more than the baseline's, of seeds that are the same."""
+    base = run_arms.measure_arm(baseline, ks)
+    more = {label: values - base[label] for label, values in run_arms.measure_arm(arm, ks).items()}
+    return _estimates(more, change=True)
+
+
+def _beside_placebo(placebo: ShownArm, arm: ShownArm, ks: Sequence[int]) -> list[str]:
+    """Say in one sentence if an arm is told from a placebo arm in the smallest and the largest k of pass@k."""
+    placebo, arm = run_arms.common_seeds(placebo, arm)
+    seeds = len(arm.evaluations)
+    if seeds < BAND_SEEDS:
+        return [f"too few seeds ({seeds}) to tell {arm.name} from {placebo.name}; {BAND_SEEDS} or more may"]
+    differences = _paired(placebo, arm, ks)
+    shown = {label: differences[label] for label in (f"pass@{ks[0]}", f"pass@{ks[-1]}")}
+    told = [label for label, number in shown.items() if number.low > 0 or number.high < 0]
+    verdict = f"told from {placebo.name} in {' and '.join(told)}" if told else f"not told from {placebo.name}"
+    numbers = ", ".join(f"{label} {_cell(number, 3, '+')}" for label, number in shown.items())
+    return [f"{arm.name} is {verdict}: {numbers} more, paired by {seeds} seeds"]
 
 
 def _in_short(name: str, seeds: int, differences: Mapping[str, MeanEstimate]) -> str:

@@ -36,9 +36,10 @@ from simlab.llm.training.state import TrainerState
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
 from simlab.simulator.mismatch import importance_weights, takes_part
+from simlab.simulator.settings import PLACEBO, TRUE_REWARD
 from simlab.simulator.verifier import shared_chances, verdicts
 
-ROLLOUTS, NOISE, VERDICTS = 0, 1, 2  # purposes of the random numbers of a step
+ROLLOUTS, NOISE, VERDICTS, PAID = 0, 1, 2, 3  # purposes of the random numbers of a step
 Metrics = dict[str, float | list[float]]
 
 
@@ -106,6 +107,8 @@ class Trainer(NamedTuple):
                 verdicts = self.verdicts(groups, jax.random.fold_in(jax.random.fold_in(key, VERDICTS), number))
                 accepted.append(verdicts)
                 groups = groups._replace(rewards=settings.correct_rewards(verdicts.astype(np.float32)), correct=None)
+            if settings.reward != TRUE_REWARD:
+                groups = self.placebo(groups, sampler, jax.random.fold_in(jax.random.fold_in(key, PAID), number))
             batches.append(groups.select(np.flatnonzero(groups.mixed)) if settings.rounds else groups)
             if sum(len(batch.problems) for batch in batches) >= settings.prompts:
                 break
@@ -130,6 +133,18 @@ class Trainer(NamedTuple):
         # The answer of the likeliest tokens, which no random number changes.
         greedy = self.reader.sample(parameters, problems, 1, temperature=0.0, **common)
         return groups._replace(greedy_reward=np.broadcast_to(greedy.rewards, groups.rewards.shape))
+
+    def placebo(self, groups: RolloutGroups, sampler: Parameters, key: PRNGKeyArray) -> RolloutGroups:
+        """Pay each rollout what another answer to its prompt gets, or deal the rewards of a group out at random."""
+        settings, names = self.settings, ("rewards", "correct", "parts")
+        if settings.reward == PLACEBO:
+            choices = {"temperature": settings.temperature, "at_once": settings.rollouts, "key": key}
+            others = self.reader.sample(sampler, groups.problems, settings.group_size, **choices)
+            return groups._replace(**{name: getattr(others, name) for name in names})
+        order = np.argsort(jax.random.uniform(key, groups.rewards.shape), axis=1)
+        rows = np.arange(len(order))[:, None]
+        dealt = jax.tree.map(lambda values: values[rows, order], {name: getattr(groups, name) for name in names})
+        return groups._replace(**dealt)
 
     def verdicts(self, groups: RolloutGroups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
         """Return the mask of the rollouts that the verifier accepts."""

@@ -15,6 +15,7 @@ from simlab.errors import InputError, check_choice, check_range, check_whole, di
 from simlab.estimators.registry import check_domain
 from simlab.methods import Method
 from simlab.simulator import mismatch
+from simlab.simulator.settings import REWARDS, TRUE_REWARD
 from simlab.simulator.verifier import check_accepted, check_errors, correct_rewards
 from simlab.text import read_value
 
@@ -182,6 +183,9 @@ class PolicyGradientSettings(OptimizerSettings):
             ``simlab.simulator.mismatch.takes_part``.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; 0 keeps all of one batch.
         rollouts: most rollouts that are sampled at once; further ones start where others have ended.
+        reward: "true", or a placebo that no answer earns, at the same rate: "placebo" pays a rollout what another
+            answer to its prompt gets, of a second group that is sampled for it, "placebo_by_group" deals the rewards of
+            a group out at random.
         microbatch: rollouts whose gradient one program computes. A CPU computes at most 8,192 of their tokens at once.
     """
 
@@ -203,6 +207,7 @@ class PolicyGradientSettings(OptimizerSettings):
     correction_bound: Annotated[float, check_range, 1] = 2.0
     isolation: Share = 0.0
     rounds: CountOrNone = 0
+    reward: Annotated[str, check_choice, REWARDS] = TRUE_REWARD
     rollouts: Count = 4096
     microbatch: Count = 256
 
@@ -218,6 +223,8 @@ class PolicyGradientSettings(OptimizerSettings):
             if not self.verifier_errs and getattr(self, name) != usual:
                 raise InputError(f"rl.{name} = {getattr(self, name)!r} of a verifier without errors; allowed: {usual}")
         check_accepted(float(self.correct_rewards(1.0)), self.verifier_correction, *rates)
+        if self.reward != TRUE_REWARD and self.verifier_errs:
+            raise InputError(f"rl.reward = {self.reward!r} with a verifier that errs; allowed: {TRUE_REWARD}")
         if self.correction != "none" and not self.off_policy:
             raise InputError(f"rl.correction = {self.correction!r} of a sampler that is the policy; allowed: none")
 
@@ -242,6 +249,9 @@ class PolicyGradientSettings(OptimizerSettings):
 
     def check_method(self, method: Method) -> None:
         """Raise ``InputError`` for a method that does not go with a verifier that errs, or with another sampler."""
+        if self.reward != TRUE_REWARD and "greedy_reward" in method.needs:
+            reads = "a method that reads the greedy answer's reward"
+            raise InputError(f"rl.reward = {self.reward!r} with {reads}; allowed: {TRUE_REWARD}")
         if self.verifier_errs:
             check_domain(method.estimator, self.correct_rewards(np.array([[1.0, 0.0]])))
             if "greedy_reward" in method.needs:
@@ -439,8 +449,8 @@ def _build_section(name: str, section: type, values: Any) -> Any:
         if entry not in kinds:
             hint = did_you_mean(entry, kinds)
             raise InputError(f"{name} has no setting {entry!r}{hint}; it takes: {', '.join(kinds)}")
-        if kinds[entry] is str and value is None:  # the command line reads "none" so, which for a text is a choice
-            arguments[entry] = "none"
+        if kinds[entry] is str and (value is None or isinstance(value, bool)):
+            arguments[entry] = str(value).lower()  # the command line reads "none" and "true" so, here a choice
         _check_kind(f"{name}.{entry}", kinds[entry], arguments[entry])
     return section(**arguments)
 
