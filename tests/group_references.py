@@ -171,6 +171,12 @@ def softmax(group: Group, beta: float = 1.0) -> Group:
     return [math.exp(beta * r) / total - 1 / len(group) for r in group]
 
 
+def a_star_po(group: Group, beta: float = 0.5) -> Group:
+    """A*-PO (arXiv 2505.20686): the reward less the soft value, as TRL's a2po estimates it, of the group itself."""
+    value = beta * math.log(mean([math.exp(r / beta) for r in group]))
+    return [r - value if len(set(group)) > 1 else 0.0 for r in group]
+
+
 def rs_grpo(group: Group, beta: float = 2.0) -> Group:
     """FADE's risk-sensitive GRPO."""
     if uniform(group):
@@ -239,7 +245,8 @@ GROUP_FORMULAS: dict[str, Callable[..., Any]] = {
     for formula in (
         reinforce, dr_grpo, grpo, rloo, maxrl, skew_r, power_norm, power_alpha, easy_power, asym_power, psr, nsr,
         w_reinforce, asym_grpo, asym_rl, quantile, mc_grpo, relu, hard_focused, easy_focused, positive_dominant,
-        negative_dominant, binary_contrastive, softmax, rs_grpo, log_mean_exp, pass_at_k_tang, pass_at_k_chen, mix, pkpo
+        negative_dominant, binary_contrastive, softmax, rs_grpo, a_star_po, log_mean_exp, pass_at_k_tang,
+        pass_at_k_chen, mix, pkpo,
     )
 }  # fmt: skip
 

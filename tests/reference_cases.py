@@ -52,6 +52,7 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
     ],
     "softmax": [{"beta": 5.0}],
     "rs_grpo": [{"beta": 0.5}],
+    "a_star_po": [{"beta": 0.125}, {"beta": 4.0}],
     "log_mean_exp": [{"beta": 5.0}],
     "ha_dw": [
         {"scale": 2.0, "decay": 0.25, "initial": 0.3, "base": "maxrl"},
@@ -166,7 +167,7 @@ OF_LOGARITHMS = {"bnpo"}  # in float32 right to 4e-6: sums of logarithms, raised
 # In float32 these subtract numbers as large as the group's largest advantage, and lose a few of its last digits.
 SUBTRACTING = {
     "softmax", "rs_grpo", "log_mean_exp", "running_mean", "ds_grpo", "unlikeliness", "cw_grpo", "entropy_advantage",
-    "grpo_lead", "gdpo", "rae",
+    "grpo_lead", "gdpo", "rae", "a_star_po",
 }  # fmt: skip
 LOST = 4 * float(np.finfo(np.float32).eps)
 CENTRED_TWICE = {"gdpo"}  # in groups, then in the batch: what is 0 in one order of adding is its rounding in another

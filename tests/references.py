@@ -419,6 +419,18 @@ def modulation(group: list[list[float]], strength: float, least_spread: float) -
     return [weight / mean(weights) for weight in weights]
 
 
+def curve_rl(groups: Groups) -> Groups:
+    """CurveRL (arXiv 2605.24331) with the batch as its own reference: (r - mean) f / F over groups that are mixed."""
+    rates = [share_correct(group) for group in groups]
+    mixed = [p for p in rates if 0 < p < 1]
+
+    def weight(p: float) -> float:
+        same, up_to = (sum(1 for other in mixed if relation(other)) for relation in (p.__eq__, p.__ge__))
+        return same / up_to if 0 < p < 1 else 0.0
+
+    return [[weight(p) * (r - mean(group)) for r in group] for p, group in zip(rates, groups, strict=True)]
+
+
 def each_group(formula: Callable[..., Group]) -> Callable[..., list[Groups]]:
     """A group's formula applied to every group of every step."""
     return lambda steps, **parameters: [[formula(group, **parameters) for group in step.rewards] for step in steps]
@@ -440,7 +452,10 @@ def each_batch(formula: Callable[..., Groups]) -> Callable[..., list[Groups]]:
 REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
     **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t, opo, grpo_lead)},
-    **{formula.__name__: each_batch(formula) for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo)},
+    **{
+        formula.__name__: each_batch(formula)
+        for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo, curve_rl)
+    },
     **{
         formula.__name__: formula
         for formula in (f_grpo, reject_easy, least_variance, fade, fade_logarithmic, fade_entropy)

@@ -68,6 +68,7 @@ USUAL_METRICS = {
 }
 OUTSIDE = {
     "a_grae": {"alpha": (0.0, "(0, inf)"), "easy_term": ("hard", "paper, code")},
+    "a_star_po": {"beta": (0.0, "(0, inf)")},
     "advantage_reweighting": {"alpha": (1.5, "[0, 1]")},
     "aem": {"strength": (-1.0, "[0, inf)"), "least_spread": (0.0, "(0, inf)")},
     "asym_grpo": {"delta": (0, "(0, inf)")},

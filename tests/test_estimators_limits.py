@@ -81,6 +81,7 @@ EQUAL: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 EQUAL_IF_BINARY: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("power_norm", {"gamma": 0.5}, "grpo", {"eps": 0.0}),
     ("pass_at_k_chen", {"k": 1}, "grpo", {"eps": 0.0}),
+    ("curve_rl", {}, "dr_grpo", {}),
     ("mix", {"k": 1}, "grpo", {"eps": 0.0}),
     ("t2t", {"alpha": 0.0}, "grpo", {}),
     ("grpo_lead", {"low": 1.0, "high": 1.0, "eps": 0.0}, "grpo", {"eps": 0.0}),
@@ -121,7 +122,7 @@ def test_rounding_of_the_mean_does_not_add_up_over_a_large_group(name):
 COMPARING = [
     "dr_grpo", "grpo", "rloo", "maxrl", "power_alpha", "a_grae", "skew_r", "power_norm", "easy_power", "asym_power",
     "hard_focused", "easy_focused", "positive_dominant", "negative_dominant", "quantile", "mc_grpo", "relu", "softmax",
-    "rs_grpo", "log_mean_exp", "ha_dw",
+    "rs_grpo", "log_mean_exp", "ha_dw", "a_star_po", "curve_rl",
 ]  # fmt: skip
 
 
@@ -193,6 +194,8 @@ def test_exponential_weights_meet_others_at_both_ends_of_beta():
         assert_equal(weights("softmax", rewards, beta=1e-7) * size / 1e-7, mean, tolerance=1e-6)
         assert_equal(weights("rs_grpo", rewards, beta=1e-7), mean, tolerance=1e-6)
         assert_equal(weights("rs_grpo", rewards, beta=3.0), weights("softmax", rewards, beta=3.0) * size / 3)
+        assert_equal(weights("a_star_po", rewards, beta=1e6), mean, tolerance=1e-5)
+        assert_equal(weights("a_star_po", rewards, beta=1e-6), rewards - rewards.max(), tolerance=1e-4)
         assert_equal(weights("softmax", rewards, beta=1e4), best / best.sum() - 1 / size)
         assert_equal(weights("log_mean_exp", rewards, beta=1e-6) * size, without, tolerance=1e-4)
         if size > 1:  # max(r) - max(r without i), to log(G) / beta

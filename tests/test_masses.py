@@ -12,12 +12,13 @@ from refusals import refusal
 from simlab.estimators import REGISTRY, Link, center, chain, estimator, stateless
 from simlab.theory import CLOSED_FORMS, closed_form, masses
 
-# Estimators whose masses the number of successes does not fix, and why. `masses` computes them all the same.
+# Estimators whose masses no formula of the number of successes gives, and why. `masses` computes them all the same.
 WITHOUT_FORM = {
     "ds_grpo": "adds a multiple of each rollout's log-probability",
     "fade_entropy": "chooses its exponent by the entropy of the batch alone",
     "fade_logarithmic": "chooses its exponent by the number of steps taken alone",
     "gdpo": "normalises the parts of a reward apart, which right and wrong have only one of",
+    "least_variance": "reads its base at two numbers of successes, where other forms read theirs at one",
     "linked": "is any chain of links: each has the form of the named one that it equals, if any",
     "rae": "subtracts what earlier batches of a role were paid",
     "remax": "compares with the greedy answer, which the number of successes does not tell",

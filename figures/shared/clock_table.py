@@ -51,6 +51,7 @@ OF_BATCHES = {
     "reinforce_pp_baseline": "1 / std(r - mean(r))",
     "gpg": "P / P_mixed",
     "bnpo": "1 / f(p), f fitted",
+    "curve_rl": "f(p) / F(p)",
 }
 # Those of rewards in parts and of roles are not compared; ``linked`` is many.
 COMPARED = [name for name in REGISTRY if name != "linked" and not estimator(name).needs & {"parts", "role"}]

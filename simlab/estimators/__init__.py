@@ -8,6 +8,7 @@ methods made of them, ``linked`` joins any links. A parameter outside its range 
 from simlab.estimators.base import DOMAINS, Estimator, Link, chain, shape_rewards, stateless, weigh
 from simlab.estimators.batch import (
     bnpo,
+    curve_rl,
     divide_by_batch_std,
     divide_by_beta_density,
     gpg,
@@ -16,8 +17,17 @@ from simlab.estimators.batch import (
     reinforce_pp,
     reinforce_pp_baseline,
     weigh_by_history,
+    weigh_by_rank,
 )
-from simlab.estimators.exponential import log_mean_exp, lose_one_log_mean_exp, rs_grpo, softmax, tilt
+from simlab.estimators.exponential import (
+    a_star_po,
+    center_soft,
+    log_mean_exp,
+    lose_one_log_mean_exp,
+    rs_grpo,
+    softmax,
+    tilt,
+)
 from simlab.estimators.least_variance import least_variance
 from simlab.estimators.length import (
     center_by_length,
@@ -113,21 +123,20 @@ from simlab.estimators.tokens import (
 )
 
 __all__ = [
-    "DOMAINS", "REGISTRY", "Estimator", "Link", "Registered", "a_grae", "add_entropy", "advantage_reweighting",
-    "advantages", "aem", "asym_grpo", "asym_power", "asym_rl", "asymmetric_power", "attenuate_successes",
-    "best_of_subsets", "binary_contrastive", "bnpo", "center", "center_by_length", "center_by_role",
-    "center_greedy", "center_quantile", "center_running", "chain", "contrast", "cw_grpo", "discount_likely",
-    "divide_by_batch_std", "divide_by_beta_density", "divide_by_mad", "divide_by_mean",
-    "divide_by_pass_at_k_std", "divide_by_std", "divide_by_std_of_others", "divide_by_variance_power",
-    "divide_failures", "dr_grpo", "ds_grpo", "easy_focused", "easy_power", "easy_power_weight",
-    "entropy_advantage", "estimator", "f_grpo", "fade", "fade_entropy", "fade_logarithmic", "fade_schedule",
-    "focal", "focus", "gdpo", "gpg", "grpo", "grpo_lead", "ha_dw", "hard_focused", "keep_positive", "least_variance",
-    "linked", "log_mean_exp", "lose_one", "lose_one_log_mean_exp", "maxrl", "mc_grpo", "mix", "modulate_by_entropy",
-    "multiply_by_std", "multiply_positive", "negative_dominant", "nsr", "opo", "outcome", "over_mixed_groups",
-    "pass_at_k_chen", "pass_at_k_tang", "pkpo", "positive_dominant", "power", "power_alpha", "power_norm",
-    "psr", "quantile", "rae", "register", "reinforce", "reinforce_pp", "reinforce_pp_baseline", "reject",
-    "reject_easy", "relu", "remax", "rloo", "rs_grpo", "running_mean", "shape_rewards", "shift",
-    "shift_difficulty", "shorten_successes", "skew_r", "smooth_by_outcome", "softmax", "stateless", "t2t",
-    "tame_covariance", "thicken_then_thin", "tilt", "unlikeliness", "w_reinforce", "weigh", "weigh_by_history",
-    "weigh_by_logistic", "weigh_by_probability",
+    "DOMAINS", "REGISTRY", "Estimator", "Link", "Registered", "a_grae", "a_star_po", "add_entropy",
+    "advantage_reweighting", "advantages", "aem", "asym_grpo", "asym_power", "asym_rl", "asymmetric_power",
+    "attenuate_successes", "best_of_subsets", "binary_contrastive", "bnpo", "center", "center_by_length",
+    "center_by_role", "center_greedy", "center_quantile", "center_running", "center_soft", "chain", "contrast",
+    "curve_rl", "cw_grpo", "discount_likely", "divide_by_batch_std", "divide_by_beta_density", "divide_by_mad",
+    "divide_by_mean", "divide_by_pass_at_k_std", "divide_by_std", "divide_by_std_of_others", "divide_by_variance_power",
+    "divide_failures", "dr_grpo", "ds_grpo", "easy_focused", "easy_power", "easy_power_weight", "entropy_advantage",
+    "estimator", "f_grpo", "fade", "fade_entropy", "fade_logarithmic", "fade_schedule", "focal", "focus", "gdpo", "gpg",
+    "grpo", "grpo_lead", "ha_dw", "hard_focused", "keep_positive", "least_variance", "linked", "log_mean_exp",
+    "lose_one", "lose_one_log_mean_exp", "maxrl", "mc_grpo", "mix", "modulate_by_entropy", "multiply_by_std",
+    "multiply_positive", "negative_dominant", "nsr", "opo", "outcome", "over_mixed_groups", "pass_at_k_chen",
+    "pass_at_k_tang", "pkpo", "positive_dominant", "power", "power_alpha", "power_norm", "psr", "quantile", "rae",
+    "register", "reinforce", "reinforce_pp", "reinforce_pp_baseline", "reject", "reject_easy", "relu", "remax", "rloo",
+    "rs_grpo", "running_mean", "shape_rewards", "shift", "shift_difficulty", "shorten_successes", "skew_r",
+    "smooth_by_outcome", "softmax", "stateless", "t2t", "tame_covariance", "thicken_then_thin", "tilt", "unlikeliness",
+    "w_reinforce", "weigh", "weigh_by_history", "weigh_by_logistic", "weigh_by_probability", "weigh_by_rank",
 ]  # fmt: skip

@@ -10,7 +10,17 @@ from simlab.estimators.links import RunningMean, center, check_ddof
 from simlab.estimators.named import dr_grpo
 from simlab.estimators.registry import base_estimator, register
 from simlab.order_statistics import SLACK
-from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, batch_std, group_mean, is_uniform, remainder
+from simlab.rollouts import (
+    Array,
+    Rollouts,
+    Scalar,
+    batch_mean,
+    batch_std,
+    group_mean,
+    is_uniform,
+    remainder,
+    solve_rate,
+)
 
 
 def divide_by_batch_std(ddof: int = 0, eps: Scalar = 1e-8, under_root: float = 0.0) -> Link:
@@ -87,6 +97,44 @@ def gpg() -> Estimator:
            [ 1., -1.]])
     """
     return chain(dr_grpo(), over_mixed_groups())
+
+
+BINS = 127  # of rates in [0, 1]: a prime, so that no rate j / G of a smaller group lies on an edge
+
+
+def weigh_by_rank() -> Link:
+    """A f / F: f counts the mixed groups of this solve rate, F those of no higher one ``[arxiv:2605.24331]``."""
+
+    def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        rates = solve_rate(rollouts)
+        mixed, place = (rates > 0) & (remainder(rates) > 0), xp.floor(rates * BINS)
+        bins = xp.cumulative_sum(xp.ones_like(xp.broadcast_to(rates[:1, :], (1, BINS))), axis=1) - 1
+        here, up_to = (xp.astype(mixed & which, rates.dtype) for which in (place == bins, place <= bins))
+        density, rank = (
+            xp.sum(here * xp.sum(counted, axis=0, keepdims=True), axis=1, keepdims=True) for counted in (here, up_to)
+        )
+        return weigh(advantages, density / xp.where(rank > 0, rank, xp.ones_like(rank)))
+
+    return stateless(reweigh, exchangeable=True)
+
+
+@register("arxiv:2605.24331", "(r_i - mean(r)) f(p) / F(p), f and F of the batch's mixed groups")
+def curve_rl() -> Estimator:
+    """CurveRL: mean GRPO, weighed by how many groups share the solve rate over how many have no higher one.
+
+    arXiv 2605.24331, of which the first pages were read, and ``compute_curverl_outcome_advantage`` in
+    ``verl/trainer/ppo/core_algos.py`` of zhyzmath/CurveRL (e98468b, 26 May 2026). The hardest rate of a batch weighs 1,
+    a rare easy one little: the weight reads the batch and not the rate itself. The code takes f and F from the ten
+    batches before, and from the batch itself in the first step; here they are always the batch's. Groups that are all
+    right or all wrong get 0, a batch of one group mean GRPO.
+
+    >>> simlab.advantages("curve_rl", np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])).round(4)
+    array([[ 0.6667, -0.3333, -0.3333],
+           [ 0.1111,  0.1111, -0.2222],
+           [-0.3333,  0.6667, -0.3333]])
+    """
+    return chain(dr_grpo(), weigh_by_rank())
 
 
 SHIFT = 6  # arguments above it make Stirling's series below exact to 1e-14

@@ -83,6 +83,37 @@ def rs_grpo(beta: Scalar = 2.0) -> Estimator:
     return chain(tilt(beta), stateless(lambda advantages, rollouts: advantages / beta, exchangeable=True))
 
 
+def center_soft(beta: Scalar) -> Link:
+    """r - V, V = beta log(mean(exp(r / beta))) of the group, and exactly 0 where rewards are equal."""
+    check_range("beta", beta, 0, open_low=True)
+
+    def subtract(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        below = rollouts.rewards - _highest(rollouts.rewards, rollouts)
+        value = beta * xp.log1p(group_mean(_rises(rollouts, 1 / beta), rollouts))
+        return _unless_uniform(below - value, rollouts)
+
+    return stateless(subtract, exchangeable=True)
+
+
+@register("arxiv:2505.20686", "r_i - V, V = beta log(mean(exp(r / beta)))")
+def a_star_po(beta: Scalar = 0.5) -> Estimator:
+    """A*-PO: A = r - V, the soft value of the group; 0 in groups of equal rewards.
+
+    V lies between the mean, as beta -> infinity (mean GRPO), and the best reward, as beta -> 0 (``nsr`` in solvable
+    groups): failures weigh more than successes, the more the smaller beta.
+
+    As ``trl/experimental/a2po`` of TRL 1.16, with its ``beta1``; the paper was not read. There V comes once from
+    rollouts of the reference policy, and is not 0 where they were all right; here it is that of the group that learns.
+    Its loss, (beta2 log(pi / pi_ref) - A)^2, is ``reinforce`` and a penalty of whole sequences, with one rollout a
+    prompt.
+
+    >>> simlab.advantages("a_star_po", np.array([1.0, 0.0]), beta=1 / np.log(3.0)).round(4)
+    array([ 0.3691, -0.6309])
+    """
+    return chain(center_soft(beta))
+
+
 def lose_one_log_mean_exp(beta: Scalar) -> Link:
     """lme(r) - lme(r without i), lme(r) = log(mean(exp(beta r))) / beta; equal rewards: 0 ``[fade:log-mean-exp]``."""
     check_range("beta", beta, 0, open_low=True)

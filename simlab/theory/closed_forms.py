@@ -212,6 +212,12 @@ def _ha_dw(group: Group, scale: float, decay: float, initial: float, base: str |
     return scale * success * np.exp(-np.sign(success) * gap), scale * failure * np.exp(np.sign(failure) * gap)
 
 
+def _a_star_po(group: Group, beta: float) -> Pair:
+    """``[arxiv:2505.20686]``, 0 at p 0 and 1: the soft value less the best reward is beta log(p + q e^(-1/beta))."""
+    below = beta * np.log1p(group.q * np.expm1(-1 / beta)) * group.mixed
+    return -group.p * below, group.q * (group.mixed + below)
+
+
 def _pass_at_k_tang(group: Group) -> Pair:
     """``[fade:pass-at-k-tang]``, k being the group; ``InputError`` in the limit, where no success is alone."""
     if math.isinf(group.size):
@@ -248,6 +254,7 @@ _FORMS = {
     # Balanced: m_S = m_F.
     "dr_grpo": _balanced("p q", lambda g: g.p * g.q),  # [fade:dr-grpo]
     "gpg": _balanced("p q, in a batch of this group", lambda g: g.p * g.q),  # [arxiv:2504.02546]
+    "curve_rl": _balanced("p q, in a batch of this group", lambda g: g.p * g.q),  # [arxiv:2605.24331]
     # [arxiv:2506.02864]: one group has no spread, and the density of Beta(1, 1) is 1.
     "bnpo": _balanced("p q, in a batch of this group", lambda g, most: min(1.0, most) * g.p * g.q),
     "opo": _balanced("p q, at equal lengths", lambda g: g.p * g.q),  # [arxiv:2505.23585]
@@ -321,6 +328,7 @@ _FORMS = {
         "p q^alpha_success",
         "p^alpha_failure q",
     ),
+    "a_star_po": ClosedForm(_a_star_po, "p (1 - V), V = beta log(1 + p (e^(1/beta) - 1))", "q V (0 at p = 0)"),
     "asym_grpo": ClosedForm(lambda g, delta: (g.p * g.q, g.p * g.q / delta), "p q", "p q/delta"),  # [fade:asym-grpo]
     # [a-grae:control-1]
     "positive_dominant": ClosedForm(
