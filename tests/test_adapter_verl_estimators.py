@@ -16,14 +16,14 @@ from verl.utils.torch_functional import masked_whiten
 from verl_cases import LENGTHS, LONGEST, PROMPTS, REWARDS, by_prompt, dispatched, response_mask
 
 import simlab
-from simlab.adapters.verl.functions import memory, token_fields
+from simlab.adapters.verl.functions import memory, supplied
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.rollouts import Rollouts
 
 NEEDS = {name: entry.build().needs for name, entry in REGISTRY.items()}
 FROM_REWARDS = sorted(name for name in REGISTRY if NEEDS[name] == {"rewards"})
-OF_TOKENS = sorted(set(REGISTRY) - set(FROM_REWARDS) - {"remax"})
+OF_TOKENS = sorted(name for name in REGISTRY if {"rewards"} < NEEDS[name] <= {"rewards", "old_logp", "entropy"})
 WITH_MEMORY = ["fade", "ha_dw", "running_mean"]
 # What these give a group depends on the other groups of the batch.
 OF_BATCHES = {"a_grae", "bnpo", "gpg", "reinforce_pp", "reinforce_pp_baseline", *WITH_MEMORY}
@@ -128,7 +128,7 @@ def sampled() -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", OF_TOKENS[:2])
 def test_verls_own_trainer_cannot_run_what_reads_tokens(name):
     needed = ", ".join(sorted(NEEDS[name] - {"rewards"}))
-    with token_fields(**sampled()):
+    with supplied(**sampled()):
         dispatched(f"simlab_{name}")
     with pytest.raises(InputError, match=f"simlab_{name} needs {needed} .* trainer.v1.trainer_mode=simlab_sync"):
         dispatched(f"simlab_{name}")
@@ -136,14 +136,14 @@ def test_verls_own_trainer_cannot_run_what_reads_tokens(name):
 
 def test_what_reads_greedy_answers_is_refused_in_any_trainer():
     for fields in ({}, sampled()):
-        with token_fields(**fields), pytest.raises(InputError, match=r"simlab_remax needs .* greedy answer"):
+        with supplied(**fields), pytest.raises(InputError, match=r"simlab_remax needs .* greedy answer"):
             dispatched("simlab_remax")
 
 
 @pytest.mark.parametrize("name", OF_TOKENS)
 def test_with_the_fields_of_the_batch_it_runs(name):
     fields = sampled()
-    with token_fields(**fields):
+    with supplied(**fields):
         found = dispatched(f"simlab_{name}")
     chosen = simlab.estimator(name)
     numbers = {field: in_groups(values.numpy()) for field, values in fields.items()}
@@ -164,7 +164,7 @@ def test_memory_goes_on_from_batch_to_batch(name):
     state, tokens = chosen.init(), response_mask(LENGTHS[:4]).numpy() > 0
     fields = {field: values[:4] for field, values in sampled().items()}
     for rewards in ([1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 0.0, 1.0]):
-        with token_fields(**fields):
+        with supplied(**fields):
             found = dispatched(f"simlab_{name}", prompts=list("aaaa"), rewards=rewards, lengths=LENGTHS[:4])
         numbers = {field: values.numpy()[None] for field, values in fields.items()}
         rollouts = Rollouts(np.array([rewards], np.float32), token_mask=tokens[None], **numbers)

@@ -18,7 +18,7 @@ from verl_cases import LENGTHS, PROMPTS, REWARDS, dispatched
 from verl_runs import prepare, train
 
 from simlab.adapters.verl import SimlabPPOTrainerSync
-from simlab.adapters.verl.functions import memory, token_fields
+from simlab.adapters.verl.functions import memory, supplied
 from simlab.diagnose.live import Live
 from simlab.errors import InputError
 
@@ -100,10 +100,33 @@ def test_what_reads_tokens_gets_those_of_the_whole_batch(name, batch):
     found, longest = batch.padded("advantages"), max(LENGTHS)
     wide = {"old_logp": batch.padded("old_log_probs"), "entropy": batch.padded("entropy")}
     memory.clear()
-    with token_fields(**{field: torch.nn.functional.pad(values, (0, 1)) for field, values in wide.items()}):
+    with supplied(**{field: torch.nn.functional.pad(values, (0, 1)) for field, values in wide.items()}):
         expected = dispatched(f"simlab_{name}")
     torch.testing.assert_close(found, expected[:, :longest])
     torch.testing.assert_close(batch.padded("returns"), found)
+
+
+KEYS_OF_PARTS = ["algorithm.gdpo_reward_keys=[right,form]", "algorithm.gdpo_reward_weights=[1.0,0.3]"]
+
+
+def test_gdpo_reads_the_parts_that_the_reward_function_returned(batch):
+    form = [None if row % 5 == 0 else row % 3 for row in range(len(KEYS))]
+    infos = [{"right": right, "form": value} for right, value in zip(REWARDS, form, strict=True)]
+    batch.fields["extra_fields"] = np.array([{"reward_extra_info": info} for info in infos], dtype=object)
+    trainer("algorithm.adv_estimator=simlab_gdpo", *KEYS_OF_PARTS)._compute_advantage(batch, {})
+    table = torch.tensor([[right, value or 0] for right, value in zip(REWARDS, form, strict=True)])
+    present = torch.tensor([[1.0, 0.3 * (value is not None)] for value in form])
+    with supplied(parts=table, part_weights=present):
+        expected = dispatched("simlab_gdpo")
+    assert expected.abs().max() > 0.1
+    torch.testing.assert_close(batch.padded("advantages"), expected[:, : max(LENGTHS)])
+
+
+def test_a_part_that_no_reward_returns_is_named(batch):
+    batch.fields["extra_fields"] = np.array([{"reward_extra_info": {"acc": 1.0}} for _ in KEYS], dtype=object)
+    one = trainer("algorithm.adv_estimator=simlab_gdpo", *KEYS_OF_PARTS)
+    with pytest.raises(InputError, match=r"gdpo_reward_keys .*'right'; allowed: acc"):
+        one._compute_advantage(batch, {})
 
 
 # Metrics while training
@@ -179,6 +202,7 @@ def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, com
     ("overrides", "complaint"),
     [
         (["algorithm.adv_estimator=simlab_grop"], "'grop'"),
+        (["algorithm.adv_estimator=simlab_gdpo"], r"gdpo_reward_keys = \[\]"),
         (["algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab.gamma=1"], "'gamma'"),
         (["algorithm.adv_estimator=grpo", "+algorithm.simlab.gamma=1"], "no effect"),
         (

@@ -31,20 +31,20 @@ OF_A_BATCH = ("clip_cov", "kl_cov", "forking_tokens")  # surrogates that choose 
 LARGEST_LOG_RATIO = 20.0  # as in verl's own losses: the exponential of more overflows
 
 memory: dict[str, list[float]] = {}  # by the text of the estimator, the numbers of its state
-_token_fields: ContextVar[Mapping[str, torch.Tensor] | None] = ContextVar("_token_fields", default=None)
+_supplied: ContextVar[Mapping[str, torch.Tensor] | None] = ContextVar("_supplied", default=None)
 
 
 # Estimators
 
 
 @contextlib.contextmanager
-def token_fields(**fields: torch.Tensor) -> Iterator[None]:
-    """Supply advantage functions with these fields of ``Rollouts``, (rows, T), beside verl's arguments."""
-    token = _token_fields.set(fields)
+def supplied(**fields: torch.Tensor) -> Iterator[None]:
+    """Supply advantage functions with these fields of ``Rollouts``, (rows, T) or (rows, R), beside verl's arguments."""
+    token = _supplied.set(fields)
     try:
         yield
     finally:
-        _token_fields.reset(token)
+        _supplied.reset(token)
 
 
 def configured_estimator(name: str, algorithm: Any) -> tuple[Estimator, str]:
@@ -64,7 +64,7 @@ def advantage_function(name: str) -> Callable[..., tuple[torch.Tensor, torch.Ten
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return advantages and, the same, returns: (rows, T), of rewards, a mask and the prompt of each row."""
         chosen, text = configured_estimator(name, config)
-        fields = _token_fields.get()
+        fields = _supplied.get()
         _check_supply(name, chosen, fields)
         grouping = Grouping(list(index))
         tokens = grouping.groups(response_mask > 0)

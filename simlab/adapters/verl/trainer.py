@@ -28,9 +28,10 @@ Trainer: Any = object  # at run time a mixin; all other attributes are the train
 class SimlabPPOMixin(Trainer):
     """Estimators of the laboratory that read tokens or remember batches, for a subclass of verl's ``PPOTrainer``.
 
-    It supplies the log-probabilities and entropies of the whole batch, which verl has computed by then, and saves the
-    states of estimators as ``simlab_estimator.json`` in the folder of a checkpoint. With ``algorithm.simlab_diagnose``,
-    a mapping that may be empty, each step's metrics hold those of ``simlab.diagnose.live``.
+    It supplies the log-probabilities and entropies of the whole batch, which verl has computed by then, and the parts
+    of rewards that ``algorithm.gdpo_reward_keys`` names. It saves the states of estimators as
+    ``simlab_estimator.json`` in the folder of a checkpoint. With ``algorithm.simlab_diagnose``, a mapping that may be
+    empty, each step's metrics hold those of ``simlab.diagnose.live``.
 
     Raises: InputError: before any worker starts, for settings of an estimator or surrogate that it does not take, for
     settings that would have no effect, and for methods that verl cannot run.
@@ -51,15 +52,32 @@ class SimlabPPOMixin(Trainer):
         super().__init__(config)
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        """Compute advantages with the token fields that the estimator reads."""
-        fields = {}
+        """Compute advantages with the token fields, and the parts of the rewards, that the estimator reads."""
+        fields = self._parts(batch) if "parts" in self._estimator.needs else {}
         if needs := sorted(self._estimator.needs & TOKEN_FIELDS.keys()):
             data = _columns(batch, [TOKEN_FIELDS[name] for name in needs])
-            fields = {name: data[TOKEN_FIELDS[name]].to_padded_tensor(0.0) for name in needs}
+            fields |= {name: data[TOKEN_FIELDS[name]].to_padded_tensor(0.0) for name in needs}
         if self._live is not None:
             metrics.update(self._diagnose(self._live, batch))
-        with functions.token_fields(**fields):
+        with functions.supplied(**fields):
             return super()._compute_advantage(batch, metrics)
+
+    def _parts(self, batch: Any) -> dict[str, torch.Tensor]:
+        """Return parts and weights, (rows, R), of what verl's reward function returned by name; 0 where one is missing.
+
+        ``algorithm.gdpo_reward_keys`` names the parts, and ``gdpo_reward_weights`` weighs them, as for verl's own gdpo.
+        """
+        algorithm, entries = self.config.algorithm, _columns(batch, ["extra_fields"])["extra_fields"].tolist()
+        names = list(algorithm.gdpo_reward_keys)
+        weights = torch.tensor(list(algorithm.get("gdpo_reward_weights") or [1.0] * len(names)))
+        rows = [entry.get("reward_extra_info", {}) if isinstance(entry, dict) else {} for entry in entries]
+        returned = {key for row in rows for key in row}
+        for name in names:
+            check_choice("algorithm.gdpo_reward_keys", name, sorted(returned))
+        values = torch.tensor(
+            [[float("nan" if (value := row.get(name)) is None else value) for name in names] for row in rows]
+        )
+        return {"parts": values.nan_to_num(), "part_weights": torch.where(values.isnan(), 0, weights)}
 
     def _diagnose(self, live: Live, batch: Any) -> dict[str, float]:
         """Return the metrics of ``simlab.diagnose.live`` of a batch."""
@@ -117,7 +135,15 @@ def _chosen_estimator(algorithm: Any) -> tuple[Estimator, str]:
             )
         return chain(), name
     chosen, text = functions.configured_estimator(name.removeprefix(PREFIX), algorithm)
-    for field in sorted(chosen.needs - {"rewards"}):
+    if "parts" in chosen.needs:
+        names = list(algorithm.get("gdpo_reward_keys") or [])
+        numbers = list(algorithm.get("gdpo_reward_weights") or names)
+        if not names or len(numbers) != len(names):
+            raise InputError(
+                f"adv_estimator = {name} with algorithm.gdpo_reward_keys = {names}, gdpo_reward_weights = {numbers}; "
+                "allowed: keys of what the reward function returns, and a weight for each or none"
+            )
+    for field in sorted(chosen.needs - {"rewards", "parts"}):
         check_choice(f"a field of tokens that adv_estimator = {name} needs", field, TOKEN_FIELDS)
     correction = algorithm.get("rollout_correction") or {}
     if "entropy" in chosen.needs and correction.get("bypass_mode"):
