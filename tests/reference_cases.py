@@ -21,6 +21,7 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"threshold": 0.0, "base": "nsr"}, {"threshold": 0.3333333333333333, "base": "rloo"},
         {"threshold": 0.6, "base": "cw_grpo"}, {"threshold": 1.0, "base": "maxrl"},
     ],
+    "bbg": [{"k": 1, "tau": 0.0, "base": "rloo"}, {"k": 3, "tau": 0.3, "base": "nsr"}, {"k": 2, "base": "cw_grpo"}],
     "least_variance": [{"base": "maxrl", "successes": 0.0, "failures": 0.0}, {"base": "pkpo", "failures": 3.0}],
     "asym_grpo": [{"delta": 0.5}, {"delta": 2.0}],
     "power_alpha": [{"alpha": 3.5}],

@@ -67,6 +67,21 @@ def reject_easy(steps: list[Step], threshold: float = 0.5, base: str = "grpo") -
     return over_base(steps, base, change)
 
 
+def bbg(steps: list[Step], k: int = 16, tau: float = 0.01, base: str = "w_reinforce") -> list[Batch]:
+    """Bayesian boundary gating (arXiv 2606.15455, Eqs 8 and 9), its utility over that of an unsolved group."""
+
+    def utility(successes: int, size: int) -> Fraction:
+        terms = [Fraction(size - successes + j, size + 1 + j) for j in range(1, k)]
+        return k * math.prod(terms, start=Fraction(1))
+
+    def change(step: Step, g: int, i: int, a: Any) -> Any:
+        successes, size = sum(r > 0 for r in step.rewards[g]), len(step.rewards[g])
+        own = utility(successes, size)
+        return times(float(own / utility(0, size)) if own >= tau * (size + 1) else 0.0, a)
+
+    return over_base(steps, base, change)
+
+
 def least_variance(steps: list[Step], base: str = "grpo", successes: float = 1.0, failures: float = 1.0) -> list[Batch]:
     """What a rollout gains by being correct among these others, times its reward less the rate that they suggest."""
 
@@ -458,7 +473,7 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     },
     **{
         formula.__name__: formula
-        for formula in (f_grpo, reject_easy, least_variance, fade, fade_logarithmic, fade_entropy)
+        for formula in (f_grpo, reject_easy, bbg, least_variance, fade, fade_logarithmic, fade_entropy)
     },
     **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
     "advantage_reweighting": advantage_reweighting,

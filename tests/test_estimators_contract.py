@@ -74,6 +74,7 @@ OUTSIDE = {
     "asym_grpo": {"delta": (0, "(0, inf)")},
     "asym_power": {"alpha_success": (0.5, "[1, inf)"), "alpha_failure": (0.0, "[1, inf)")},
     "asym_rl": {"delta": ("small", "not a number")},
+    "bbg": {"tau": (1.5, "[0, 1]")},
     "bnpo": {"most": (0.0, "(0, inf)")},
     "cw_grpo": {"scope": ("token", "group, batch")},
     "ds_grpo": {"success": (-0.05, "[0, inf)"), "failure": (-0.05, "[0, inf)")},

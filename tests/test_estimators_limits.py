@@ -72,6 +72,7 @@ EQUAL: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("opo", {}, "dr_grpo", {}),
     ("gpg", {}, "dr_grpo", {}),
     ("bnpo", {}, "dr_grpo", {}),
+    ("bbg", {"k": 1, "tau": 0.0, "base": "rloo"}, "rloo", {}),
     ("reinforce_pp_baseline", {"eps": 1e-6}, "grpo", {}),
     ("reinforce_pp", {"ddof": 1, "eps": 1e-6}, "grpo", {"ddof": 1}),
     ("aem", {"strength": 0.0, "base": "rloo"}, "rloo", {}),

@@ -173,6 +173,7 @@ def value(formula, p, size):
     """A formula of the table, by the rules of its head."""
     failures, k = round(size * (1 - p)), min(4, size)
     known = {"sqrt": math.sqrt, "e": math.e, "C": math.comb, "p": p, "q": 1 - p, "G": size, "F": failures, "k": k}
+    known["w"] = math.comb(failures + 15, 15) / math.comb(size + 15, 15)
     known["R"] = 1 - math.comb(failures, k) / math.comb(size, k)
     written = formula.replace("^", "**").replace("p = 1/G", "round(p * G) == 1")
     return float(eval(written, {"__builtins__": {"round": round}}, known))

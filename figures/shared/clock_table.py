@@ -21,7 +21,8 @@ LENGTHS = 3  # of rollouts, from 1 on, where lengths differ
 SHARES = [f"at p = {count}/{GROUP_SIZE}" for count in SHOWN]
 HEADS = ("estimator", "is", "times", "which is fixed by", *SHARES, "a constant at G", "only at")
 
-# At the defaults, without eps. F = G q failures, k = 4 or G, R = 1 - C(F, k) / C(G, k), C binomial coefficients.
+# At the defaults, without eps. F = G q failures, k = 4 or G, R = 1 - C(F, k) / C(G, k), C binomial coefficients,
+# w = C(F + 15, 15) / C(G + 15, 15).
 FACTORS = {
     "grpo": "1 / sqrt(p * q)",
     "rloo": "G / (G - 1)",
@@ -46,6 +47,7 @@ FACTORS = {
     "pass_at_k_tang": "(p = 1/G)",
     "pkpo": "k * C(F, k - 1) / C(G - 1, k - 1)",
     "mc_grpo": "1",
+    "bbg": "(w >= (G + 16) / 1600) * w",
 }
 OF_BATCHES = {
     "reinforce_pp_baseline": "1 / std(r - mean(r))",

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, check_choice, check_range
+from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.estimators.base import Link, beside, stateless, weighing
 from simlab.order_statistics import lower_quantile, rounding_slack
 from simlab.rollouts import (
@@ -266,6 +266,26 @@ def reject(threshold: Scalar = 0.5) -> Link:
         rate, count = solve_rate(rollouts), group_count(rollouts)
         easy = (rate - threshold) * count > rounding_slack(count)
         return array_namespace(rate).astype(~easy, rate.dtype)
+
+    return weighing(weight)
+
+
+def gate_boundary(k: int = 16, tau: Scalar = 0.01) -> Link:
+    """Multiply by w = C(F + k - 1, k - 1) / C(G + k - 1, k - 1), F of G being wrong; by 0 where w k / (G + k) < tau.
+
+    w is the product of (F + j) / (G + j) for j from 1 to k - 1: the slope of pass@k, k (1 - p)^(k - 1), that a solve
+    rate of law Beta(s + 1, F + 1) leads to expect after s successes, over that after none. w k / (G + k) is the share
+    of s in the sum over 0 to G successes ``[arxiv:2606.15455]``.
+    """
+    check_whole("k", k, 1)
+    check_range("tau", tau, 0, 1)
+
+    def weight(rollouts: Rollouts) -> Array:
+        xp, count = array_namespace(rollouts.rewards), group_count(rollouts)
+        wrong = remainder(solve_rate(rollouts)) * count
+        steps = xp.cumulative_sum(xp.ones_like(xp.broadcast_to(count, (count.shape[0], k - 1))), axis=1)
+        value = xp.prod((wrong + steps) / (count + steps), axis=1, keepdims=True)
+        return xp.where(value * k / (count + k) < tau, xp.zeros_like(value), value)
 
     return weighing(weight)
 

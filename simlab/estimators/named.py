@@ -18,6 +18,7 @@ from simlab.estimators.links import (
     easy_power_weight,
     focal,
     focus,
+    gate_boundary,
     keep_positive,
     multiply_by_std,
     multiply_positive,
@@ -308,7 +309,9 @@ def relu() -> Estimator:
 def binary_contrastive() -> Estimator:
     """Binary contrastive: A = 1 on success, -p / (1 - p) on failure, p the solve rate; for rewards 0 and 1.
 
-    Groups that are all right get 1, all wrong 0. The two masses are equal but in a solved group.
+    Groups that are all right get 1, all wrong 0. The two masses are equal but in a solved group. SignBalance (arXiv
+    2609.04063) is this times c, and c is 1: A = c on success, -c n+ / n- on failure, as two public summaries of the
+    paper quote it (4 September 2026); the paper itself could not be had.
 
     >>> simlab.advantages("binary_contrastive", np.array([1.0, 1.0, 1.0, 0.0]))
     array([ 1.,  1.,  1., -3.])
@@ -344,6 +347,25 @@ def w_reinforce(success: Scalar = 0.1) -> Estimator:
     array([ 0.1, -1. ])
     """
     return chain(outcome(success, -1.0))
+
+
+@register("arxiv:2606.15455", "w A_base, w = C(F + k - 1, k - 1) / C(G + k - 1, k - 1), 0 where w k / (G + k) < tau")
+def bbg(k: int = 16, tau: Scalar = 0.01, base: str | Estimator = "w_reinforce") -> Estimator:
+    """Bayesian boundary gating: the base weighed by what pass@k has yet to gain, most in unsolved groups.
+
+    The weight is 1 in a group that is all wrong and falls with each success, like (1 - p)^(k - 1) in large groups, with
+    a solve rate that is uniform beforehand; it is 0 below the share ``tau``. GRPO as a base gives unsolved groups 0.
+    ``k=1, tau=0`` is the base itself.
+
+    arXiv 2606.15455, of which the abstract and Section 5.1 were read; Eqs 8 and 9 as a public re-implementation quotes
+    them (``bbg_utility``, October 2026), whose k and tau these are. The scale, 1 where nothing was solved, is ours. The
+    paper fills its batch up with other prompts for those that are gated, here they stay in with 0.
+
+    >>> simlab.advantages("bbg", np.array([[0.0, 0.0], [1.0, 0.0]]), k=3, base="reinforce")
+    array([[0. , 0. ],
+           [0.5, 0. ]])
+    """
+    return chain(base_estimator(base), gate_boundary(k, tau))
 
 
 @register(

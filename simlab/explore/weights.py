@@ -78,6 +78,7 @@ _PARAMETERS: Mapping[str, WeightParameter] = {
     "success": _slider(0, 2, "what a success weighs, beside 1 for a failure"),
     "k": _slider(1, 64, "of the pass@k whose weight this is; 1 is pass@1", "log"),
     "beta": _slider(0.01, 50, "inverse temperature of exp(β r): large values favour rare successes", "log"),
+    "bbg.tau": _slider(0, 0.2, "groups of a smaller share of what pass@k has to gain are left out"),
     "a_star_po.beta": _slider(0.02, 50, "temperature of the soft value: small values favour failures", "log"),
     "fade.beta": _slider(0, 1, "share of the past in the running average of the solve rate"),
     "fade_entropy.beta": _slider(0, 1, "share of the past in the running average of the entropy"),

@@ -212,6 +212,14 @@ def _ha_dw(group: Group, scale: float, decay: float, initial: float, base: str |
     return scale * success * np.exp(-np.sign(success) * gap), scale * failure * np.exp(np.sign(failure) * gap)
 
 
+def _bbg(group: Group, k: int, tau: float, base: str | Estimator) -> Pair:
+    """``[arxiv:2606.15455]``; in the limit of large groups q^(k - 1), all of it gated by any ``tau`` above 0."""
+    steps, wrong = np.arange(1, k), group.q[..., None]
+    size = 1 / group.size
+    weight = np.prod((wrong + steps * size) / (1 + steps * size), axis=-1)
+    return _of_base(group, base, np.where(weight * k * size / (1 + k * size) < tau, 0.0, weight))
+
+
 def _a_star_po(group: Group, beta: float) -> Pair:
     """``[arxiv:2505.20686]``, 0 at p 0 and 1: the soft value less the best reward is beta log(p + q e^(-1/beta))."""
     below = beta * np.log1p(group.q * np.expm1(-1 / beta)) * group.mixed
@@ -276,6 +284,8 @@ _FORMS = {
         lambda g, threshold, base: _of_base(g, base, np.where(g.p <= threshold + g.slack, 1.0, 0.0)),
         *["m_base 1[p <= threshold]"] * 2,
     ),
+    # [arxiv:2606.15455]
+    "bbg": ClosedForm(_bbg, *["m_base w, w = C(F + k - 1, k - 1)/C(G + k - 1, k - 1), 0 where w k/(G + k) < tau"] * 2),
     # [a-grae:control-2]; gamma sqrt(q) and gamma sqrt(p) for a mixed group at ddof 0 and eps 0.
     "hard_focused": _balanced(
         "gamma m_GRPO/sqrt(p)", lambda g, gamma, ddof, eps: gamma * _ratio(g.grpo(ddof, eps), np.sqrt(g.p))
