@@ -205,7 +205,7 @@ def test_parameters_outside_their_range_are_refused() -> None:
         (lambda: clip_cov(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
         (lambda: sequence_mask(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
         (lambda: casp(weights="softmax"), "weights = 'softmax' is unknown; allowed: uniform, proportional"),
-        (lambda: kl_penalty(form="k4"), "form = 'k4' is unknown; allowed: k1, k2, k3"),
+        (lambda: kl_penalty(form="k4"), "form = 'k4' is unknown; allowed: k1, k2, k3, sequence_k2"),
         (lambda: entropy_bonus(coefficient="0.1"), "coefficient = '0.1' is not a number"),
         (lambda: surrogate("gspo"), "surrogate = 'gspo' is unknown (did you mean 'sapo'?); allowed: aspo, "),
         (lambda: surrogate("ppo_clip", cap=2.0), "ppo_clip has no parameter 'cap'; it takes: eps_low, eps_high"),

@@ -37,6 +37,7 @@ from simlab.surrogates import (
     kl_penalty,
     log_ratio_penalty,
     ppo_clip,
+    reinforce,
     surrogate,
 )
 from simlab.surrogates.penalties import KL_FORMS
@@ -357,10 +358,26 @@ def naive_entropy_bonus(tokens: list[Token], coefficient: float) -> list[float]:
     return [-coefficient * token.ratio * (token.logp + token.entropy) for token in tokens]
 
 
-@pytest.mark.parametrize("form", KL_FORMS)
+@pytest.mark.parametrize("form", TERMS)
 def test_kl_penalty_is_the_slope_of_its_term(form: str) -> None:
     check_equals(kl_penalty(0.5, form), naive_kl_penalty(tokens_of(ragged()), 0.5, form))
     check_padding_is_irrelevant(kl_penalty(0.5, form))
+
+
+def test_the_penalty_of_sequences_makes_the_regression_of_a_star_po() -> None:
+    """The derivatives of -(beta log(pi / pi_ref) - A)^2 / (2 beta), the log-ratio being that of the whole rollout."""
+    beta, found = 0.25, []
+    for response in responses_of(tokens_of(ragged())):
+
+        def objective(logps: list[Any], response: list[Token] = response) -> Any:
+            gap = sum(logp - token.ref_logp for logp, token in zip(logps, response, strict=True))
+            return -((beta * gap - response[0].advantage) ** 2) / (2 * beta)
+
+        found += slopes(objective, response)
+    penalty = kl_penalty(beta, "sequence_k2")
+    check_equals(add(reinforce(), penalty), found)
+    check_padding_is_irrelevant(penalty)
+    assert {*TERMS, "sequence_k2"} == set(KL_FORMS)
 
 
 def test_log_ratio_penalty_is_the_slope_of_its_term() -> None:

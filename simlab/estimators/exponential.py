@@ -105,8 +105,8 @@ def a_star_po(beta: Scalar = 0.5) -> Estimator:
 
     As ``trl/experimental/a2po`` of TRL 1.16, with its ``beta1``; the paper was not read. There V comes once from
     rollouts of the reference policy, and is not 0 where they were all right; here it is that of the group that learns.
-    Its loss, (beta2 log(pi / pi_ref) - A)^2, is ``reinforce`` and a penalty of whole sequences, with one rollout a
-    prompt.
+    Its loss, (beta2 log(pi / pi_ref) - A)^2 of whole rollouts, has over 2 beta2 the gradient of
+    ``a_star_po+reinforce+kl_penalty(coefficient=0.001,form=sequence_k2)@constant``; it draws one rollout a prompt.
 
     >>> simlab.advantages("a_star_po", np.array([1.0, 0.0]), beta=1 / np.log(3.0)).round(4)
     array([ 0.3691, -0.6309])

@@ -3,10 +3,10 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
-from simlab.rollouts import Array, Rollouts, Scalar, needed
+from simlab.rollouts import Array, Rollouts, Scalar, needed, sequence_sum
 from simlab.surrogates.base import Surrogate, current_logp, log_ratio
 
-KL_FORMS = ("k1", "k2", "k3")
+KL_FORMS = ("k1", "k2", "k3", "sequence_k2")
 
 
 def kl_penalty(coefficient: Scalar = 1e-3, form: str = "k3") -> Surrogate:
@@ -14,7 +14,8 @@ def kl_penalty(coefficient: Scalar = 1e-3, form: str = "k3") -> Surrogate:
 
     k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d ``[cw-grpo:kl]``: the coefficients of grad log pi are -1, -d and
     -(1 - exp(-d)), times ``coefficient``. On policy only k2's gradient is that of KL(pi || pi_ref) in expectation: k1's
-    is 0, k3's that of KL(pi_ref || pi).
+    is 0, k3's that of KL(pi_ref || pi). sequence_k2 is k2 of the sum of d over the rollout, -sum(d) for each of its
+    tokens: beside ``reinforce`` it makes the loss of A*-PO (arXiv 2505.20686, as TRL 1.16 has it).
     """
     check_range("coefficient", coefficient, 0)
     check_choice("form", form, KL_FORMS)
@@ -24,7 +25,9 @@ def kl_penalty(coefficient: Scalar = 1e-3, form: str = "k3") -> Surrogate:
         if form == "k1":
             return -coefficient * xp.ones_like(ratio)
         gap = current_logp(ratio, rollouts) - needed(rollouts, "ref_logp")
-        return -coefficient * (gap if form == "k2" else -xp.expm1(-gap))
+        if form == "sequence_k2":
+            gap = xp.ones_like(gap) * sequence_sum(gap, rollouts)[..., None]
+        return -coefficient * (-xp.expm1(-gap) if form == "k3" else gap)
 
     return Surrogate(slope, frozenset() if form == "k1" else frozenset({"old_logp", "ref_logp"}), exchangeable=True)
 

@@ -19,8 +19,8 @@ OVER_SEEDS = (
 )
 OVER_PROBLEMS = "of one seed [95 % interval over problems]"
 PARTS = (
-    "parts of the reward in training; spread: standard deviation within groups, silent: share of groups in which a part "
-    "does not vary, driven: share of the advantage"
+    "parts of the reward in training; spread: standard deviation within groups, silent: share of groups in which a "
+    "part does not vary, driven: share of the advantage"
 )
 SEED = 0  # of the subsamples: the same table every time
 METHODS_ASK = "would other {} show it too? paired by seed and problem"
