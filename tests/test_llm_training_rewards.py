@@ -5,14 +5,18 @@ import json
 import jax
 import numpy as np
 import pytest
+from run_folders import write_run
 from training_cases import PART_WEIGHTS, in_parts, reward, settings, task, trainer_and_state
 
 from simlab import advantages
+from simlab.diagnose.reading import read_log
 from simlab.errors import InputError
+from simlab.llm.compare import read_run
 from simlab.llm.instruments.batch_metrics import part_metrics
+from simlab.llm.kept_texts import show_rollouts, write_rollouts
 from simlab.llm.tasks.data import data
 from simlab.llm.tasks.rewards import WeightedReward
-from simlab.llm.training.groups import absent_rollouts
+from simlab.llm.training.groups import absent_rollouts, rollout_records
 
 KEY = jax.random.key(3)
 MINE = """
@@ -108,7 +112,7 @@ def test_a_reward_is_read_with_its_weights(rows):
 
 def total(prompt, completion):
     parts = in_parts(prompt, completion)
-    return parts["correct"] + 0.25 * (parts["length"] or 0)
+    return parts["correct"] + 0.25 * (parts["size"] or 0)
 
 
 def parted(**others):
@@ -123,7 +127,7 @@ def test_a_step_on_parts_is_that_on_their_sum():
     (after, line), (expected, _) = ours.step(state, KEY, False), plain.step(start, KEY, False)
     jax.tree.map(np.testing.assert_array_equal, after.parameters, expected.parameters)
     assert line["rewards/correct/mean"] == line["solve_rate"] < line["reward"], "correct is what the first part says"
-    assert line["rewards/correct/driven"] + line["rewards/length/driven"] == pytest.approx(1)
+    assert line["rewards/correct/driven"] + line["rewards/size/driven"] == pytest.approx(1)
 
 
 def test_gdpo_is_told_the_parts_and_which_are_missing():
@@ -136,6 +140,31 @@ def test_gdpo_is_told_the_parts_and_which_are_missing():
     trainer.step(state, KEY, False, lambda _, values: seen.append(values))
     expected = advantages("gdpo", parts=np.nan_to_num(groups.parts), weights=[1.0, 0.25], mask=~missing)
     np.testing.assert_allclose(seen[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_kept_rollouts_show_the_parts(tmp_path):
+    trainer, state = trainer_and_state("grpo", own_task=parted())
+    kept = []
+
+    def keep(groups, values):
+        kept.extend([groups.parts[0], rollout_records(groups, values, trainer.reader, 4)])
+
+    trainer.step(state, KEY, False, keep)
+    parts, records = kept
+    folder = write_run(tmp_path / "run", {"grpo": {0: ([], [])}})
+    path = folder / "arms/grpo/seed-0/rollouts.jsonl"
+    path.write_text(json.dumps({"step": 1, "groups": records}) + "\n")
+    text = show_rollouts(read_run(folder))
+    head, *rows = [line.split() for line in text.splitlines()[3:]]
+    assert head[:4] == ["rollout", "reward", "reward/correct", "reward/size"]
+    assert [row[2:4] for row in rows] == [["-" if np.isnan(value) else f"{value:g}" for value in row] for row in parts]
+    assert np.isnan(parts).any()
+    assert write_rollouts(read_run(folder), tmp_path / "kept.parquet") == 4
+    for log in (path, tmp_path / "kept.parquet"):
+        found = read_log([log]).rollouts
+        assert found.reward.tolist() == [entry["reward"] for entry in records[0]["rollouts"]]
+        read = [found.components[f"reward_components.{name}"] for name in PART_WEIGHTS]
+        np.testing.assert_array_equal(np.stack(read, axis=1), parts)
 
 
 def test_gdpo_trains_on_a_reward_of_one_number():

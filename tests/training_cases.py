@@ -48,12 +48,12 @@ def reward(prompt, completion):
     return float(completion[:1] in set("01234"))
 
 
-PART_WEIGHTS = {"correct": 1.0, "length": 0.25}
+PART_WEIGHTS = {"correct": 1.0, "size": 0.25}
 
 
 def in_parts(prompt, completion):
     """Correctness, and a length that is missing where the first character is one of 5 to 8."""
-    return {"correct": reward(prompt, completion), "length": None if completion[:1] in set("5678") else len(completion)}
+    return {"correct": reward(prompt, completion), "size": None if completion[:1] in set("5678") else len(completion)}
 
 
 def task(rewards=reward, training=TRAINING, evaluation=EVALUATION, **others):

@@ -19,6 +19,7 @@ from simlab.llm.tasks.base import Task, TaskProblem, Verdict
 from simlab.llm.vocabulary import Vocabulary
 
 PLAIN = ("problems", "solutions", "part_weights")  # fields that are no arrays
+PARTS = "reward_components"  # of a rollout's record
 DIGITS = 5  # of log-probabilities and advantages in a record
 
 
@@ -173,15 +174,10 @@ class Reader:
         return np.broadcast_to(prompts, judged.shape), judged
 
     def record(self, groups: RolloutGroups, row: int, member: int) -> dict[str, Any]:
-        """Return a completion as plain data: text, reward and its parts, and canonical form, null for a wrong one."""
-        values = () if groups.parts is None else groups.parts[row, member].tolist()
-        parts = {
-            name: None if np.isnan(value) else value for name, value in zip(groups.part_weights, values, strict=True)
-        }
+        """Return a completion as plain data: text, reward, and canonical form, which is null for a wrong one."""
         return {
             "text": self.text(groups.sampled.tokens[row, member][groups.sampled.mask[row, member]]),
             "reward": float(groups.rewards[row, member]),
-            **({"rewards": parts} if parts else {}),
             "solution": groups.solutions[row][member],
         }
 
@@ -246,12 +242,21 @@ def rollout_records(groups: RolloutGroups, advantages: np.ndarray, reader: Reade
             **entries,
             "logp": groups.sampled.logp[row, member][used].astype(float).round(DIGITS).tolist(),
             "advantages": spread[row, member][used].astype(float).round(DIGITS).tolist(),
+            **({} if groups.parts is None else {PARTS: _part_record(groups, row, member)}),
         }
 
     return [
         {"prompt": problem.prompt, "rollouts": [record(row, member) for member in range(size)]}
         for row, problem in enumerate(groups.problems[: most // size])
     ]
+
+
+def _part_record(groups: RolloutGroups, row: int, member: int) -> dict[str, float | None]:
+    """Return the parts of a reward by name; null where one is missing."""
+    assert groups.parts is not None
+    values = groups.parts[row, member].tolist()
+    pairs = zip(groups.part_weights, values, strict=True)
+    return {name: None if np.isnan(value) else value for name, value in pairs}
 
 
 def completion_records(groups: RolloutGroups, reader: Reader, most: int) -> list[dict[str, Any]]:
