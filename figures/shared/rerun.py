@@ -1,6 +1,7 @@
 """Make the numbers of a figure anew, by the commands that its script begins with."""
 
 import contextlib
+import importlib
 import re
 import runpy
 import shlex
@@ -60,5 +61,5 @@ def rerun(script: Script, folder: Path, simlab: Callable[[Sequence[str]], int]) 
                     return code
             else:
                 with mock.patch.object(sys, "argv", words[2:]):
-                    runpy.run_path(str(script.module.__file__), run_name="__main__")
+                    runpy.run_path(str(importlib.import_module(words[2]).__file__), run_name="__main__")
     return 0

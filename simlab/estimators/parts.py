@@ -58,7 +58,7 @@ def gdpo(code: str = "trl") -> Estimator:
     gets 0; a group of equal rewards in another batch does not. Of a single reward it is GRPO, normalised once more.
 
     >>> simlab.advantages("gdpo", parts=np.array([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]), weights=[1.0, 0.2]).round(4)
-    array([[ 1.0908, -0.218 , -0.8728]])
+    array([[ 1.1338, -0.3779, -0.7558]])
     """
     check_choice("code", code, CODES)
     if code == "trl":
