@@ -17,7 +17,7 @@ import simlab
 from simlab.arms import parse
 from simlab.estimators import center, chain
 from simlab.problems import custom, interference, prompt_bank
-from simlab.simulator.allocation import first_active, group_sizes, most_learnable, sizes_by_rounds
+from simlab.simulator.allocation import BY_ROUNDS, first_active, group_sizes, most_learnable, sizes_by_rounds
 from simlab.simulator.learner import Learner
 from simlab.simulator.runner import check, simulate
 from simlab.simulator.settings import Settings
@@ -107,26 +107,30 @@ def test_the_variance_is_that_of_rloos_advantages_by_enumeration(size):
     assert found == pytest.approx(variance(size, p), rel=1e-12)
 
 
-def by_rounds(outcomes, mean, round_size):
+def asks(rule, right, wrong, round_size):
+    return right == 0 if rule == "until_solved" else min(right, wrong) < round_size // 2
+
+
+def by_rounds(rule, outcomes, mean, round_size):
     """How many rollouts each prompt gets, one round after another, until P ``mean`` are spent."""
     sizes, left = [round_size] * len(outcomes), (mean - round_size) * len(outcomes)
     while left:
         room = [len(own) - size for own, size in zip(outcomes, sizes, strict=True)]
         right = [sum(own[:size]) for own, size in zip(outcomes, sizes, strict=True)]
-        asking = [m for m in range(len(sizes)) if room[m] and min(right[m], sizes[m] - right[m]) < round_size // 2] or [
-            m for m in range(len(sizes)) if room[m]
-        ]
+        able = [m for m in range(len(sizes)) if room[m]]
+        asking = [m for m in able if asks(rule, right[m], sizes[m] - right[m], round_size)] or able
         for m in asking:
             more = min(round_size, room[m], left)
             sizes[m], left = sizes[m] + more, left - more
     return sizes
 
 
+@pytest.mark.parametrize("rule", BY_ROUNDS)
 @pytest.mark.parametrize(("mean", "round_size", "room"), [(3, 2, 5), (4, 3, 5), (2, 2, 5)])
-def test_rounds_by_enumeration_of_all_outcomes_of_two_prompts(mean, round_size, room):
+def test_rounds_by_enumeration_of_all_outcomes_of_two_prompts(rule, mean, round_size, room):
     outcomes = np.array(list(itertools.product([False, True], repeat=2 * room))).reshape(-1, 2, room)
-    found = jax.vmap(lambda own: sizes_by_rounds(own, mean, round_size))(jnp.asarray(outcomes))
-    assert found.tolist() == [by_rounds(own.tolist(), mean, round_size) for own in outcomes]
+    found = jax.vmap(lambda own: sizes_by_rounds(rule, own, mean, round_size))(jnp.asarray(outcomes))
+    assert found.tolist() == [by_rounds(rule, own.tolist(), mean, round_size) for own in outcomes]
     assert (found.sum(axis=1) == 2 * mean).all()
 
 
@@ -208,12 +212,13 @@ def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
     assert float(state.sums["accepted_rate"]) == pytest.approx(accepted)  # of rollouts, whichever group they are in
 
 
-def test_groups_that_grow_by_rounds_are_learned_from_by_loops(double):
-    learner = learner_of(BANK, GRPO, allocation="sequential", prompts_per_step=3)
+@pytest.mark.parametrize("rule", ["sequential", pytest.param("until_solved", marks=pytest.mark.slow)])
+def test_groups_that_grow_by_rounds_are_learned_from_by_loops(rule, double):
+    learner = learner_of(BANK, GRPO, allocation=rule, prompts_per_step=3)
     state, correct, seen = learner.start(), BANK.listed().correct, set()
     for index in range(8):
         prompts, places, mask = (np.asarray(values) for values in weighing(learner, jnp.int32(index), state))
-        sizes = by_rounds([correct[m][own].tolist() for m, own in zip(prompts, places, strict=True)], 4, 2)
+        sizes = by_rounds(rule, [correct[m][own].tolist() for m, own in zip(prompts, places, strict=True)], 4, 2)
         assert mask.sum(axis=1).tolist() == sizes
         expected = np.array(state.parameters)
         for m, own, size in zip(prompts, places, sizes, strict=True):

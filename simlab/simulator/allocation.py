@@ -11,13 +11,17 @@
   both outcomes. A gradient step is taken once P are kept; groups beyond P are dropped.
 - ``sequential`` (Reinforce-Ada, arXiv 2510.04996; its ``verl/trainer/ppo/ray_trainer.py``): groups grow by rounds of n
   = ``smallest_group`` rollouts, up to ``largest_group``, until a prompt has n // 2 successes and n // 2 failures.
+- ``until_solved`` (NGU, never give up, arXiv 2609.13443): the same, until a prompt has one success.
 
 The papers estimate p by the last epoch (Knapsack RL), by a Gaussian process over embeddings of prompts (VIP), or by
 rollouts of their own (LILO); here p is exact, or the solve rate of the prompt's last group, 1/2 before the first. Sizes
 are the best whole numbers; VIP rounds the best real ones, and its code adds a term in log p. LILO draws a pool of
 candidates first. Reinforce-Ada's step costs what its rounds cost, and learns from n rollouts of each prompt, as
 balanced as they can be, with the mean of all as their baseline; here a step ends after P G rollouts and learns from
-all. In both, the mean reward of a group that grew until it succeeded is a biased estimate of the solve rate.
+all. NGU goes on with a chance after each round, here up to ``largest_group``; it fills its batch with other prompts for
+those whose first round is all right, and leaves out old rollouts, of which there are none here. Its authors' blog was
+read (mnoukhov.github.io/posts/ngu, September 2026), not the paper. In all three, the mean reward of a group that grew
+until it succeeded is a biased estimate of the solve rate.
 """
 
 import jax
@@ -25,9 +29,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 SIZED = ("knapsack", "variance")  # by solve rates, before a step
-RAGGED = (*SIZED, "sequential")  # groups of different sizes
+BY_ROUNDS = ("sequential", "until_solved")
+RAGGED = (*SIZED, *BY_ROUNDS)  # groups of different sizes
 INFORMED = (*SIZED, "learnable")  # by solve rates
-ALLOCATIONS = ("even", *INFORMED, "dynamic", "sequential")
+ALLOCATIONS = ("even", *INFORMED, "dynamic", *BY_ROUNDS)
 RATE_SOURCES = ("estimate", "exact")
 USUAL_ROOM = 4  # times G, as much as VIP's code gives: up to 32 for a mean of 8
 UNSEEN = 0.5  # what is believed of a prompt before its first group
@@ -50,11 +55,12 @@ def group_sizes(rule: str, rates: Float[Array, " P"], group_size: int, smallest:
     return jnp.full(len(rates), smallest, jnp.int32).at[chosen % len(rates)].add(1)
 
 
-def sizes_by_rounds(accepted: Bool[Array, "P room"], group_size: int, round_size: int) -> Int[Array, " P"]:
+def sizes_by_rounds(rule: str, accepted: Bool[Array, "P room"], group_size: int, round_size: int) -> Int[Array, " P"]:
     """Return how many rollouts each prompt gets by rounds, of the ``room`` it could get: P ``group_size`` together.
 
-    ``accepted`` holds the verdicts in the order in which rollouts are drawn. Two prompts with 8 rollouts and rounds of
-    2: outcomes 1 0 ... are done after a round, outcomes 0 0 0 0 1 0 go on and get the 6 rollouts that are left.
+    ``rule`` is of ``BY_ROUNDS``; what nobody asks for goes to all that have room. ``accepted`` holds the verdicts in
+    the order in which rollouts are drawn. Two prompts with 8 rollouts and rounds of 2: outcomes 1 0 ... are done after
+    a round, outcomes 0 0 0 0 1 0 go on and get the 6 rollouts that are left.
     """
     prompts, room = accepted.shape
     enough, order = round_size // 2, jnp.arange(room, dtype=jnp.int32)
@@ -63,7 +69,7 @@ def sizes_by_rounds(accepted: Bool[Array, "P room"], group_size: int, round_size
         sizes, budget = carry
         right = jnp.sum(accepted & (order < sizes[:, None]), axis=1, dtype=jnp.int32)
         has_room = sizes < room
-        asks = has_room & (jnp.minimum(right, sizes - right) < enough)
+        asks = has_room & (right == 0 if rule == "until_solved" else jnp.minimum(right, sizes - right) < enough)
         asks = jnp.where(jnp.any(asks), asks, has_room)
         more = jnp.where(asks, jnp.minimum(round_size, room - sizes), 0)
         before = jnp.cumsum(more, dtype=jnp.int32) - more

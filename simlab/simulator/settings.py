@@ -102,11 +102,11 @@ class Settings:
         correction_bound: the largest importance weight.
         isolation: probability threshold: less likely tokens get their gradient steps first, the others afterwards
             (Lopti); 0 turns this off. See ``simlab.simulator.mismatch.takes_part``.
-        allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable", "dynamic"
-            or "sequential", see ``simlab.simulator.allocation``.
+        allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable", "dynamic",
+            "sequential" or "until_solved", see ``simlab.simulator.allocation``.
         allocation_by: the solve rates on which the allocation relies: "estimate" (the prompt's last group) or "exact".
-        smallest_group, largest_group: bounds on the group sizes of "knapsack", "variance" and "sequential";
-            largest_group = 0 means 4 G.
+        smallest_group, largest_group: bounds on the group sizes of "knapsack", "variance", "sequential" and
+            "until_solved"; largest_group = 0 means 4 G.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".

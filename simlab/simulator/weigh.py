@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from simlab.estimators.tokens import of_tokens
 from simlab.rollouts import Rollouts, is_uniform
-from simlab.simulator.allocation import sizes_by_rounds
+from simlab.simulator.allocation import BY_ROUNDS, sizes_by_rounds
 from simlab.simulator.context import StepContext
 from simlab.simulator.mismatch import importance_weights
 from simlab.simulator.policy import Group, Listed
@@ -43,8 +43,8 @@ def weigh_samples(
     if settings.errs:
         chances = error_chances(context, keys, prompts, samples.groups, correct)
         correct = verdicts(correct, chances, context.numbers.false_positive, context.numbers.false_negative)
-    if settings.allocation == "sequential":  # rollouts after a prompt's last round are absent
-        sizes = sizes_by_rounds(correct, settings.group_size, settings.smallest_group)
+    if settings.allocation in BY_ROUNDS:  # rollouts after a prompt's last round are absent
+        sizes = sizes_by_rounds(settings.allocation, correct, settings.group_size, settings.smallest_group)
         present = jnp.arange(context.group_size, dtype=jnp.int32) < sizes[:, None]
         groups: Any = samples.groups
         samples = samples._replace(groups=Listed(groups.slots, present))
