@@ -169,12 +169,12 @@ def test_the_command_ends_with_a_table_and_a_figure(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"rounds": 2}, {"false_positive": 0.1}, {"isolation": 0.5}, {"lag": 1}],
+    [{"rounds": 2}, {"false_positive": 0.1}, {"isolation": 0.5}, {"lag": 1}, {"reward": "placebo"}],
     ids=lambda setting: next(iter(setting)),
 )
 def test_what_trl_cannot_do_is_refused(setting, tmp_path):
     ((name, value),) = setting.items()
-    with pytest.raises(InputError, match=rf"rl\.{name} = {value}"):
+    with pytest.raises(InputError, match=rf"rl\.{name} = {value!r}"):
         train(settings({"rl": {name: value}}, BY_TRL), tmp_path / "run", own_task=task())
 
 

@@ -117,7 +117,7 @@ def numbers(left):
     ("wrong", "message"),
     [
         (lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
-        (lambda: float("nan"), "returned 'nan'; allowed: finite numbers"),
+        (lambda: float("nan"), "returned 'nan'; allowed: finite numbers, or a dictionary of them"),
     ],
 )
 def test_a_reward_function_that_goes_wrong_stops_its_step_and_the_steps_before_are_kept(wrong, message, unbroken, out):
