@@ -151,10 +151,19 @@ def vespo() -> Method:
     return Method(estimator("grpo"), surrogates.vespo())
 
 
+def wapo() -> Method:
+    """WAPO: rollouts above their group's mean alone, clipped at 10, over a constant length (arXiv 2606.16154).
+
+    As ``loss_type = "wapo"`` of layer6ai-labs/wapo (ca70250, 16 June 2026) with the ``clip_eps`` of its README; that
+    divides by the groups that have such a rollout, here all groups count. Of the paper the abstract was read.
+    """
+    return Method(estimator("relu"), ppo_clip(eps_high=9.0), "constant")
+
+
 METHODS: dict[str, Callable[..., Method]] = {
     constructor.__name__: constructor
     for constructor in (
-        grpo, dr_grpo, dapo, cispo, gspo, cw_grpo, clip_cov, kl_cov, casp, luspo, sapo, gmpo, vespo,
+        grpo, dr_grpo, dapo, cispo, gspo, cw_grpo, clip_cov, kl_cov, casp, luspo, sapo, gmpo, vespo, wapo,
     )
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ FROM_REWARDS = sorted(name for name in REGISTRY if NEEDS[name] == {"rewards"})
 OF_TOKENS = sorted(name for name in REGISTRY if {"rewards"} < NEEDS[name] <= {"rewards", "old_logp", "entropy"})
 WITH_MEMORY = ["fade", "ha_dw", "running_mean"]
 # What these give a group depends on the other groups of the batch.
-OF_BATCHES = {"a_grae", "bnpo", "gpg", "reinforce_pp", "reinforce_pp_baseline", *WITH_MEMORY}
+OF_BATCHES = {"a_grae", "bnpo", "curve_rl", "gpg", "reinforce_pp", "reinforce_pp_baseline", *WITH_MEMORY}
 
 
 @pytest.fixture(autouse=True)

@@ -76,6 +76,7 @@ def naive_value(name: str, token: Token, response: list[Token], advantage: float
         "grpo": clipped(token.ratio, advantage, 0.2, 0.2),
         "dr_grpo": clipped(token.ratio, advantage, 0.2, 0.2),
         "dapo": clipped(token.ratio, advantage, 0.2, 0.28),
+        "wapo": clipped(token.ratio, max(advantage, 0.0), 0.2, 9.0),
         "cispo": min(token.ratio, 6.0) * advantage,
         "gspo": clipped(sequence_ratio, advantage, 3e-4, 4e-4),
         "luspo": clipped(sequence_ratio, advantage, 2e-3, 2.5e-3),
@@ -91,13 +92,13 @@ def naive_weight(name: str, response: list[Token], responses: list[list[Token]])
         return 1 / len(responses)
     if name in ("dapo", "cispo", "vespo"):
         return 1 / sum(len(other) for other in responses)
-    if name == "dr_grpo":
+    if name in ("dr_grpo", "wapo"):
         return 1 / (len(responses) * LONGEST)
     return 1 / (len(responses) * len(response))
 
 
 def naive_coefficients(name: str, batch: Batch) -> list[float]:
-    advantages = naive_advantages(scaled=name != "dr_grpo")
+    advantages = naive_advantages(scaled=name not in ("dr_grpo", "wapo"))
     responses, found = responses_of(tokens_of(batch)), []
     for response in responses:
         weight = naive_weight(name, response, responses)
@@ -107,7 +108,7 @@ def naive_coefficients(name: str, batch: Batch) -> list[float]:
     return found
 
 
-LOOPS = ["grpo", "dr_grpo", "dapo", "cispo", "gspo", "luspo", "sapo", "gmpo", "vespo"]
+LOOPS = ["grpo", "dr_grpo", "dapo", "cispo", "gspo", "luspo", "sapo", "gmpo", "vespo", "wapo"]
 
 
 @pytest.mark.parametrize("name", LOOPS)

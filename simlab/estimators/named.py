@@ -295,9 +295,7 @@ def negative_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) 
 def relu() -> Estimator:
     """ReLU: A = max(0, r - mean(r)); groups of equal rewards get 0.
 
-    WAPO (arXiv 2606.16154, whose abstract was read) has this weight too: ``loss_type = "wapo"`` in
-    ``verifiers/rl/trainer`` of layer6ai-labs/wapo (ca70250, 16 June 2026), under PPO's clip with eps_high 9 and a
-    constant divisor, G times the longest rollout.
+    It is the weight of WAPO (arXiv 2606.16154), which is a method here: ``wapo``.
 
     >>> simlab.advantages("relu", np.array([1.0, 0.0]))
     array([0.5, 0. ])
