@@ -117,8 +117,9 @@ def test_redistribution_term_by_term(evaluated, called):
     for policy, correct, sampled, (right, wrong), rate, size in steps(60):
         options = {"correct_reward": right, "incorrect_reward": wrong, "learning_rate": rate, "group_size": size}
         step = {
-            "policy": policy.tolist(), "correct": correct.tolist(), "sampled": sampled.tolist(), "rewardCorrect": right,
-            "rewardIncorrect": wrong, "learningRate": rate, "groupSize": size,
+            "policy": policy.tolist(), "correct": correct.tolist(), "sampled": sampled.tolist(),
+            "rewards": np.where(sampled, np.where(correct, right, wrong), 0).tolist(),
+            "learningRate": rate, "groupSize": size,
         }  # fmt: skip
         arguments.append([step])
         update = logit_update(policy, correct, sampled, **options)
@@ -135,6 +136,11 @@ def test_redistribution_term_by_term(evaluated, called):
         close(changes[number], change, rtol=1e-9, atol=1e-14)
         close(sum(gains[number]), gained, rtol=1e-9, atol=1e-14)
         close(sum(losses[number]), lost, rtol=1e-9, atol=1e-14)
+    graded = arguments[-1][0] | {"rewards": np.where(sampled, np.linspace(-1, 1, len(sampled)), 0).tolist()}
+    change = called("closed_forms", "firstOrderChange", graded["policy"], called("closed_forms", "logitUpdate", graded))
+    close(sum(called("closed_forms", "correctMassTerms", graded)), sum(np.array(change)[correct]), atol=1e-14)
+    missed = sum(np.array(change)[correct & ~sampled])
+    close(sum(called("closed_forms", "unsampledCorrectTerms", graded)), missed, atol=1e-14)
     close(called("closed_forms", "geometric", 4, 0.6, 0.5), 0.6 * np.array([8, 4, 2, 1]) / 15)
 
 
@@ -155,7 +161,7 @@ def step_settings(**changes):
 
 def test_the_rewards_of_one_step_are_those_of_the_sliders_or_the_estimators_advantages(called):
     rewards = called("panel_step", "rewardedStep", step_settings(correct_reward=2.5), None)
-    assert (rewards["rewardCorrect"], rewards["rewardIncorrect"]) == (2.5, -1.0)
+    assert (rewards["ofRight"], rewards["ofWrong"]) == (2.5, -1.0)
     for weight, (mass, size) in itertools.product(("grpo", "maxrl", "=r - p"), ((0.3, 8), (0.001, 4), (0.999, 4))):
         settings = step_settings(rewards="the estimator", weight=weight, correct_mass=mass, group_size=size)
         answers = [answer("masses", {"weight": weight, "group_size": size})]
@@ -164,8 +170,27 @@ def test_the_rewards_of_one_step_are_those_of_the_sliders_or_the_estimators_adva
         group = (np.arange(size) < right).astype(float)
         name, parameters = read_weight(weight)
         expected = simlab.advantages(name, group, **parameters)
-        assert rewards["rewardCorrect"] == pytest.approx(expected[group > 0].mean() if right else 0, abs=1e-5)
-        assert rewards["rewardIncorrect"] == pytest.approx(expected[group == 0].mean() if right < size else 0, abs=1e-5)
+        assert rewards["ofRight"] == pytest.approx(expected[group > 0].mean() if right else 0, abs=1e-5)
+        assert rewards["ofWrong"] == pytest.approx(expected[group == 0].mean() if right < size else 0, abs=1e-5)
+
+
+def test_graded_rewards_of_a_group_give_the_estimators_advantages_or_say_what_it_is_defined_for(called):
+    group = {"rewards": "graded rewards", "sampled_correct": "01100", "sampled_incorrect": "00010"}
+    settings = step_settings(**group, c2=0.7, c3=0.2, w4=-0.5)
+    for weight in ("grpo", "f_grpo(gamma=2)", "linked(scale=std,sign=relu)"):
+        (question,) = called("panel_step", "questions", settings | {"weight": weight})
+        assert question == {"weight": weight, "rewards": [0.7, 0.2, -0.5]}
+        step = called("panel_step", "rewardedStep", settings, [answer("advantages", question)])
+        name, parameters = read_weight(weight)
+        expected = simlab.advantages(name, question["rewards"], **parameters)
+        close(np.array(step["rewards"])[[1, 2, 8]], expected, atol=1e-11)
+        assert np.count_nonzero(step["rewards"]) == np.count_nonzero(expected)
+        assert step["groupSize"] == 3
+    for weight, allowed in (("a_grae(alpha=2)", "rewards in [0, 1]"), ("=r - p", "rewards 0 and 1")):
+        said = answer("advantages", {"weight": weight, "rewards": [0.7, -0.5]})["refused"]
+        assert said.startswith("rewards span [-0.5, 0.7] and hold ")
+        assert said.endswith(f"{weight} is defined for {allowed}")
+    assert called("panel_step", "questions", settings | {"sampled_correct": "", "sampled_incorrect": ""}) == []
 
 
 # Runs seed by seed

@@ -136,6 +136,23 @@ def test_a_group_is_drawn_by_its_seed_and_actions_are_put_into_it(seen, server):
     assert ("c1" in seen.page.locator(".switches [aria-pressed=true]").all_inner_texts()) == ("c1" not in group)
 
 
+def test_graded_rewards_are_typed_and_dragged_and_refused_by_weights_without_a_number_for_them(seen, server):
+    group = "step.rewards=graded rewards&step.sampled_correct=11&step.sampled_incorrect=1&step.weight="
+    seen.open(f"{server.address}#panel=step&{group}dr_grpo")
+    assert seen.page.is_hidden("#step-c3")
+    assert seen.page.is_hidden("#step-group_size")
+    seen.page.fill("#step-c2-box", "0.5")
+    seen.page.press("#step-c2-box", "Enter")
+    seen.until(lambda: "Advantages c1 0.5, c2 0, w1 -0.5," in seen.text("#readout"))
+    seen.page.focus("#step-c1")
+    for _ in range(50):
+        seen.page.keyboard.press("ArrowLeft")  # from 1 by 0.02 each
+    seen.until(lambda: "Advantages c1 -0.167, c2 0.333, w1 -0.167," in seen.text("#readout"))
+    seen.open(f"{server.address}#panel=step&{group}a_grae&step.w1=-0.5")
+    said = "rewards span [-0.5, 1] and hold -0.5; a_grae is defined for rewards in [0, 1]"
+    seen.until(lambda: seen.text("#readout") == said)
+
+
 def test_a_link_reproduces_a_simulation_seed_included_and_the_latest_values_win(seen, server):
     link = f"{server.address}#panel=run&run.pinned=&run.actions=32&run.steps=50&run.seeds=8&run.seed=7"
     seen.open(link)
@@ -522,6 +539,7 @@ def run_commands(line, folder):
         ("panel=miss&miss.group_size=4&miss.correct_mass=0.5&miss.target_mass=0.25", "0.25"),
         ("panel=masses&masses.weight=power_alpha(alpha=3)&masses.group_size=4", "Masses(successes=array([0, 1"),
         ("panel=step", "0.00"),
+        ("panel=step&step.rewards=graded rewards&step.weight=dr_grpo&step.c1=0.6", "array([ 0.3, -0.3])"),
         (
             "panel=run&run.actions=32&run.steps=50&run.seeds=4&run.weight=f_grpo(gamma=0.5,base=maxrl)"
             "&run.surrogate=ppo_clip&run.epochs=2&run.lag=4&run.false_positive=0.1"

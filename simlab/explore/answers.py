@@ -1,4 +1,4 @@
-"""Answer the page's questions that need no simulation: masses, the bank's solve rates, formulas."""
+"""Answer the page's questions that need no simulation: masses, advantages, the bank's solve rates, formulas."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError, check_whole
+from simlab.estimators import advantages, estimator
+from simlab.estimators.registry import check_domain
 from simlab.explore import formula
 from simlab.explore.controls import hold_panel, rounded
 from simlab.explore.masses import mass_curves
@@ -36,6 +38,23 @@ def answer_masses(body: Mapping[str, Any]) -> Answer:
     name, parameters = read_weight(text)
     with np.errstate(all="ignore"):  # a formula counts as 0 where it is not finite
         return mass_curves(name, parameters, size, formula.split(text)[0] if formula.is_formula(text) else "")
+
+
+def answer_advantages(body: Mapping[str, Any]) -> Answer:
+    """Return the ``advantages`` of a group with ``rewards`` (G,) by a ``weight``, or why it is ``refused``.
+
+    From a fresh state, at log-probabilities and entropies of 0, as masses are.
+    """
+    rewards = np.asarray(body["rewards"], dtype=float)
+    check_whole("rollouts", rewards.size, 1, LARGEST_GROUP)
+    text, _ = hold_weight(body.get("weight", "grpo"), closed=True)
+    name, parameters = read_weight(text)
+    chosen, tokens = estimator(name, **parameters), np.zeros((rewards.size, 1))
+    try:
+        check_domain(chosen, rewards, text)
+        return {"advantages": advantages(chosen, rewards, old_logp=tokens, entropy=tokens)}
+    except InputError as error:  # a line of the panel, so that other rewards asked for beside these are answered
+        return {"refused": str(error)}
 
 
 def answer_formula(body: Mapping[str, Any]) -> Answer:
@@ -79,6 +98,7 @@ def rare_modes(settings: Mapping[str, Any]) -> int:
 
 QUESTIONS: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = {
     "masses": answer_masses,
+    "advantages": answer_advantages,
     "formula": answer_formula,
     "bank": answer_bank,
 }

@@ -130,12 +130,16 @@ CONTROLS: tuple[Control, ...] = (
     Control("step.sampled_correct", "bits", "correct actions in the group", "10000", 1, 8),
     Control("step.sampled_incorrect", "bits", "incorrect actions in the group", "10000", 1, 8),
     Control("step.group_size", "whole", "group size G", 8, 1, 1024, "log", help=_GROUP),
-    Control("step.rewards", "choice", "rewards from", "the sliders", choices=("the sliders", "the estimator"),
-            help="an estimator gives what a rollout weighs in a group with the policy's solve rate"),
+    Control("step.rewards", "choice", "rewards from", "the sliders",
+            choices=("the sliders", "the estimator", "graded rewards"),
+            help="an estimator gives what a rollout weighs at the policy's solve rate, or by its graded reward"),
     Control("step.weight", "weight", "estimator", "grpo", help="whose rewards are taken, where it is chosen"),
     Control("step.correct_reward", "number", "reward if correct", 1.0, 0, 4, help="of a sampled correct action"),
     Control("step.incorrect_reward", "number", "reward if incorrect", -1.0, -4, 0,
             help="of a sampled incorrect action"),
+    *(Control(f"step.{side}{number}", "number", f"reward of {side}{number}", float(side == "c"), -3, 3,
+              help="of this rollout; estimators for 0 and 1 alone say so")
+      for side in "cw" for number in range(1, 9)),
     Control("step.learning_rate", "number", "learning rate η", 1.0, 0.001, 100, "log", help=_RATE),
     Control("step.seed", "whole", "seed of the draw", 0, 0, 9999, help="a group drawn with this seed"),
     # What does training do to a policy?

@@ -27,26 +27,19 @@ export function conditionalTailMiss(size, mu, tau) {
   return possible > 0 ? tailMiss(size, mu, tau) / possible : NaN;
 }
 
-// One step of a linear surrogate, to first order (F-GRPO Eq. 17): simlab.theory.redistribution. The distinct sampled
-// actions get R_c or R_w, the others 0; S_R = R_c P_pos + R_w P_neg.
+// One step of a linear surrogate, to first order (F-GRPO Eq. 17): simlab.theory.redistribution. Each distinct sampled action has
+// a reward of its own, the others 0.
 
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
-const sumWhere = (policy, inside, power = 1) => sum(policy.map((p, index) => (inside(index) ? p ** power : 0)));
+const massWhere = (policy, inside) => sum(policy.map((p, i) => (inside(i) ? p : 0)));
 
 // S_R, the policy's expected reward when unsampled actions get 0.
-export function baseline({ policy, correct, sampled, rewardCorrect, rewardIncorrect }) {
-  return rewardCorrect * sumWhere(policy, (i) => correct[i] && sampled[i]) +
-    rewardIncorrect * sumWhere(policy, (i) => !correct[i] && sampled[i]);
-}
+export const baseline = ({ policy, rewards }) => sum(policy.map((p, i) => p * rewards[i]));
 
 // dz_j = (eta / G) p_j (R_j - S_R).
 export function logitUpdate(step) {
-  const { policy, correct, sampled, rewardCorrect, rewardIncorrect, learningRate, groupSize } = step;
   const expected = baseline(step);
-  return policy.map((p, i) => {
-    const reward = sampled[i] ? (correct[i] ? rewardCorrect : rewardIncorrect) : 0;
-    return (learningRate / groupSize) * p * (reward - expected);
-  });
+  return step.policy.map((p, i) => (step.learningRate / step.groupSize) * p * (step.rewards[i] - expected));
 }
 
 // dp_i = p_i (dz_i - sum_j p_j dz_j).
@@ -55,33 +48,25 @@ export function firstOrderChange(policy, logitChange) {
   return policy.map((p, i) => p * (logitChange[i] - mean));
 }
 
-// The terms of dQ_pos: sampled correct, sampled incorrect, unsampled incorrect, unsampled correct; they add up to it.
+// The sums of p_i dz_i over the sampled correct, sampled incorrect, unsampled incorrect and unsampled correct actions.
+function moved(step) {
+  const update = logitUpdate(step);
+  const over = (right, held) => sum(step.policy.map((p, i) => (step.correct[i] === right && step.sampled[i] === held ? p * update[i] : 0)));
+  return [over(true, true), over(false, true), over(false, false), over(true, false)];
+}
+
+// The terms of dQ_pos, by the same four sets of actions; they add up to it.
 export function correctMassTerms(step) {
-  const { policy, correct, sampled, rewardCorrect, rewardIncorrect, learningRate, groupSize } = step;
-  const expected = baseline(step);
-  const [mass, wrong] = [sumWhere(policy, (i) => correct[i]), sumWhere(policy, (i) => !correct[i])];
-  const second = (inside) => sumWhere(policy, inside, 2);
-  return [
-    (rewardCorrect - expected) * wrong * second((i) => correct[i] && sampled[i]),
-    (expected - rewardIncorrect) * mass * second((i) => !correct[i] && sampled[i]),
-    expected * mass * second((i) => !correct[i] && !sampled[i]),
-    -expected * wrong * second((i) => correct[i] && !sampled[i]),
-  ].map((term) => (learningRate / groupSize) * term);
+  const [mass, wrong] = [true, false].map((right) => massWhere(step.policy, (i) => step.correct[i] === right));
+  return moved(step).map((term, set) => (set === 0 || set === 3 ? wrong : -mass) * term);
 }
 
 // The terms of dQ_upos: the drift of the missed actions' own logits, and what normalisation by the sampled correct,
 // the sampled incorrect and the unsampled takes from them.
 export function unsampledCorrectTerms(step) {
-  const { policy, correct, sampled, rewardCorrect, rewardIncorrect, learningRate, groupSize } = step;
-  const expected = baseline(step);
-  const missedMass = sumWhere(policy, (i) => correct[i] && !sampled[i]);
-  const second = (inside) => sumWhere(policy, inside, 2);
-  return [
-    -expected * second((i) => correct[i] && !sampled[i]),
-    -missedMass * (rewardCorrect - expected) * second((i) => correct[i] && sampled[i]),
-    -missedMass * (rewardIncorrect - expected) * second((i) => !correct[i] && sampled[i]),
-    missedMass * expected * second((i) => !sampled[i]),
-  ].map((term) => (learningRate / groupSize) * term);
+  const missedMass = massWhere(step.policy, (i) => step.correct[i] && !step.sampled[i]);
+  const [right, wrong, missedWrong, missedRight] = moved(step);
+  return [missedRight, ...[right, wrong, missedWrong + missedRight].map((term) => -missedMass * term)];
 }
 
 // n probabilities that sum to a mass, each `ratio` times the one before.

@@ -152,7 +152,7 @@ function answersOf({ id, questions: { path, of } }, values) {
   const [panel, setting] = dragged.split(".");
   const stops = panel === id && values[setting] !== undefined ? stopsBeside(control, values[setting]) : [];
   const next = stops.flatMap((stop) => of({ ...values, [setting]: stop }, description));
-  return reader.ask(path, of(values, description), next);
+  return reader.ask(path(values), of(values, description), next);
 }
 
 // Draw the chart of a panel. While answers to its questions have not come, the chart before stays.

@@ -156,6 +156,6 @@ export default {
   compute,
   pinned: { colourOf },
   locked: (setting) => !["at", "k"].includes(setting),
-  questions: { path: "bank", of: questions },
+  questions: { path: () => "bank", of: questions },
   simulated: { join: joined, seeds: (values) => values.seeds },
 };

@@ -120,12 +120,16 @@ function command(weights, size, { estimators }) {
   return `python -c "from simlab.theory import masses; print(${calls.join(", ")}${calls.length > 1 ? ", sep='\\n'" : ""})"`;
 }
 
+// The Python that registers the estimators of the user's files among some names.
+export function registering(names) {
+  const files = [...new Set(names.map((name) => name.split("(")[0]).filter((name) => name.includes(":")))].map((name) => `'${name}'`);
+  return files.length ? `from simlab.explore.weights import register_files; register_files([${files.join(", ")}]); ` : "";
+}
+
 // The same where formulas, or estimators of the user's files, are among them.
 function commandOfAll(weights, read, size) {
-  const files = [...new Set(read.map(({ name }) => name).filter((name) => name.includes(":")))].map((name) => `'${name}'`);
-  const register = files.length ? `from simlab.explore.weights import register_files; register_files([${files.join(", ")}]); ` : "";
   const questions = weights.map((weight) => `{'weight': '${weight}', 'group_size': ${size}}`);
-  return `python -c "${register}from simlab.explore.answers import answer_masses; print(*map(answer_masses, [${questions.join(", ")}]), sep='\\n')"`;
+  return `python -c "${registering(read.map(({ name }) => name))}from simlab.explore.answers import answer_masses; print(*map(answer_masses, [${questions.join(", ")}]), sep='\\n')"`;
 }
 
 function extra({ state, change, description }) {
@@ -151,5 +155,5 @@ export default {
   symbols: ["m<sub>S</sub>", "m<sub>F</sub>", "p", "q", "G", "γ"],
   compute,
   extra,
-  questions: { path: "masses", of: (values) => massQuestions(weightsOf(values), values.group_size) },
+  questions: { path: () => "masses", of: (values) => massQuestions(weightsOf(values), values.group_size) },
 };

@@ -142,5 +142,5 @@ export default {
     const own = shown(values, description).map(({ controls }) => controls[setting]).find(Boolean);
     return own && { ...control, high: own.high, choices: FILES.includes(setting) ? control.choices : own.choices };
   },
-  questions: { path: "result", of: questions },
+  questions: { path: () => "result", of: questions },
 };

@@ -53,6 +53,7 @@ export class Reader {
 
 const IN_ADVANCE = {
   result: () => null, // without a server there are no results
+  advantages: () => ({ refused: "graded rewards need the server: simlab explore" }),
   // The nearest table of an estimator: `shown` and `group_size` say of which weight and groups it is.
   masses({ weight, group_size: size }, { estimators, answers }) {
     const { name, parameters } = readWeight(weight, estimators);

@@ -106,7 +106,7 @@ export class State {
         refused.push(name.split(".")[0]);
       }
     }
-    if (!refused.includes("step")) this.hold("step.rewards", "the estimator");
+    if (!refused.includes("step") && this.values["step.rewards"] === "the sliders") this.hold("step.rewards", "the estimator");
     return refused;
   }
 
