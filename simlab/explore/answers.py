@@ -52,7 +52,8 @@ def answer_advantages(body: Mapping[str, Any]) -> Answer:
     chosen, tokens = estimator(name, **parameters), np.zeros((rewards.size, 1))
     try:
         check_domain(chosen, rewards, text)
-        return {"advantages": advantages(chosen, rewards, old_logp=tokens, entropy=tokens)}
+        with np.errstate(all="ignore"):  # as in masses
+            return {"advantages": advantages(chosen, rewards, old_logp=tokens, entropy=tokens)}
     except InputError as error:  # a line of the panel, so that other rewards asked for beside these are answered
         return {"refused": str(error)}
 
