@@ -222,7 +222,7 @@ def _bbg(group: Group, k: int, tau: float, base: str | Estimator) -> Pair:
 
 def _a_star_po(group: Group, beta: float) -> Pair:
     """``[arxiv:2505.20686]``, 0 at p 0 and 1: the soft value less the best reward is beta log(p + q e^(-1/beta))."""
-    below = beta * np.log1p(group.q * np.expm1(-1 / beta)) * group.mixed
+    below = beta * np.log1p(group.q * group.mixed * np.expm1(-1 / beta))
     return -group.p * below, group.q * (group.mixed + below)
 
 
