@@ -221,7 +221,6 @@ def test_help_is_shown_without_loading_jax():
         (("figures", "caps"), "'caps'", "did you mean 'casp'?"),
         (("estimators", "grpo"), "'grpo'", "see simlab estimators --help"),
         (("where", "fad", "eq-11"), "'fad'", "fade"),
-        (("where", "fade"), "TAG", "see simlab where --help"),
         (("estimators", "--jason"), "--jason", "(did you mean '--json'?); see simlab estimators --help"),
     ],
 )
