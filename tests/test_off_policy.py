@@ -124,6 +124,7 @@ def test_the_effective_share_is_kishs_over_tokens():
         assert float(result.effective_share) == pytest.approx(first**2 / second, abs=1e-13)
 
 
+@pytest.mark.slow
 def test_weights_of_whole_rollouts_have_no_bias_where_an_advantage_is_that_of_its_own_reward():
     for problem, logits, then in ((FLAT, NOW, THEN), (WORDS, AT_NODES, AT_NODES_THEN)):
         method, whole = "w_reinforce+unclipped", Correction("decoupled", "sequence")

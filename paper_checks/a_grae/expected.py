@@ -173,7 +173,9 @@ def exploration(statement):
     refuted_by="no policy with correct and incorrect paths at which GRPO's mean step leaves a correct path where it is",
     reading="The first half holds, group by group: a-grae:eq-9. The second is judged in the model of Theorem 1: "
     "trapped is a correct path whose logit the mean step does not raise. There is none, since the groups that contain "
-    "the path count too. Where all groups are wrong GRPO does stand still, as every weight that is 0 there.",
+    "the path count too. Where all groups are wrong GRPO does stand still, as every weight that is 0 there. On the "
+    "reading that a trapped path is one that loses probability in the mean step it would hold of rare correct paths: "
+    "one of 1/20 beside another of 9/10 loses.",
     caveat="Tabular softmax, in the mean. Likely correct paths rise faster, so that a rare one can lose probability, "
     "and one of tiny probability waits long. Whether a language model is trapped is not decided here.",
     severity=CONDITIONS,
@@ -410,12 +412,13 @@ def slower_loss(rate, **_):
 
 @claim(
     "a-grae:against-fade",
-    where="Section 4.2 (failure bias is exploration) against FADE Section 5 (delta < 1 'forces exploitation')",
+    where="Section 4.2 (failure bias is exploration), with FADE Sections 4.1 and 5 ('we force exploitation')",
     says="A failure-biased update keeps more entropy than the balanced one, where that one loses entropy.",
     refuted_by="a failure-biased update that loses entropy faster than GRPO",
     reading="A-GRAE divides successes by 10, FADE divides failures by delta = 0.3. In expectation, at one prompt, "
-    "either rescales the same step, by Q + (1 - Q)/10 < 1 and by 1 - Q + Q/0.3 > 1: each paper is right about its "
-    "own normalisation, and the balance of signs decides nothing. In a batch each prompt has its own factor, and the "
+    "either rescales the same step, by Q + (1 - Q)/10 < 1 and by 1 - Q + Q/0.3 > 1: the balance of signs decides "
+    "nothing. Both papers say that failure bias keeps entropy; under FADE's normalisation it does not "
+    "(fade:sec-4-1-delta-below). In a batch each prompt has its own factor, and the "
     "outcome depends on the batch. On the reading that step sizes are matched the two lose the same at one prompt.",
     inferred=True,
     met="partly: A-GRAE's control weakens successes, but in batches of many prompts; FADE strengthens failures.",

@@ -129,10 +129,10 @@ def smoothed_direction(statement):
 @claim(
     "casp:eq-4-value",
     where="Section 4.1; Appendix A, after Eq. 15",
-    says="The stop-gradients keep the sampled token's importance ratio: gamma+ equals gamma in value, so that PPO's "
-    "clip binds where it did.",
+    says="The stop-gradients keep the sampled token's importance ratio: gamma+ equals gamma in value.",
     refuted_by="a policy, token, alpha and N at which gamma+ and gamma differ in value",
-    reading="In value at every pair of policies, not only on policy; the rank-n ratios must be positive. The naive "
+    reading="Our consequence: PPO's clip then binds where it did. In value at every pair of policies, not only "
+    "on policy; the rank-n ratios must be positive. The naive "
     "mixture of Eq. 15 differs from gamma as soon as the policy has moved.",
     identity=True,
     statement=lambda p, y, alpha, n: held(p, y, alpha, n)(p, mp.log),

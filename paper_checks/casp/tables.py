@@ -193,7 +193,7 @@ def average(table, name, place):
 @claim(
     "casp:section-5.2-figures",
     where="Section 5.2",
-    says="The gains and scores quoted in Section 5.2 are those of Table 1.",
+    says="The gains quoted in Section 5.2 are those of Table 1.",
     refuted_by="a quoted number that the printed table does not give",
     reading="Differences of printed averages, in points, which the text calls percent. The gain over GRPO at pass@1 on "
     "Llama is not quoted; it would inherit the wrong average.",

@@ -217,15 +217,16 @@ def preserved(statement):
     "casp:figure-5-entropy-modes",
     where="Section 4.3, Results; Figure 5(c)",
     says="GRPO with an entropy bonus recovers all six modes.",
-    refuted_by="a coefficient of .5 or more with which most sampled runs end without one of the modes",
+    refuted_by="a coefficient with which most sampled runs end without one of the modes",
     reading="The toy's coefficient is not given, but panel (c) has an accuracy of .48, which is that of a coefficient "
     "of about 1; the runs are those of casp:figure-5-entropy.",
     caveat="With .01, as in the experiments, and .1 one or two modes are left; with .3 half of the runs keep all six.",
-    statement=lambda keeping, coefficient: keeping > 0.5 if coefficient >= 0.5 else None,
-    planted={
-        "never": lambda keeping, coefficient: keeping < 0.5,
-        "whatever the coefficient": lambda keeping, coefficient: keeping > 0.5,
-    },
+    statement=lambda keeping, coefficient: keeping > 0.5,
+    condition=Amended(
+        "a coefficient of .5 or more", lambda keeping, coefficient: keeping > 0.5 if coefficient >= 0.5 else None
+    ),
+    met="unknown: the toy's coefficient is not given; at about 1 the accuracy is that of panel (c)",
+    planted={"never": lambda keeping, coefficient: keeping < 0.5},
 )
 def entropy_run(statement):
     """The simulator's runs with the bonus, by coefficient."""

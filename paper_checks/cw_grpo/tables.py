@@ -420,7 +420,8 @@ undecided(
     says="Stable entropy goes with better reasoning: no checkpoint of unstable entropy is above one of stable entropy.",
     refuted_by="a benchmark of Table 3 on which GRPO at step 150 (entropy low) or 200 (high) is above another row",
     reading="Stable: GRPO at step 100 and CW-GRPO at all three steps. On OlympiadBench GRPO's 49.9 at step 150 ties "
-    "with its 49.9 at step 100.",
+    "with its 49.9 at step 100. Table 3 labels CW-GRPO's steps 150 and 200 'entropy low' and 'entropy high' too; on "
+    "the reading that they are then unstable it would fail.",
     caveat="Two unstable checkpoints of one run, and three of the four stable ones are the other method's; no entropy "
     "is printed. An order, and no cause.",
     statement=lambda stable, unstable: min(stable) >= max(unstable) and sum(stable) / 4 > sum(unstable) / 2,

@@ -65,8 +65,9 @@ def paths(passages, size, *, simple=True):
     where="Section 5.2; Appendix K",
     says="In the maze each prompt has exactly one correct action sequence.",
     refuted_by="a perfect maze with no path from corner to corner that enters no cell twice, or with several",
-    reading="A perfect maze, with the target sequence that Appendix K compares with: its one path without a cell "
-    "entered twice.",
+    reading="That the mazes are perfect is from the code of the set-up's source, not from this paper; the check grows "
+    "its own, of 2 x 2 and 3 x 3 cells. A perfect maze, with the target sequence that Appendix K compares with: its "
+    "one path without a cell entered twice.",
     caveat="The published reward of the set-up's source (Tajwar et al., arXiv 2602.02710) accepts any walk that "
     "reaches the goal. With that reward a walk may turn back, and there are many correct sequences.",
     statement=lambda maze, size: paths(maze, size) == 1,

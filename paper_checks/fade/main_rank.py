@@ -85,11 +85,11 @@ def residual_share(size, coupled):
     refuted_by="residuals of vanishing mean correlation whose weighted sum stays as large as the rank-1 part",
     reading="rho_perp is the mean pairwise cosine, M_2 is compared with M_1 as the batch grows. The residuals enter "
     "multiplied by A v: where the token error v goes with the residual (as it does when different states predict "
-    "different tokens), nothing cancels. It holds if A v is independent of the residual.",
+    "different tokens), nothing cancels. It holds if A v is independent of the residual and all are as long.",
     met="no: v = e_y - pi is a function of the hidden state, so that A v and the residual depend on one another",
     statement=lambda found, size, coupled: found[1] < Fraction(1, 100),
     condition=Amended(
-        "the residuals are independent of A v",
+        "the residuals are independent of A v, and equally long",
         lambda found, size, coupled: None if coupled else found[1] < Fraction(1, 100),
     ),
     planted={"never": lambda found, size, coupled: found[1] >= Fraction(1, 100)},

@@ -217,7 +217,8 @@ def ha_dw_of_group(statement):
     refuted_by="a mixed group below C whose successes weigh no more than its failures, or one above with the opposite",
     reading="'Whether the reward exceeds the baseline' is read of the group's mean, as the printed r-hat must be for "
     "the weight to be a function of C and p. With each rollout's own reward, sgn(A) sgn(r - C) = 1 always and the "
-    "factor would shrink every weight.",
+    "factor would shrink every weight. The paper says 'scaled by a hardness-dependent factor' and no direction.",
+    inferred=True,
     identity=True,
     statement=lambda pair, p, initial, **_: sign(pair[0] - pair[1]) == sign(initial - p),
     planted={"the other way": lambda pair, p, initial, **_: sign(pair[0] - pair[1]) == sign(p - initial)},

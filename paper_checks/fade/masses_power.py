@@ -304,7 +304,7 @@ def asym_grpo_of_group(statement):
 @claim(
     "fade:asym-grpo-one",
     where="Appendix 8.2, item 3",
-    says="AsymGRPO keeps the GRPO advantage on successes, and at delta = 1 it is standard GRPO.",
+    says="At delta = 1 AsymGRPO is standard GRPO.",
     refuted_by="a group that the two weights give different masses",
     reading="GRPO is mean GRPO here, as in all of Appendix 8.2, which prints pq for it, and in Section 4.1 ('standard "
     "mean based GRPO').",

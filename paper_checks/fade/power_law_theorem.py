@@ -209,15 +209,16 @@ def survival_over_exponential(family, k):
     says="For large k, 1 - pass@k is approximately the integral of e^(-kp) against the density.",
     formula=r"1-\mathrm{pass}_{D@k}\approx\int_0^1e^{-kp}p_D(p)\,dp",
     refuted_by="a density for which the ratio of the two does not tend to 1",
-    reading="'Approximately' as a ratio that tends to 1. (1 - p)^k / e^(-kp) is about exp(-k p^2 / 2), and at the "
-    "saddle p ~ k^(-1/(1 + alpha)) of case 2 this tends to 1 only for alpha < 1: at alpha = 1 the ratio tends to "
-    "exp(-c/2), for alpha > 1 to 0. Case 2 needs only (1 - p)^k <= e^(-kp), so its conclusion stands; on the reading "
-    "as an upper bound the step holds everywhere.",
+    reading="'Approximately' as a ratio that tends to 1; at a density with a gap at 0 it tends to 0. (1 - p)^k / "
+    "e^(-kp) is about exp(-k p^2 / 2), and at the saddle p ~ k^(-1/(1 + alpha)) of case 2 this tends to 1 only for "
+    "alpha < 1: at alpha = 1 the ratio tends to exp(-c/2), for alpha > 1 to 0. Case 2 needs only (1 - p)^k <= "
+    "e^(-kp), so its conclusion stands; on the reading as an upper bound the step holds everywhere.",
     severity=COSMETIC,
     met="yes: the fits are in the power-law regime",
     statement=lambda family: 1,
     condition=Amended(
-        "the power-law regime, or case 2 with alpha < 1", lambda family: None if family == "alpha 1" else 1
+        "the power-law regime, or a density that itself falls as exp(-c / p^alpha) with alpha < 1",
+        lambda family: None if family == "alpha 1" else 1,
     ),
     planted={"half": lambda family: mpf(1) / 2},
 )

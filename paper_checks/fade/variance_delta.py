@@ -314,9 +314,9 @@ def quadratic(statement):
     says="A larger alpha raises the relative weight-estimation noise of prompts away from the mode.",
     refuted_by="a prompt away from the mode whose relative variance falls when alpha rises by one",
     reading="The mode is that of the smaller alpha. Eq. 31 is a parabola in alpha with its minimum at 1/p - 1, so "
-    "for prompts harder than the mode, which a larger alpha is there for, the noise falls. For absolute variance (Eq. "
-    "30) the same prompts would get more noise, but then also more weight.",
-    met="no: a larger alpha is meant for prompts harder than the mode",
+    "for prompts clearly harder than the mode, p < 2 / (3 + 2 alpha), which a larger alpha is there for, the noise "
+    "falls. For absolute variance (Eq. 30) the same prompts would get more noise, but then also more weight.",
+    met="partly: easier prompts meet it; the harder ones, for which a larger alpha is meant, do not",
     statement=lambda growth, alpha, p: all(change > 0 for change in growth),
     condition=Amended(
         "p >= 1/(1 + alpha): prompts no harder than the mode",

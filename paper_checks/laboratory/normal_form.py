@@ -42,7 +42,7 @@ POINTS = grid(q_pos=(Fraction(1, 7), Fraction(1, 2), Fraction(9, 10)), G=(1, 2, 
     says="On rewards 0 and 1, a weight that ignores the order of a group is c(j) r - d(j) for a rollout beside j "
     "correct others, with c(j) = w_S(j + 1) + w_F(j) and d(j) = w_F(j), and its expected update is E[c(j)] grad Q, j "
     "binomial: two weights with one c differ in their noise alone.",
-    formula=r"A_i = c(j)\,(r_i - b(j)), \quad \mathbb{E}[\Delta\theta] = \eta\,\mathbb{E}_{j\sim\mathrm{Bin}(G-1,Q)}"
+    formula=r"A_i = c(j)\,r_i - d(j), \quad \mathbb{E}[\Delta\theta] = \eta\,\mathbb{E}_{j\sim\mathrm{Bin}(G-1,Q)}"
     r"[c(j)]\,\nabla_\theta Q",
     refuted_by="a weight and a solve rate at which E[c(j)] is not the slope kappa of simlab:expected-update",
     reading="w_S(s) and -w_F(s) are the advantages in a group of s successes. That baselines leave the mean alone is "

@@ -359,9 +359,9 @@ def times(factor):
 @claim(
     "simlab:verifier-corrections",
     where=WHERE,
-    says="After a group's mean is taken off, the forward correction of rewards changes nothing and the backward one "
-    "is the factor 1 / (1 - f - n): a longer step. After division by the group's standard deviation neither changes "
-    "anything.",
+    says="For f + n < 1: after a group's mean is taken off, the forward correction of rewards changes nothing and the "
+    "backward one is the factor 1 / (1 - f - n), a longer step; after division by the group's standard deviation "
+    "neither changes anything.",
     formula=r"\tilde r - \overline{\tilde r} = \frac{v - \bar v}{1-f-n}\ \text{(backward)},\quad v - \bar v\ "
     r"\text{(forward)}",
     refuted_by="a group, rates of errors and a correction with other advantages",
@@ -369,7 +369,8 @@ def times(factor):
     "slope 1 / (1 - f - n) and 1: a baseline and a clock, which is all that any function of one verdict can be. For "
     "REINFORCE without a baseline they do choose a baseline. Standard deviations without the small term beside them. "
     "It needs two levels of reward.",
-    caveat="With rates that differ between prompts the backward factors differ too, and a batch is weighed anew.",
+    caveat="Above f + n = 1 the backward one turns the sign, after division by the standard deviation as well. With "
+    "rates that differ between prompts the backward factors differ too, and a batch is weighed anew.",
     identity=True,
     statement=times(lambda correction, scale, index: 1 / index if correction == "backward" and scale == "none" else 1),
     planted={
