@@ -78,17 +78,18 @@ def relative_change(name):
     where="Beyond the papers, question 3",
     says="At the start of F-GRPO's own simulation (128,000 actions, G = 16) every registered estimator of rewards "
     "lowers the unsampled-correct mass in expectation, to first order, except the three that put more mass on failures "
-    "than on successes by a constant factor: NSR, W-REINFORCE and A-GRAE's negative-dominant control.",
-    refuted_by="another estimator whose expected change is positive, or one of the three whose change is not",
+    "than on successes by a constant factor (NSR, W-REINFORCE and A-GRAE's negative-dominant control) and BBG, which "
+    "trains groups without a success alone.",
+    refuted_by="another estimator whose expected change is positive, or one of the four whose change is not",
     reading="Plain gradient steps on rewards 0 and 1, default parameters, a batch of one group, by the formula of "
     "simlab:unsampled-mass-expected. The figures are per unit of learning rate, relative to Q_pos. F-GRPO asks the "
     "question; a search (2026-11) found no such survey of weights. "
     "It needs two levels of reward.",
     caveat="One policy, one group size, the first step, default parameters; with Adam, which F-GRPO's figure uses, the "
     "figures differ.",
-    statement=frozenset({"nsr", "w_reinforce", "negative_dominant"}),
+    statement=frozenset({"nsr", "w_reinforce", "negative_dominant", "bbg"}),
     planted={
-        "Focal weighting protects": frozenset({"nsr", "w_reinforce", "negative_dominant", "f_grpo"}),
+        "Focal weighting protects": frozenset({"nsr", "w_reinforce", "negative_dominant", "bbg", "f_grpo"}),
         "none raises it": frozenset(),
     },
 )

@@ -43,7 +43,7 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "At the start of F-GRPO's simulation every registered weight but three, F-GRPO's included, lowers on "
+            "At the start of F-GRPO's simulation every registered weight but four, F-GRPO's included, lowers on "
             "average the correct answers that its group missed.",
             {
                 "simlab:unsampled-mass-each-estimator": HOLDS,
