@@ -106,7 +106,7 @@ def test_what_reads_tokens_gets_those_of_the_whole_batch(name, batch):
     torch.testing.assert_close(batch.padded("returns"), found)
 
 
-KEYS_OF_PARTS = ["algorithm.gdpo_reward_keys=[right,form]", "algorithm.gdpo_reward_weights=[1.0,0.3]"]
+KEYS_OF_PARTS = ["++algorithm.gdpo_reward_keys=[right,form]", "++algorithm.gdpo_reward_weights=[1.0,0.3]"]
 
 
 def test_gdpo_reads_the_parts_that_the_reward_function_returned(batch):
@@ -125,7 +125,7 @@ def test_gdpo_reads_the_parts_that_the_reward_function_returned(batch):
 def test_a_part_that_no_reward_returns_is_named(batch):
     batch.fields["extra_fields"] = np.array([{"reward_extra_info": {"acc": 1.0}} for _ in KEYS], dtype=object)
     one = trainer("algorithm.adv_estimator=simlab_gdpo", *KEYS_OF_PARTS)
-    with pytest.raises(InputError, match=r"gdpo_reward_keys .*'right'; allowed: acc"):
+    with pytest.raises(InputError, match=r"gdpo_reward_keys = 'right' is unknown; allowed: acc"):
         one._compute_advantage(batch, {})
 
 

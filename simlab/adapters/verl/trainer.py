@@ -67,7 +67,7 @@ class SimlabPPOMixin(Trainer):
 
         ``algorithm.gdpo_reward_keys`` names the parts, and ``gdpo_reward_weights`` weighs them, as for verl's own gdpo.
         """
-        algorithm, entries = self.config.algorithm, _columns(batch, ["extra_fields"])["extra_fields"].tolist()
+        algorithm, entries = self.config.algorithm, list(_columns(batch, ["extra_fields"])["extra_fields"])
         names = list(algorithm.gdpo_reward_keys)
         weights = torch.tensor(list(algorithm.get("gdpo_reward_weights") or [1.0] * len(names)))
         rows = [entry.get("reward_extra_info", {}) if isinstance(entry, dict) else {} for entry in entries]
