@@ -160,7 +160,7 @@ def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Fit]:
         yield _named(name, parameters)
     for name in REGISTRY:
         chosen = estimator(name)
-        if name not in dict(COMMON) and chosen.needs == {"rewards"} and _is_empty(chosen.init()):
+        if name not in dict(COMMON) and chosen.needs == {"rewards"} and not chosen.remembers:
             yield _named(name, {})
     weights, columns = reward_weights(reading), reading.rollouts.components
     if len(weights) > 1:
@@ -173,10 +173,6 @@ def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Fit]:
         yield Fit(f"the leave-one-out mean and std (ddof={ddof})", functools.partial(_leave_one_out, ddof=ddof))
     for name, parameters in (("dr_grpo", {}), COMMON[0]):
         yield _times_factor(_named(name, parameters))
-
-
-def _is_empty(state: object) -> bool:
-    return isinstance(state, tuple) and all(map(_is_empty, state))
 
 
 def _named(name: str, parameters: dict[str, float]) -> Fit:

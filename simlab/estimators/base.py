@@ -96,6 +96,11 @@ class Estimator:
         return all(link.exchangeable for link in self.links)
 
     @property
+    def remembers(self) -> bool:
+        """True if a link carries numbers from one batch to the next."""
+        return _holds_numbers(self.init())
+
+    @property
     def name(self) -> str:
         """Names of the links in order, for messages."""
         return f"chain({', '.join(link.name for link in self.links)})"
@@ -117,6 +122,10 @@ class Estimator:
             present = rollouts.mask if advantages.ndim == 2 else rollouts.mask[..., None]
             advantages = xp.where(present, advantages, xp.zeros_like(advantages))
         return advantages, tuple(following)
+
+
+def _holds_numbers(state: State) -> bool:
+    return any(map(_holds_numbers, state)) if isinstance(state, tuple) else True
 
 
 def _check_advantages(name: str, advantages: Array, rollouts: Rollouts) -> None:

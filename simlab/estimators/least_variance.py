@@ -42,7 +42,8 @@ def least_variance(base: str | Estimator = "grpo", successes: Scalar = 1.0, fail
     The expected update is that of ``base``, see ``simlab.theory.normal_form``. ``successes`` and ``failures`` are the x
     and y of the law Beta(x, y) of solve rates: 1 and 1 if all are as likely, 0 and 0 give the leave-one-out mean. The
     variance is least among all baselines where the scores of correct and wrong rollouts are as long, and many actions
-    share the probability. For rewards 0 and 1, and a base that depends on the rewards of one group alone.
+    share the probability. For rewards 0 and 1, and a base that depends on the rewards of one group alone, of
+    rollouts taken as equally long.
 
     Raises: InputError: for a base that reads more than rewards or remembers, and x or y below 0.
 
@@ -50,7 +51,7 @@ def least_variance(base: str | Estimator = "grpo", successes: Scalar = 1.0, fail
     array([ 0.75, -0.5 , -0.5 ])
     """
     inner = base_estimator(base)
-    if inner.needs != {"rewards"} or any(memory != () for memory in inner.init()):
+    if inner.needs != {"rewards"} or inner.remembers:
         raise InputError(f"base = {base} reads more than a group's rewards; allowed: one that does not")
     check_range("successes", successes, 0)
     check_range("failures", failures, 0)

@@ -24,11 +24,7 @@ JUMP = 1e-3  # of a mass between neighbouring rates; a larger one is drawn as a 
 
 def is_of_rewards(weight: Estimator) -> bool:
     """Return True if advantages follow from rewards alone, and from nothing that came before."""
-    return weight.needs == {"rewards"} and not _has_leaves(weight.init())
-
-
-def _has_leaves(state: Any) -> bool:
-    return any(map(_has_leaves, state)) if isinstance(state, tuple) else True
+    return weight.needs == {"rewards"} and not weight.remembers
 
 
 def has_masses(name: str) -> bool:

@@ -163,7 +163,7 @@ def may_be_sparse(problem: Any, settings: StaticSettings) -> bool:
         and method.surrogate.schedule is None
         and settings.exchangeable
         and method.needs == {"rewards"}
-        and not jax.tree.leaves(method.estimator.init())
+        and not method.estimator.remembers
         and settings.group_size <= LARGEST_GROUP
         and problem.parameters_are_logits
         and problem.rewards is None

@@ -81,7 +81,7 @@ def beyond(chosen: Estimator, group_size: int = 4) -> tuple[str, ...]:
     unlike = {
         "order": not _depends_on_number(every.rewards, alone),
         "batch": not _close(first, alone),
-        "history": any(memory != () for memory in chosen.init()),
+        "history": chosen.remembers,
         "tokens": not _close(first, advantages_in_turn(chosen, [three_batches(group_size, lengths=3)[0]])[0]),
     }
     return tuple(name for name, differs in unlike.items() if differs)
