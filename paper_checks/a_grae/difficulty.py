@@ -221,8 +221,8 @@ def focused_sums(statement):
     says="gamma = 0.5 keeps the theoretical maximum of the sum of |A| what it is under GRPO.",
     formula=r"\gamma = 0.5",
     refuted_by="suprema over p of the sums that differ",
-    reading="Suprema over real p, both G. Among the p that a group can have the hard-focused maximum, at p = 1/G, is "
-    "smaller by sqrt(1 - 1/G). On the reading that the largest single |A| is kept it would fail: at p = 1/8 that is "
+    reading="Suprema over real p: all are G. Among the p that a group can have the hard-focused maximum, at p = 1/G, "
+    "is smaller by sqrt(1 - 1/G). On the reading that the largest single |A| is kept it would fail: at p = 1/8 that is "
     "3.74 under hard-focused and 2.65 under GRPO.",
     identity=True,
     statement=GAMMA,

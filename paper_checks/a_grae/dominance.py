@@ -160,7 +160,7 @@ def can_rise(G):
     where="Appendix B.5, Case B, Eq. 35",
     says="Under the negative-dominant control the logit of an overconfident sampled error can even rise.",
     formula=r"\Delta h_{b_i} = \eta (A_{neg} - C \pi_{b_i})",
-    refuted_by="a group size at which no group raises the logit of any error it contains",
+    refuted_by="a group size of three or more at which no group raises the logit of any error it contains",
     reading="One group, of different paths, three or more. It takes pi_b > beta / ((beta - 1)(G - s)), so that for a "
     "single error (and for G = 2) it cannot happen.",
     caveat="In single groups. Averaged over groups the logit of every error falls, as under GRPO "

@@ -452,21 +452,27 @@ def failure_bias(statement):
     says="Experiment I leaves the focus on difficulties as it is: its update is one multiple of GRPO's at every p.",
     refuted_by="two success rates at which the update is a different multiple of GRPO's",
     reading="The design implies it, no sentence says it. By Theorem 2's measure, the sum of |A|, the multiple is (1 + "
-    "1/beta)/2 everywhere. The expected step is Q + (1 - Q)/beta of GRPO's: hardly any on hard prompts, all of it on "
-    "easy ones. By that measure the negative-dominant control is also an easy-focused one, and the positive-dominant "
-    "a hard-focused one.",
+    "c)/2 everywhere, c the factor on successes. The expected step is p + (1 - p) c of GRPO's: with c = 1/10 a tenth "
+    "on hard prompts and all of it on easy ones. By that measure the negative-dominant control is also an easy-focused "
+    "one, and the positive-dominant (c = 10) a hard-focused one.",
     inferred=True,
     met="yes: Theorem 2's measure is the paper's; the expected step is not looked at.",
-    statement=lambda multiples, measure: max(multiples) - min(multiples) < mpf("1e-30"),
+    statement=lambda multiples, **_: max(multiples) - min(multiples) < mpf("1e-30"),
     condition=Amended(
         "updates are measured by the sum of |A|",
-        lambda multiples, measure: max(multiples) - min(multiples) < mpf("1e-30") if measure == "sum of |A|" else None,
+        lambda multiples, measure, control: (
+            max(multiples) - min(multiples) < mpf("1e-30") if measure == "sum of |A|" else None
+        ),
     ),
-    planted={"half of GRPO's": lambda multiples, measure: max(multiples) <= mpf("0.5")},
+    planted={
+        "half of GRPO's": lambda multiples, **_: max(multiples) <= mpf("0.5"),
+        "under the negative-dominant control": lambda multiples, control, **_: (
+            max(multiples) - min(multiples) < mpf("1e-30") if control == "negative_dominant" else None
+        ),
+    },
 )
 def isolation(statement):
-    """Both measures of the negative-dominant control over GRPO's, at three success rates, by enumeration."""
-    success, failure = VARIANTS["negative_dominant"]
+    """Both measures of either control over GRPO's, at three success rates, by enumeration."""
 
     def total(p, factor):
         return expectation(
@@ -475,7 +481,8 @@ def isolation(statement):
             lambda counts: mp.fsum(map(abs, tilted(grae(binary_group(4, counts[0])), factor))),
         )
 
-    def multiples(measure):
+    def multiples(control, measure):
+        success, failure = VARIANTS[control]
         chances = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
         if measure == "sum of |A|":
             return tuple(number(total(p, success)) / number(total(p, 1)) for p in chances)
@@ -485,4 +492,5 @@ def isolation(statement):
         ]
         return tuple(biased / balanced for biased, balanced in steps)
 
-    yield from satisfies(statement, grid(measure=["expected step", "sum of |A|"]), multiples)
+    controls = ["negative_dominant", "positive_dominant"]
+    yield from satisfies(statement, grid(control=controls, measure=["expected step", "sum of |A|"]), multiples)

@@ -57,7 +57,7 @@ def worse(points, **_):
     identity=True,
     statement=lambda n, k, p: 1 - (1 - p) ** k,
     planted={
-        "the plug-in": lambda n, k, p: 1 - (1 - p) ** n,
+        "n for k": lambda n, k, p: 1 - (1 - p) ** n,
         "k p": lambda n, k, p: k * p,
     },
 )
@@ -241,10 +241,12 @@ def with_figure(table, benchmark, method, column, value):
 @claim(
     "a-grae:tables-2-5-6",
     where="Section 5.2, Table 2; Appendices D.4 and D.5, Tables 5 and 6",
-    says="The runs that are in several tables have the same figures there.",
+    says="A run that is in several tables has the same figures in each.",
     refuted_by="a run with two figures for one k",
-    reading="GRPO on AMC23 has a Pass@1 of 60.2 in Table 2 and 59.2 in Tables 5 and 6; all other figures agree. Two "
-    "tables against one; on the reading that Table 2 is right, they have the slip. A-GRAE's gain is 2.4 or 3.4.",
+    reading="No sentence says it. GRPO on AMC23 has a Pass@1 of 60.2 in Table 2 and 59.2 in Tables 5 and 6; all other "
+    "figures agree. Two tables against one; on the reading that Table 2 is right, they have the slip. A-GRAE's gain is "
+    "2.4 or 3.4.",
+    inferred=True,
     caveat="The stored text is a conversion; it was not compared with the PDF.",
     statement=TABLE_2,
     slip=Amended("59.2 in Table 2", with_figure(TABLE_2, "AMC23", "GRPO", 0, 59.2)),

@@ -315,13 +315,12 @@ LONG_TAILED = [
 @claim(
     "casp:app-d-2-rank-3",
     where="Appendix D.2; Figure 9",
-    says="A rank-3 probability below .05 indicates that the leading candidates hold most of the probability mass.",
+    says="That rank 3 is below .05 shows by itself that the leading candidates hold most of the probability mass.",
     refuted_by="a policy whose rank 3 is below .05 and whose top 3 hold half of the mass or less",
-    reading="The sentence tested takes the first half alone. 'Below 0.05 in more than 95 % of cases ... indicates "
-    "that most of the relevant probability mass is captured by the leading candidates.' A small rank 3 says that "
-    "every other candidate is smaller still, not that they are few: with .3, .1 and fifteen of .04 the top 3 hold "
-    ".44. The paper concludes from the decay, with a rank 1 in high bins. There the top 3 do hold most, which "
-    "follows from rank 1 whatever rank 3 is.",
+    reading="'By itself' is ours: the paper concludes from the 'sharp decay from rank-1 to rank-3', with rank 1 in "
+    "high bins, and there the top 3 do hold most, which follows from rank 1 whatever rank 3 is. A small rank 3 says "
+    "that every other candidate is smaller still, not that they are few: with .3, .1 and fifteen of .04 the top 3 hold "
+    ".44.",
     inferred=True,
     severity=COSMETIC,
     statement=lambda leading, p: leading > F(1, 2) if p[2] < F(1, 20) else None,

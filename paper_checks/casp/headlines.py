@@ -15,7 +15,7 @@ undecided(
 undecided(
     "casp:table-2",
     where="Section 5.3; Table 2",
-    says="CaSP improves pass@K over GRPO on Synlogic and BBH at every K, and W-REINFORCE fails to train.",
+    says="CaSP improves pass@K over GRPO on Synlogic and BBH at every K, and W-REINFORCE fails to train effectively.",
     needs="Training of Qwen2.5-7B on Synlogic-easy, several seeds.",
     reading="The printed order is checked (casp:abstract-full-spectrum).",
 )

@@ -313,9 +313,11 @@ def is_surprising(p, y):
     where="Section 4.2; Appendix C.2",
     says="Penalising a token below rank 1 sharpens the distribution: its entropy falls.",
     refuted_by="a policy and a token below rank 1 whose penalty raises the entropy",
-    reading="'Non-rank-1 penalties, which sharpen the distribution via the squeeze effect'. Measured by the rank-1 "
-    "probability it would hold always (casp:lemma-2-rank-1). Measured by entropy it fails where the token is nearly "
-    "as likely as rank 1; Section C.2's weaker 'when applied to low-probability tokens' is right.",
+    inferred=True,
+    reading="'Non-rank-1 penalties, which sharpen the distribution via the squeeze effect': the paper measures by the "
+    "rank-1 probability, and by that it always holds (casp:lemma-2-rank-1). Entropy is our measure; by it the sentence "
+    "fails where the token is nearly as likely as rank 1. Section C.2's 'when applied to low-probability tokens' is "
+    "right by both.",
     statement=lambda slope, p, y: slope < 0,
     condition=Amended(
         "the token's surprisal is at least the entropy (d entropy = p_y (log p_y + H) - Cov(p, log p))",

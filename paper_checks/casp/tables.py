@@ -119,7 +119,7 @@ def sampling_slack(one, other, column, samples):
 @claim(
     "casp:table-1-repeats",
     where="Section 5.2; Table 1 beside Table 5 (temperature 0.6) and Table 7 (K = 1)",
-    says="The pass@1 of the same models at the same temperature are the same in Tables 1, 5 and 7, up to sampling.",
+    says="Up to sampling, a model's pass@1 at one temperature is the same in Tables 1, 5 and 7.",
     refuted_by="two printed pass@1 that differ by more than four standard errors of the sampling",
     reading="Evaluation at temperature 0.6 and top-p 0.95 with the sample sizes of Appendix E.2, at least 1024 for "
     "Table 7; the standard error is the largest possible one. The base model's "

@@ -31,7 +31,7 @@ def untouched(surrogate, tokens, seed=0):
 @claim(
     "cw-grpo:clip-cov",
     where="Section 3.2, Table 2, the baseline Clip-Cov",
-    says="Clip-Cov takes the gradient from max(1, 2e-4 N) of N tokens, rounded down, drawn among those with 1 < c < 5.",
+    says="Clip-Cov removes the gradient of max(1, 2e-4 N) of N tokens, rounded down, drawn among those with 1 < c < 5.",
     refuted_by="a number of tokens at which another number loses its gradient",
     reading="The published code and its constants, which this paper does not print; all ratios 1; enough eligible "
     "tokens. A micro-batch under 5,000 tokens loses one, a larger share.",

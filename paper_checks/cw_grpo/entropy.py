@@ -174,11 +174,13 @@ def rate_by_probabilities(statement):
 
 @claim(
     "cw-grpo:covariance-sign",
-    where="Section 2.2 ('covariance directly drives entropy'); Section 1",
+    where="Section 2.2, the change of entropy; Section 1",
     says="Positive covariance of log pi and A lowers the entropy, negative covariance raises it.",
     refuted_by="an update at which covariance and entropy move the same way",
-    reading="The identity's sign, for both updates. At two actions plain and natural gradient agree in sign; from "
-    "three on the plain gradient can raise entropy at positive covariance.",
+    reading="The paper prints the identity and names no sign: this is the identity's, for both updates. At two actions "
+    "plain and natural gradient agree in sign; from three on the plain gradient can raise entropy at positive "
+    "covariance.",
+    inferred=True,
     same_error_as="cw-grpo:entropy-covariance-in-grpo",
     met=NATURAL_ONLY,
     statement=lambda found, update, **_: found[0] * found[1] < 0,
@@ -274,7 +276,7 @@ def by_position(first: Policy, second: Any) -> tuple[Any, Any]:
 @claim(
     "cw-grpo:sampling-temperature",
     where="Section 3.1 and Table 5 (temperature 0.7) beside Section 2.2",
-    says="The covariance of the sampled tokens is the one that governs the entropy of pi, with tokens sampled at 0.7.",
+    says="With tokens sampled at temperature 0.7, their covariance is the one that governs the entropy of pi.",
     refuted_by="a policy whose covariance under the tempered policy is another than under pi",
     reading="Tokens drawn from pi^(1/T), many of them; log pi and the entropy at temperature 1 or at T, which the "
     "paper does not say. On the reading that pi means the tempered policy everywhere (in log pi, the ratio and the "

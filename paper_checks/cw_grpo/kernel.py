@@ -128,13 +128,14 @@ def kernel_defined(statement):
 
 @claim(
     "cw-grpo:kernel-threshold",
-    where="Section 2.3: suppresses only the magnitudes that exceed typical variability, sigma",
+    where="Section 2.3: 'exponentially suppresses only the magnitudes that exceed typical variability', sigma",
     says="Only tokens with |c| > sigma have their advantages made smaller.",
     refuted_by="a token with |c| <= sigma whose normalised weight is below 1",
-    reading="Normalised weights, as used; the kernel itself is below 1 for every c but 0. For normally distributed c "
-    "the threshold is sigma sqrt(ln 2) = 0.83 sigma; the other tokens are amplified, by up to 1.41. On the reading 'by "
-    "more than exp(-1/2), before normalisation' it holds by construction; 'softly', in the next sentence, points that "
-    "way. c is measured from 0 and sigma from the mean of c, which Table 1 suggests to be near 0.",
+    reading="Normalised weights, as used; the kernel itself is below 1, and exponential in c^2, for every c but 0. For "
+    "normally distributed c the threshold is sigma sqrt(ln 2) = 0.83 sigma; the other tokens are amplified, by up to "
+    "1.41. On the reading 'by more than exp(-1/2), before normalisation' it holds by construction; 'softly', in the "
+    "next sentence, points that way. c is measured from 0 and sigma from the mean of c, which Table 1 suggests to be "
+    "near 0.",
     severity=COSMETIC,
     statement=lambda sigma, weights: sigma,
     correction=Amended(

@@ -192,10 +192,12 @@ def same_mean(policies, advantages):
     where="Sections 2.2 and 2.3: one covariance over the tokens of a batch",
     says="The covariance over all tokens of a batch governs the entropy, averaged over the tokens' states.",
     refuted_by="two states whose pooled covariance is not minus the rate of the mean entropy",
-    reading="Two states, equally often visited, each with a softmax of its own and its natural gradient; many tokens. "
-    "The published identity averages the covariance inside each state. Pooling adds the covariance between states of "
-    "mean log pi (minus the entropy) and mean A. On the reading that A is the advantage at each state, of mean 0, it "
-    "would hold.",
+    inferred=True,
+    reading="No sentence says it: what follows from one covariance for all tokens, for which the paper takes the means "
+    "'over responses'. Two states, equally often visited, each with a softmax of its own and its natural gradient; "
+    "many tokens. The published identity averages the covariance inside each state. Pooling adds the covariance "
+    "between states of mean log pi (minus the entropy) and mean A. On the reading that A is the advantage at each "
+    "state, of mean 0, it would hold.",
     met="no: GRPO gives every token its outcome's advantage, whose mean differs by state.",
     statement=pooled,
     condition=Amended(

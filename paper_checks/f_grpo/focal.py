@@ -38,8 +38,8 @@ def standardised(values):
     "incorrect at success rate p, zero for all rollouts of a group of equal rewards.",
     formula=r"\hat A_i = \frac{R_i - \mathrm{mean}(R)}{\mathrm{std}(R) + \epsilon}",
     refuted_by="a number of correct rollouts at which an advantage differs, also by simlab's estimator",
-    reading="eps -> 0 and the population std, neither of which the paper states. With the sample std both are smaller "
-    "by sqrt((G-1)/G); at eps = 1e-6 the difference is of that order.",
+    reading="eps -> 0 and the population std, neither of which the paper states. With the sample std both are smaller, "
+    "by the factor sqrt((G-1)/G); at eps = 1e-6 the difference is of that order.",
     identity=True,
     statement=lambda G, X: (mpf(0), mpf(0)) if X in (0, G) else (sqrt(mpf(G - X) / X), -sqrt(mpf(X) / (G - X))),
     planted={
@@ -197,7 +197,8 @@ def eq_13(statement):
     where="Abstract, last sentence; Section 1, last contribution; Section 7",
     says="The focal weight needs no rollouts beyond those of the group that it weighs.",
     refuted_by="a group whose focal advantages take another number of rollouts than its own",
-    reading="By construction: X is counted in the group that the base method draws. Rollouts of one training.",
+    reading="By construction: X is counted in the group that the base method draws. Rollouts of one training; the "
+    "abstract adds 'or computational cost', and one product a rollout is the cost of the weight itself.",
     caveat="The search is not counted: each of the nine gains of Table 1 is the best of three trainings with the "
     "weight beside one without (Table 6). Nor is it known how many steps the compared checkpoints took: "
     "f-grpo:app-l.4-compute.",

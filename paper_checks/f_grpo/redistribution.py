@@ -129,7 +129,7 @@ def per_rollout_update(policy, correct, counts):
 @claim(
     "f-grpo:sec-2.3-unbiased",
     where="Section 2.3",
-    says="In the mean the update of Eq. 5 is the gradient of the expected reward, since the text calls its sample "
+    says="On average the update of Eq. 5 is the gradient of the expected reward, since the text calls its sample "
     "surrogates unbiased Monte Carlo estimates.",
     refuted_by="a policy and a group size at which the mean update is not the gradient of the expected reward",
     reading="The TRPO surrogate is the mean of R p(theta)/p, whose gradient is that of E[R]. The sample surrogate of "

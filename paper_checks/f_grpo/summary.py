@@ -60,7 +60,6 @@ SUMMARY = Summary(
                 "f-grpo:cor-h.2": HOLDS,
                 "f-grpo:app-n": HOLDS,
                 "f-grpo:tables-averages": HOLDS,
-                "f-grpo:tables-repeated": HOLDS,
                 "f-grpo:sec-5.6-order": HOLDS,
                 "f-grpo:fig-2": HOLDS_IF,
             },

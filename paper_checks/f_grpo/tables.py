@@ -66,7 +66,8 @@ def table_averages(statement):
     where="Section 5.5, Table 1; Tables 2, 3, 6, 7, 10 and 11",
     says="A run that appears in several tables has the same numbers in each.",
     refuted_by="two cells of one run that differ",
-    reading="Which runs are the same follows from method, model, G and Table 7.",
+    reading="No sentence says it. Which runs are the same follows from method, model, G and Table 7.",
+    inferred=True,
     statement=TABLE_1,
     planted={"one cell of Table 1": altered(TABLE_1, "Llama-3.2-3B-Instruct F-DAPO", 7, (24.7, 55.4))},
 )

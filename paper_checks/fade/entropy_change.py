@@ -216,9 +216,10 @@ def drift_sign(statement):
     says="Because the drift is proportional to the entropy, the loss of entropy feeds into itself: the less entropy, "
     "the stronger the drift.",
     refuted_by="two policies of one solve rate of which the one with less entropy has the weaker drift",
-    reading="The size of Equation 7's drift, taken for a loss as the bullet does. A loss proportional to H weakens as "
-    "H falls: it damps itself. On the reading that 'feeds into itself' only means 'depends on H' there is nothing to "
-    "refute.",
+    inferred=True,
+    reading="'Entropy loss feeds into itself since the drift is proportional to H': that it thereby grows is our "
+    "reading; on the reading that it 'depends on H' there is nothing to refute. The size of Equation 7's drift, taken "
+    "for a loss as the bullet does. A loss proportional to H weakens as H falls: it damps itself.",
     severity=CONDITIONS,
     same_error_as="fade:sec-4-1-drift-sign",
     statement=lambda drifts, **_: drifts[1] > drifts[0],

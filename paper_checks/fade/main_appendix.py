@@ -11,11 +11,11 @@ NEW, OLD = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)), (Fraction(1, 4), Fr
 @claim(
     "fade:eq-19",
     where="Appendix 11.1, Equation 19",
-    says="The ratio corrects for rollouts of the old policy: its mean over them with any value is the new policy's "
-    "mean.",
+    says="The ratio of a token is its probability under the policy over that under the old one.",
     formula=r"r_t(\theta) = \pi_\theta(a_t|s_t)/\pi_{\theta_{\mathrm{old}}}(a_t|s_t)",
     refuted_by="a value whose mean over the old policy times the ratio is not its mean over the new",
-    reading="One token. r is also the reward, and t also a turn and a training step.",
+    reading="A definition, tested by what it is for: with it the mean of any value over rollouts of the old policy is "
+    "the new policy's. One token. r is also the reward, and t also a turn and a training step.",
     identity=True,
     statement=lambda new, old: new / old,
     planted={"inverted": lambda new, old: old / new},

@@ -22,11 +22,17 @@ from paper_checks.fade.masses_common import ratio, rollouts
 from paper_checks.simulated import estimate, simulated_step
 
 RATES = [Fraction(place, 40) for place in range(1, 40)]
+HALF = Fraction(1, 2)
+
+
+def weights_of(weight):
+    """Solve rate -> w_S and w_F, of a weight by name or of AsymGRPO by its delta."""
+    return WEIGHTS[weight] if isinstance(weight, str) else lambda p: (1 - p, p / weight)
 
 
 def mass_of(weight, p):
     """The larger of the two masses of a weight."""
-    success, failure = WEIGHTS[weight](p)
+    success, failure = weights_of(weight)(p)
     return max(success * p, failure * (1 - p))
 
 
@@ -40,7 +46,7 @@ HALVES = (True, True, False, False)
 
 def update_size(weight, p):
     """The squared length of the expected update, at fixed chances within either outcome."""
-    return sum(entry**2 for entry in expected_update(at_rate(p), HALVES, 1, lambda _: WEIGHTS[weight](p)))
+    return sum(entry**2 for entry in expected_update(at_rate(p), HALVES, 1, lambda _: weights_of(weight)(p)))
 
 
 def peak(values):
@@ -310,14 +316,14 @@ def asymmetric_masses(statement):
     "below for delta > 1.",
     caveat="Of the masses. The expected update of delta < 1 favours easier prompts than mean GRPO's does.",
     identity=True,
-    statement=lambda found, weight, measure: (
-        found == Fraction(1, 2)
-        if measure == "masses"
-        else (found > Fraction(1, 2) if weight == "AsymGRPO, delta 1/2" else found < Fraction(1, 2))
+    statement=lambda found, delta, measure: (
+        found == HALF if measure == "masses" else (found > HALF if delta < 1 else found < HALF)
     ),
     planted={
-        "the update too": lambda found, weight, measure: found == Fraction(1, 2),
-        "the other way round": lambda found, weight, measure: (found < Fraction(1, 2)) == (weight[-1] == "2"),
+        "the update too": lambda found, delta, measure: found == HALF,
+        "the other way round": lambda found, delta, measure: (
+            (found < HALF) == (delta < 1) if measure == "update" else None
+        ),
     },
 )
 def asymmetry_moves_focus(statement):
@@ -325,6 +331,6 @@ def asymmetry_moves_focus(statement):
     sizes = {"masses": mass_of, "update": update_size}
     yield from satisfies(
         statement,
-        grid(weight=["AsymGRPO, delta 1/2", "AsymGRPO, delta 2"], measure=list(sizes)),
-        lambda weight, measure: peak([sizes[measure](weight, p) for p in RATES]),
+        grid(delta=[HALF, Fraction(2), Fraction(3, 10), Fraction(5)], measure=list(sizes)),
+        lambda delta, measure: peak([sizes[measure](delta, p) for p in RATES]),
     )

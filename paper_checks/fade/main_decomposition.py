@@ -241,6 +241,10 @@ def at_true_rate(policy, correct, weight, G):
     return expected_two_terms(policy, correct, *WEIGHTS[weight](mass(policy, correct)))
 
 
+# Of the expected estimate over the gradient; other weights have a factor that depends on the solve rate.
+KNOWN_FACTORS = {"REINFORCE": lambda G: 1, "NSR": lambda G: 1, "mean GRPO": lambda G: Fraction(G - 1, G)}
+
+
 @claim(
     "fade:eq-3-unbiased",
     where="Section 2.1, Equation 3 as an estimate of Equation 2",
@@ -250,13 +254,15 @@ def at_true_rate(policy, correct, weight, G):
     reading="The paper writes an approximation sign, which asks for consistency as G grows, and that holds. Unbiased "
     "is our word. The weights are those that the group computes from its own solve rate.",
     severity=COSMETIC,
-    met="no: all weights but REINFORCE depend on the group's own solve rate; for mean GRPO the factor is (G - 1)/G",
+    met="no: all weights but the fixed ones, such as REINFORCE's, depend on the group's own solve rate",
     inferred=True,
     statement=at_true_rate,
     condition=Amended(
-        "w_S and w_F do not depend on the group: mean GRPO's estimate is (G-1)/G of it",
+        "w_S and w_F do not depend on the group; with mean GRPO's the expectation is (G - 1)/G of the gradient",
         lambda policy, correct, weight, G: (
-            at_true_rate(policy, correct, weight, G) if weight in {"REINFORCE", "NSR"} else None
+            tuple(KNOWN_FACTORS[weight](G) * entry for entry in at_true_rate(policy, correct, weight, G))
+            if weight in KNOWN_FACTORS
+            else None
         ),
     ),
     planted={

@@ -51,14 +51,14 @@ def power_is_pass_at_k(statement):
 
 @claim(
     "fade:sec-4-3-chen",
-    where="Section 4.3, Power-alpha as a smooth approximation of Chen's pass@k advantages; Figure 2",
-    says="On prompts of solve rate from 1/16 to 1/2 some Power-alpha has the mass of Chen's pass@k advantage within a "
-    "factor of two.",
+    where="Section 4.3; Figure 2",
+    says="Power-alpha is a smooth approximation of the pass@k advantages of Chen et al.",
     refuted_by="a k and a range of solve rates over which every alpha is off by more than a factor of two",
-    reading="Curves scaled to the same peak, alpha free (1 to 8, by halves), Chen's mass at the true solve rate, p "
-    "sqrt(q^k / (1 - q^k)). 1/16 is the least that 16 rollouts show, and the factor of two our measure of 'a smooth "
-    "approximation'. On the reading that alpha = k it fails for k = 8.",
-    caveat="On harder prompts it is no approximation: as p tends to 0 Chen's mass falls as sqrt(p) and Power's as p.",
+    reading="For each k some alpha (1 to 8, by halves) has Chen's mass within a factor of two at solve rates from 1/16 "
+    "to 1/2. Curves scaled to the same peak, Chen's mass at the true solve rate, p sqrt(q^k / (1 - q^k)). 1/16 is the "
+    "least that 16 rollouts show. On the reading that alpha = k it fails for k = 8.",
+    caveat="The factor of two is our measure of 'a smooth approximation'. On harder prompts it is none: as p tends to "
+    "0 Chen's mass falls as sqrt(p) and Power's as p.",
     statement=lambda factor, k, lowest: factor < 2 if lowest >= Fraction(1, 16) else None,
     planted={
         "within a tenth": lambda factor, k, lowest: factor < 1.1,
@@ -90,7 +90,7 @@ def power_advantages(rewards, alpha):
 
 @claim(
     "fade:sec-4-3-focal",
-    where="Section 4.3, 'inspired by the focal loss'",
+    where="Section 4.3, 'inspired by the focal loss'; Appendix 8.2, item 1",
     says="Power-alpha is mean GRPO times the focal factor (1 - p)^gamma with gamma = alpha - 1.",
     formula=r"(1-p)^{\alpha-1}(r-p)",
     refuted_by="a group in which simlab's focal factor on mean GRPO gives other advantages",

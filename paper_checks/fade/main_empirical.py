@@ -100,7 +100,8 @@ undecided(
 undecided(
     "fade:sec-15-2-reset",
     where="Section 15.2, causal verification",
-    says="Resetting the last four layers erases most of AsymGRPO's gains at delta = .5, and helps symmetric GRPO.",
+    says="Resetting the last four layers towards SFT from time to time erases most of AsymGRPO's gains at delta = .5, "
+    "and helps symmetric GRPO.",
     needs=LARGE,
     reading="As a measurement; no table has its numbers.",
 )

@@ -215,7 +215,7 @@ def scheduled_masses(statement):
         rates=[(Fraction(1, 4), Fraction(3, 4))],
         prompt=[0, 1],
         alpha=[2, 3],
-        delta=[Fraction(1, 2)],
+        delta=[Fraction(1, 2), Fraction(3, 10), Fraction(1)],
     )
     yield from equals(statement, points, enumerated=enumerated)
 

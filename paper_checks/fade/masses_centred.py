@@ -219,12 +219,12 @@ def exploding(statement):
 
 @claim(
     "fade:rloo",
-    where="Section 6, leave-one-out baselines; Table 1 (body lost)",
+    where="Section 6, 'batch-average baselines'; Table 1 (body lost)",
     says="RLOO, r less the mean of the other rollouts, puts the mass p q G / (G - 1) on both outcomes.",
     refuted_by="one group whose masses differ",
-    reading="The stored text lacks the table's body, so that the definition is the common one. On the reading that "
-    "p q is printed for it, mean GRPO's mass, that would be short by (G - 1) / G in a group, and right on average over "
-    "groups of a true rate p.",
+    reading="The stored text lacks the table's body, and names no leave-one-out baseline; it cites works that have one "
+    "(Kool et al., 2019; Ahmadian et al., 2024), and the definition is theirs. Mean GRPO's mass, p q, is short of it "
+    "by (G - 1) / G in a group, and its average over groups of a true rate p.",
     inferred=True,
     identity=True,
     statement=lambda p, G: balanced(p * (1 - p) * G / (G - 1)),

@@ -115,11 +115,15 @@ def tang_advantage(statement):
     "fade:pass-at-k-tang-silence",
     where="Appendix 8.4.1",
     says="Tang's gradient is zero in most groups.",
-    refuted_by="a p and k at which more than half of the groups have exactly one success",
-    reading="Most: at least half. The bound is met with equality at k = 2, p = 1/2; from k = 3 on it is strict. At "
-    "k = 1, where pass@k is pass@1, it fails for p > 1/2.",
-    statement=lambda silent, **_: silent >= HALF,
-    planted={"nine tenths": lambda silent, **_: silent >= Fraction(9, 10)},
+    refuted_by="a p and a k of three or more at which half of the groups or more have exactly one success",
+    reading="Most: more than half, at every solve rate, from k = 3 on; the paper's example of Tang's weight is pass@8.",
+    caveat="At k = 2 and p = 1/2 it is just half of the groups, and at k = 1, where pass@k is pass@1, fewer for p > "
+    "1/2.",
+    statement=lambda silent, k, **_: silent > HALF if k > 2 else None,
+    planted={
+        "nine tenths": lambda silent, **_: silent >= Fraction(9, 10),
+        "for pairs too": lambda silent, **_: silent > HALF,
+    },
 )
 def tang_silence(statement):
     """The probability of the groups whose advantages are all 0."""

@@ -197,6 +197,8 @@ def laplace(statement):
 @functools.cache
 def survival_over_exponential(family, k):
     """E[(1 - p)^k] / E[e^(-kp)]."""
+    if family == "a gap":  # uniform on (1/4, 1)
+        return (mpf(3) / 4) ** k / (k + 1) * 3 * k / (4 * (mp.exp(-k / 4) - mp.exp(-k)))
     if family.startswith("alpha"):
         alpha = {"alpha 1/4": mpf("0.25"), "alpha 1": mpf(1)}[family]
         return rapid(alpha, k, survival) / rapid(alpha, k, exponential)
@@ -218,9 +220,12 @@ def survival_over_exponential(family, k):
     statement=lambda family: 1,
     condition=Amended(
         "the power-law regime, or a density that itself falls as exp(-c / p^alpha) with alpha < 1",
-        lambda family: None if family == "alpha 1" else 1,
+        lambda family: None if family in {"alpha 1", "a gap"} else 1,
     ),
-    planted={"half": lambda family: mpf(1) / 2},
+    planted={
+        "half": lambda family: mpf(1) / 2,
+        "also with a gap": lambda family: None if family == "alpha 1" else 1,
+    },
 )
 def exponential_step(statement):
     """Ratios for power laws and for exp(-1/p^alpha), k up to 10^3; the distance from the stated limit must vanish."""
@@ -229,7 +234,7 @@ def exponential_step(statement):
         limit = statement(family)
         return None if limit is None else survival_over_exponential(family, 1 / step) - limit
 
-    families = ["uniform", "two powers", "alpha 1/4", "alpha 1"]
+    families = ["uniform", "two powers", "alpha 1/4", "alpha 1", "a gap"]
     yield from vanishes(error, grid(family=families), order=0.3, steps=("1e-2", "1e-3"))
 
 

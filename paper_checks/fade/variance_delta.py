@@ -322,7 +322,12 @@ def quadratic(statement):
         "p >= 1/(1 + alpha): prompts no harder than the mode",
         lambda growth, alpha, p: all(change > 0 for change in growth) if p * (1 + alpha) >= 1 else None,
     ),
-    planted={"falls": lambda growth, alpha, p: all(change < 0 for change in growth)},
+    planted={
+        "falls": lambda growth, alpha, p: all(change < 0 for change in growth),
+        "falls for all harder prompts": lambda growth, alpha, p: (
+            all(change < 0 for change in growth) if p * (1 + alpha) < 1 else None
+        ),
+    },
 )
 def larger_alpha(statement):
     """Growth of the relative variance from alpha to alpha + 1 at G = 16: by Eq. 31, and over all groups."""
@@ -333,7 +338,7 @@ def larger_alpha(statement):
     def exact(alpha, p, size):
         return relative_variance(alpha, p, size)
 
-    points = grid(alpha=[1, 2], p=[Fraction(n, 20) for n in (1, 2, 10, 12, 15, 18)])
+    points = grid(alpha=[1, 2], p=[Fraction(n, 20) for n in (1, 2, 9, 10, 12, 15, 18)])
     yield from satisfies(statement, points, growth)
 
 

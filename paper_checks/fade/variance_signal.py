@@ -19,12 +19,13 @@ ALPHAS = np.arange(0.9, 1.8, 0.005)
 @claim(
     "fade:app-14-enrichment",
     where="Appendix 14, before Table 8",
-    says="Power-3 is the right weight at mean solve rate p-bar if the signal of prompts is enriched by [2 (1 - p)]^2.",
+    says="At mean solve rate p-bar Power-3 in place of GRPO is justified only if harder prompts are more informative "
+    "by [2 (1 - p)]^2.",
     formula=r"s(p)/s(\bar p)\geq[2(1-p)]^2",
     refuted_by="a pair (p, p-bar) at which the signal for which p (1 - p)^3 is the best weight, s/v0, differs",
-    reading="The enrichment at which the best weight s/v0 (fade:sec-4-3-tilt) is p (1 - p)^3, with v0 = 1/(p (1 - "
-    "p)). The sentence has any p-bar, the formula only p-bar = 1/2; Table 8 is at 1/2. On the reading that p-bar = "
-    "1/2 is meant throughout, it holds.",
+    reading="The bound is the enrichment at which the best weight s/v0 (fade:sec-4-3-tilt) is p (1 - p)^3, with v0 = "
+    "1/(p (1 - p)). The sentence has any p-bar, the formula only p-bar = 1/2; Table 8 is at 1/2. On the reading that "
+    "p-bar = 1/2 is meant throughout, it holds.",
     severity=COSMETIC,
     met="yes: Table 8 is at mean solve rate 1/2",
     statement=lambda p, mean: (2 * (1 - p)) ** 2,

@@ -124,14 +124,15 @@ def angle(policy, rewards, G, weight):
     "simlab:graded-directions",
     where="Beyond the papers, question 1",
     says="That all weights share one direction at one prompt needs two levels of reward: at the prompts tried of three "
-    "and four levels Dr. GRPO alone climbs the mean reward, and GRPO, MaxRL and the best-of-group weight leave its "
-    "direction from groups of three on.",
+    "and four levels Dr. GRPO climbs the mean reward, and GRPO, MaxRL and the best-of-group weight leave its direction "
+    "from groups of three on.",
     refuted_by="a prompt of two levels where a weight leaves the direction of the mean reward, or one of these where "
     "GRPO, MaxRL or the best-of-group weight keep it",
-    reading="The sine of the angle in logits; at two levels and for Dr. GRPO it is 0. In groups of two GRPO's std is "
-    "half the difference, so that it pays the sign of the difference: another direction too. So what is said here of "
-    "sign, speed and clock (simlab:expected-update, simlab:sign-axis-in-expectation, simlab:interference-speed and "
-    "what follows from them) is of two levels, or of the total mapped to two.",
+    reading="One prompt of each number of levels, four weights. The sine of the angle in logits; at two levels and for "
+    "Dr. GRPO it is 0. In groups of two GRPO's std is half the difference, so that it pays the sign of the difference: "
+    "another direction too. So what is said here of sign, speed and clock (simlab:expected-update, "
+    "simlab:sign-axis-in-expectation, simlab:interference-speed and what follows from them) is of two levels, or of "
+    "the total mapped to two.",
     statement=lambda value, rewards, weight, **_: (
         value < mp.mpf("1e-20") if len(rewards) == 2 or weight == "less_mean" else value > mp.mpf("1e-3")
     ),

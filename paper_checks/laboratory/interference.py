@@ -197,8 +197,8 @@ def cross_effect(weight, **head):
     "simlab:interference-sign",
     where=WHERE,
     says="Whether one prompt helps or harms another is decided by K_ij <u_i, u_j> alone, overlap of features times "
-    "likeness of answers and errors: no weight with masses of no negative sign changes it, learning from successes, "
-    "from failures, hard prompts first or easy ones first.",
+    "likeness of answers and errors: no weight whose masses are never negative changes it, whether it learns from "
+    "successes or from failures, from hard prompts first or from easy ones.",
     refuted_by="a weight with m_S, m_F >= 0 under which a prompt helps another that it harms under a second weight",
     reading="In expectation, to first order, plain gradient, not both masses 0 at every s. A weight chooses the speeds "
     "kappa_i, and so who wins where several prompts pull: the sign of each single pull it leaves alone. That negative "

@@ -49,7 +49,7 @@ def noise_from(sides):
     r"\|\nabla Q\|^2\Big)",
     refuted_by="a policy at which the variance of PSR's or NSR's step differs",
     reading="Free logits, constant weights 1 on successes (PSR) or -1 on failures (NSR), whose mean steps are equal. "
-    "Which of the two is the quieter says simlab:quieter-outcome. The length of a single step, 1 - 2 p_a + sum p^2, is "
+    "simlab:quieter-outcome says which of the two is quieter. The length of a single step, 1 - 2 p_a + sum p^2, is "
     "due to Li (2506.12912); that baselines change the noise and not the mean is old (Williams, 1992). 2603.01162 "
     "treats the variance of GRPO's gradient as that of a U-statistic. "
     "It needs two levels of reward.",

@@ -115,8 +115,8 @@ WEIGHS_RARE_SUCCESSES = frozenset({"pass_at_k_chen", "pass_at_k_tang", "pkpo"})
     "simlab:unsampled-mass-noise-gives",
     where="Beyond the papers, question 3",
     says="In one family of prompts, whose likely correct action holds .8 to .94, whose rare one holds .05 and whose "
-    "four failures share the rest, groups of four turn it round: the second-order term gives to what the group missed, "
-    "under every registered estimator of rewards that teaches from successes but the three of pass@k.",
+    "four failures share the rest, the second-order term of groups of four gives mass to what the group missed, under "
+    "every registered estimator of rewards that teaches from successes but the three of pass@k.",
     refuted_by="another estimator whose second-order term is not positive at one of these prompts, or one of the three "
     "whose term is",
     reading="p1 = .8, .82, ..., .94; the rare correct action has 1/20, the four failures share the rest; all groups, "

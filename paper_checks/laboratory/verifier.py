@@ -20,6 +20,7 @@ from paper_checks.laboratory.weights import (
     cases,
     coefficients,
     expected_direction,
+    expected_masses,
     mass_gradient,
     masses,
     pull,
@@ -248,10 +249,10 @@ def with_and_without_focus(bank, G, weight, errors, gamma):
     formula=r"\frac{\sum_i c_i M_S(q_i)\,h_i}{\sum_i M_S(q_i)\,h_i}\ \ge\ \frac{\sum_i c_i M_S(q_i)}{\sum_i M_S(q_i)},"
     r"\quad c_i = \frac{(1-Q_i) f}{q_i},\ h_i = \frac{\mathbb{E}[h(s)\,m_S(s)]}{\mathbb{E}[m_S(s)]}",
     refuted_by="prompts, a weight and a focal factor of a smaller share, at f + n < 1",
-    reading="Proof: c falls in Q, and so in q. The law of s weighed by m_S(s) has a monotone likelihood ratio in q, "
-    "so that h_i falls in q too, and Chebyshev's inequality for sums does the rest. F-GRPO's (1 - s/G)^gamma is such "
-    "a factor, and so is MaxRL's 1/s beside mean GRPO. Above f + n = 1 it is the other way round. "
-    "It needs two levels of reward.",
+    reading="Of weights whose masses on accepted rollouts are never negative. Proof: c falls in Q, and so in q. The "
+    "law of s weighed by m_S(s) has a monotone likelihood ratio in q, so that h_i falls in q too, and Chebyshev's "
+    "inequality for sums does the rest. F-GRPO's (1 - s/G)^gamma is such a factor, and so is MaxRL's 1/s beside mean "
+    "GRPO. Above f + n = 1 it is the other way round. It needs two levels of reward.",
     caveat="A share of advantages, which in expectation still push the right way (simlab:verifier-speed): it is noise "
     "where errors are of rollouts, and harm where they are of answers.",
     statement=lambda shares, errors, **_: shares[0] >= shares[1] if sum(errors) < 1 else None,
@@ -269,6 +270,9 @@ def hard_focus(statement):
 
 BY_GROUP_SIZE = {"psr": 0, "dr_grpo": 0, "grpo": 1, "maxrl": 1, "power_alpha": 1, "easy_power": -1}
 LISTED = {"grpo": GRPO, "easy_power": EASY}
+
+
+RATES = tuple(Fraction(place, 20) for place in range(1, 20))
 
 
 def growing(bank, weight, errors):
@@ -299,12 +303,12 @@ def by_weight(shares, bank, weight, errors):
     "prompt's rollouts. Under Power-alpha's twin for easy prompts it is the other way round, and under mean GRPO and "
     "PSR G does not matter.",
     refuted_by="a bank of prompts, one of these weights and two group sizes whose shares are otherwise",
-    reading="G = 2, 3, 5 and 9 on four banks, f + n < 1. GRPO's standard deviation favours both ends, rare acceptance "
-    "and rare rejection: where easy prompts are at the other end, larger groups favour them too. Mean GRPO's M_S is "
-    "(1 - 1/G) q (1 - q) and PSR's q, so that G is a factor of all prompts alike. At G = 2 all of them but PSR are "
-    "mean GRPO up to a factor, since one accepted rollout of two is the only group that counts (and GRPO at G = 3 "
-    "too); each comes to its own focus as G grows. "
-    "It needs two levels of reward.",
+    reading="G = 2, 3, 5 and 9 on four banks, f + n < 1; for all banks, where M_S(q; larger G) / M_S(q; G) falls in q "
+    "on a grid, by the inequality that simlab:verifier-hard-focus uses. GRPO's standard deviation favours both ends, "
+    "rare acceptance and rare rejection: where easy prompts are at the other end, larger groups favour them too. Mean "
+    "GRPO's M_S is (1 - 1/G) q (1 - q) and PSR's q, so that G is a factor of all prompts alike. At G = 2 all of them "
+    "but PSR are mean GRPO up to a factor, since one accepted rollout of two is the only group that counts (and GRPO "
+    "at G = 3 too); each comes to its own focus as G grows. It needs two levels of reward.",
     statement=by_weight,
     planted={
         "larger groups never matter": lambda shares, **_: moves(shares, 0),
@@ -314,9 +318,21 @@ def by_weight(shares, bank, weight, errors):
     },
 )
 def group_size(statement):
-    """Four banks of prompts, from all verdicts on every group."""
+    """Four banks of prompts, from all verdicts on every group; and what a larger group favours, rate by rate."""
     points = grid(bank=BANKS, weight=tuple(BY_GROUP_SIZE), errors=ERRORS[:2])
     yield from satisfies(statement, points, growing)
+
+    def favoured(bank, weight, sizes):
+        small, large = (
+            [number(expected_masses(q, G, as_weight(LISTED.get(weight, weight)))[0]) for q in bank] for G in sizes
+        )
+        return tuple(after / before for before, after in zip(small, large, strict=True))
+
+    yield from satisfies(
+        lambda gains, bank, weight, sizes: statement(gains, bank=bank, weight=weight, errors=(0, 0)),
+        grid(bank=[RATES[:10], RATES], weight=tuple(BY_GROUP_SIZE), sizes=[(3, 5), (5, 9), (9, 16)]),
+        lambda bank, **point: favoured(bank[::-1], **point),
+    )
 
 
 # Corrections
@@ -359,9 +375,9 @@ def times(factor):
 @claim(
     "simlab:verifier-corrections",
     where=WHERE,
-    says="For f + n < 1: after a group's mean is taken off, the forward correction of rewards changes nothing and the "
-    "backward one is the factor 1 / (1 - f - n), a longer step; after division by the group's standard deviation "
-    "neither changes anything.",
+    says="After a group's mean is taken off, the forward correction of rewards changes nothing and the backward one is "
+    "the factor 1 / (1 - f - n), for f + n < 1 a longer step; after division by the group's standard deviation neither "
+    "changes anything, unless f + n > 1, where the backward one turns the sign.",
     formula=r"\tilde r - \overline{\tilde r} = \frac{v - \bar v}{1-f-n}\ \text{(backward)},\quad v - \bar v\ "
     r"\text{(forward)}",
     refuted_by="a group, rates of errors and a correction with other advantages",
@@ -369,24 +385,29 @@ def times(factor):
     "slope 1 / (1 - f - n) and 1: a baseline and a clock, which is all that any function of one verdict can be. For "
     "REINFORCE without a baseline they do choose a baseline. Standard deviations without the small term beside them. "
     "It needs two levels of reward.",
-    caveat="Above f + n = 1 the backward one turns the sign, after division by the standard deviation as well. With "
-    "rates that differ between prompts the backward factors differ too, and a batch is weighed anew.",
+    caveat="With rates that differ between prompts the backward factors differ too, and a batch is weighed anew.",
     identity=True,
-    statement=times(lambda correction, scale, index: 1 / index if correction == "backward" and scale == "none" else 1),
+    statement=times(
+        lambda correction, scale, index: (
+            1 if correction == "forward" else 1 / index if scale == "none" else 1 if index > 0 else -1
+        )
+    ),
     planted={
         "the forward one is a factor too": times(lambda correction, scale, index: 1 if scale == "std" else 1 / index),
         "a longer step in any case": times(
             lambda correction, scale, index: 1 / index if correction == "backward" else 1
         ),
         "neither does anything": times(lambda *_: 1),
+        "the deviation hides every error": times(
+            lambda correction, scale, index: 1 / index if correction == "backward" and scale == "none" else 1
+        ),
     },
 )
 def corrections(statement):
     """Every mixed group of up to five; with rates of symbols where nothing is divided by a root."""
-    errors = ERRORS[:2]
     points = grid(
         such_that=lambda s, G, **_: 0 < s < G,
-        correction=("backward", "forward"), errors=errors, G=(2, 3, 5), s=(1, 2, 3, 4), scale=("none", "std"),
+        correction=("backward", "forward"), errors=ERRORS, G=(2, 3, 5), s=(1, 2, 3, 4), scale=("none", "std"),
     )  # fmt: skip
     symbolic = [
         {"correction": correction, "errors": (FALSE_YES, FALSE_NO), "s": 1, "G": 3, "scale": "none"}
