@@ -16,7 +16,7 @@ from refusals import refusal
 import simlab
 from simlab.arms import parse
 from simlab.estimators import center, chain
-from simlab.problems import custom, interference, prompt_bank
+from simlab.problems import PromptBank, custom, interference, prompt_bank
 from simlab.simulator.allocation import BY_ROUNDS, first_active, group_sizes, most_learnable, sizes_by_rounds
 from simlab.simulator.learner import Learner
 from simlab.simulator.runner import check, simulate
@@ -26,6 +26,10 @@ from simlab.simulator.storage import DENSE, StoredProblem
 pytestmark = pytest.mark.usefixtures("quickly")
 
 BANK = prompt_bank(solve_rates=[0.05, 0.2, 0.5, 0.8, 0.97], actions=6, modes=2, rare_modes=1)
+LISTED = BANK.listed()
+PARTS = np.stack([LISTED.correct, np.random.default_rng(0).integers(0, 4, LISTED.correct.shape) / 3], axis=1)
+GRADED = PromptBank(LISTED.logits, LISTED.correct, LISTED.target, rewards=PARTS, reward_weights=[1.0, 0.7])
+PLACES = {"right or wrong": BANK, "graded": GRADED}
 # A link of one's own says nothing of the order of rollouts, or of absent ones.
 OWN = dataclasses.replace(
     parse("grpo").build(), estimator=chain(center("mean"), lambda advantages, rollouts: advantages)
@@ -153,15 +157,21 @@ def test_the_first_active_groups_are_kept_as_long_as_they_are_wanted():
     assert first_active(active, jnp.int32(9)).tolist() == active.tolist()
 
 
-def naive_gradient(logits, actions, correct):
+def pays(place, prompt, action):
+    """What an action is paid: 1 where it is right, or its parts by their weights."""
+    if place == "graded":
+        return 1.0 * PARTS[prompt, 0, action] + 0.7 * PARTS[prompt, 1, action]
+    return float(LISTED.correct[prompt, action])
+
+
+def naive_gradient(logits, actions, rewards):
     """(A,) of GRPO on one group: the mean over its rollouts of (r - mean) / std times grad log pi."""
     p = np.exp(logits - logits.max())
     p /= p.sum()
-    rewards = [float(correct[a]) for a in actions]
     mean = sum(rewards) / len(rewards)
     spread = math.sqrt(sum((r - mean) ** 2 for r in rewards) / len(rewards))
     gradient = np.zeros(len(logits))
-    if spread == 0:
+    if len({*rewards}) == 1:
         return gradient
     for action, reward in zip(actions, rewards, strict=True):
         for place in range(len(logits)):
@@ -191,10 +201,16 @@ def drawn_by_loops(learner, index, state):
     return {int(m): np.asarray(own)[there].tolist() for m, own, there in zip(prompts, places, present, strict=True)}
 
 
-@pytest.mark.parametrize("rule", ["knapsack", pytest.param("variance", marks=pytest.mark.slow)])
-def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
-    learner = learner_of(BANK, GRPO, allocation=rule, prompts_per_step=3)
-    state, correct = learner.start(), BANK.listed().correct
+SLOW = pytest.mark.slow
+RULES_AND_PLACES = [("knapsack", "right or wrong"), *(pytest.param(*both, marks=SLOW) for both in (
+    ("variance", "right or wrong"), ("knapsack", "graded"), ("variance", "graded")))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "place"), RULES_AND_PLACES)
+def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, place, double):
+    """Sizes go by how often a prompt is solved, whatever else is paid."""
+    learner = learner_of(PLACES[place], GRPO, allocation=rule, prompts_per_step=3)
+    state, correct = learner.start(), LISTED.correct
     believed, accepted = dict.fromkeys(range(5), 0.5), 0.0
     for index in range(12):
         groups = drawn_by_loops(learner, index, state)
@@ -203,7 +219,7 @@ def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
         assert sum(sizes) == 3 * 4
         expected = np.array(state.parameters)
         for m, actions in groups.items():
-            expected[m] += 1.5 * naive_gradient(expected[m], actions, correct[m]) / 3
+            expected[m] += 1.5 * naive_gradient(expected[m], actions, [pays(place, m, a) for a in actions]) / 3
             believed[m] = float(np.mean([correct[m][a] for a in actions]))
         accepted += np.mean([correct[m][a] for m, actions in groups.items() for a in actions])
         state = stepped(learner, jnp.int32(index), state)
@@ -212,26 +228,30 @@ def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
     assert float(state.sums["accepted_rate"]) == pytest.approx(accepted)  # of rollouts, whichever group they are in
 
 
-@pytest.mark.parametrize("rule", ["sequential", pytest.param("until_solved", marks=pytest.mark.slow)])
-def test_groups_that_grow_by_rounds_are_learned_from_by_loops(rule, double):
-    learner = learner_of(BANK, GRPO, allocation=rule, prompts_per_step=3)
-    state, correct, seen = learner.start(), BANK.listed().correct, set()
+@pytest.mark.parametrize(("rule", "place"), [("sequential", "right or wrong"),
+    *(pytest.param(*both, marks=SLOW) for both in (
+        ("until_solved", "right or wrong"), ("sequential", "graded"), ("until_solved", "graded")))])  # fmt: skip
+def test_groups_that_grow_by_rounds_are_learned_from_by_loops(rule, place, double):
+    learner = learner_of(PLACES[place], GRPO, allocation=rule, prompts_per_step=3)
+    state, correct, seen = learner.start(), LISTED.correct, set()
     for index in range(8):
         prompts, places, mask = (np.asarray(values) for values in weighing(learner, jnp.int32(index), state))
         sizes = by_rounds(rule, [correct[m][own].tolist() for m, own in zip(prompts, places, strict=True)], 4, 2)
         assert mask.sum(axis=1).tolist() == sizes
         expected = np.array(state.parameters)
         for m, own, size in zip(prompts, places, sizes, strict=True):
-            expected[m] += 1.5 * naive_gradient(expected[m], own[:size], correct[m]) / 3
+            rewards = [pays(place, m, a) for a in own[:size]]
+            expected[m] += 1.5 * naive_gradient(expected[m], own[:size], rewards) / 3
         state = stepped(learner, jnp.int32(index), state)
         np.testing.assert_allclose(state.parameters, expected, rtol=1e-10, atol=1e-15)
         seen |= set(sizes)
     assert len(seen) > 2
 
 
-def test_a_curriculum_draws_by_the_solve_rates_of_the_last_groups_by_loops(double):
-    learner = learner_of(BANK, GRPO, allocation="learnable", prompts_per_step=2)
-    state, correct = learner.start(), BANK.listed().correct
+@pytest.mark.parametrize("place", ["right or wrong", pytest.param("graded", marks=SLOW)])
+def test_a_curriculum_draws_by_the_solve_rates_of_the_last_groups_by_loops(place, double):
+    learner = learner_of(PLACES[place], GRPO, allocation="learnable", prompts_per_step=2)
+    state, correct = learner.start(), LISTED.correct
     believed = dict.fromkeys(range(5), 0.5)
     for index in range(15):
         groups = drawn_by_loops(learner, index, state)
@@ -241,15 +261,18 @@ def test_a_curriculum_draws_by_the_solve_rates_of_the_last_groups_by_loops(doubl
         state = stepped(learner, jnp.int32(index), state)
 
 
-def test_dynamic_sampling_steps_when_its_batch_is_full_by_loops(double):
-    learner = learner_of(BANK, GRPO, allocation="dynamic", prompts_per_step=3)
-    state, correct = learner.start(), BANK.listed().correct
+@pytest.mark.parametrize("place", ["right or wrong", "graded"])
+def test_dynamic_sampling_steps_when_its_batch_is_full_by_loops(place, double):
+    """A group is kept where its rewards differ: of graded ones, more groups than have both outcomes."""
+    learner = learner_of(PLACES[place], GRPO, allocation="dynamic", prompts_per_step=3)
+    state = learner.start()
     batch, sizes = [], []
     for index in range(40):
         before = np.array(state.parameters)
         groups = drawn_by_loops(learner, index, state)
-        active = [m for m, own in groups.items() if len({bool(correct[m][a]) for a in own}) == 2]
-        batch += [(m, naive_gradient(before[m], groups[m], correct[m])) for m in active][: 3 - len(batch)]
+        paid = {m: [pays(place, m, a) for a in own] for m, own in groups.items()}
+        active = [m for m, rewards in paid.items() if len({*rewards}) > 1]
+        batch += [(m, naive_gradient(before[m], groups[m], paid[m])) for m in active][: 3 - len(batch)]
         sizes.append(len(batch))
         state = stepped(learner, jnp.int32(index), state)
         if len(batch) < 3:

@@ -73,6 +73,21 @@ def test_differences_are_paired_by_seed_and_stay_between_minus_1_and_1():
     assert "more than grpo, paired by seed" in apart
 
 
+def test_a_cell_is_told_from_its_placebo_at_the_level_or_the_placebo_does_not_reach_it():
+    def stacked(*arms):
+        data = xr.concat([result(arm).assign_coords(arm=["grpo"]) for arm in arms], "reward", combine_attrs="override")
+        data = data.assign_coords(reward=["true", "placebo"]).transpose("arm", "reward", ...)
+        configuration = json.loads(data.configuration) | {"parameters": {"run.reward": ["true", "placebo"]}}
+        return {"r": data.assign_attrs(configuration=json.dumps(configuration))}
+
+    lines = compare_at(stacked("kept", "grpo"), 0.43, ["pass@256"]).splitlines()
+    assert (
+        "reward = true is told from reward = placebo in pass@256: pass@256 +0.09900(0) more, paired by 4 seeds" in lines
+    )
+    lines = compare_at(stacked("grpo", "stuck"), 0.43, ["pass@256"]).splitlines()
+    assert "reward = true reaches pass@1 = 0.43, and reward = placebo in no seed" in lines
+
+
 def test_the_sentence_counts_cells_whose_interval_leaves_out_0():
     data = result("grpo", "kept")
     noise = xr.DataArray([0.0, 0.01, 0.02, 0.03], dims="seed") * (data.arm == "kept")

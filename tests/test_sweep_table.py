@@ -130,6 +130,61 @@ def test_results_are_compared_in_the_cells_that_both_have():
     assert apart[-1] == "in short: no cell of a stands in another result"
 
 
+# Placebos
+
+
+def paid(*rewards, ends, arms=("grpo", "maxrl"), problem="anchored", seeds=4):
+    """A result of arms and rewards that ends at ``ends`` (arm, reward) in q_pos, and 0.1 higher in pass@8."""
+    noise = 0.01 * np.array([-1.5, -0.5, 0.5, 1.5])[:seeds]
+    ends = np.asarray(ends, float)[..., None] + noise * np.arange(1, np.size(ends) + 1).reshape(*np.shape(ends), 1)
+    values = np.stack([np.full_like(ends, 0.25), ends], axis=-1)
+    leading = ("arm", "reward", "seed", "step")
+    data = xr.Dataset(
+        {"q_pos": (leading, values), "pass_at_k": ((*leading, "k"), np.stack([values, values + 0.1], -1))},
+        {"arm": list(arms), "reward": list(rewards), "seed": range(seeds), "step": [0, 100], "k": [1, 8]},
+    )
+    configuration = {"arms": arms, "estimators": None, "surrogates": None, "problem": problem}
+    configuration |= {"parameters": {"run.reward": rewards}}
+    settled = {"group_size": 8} | ({"run.reward": rewards[0]} if len(rewards) == 1 else {})
+    data.q_pos.attrs["long_name"] = "probability of a correct action"
+    if len(rewards) == 1:
+        data = data.isel(reward=0, drop=True)
+    return data.assign_attrs(configuration=json.dumps(configuration), settled=json.dumps(settled))
+
+
+def told(text):
+    return [line.partition(":")[0] for line in text.splitlines() if " told from " in line]
+
+
+def test_a_table_says_which_arm_is_not_told_from_the_placebo_of_its_method():
+    """grpo ends .3 above its placebo in every seed, up to .015, and maxrl .001 above its."""
+    data = paid("true", "placebo", ends=[[0.6, 0.3], [0.301, 0.3]])
+    expected = [
+        "grpo, reward = true is told from grpo, reward = placebo in q_pos and pass@8",
+        "maxrl, reward = true is not told from maxrl, reward = placebo",
+    ]
+    assert told(compared({"a": data})) == told(final_table(data)) == expected
+    assert "pass@8 +0.3000(65) more, paired by 4 seeds" in compared({"a": data})
+
+
+def test_another_result_may_hold_the_placebo_and_without_one_of_the_method_any_of_the_setting_is_one():
+    a = paid("true", ends=[[0.6], [0.5]])
+    b = paid("placebo_by_group", ends=[[0.3]], arms=["grpo"])
+    assert told(compared({"a": a, "b": b})) == [
+        "a, grpo is told from b in q_pos and pass@8", "a, maxrl is told from b in q_pos and pass@8",
+    ]  # fmt: skip
+    assert told(compared({"a": a, "b": paid("placebo", ends=[[0.3]], arms=["grpo"], problem="network")})) == []
+    assert told(compared({"a": a})) == []
+
+
+def test_few_seeds_tell_no_arm_from_a_placebo_and_metrics_without_a_rate_are_all_read():
+    few = paid("true", "placebo", ends=[[0.6, 0.3]], arms=["grpo"], seeds=3)
+    assert "too few seeds (3) to tell reward = true from reward = placebo" in compared({"a": few}).replace("grpo, ", "")
+    data = paid("true", "placebo", ends=[[0.6, 0.3]], arms=["grpo"])
+    data["mine"] = 10 * data.q_pos
+    assert "in mine: mine +3.000(65) more" in compared({"a": data}, ["mine"])
+
+
 def test_a_result_that_would_unpack_out_of_proportion_is_refused_before_it_is_read(tmp_path, capsys):
     """Its step coordinate has 2^30 numbers, of which none is in the file of some kilobytes."""
     path = tmp_path / "packed.nc"

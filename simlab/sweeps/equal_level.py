@@ -8,11 +8,11 @@ import xarray as xr
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from simlab.columns import ABSENT, at_equal_mass, each_cell, pass_at_1, record_axis, with_columns
+from simlab.columns import at_equal_mass, pass_at_1, record_axis, with_columns
 from simlab.errors import InputError
 from simlab.intervals import CHANGE, Bounds, bounds_of, change_of, over_seeds
-from simlab.plotting import COLOURS, DASHES, LABELS, METHODS, STYLE, draw_band, fit_share, name_lines, panelled
-from simlab.sweeps.table import describe_sweep, mean_and_error
+from simlab.plotting import COLOURS, DASHES, LABELS, STYLE, draw_band, fit_share, name_lines, panelled
+from simlab.sweeps.table import beside_placebo, describe_sweep, mean_and_error, named_cells, placebo_pairs, signed
 from simlab.text import aligned
 
 USUAL = ("retained_mass", "entropy")  # beside pass@k, which comes first
@@ -55,6 +55,7 @@ def compare_at(
             f"each seed where its pass@1 first reaches {level:g}; mean over seeds (standard error of the last digits)",
             *aligned(rows),
             *_missing(cells, readings, level),
+            *_beside_placebos(results, readings, level),
             *_differences(reached, base),
         ]
     )
@@ -74,17 +75,6 @@ def _base(baseline: str | None, cells: Cells, readings: Cells, level: float) -> 
 def _columns(results: Mapping[str, xr.Dataset], metrics: Sequence[str] | None) -> tuple[Cells, list[str]]:
     extended, columns = with_columns(results, metrics, USUAL)
     return extended, columns if metrics else sorted(columns, key=lambda name: not name.startswith("pass@"))
-
-
-def named_cells(results: Mapping[str, xr.Dataset]) -> Cells:
-    """Return every cell by its name: its result where there are several, and its labels that vary there."""
-    cells = {}
-    for result, dataset in results.items():
-        for labels, cell in each_cell(dataset):
-            varied = {name: text for name, text in labels.items() if dataset.sizes[name] > 1 and text != ABSENT}
-            words = [text if name in METHODS else f"{name} = {text}" for name, text in varied.items()]
-            cells[", ".join([result] * (len(results) > 1 or not words) + words)] = cell
-    return cells
 
 
 def find_cell(text: str, cells: Cells) -> str:
@@ -131,6 +121,18 @@ def _missing(cells: Cells, readings: Cells, level: float) -> list[str]:
     return lines
 
 
+def _beside_placebos(results: Mapping[str, xr.Dataset], readings: Cells, level: float) -> list[str]:
+    """Say of each cell if it is told from its placebos at the level, or that these do not reach it."""
+    lines = []
+    for arm, placebo in placebo_pairs(results):
+        ours, theirs = readings[arm], readings[placebo]
+        if ours.sizes["seed"] and not theirs.sizes["seed"]:
+            lines.append(f"{arm} reaches pass@1 = {level:g}, and {placebo} in no seed")
+        elif ours.sizes["seed"]:
+            lines.append(beside_placebo(arm, placebo, readings, list(map(str, ours.data_vars))[1:]))
+    return lines
+
+
 def _differences(readings: Cells, base: str) -> list[str]:
     """Return the table of differences from a cell, paired by seed, and a sentence on the first column."""
     rows, clear = [], []
@@ -157,9 +159,8 @@ def _differences(readings: Cells, base: str) -> list[str]:
 
 def _with_interval(values: Float[np.ndarray, " S"], bounds: Bounds) -> str:
     """Write a mean difference with its standard error and its interval, ``+0.012(3) [+0.004, +0.020]``."""
-    text = mean_and_error(values)
+    text = signed(values)
     estimate = over_seeds(values, bounds)
-    text = text if text.startswith(("-", "nan")) else f"+{text}"
     if np.isnan(estimate.low):
         return text
     decimals = len(text.partition("(")[0].partition(".")[2])

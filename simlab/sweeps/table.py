@@ -13,9 +13,11 @@ import xarray as xr
 from simlab.columns import ABSENT, each_cell, grid_dimensions, plain, read_metric, record_axis, with_columns
 from simlab.errors import InputError
 from simlab.intervals import over_seeds
+from simlab.placebo import Difference, Paid, pair, verdict
 from simlab.plotting import METHODS
 from simlab.scaling import Curves
 from simlab.simulator.resources import StepCosts, step_costs
+from simlab.simulator.settings import TRUE_REWARD
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.plan import Plan
 from simlab.sweeps.result import read
@@ -94,6 +96,7 @@ def final_table(dataset: xr.Dataset) -> str:
     meanings = [f"{name:{width}}  {meaning}" for name, meaning in words.items()]
     explained = legend(dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}")
     in_short = [takeaway(dataset, columns[0]), *_at_equal_steps(dataset), *_unmoved(dataset, columns)]
+    in_short += beside_placebos({"": dataset}, columns)
     return "\n".join([*aligned(rows), "", explained, *meanings, "", *in_short])
 
 
@@ -193,6 +196,12 @@ def mean_and_error(values: np.ndarray) -> str:
     return f"{values.mean():.{decimals}f}({round(error * 10**decimals)})"
 
 
+def signed(differences: np.ndarray) -> str:
+    """Write a mean difference as ``mean_and_error`` does, with its sign."""
+    text = mean_and_error(differences)
+    return text if text.startswith(("-", "nan")) else f"+{text}"
+
+
 def read_results(paths: Sequence[Path]) -> dict[str, xr.Dataset]:
     """Read results; their keys are the names of the files, or the paths where two names are equal."""
     if len(set(paths)) < len(paths):
@@ -232,7 +241,7 @@ def compared(datasets: Mapping[str, xr.Dataset], metrics: Sequence[str] | None =
     rows = [["result", *names, *columns], *_rows(labelled, columns)]
     seeds = " and ".join(dict.fromkeys(str(dataset.sizes["seed"]) for dataset in datasets.values()))
     lines = [f"{name}: {describe_sweep(dataset)}" for name, dataset in datasets.items()]
-    lines += ["", *aligned(rows), "", legend(seeds, _end(first))]
+    lines += ["", *aligned(rows), "", legend(seeds, _end(first)), *beside_placebos(datasets, columns)]
     return "\n".join(lines + _differences(cells, names, columns))
 
 
@@ -268,6 +277,66 @@ def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str
         f"in short: compared with {reference}, {columns[0]} is higher in {higher} and lower in {lower} of {number} "
         f"cell{'s' * (number > 1)}, by intervals over seeds without 0",
     ]
+
+
+# Placebos
+
+
+def named_cells(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Return every cell by its name: its result where there are several, and its labels that vary there."""
+    return {name: cell for name, _, _, cell in _each_named_cell(results)}
+
+
+def _each_named_cell(
+    results: Mapping[str, xr.Dataset],
+) -> Iterator[tuple[str, xr.Dataset, dict[str, str], xr.Dataset]]:
+    """Yield every cell with its name, its result and its labels by dimension."""
+    for result, dataset in results.items():
+        for labels, cell in each_cell(dataset):
+            varied = {name: text for name, text in labels.items() if dataset.sizes[name] > 1 and text != ABSENT}
+            words = [text if name in METHODS else f"{name} = {text}" for name, text in varied.items()]
+            yield ", ".join([result] * (len(results) > 1 or not words) + words), dataset, labels, cell
+
+
+def placebo_pairs(results: Mapping[str, xr.Dataset]) -> list[tuple[str, str]]:
+    """Return the names of each cell and of each of its placebos (``simlab.placebo``): all but the method is equal."""
+    named = [(name, _paid(dataset, labels)) for name, dataset, labels, _ in _each_named_cell(results)]
+    return [(named[arm][0], named[placebo][0]) for arm, placebo in pair([paid for _, paid in named])]
+
+
+def _paid(dataset: xr.Dataset, labels: Mapping[str, str]) -> Paid:
+    """Tell a cell's method from its setting: problem, group size, optimiser and all else that a sweep can vary."""
+    configuration = json.loads(dataset.attrs["configuration"])
+    asked = list(configuration["parameters"])
+    full = {short: name for name in asked for short in (name.rpartition(".")[2], name.replace(".", "_"))}
+    values = {"surrogate": ", ".join(configuration["surrogates"] or ())}
+    values |= {name: str(configuration.get(name)) for name in ("problem", "optimizer")}
+    values |= {name: plain(value) for name, value in json.loads(dataset.attrs.get("settled", "{}")).items()}
+    values |= {full.get(name, name): text for name, text in labels.items() if text != ABSENT}
+    reward = values.pop("run.reward", TRUE_REWARD)
+    of_method = {name for name in values if name in METHODS or name.startswith(("estimator.", "surrogate."))}
+    method = {(name, values[name]) for name in of_method if name in METHODS or name in asked}
+    setting = {(name, text) for name, text in values.items() if name not in of_method}
+    return Paid(reward != TRUE_REWARD, frozenset(method), frozenset(setting))
+
+
+def beside_placebos(results: Mapping[str, xr.Dataset], columns: Sequence[str]) -> list[str]:
+    """Say of each cell if its last record is told from its placebos', by the first and the last rate of success.
+
+    A rate of success is Q_pos or pass@k; where no column is one, by all columns. The results hold the columns.
+    """
+    last = {name: cell.isel({record_axis(cell): -1}) for name, cell in named_cells(results).items()}
+    rates = [column for column in columns if column == "q_pos" or column.startswith("pass@")]
+    shown = [rates[0], rates[-1]] if rates else columns
+    return [beside_placebo(arm, placebo, last, shown) for arm, placebo in placebo_pairs(results)]
+
+
+def beside_placebo(arm: str, placebo: str, cells: Mapping[str, xr.Dataset], columns: Sequence[str]) -> str:
+    """Say in one sentence if a cell is told from a placebo by columns that are a number a seed, paired by seed."""
+    ours, theirs = xr.align(cells[arm], cells[placebo], join="inner", exclude={"k", "rank"})
+    more = {column: (ours[column] - theirs[column]).values for column in columns if ours.sizes["seed"]}
+    differences = {column: Difference(signed(values), is_clear(values)) for column, values in more.items()}
+    return verdict(arm, placebo, differences, ours.sizes["seed"])
 
 
 def curves(dataset: xr.Dataset, metric: str) -> dict[str, Curves]:

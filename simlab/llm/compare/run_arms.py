@@ -228,12 +228,6 @@ def _spelled(arm: TrainingArm, *without: str) -> str:
     return "@".join([str(arm.method), *overrides])
 
 
-def placebos_of(arm: ComparedArm, arms: Iterable[ComparedArm]) -> list[ComparedArm]:
-    """Return the placebo arms of the method of an arm, or else all; none for an arm that is one."""
-    placebos = [other for other in arms if other.reward != TRUE_REWARD and arm.reward == TRUE_REWARD]
-    return [other for other in placebos if other.method == arm.method] or placebos
-
-
 def common_seeds(*pair: ShownArm) -> tuple[ShownArm, ShownArm]:
     """Return two arms with the seeds that both have, in one order."""
     seeds = sorted(pair[0].evaluations.keys() & pair[1].evaluations.keys())

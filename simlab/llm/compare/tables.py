@@ -11,7 +11,9 @@ from simlab.llm.compare import run_arms
 from simlab.llm.compare.run_arms import ComparedArm, MeanEstimate, ShownArm
 from simlab.llm.compare.runs import Run
 from simlab.llm.instruments.significance import subsampling_test
+from simlab.placebo import Difference, Paid, pair, verdict
 from simlab.scaling import Curves, scaling_tables
+from simlab.simulator.settings import TRUE_REWARD
 from simlab.text import aligned
 
 OVER_SEEDS = (
@@ -81,9 +83,8 @@ def comparison_table(
         among = f"among {counts[0]} to {counts[-1]} samples; not to be compared, as more samples find more"
     lines.append(f"distinct: different correct solutions of a problem {among}")
     lines += _part_lines(evaluated)
-    for compared, shown in zip(arms, chosen, strict=True):
-        for placebo in run_arms.placebos_of(compared, arms):
-            lines += _beside_placebo(chosen[arms.index(placebo)], shown, ks)
+    paid = [Paid(arm.reward != TRUE_REWARD, arm.method) for arm in arms]
+    lines += [_beside_placebo(chosen[placebo], chosen[arm], ks) for arm, placebo in pair(paid)]
     if baseline is not None:
         lines += ["", *_differences(run_arms.find_baseline(baseline, evaluated), evaluated, ks)]
     return "\n".join(lines)
@@ -166,18 +167,15 @@ def _paired(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> dict[str, M
     return _estimates(more, change=True)
 
 
-def _beside_placebo(placebo: ShownArm, arm: ShownArm, ks: Sequence[int]) -> list[str]:
+def _beside_placebo(placebo: ShownArm, arm: ShownArm, ks: Sequence[int]) -> str:
     """Say in one sentence if an arm is told from a placebo arm in the smallest and the largest k of pass@k."""
     placebo, arm = run_arms.common_seeds(placebo, arm)
-    seeds = len(arm.evaluations)
-    if seeds < BAND_SEEDS:
-        return [f"too few seeds ({seeds}) to tell {arm.name} from {placebo.name}; {BAND_SEEDS} or more may"]
-    differences = _paired(placebo, arm, ks)
-    shown = {label: differences[label] for label in (f"pass@{ks[0]}", f"pass@{ks[-1]}")}
-    told = [label for label, number in shown.items() if number.low > 0 or number.high < 0]
-    verdict = f"told from {placebo.name} in {' and '.join(told)}" if told else f"not told from {placebo.name}"
-    numbers = ", ".join(f"{label} {_cell(number, 3, '+')}" for label, number in shown.items())
-    return [f"{arm.name} is {verdict}: {numbers} more, paired by {seeds} seeds"]
+    paired = _paired(placebo, arm, ks) if arm.evaluations else {}
+    shown = {label: number for label, number in paired.items() if label in (f"pass@{ks[0]}", f"pass@{ks[-1]}")}
+    differences = {
+        label: Difference(_cell(number, 3, "+"), number.low > 0 or number.high < 0) for label, number in shown.items()
+    }
+    return verdict(arm.name, placebo.name, differences, len(arm.evaluations))
 
 
 def _in_short(name: str, seeds: int, differences: Mapping[str, MeanEstimate]) -> str:

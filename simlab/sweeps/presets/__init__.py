@@ -1,7 +1,7 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
 from simlab.errors import check_choice
-from simlab.sweeps.presets import banks, graded, interference, network_league, papers
+from simlab.sweeps.presets import banks, graded, interference, least_variance, network_league, papers
 from simlab.sweeps.presets.base import Preset, SweepSettings
 from simlab.sweeps.presets.papers import F_GRPO_FIG2
 
@@ -23,6 +23,7 @@ PRESETS: dict[str, Preset] = {
     "interference-papers": interference.INTERFERENCE_PAPERS,
     "lag": banks.LAG,
     "league": banks.LEAGUE,
+    "least-variance": least_variance.LEAST_VARIANCE,
     "minibatches": {"": banks.MINIBATCHES},
     "mismatch": banks.MISMATCH,
     "network": network_league.NETWORK,
