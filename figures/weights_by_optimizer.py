@@ -2,6 +2,8 @@
 
     python -m figures.shared.closed_countdown runs 0 1 2 3 4 5 6     (a seed at a time, as many as there is time for)
     python -m figures.weights_by_optimizer runs                      (adds the seeds that are finished to those kept)
+    simlab train --preset weights-by-optimizer --out held-out        (other problems than those trained on: two hours)
+    python -m figures.weights_by_optimizer --held-out held-out       (keeps its evaluations)
     python -m figures.weights_by_optimizer --table                   (prints what was predicted and what came out)
     simlab figures weights_by_optimizer                              (draws from what is kept here)
 
@@ -20,14 +22,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared import by_optimizer
-from figures.shared.condensed import keep
+from figures.shared.condensed import keep, rounded
+from simlab.llm.compare.runs import read_run
+from simlab.llm.training.folder import RUN
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "weights_by_optimizer.json"
 DIFFERS = "Not in the papers: a small language model by two optimisers, predicted before the runs."
 MESSAGE = "In a language model weights part by Adam and by plain steps alike"
 LOOKED_AT, FEWEST = 0, 5  # a seed, and how many of the others judge
-TASK = "trained"  # of the prediction
+TRAINED, HELD_OUT = "trained", "held out"  # the problems that are evaluated, as the prediction calls them
 LABELS = {"adamw": "a  Adam", "sgd": "b  Plain steps", by_optimizer.BETWEEN: "c  Adam less plain steps"}
 NAMES = {"grpo+entropy_bonus(coefficient=0.03)": "entropy bonus", "pass_at_k_chen(k=4)": "Chen's pass@4"}
 
@@ -40,7 +44,18 @@ def condense(folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
     origins |= {seed: {"seed": run["seed"], **run["provenance"]} for seed, run in finished.items()}
     arms = kept["seeds"] | {seed: run["arms"] for seed, run in finished.items()}
     order = sorted(arms, key=int)
-    return {"provenance": [origins[seed] for seed in order], "seeds": {seed: arms[seed] for seed in order}}
+    return kept | {"provenance": [origins[seed] for seed in order], "seeds": {seed: arms[seed] for seed in order}}
+
+
+def condense_held_out(folder: Path) -> dict[str, Any]:
+    """Return the evaluations of a run of ``weights-by-optimizer``, by seed and arm, the start's first."""
+    run, seeds = read_run(folder), dict[str, Any]()
+    for seed, start in run.starts.items():
+        for name, trainings in run.arms.items():
+            evaluations = (*start.evaluations[-1:], *trainings[seed].evaluations)
+            curve = {f"pass@{k}": rounded([each.pass_at_k(k).mean() for each in evaluations]) for k in (1, 64)}
+            seeds.setdefault(str(seed), {})[name] = curve
+    return {"provenance": json.loads((folder / RUN).read_text()), "seeds": seeds}
 
 
 def judging(data: dict[str, Any]) -> list[str]:
@@ -67,15 +82,15 @@ def curves(data: dict[str, Any]) -> dict[str, Any]:
     return task
 
 
-def findings(data: dict[str, Any]) -> tuple[dict[str, Any], by_optimizer.Intervals]:
-    """Return the prediction, and the differences that were found at the gain where it is judged."""
+def findings(data: dict[str, Any], task: str = TRAINED) -> tuple[dict[str, Any], by_optimizer.Intervals]:
+    """Return the prediction, and the differences measured at the gain where it is judged."""
     predicted = json.loads(by_optimizer.PREDICTION.read_text())
-    return predicted, by_optimizer.judged(curves(data), predicted["judged_at"][TASK])
+    return predicted, by_optimizer.judged(curves(data), predicted["judged_at"][task])
 
 
-def table(data: dict[str, Any]) -> str:
+def table(data: dict[str, Any], task: str = TRAINED) -> str:
     """Return the differences with their intervals, and what they say of prediction and rival."""
-    predicted, found = findings(data)
+    predicted, found = findings(data, task)
     few = len(judging(data)) < FEWEST
     lines = [f"seeds {', '.join(judging(data))}" + f": fewer than {FEWEST}, nothing is judged" * few]
     lines += ["| | method | found | predicted | outcome | rival |", "|---|---|---:|---:|---|---|"]
@@ -124,10 +139,14 @@ def _draw_panel(axes: Axes, said: tuple[dict[str, Any], ...], found: dict[str, l
 
 
 def main(arguments: list[str]) -> None:
-    """Add finished seeds to those that are kept, or print the table."""
+    """Add finished seeds to those that are kept, keep a run's on held-out problems, or print the tables."""
     kept = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "seeds": {}}
     if arguments == ["--table"]:
         print(table(kept))
+        if HELD_OUT in kept:
+            print(f"\nOn held-out problems\n{table(kept[HELD_OUT], HELD_OUT)}")
+    elif arguments[0] == "--held-out":
+        keep(DATA, kept | {HELD_OUT: condense_held_out(Path(arguments[1]))})
     else:
         keep(DATA, condense(Path(*arguments), kept))
 

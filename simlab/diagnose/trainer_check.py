@@ -72,7 +72,7 @@ class Step(NamedTuple):
         return np.asarray(self.counted & (np.abs(predicted - self.advantages) > allowed))
 
 
-class Fit(NamedTuple):
+class Candidate(NamedTuple):
     """An estimator, its advantages of a step, and the share and the mean error of those that are the logged ones."""
 
     name: str
@@ -131,7 +131,7 @@ def _first(steps: list[Step], cells: int) -> list[Step]:
     return [step for step, total in zip(steps, totals, strict=True) if total <= cells] or steps[:1]
 
 
-def _best(fits: Iterable[Fit]) -> Fit:
+def _best(fits: Iterable[Candidate]) -> Candidate:
     return max(fits, key=lambda fit: (fit.share, -fit.error))
 
 
@@ -142,7 +142,7 @@ def _decimal_rounding(values: Float[np.ndarray, " N"]) -> float:
     return 0.0 if places is None else 0.5 * 10.0**-places
 
 
-def _score(fit: Fit, steps: list[Step], rounding: float) -> Fit:
+def _score(fit: Candidate, steps: list[Step], rounding: float) -> Candidate:
     """Return the fit with its share and error on these steps; 0 where the estimator refuses the rewards."""
     number, missed, error = sum(step.counted.sum() for step in steps), 0, 0.0
     with contextlib.suppress(InputError):
@@ -154,7 +154,7 @@ def _score(fit: Fit, steps: list[Step], rounding: float) -> Fit:
     return fit
 
 
-def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Fit]:
+def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Candidate]:
     """Yield the estimators that read rewards alone and keep nothing from step to step, and what else trainers do."""
     for name, parameters in COMMON:
         yield _named(name, parameters)
@@ -164,26 +164,26 @@ def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Fit]:
             yield _named(name, {})
     weights, columns = reward_weights(reading), reading.rollouts.components
     if len(weights) > 1:
-        yield Fit(
+        yield Candidate(
             "gdpo",
             lambda step: gdpo({name: step.batch.take(columns[name]) for name in weights}, weights, step.batch.mask),
         )
     yield from _weighted(reading, steps)
     for ddof in (0, 1):
-        yield Fit(f"the leave-one-out mean and std (ddof={ddof})", functools.partial(_leave_one_out, ddof=ddof))
+        yield Candidate(f"the leave-one-out mean and std (ddof={ddof})", functools.partial(_leave_one_out, ddof=ddof))
     for name, parameters in (("dr_grpo", {}), COMMON[0]):
         yield _times_factor(_named(name, parameters))
 
 
-def _named(name: str, parameters: dict[str, float]) -> Fit:
+def _named(name: str, parameters: dict[str, float]) -> Candidate:
     options = ", ".join(f"{key}={value:g}" for key, value in parameters.items())
-    return Fit(
+    return Candidate(
         f"{name}({options})" if options else name,
         lambda step: recompute(name, step.rewards, step.batch.mask, **parameters),
     )
 
 
-def _times_factor(fit: Fit) -> Fit:
+def _times_factor(fit: Candidate) -> Candidate:
     """Return advantages times the median ratio of each step, as where a trainer divides by the std of its batch."""
 
     def predict(step: Step) -> Table:
@@ -192,10 +192,10 @@ def _times_factor(fit: Fit) -> Fit:
         factor = np.median(step.advantages[used] / values[used]) if used.any() else 1.0
         return values * (factor if factor > 0 else 1.0)  # 0 would fit advantages that are lost, -1 those turned round
 
-    return Fit(fit.name + STEP_FACTOR, predict)
+    return Candidate(fit.name + STEP_FACTOR, predict)
 
 
-def _weighted(reading: Reading, steps: list[Step]) -> Iterator[Fit]:
+def _weighted(reading: Reading, steps: list[Step]) -> Iterator[Candidate]:
     """Yield GRPO of parts of the reward with other weights than the log's sum, as ``reward_weights`` of TRL are.
 
     GRPO's advantages of a group are the centred weighted sum over its std, which is another one in each group. So the
@@ -224,7 +224,9 @@ def _weighted(reading: Reading, steps: list[Step]) -> Iterator[Fit]:
         shown = ", ".join(f"{name.rpartition('.')[2]} x {weight:.3g}" for name, weight in list(by_name.items())[:NAMED])
         for index in OF_GROUPS[:3]:
             fit = _named(*COMMON[index])
-            yield Fit(f"{fit.name} of {shown}", functools.partial(_of_parts, fit=fit, parts=parts, weights=by_name))
+            yield Candidate(
+                f"{fit.name} of {shown}", functools.partial(_of_parts, fit=fit, parts=parts, weights=by_name)
+            )
 
 
 def _part(step: Step, values: Float[np.ndarray, " N"]) -> Table:
@@ -232,7 +234,7 @@ def _part(step: Step, values: Float[np.ndarray, " N"]) -> Table:
     return recompute("dr_grpo", step.batch.take(values), step.batch.mask)
 
 
-def _of_parts(step: Step, fit: Fit, parts: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> Table:
+def _of_parts(step: Step, fit: Candidate, parts: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> Table:
     rewards = np.zeros(step.rewards.shape)
     for name, weight in weights.items():
         rewards += weight * step.batch.take(parts[name])
@@ -251,7 +253,7 @@ def _leave_one_out(step: Step, ddof: int) -> Table:
     return np.where(mask & differ, (centred - mean) / np.sqrt(np.where(differ, variance, 1)), 0.0)
 
 
-def _other_groups(steps: list[Step], rounding: float) -> Iterator[Fit]:
+def _other_groups(steps: list[Step], rounding: float) -> Iterator[Candidate]:
     """Yield how estimators fit other groups: so many rows of the log in turn, or every so many."""
     rows = int(steps[0].batch.mask.sum())
     for size in (size for size in range(2, rows + 1) if rows % size == 0 and (size <= MOST_GROUP or size == rows)):
@@ -275,7 +277,7 @@ def _regroup(step: Step, size: int, *, in_turn: bool) -> Step:
     return Step(batch, cells[0], cells[1], cells[2].astype(bool))
 
 
-def _partial(best: Fit, steps: list[Step], rounding: float, rows: tuple) -> Finding:
+def _partial(best: Candidate, steps: list[Step], rounding: float, rows: tuple) -> Finding:
     """Say which rows stand out, where an estimator fits most, or that none fits."""
     misses = [step.misses(best.predict(step), rounding) for step in steps]
     sizes = [np.where(mask, np.abs(step.advantages), 0) for step, mask in zip(steps, misses, strict=True)]

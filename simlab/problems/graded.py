@@ -14,7 +14,7 @@ from simlab.problems.tree_paths import paths
 MOST_ITEMS = 10
 
 
-class Kind(NamedTuple):
+class AnswerKind(NamedTuple):
     """Actions that are alike: how likely they are together, their parts of the reward, whether correct, how many."""
 
     chance: float
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     actions: int = 1
 
 
-def of_kinds(kinds: dict[str, Kind], target: str, **rewards: Any) -> Categorical:
+def of_kinds(kinds: dict[str, AnswerKind], target: str, **rewards: Any) -> Categorical:
     """One prompt whose actions are of these kinds, of which one that is correct is the target set."""
     shares, counts = (np.array([getattr(kind, name) for kind in kinds.values()]) for name in ("chance", "actions"))
     correct = np.array([kind.correct for kind in kinds.values()])
@@ -54,10 +54,10 @@ def format_reward(
     _check_shares(right=right, formatted=formatted)
     check_range("format_weight", format_weight)
     kinds = {
-        "right": Kind(right * formatted, (1, 1), True),
-        "rare": Kind(right * (1 - formatted), (1, 0), True, rare),
-        "wrong in the format": Kind((1 - right) * formatted, (0, 1), False, wrong),
-        "wrong": Kind((1 - right) * (1 - formatted), (0, 0), False, wrong),
+        "right": AnswerKind(right * formatted, (1, 1), True),
+        "rare": AnswerKind(right * (1 - formatted), (1, 0), True, rare),
+        "wrong in the format": AnswerKind((1 - right) * formatted, (0, 1), False, wrong),
+        "wrong": AnswerKind((1 - right) * (1 - formatted), (0, 0), False, wrong),
     }
     return of_kinds(kinds, "rare", reward_parts=("correct", "format"), reward_weights=np.array([1, format_weight]))
 
@@ -75,10 +75,10 @@ def length_penalty(
     _check_shares(right=right, rare_share=rare_share)
     check_range("penalty", penalty, 0)
     kinds = {
-        "right": Kind(right * (1 - rare_share), (1, 0.2), True),
-        "rare": Kind(right * rare_share, (1, 1), True, rare),
-        "short": Kind((1 - right) / 2, (0, 0.2), False, wrong),
-        "long": Kind((1 - right) / 2, (0, 1), False, wrong),
+        "right": AnswerKind(right * (1 - rare_share), (1, 0.2), True),
+        "rare": AnswerKind(right * rare_share, (1, 1), True, rare),
+        "short": AnswerKind((1 - right) / 2, (0, 0.2), False, wrong),
+        "long": AnswerKind((1 - right) / 2, (0, 1), False, wrong),
     }
     return of_kinds(kinds, "rare", reward_parts=("correct", "length"), reward_weights=np.array([1, -penalty]))
 
@@ -99,7 +99,7 @@ def rubric(rates: tuple[float, ...] = (0.9, 0.6, 0.3, 0.1), constant: int = 1, s
     kinds = {}
     for met in itertools.product((1, 0), repeat=items):
         chance = float(np.prod([rate if is_met else 1 - rate for rate, is_met in zip(rates, met, strict=True)]))
-        kinds["".join(map(str, met))] = Kind(chance, (*met, *[1] * constant), all(met), 2)
+        kinds["".join(map(str, met))] = AnswerKind(chance, (*met, *[1] * constant), all(met), 2)
     names = tuple(f"item {number}" for number in range(1, items + constant + 1))
     weights = np.full(items + constant, share)
     return of_kinds(kinds, "1" * items, reward_parts=names, reward_weights=weights)
@@ -116,9 +116,9 @@ def reward_hack(right: float = 0.05, hack: float = 0.3, hack_weight: float = 0.5
     _check_shares(right=right, hack=hack, both=right + hack)
     check_range("hack_weight", hack_weight)
     kinds = {
-        "right": Kind(right, (1, 0), True, 2),
-        "hack": Kind(hack, (0, 1), False),
-        "wrong": Kind(1 - right - hack, (0, 0), False, wrong),
+        "right": AnswerKind(right, (1, 0), True, 2),
+        "hack": AnswerKind(hack, (0, 1), False),
+        "wrong": AnswerKind(1 - right - hack, (0, 0), False, wrong),
     }
     return of_kinds(kinds, "right", reward_parts=("correct", "check"), reward_weights=np.array([1, hack_weight]))
 
