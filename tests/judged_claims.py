@@ -32,6 +32,8 @@ LONG = {
     "simlab:interference-group-size", "simlab:entropy-over-prompts", "f-grpo:sec-3.2-mass-grows-with-group-size",
     "f-grpo:sec-5.1-same-mechanism", "casp:prop-3", "simlab:verifier-answers",
     "simlab:active-successes-grow",
+    "simlab:stale-rise", "simlab:lag-threshold", "simlab:verifier-asymmetry", "simlab:sign-balance",
+    "simlab:tax-without-loss",
 }  # fmt: skip
 
 
