@@ -1,7 +1,7 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
 from simlab.errors import check_choice
-from simlab.sweeps.presets import banks, graded, interference, least_variance, network_league, papers
+from simlab.sweeps.presets import banks, frontier, graded, interference, least_variance, network_league, papers
 from simlab.sweeps.presets.base import Preset, SweepSettings
 from simlab.sweeps.presets.papers import F_GRPO_FIG2
 
@@ -16,6 +16,7 @@ PRESETS: dict[str, Preset] = {
     "f-grpo-fig2": {"": F_GRPO_FIG2},
     "fade": papers.FADE,
     "fade-rank": papers.FADE_RANK,
+    "frontier": frontier.FRONTIER,
     "graded-rewards": graded.GRADED_REWARDS,
     "interference": interference.INTERFERENCE,
     "interference-countdown": interference.INTERFERENCE_COUNTDOWN,

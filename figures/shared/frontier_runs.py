@@ -1,0 +1,54 @@
+"""Run the sweeps of the frontier, the weights that are tables of numbers by one program.
+
+    python -m figures.shared.frontier_runs frontier.nc [CONDITION ...]     (goes on where it was stopped)
+
+The numbers are those of ``simlab sweep --preset frontier``, to rounding: compiling each weight takes longer than its
+runs. ``named`` gives the weights of such a result their names.
+"""
+
+import sys
+from pathlib import Path
+
+import xarray as xr
+
+from figures.shared.by_number import tabled
+from simlab.errors import check_choice
+from simlab.sweeps.grid import Sweep
+from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER
+from simlab.sweeps.result import read
+from simlab.sweeps.run import run
+
+
+def path_of(out: Path, name: str) -> Path:
+    """Return where a sweep's result is."""
+    return out.with_stem(f"{out.stem}-{name}")
+
+
+def quick(name: str) -> Sweep:
+    """Return a sweep of the preset with its weights as tables, those that are one table once."""
+    settings = FRONTIER[name]
+    return Sweep(**settings | {"arms": tuple(dict.fromkeys(map(tabled, settings["arms"])))})
+
+
+def named(name: str, out: Path) -> xr.Dataset:
+    """Read a result, each method of the preset under its name."""
+    dataset, arms = read(path_of(out, name)), FRONTIER[name]["arms"]
+    listed = list(dataset["arm"].values)
+    places = [listed.index(arm if arm in listed else tabled(arm)) for arm in arms]
+    return dataset.isel(arm=places).assign_coords(arm=list(arms))
+
+
+def main(arguments: list[str]) -> None:
+    """Run the conditions that are named, or all."""
+    out, names = Path(arguments[0]), arguments[1:] or list(CONDITIONS)
+    for name in names:
+        check_choice("condition", name, list(CONDITIONS))
+    for condition in names:
+        for name in FRONTIER:
+            if name.endswith(f"-{condition}") and not path_of(out, name).exists():
+                print(name, flush=True)
+                run(quick(name), path_of(out, name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,90 @@
+"""Preset ``frontier``: all that a run can be given, to be read by rollouts to a level of pass@1 and pass@256 there.
+
+Each sweep has its kind and its condition in its name. A run has a budget of rollouts, so that what an allocation throws
+away, a larger group or a greedy answer counts. Prompts that share a head take steps of one norm each, the network
+Adam's: the length of a step is swept, and every length is a point.
+"""
+
+from typing import Any, NamedTuple
+
+from simlab.estimators import REGISTRY
+from simlab.simulator.allocation import ALLOCATIONS
+from simlab.surrogates import SURROGATES
+from simlab.sweeps.budget import Budget
+from simlab.sweeps.presets.base import (
+    BANK,
+    ON_BANK,
+    ON_INTERFERENCE,
+    RATE,
+    Preset,
+    SweepSettings,
+    Values,
+    fixed,
+    names,
+    over,
+)
+
+NORM = "run.update_norm"
+
+
+class Condition(NamedTuple):
+    """What is learned and how: the level of pass@1 that is asked for, and lengths of a step, all and the usual two."""
+
+    shared: SweepSettings
+    level: float
+    length: str
+    lengths: tuple[float, ...]
+    usual: tuple[float, ...]
+
+
+def _on_interference(overlap: float) -> Condition:
+    parameters = fixed("problem", overlap=overlap) | {RATE: (1.0,)}
+    shared = over(ON_INTERFERENCE, parameters, budget=Budget(640 * 256.0, records=128))
+    return Condition(shared, 0.45, NORM, (0.1, 0.2, 0.4, 0.8), (0.1, 0.4))
+
+
+_IN_A_NETWORK: SweepSettings = dict(problem="network", optimizer="adam", top_n=0, budget=Budget(2.0**17, records=64))
+_ON_A_BANK = over(ON_BANK, BANK | {RATE: (1.0,)}, budget=Budget(2.0**15, records=64))
+CONDITIONS: dict[str, Condition] = {
+    "linear-0.3": _on_interference(0.3),
+    "network-adam": Condition(_IN_A_NETWORK, 0.45, RATE, (0.0005, 0.001, 0.004), (0.001, 0.004)),
+    "linear-0.6": _on_interference(0.6),
+    "linear-0": _on_interference(0.0),
+    "bank": Condition(_ON_A_BANK, 0.6, NORM, (0.25, 0.5, 1.0), (0.5, 1.0)),
+}
+_VARIANTS = names("f_grpo(gamma=2) power_alpha(alpha=3) easy_power(alpha=3)")
+_VARIANTS += names("pass_at_k_chen(k=2) pass_at_k_chen(k=8) pkpo(k=2) pkpo(k=8)")
+WEIGHTS = tuple(f"{name}+reinforce" for name in (*REGISTRY, *_VARIANTS) if name != "linked")  # which stands for many
+IN_GROUPS = names("grpo+reinforce maxrl+reinforce pass_at_k_tang+reinforce")
+# The target of a bound that follows the entropy is a choice of the run.
+CLIPS = tuple(f"grpo+{name}" for name in SURROGATES if name not in ("reinforce", "entropy_target_clip"))
+PLAIN = ("grpo+reinforce",)
+WITH_ALL_PROMPTS = tuple(name for name in ALLOCATIONS if name not in ("even", "learnable"))
+
+
+def _sweeps(name: str, condition: Condition) -> Preset:
+    """Return the sweeps of one condition by kind."""
+
+    def sweep(arms: tuple[str, ...], parameters: Values, lengths: tuple[float, ...], **changes: Any) -> SweepSettings:
+        settings: SweepSettings = {"group_sizes": (8,), "seeds": 8, "pass_at_k": (1, 256), "arms": arms}
+        return over(condition.shared, {condition.length: lengths} | parameters, **(settings | changes))
+
+    few: Values = {"run.prompts_per_step": (4 if name == "bank" else 8,), "run.allocation": ("learnable",)}
+    every, usual = condition.lengths, condition.usual
+    kinds = {
+        "weight": sweep(WEIGHTS, {}, every),
+        "rejection": sweep(("reject_easy+reinforce",), {"estimator.threshold": (0.25, 0.75)}, every),
+        "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3)}, every),
+        "kl": sweep(PLAIN, {"run.kl": (0.03, 0.1, 0.3)}, usual),
+        "allocation": sweep(PLAIN, {"run.allocation": WITH_ALL_PROMPTS}, usual),
+        "curriculum": sweep(PLAIN, few | {"run.allocation_by": ("estimate", "exact")}, usual),
+        "group": sweep(IN_GROUPS, {}, every, group_sizes=(4, 32)),
+        # With one gradient step a batch the ratio is 1 and no clip acts.
+        "surrogate": sweep(CLIPS, {"run.epochs": (4,)}, usual),
+    }
+    return {f"{kind}-{name}": settings for kind, settings in kinds.items()}
+
+
+FRONTIER: Preset = {}
+for _name, _condition in CONDITIONS.items():
+    FRONTIER |= _sweeps(_name, _condition)
