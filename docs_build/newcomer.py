@@ -26,7 +26,7 @@ STAGES = {
     "the installation": "pip install",
     "**a first figure**": "simlab sweep",
     "**a first weight of your own**": "simlab sweep",
-    "**a first answer about your own logs**": "simlab diagnose",
+    "**a first answer about your own logs**": "simlab diagnose rollouts",
 }
 FOREIGN = ("XLA_", "JAX_", "SIMLAB_", "PYTEST_", "PYTHON", "VIRTUAL_ENV")  # variables that a newcomer has not set
 _TIMES = re.compile(r"(\d+)m([\d.]+)s (\d+)m([\d.]+)s")  # of users and of the system, as Bash prints them

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Estimator
+from simlab.text import plain_number
 from simlab.theory.likeness import ALIKE
 from simlab.theory.normal_form import NormalForm, beyond, normal_form
 
@@ -113,7 +114,7 @@ def verdict(likeness: Likeness) -> str:
     """Say in a line what a weight is."""
     if likeness.same:
         name, ratio = next(iter(likeness.same.items()))
-        return f"the same as {name}" if abs(ratio - 1) <= ALIKE else f"{ratio:.4g} times {name}"
+        return f"the same as {name}" if abs(ratio - 1) <= ALIKE else f"{plain_number(ratio, 4)} times {name}"
     if likeness.same_speed:
         return f"{likeness.same_speed[0]} with another baseline"
     nearest = f"its speed is nearest to {likeness.nearest}'s, {likeness.distance:.2g} away"

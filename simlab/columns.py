@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -71,11 +72,16 @@ def _at_each_k(dataset: xr.Dataset) -> dict[str, xr.DataArray]:
 def read_metric(dataset: xr.Dataset, metric: str) -> dict[str, xr.DataArray]:
     """Return pass@K, or a variable, by column: one number a record, or one for each label of its further dimensions.
 
-    Raises ``InputError`` for a metric that the result does not hold.
+    Raises ``InputError`` for a metric that the result does not hold; of pass@K, with the option that records it.
     """
     at_k = _at_each_k(dataset)
-    if metric in at_k or metric == "pass_at_k":
+    if metric in at_k or (metric == "pass_at_k" and at_k):
         return {metric: at_k[metric]} if metric in at_k else at_k
+    if metric == "pass_at_k" or re.fullmatch(r"pass@[1-9][0-9]*", metric):
+        asked = sorted(int(name.partition("@")[2]) for name in {*at_k, metric if "@" in metric else "pass@32"})
+        recorded = f"it has {', '.join(at_k)}" if at_k else "it has no pass@k"
+        records = f"simlab sweep --pass-at-k {','.join(map(str, asked))} records it"
+        raise InputError(f"{metric} is not recorded in the result: {recorded}; {records}")
     check_choice("metric", metric, [*at_k, *map(str, dataset.data_vars)])
     values = dataset[metric]
     further = [str(name) for name in values.dims[values.dims.index(record_axis(dataset)) + 1 :]]
@@ -111,7 +117,7 @@ def pass_at_1(dataset: xr.Dataset) -> xr.DataArray:
     if "pass_at_k" in dataset and 1 in dataset["k"]:
         return dataset["pass_at_k"].sel(k=1, drop=True)
     if "q_pos" not in dataset:
-        raise InputError("the result holds no pass@1; allowed: one with --pass-at-k 1, or with q_pos")
+        raise InputError("the result holds no pass@1; simlab sweep --pass-at-k 1 records it; allowed: q_pos too")
     return dataset["q_pos"]
 
 

@@ -80,6 +80,13 @@ def did_you_mean(value: object, allowed: Iterable[object]) -> str:
     return f" (did you mean {known[close[0]]!r}?)" if close else ""
 
 
+def check_no_option(pair: str, name: str, value: str, options: Collection[str]) -> None:
+    """Raise ``InputError`` for a ``--param`` whose name is that of an option; it shows the option with the value."""
+    if name.replace("-", "_") in options:
+        flag = name.replace("_", "-")
+        raise InputError(f"--param {pair!r} has an option of its own; allowed: --{flag} {value or 'VALUE'}")
+
+
 def check_choice(name: str, value: Any, allowed: Any) -> None:
     """Raise ``InputError`` unless ``value`` is one of ``allowed``; it names the nearest of them and all of them."""
     if value not in list(allowed):  # not in a set or dict, which would fail for a list

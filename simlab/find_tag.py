@@ -16,7 +16,7 @@ from typing import NamedTuple
 from simlab import bundled
 from simlab.errors import InputError, check_choice
 
-PAPERS = ("f-grpo", "a-grae", "cw-grpo", "fade", "casp", "brorl", "simlab")  # the last: what the laboratory finds
+PAPERS = ("f-grpo", "a-grae", "cw-grpo", "fade", "casp", "simlab")  # the last: what the laboratory finds
 SOURCES = (*PAPERS, "arxiv")  # the last: of methods whose papers are not judged, which a number stands for
 BUNDLED = {"check": "paper_checks", "proof": "paper_checks/proofs", "figure": "figures", "notebook": "notebooks"}
 OF_CHECKOUT = {"test": "tests", "benchmark": "benchmarks"}
@@ -83,21 +83,40 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     check_choice("paper", paper, SOURCES)
     everything = tagged_lines(roots)
     lines = [tagged for tagged in everything if tagged.tag == f"{paper}:{tag}"]
-    either_name = re.escape(tag).replace("figure", "fig").replace("fig", "fig(ure)?")
-    begins = re.compile(rf"{paper}:{either_name}{'(?![0-9])' if tag[-1:].isdigit() else ''}")
-    lines = lines or [tagged for tagged in everything if begins.match(tagged.tag)]
+    lines = lines or [tagged for tagged in everything if _begins(paper, tag).match(tagged.tag)]
     lines += [script for script in _scripts(paper, tag, roots) if script.path not in {line.path for line in lines}]
     if not lines:
-        known = _labels(paper, everything)
-        closest = ", ".join(get_close_matches(tag, known, n=5, cutoff=0.0)) or "none, this paper has no tag yet"
-        raise InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
+        raise _no_tag(paper, tag, everything)
     return lines
 
 
-def labels(paper: str, roots: Mapping[str, Path]) -> list[str]:
-    """List the tags of a paper, without its name; ``InputError`` for a paper that is not known."""
-    check_choice("paper", paper.lower(), SOURCES)
-    return _labels(paper.lower(), tagged_lines(roots))
+def labels(paper: str, roots: Mapping[str, Path], beginning: str = "") -> list[str]:
+    """List the tags of a paper that begin so, capitals aside, without its name.
+
+    Raises: InputError: for a paper that is not known, and where it has no such tag.
+    """
+    paper, beginning = paper.lower(), beginning.lower()
+    check_choice("paper", paper, SOURCES)
+    everything = tagged_lines(roots)
+    begins = _begins(paper, beginning)
+    if not (found := [label for label in _labels(paper, everything) if begins.match(f"{paper}:{label}")]):
+        raise _no_tag(paper, beginning, everything)
+    return found
+
+
+def _begins(paper: str, tag: str) -> re.Pattern[str]:
+    """Return what the tags match that begin with one; a number is not the beginning of a longer one."""
+    either_name = re.escape(tag).replace("figure", "fig").replace("fig", "fig(ure)?")
+    return re.compile(rf"{paper}:{either_name}{'(?![0-9])' if tag[-1:].isdigit() else ''}")
+
+
+def _no_tag(paper: str, tag: str, lines: list[TaggedLine]) -> InputError:
+    """Say that a paper has no such tag, with the closest that it has, or else which papers have tags."""
+    if known := _labels(paper, lines):
+        closest = ", ".join(get_close_matches(tag, known, n=5, cutoff=0.0))
+        return InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
+    tagged = [source for source in SOURCES if _labels(source, lines)]
+    return InputError(f"no line carries a tag of {paper}; allowed: {', '.join(tagged)}")
 
 
 def _labels(paper: str, lines: list[TaggedLine]) -> list[str]:

@@ -8,7 +8,7 @@ from scipy.special import expit, logit, stdtrit
 
 COVERAGE = 0.95
 ANY, POSITIVE, SHARE, CHANGE = (-np.inf, np.inf), (0.0, np.inf), (0.0, 1.0), (-1.0, 1.0)
-BAND_SEEDS = 4  # a figure shows fewer seeds themselves
+BAND_SEEDS = 4  # fewer seeds are drawn themselves, and no cell of theirs is called higher than another
 Bounds = tuple[float, float]
 Values = Float[np.ndarray, "..."] | float
 SHARES = {
@@ -33,8 +33,13 @@ def bounds_of(metric: str) -> Bounds:
 
 
 def change_of(bounds: Bounds) -> Bounds:
-    """Return what the difference of two numbers within ``bounds`` can be."""
-    return CHANGE if bounds == SHARE else ANY
+    """Return what the difference of two numbers within ``bounds`` can be.
+
+    >>> change_of(SHARE) == CHANGE
+    True
+    """
+    low, high = bounds
+    return low - high, high - low
 
 
 class Estimate(NamedTuple):
@@ -89,3 +94,25 @@ def over_seeds(values: Float[np.ndarray, "S ..."], bounds: Bounds = ANY) -> Esti
     equal = np.all(values == values[0], axis=0)  # whose standard deviation may round to more than 0
     error = np.where(equal, 0.0, np.std(values, axis=0, ddof=1) / np.sqrt(seeds))
     return Estimate(mean, error, *student(mean, error, seeds, bounds))
+
+
+def sign_of(differences: Float[np.ndarray, " S"], bounds: Bounds = ANY) -> int:
+    """Return 1 or -1 where Student's 95 % interval of a mean difference over seeds lies above or below 0, else 0.
+
+    Differences that are all equal have no interval, and their own sign. Fewer than ``BAND_SEEDS`` tell nothing: 0.
+    """
+    if len(differences) < BAND_SEEDS:
+        return 0
+    estimate = over_seeds(differences, bounds)
+    low, high = (estimate.mean if np.isnan(end) else end for end in (estimate.low, estimate.high))
+    return int(low > 0) - int(high < 0)
+
+
+def too_few(seeds: int, what: str) -> str:
+    """Say that so many seeds do not tell something.
+
+    >>> too_few(3, "how a differs")
+    '3 seeds are too few to say how a differs; 4 or more may tell'
+    """
+    number = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
+    return f"{number} too few to say {what}; {BAND_SEEDS} or more may tell"

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from simlab.intervals import BAND_SEEDS
+from simlab.intervals import BAND_SEEDS, too_few
 
 
 class Paid(NamedTuple):
@@ -42,7 +42,7 @@ def verdict(arm: str, placebo: str, differences: Mapping[str, Difference], seeds
     'grpo is told from dealt in pass@1: pass@1 +0.20(1), pass@8 -0.01(4) more, paired by 8 seeds'
     """
     if seeds < BAND_SEEDS:
-        return f"too few seeds ({seeds}) to tell {arm} from {placebo}; {BAND_SEEDS} or more may"
+        return too_few(seeds, f"if {arm} differs from {placebo}")
     clear = [metric for metric, difference in differences.items() if difference.is_clear]
     told = f"told from {placebo} in {' and '.join(clear)}" if clear else f"not told from {placebo}"
     numbers = ", ".join(f"{metric} {difference.text}" for metric, difference in differences.items())

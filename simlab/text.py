@@ -1,4 +1,4 @@
-"""Read values that a person wrote (numbers of bounded length, ``true``, ``none``, words), and write aligned columns."""
+"""Read values that a person wrote (bounded numbers, ``true``, ``none``, words), and write numbers and columns."""
 
 import ast
 import math
@@ -7,10 +7,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from simlab.errors import InputError
 
 LONGEST_NUMBER = 32  # characters; the digits of a float are at most 17
 SHOWN = 30  # characters of a long value in a message
+LARGEST_PLAIN = 1e15  # a larger number is written with an exponent
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _PARSING = threading.Lock()
 WORDS = {"none": None, "true": True, "false": False}
@@ -56,6 +59,18 @@ def shortened(text: str) -> str:
     '111111111111111111111111111111...' (400 characters)
     """
     return repr(text) if len(text) <= 2 * SHOWN else f"{text[:SHOWN] + '...'!r} ({len(text)} characters)"
+
+
+def plain_number(value: float | np.floating[Any], digits: int = 3, sign: str = "") -> str:
+    """Write a number as a sentence has it: to some digits, but a large one without an exponent, and whole ones in full.
+
+    >>> [plain_number(value) for value in (0.01234, 12.34, 1234.5, 65536.0)]
+    ['0.0123', '12.3', '1,230', '65,536']
+    """
+    number = float(value)
+    if not 10 ** min(digits, 3) <= abs(number) < LARGEST_PLAIN:
+        return f"{number:{sign}.{digits}g}"
+    return f"{number if number == round(number) else float(f'{number:.{digits}g}'):{sign},.0f}"
 
 
 def aligned(rows: Sequence[dict[str, str]]) -> list[str]:

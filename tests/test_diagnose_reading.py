@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+import shlex
 import struct
 import sys
 import tempfile
@@ -263,6 +264,16 @@ def test_the_rollouts_that_a_run_keeps_are_read(tmp_path):
         assert list(log.log_probs.length[log.log_probs.log_probability == -1.5]) == [2, 2]
     (folder.parent / "seed-1").mkdir()
     assert "2 arms and seeds" in refusal(read_log, [tmp_path / "run"])
+
+
+@pytest.mark.parametrize("name", ["run (1)", "it's [here] $x; *"])
+def test_a_path_is_read_whatever_its_name_and_named_as_a_shell_takes_it(tmp_path, name, capsys):
+    arms = {"f_grpo(gamma=1)": {seed: (metrics([0.1]), [evaluation(10, [8, 0, 3])]) for seed in (0, 1)}}
+    folder = write_run(tmp_path / name, arms)
+    told = refusal(read_log, [folder]).partition("such as ")[2]
+    (one,) = shlex.split(told)
+    assert one == str(folder / "arms" / "f_grpo(gamma=1)" / "seed-0")
+    assert main(["diagnose", one, "--contents"]) == 0
 
 
 def test_of_a_run_that_kept_none_the_evaluations_are_read(tmp_path):

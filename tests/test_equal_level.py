@@ -11,6 +11,7 @@ from simlab.columns import read_metric, usual_metrics
 from simlab.errors import InputError
 from simlab.sweeps.equal_level import compare_at, figure_at
 from simlab.sweeps.result import write
+from simlab.sweeps.table import compared
 
 STEPS = np.arange(0, 101, 10)
 KS = (1, 4, 256)
@@ -92,9 +93,9 @@ def test_the_sentence_counts_cells_whose_interval_leaves_out_0():
     data = result("grpo", "kept")
     noise = xr.DataArray([0.0, 0.01, 0.02, 0.03], dims="seed") * (data.arm == "kept")
     data["pass_at_k"] = data.pass_at_k + noise * (data.k == 256)
-    assert compare_at({"r": data}, 0.43, ["pass@256"]).splitlines()[-1] == (
-        "in short: compared with grpo, pass@256 is higher in 1 and lower in 0 of 1 cell, by intervals without 0"
-    )
+    told = "pass@256 is higher in 1 and lower in 0 of 1 cell, by intervals over seeds without 0"
+    in_short = compare_at({"r": data}, 0.43, ["pass@256"]).splitlines()[-1]
+    assert in_short == f"in short: compared with grpo, {told}"
 
 
 def test_a_cell_that_does_not_reach_the_level_is_named():
@@ -117,8 +118,28 @@ def test_a_metric_is_pass_at_k_a_variable_or_one_of_several_labels():
     data = result("grpo")
     assert list(read_metric(data, "pass_at_k")) == ["pass@1", "pass@4", "pass@256"]
     assert list(read_metric(data, "q_pos_by_kind")) == ["q_pos_by_kind easy", "q_pos_by_kind hard"]
-    with pytest.raises(InputError, match=r"metric = 'pass@8' is unknown .did you mean 'pass@4'"):
-        read_metric(data, "pass@8")
+    with pytest.raises(InputError, match=r"metric = 'mnie' is unknown .did you mean 'mine'"):
+        read_metric(data, "mnie")
+
+
+@pytest.mark.parametrize(
+    ("metric", "dropped", "told"),
+    [
+        ("pass@8", [], "it has pass@1, pass@4, pass@256; simlab sweep --pass-at-k 1,4,8,256 records it"),
+        ("pass@8", ["pass_at_k", "k"], "it has no pass@k; simlab sweep --pass-at-k 8 records it"),
+        ("pass_at_k", ["pass_at_k", "k"], "it has no pass@k; simlab sweep --pass-at-k 32 records it"),
+    ],
+)
+def test_pass_at_k_that_is_not_recorded_names_the_option_that_records_it(metric, dropped, told):
+    with pytest.raises(InputError, match=f"{metric} is not recorded in the result: {told}"):
+        read_metric(result("grpo").drop_vars(dropped), metric)
+
+
+def test_three_seeds_name_no_winner():
+    data = result("grpo", "kept").isel(seed=slice(3))
+    tables = [compare_at({"r": data}, 0.43, ["pass@256"]), compared({"a": data.isel(arm=[0]), "b": data.isel(arm=[0])})]
+    for table in tables:
+        assert table.splitlines()[-1].startswith("in short: 3 seeds are too few to say in which cells ")
 
 
 def test_a_sweep_shows_the_largest_k_unless_every_cell_solves_all():

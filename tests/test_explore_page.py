@@ -267,6 +267,19 @@ def test_a_map_of_other_settings_is_simulated_cell_by_cell(seen, server):
     assert all(0 <= one <= 1 for one in seen.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
 
 
+def test_a_map_offers_the_quantities_of_its_problem_and_says_which_is_shown(seen, server):
+    seen.open(f"{server.address}#panel=map&map.quantity=retained%20mass")
+    assert seen.page.input_value("#map-quantity") == "retained mass"
+    seen.page.select_option("#map-problem", "interfering prompts")
+    seen.page.select_option("#map-down", "overlap")
+    seen.until(lambda: "Correct mass: " in seen.text("#readout"))
+    assert seen.page.input_value("#map-quantity") == "correct mass"
+    offered = seen.page.evaluate("[...document.querySelectorAll('#map-quantity option')].map((one) => one.value)")
+    assert offered == ["correct mass", "pass@16", "pass@256"]
+    seen.page.select_option("#map-problem", "one policy")
+    seen.until(lambda: seen.page.input_value("#map-quantity") == "retained mass")
+
+
 # Interference
 
 
@@ -468,6 +481,32 @@ def test_a_result_is_drawn_with_sliders_over_its_dimensions(seen, server):
     seen.until(lambda: np.shape(seen.page.evaluate("document.getElementById('chart').data[0].z")) == (2, 5))
     seen.page.select_option("#results-lines", "step")
     seen.until(lambda: "across and lines are both step" in seen.text("#readout"))
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ((2, 0.2), "(2 seeds are too few to say which ends highest; 4 or more may tell)"),
+        ((4, 0.001), "(these seeds do not tell one from another)"),
+        ((4, 0.2), "highest at the end: maxrl 0.7"),
+    ],
+)
+def test_few_seeds_are_drawn_themselves_and_no_line_of_theirs_is_called_highest(browser, server, tmp_path, case, told):
+    seeds, shift = case
+    values = 0.5 + np.array([0.0, shift])[:, None, None] * np.ones((2, seeds, 3))
+    values += 0.02 * np.array([[1, -1, 1, -1], [-1, 1, 1, -1]])[:, :seeds, None]
+    path = tmp_path / "few.nc"
+    coordinates = {"arm": ["grpo", "maxrl"], "seed": range(seeds), "step": [0, 5, 10]}
+    xr.Dataset({"q_pos": (("arm", "seed", "step"), values)}, coordinates).to_netcdf(path, engine="h5netcdf")
+    traces = "document.getElementById('chart').data.filter((trace) => {}).length"
+    with watched(browser, server.address) as seen:
+        seen.open(f"{server.address}#panel=results")
+        seen.page.evaluate(DROP, ["few.nc", list(path.read_bytes())])
+        seen.page.wait_for_selector("#readout:has-text('few.nc')")
+        assert told in seen.text("#readout")
+        assert ("highest at the end" in seen.text("#readout")) == told.startswith("highest")
+        assert seen.page.evaluate(traces.format("trace.meta === 'band' && trace.x.length")) == 2 * (seeds > 2)
+        assert seen.page.evaluate(traces.format("/, seed \\d/.test(trace.csv)")) == 4 * (seeds == 2)
 
 
 def test_a_file_that_is_dropped_or_chosen_is_shown_and_the_rest_of_the_page_stays(browser, tmp_path):

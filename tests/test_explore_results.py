@@ -44,21 +44,21 @@ def results(path):
 # Slices
 
 
-T = {2: 12.706204736432095, 3: 4.302652729911275, 4: 3.182446305284263}  # 97.5 % of Student's t, by the seeds
+T = 3.182446305284263  # 97.5 % of Student's t, of four seeds
 
 
 def naive_summary(rows):
-    """The mean of each row of shares, without those that are NaN, and Student's interval of it in log odds."""
+    """The mean of each row of shares, without those that are NaN, and Student's interval of four in log odds."""
     means, ends = [], []
     for row in rows:
         values = [value for value in row if not math.isnan(value)]
         mean = sum(values) / len(values) if values else None
         means.append(mean)
-        if len(values) < 2:
+        if len(values) < 4:
             ends.append((None, None))
             continue
         scatter = sum((value - mean) ** 2 for value in values)
-        step = T[len(values)] * (scatter / (len(values) - 1) / len(values)) ** 0.5 / (mean * (1 - mean))
+        step = T * (scatter / 3 / 4) ** 0.5 / (mean * (1 - mean))
         odds = [mean / (1 - mean) * math.exp(sign * step) for sign in (-1, 1)]
         ends.append(tuple(each / (1 + each) for each in odds))
     return means, ends
@@ -92,6 +92,35 @@ def test_a_slice_without_lines_is_one_row_and_seeds_may_be_lines(results):
     assert rate["seeds"] == 1
     seeds = results.answer({"variable": "q_pos", "across": "step", "lines": "seed", "at": {"group_size": 2}})
     np.testing.assert_allclose(seeds["mean"], VALUES[0, 2], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shift", "seeds", "told", "why"),
+    [
+        (0.1, 4, True, ""),
+        (0.01, 4, False, "these seeds do not tell one from another"),
+        (0.1, 3, False, "3 seeds are too few to say which ends highest; 4 or more may tell"),
+    ],
+)
+def test_a_line_is_called_highest_only_where_four_seeds_or_more_tell_it_from_the_lowest(
+    tmp_path, shift, seeds, told, why
+):
+    """The differences by seed are the shift, and .02 more or less."""
+    path, noise = tmp_path / "two.nc", np.array([0.02, -0.02, 0.02, -0.02])
+    values = 0.5 + np.stack([np.zeros(4), shift + noise])[..., None] * [0.0, 1.0]
+    xr.Dataset({"q_pos": (("arm", "seed", "step"), values[:, :seeds])}).to_netcdf(path, engine="h5netcdf")
+    answer = Results((path,)).answer({"variable": "q_pos", "across": "step", "lines": "arm"})
+    assert (answer["told"], answer["untold"]) == (told, why)
+    by_seed = Results((path,)).answer({"variable": "q_pos", "across": "step", "lines": "seed"})
+    assert (by_seed["told"], by_seed["untold"]) == (False, "")
+
+
+def test_a_band_of_different_solutions_ends_at_the_samples(tmp_path):
+    """Four seeds that found 0, 0, 0 and 8 of 8."""
+    arms = {"grpo": {seed: (metrics([0.5]), [evaluation(2, [8], [8 * (seed == 3)])]) for seed in range(4)}}
+    answer = Results((write_run(tmp_path / "run", arms),)).answer({"variable": "distinct", "across": "evaluation"})
+    ((mean,), (low,), (high,)) = (answer[name][0] for name in ("mean", "low", "high"))
+    assert 0 < low < mean < high < 8
 
 
 @pytest.mark.parametrize(
@@ -187,12 +216,14 @@ def run(tmp_path):
     return write_run(tmp_path / "run", arms, starts={0: evaluation(0, [1, 0]), 1: evaluation(0, [0, 2])})
 
 
-def test_metrics_of_a_run_are_curves_over_steps_by_arm_with_bands_over_seeds(run):
+def test_metrics_of_a_run_are_curves_over_steps_by_arm_of_two_seeds_that_are_shown_themselves(run):
     answer = Results((run,)).answer({"variable": "reward", "across": "step", "lines": "arm"})
-    _, (first, second) = naive_summary([[0.25, 0.75], [0.5, 1.0]])
     assert answer["mean"] == [[0.5, 0.75], [0.125, None]]
-    for name, place in (("low", 0), ("high", 1)):
-        assert answer[name] == [[pytest.approx(each[place], rel=1e-4) for each in (first, second)], [None, None]]
+    assert answer["low"] == answer["high"] == [[None, None]] * 2
+    assert answer["each"] == [[[0.25, 0.5], [0.75, 1.0]], [[0.125, None], [None, None]]]
+    assert (answer["told"], answer["untold"]) == (
+        False, "1 seed is too few to say which ends highest; 4 or more may tell"
+    )  # fmt: skip
     assert open_dataset(run / "run.json").identical(open_dataset(run))
 
 

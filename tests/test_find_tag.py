@@ -36,7 +36,7 @@ class Weight:
         async def inner():
             """Deep ``[a-grae:alg-2]``."""
 
-    @functools.partial(register, tag="brorl:lemma-2")
+    @functools.partial(register, tag="simlab:lemma-2")
     def other(self):
         """``[fade:eq-3]`` again."""
         print("fade:eq-97")
@@ -72,7 +72,7 @@ def test_a_tag_is_found_in_a_docstring_a_comment_a_decorator_or_a_lone_call(fold
         ("f-grpo:lemma-3.1", "lemma-3.1", "Weight"),
         ("casp:eq-4", "eq-4", "Weight.update"),
         ("a-grae:alg-2", "alg-2", "Weight.update.inner"),
-        ("brorl:lemma-2", "lemma-2", "Weight.other"),
+        ("simlab:lemma-2", "lemma-2", "Weight.other"),
         ("fade:table-2", "table-2", ""),
     ):
         expected = TaggedLine(tag, "code", "simlab/deep/module.py", line_of(written), name)
@@ -100,7 +100,7 @@ def test_places_come_once_a_line_by_root_path_and_line(folders):
 
 def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
     of_fade = [f"fade:{label}" for label in ("eq-1", "eq-2", "eq-3", "table-1", "table-2")]
-    assert known_tags(folders) == ["a-grae:alg-2", "brorl:lemma-2", "casp:eq-4", "f-grpo:lemma-3.1", *of_fade]
+    assert known_tags(folders) == ["a-grae:alg-2", "casp:eq-4", "f-grpo:lemma-3.1", *of_fade, "simlab:lemma-2"]
 
 
 def test_a_tag_that_nothing_carries_finds_those_that_begin_with_it(folders):
@@ -125,15 +125,25 @@ def test_a_figure_or_table_of_a_paper_finds_the_script_that_is_named_after_it(fo
 
 def test_the_tags_of_a_paper_are_listed(folders):
     assert labels("fade", folders) == ["eq-1", "eq-2", "eq-3", "table-1", "table-2"]
+    assert labels("Fade", folders, "Table-") == ["table-1", "table-2"]
+    assert labels("f-grpo", folders, "lemma-3") == ["lemma-3.1"]
     with pytest.raises(InputError, match="'dapo' is unknown"):
         labels("dapo", folders)
+    with pytest.raises(InputError, match="no tag 'fig' in fade; closest known: table-2, "):
+        labels("fade", folders, "fig")
+
+
+def test_a_paper_without_a_tag_names_those_that_have_some(folders):
+    for ask in (lambda: labels("cw-grpo", folders), lambda: find("cw-grpo", "eq-1", folders)):
+        with pytest.raises(
+            InputError, match="no line carries a tag of cw-grpo; allowed: f-grpo, a-grae, fade, casp, s"
+        ):
+            ask()
 
 
 def test_an_unknown_tag_names_the_closest_known_ones(folders):
     with pytest.raises(InputError, match="closest known: table-1, table-2"):
         find("fade", "tabel-1", folders)
-    with pytest.raises(InputError, match="no tag 'eq-1' in cw-grpo"):
-        find("cw-grpo", "eq-1", folders)
     with pytest.raises(InputError, match="'dapo' is unknown; allowed: f-grpo"):
         find("dapo", "eq-1", folders)
 
@@ -171,6 +181,10 @@ def test_a_line_in_a_root_inside_another_counts_once_and_as_the_inner_ones(tmp_p
 def test_every_tag_of_the_project_belongs_to_a_known_paper():
     of_users = {"own:signed-power"}  # tests/own_estimator.py stands for a package of theirs
     assert {tag for tag in known_tags(roots()) if tag.split(":")[0] not in SOURCES} == of_users
+
+
+def test_every_paper_that_may_be_asked_for_has_tags():
+    assert {tag.split(":")[0] for tag in known_tags(roots())} >= set(PAPERS)
 
 
 def test_every_registered_estimator_is_found_by_its_tag():

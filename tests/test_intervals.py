@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.interval_coverage import DATA, measure
-from simlab.intervals import ANY, CHANGE, POSITIVE, SHARE, bounds_of, change_of, over_seeds
+from simlab.intervals import ANY, CHANGE, POSITIVE, SHARE, bounds_of, change_of, over_seeds, sign_of
 
 T = {2: 12.706204736432095, 4: 3.182446305284263}  # 97.5 % of Student's t with one degree less
 
@@ -65,6 +65,23 @@ def test_bounds_are_those_of_the_metric_and_a_metric_of_yours_has_none():
         *(SHARE, SHARE, POSITIVE, ANY, ANY)
     ]
     assert [change_of(bounds) for bounds in (SHARE, POSITIVE, ANY)] == [CHANGE, ANY, ANY]
+    assert change_of((0.0, 8.0)) == (-8.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("differences", "sign"),
+    [
+        ([0.1, 0.11, 0.1, 0.1], 1),
+        ([-0.1, -0.11, -0.1, -0.1], -1),
+        ([0.1, -0.1, 0.1, -0.09], 0),
+        ([0.1, 0.1, 0.1, 0.1], 1),
+        ([0.0, 0.0, 0.0, 0.0], 0),
+        ([0.1, 0.10001, 0.1], 0),  # three seeds tell nothing
+        ([math.nan, 0.1, 0.1, 0.1], 0),
+    ],
+)
+def test_a_difference_has_a_sign_where_four_seeds_or_more_tell_it_from_0(differences, sign):
+    assert sign_of(np.array(differences)) == sign
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """``simlab compare``: run folders read, the table and the figure, against numbers worked out by hand."""
 
 import math
+import re
 import statistics
 
 import numpy as np
@@ -65,7 +66,7 @@ def mean_and_interval(cell):
 def interval_over_both(rows, low, high, seed_t=4.302653, problem_t=3.182446):
     """Of three seeds (rows) and four problems: the t-interval over seeds, and what the problems add to it.
 
-    It is symmetric for the logarithm of (mean - low) / (high - mean), or of the mean where there is no ``high``.
+    It is symmetric for the logarithm of (mean - low) / (high - mean).
     """
     seeds, problems = len(rows), len(rows[0])
     of_seeds, of_problems = [*map(statistics.mean, rows)], [*map(statistics.mean, zip(*rows, strict=True))]
@@ -73,8 +74,6 @@ def interval_over_both(rows, low, high, seed_t=4.302653, problem_t=3.182446):
     left = sum((rows[s][p] - of_seeds[s] - of_problems[p] + whole) ** 2 for s in range(seeds) for p in range(problems))
     added = statistics.variance(of_problems) - left / ((seeds - 1) * (problems - 1) * seeds)
     half = math.sqrt(seed_t**2 * statistics.variance(of_seeds) / seeds + problem_t**2 * max(0, added) / problems)
-    if high is None:
-        return whole, whole * math.exp(-half / whole), whole * math.exp(half / whole)
     odds = (whole - low) / (high - whole)
     step = half * (1 / (whole - low) + 1 / (high - whole))
     ends = [odds * math.exp(sign * step) for sign in (-1, 1)]
@@ -159,7 +158,7 @@ def test_a_row_has_means_over_seeds_and_their_standard_errors(three):
             each = [[naive_pass_at_k([count], k) for count in line["correct"]] for line in lines]
             assert mean_and_interval(cell) == pytest.approx(interval_over_both(each, 0, 1), abs=5.1e-4)
         each = [line["distinct"] for line in lines]
-        assert mean_and_interval(rows[name][6]) == pytest.approx(interval_over_both(each, 0, None), abs=5.1e-3)
+        assert mean_and_interval(rows[name][6]) == pytest.approx(interval_over_both(each, 0, 8), abs=5.1e-3)
 
 
 def test_reward_and_entropy_are_of_the_last_tenth_of_the_steps_up_to_the_evaluation(three):
@@ -350,7 +349,23 @@ def test_a_run_may_be_the_placebo_of_another_and_few_seeds_tell_nothing(written)
     paid = written("paid", {"grpo": BETTER, "maxrl": {0: BETTER[0]}})
     text = comparison_table([paid, written("dealt", {"grpo": CHANCE}, rl={"reward": "placebo_by_group"})])
     assert "paid/grpo is told from dealt/grpo in pass@1" in text
-    assert "too few seeds (1) to tell maxrl from dealt/grpo; 4 or more may" in text
+    assert "1 seed is too few to say if maxrl differs from dealt/grpo; 4 or more may tell" in text
+
+
+def test_an_interval_of_different_solutions_ends_at_the_samples_of_a_problem(written):
+    """Two seeds, of which one has found all of 8 for one problem in 4: without a bound it went to thousands."""
+    seeds = {
+        0: (metrics([0.5]), [evaluation(1, [8] * 4, [8, 0, 0, 0])]),
+        1: (metrics([0.5]), [evaluation(1, [8] * 4, [0] * 4)]),
+    }
+    run = written("few", {"grpo": seeds, "maxrl": {seed: seeds[1 - seed] for seed in seeds}})
+    table, differences = comparison_table([run], baseline="grpo").split("more than grpo")
+    for text, least in ((table, 0), (differences, -8)):
+        low, high = map(
+            float,
+            re.findall(r"\[(\S+), (\S+)\]", next(line for line in text.splitlines() if line.startswith("maxrl")))[-1],
+        )
+        assert least <= low < high <= 8
 
 
 def test_an_arm_without_a_common_seed_is_named(written, one):

@@ -179,6 +179,27 @@ def test_a_run_whose_first_steps_teach_nothing_stops_and_goes_on_if_it_is_asked_
     assert (arm_of(out) / "finished.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (0.0, "0 of the 16 groups of 4 steps taught anything (100% all wrong, 0% all right), too few to learn from; "
+              "what helps: easier problems, more warm_start.steps, or a larger rl.group_size"),
+        (1.0, "0 of the 16 groups of 4 steps taught anything (0% all wrong, 100% all right), too few to learn from; "
+              "what helps: harder problems, or fewer warm_start.steps"),
+    ],
+)  # fmt: skip
+def test_a_short_run_that_hardly_had_a_signal_says_so_at_its_end(given, told, out):
+    said = []
+    train(settings(SHORT), out, own_task=task(lambda prompt, completion: given), say=said.append)
+    assert said[-1] == f"grpo, seed 0: {told}"
+
+
+def test_a_run_with_a_signal_says_nothing_at_its_end(out):
+    said = []
+    train(settings(SHORT), out, own_task=task(), say=said.append)
+    assert not any("taught" in line for line in said)
+
+
 @pytest.mark.parametrize("written", [4])
 def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(written, unbroken, out, monkeypatch):
     monkeypatch.setattr(os, "fsync", full_from(written))

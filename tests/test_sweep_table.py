@@ -79,6 +79,10 @@ def test_a_standard_error_has_two_digits(values, told):
             result([[0.5, 0.501], [0.502, 0.503]], spread=0.1),
             "these seeds do not tell any cell's q_pos from another's, by 95 % intervals of the difference",
         ),
+        (
+            result([[0.5], [0.9]]).isel(seed=slice(3)),
+            "3 seeds are too few to say where q_pos ends highest; 4 or more may tell",
+        ),
         (result([[0.5]], estimators=("grpo",)), "q_pos went from 0.25 to 0.5"),
         (result([[0.72101], [0.72102]]), "q_pos ends at 0.721 in every cell"),
     ],
@@ -179,7 +183,8 @@ def test_another_result_may_hold_the_placebo_and_without_one_of_the_method_any_o
 
 def test_few_seeds_tell_no_arm_from_a_placebo_and_metrics_without_a_rate_are_all_read():
     few = paid("true", "placebo", ends=[[0.6, 0.3]], arms=["grpo"], seeds=3)
-    assert "too few seeds (3) to tell reward = true from reward = placebo" in compared({"a": few}).replace("grpo, ", "")
+    told = "3 seeds are too few to say if reward = true differs from reward = placebo; 4 or more may tell"
+    assert told in compared({"a": few}).replace("grpo, ", "")
     data = paid("true", "placebo", ends=[[0.6, 0.3]], arms=["grpo"])
     data["mine"] = 10 * data.q_pos
     assert "in mine: mine +3.000(65) more" in compared({"a": data}, ["mine"])

@@ -55,28 +55,33 @@ class AlikeCommand(Command):
 
 
 class WhereCommand(Command):
-    """List the lines of code, checks, proofs, figures and tests that carry the tag of an equation, lemma or claim;
-    without a tag, the tags of a paper.
+    """List the lines of code, checks, proofs, figures and tests that carry the tag of an equation, lemma or claim, or
+    tags that begin with it. Without a tag, or with --list, the tags themselves.
     """
 
     summary = "find the code of an equation, lemma or claim"
-    examples = ("simlab where f-grpo lemma-3.1", "simlab where fade eq-7", "simlab where casp")
+    examples = (
+        "simlab where f-grpo lemma-3.1",
+        "simlab where fade eq-7",
+        "simlab where casp",
+        "simlab where a-grae table --list",
+    )
 
-    paper: str = argument("PAPER", "f-grpo, a-grae, cw-grpo, fade, casp, brorl or simlab")
+    paper: str = argument("PAPER", "f-grpo, a-grae, cw-grpo, fade, casp or simlab")
     tag: str | None = argument(
         "TAG", "such as eq-12, lemma-3.1, app-j, or how it begins; a wrong one names the nearest", None
     )
+    list: bool = switch("only the tags of the paper, or those that begin with TAG")
 
     def run(self) -> None:
         """Print the lines, or the tags."""
         from simlab.find_tag import describe, find, labels, roots
 
-        everywhere = roots()
-        print(
-            "\n".join(labels(self.paper, everywhere))
-            if self.tag is None
-            else describe(find(self.paper, self.tag, everywhere))
-        )
+        everywhere, tag = roots(), self.tag or ""
+        if tag and not self.list:
+            print(describe(find(self.paper, tag, everywhere)))
+        else:
+            print(*labels(self.paper, everywhere, tag), sep="\n")
 
 
 class CheckCommand(Command):

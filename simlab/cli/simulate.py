@@ -1,5 +1,6 @@
 """``simlab sweep``, ``merge`` and ``fit``: simulate a grid of runs, join its parts, and fit its curves."""
 
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,7 @@ class SweepCommand(Command):
         work = {name: getattr(self, name) for name in ("memory", "shard", "overwrite", "shard_actions")}
         dataset = run(plan, out, workers=workers, **work)
         if dataset is None:
-            print("shard {}/{} is finished; when all are: simlab merge {}".format(*self.shard, out))
+            print("shard {}/{} is finished; when all are: simlab merge {}".format(*self.shard, shlex.quote(str(out))))
             return
         ran = describe_sweep(dataset)
         print(ran, *describe_storages(plan), "", final_table(dataset), sep="\n")

@@ -13,6 +13,7 @@ from simlab.diagnose.means import POSITIVE, Ends, Means, change_of, in_common
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.diagnose.solve_rates import all_within
 from simlab.llm.instruments.pass_at_k import powers
+from simlab.text import plain_number
 
 QUESTION = "do rollouts become alike?"
 NOTABLE = 0.1  # part of what there was at first that must surely be lost
@@ -151,7 +152,7 @@ def _say(ends: Ends) -> str:
 
 
 def _arrow(ends: Ends) -> str:
-    return " -> ".join(f"{end.value:.3g}" for end in ends[:2])
+    return " -> ".join(plain_number(end.value) for end in ends[:2])
 
 
 def _alarm(measure: Measure) -> float:

@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, ndtri, stdtrit
 
+from simlab.text import plain_number
+
 LEVEL = 0.9  # of all intervals
 RESAMPLES = 1000  # of the bootstrap: the end of a 90 % interval is then off by 3 % of its width
 MOST_FREEDOM = 1e6  # degrees of freedom at which Student's distribution is the normal one
@@ -235,7 +237,11 @@ def shown(estimate: IntervalEstimate, sign: str = "", form: str = ".3g") -> str:
     if not math.isfinite(estimate.value):
         return "-"
     numbers = (estimate.value, estimate.low, estimate.high)
-    value, low, high = (f"{0.0 if abs(number) < ROUNDING else number:{sign}{form}}" for number in numbers)
+    rounded = (0.0 if abs(number) < ROUNDING else number for number in numbers)
+    digits = int(form[1]) if form.endswith("g") else None
+    value, low, high = (
+        f"{number:{sign}{form}}" if digits is None else plain_number(number, digits, sign) for number in rounded
+    )
     return value if math.isnan(estimate.low) else f"{value} [{low}, {high}]"
 
 

@@ -17,6 +17,7 @@ from simlab.diagnose.change import FEWEST, Change, find_change
 from simlab.diagnose.reading import Metrics
 from simlab.files import WRITER
 from simlab.plotting import STYLE
+from simlab.text import plain_number
 
 WIDTH = 80  # of the terminal
 EDGE = 0.1  # share of the steps whose mean is the first and the last level
@@ -32,6 +33,10 @@ class Trend(NamedTuple):
     first: float
     last: float
     change: Change | None
+
+    def ends(self, digits: int = 3) -> tuple[str, str]:
+        """Write the two means."""
+        return plain_number(self.first, digits), plain_number(self.last, digits)
 
 
 class Sign(NamedTuple):
@@ -108,7 +113,9 @@ class MetricsReport:
         for number, sentence in enumerate(self.sentences, 1):
             lines += textwrap.wrap(f"{number}. {sentence}", WIDTH, subsequent_indent="   ")
         lines += ["", f"{'metric':<14} {'first':>9}    {'last':<9} change [95% interval of its beginning]"]
-        lines += [f"{t.name:<14} {t.first:>9.4g} -> {t.last:<9.4g} {describe(t.change)}" for t in self.trends]
+        for trend in self.trends:
+            first, last = trend.ends(4)
+            lines.append(f"{trend.name:<14} {first:>9} -> {last:<9} {describe(trend.change)}")
         others = f"; and {len(self.metrics.others):,} of other names" if self.metrics.others else ""
         return [*lines, *textwrap.wrap(f"read {sources}{others}", WIDTH, subsequent_indent="     ")]
 
@@ -127,7 +134,7 @@ class MetricsReport:
         svg = io.StringIO()
         with mpl.style.context(STYLE):
             self.figure().savefig(svg, format="svg")
-        rows = [(t.name, t.source, f"{t.first:.4g}", f"{t.last:.4g}", describe(t.change)) for t in self.trends]
+        rows = [(t.name, t.source, *t.ends(4), describe(t.change)) for t in self.trends]
         return PAGE.format(
             writer=WRITER,
             sentences="".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences),
@@ -173,7 +180,8 @@ def describe(change: Change | None) -> str:
     if change is None:
         return "none that is sure"
     verb = "rises" if change.after > change.before else "falls"
-    how = f"from step {change.began:.4g} on" if not change.is_sudden else f"at step {change.began:.4g}"
+    step = plain_number(change.began, 4)
+    how = f"at step {step}" if change.is_sudden else f"from step {step} on"
     return f"{verb} {how} [{change.low:g}, {change.high:g}]"
 
 
@@ -183,7 +191,7 @@ def _null(column: np.ndarray) -> list[float | None]:
 
 def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
     signs = [
-        f"{sign.metric} {describe(trend.change)}, from {trend.first:.3g} to {trend.last:.3g}: {sign.words}."
+        f"{sign.metric} {describe(trend.change)}, from {' to '.join(trend.ends())}: {sign.words}."
         for sign in SIGNS
         if (trend := trends.get(sign.metric)) and trend.change and sign.is_met(trend.first, trend.last)
     ]
@@ -201,7 +209,7 @@ def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
         others += [] if is_silent else [f"{shares}."]
     reward = trends.get("reward")
     if reward is not None and reward.change is not None and reward.last > reward.first:
-        others.append(f"The reward {describe(reward.change)}, from {reward.first:.3g} to {reward.last:.3g}.")
+        others.append(f"The reward {describe(reward.change)}, from {' to '.join(reward.ends())}.")
     if len(metrics.step) < FEWEST:
         others.append(f"{len(metrics.step)} steps are too few to tell a change from noise; needed: {FEWEST}.")
     elif not signs:

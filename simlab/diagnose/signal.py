@@ -14,6 +14,7 @@ from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components, fit_likelihood
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.diagnose.solve_rates import share_over_prompts
+from simlab.text import plain_number
 
 QUESTION = "loss or reward_std is 0: is it broken?"
 FILTER_QUESTION = "were prompts filtered (dynamic sampling)?"
@@ -176,7 +177,7 @@ def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None
         return Finding(FILTER_QUESTION, f"{sentence}none by chance ({share(expected)} expected).", 0.0, rows)
     draws = least_draws(log, size, result.level)
     batch = result.groups.observed.groups_per_step
-    rows += (("prompts drawn for a group that is kept", f"at least {draws:.3g}"),)
+    rows += (("prompts drawn for a group that is kept", f"at least {plain_number(draws)}"),)
     sentence = f"Filtered: none of {count:,} groups is all right or all wrong; {share(expected)} would be. Filling "
     sentence += (
         f"{batch:g} groups took at least {np.ceil(batch * draws):g} prompts ({(1 + result.level) / 2:.0%} sure), "

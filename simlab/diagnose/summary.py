@@ -10,6 +10,7 @@ from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, shown
 from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import Reading
+from simlab.text import plain_number
 
 WIDTH = 80  # columns of a terminal
 LABEL = 45  # columns of it for what a number is
@@ -69,7 +70,7 @@ def contents_lines(reading: Reading) -> list[str]:
         f"prompts     {entries['prompts']:,}",
         f"groups      {entries['groups']:,} of {_describe_sizes(entries['group_sizes'])}",
         f"steps       {steps['number']:,}, from {steps['first']} to {steps['last']}",
-        f"reward      {entries['mean_reward']:.4g} on average ({entries['reward']})",
+        f"reward      {plain_number(entries['mean_reward'], 4)} on average ({entries['reward']})",
         f"correct     {entries['solve_rate']:.1%} of rollouts",
         f"no signal   {entries['all_right']:.1%} of groups are all right, {entries['all_wrong']:.1%} all wrong",
         f"solutions   {solutions.format(entries['answer'])}",

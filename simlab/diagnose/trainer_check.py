@@ -17,6 +17,7 @@ from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, estimator
+from simlab.text import plain_number
 
 QUESTION = "are the trainer's advantages right?"
 ROUNDING = 1e-5  # of an advantage, at least of 1: float32's rounding, and less than an eps of 1e-4 moves it
@@ -287,14 +288,14 @@ def _partial(best: Candidate, steps: list[Step], rounding: float, rows: tuple) -
         for step, size in zip(steps, sizes, strict=True)
     ]
     alone = [_others_are_equal(step, *cell) for step, cells in zip(steps, huge, strict=True) for cell in cells]
-    rows += (("largest advantage that does not fit", f"{largest:.3g}"),)
+    rows, size = (*rows, ("largest advantage that does not fit", plain_number(largest))), plain_number(largest, 2)
     if alone and np.mean(alone) > MOSTLY:
-        sentence = f"Broken: {len(alone):,} advantages are as large as {largest:.2g}. The other rewards of their groups"
+        sentence = f"Broken: {len(alone):,} advantages are as large as {size}. The other rewards of their groups"
         sentence += " are equal, so that a leave-one-out std is rounding residue: use the std of the group."
         return Finding(QUESTION, sentence, 1.0, rows)
     if best.share >= MOSTLY:
         sentence = f"Mostly: {best.name} gives {percent(best.share)} of the advantages; {number:,} stand out, up to"
-        sentence += f" {largest:.2g} in size. Are rollouts of their groups missing, or were advantages changed later?"
+        sentence += f" {size} in size. Are rollouts of their groups missing, or were advantages changed later?"
         return Finding(QUESTION, sentence, 0.9 if alone else 0.4, rows)
     sentence = f"It cannot be told: no estimator gives these advantages from rewards ({best.name} gives"
     sentence += f" {percent(best.share)}). A penalty, a critic or weights of rewards may be in them."

@@ -1,17 +1,19 @@
 """Open results for the page: as labelled datasets, described, read in slices, and with controls of their own."""
 
 import math
+import shlex
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from simlab.diagnose.reading.files import PACKED, SUFFIXES
 from simlab.errors import InputError, check_choice
 from simlab.explore.controls import Control, rounded
-from simlab.intervals import Bounds, student
+from simlab.intervals import BAND_SEEDS, Bounds, change_of, sign_of, student, too_few
 from simlab.llm.compare import Run, Training, read_run
 from simlab.llm.compare.run_arms import measure_bounds
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
@@ -23,10 +25,12 @@ ALLOWED = "a result of simlab sweep, a folder of simlab train, or a report of si
 FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 MOST_K = 256  # pass@k is computed at every k up to it
 BOUND, BOUNDS = "bound", ("estimate", "low", "high")
+MOST = "valid_max"  # an attribute of NetCDF: what a variable can be at most
 MOST_FILES = 6
 LONGEST_DIMENSION = 4096  # labels of a dimension on the page; of a longer one, places evenly apart
 LARGEST_READ = 2**22  # values of one slice
 AVERAGED = "seed"
+UNTOLD = {"told": False, "untold": ""}  # of a single line, or of numbers without seeds
 
 Labels = dict[str, list[Any]]
 
@@ -53,7 +57,8 @@ def open_dataset(path: str | Path) -> xr.Dataset:
 def refuse_log(name: str) -> None:
     """Raise ``InputError`` for the name of a log, which another command reads."""
     if Path(name).suffix in {*SUFFIXES, *PACKED} - {".json"}:
-        raise InputError(f"{name} is named as a log, which simlab diagnose {name} reads; allowed: {ALLOWED}")
+        command = f"simlab diagnose {shlex.quote(name)}"
+        raise InputError(f"{name} is named as a log, which {command} reads; allowed: {ALLOWED}")
 
 
 def training_dataset(run: Run) -> xr.Dataset:
@@ -83,6 +88,7 @@ def training_dataset(run: Run) -> xr.Dataset:
             passed.loc[cell], distinct.loc[cell] = means, evaluation.distinct.mean()
         passed.attrs["long_name"] = "pass@k, mean over problems"
         distinct.attrs["long_name"] = "different correct solutions of a problem"
+        distinct.attrs[MOST] = max(evaluation.samples for _, evaluation in evaluations)
         variables |= {"pass_at_k": passed, "distinct": distinct}
     if not variables:
         raise InputError(f"{run.folder} has neither a step nor an evaluation yet; allowed: a run that has begun")
@@ -117,7 +123,7 @@ def report_dataset(path: Path) -> xr.Dataset:
                 curves[name] = _curve(splits, key, "group_size", f"{name.replace('_', ' ')}, {words}")
         return xr.Dataset(curves)
     except (KeyError, TypeError, ValueError) as error:
-        other = f"simlab diagnose {path} reads a log"
+        other = f"simlab diagnose {shlex.quote(str(path))} reads a log"
         raise InputError(f"{path} is no report of a diagnosis ({error}); allowed: {ALLOWED}; {other}") from None
 
 
@@ -172,7 +178,11 @@ class Result:
         return [float(label) if labels.dtype.kind in "fiu" else str(label) for label in labels]
 
     def slice(self, variable: str, across: str, lines: str, at: dict[str, Any]) -> dict[str, Any]:
-        """Read (L, A) means over seeds with 95 % bands, or estimates with intervals; ``at`` has places elsewhere."""
+        """Read (L, A) means over seeds with 95 % bands, or estimates with intervals; ``at`` has places elsewhere.
+
+        Two or three seeds have no band, but themselves, as ``each`` (L, S, A). ``told`` is whether the last numbers of
+        the highest and the lowest line differ by more than seeds do, and ``untold`` why they do not.
+        """
         check_choice("variable", variable, sorted(self.variables))
         array = self.variables[variable]
         check_choice("across", across, array.dims)
@@ -188,18 +198,40 @@ class Result:
         values = selected.values.astype(np.float64).reshape(-1 if lines else 1, array.sizes[across], depth)
         if averaged == [BOUND]:
             mean, low, high = np.moveaxis(values, -1, 0)
-            return dict(rounded({"mean": mean, "low": low, "high": high, "seeds": 0}))
-        return _summary(values, measure_bounds(variable, values))
+            return dict(rounded({"mean": mean, "low": low, "high": high, "each": [], "seeds": 0})) | UNTOLD
+        bounds = measure_bounds(variable, values, array.attrs.get(MOST, np.inf))
+        return _summary(values, bounds) | ({} if averaged else UNTOLD)
 
 
-def _summary(values: np.ndarray, bounds: Bounds) -> dict[str, Any]:
+def _summary(values: Float[np.ndarray, "L A S"], bounds: Bounds) -> dict[str, Any]:
     finite = np.isfinite(values)
     count = finite.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(finite, values, 0.0).sum(axis=-1) / count
         scatter = np.where(finite, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
         low, high = student(mean, np.sqrt(scatter / (count * (count - 1.0))), count, bounds)
-    return dict(rounded({"mean": mean, "low": low, "high": high, "seeds": values.shape[-1]}))
+    seeds = values.shape[-1]
+    low, high = (np.where(count >= BAND_SEEDS, end, np.nan) for end in (low, high))
+    each = values.swapaxes(1, 2) if 1 < seeds < BAND_SEEDS else values[:0]
+    numbers = {"mean": mean, "low": low, "high": high, "each": each, "seeds": seeds}
+    return dict(rounded(numbers)) | _told_by_seeds(values, mean, bounds)
+
+
+def _told_by_seeds(
+    values: Float[np.ndarray, "L A S"], mean: Float[np.ndarray, "L A"], bounds: Bounds
+) -> dict[str, Any]:
+    """Return if the highest and the lowest line end apart, paired by seed, and else why that is not told."""
+    lines = [row for row in range(len(mean)) if np.isfinite(mean[row]).any()]
+    last = {row: int(np.flatnonzero(np.isfinite(mean[row]))[-1]) for row in lines}
+    if len(lines) < 2:
+        return UNTOLD
+    low, high = (pick(lines, key=lambda row: mean[row, last[row]]) for pick in (min, max))
+    differences = values[high, last[high]] - values[low, last[low]]
+    differences = differences[np.isfinite(differences)]
+    told = sign_of(differences, change_of(bounds)) != 0
+    few = len(differences) < BAND_SEEDS
+    why = too_few(len(differences), "which ends highest") if few else "these seeds do not tell one from another"
+    return {"told": told, "untold": "" if told else why}
 
 
 class Results:

@@ -32,7 +32,7 @@ from scipy.special import stdtrit
 from simlab.errors import InputError, check_choice, check_range
 from simlab.scaling.ends import MARGIN, ROUNDING, Interval, compare_ends, describe, shown, standard_error, with_half
 from simlab.scaling.sigmoid import HIGHEST, LOWEST, Curves, Sigmoid, fit, fit_each
-from simlab.text import aligned
+from simlab.text import aligned, plain_number
 
 FEWEST = 5  # values to a curve: three parameters leave two
 RESAMPLES = 200  # the error of an interval's width is 5 %
@@ -139,10 +139,6 @@ def _extended(asymptote: Interval, half: Sigmoid | None, shrinking: float) -> In
     return Interval(mean, *np.clip([low, high], LOWEST, HIGHEST).tolist())
 
 
-def _number(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1e3 else f"{value:.0f}"
-
-
 def _refuse_data(curves: Curves) -> str | None:
     """Say why the data have no fit, as far as that can be told before any."""
     count = len(curves.compute)
@@ -153,7 +149,7 @@ def _refuse_data(curves: Curves) -> str | None:
     for compute, values in zip(curves.compute, curves.values.T, strict=True):
         for value in values:
             if not LOWEST <= value <= HIGHEST:
-                return f"the value at compute {_number(compute)} is {value:.3g}; a fit takes numbers from 0 to 1"
+                return f"the value at compute {plain_number(compute)} is {value:.3g}; a fit takes numbers from 0 to 1"
     # Flat: neither the mean change since the base model nor that at any compute can be told from 0, at 5 % each.
     changes = curves.values - curves.base[:, None]
     (mean,), (half,) = with_half(changes.mean(axis=1)[:, None], 0.05)
@@ -167,17 +163,17 @@ def _refuse_fit(curves: Curves, result: Fit) -> str | None:
     """Say why the best sigmoid is no fit: the mean curve lies far from it, C_mid is open, or a bound holds A."""
     curve, mean, last = result.curve, curves.values.mean(axis=0), float(curves.compute[-1])
     away = np.abs(curve.at(curves.compute) - mean) - ERRORS * standard_error(curves.values)
-    share, farthest = away.max() / np.abs(mean - curve.base).max(), _number(curves.compute[away.argmax()])
+    share, farthest = away.max() / np.abs(mean - curve.base).max(), plain_number(curves.compute[away.argmax()])
     if share > FARTHEST:
         return (
             f"no sigmoid: at compute {farthest} the curve lies {share:.0%} of its largest change away from the best one"
         )
     open_asymptote, middle = "not bending yet, so that A is open", result.midpoint
     if np.nanmax([middle.mean, middle.high]) > last:
-        reach = _number(middle.mean)
+        reach = plain_number(middle.mean)
         if len(result.seeds) > 1:
-            reach += f" [{_number(middle.low)}, {_number(middle.high)}]"
-        return f"{open_asymptote}: C_mid is {reach}, the last compute {_number(last)}"
+            reach += f" [{plain_number(middle.low)}, {plain_number(middle.high)}]"
+        return f"{open_asymptote}: C_mid is {reach}, the last compute {plain_number(last)}"
     if min(curve.asymptote - LOWEST, HIGHEST - curve.asymptote) > ROUNDING:
         return None
     if abs(curve.asymptote - mean[-1]) <= FARTHEST * abs(curve.asymptote - curve.base):

@@ -10,9 +10,17 @@ from matplotlib.figure import Figure
 
 from simlab.columns import at_equal_mass, pass_at_1, record_axis, with_columns
 from simlab.errors import InputError
-from simlab.intervals import CHANGE, Bounds, bounds_of, change_of, over_seeds
+from simlab.intervals import CHANGE, Bounds, bounds_of, change_of, over_seeds, sign_of
 from simlab.plotting import COLOURS, DASHES, LABELS, STYLE, draw_band, fit_share, name_lines, panelled
-from simlab.sweeps.table import beside_placebo, describe_sweep, mean_and_error, named_cells, placebo_pairs, signed
+from simlab.sweeps.table import (
+    beside_placebo,
+    describe_sweep,
+    difference_in_short,
+    mean_and_error,
+    named_cells,
+    placebo_pairs,
+    signed,
+)
 from simlab.text import aligned
 
 USUAL = ("retained_mass", "entropy")  # beside pass@k, which comes first
@@ -135,7 +143,7 @@ def _beside_placebos(results: Mapping[str, xr.Dataset], readings: Cells, level: 
 
 def _differences(readings: Cells, base: str) -> list[str]:
     """Return the table of differences from a cell, paired by seed, and a sentence on the first column."""
-    rows, clear = [], []
+    rows, told, seeds = [], list[int](), 0
     for name, reading in readings.items():
         if name == base:
             continue
@@ -146,15 +154,12 @@ def _differences(readings: Cells, base: str) -> list[str]:
         less = {column: (ours[column] - theirs[column]).values for column in columns}
         texts = {column: _with_interval(less[column], change_of(bounds_of(column))) for column in columns}
         rows.append({"cell": name, "seeds": str(ours.sizes["seed"]), **texts})
-        clear.append(_sign(less[columns[1]], change_of(bounds_of(columns[1]))))
+        told.append(sign_of(less[columns[1]], change_of(bounds_of(columns[1]))))
+        seeds = max(seeds, ours.sizes["seed"])
     if not rows:
         return []
-    column = columns[1]
-    return [
-        *("", f"more than {base}, paired by seed [95 % interval over seeds]:", *aligned(rows), ""),
-        f"in short: compared with {base}, {column} is higher in {clear.count(1)} and lower in {clear.count(-1)} of "
-        f"{len(rows)} cell{'s' * (len(rows) > 1)}, by intervals without 0",
-    ]
+    in_short = difference_in_short(base, columns[1], told, seeds)
+    return ["", f"more than {base}, paired by seed [95 % interval over seeds]:", *aligned(rows), "", in_short]
 
 
 def _with_interval(values: Float[np.ndarray, " S"], bounds: Bounds) -> str:
@@ -165,12 +170,6 @@ def _with_interval(values: Float[np.ndarray, " S"], bounds: Bounds) -> str:
         return text
     decimals = len(text.partition("(")[0].partition(".")[2])
     return f"{text} [{estimate.low:+.{decimals}f}, {estimate.high:+.{decimals}f}]"
-
-
-def _sign(values: Float[np.ndarray, " S"], bounds: Bounds) -> int:
-    """Return 1 or -1 where the interval of a difference is above or below 0, else 0."""
-    estimate = over_seeds(values, bounds)
-    return int(estimate.low > 0) - int(estimate.high < 0)
 
 
 def figure_at(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from simlab.errors import InputError
+from simlab.errors import InputError, check_no_option
 from simlab.sweeps.budget import Budget
 from simlab.sweeps.grid import LENGTHS, Sweep
 from simlab.sweeps.parameters import read_values
@@ -16,6 +16,10 @@ MOST_CELLS = 10**5  # of one sweep: each is checked before the first is run
 DEFAULT = "three-regimes"  # of a command that names no method, problem or parameter
 SIZES = {"group_sizes", "seeds", "steps", "record_every", "pass_at_k", "top_n"}  # options that change the default sweep
 SHORT_FOR_PARAM = ("gamma", "learning_rate")
+NO_PARAMETERS = (  # options that a person may take for parameters
+    "arms", "estimator", "surrogate", "problem", "optimizer", "group_size", "budget", "seeds", "steps", "record_every",
+    "records", "pass_at_k", "top_n", "dtype", "storage",
+)  # fmt: skip
 
 
 def build_sweeps(options: Any) -> dict[str, Sweep]:
@@ -60,6 +64,8 @@ def _read_parameters(sweep: Sweep, defaults: Mapping[str, Any], pairs: Sequence[
     parameters: dict[str, tuple[Any, ...]] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
+        if name.rpartition(".")[2] not in {full.rpartition(".")[2] for full in defaults}:
+            check_no_option(pair, name.removeprefix("run."), text, NO_PARAMETERS)
         if not equals or not name:
             raise InputError(f"--param {pair!r} is not a list; allowed: NAME=LIST, such as gamma=0,1")
         full = sweep.resolve(name)

@@ -12,7 +12,7 @@ import xarray as xr
 
 from simlab.columns import ABSENT, each_cell, grid_dimensions, plain, read_metric, record_axis, with_columns
 from simlab.errors import InputError
-from simlab.intervals import over_seeds
+from simlab.intervals import BAND_SEEDS, sign_of, too_few
 from simlab.placebo import Difference, Paid, pair, verdict
 from simlab.plotting import METHODS
 from simlab.scaling import Curves
@@ -21,6 +21,7 @@ from simlab.simulator.settings import TRUE_REWARD
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.plan import Plan
 from simlab.sweeps.result import read
+from simlab.text import plain_number
 
 COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 # Parameters that a reader wants to know even if nobody set them.
@@ -92,8 +93,10 @@ def final_table(dataset: xr.Dataset) -> str:
     rows = [[*names, *columns], *([units] if any(units) else []), *_rows(final_cells(dataset), columns)]
     described = [*(name for name in names if name not in METHODS), *columns]
     words = {name: dataset[name].attrs["long_name"] for name in described if "long_name" in dataset[name].attrs}
-    width = max(map(len, words))
+    width = max(map(len, words), default=0)
     meanings = [f"{name:{width}}  {meaning}" for name, meaning in words.items()]
+    if "problem.prompts" in json.loads(dataset.attrs.get("settled", "{}")):
+        meanings.append("each metric is a mean over the prompts")
     explained = legend(dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}")
     in_short = [takeaway(dataset, columns[0]), *_at_equal_steps(dataset), *_unmoved(dataset, columns)]
     in_short += beside_placebos({"": dataset}, columns)
@@ -124,7 +127,7 @@ def _at_equal_steps(dataset: xr.Dataset) -> list[str]:
     small, large = np.min(sizes), np.max(sizes)
     if small == large or record_axis(dataset) != "step":
         return []
-    ratio = f"groups of {large} draw {large / small:.4g} times the rollouts of groups of {small}"
+    ratio = f"groups of {large:,} draw {plain_number(large / small, 4)} times the rollouts of groups of {small:,}"
     return [f"at equal steps {ratio}; --budget ROLLOUTS in place of --steps gives all the same"]
 
 
@@ -134,20 +137,23 @@ def takeaway(dataset: xr.Dataset, metric: str) -> str:
     cells = [(labels, cell[metric].values) for labels, cell in final_cells(dataset)]
     if len(cells) == 1:
         start, end = (float(np.nanmean(dataset[metric].isel({axis: record}).values)) for record in (0, -1))
-        return f"in short: {metric} went from {start:.4g} to {end:.4g}"
+        return f"in short: {metric} went from {plain_number(start, 4)} to {plain_number(end, 4)}"
     low, high = (pick(cells, key=lambda cell: float(np.nan_to_num(cell[1].mean()))) for pick in (min, max))
-    if f"{high[1].mean():.4g}" == f"{low[1].mean():.4g}":
-        return f"in short: {metric} ends at {high[1].mean():.4g} in every cell"
-    if not is_clear(high[1] - low[1]):
+    least, most = (plain_number(values.mean(), 4) for _, values in (low, high))
+    if least == most:
+        return f"in short: {metric} ends at {most} in every cell"
+    if (seeds := len(high[1])) < BAND_SEEDS:
+        return f"in short: {too_few(seeds, f'where {metric} ends highest')}"
+    if not sign_of(high[1] - low[1]):
         return (
             f"in short: these seeds do not tell any cell's {metric} from another's, by 95 % intervals of the difference"
         )
     ends = []
     for labels, values in (high, low):
         where = _where(dataset, dict(zip(names, labels, strict=True)))
-        near = sum(not is_clear(other - values) for _, other in cells) - 1
+        near = sum(not sign_of(other - values) for _, other in cells) - 1
         ties = f" ({near} more that these seeds do not tell from it)" if near else ""
-        ends.append(f"{values.mean():.4g} at {where}{ties}")
+        ends.append(f"{plain_number(values.mean(), 4)} at {where}{ties}")
     return f"in short: {metric} ends highest, {ends[0]}, and lowest, {ends[1]}"
 
 
@@ -177,13 +183,6 @@ def legend(seeds: Any, end: str) -> str:
 def standard_error(values: np.ndarray) -> float:
     """Return the standard error of a mean over seeds; 0 for one seed."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
-def is_clear(differences: np.ndarray) -> bool:
-    """Return True if Student's 95 % interval of a mean difference leaves out 0; where there is none, if it is not 0."""
-    estimate = over_seeds(differences)
-    low, high = (estimate.mean if np.isnan(end) else end for end in (estimate.low, estimate.high))
-    return bool(low > 0 or high < 0)
 
 
 def mean_and_error(values: np.ndarray) -> str:
@@ -261,22 +260,28 @@ def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str
     (reference, base), *others = cells.items()
     if not others:
         return []
-    rows, higher, lower = [["result", *names, *columns]], 0, 0
+    rows, told, seeds = [["result", *names, *columns]], list[int](), 0
     for result, by_labels in others:
         for labels in (labels for labels in by_labels if labels in base):
             one, other = xr.align(by_labels[labels], base[labels], join="inner", exclude={"k", "rank"})
             less = [(one[column] - other[column]).values for column in columns]
             rows.append([result, *labels, *map(mean_and_error, less)])
-            higher += is_clear(less[0]) and less[0].mean() > 0
-            lower += is_clear(less[0]) and less[0].mean() < 0
-    number = len(rows) - 1
-    if not number:
+            told.append(sign_of(less[0]))
+            seeds = max(seeds, len(less[0]))
+    if not told:
         return ["", f"in short: no cell of {reference} stands in another result"]
-    return [
-        *("", f"difference from {reference}, paired by seed:", *aligned(rows), ""),
-        f"in short: compared with {reference}, {columns[0]} is higher in {higher} and lower in {lower} of {number} "
-        f"cell{'s' * (number > 1)}, by intervals over seeds without 0",
-    ]
+    in_short = difference_in_short(reference, columns[0], told, seeds)
+    return ["", f"difference from {reference}, paired by seed:", *aligned(rows), "", in_short]
+
+
+def difference_in_short(base: str, column: str, told: Sequence[int], seeds: int) -> str:
+    """Say in how many cells a column is higher and lower than in ``base``, by the ``sign_of`` of each."""
+    if seeds < BAND_SEEDS:
+        return f"in short: {too_few(seeds, f'in which cells {column} differs from {base}')}"
+    return (
+        f"in short: compared with {base}, {column} is higher in {told.count(1)} and lower in {told.count(-1)} of "
+        f"{len(told)} cell{'s' * (len(told) > 1)}, by intervals over seeds without 0"
+    )
 
 
 # Placebos
@@ -335,7 +340,7 @@ def beside_placebo(arm: str, placebo: str, cells: Mapping[str, xr.Dataset], colu
     """Say in one sentence if a cell is told from a placebo by columns that are a number a seed, paired by seed."""
     ours, theirs = xr.align(cells[arm], cells[placebo], join="inner", exclude={"k", "rank"})
     more = {column: (ours[column] - theirs[column]).values for column in columns if ours.sizes["seed"]}
-    differences = {column: Difference(signed(values), is_clear(values)) for column, values in more.items()}
+    differences = {column: Difference(signed(values), sign_of(values) != 0) for column, values in more.items()}
     return verdict(arm, placebo, differences, ours.sizes["seed"])
 
 

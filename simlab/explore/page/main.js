@@ -133,7 +133,7 @@ function draw() {
   const values = state.of(panel.id);
   if (panel.shape && panel.shape(values) !== shape) buildControls(panel);
   parts.forEach((part) => {
-    part.show(part.name ? values[part.name] : values);
+    part.show(part.name ? (panel.shownAs?.(values, description) ?? values)[part.name] : values);
     if (panel.isIdle) part.node.hidden = panel.isIdle(part.name, values, description);
   });
   simulations.ask(panel, values);

@@ -20,11 +20,13 @@ const REDRAWN = 250; // milliseconds between redrawings while cells come in
 const pairOf = (text) => text.split(",").map(Number);
 const pairsOf = (text) => (text ? text.split(";").map(pairOf) : []);
 
-// The metric of a quantity, a note, and the quantity that is shown: correct mass where a problem has none of the one asked for.
-function metricOf({ problem, quantity }, description) {
-  const known = METRICS[description.mapped[problem]];
+const metricsOf = ({ problem }, { mapped }) => METRICS[mapped[problem]];
+
+// The metric of a quantity, a note, and the quantity that is shown: correct mass where the map of a problem has not the one asked for.
+function metricOf(values, description) {
+  const [{ problem, quantity }, known] = [values, metricsOf(values, description)];
   return known[quantity] ? [known[quantity], "", quantity]
-    : [known["correct mass"], `${problem} have no ${quantity}; shown: correct mass; allowed: ${Object.keys(known).join(", ")}`, "correct mass"];
+    : [known["correct mass"], `the map of ${problem} has no ${quantity}; shown: correct mass; allowed: ${Object.keys(known).join(", ")}`, "correct mass"];
 }
 
 function wrongSettings(values, description) {
@@ -197,21 +199,23 @@ function readout(values, metric, results, description) {
   const better = metric === "tail_miss_rate" ? -1 : 1;
   const bestOf = (some) => least(some, ({ mean }) => -better * mean);
   const at = ({ x, mean }) => `${values.across} <b>${short(x)}</b> (${short(mean, 3)})`;
+  const half = ({ result }) => halfAt(result, metric, values.at);
+  const isTold = (one, other) => Math.abs(one.mean - other.mean) > Math.hypot(half(one), half(other));
   const inRow = (row) => {
     const own = cells.filter((cell) => cell.row === row);
     if (!own.length) return "";
     const [best, worst] = [bestOf(own), least(own, ({ mean }) => better * mean)];
     const where = `With ${values.down} ${short(ys[row])} it is`;
     if (short(best.mean, 3) === short(worst.mean, 3)) return `${where} <b>${short(best.mean, 3)}</b> at every ${values.across}. `;
-    return `${where} best at ${at(best)} and worst at ${at(worst)}. `;
+    return isTold(best, worst) ? `${where} best at ${at(best)} and worst at ${at(worst)}. `
+      : `${where} from ${at(worst)} to ${at(best)}, which the bands do not tell apart. `;
   };
   // The best cell of all, and the columns that hold one which is not told from it.
   const overall = () => {
-    const half = ({ result }) => halfAt(result, metric, values.at);
     const columns = xs.map((_, column) => bestOf(cells.filter((cell) => cell.column === column))).filter(Boolean);
     const best = bestOf(columns), same = ({ mean }) => short(mean, 3) === short(best.mean, 3);
     if (columns.every(same)) return `<b>${short(best.mean, 3)}</b> at every ${values.across}, with ${values.down} at its best. `;
-    const near = columns.filter((cell) => cell !== best && (same(cell) || Math.abs(cell.mean - best.mean) <= Math.hypot(half(cell), half(best))));
+    const near = columns.filter((cell) => cell !== best && (same(cell) || !isTold(cell, best)));
     return `best at ${at(best)}, with ${values.down} ${short(best.y)}` +
       `${near.length ? `; as good within the bands: ${near.map(({ x }) => short(x)).join(", ")}` : ""}. `;
   };
@@ -306,10 +310,12 @@ export default {
     (["actions", "correct", "hard_share"].includes(setting) && !controlsOf(mapped[problem], controls).has(setting)),
   shape: ({ problem }) => problem,
   shaped: (setting, control, values, description) => {
+    if (setting === "quantity") return { ...control, choices: Object.keys(metricsOf(values, description)) };
     if (setting !== "rollouts") return control;
     const [low, high] = rolloutsOf({ ...values, across: "group size" }, description);
     return { ...control, low, high };
   },
+  shownAs: (values, description) => ({ ...values, quantity: metricOf(values, description)[2] }),
   locked: (setting) => !["quantity", "at", "rollouts"].includes(setting),
   simulated: { runs, order, join: joined, every: REDRAWN, seeds: (values) => values.seeds },
 };

@@ -53,11 +53,13 @@ function curves(values, result, slice, panel, look) {
   return slice.mean.flatMap((mean, row) => {
     const isLog = values.axes.endsWith("up") || values.axes === "logarithmic";
     const [low, high] = [slice.low, slice.high].map((ends) => ends[row].map((end) => (isLog && end <= 0 ? null : end)));
+    const thin = (y, seed) => look.line("", x, y, { panel, colour: row, width: 0.8, opacity: 0.6, showlegend: false, hoverinfo: "skip",
+      legendgroup: rows[row], csv: `${result.name}: ${rows[row]}, seed ${text(result.dimensions.seed[seed])}` });
     return [
-      look.band(x, low, high, look.colour(row), panel),
+      ...(slice.each.length ? slice.each[row].map(thin) : [look.band(x, low, high, look.colour(row), panel)]),
       look.line(rows[row], x, mean, { panel, colour: row, dash: Math.floor(row / 8), showlegend: panel === 0, legendgroup: rows[row],
         hovertemplate: "%{y:.5g}", csv: `${result.name}: ${rows[row]}`, ...(isNumber ? {} : { mode: "lines+markers" }) }),
-      ...[["lower", low], ["upper", high]].map(([which, ends]) => ({ ...look.line("", x, ends, { panel }), visible: false,
+      ...(slice.each.length ? [] : [["lower", low], ["upper", high]]).map(([which, ends]) => ({ ...look.line("", x, ends, { panel }), visible: false,
         csv: `${result.name}: ${rows[row]}, ${which} end of its band` })),
     ];
   });
@@ -102,7 +104,7 @@ function compute({ values, description, look, answers: slices }) {
 
 function readout(values, all, slices) {
   return all.map((result, i) => {
-    const { mean, low, high, seeds } = slices[i];
+    const { mean, low, high, seeds, told, untold } = slices[i];
     const end = mean.map((row, line) => {
       const place = row.findLastIndex((one) => one !== null);
       if (place < 0) return null;
@@ -113,7 +115,8 @@ function readout(values, all, slices) {
       from === null || to === null ? "" : ` [${short(from, 3)}, ${short(to, 3)}]`}`;
     const [most, least] = [end[0], end.at(-1)];
     const words = end.length < 2 ? `at the end ${say(most)}` : short(most.value, 3) === short(least.value, 3)
-      ? `<b>${short(most.value, 3)}</b> at the end of all ${end.length} lines` : `highest at the end: ${say(most)}, lowest: ${say(least)}`;
+      ? `<b>${short(most.value, 3)}</b> at the end of all ${end.length} lines` : told ? `highest at the end: ${say(most)}, lowest: ${say(least)}`
+        : `at the end from ${say(least)} to ${say(most)}${untold ? ` (${untold})` : ""}`;
     const where = placed(values, result).map((name) => `${name} ${text(result.dimensions[name][placeIn(result, name, all[0], values[name] ?? 0)])}`);
     return `<b>${escaped(result.name)}</b>: ${words}${seeds ? `, over ${seeds} seed${seeds > 1 ? "s" : ""}` : ""}${where.length ? `, at ${escaped(where.join(", "))}` : ""}.`;
   }).join(" ");
@@ -127,8 +130,8 @@ export default {
   id: "results",
   title: "Your results",
   question: "What do your own results say?",
-  note: "A sweep, a training run or a diagnosis: means over seeds with their 95 % bands, or estimates with their intervals. Choose what " +
-    "stands across and what makes lines; all other dimensions are sliders.",
+  note: "A sweep, a training run or a diagnosis: means over seeds with their 95 % bands (below four seeds, the seeds themselves as thin " +
+    "lines), or estimates with their intervals. Choose what stands across and what makes lines; all other dimensions are sliders.",
   symbols: ["Q<sub>pos</sub>", "M<sub>ret</sub>", "pass@k"],
   compute,
   // A slider over a dimension that is drawn, averaged over, or none of the variable's.

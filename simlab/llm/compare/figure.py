@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from simlab.errors import InputError
-from simlab.intervals import BAND_SEEDS, CHANGE, SHARE, Bounds, bounds_of
+from simlab.intervals import BAND_SEEDS, CHANGE, SHARE, Bounds
 from simlab.llm.compare import run_arms
 from simlab.llm.compare.run_arms import ComparedArm, ShownArm
 from simlab.llm.compare.runs import EvaluationResult, Run
@@ -143,7 +143,8 @@ def _draw_evaluations(
         level = run_arms.estimate_mean(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
         axes.axhline(level.mean, color=GREY, linestyle=DASHES[number % len(DASHES)])
     for number, arm in enumerate(arms):
-        _draw_by_step(axes, _measured(arm, measure), bounds_of(name), number)
+        samples = max((own.samples for history in _histories(arm).values() for own in history.values()), default=0)
+        _draw_by_step(axes, _measured(arm, measure), run_arms.measure_bounds(name, np.zeros(0), samples), number)
 
 
 def _draw_step_differences(axes: Axes, measure: Measure, arms: Sequence[ComparedArm], base: int) -> None:

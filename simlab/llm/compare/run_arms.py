@@ -298,11 +298,20 @@ class MeanEstimate(NamedTuple):
     high: float
 
 
-def measure_bounds(label: str, values: Float[np.ndarray, "..."]) -> Bounds:
-    """Return what a measure can be; a reward is between 0 and 1 where every recorded one is."""
+def measure_bounds(label: str, values: Float[np.ndarray, "..."], most: float = np.inf) -> Bounds:
+    """Return what a measure can be, where a count is ``most`` at most.
+
+    A reward is between 0 and 1 where every recorded one is; a problem has no more different solutions than samples.
+    """
     if label == "reward":
         return ANY if ((values < 0) | (values > 1)).any() else SHARE
-    return bounds_of(label)
+    low, high = bounds_of(label)
+    return (low, min(high, float(most))) if label == "distinct" else (low, high)
+
+
+def most_samples(arms: Iterable[ShownArm]) -> int:
+    """Return the samples of a problem, the most of any evaluation of some arms; 0 where none has been evaluated."""
+    return max((evaluation.samples for arm in arms for evaluation in arm.evaluations.values()), default=0)
 
 
 def estimate_mean(values: Float[np.ndarray, "S ..."], bounds: Bounds = ANY) -> MeanEstimate:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from simlab.errors import InputError
-from simlab.intervals import BAND_SEEDS, change_of
+from simlab.intervals import BAND_SEEDS, change_of, too_few
 from simlab.llm.compare import run_arms
 from simlab.llm.compare.run_arms import ComparedArm, MeanEstimate, ShownArm
 from simlab.llm.compare.runs import Run
@@ -65,7 +65,7 @@ def comparison_table(
         span = f"{steps[0]}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
         table.append(
             {"arm": arm.name, "seeds": str(len(steps)), "steps": span}
-            | _cells(_estimates(run_arms.measure_arm(arm, ks)))
+            | _cells(_estimates(run_arms.measure_arm(arm, ks), run_arms.most_samples([arm])))
         )
     lines = [f"{run_arms.describe_moment(at)}; {_describe_errors(rows)}", *aligned(table)]
     for shown, all_seeds in zip(chosen, arms, strict=True):
@@ -100,9 +100,11 @@ def _part_lines(arms: Sequence[ShownArm]) -> list[str]:
     return ["", PARTS, *aligned(rows)] if rows else []
 
 
-def _estimates(values: Mapping[str, Float[np.ndarray, "S ..."]], *, change: bool = False) -> dict[str, MeanEstimate]:
-    """Return the mean and the interval of each measure, or of the difference of each."""
-    bounds = {label: run_arms.measure_bounds(label, array) for label, array in values.items()}
+def _estimates(
+    values: Mapping[str, Float[np.ndarray, "S ..."]], most: float = np.inf, *, change: bool = False
+) -> dict[str, MeanEstimate]:
+    """Return the mean and the interval of each measure, or of the difference of each; a count is ``most`` at most."""
+    bounds = {label: run_arms.measure_bounds(label, array, most) for label, array in values.items()}
     if change:
         bounds = {label: change_of(own) for label, own in bounds.items()}
     return {label: run_arms.estimate_mean(array, bounds[label]) for label, array in values.items()}
@@ -164,7 +166,7 @@ def _paired(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> dict[str, M
     """Return by how much each measure of an arm is more than the baseline's, of seeds that are the same."""
     base = run_arms.measure_arm(baseline, ks)
     more = {label: values - base[label] for label, values in run_arms.measure_arm(arm, ks).items()}
-    return _estimates(more, change=True)
+    return _estimates(more, run_arms.most_samples([baseline, arm]), change=True)
 
 
 def _beside_placebo(placebo: ShownArm, arm: ShownArm, ks: Sequence[int]) -> str:
@@ -181,7 +183,7 @@ def _beside_placebo(placebo: ShownArm, arm: ShownArm, ks: Sequence[int]) -> str:
 def _in_short(name: str, seeds: int, differences: Mapping[str, MeanEstimate]) -> str:
     """Say in which measures an arm is higher and lower than the baseline, by intervals without 0; not by few seeds."""
     if seeds < BAND_SEEDS:
-        return f"in short: {seeds} seeds are too few to say how {name} differs; {BAND_SEEDS} or more may tell"
+        return f"in short: {too_few(seeds, f'how {name} differs')}"
     higher = [label for label, number in differences.items() if number.low > 0]
     lower = [label for label, number in differences.items() if number.high < 0]
     parts = [f"{word} in {', '.join(labels)}" for word, labels in (("higher", higher), ("lower", lower)) if labels]

@@ -22,6 +22,7 @@ from simlab.llm.training.state import TrainerState
 MAPS, MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # on Linux alone
 
 SILENT_STEPS = 10  # without any gradient, after which a run stops: minutes are lost, not hours
+LEAST_TAUGHT = 0.1  # share of the groups of a run; where fewer teach, its end says so
 
 
 class ArmRun:
@@ -39,6 +40,23 @@ class ArmRun:
             parameters = self._train_by_trl(start_model) if by_trl else self._train_by_simlab()
             self.setup.save_model(self.folder, parameters, self.settings.rl.temperature)
             self.folder.finish(keep_checkpoint=keep_checkpoint)
+
+    def remark(self) -> str | None:
+        """Say at the end that nearly all groups were all wrong, or all right; None where more of them taught.
+
+        Graded rewards may teach in groups that are all wrong, and have no such sentence.
+        """
+        lines = [line for line in self.folder.lines(METRICS) if "all_wrong" in line]
+        if not lines or any(line["reward"] != line["solve_rate"] for line in lines):
+            return None
+        right, wrong = (sum(line[name] for line in lines) / len(lines) for name in ("all_right", "all_wrong"))
+        if (taught := 1 - right - wrong) >= LEAST_TAUGHT:
+            return None
+        groups = len(lines) * self.settings.rl.prompts
+        return (
+            f"{self.label}: {round(taught * groups)} of the {groups} groups of {len(lines)} steps taught anything "
+            f"({wrong:.0%} all wrong, {right:.0%} all right), too few to learn from; what helps: {_helps(right, wrong)}"
+        )
 
     def _evaluate(self, step: int, parameters: Callable[[], Parameters]) -> dict[str, Any] | None:
         """Evaluate the arm after a step if that is due, and has not been done; return the line that was written."""
@@ -123,13 +141,17 @@ class ArmRun:
 def _nothing_learned(line: Mapping[str, Any]) -> InputError:
     """Say why no step has had a gradient, and what helps."""
     right, wrong = line["all_right"], line["all_wrong"]
-    helps = "harder problems, or fewer warm_start.steps" if right >= wrong else (
-        "easier problems, more warm_start.steps, or a larger rl.group_size"
-    )  # fmt: skip
     return InputError(
         f"no group of the first {SILENT_STEPS} steps taught anything; of the last, {right:.0%} are all right and "
-        f"{wrong:.0%} all wrong; allowed: {helps}; the same command goes on all the same"
+        f"{wrong:.0%} all wrong; allowed: {_helps(right, wrong)}; the same command goes on all the same"
     )
+
+
+def _helps(right: float, wrong: float) -> str:
+    """Say what gives groups a signal, of which such shares are all right and all wrong."""
+    if right >= wrong:
+        return "harder problems, or fewer warm_start.steps"
+    return "easier problems, more warm_start.steps, or a larger rl.group_size"
 
 
 def release_programs() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from simlab.errors import InputError, check_choice, did_you_mean
+from simlab.errors import InputError, check_choice, check_no_option, did_you_mean
 from simlab.grammar import split
 from simlab.llm.tasks.rewards import is_verifier
 from simlab.llm.training.folder import RUN
@@ -18,6 +18,7 @@ from simlab.text import read_value
 DATA = {"data": "train", "verifier": "verifier", "reward": "reward", "max_new_tokens": "max_new_tokens"}
 RL = ("steps", "prompts", "group_size", "learning_rate", "optimizer")
 RUNS = ("seeds", "engine")
+NO_SETTINGS = (*RL, *RUNS, *DATA, "arms", "preset", "model", "task")  # options that a person may take for settings
 
 
 def build_settings(options: Any) -> TrainingSettings:
@@ -81,7 +82,9 @@ def _read_param(pair: str) -> dict[str, Any]:
     path, equals, text = pair.partition("=")
     section, _, name = path.partition(".")
     if not equals or not name:
-        hint = did_you_mean(section, [f"{name}.{setting}" for name in SECTIONS for setting in setting_names(name)])
+        check_no_option(pair, path, text, NO_SETTINGS)
+        settings = [f"{name}.{setting}" for name in SECTIONS for setting in setting_names(name)]
+        hint = did_you_mean(next((known for known in settings if known.endswith(f".{path}")), path), settings)
         raise InputError(f"--param {pair!r} cannot be read{hint}; allowed: SECTION.NAME=VALUE, such as task.digits=3")
     check_choice("section", section, ["task", *SECTIONS])
     return {section: {name: read_value(text)}}

@@ -50,7 +50,7 @@ def train(
         own_task: a task that replaces the settings'; ``run.json`` then names the task ``"own"``.
         tensorboard: write files for TensorBoard too.
         wandb: write files for W&B too, offline.
-        say: receives lines of information before the work begins.
+        say: receives lines of information before the work begins, and of arms that had hardly any signal at their end.
 
     Raises: InputError: for settings that cannot be met, another run at ``out`` or none to resume, one that another
     process is writing, an error in a step, a full disk, and when memory runs out; finished steps are kept.
@@ -81,7 +81,10 @@ def train(
             start = make_start(setup, seed, begun)
             for name in settings.arms:
                 with folder.arm(name, seed) as own:
-                    ArmRun(setup, name, seed, start, own).train(begun.path / MODEL)
+                    arm = ArmRun(setup, name, seed, start, own)
+                    arm.train(begun.path / MODEL)
+                    if remark := arm.remark():
+                        say(remark)
 
 
 def _state_needs(setup: Setup, out: Path, say: Callable[[str], Any]) -> None:
