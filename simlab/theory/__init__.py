@@ -20,13 +20,15 @@ from simlab.theory.redistribution import (
     subset_change,
     unsampled_correct_mass_change,
 )
+from simlab.theory.rollout_floor import chance_of_rise, groups_to_rise, pull_on_hard, unsolved_chance
 from simlab.theory.tail_miss import active, conditional_tail_miss, tail_miss
 from simlab.theory.verifier import JudgedMasses, accepted_rate, judged_masses, judged_speed, misplaced_share
 
 __all__ = [
     "CLOSED_FORMS", "Clock", "ClosedForm", "Drift", "JudgedMasses", "Masses", "accepted_rate", "active", "alike",
-    "clock", "closed_form", "conditional_tail_miss", "contrast", "correct_mass_change", "crossing_k", "crossing_step",
-    "expected_advantages", "expected_speed", "first_order_change", "judged_masses", "judged_speed",
-    "largest_mixed_mass", "log_odds_drift", "logit_update", "masses", "misplaced_share", "pass_at_k_change",
-    "subset_change", "tail_miss", "transfer", "unsampled_correct_mass_change",
+    "chance_of_rise", "clock", "closed_form", "conditional_tail_miss", "contrast", "correct_mass_change",
+    "crossing_k", "crossing_step", "expected_advantages", "expected_speed", "first_order_change", "groups_to_rise",
+    "judged_masses", "judged_speed", "largest_mixed_mass", "log_odds_drift", "logit_update", "masses",
+    "misplaced_share", "pass_at_k_change", "pull_on_hard", "subset_change", "tail_miss", "transfer",
+    "unsampled_correct_mass_change", "unsolved_chance",
 ]  # fmt: skip
