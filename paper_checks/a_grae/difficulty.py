@@ -93,10 +93,10 @@ def update_magnitude(statement):
 @claim(
     "a-grae:thm-2-peak",
     where="Section 3, after Theorem 2 ('samples of intermediate difficulty (p = 0.5) dominate'); Figures 1 and 6",
-    says="No success rate weighs more than the one nearest to p = 0.5.",
+    says="The update magnitude of a prompt reaches its peak at p = 0.5.",
     refuted_by="a group size at which another success rate has a larger sum of |A|",
-    reading="Theorem 2's measure, per prompt. On the reading that medium prompts dominate a batch 'irrespective of "
-    "the training stage' it would depend on how many prompts there are at each p.",
+    reading="Theorem 2's measure, per prompt, at the success rate nearest to 0.5. On the reading that medium prompts "
+    "dominate a batch 'irrespective of the training stage' it would depend on how many prompts there are at each p.",
     caveat="Per prompt and in L1: a batch of mostly easy prompts is dominated by easy ones, and in L2 all mixed "
     "groups of different paths weigh the same (a-grae:sec-3-magnitude).",
     statement=lambda s, G: abs(2 * s - G) <= 1,

@@ -112,8 +112,8 @@ def rise_more(changes, correct, **_):
 @claim(
     "a-grae:app-b5-exploration",
     where="Appendix B.5, Case C; abstract (i); Takeaway 1",
-    says="Suppressing positive advantages is an incentive to explore: it raises the logits of correct paths that may "
-    "go unsampled more than GRPO does.",
+    says="Unsampled responses rise where GRPO leaves them as they are: suppressing positive advantages is an incentive "
+    "to explore, which potentially helps to discover correct paths that went unsampled.",
     refuted_by="a correct action whose expected logit change is smaller than under GRPO",
     reading="Case C speaks of one group that does not contain the path, and there it holds (a-grae:eq-36). But the "
     "same path is in other groups, where its success counts a tenth, and over all groups that costs more than the "
@@ -168,8 +168,8 @@ def exploration(statement):
 @claim(
     "a-grae:sec-3-entrapment",
     where="Section 3, after Eq. 9 ('lacks an intrinsic active exploration mechanism')",
-    says="That unsampled logits stay put proves that GRPO lacks an active exploration of unsampled correct paths, "
-    "leading to local optima entrapment.",
+    says="That unsampled logits stay put proves that GRPO lacks an intrinsic active exploration mechanism for "
+    "unsampled correct paths, leading to local optima entrapment.",
     refuted_by="no policy with correct and incorrect paths at which GRPO's mean step leaves a correct path where it is",
     reading="The first half holds, group by group: a-grae:eq-9. The second is judged in the model of Theorem 1: "
     "trapped is a correct path whose logit the mean step does not raise. There is none, since the groups that contain "
@@ -239,11 +239,10 @@ def displaced(measure, error, G, success, failure):
 @claim(
     "a-grae:app-b5-displacement",
     where="Appendix B.5, Case B; Section 4.2 and Appendix D.3 (training collapse)",
-    says="Under the negative-dominant control an overconfident error may occasionally displace correct paths: some "
-    "groups lower the correct mass, as none does under GRPO.",
+    says="Under the negative-dominant control overconfident errors may occasionally displace correct paths.",
     refuted_by="an overconfident error under which no group lowers the correct mass, or a group of GRPO's that does",
-    reading="First-order changes, error of probability 0.9 and 0.97. 2 % of groups of four do so at 0.9, mostly with "
-    "the error in it.",
+    reading="Displaced, in a group: the step lowers the correct mass, as none does under GRPO. First-order changes, "
+    "error of probability 0.9 and 0.97. 2 % of groups of four do so at 0.9, mostly with the error in it.",
     caveat="In single groups. On average over groups the correct mass rises, more slowly than under GRPO, so that no "
     "drift adds up over a training. Whether this makes runs collapse: a-grae:fig-9.",
     statement=lambda changes, measure, **_: changes[0] < 0 <= changes[1] if measure == "worst group" else None,

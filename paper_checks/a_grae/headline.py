@@ -14,7 +14,8 @@ undecided(
 undecided(
     "a-grae:fig-3",
     where="Section 4.2, Figure 3",
-    says="Training entropy rises under the negative-dominant control and falls under GRPO and positive-dominant.",
+    says="Training entropy rises under the negative-dominant control, except at the very beginning, and falls under "
+    "GRPO and positive-dominant.",
     needs=NEEDS,
     reading="As a measurement. The update rule can give such a turn in a batch of prompts: a-grae:sec-4.2-negative.",
 )
@@ -35,7 +36,8 @@ undecided(
 undecided(
     "a-grae:sec-4.2-support",
     where="Section 4.2, 'fails to discover novel solutions that lie outside the base model's ... support'",
-    says="GRPO finds no solution outside the base model's sampling support.",
+    says="Pass@256 below the base model's suggests that GRPO finds no solution outside the base model's sampling "
+    "support.",
     needs="Problem by problem, the solve rates of the base model and of the trained one in many samples.",
     reading="An average of Pass@256 below the base model's does not tell: problems can be won while others are lost.",
 )

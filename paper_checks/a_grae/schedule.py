@@ -53,11 +53,12 @@ def blended(weights, gamma=Fraction(1, 2)):
 @claim(
     "a-grae:eq-11",
     where="Section 5.1, Eq. 11",
-    says="The batch's mean reward is a proxy of proficiency: its mean is the mean probability of success.",
+    says="The batch's mean reward is a proxy of the training state: a higher value implies a more proficient model.",
     formula=r"\omega_s = \frac{\sum_{i=1}^B r_i}{B}",
     refuted_by="prompts whose mean probability of success differs from the expected mean reward",
-    reading="Binary rewards, B rollouts in groups of one size. With the multimodal reward it is mostly the share of "
-    "well-formed answers (a-grae:app-c2-alpha-format), and on that reading it would fail.",
+    reading="Proficiency as the mean probability of success, which is the mean of omega. Binary rewards, B rollouts in "
+    "groups of one size. With the multimodal reward it is mostly the share of well-formed answers "
+    "(a-grae:app-c2-alpha-format), and on that reading it would fail.",
     identity=True,
     statement=lambda chances, G: sum(chances) / len(chances),
     planted={
@@ -227,13 +228,12 @@ def side_ratio(advantages):
 @claim(
     "a-grae:eq-13",
     where="Section 5.1, Eq. 13",
-    says="Correct rollouts weigh min(1, omega / alpha) of what incorrect ones do: little at first, the same from "
-    "omega = alpha on.",
+    says="Positive advantages are multiplied by min(1, omega / alpha), the others are left as they are.",
     formula=r"A_i^* = A_i \min(1, \omega_s / \alpha) \text{ if } A > 0",
     refuted_by="a batch in which the two sums of |A| are in another ratio",
-    reading="Advantages of Eq. 12, whose factor both sides share. With alpha = 1 (MATH) symmetry returns only in a "
-    "batch without an error, so that C < 0 throughout; at the base model's 0.634 the factor is far from Control I's "
-    "0.1.",
+    reading="Tested by the two sums of |A|, with the advantages of Eq. 12, whose factor both sides share: the same "
+    "from omega = alpha on. With alpha = 1 (MATH) symmetry returns only in a batch without an error, so that C < 0 "
+    "throughout; at the base model's 0.634 the factor is far from Control I's 0.1.",
     identity=True,
     statement=lambda G, s, solved, alpha: min(Fraction(1), omega(G, s, solved) / alpha),
     planted={

@@ -14,7 +14,8 @@ ALPHA, TOP, LAMBDA = F(1, 100), 2, F(11, 10)
 @claim(
     "casp:figure-10-k",
     where="Appendix E.3, Figure 10; Table 4",
-    says="The pseudo-code's divisor K is the K of the text, the sampling budget.",
+    says="The pseudo-code of CaSP puts 1 - alpha on the sampled token's ratio and alpha / K on that of each of the top "
+    "N candidates.",
     refuted_by="a K at which the weights on the sampled token and the candidates do not sum to 1",
     reading="K is the sampling budget from the abstract on; here and in Table 4 it stands for N (k in its caption). "
     "The paper's earlier version (SimKO) called the candidates top-K, and there the pseudo-code is Eq. 4. Anyone who "

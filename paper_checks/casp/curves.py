@@ -201,7 +201,7 @@ def temperatures(statement):
     where="Appendix F.4; Table 7",
     says="At K = 1024 the base model surpasses GRPO, and CaSP the base model.",
     refuted_by="a data set on which the printed order is another",
-    reading="AIME24 and AIME25, as printed.",
+    reading="AIME24 and AIME25, as printed. Whether CaSP's improvement is 'large' is not judged.",
     statement=lambda scores, data: scores[0] < scores[1] < scores[2],
     planted={"the base model last": lambda scores, data: scores[1] < scores[0]},
     caveat="CaSP leads the base model by 4.8 and 3.4 points, on 30 problems each.",

@@ -212,9 +212,10 @@ MIXTURES = [
 @claim(
     "casp:app-d-1-top-1",
     where="Appendix D.1",
-    says="Lambda(1) near 0 means that nearly all probability lies on rank 1: on average at most -Lambda(1) lies below.",
+    says="Lambda(1) of nearly 0 indicates that nearly all probability mass lies on rank 1.",
     refuted_by="states over which the mean of 1 - p_1 exceeds -Lambda(1)",
-    reading="A mean of logs need not speak for a mean of probabilities; here convexity is on the paper's side.",
+    reading="Nearly all: on average at most -Lambda(1) lies below. A mean of logs need not speak for a mean of "
+    "probabilities; here convexity is on the paper's side.",
     statement=lambda pair, policies: pair[1] <= -pair[0],
     planted={"half of it": lambda pair, policies: pair[1] <= -pair[0] / 2},
 )

@@ -38,9 +38,11 @@ def sampled_penalty(p, strength):
     "the entropy rises.",
     formula=r"\gamma^{-}=\lambda_{\mathrm{top1}}\gamma\ \text{if } y=v^{(1)},\quad\gamma\ \text{otherwise}",
     refuted_by="a policy at which the expected first-order change lowers another candidate, or the entropy",
-    reading="Expected over the sampled token, candidates alike in failure, where plain updates expect no change; what "
-    "is left is -(lambda - 1) p_1 (e_1 - p). A single sample below rank 1 still raises rank 1; of "
-    "candidates that fail unequally see casp:eq-5-squeeze.",
+    reading="The paper says that Eq. 5 penalises overconfident errors strongly and avoids the squeeze on lower ranks; "
+    "what it adds on average is ours. Expected over the sampled token, candidates alike in failure, where plain "
+    "updates expect no change; what is left is -(lambda - 1) p_1 (e_1 - p). A single sample below rank 1 still raises "
+    "rank 1; of candidates that fail unequally see casp:eq-5-squeeze.",
+    inferred=True,
     statement=lambda effect, p, strength: (
         effect[0][0] < 0 and all(entry > 0 for entry in effect[0][1:]) and effect[1] > 0
     ),

@@ -72,13 +72,13 @@ def smoothed_ratio(statement):
 @claim(
     "casp:eq-4",
     where="Section 4.1, Eq. 4",
-    says="The smoothed target sums to 1, whether or not the sampled token is among the top N, so that the update sums "
-    "to 0 as that of one token does.",
+    says="The smoothed target puts 1 - alpha on the sampled token and alpha/N on each of the top N, also where the "
+    "sampled token is one of them.",
     formula=r"\tilde{\mathbf e}_{y}=(1-\alpha)\mathbf e_{y}+\frac{\alpha}{N}\sum_{n=1}^{N}\mathbf e_{v^{(n)}}",
     refuted_by="a policy, token, alpha and N at which the target's entries do not sum to 1 or the direction's to 0",
-    reading="'This definition is unchanged when the sampled token itself belongs to the top-N set.' Its own weight "
-    "then is 1 - alpha + alpha/N, otherwise 1 - alpha: the sampled token is not treated alike in the two cases, "
-    "which the paper's 'consistent treatment' might be read to say.",
+    reading="Tested by its sum, 1, and that of the direction, 0. 'This definition is unchanged when the sampled token "
+    "itself belongs to the top-N set.' Its own weight then is 1 - alpha + alpha/N, otherwise 1 - alpha: the sampled "
+    "token is not treated alike in the two cases, which the paper's 'consistent treatment' might be read to say.",
     identity=True,
     statement=smoothed_target,
     planted={

@@ -189,12 +189,13 @@ def kernel_adaptive(statement):
 @claim(
     "cw-grpo:kernel-outliers",
     where="Section 1: regulates the contribution of outlier tokens to the policy gradient",
-    says="The token of largest |c| has a smaller share of the weighted advantages than of the advantages.",
+    says="The kernel regulates the contribution of outlier tokens to the policy gradient.",
     formula=r"w_{i,t} = \exp(-c_{i,t}^2 / (2\sigma^2))",
     refuted_by="a group in which its share of sum |w A| is no smaller than its share of sum |A|",
-    reading="The kernel as printed; shares do not depend on its normaliser. There is no fixed bound: w |c| is at most "
-    "sigma exp(-1/2), and sigma grows with the outliers; if a tenth of the tokens are, they keep about exp(-5). On the "
-    "reading that the outlier's part is to be bounded by the other tokens it would fail.",
+    reading="Regulated: the token of largest |c| has a smaller share of the weighted advantages than of the "
+    "advantages. The kernel as printed; shares do not depend on its normaliser. There is no fixed bound: w |c| is at "
+    "most sigma exp(-1/2), and sigma grows with the outliers; if a tenth of the tokens are, they keep about exp(-5). "
+    "On the reading that the outlier's part is to be bounded by the other tokens it would fail.",
     identity=True,
     statement=lambda c, sigma: mp.exp(-(c**2) / (2 * sigma**2)),
     planted={
@@ -260,12 +261,12 @@ def kernel_mean_in_loss(statement):
 @claim(
     "cw-grpo:expected-loss",
     where="Section 2.3: to maintain the expected loss",
-    says="With normalised weights the loss, averaged over the tokens, is what it was.",
+    says="The weights are normalised to maintain the expected loss.",
     refuted_by="a group whose average of w A is not its average of A, at ratios of 1",
-    reading="The policy term at ratios of 1, in the loss's own average. Weights of mean 1 keep it only if they do not "
-    "depend on the advantages, from which they are made. For GRPO's groups it is 0 before, so that the weights also "
-    "end the balance of positive and negative advantages. On the reading 'keeps the scale of the weights' see "
-    "cw-grpo:kernel-mean-in-loss.",
+    reading="By the letter: averaged over the tokens the loss is what it was. The policy term at ratios of 1, in the "
+    "loss's own average. Weights of mean 1 keep it only if they do not depend on the advantages, from which they are "
+    "made. For GRPO's groups it is 0 before, so that the weights also end the balance of positive and negative "
+    "advantages. On the reading 'keeps the scale of the weights' see cw-grpo:kernel-mean-in-loss.",
     severity=CONDITIONS,
     statement=lambda logp, weights, advantages: loss_average(logp, advantages),
     correction=Amended(

@@ -14,11 +14,11 @@ from paper_checks.exact import POLICIES, logits, softmax, stepped
 @claim(
     "cw-grpo:advantage",
     where="Section 2.1, the advantage",
-    says="The advantages of a group whose rewards are not all equal have mean 0 and deviation 1.",
+    says="The advantage of a response is its reward less the group's mean, over the group's standard deviation.",
     formula=r"\hat{A}_i = (r_i - \bar{r}) / \sigma_r",
     refuted_by="a group of unequal rewards whose advantages have another mean or deviation",
-    reading="The deviation with divisor G, and no epsilon, as printed. With the usual epsilon the deviation is "
-    "slightly below 1.",
+    reading="Tested as mean 0 and deviation 1, in groups whose rewards are not all equal. The deviation with divisor "
+    "G, and no epsilon, as printed. With the usual epsilon the deviation is slightly below 1.",
     caveat="Of equal rewards it is 0/0: how such groups are treated is not said.",
     identity=True,
     statement=lambda rewards: (0, 1) if len(set(rewards)) > 1 else None,
@@ -80,11 +80,12 @@ def objective_forms(statement):
 @claim(
     "cw-grpo:loss",
     where="Section 2.3, the token-level loss",
-    says="The policy term moves the logits along ratio A grad log pi, whatever the ratio: there is no clip.",
+    says="The policy term of the token-level loss is ratio times advantage.",
     formula=r"\ell_{i,t} = \frac{\pi_\theta(o_{i,t}|q,o_{i,<t})}{\pi_{\theta_{old}}(o_{i,t}|q,o_{i,<t})} \hat{A}_i",
     refuted_by="a policy, an older one, an action and an advantage at which the gradient is another",
-    reading="Softmax of one state, without the KL term. On the reading that PPO's clip is understood, because the "
-    "paper calls GRPO an extension of PPO, it fails beyond the clip's bounds: cw-grpo:vanilla-clip.",
+    reading="Its gradient, for a softmax of one state and without the KL term, is ratio A grad log pi whatever the "
+    "ratio. On the reading that PPO's clip is understood, because the paper calls GRPO an extension of PPO, it fails "
+    "beyond the clip's bounds: cw-grpo:vanilla-clip.",
     identity=True,
     statement=lambda ratio, advantage: ratio * advantage,
     planted={
@@ -122,10 +123,11 @@ def loss_gradient(statement):
 @claim(
     "cw-grpo:loss-sign",
     where="Section 2.3: 'token-level loss'",
-    says="l is a loss: descending it makes tokens of positive advantage likelier.",
+    says="l is the token-level loss.",
     refuted_by="a token of positive advantage that a step down l makes less likely",
-    reading="'Loss' by the letter, to be minimised. The expression is the objective that Section 2.1 maximises, and "
-    "is called an objective in the sentence before; the word is meant loosely.",
+    reading="'Loss' by the letter, to be minimised, as if descending it made tokens of positive advantage likelier. "
+    "The expression is the objective that Section 2.1 maximises, and is called an objective in the sentence before; "
+    "the word is meant loosely.",
     statement=-1,
     slip=Amended("l is a gain, to be ascended.", 1),
     planted={"no step": 0},

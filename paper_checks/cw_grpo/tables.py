@@ -59,8 +59,8 @@ def agrees(stands: bool, figures: str) -> Iterator[Evidence]:
 @claim(
     "cw-grpo:table-1-dominance",
     where="Section 2.2, Table 1 and Figure 3 ('a small fraction of tokens ... disproportionately dominate')",
-    says="A small fraction of the tokens makes up far more than its share of the covariance: the largest 0.01 % and "
-    "the largest 1 % of either sign more than three times their share.",
+    says="A small fraction of the tokens has covariances of large magnitude, which disproportionately dominate the "
+    "overall covariance.",
     refuted_by="a sign at which Table 1 allows one of the two fractions no more than three times its share",
     reading="Rows of Table 1 as thresholds among the tokens of one sign: each token between two percentiles has at "
     "least the one and at most the other. The first 0.01 % then make up at least 0.1 %, the first 1 % at least 3.4 % "
@@ -390,7 +390,7 @@ def tables_2_and_3(statement):
 undecided(
     "cw-grpo:accuracy-gain",
     where="Section 3.2; Table 2",
-    says="CW-GRPO improves average accuracy over GRPO by 2.7 points at 1.5B and about 2.5 at 7B.",
+    says="CW-GRPO improves average accuracy over GRPO by 2.7 points at 1.5B and by 2.4 at 7B.",
     needs="training runs of the 1.5B and 7B models with several seeds, and each run's answers problem by problem: one "
     "problem of AIME24 is 3.3 points, one of AMC23 2.5, and the paper states neither seeds nor spread",
     reading="The averages are consistent with the scores: cw-grpo:table-2-averages. If each problem's outcome is "
@@ -408,7 +408,8 @@ undecided(
 undecided(
     "cw-grpo:figure-3",
     where="Section 2.2, Figure 3",
-    says="In 50 steps of GRPO a small fraction of tokens makes up most of the cumulative covariance.",
+    says="In 50 steps of GRPO a small fraction of tokens with extreme covariance disproportionately dominates the "
+    "updates.",
     needs="the token-level covariances of the authors' run, or the figure",
     reading="What Table 1 implies: cw-grpo:table-1-dominance.",
 )

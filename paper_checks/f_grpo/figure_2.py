@@ -197,9 +197,11 @@ undecided(
 undecided(
     "f-grpo:app-j-entropy",
     where="Appendix J, choice of the learning rate",
-    says="At BroRL's learning rate the policy's entropy after 1000 steps stays far above that of LLMs, at 1e-2 not.",
+    says="At BroRL's learning rate the policy's entropy after 1000 steps remains above one level, and that of LLMs in "
+    "RLVR training is typically below another.",
     needs="The printed bounds, lost in the stored text, the optimiser, and runs at 128,000 actions.",
-    reading="Initial entropy is 10.78 nats.",
+    reading="Initial entropy is 10.78 nats. The two bounds are lost and may differ; of the entropy at 1e-2 the paper "
+    "says nothing.",
 )
 
 undecided(
@@ -213,7 +215,8 @@ undecided(
 undecided(
     "f-grpo:table-2-regimes",
     where="Section 5.4, Table 2",
-    says="In LLM training pass@256 is lowest at intermediate group sizes.",
+    says="In a GRPO sweep of Qwen2.5-7B pass@256 is non-monotonic in the group size: it degrades most at intermediate "
+    "ones.",
     needs="Training runs of Qwen2.5-7B at G = 2 to 32, repeated over seeds.",
     reading="That the printed table has this shape is checked in f-grpo:sec-5.4-shape.",
 )

@@ -139,11 +139,12 @@ def eq_15(statement):
 @claim(
     "f-grpo:eq-16",
     where="Appendix B, Eq. 16",
-    says="CISPO's objective sg(w) A log pi is REINFORCE with a clipped weight: every token keeps a gradient, w A grad "
-    "log pi, also where PPO's clip leaves none.",
+    says="CISPO optimises a REINFORCE-style objective, sg(w) A log pi with the clipped weight w: its gradient is w A "
+    "grad log pi.",
     formula=r"\mathcal{J} = \mathbb{E}[ \mathrm{sg}(\hat w) \hat A \log \pi_\theta ]",
     refuted_by="a ratio at which the derivative is zero or not w A grad log pi",
-    reading="Beyond a ratio of 6 the weight no longer grows. At ratio 1 all three objectives have the same gradient.",
+    reading="So every token keeps a gradient, also where PPO's clip leaves none. Beyond a ratio of 6 the weight no "
+    "longer grows. At ratio 1 all three objectives have the same gradient.",
     identity=True,
     statement=lambda ratio, A: min(ratio, 6) * A,
     planted={

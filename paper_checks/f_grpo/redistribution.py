@@ -166,10 +166,11 @@ def unbiased(statement):
 @claim(
     "f-grpo:eq-4",
     where="Section 2.3, Eq. 4; Table 15",
-    says="Q_pos is the probability that one rollout is correct, the mu_pos of Eq. 2, and Q_neg is its complement.",
+    says="Q_pos is the total mass of the correct actions, and Q_neg, that of the incorrect ones, its complement.",
     formula=r"Q_{pos} = \sum_{i \in P} p_i, \quad Q_{neg} = 1 - Q_{pos}",
     refuted_by="a policy whose mean share of correct rollouts differs",
-    reading="The two symbols are one quantity in the categorical case; the paper keeps both on purpose.",
+    reading="Tested as the mean share of correct rollouts, by which Q_pos is the mu_pos of Eq. 2 in the categorical "
+    "case; the paper keeps two symbols on purpose.",
     identity=True,
     statement=lambda policy, correct, G: (mass(policy, correct), 1 - mass(policy, correct)),
     planted={"share of actions": lambda policy, correct, G: (Fraction(sum(correct), len(correct)), Fraction(1, 2))},

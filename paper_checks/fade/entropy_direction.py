@@ -65,7 +65,7 @@ LIKELY = "every correct action is likelier than exp(-H) and every wrong one less
 @claim(
     "fade:sec-4-1-headline",
     where="Section 4.1, headline; Section 1, first trade-off",
-    says="Reinforcing successes lowers the entropy.",
+    says="Reinforcing successes collapses the entropy.",
     refuted_by="a policy whose entropy rises along the expected update of successes",
     reading="REINFORCE on rewards 1 and 0 and a tabular softmax: the expected update at one prompt, first order. At p "
     "< 1/2 with two actions it raises the entropy. For a policy that is already mostly right, as later in training, "
@@ -145,7 +145,7 @@ ASYMMETRY = (
 @claim(
     "fade:sec-4-1-delta-above",
     where="Section 4.1, bullet delta > 1; Figure 3",
-    says="At one learning rate delta > 1 (failures scaled down) accelerates the loss of entropy.",
+    says="delta > 1 (failures scaled down) accelerates the collapse of entropy beyond what the covariance predicts.",
     refuted_by="a policy that loses entropy more slowly with delta 2 than with delta 1",
     reading=ASYMMETRY,
     severity=CHANGES,

@@ -85,7 +85,7 @@ def samples(statement):
 @claim(
     "fade:app-11-trainers",
     where="Appendix 11.1",
-    says="The trainer/sampler ratio is .14 for 7B (1 and 7 nodes) and .375 for 32B (12 and 20 nodes).",
+    says="The trainer/sampler ratio is roughly .14 for 7B (1 and 7 nodes) and .375 for 32B (12 and 20 nodes).",
     refuted_by="a quotient of the printed node counts that differs beyond rounding",
     reading=".375 = 12 / 32 is trainers over all nodes, by which 7B would be 1 / 8 = .125: the two are of different "
     "kinds. No one reading of 'ratio' gives both.",

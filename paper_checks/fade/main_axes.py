@@ -192,7 +192,7 @@ def reward_variance(statement):
 @claim(
     "fade:scale-axis",
     where="Section 1, Scale Axis; Appendix 11.3",
-    says="The scale of a weight rescales the learning rate.",
+    says="The scale of a weight implicitly rescales the learning rate.",
     refuted_by="an optimiser under which weights of twice the scale move the logits otherwise than twice the rate does",
     reading="The same weights times a constant against the learning rate times it. The paper does not name its "
     "optimiser; with Adam, usual for language models, no step depends on the scale at all.",

@@ -63,7 +63,8 @@ undecided(
 undecided(
     "fade:fig-4",
     where="Section 4.1; Figure 4",
-    says="Final entropy goes with the ratio m_S p / (m_F q) over the weights, and not with pass@100.",
+    says="Entropy is proportional to the ratio m_S p / (m_F q) over the weights, and correlated neither with pass@100 "
+    "nor with learning speed.",
     needs=LARGE,
     reading="Whatever the ratio should be called: fade:sec-4-1-advantage-ratio.",
 )

@@ -68,7 +68,7 @@ def in_one_mass(policy, correct, counts, exponent=1):
 @claim(
     "fade:eq-6",
     where="Section 2.2, Equation 6",
-    says="It is G p (1 - p) times the difference of the two mean scores.",
+    says="Mean GRPO's sum is G p (1 - p) times the difference of the two mean scores.",
     formula=r"\approx Gp(1-p)[\bar\nabla_S-\bar\nabla_F]",
     refuted_by="a group of three rollouts for which the two differ",
     reading="With the group's own solve rate, where the approximation sign is an equality. With the true solve rate it "
@@ -80,7 +80,8 @@ def in_one_mass(policy, correct, counts, exponent=1):
 @claim(
     "fade:eq-5",
     where="Section 2.2, Equation 5",
-    says="It is |S| (1 - p) times the mean score of successes less |F| p times the mean score of failures.",
+    says="Mean GRPO's sum is |S| (1 - p) times the mean score of successes less |F| p times the mean score of "
+    "failures.",
     formula=r"|\bar S|(1-p)\bar\nabla_S - |\bar F|\,p\,\bar\nabla_F",
     refuted_by="a group of three rollouts for which the two differ",
     reading="As Equation 4; the mean score over an empty outcome, 1/0 times an empty sum, is read as 0.",
@@ -127,11 +128,11 @@ def mean_grpo_sum(statement):
 @claim(
     "fade:eq-6-true-rate",
     where="Section 2.2, Equation 6, its approximation",
-    says="With the true solve rate it is G p (1 - p) times the difference of the expected scores, as G grows.",
+    says="Mean GRPO's sum is approximately G p (1 - p) times the difference of the two mean scores.",
     formula=r"E[\nabla_{GRPO}] \approx Gp(1-p)[\nabla_S-\nabla_F]",
     refuted_by="a relative error that does not vanish as 1/G",
-    reading="The approximation sign is taken in expectation and for large G. At finite G the exact factor is (G - 1) p "
-    "(1 - p), by which exact equality would fail: half of it at G = 2.",
+    reading="With the true solve rate: the approximation sign is taken in expectation and for large G. At finite G the "
+    "exact factor is (G - 1) p (1 - p), by which exact equality would fail: half of it at G = 2.",
     statement=lambda G, p: G * p * (1 - p),
     planted={"twice": lambda G, p: 2 * G * p * (1 - p), "no G": lambda G, p: p * (1 - p)},
 )

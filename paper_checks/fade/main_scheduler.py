@@ -142,11 +142,12 @@ def algorithm(statement):
 @claim(
     "fade:alg-2-ema",
     where="Appendix 10, Algorithm 2, line 5, with beta = 0.02; 'the smoothed EMAs'",
-    says="The moving averages smooth: they average over two batches at least.",
+    says="The moving averages, with beta = 0.02, are smoothed.",
     formula=r"\hat p\leftarrow\beta\hat p+(1-\beta)\bar r,\quad \beta=0.02",
     refuted_by="an effective number of batches, 1 / sum of squared weights, below 2",
-    reading="The printed update puts .98 on the newest batch: 1.04 batches on average. The two weights were probably "
-    "meant the other way round (99 batches). If the code is as printed, 'smoothed' is wrong instead.",
+    reading="Smoothed: an average over two batches at least. The printed update puts .98 on the newest batch: 1.04 "
+    "batches on average. The two weights were probably meant the other way round (99 batches). If the code is as "
+    "printed, 'smoothed' is wrong instead.",
     severity=CONDITIONS,
     statement=Fraction(1, 50),
     slip=Amended("beta = 0.98, or beta on the new value", Fraction(49, 50)),
@@ -277,10 +278,10 @@ def alpha_decays(statement):
 @claim(
     "fade:sec-5-alpha-starts-high",
     where="Section 5, 'in a typical training run (Figure 8), alpha starts high'; Section 3; Algorithm 2, line 1",
-    says="alpha starts high at 7B: at 2 or more in the first batch.",
+    says="In a typical training run alpha starts high.",
     refuted_by="an alpha below 2 after the first batch",
     reading="Figure 8 is of the 7B model, whose initial solve rate is .3. beta = .02 as printed; 'high' is the upper "
-    "half of alpha's range.",
+    "half of alpha's range, 2 or more, in the first batch.",
     caveat="At 32B, which starts at .5, alpha starts at 1.5; and a beta that does average (fade:alg-2-ema) keeps it "
     "there for a hundred batches, as the average starts from 1/2.",
     statement=lambda alpha, beta, rate: alpha >= 2 if beta == PRINTED and rate == Fraction(3, 10) else None,

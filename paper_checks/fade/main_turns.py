@@ -97,8 +97,8 @@ def by_turn(weights, reach=True):
 @claim(
     "fade:eq-16",
     where="Appendix 9.1, Equation 16",
-    says="It splits, turn by turn, into the masses rho_t E[w+ | reached] and rho_t E[w- | reached] on the mean scores "
-    "of successes and of failures.",
+    says="The gradient of several turns splits, turn by turn, into the masses rho_t E[w+ | reached] and rho_t E[w- | "
+    "reached] on the mean scores of successes and of failures.",
     formula=r"\nabla_\theta J = \sum_t[m_S^{(t)}\bar\nabla_S^{(t)} - m_F^{(t)}\bar\nabla_F^{(t)}]",
     refuted_by="weights of a two-turn tree for which the sum over turns is not Equation 15",
     reading="The mean scores are plain means over the trajectories of either sign that reach the turn, as in Section "

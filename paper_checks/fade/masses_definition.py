@@ -144,7 +144,7 @@ TRANSLATES = ("dr_grpo", "grpo", "rloo", "skew_r", "asym_grpo", "relu", "pass_at
 @claim(
     "fade:table-1-reward-range",
     where="Section 2.2, Table 1, caption",
-    says="For rewards of another range than 0 and 1 the masses only take a multiplier.",
+    says="The masses generalise to rewards of another range than 0 and 1 with a multiplier.",
     refuted_by="a weight and two reward values for which the masses of two groups, or outcomes, take different ones",
     reading="Rewards 2 and -1 for success and failure; any multiplier, fixed for a weight. Weights that compare "
     "rewards with one another only have one; the others see the values. For ranges [0, c], that scale without a shift, "

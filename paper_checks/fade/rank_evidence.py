@@ -99,7 +99,7 @@ def decorrelated(statement):
 @claim(
     "fade:app-15-group-residual",
     where="Section 15.1, Hidden-state analysis; Section 15.2, first formula",
-    says="The group residual norms of Section 15.1 and of Section 15.2 have one ratio of failures to successes.",
+    says="The group-conditional residual norm is that of the group's summed terms over N.",
     formula=r"\Bigl\|\tfrac1N\sum_{i\in g}v_i\otimes h_i^\perp\Bigr\|_F,\quad "
     r"R_g=\tfrac1{N_g}\sum_{i\in g}v_i\otimes h_i^\perp",
     refuted_by="group sizes at which dividing by N and by N_g gives different ratios",

@@ -67,8 +67,9 @@ claim(
     formula=r"m_S=m_F=pq^\alpha",
     refuted_by="an alpha and p at which the mass per rollout of round alpha, or of Power-alpha, does not tend to the "
     "stated one",
-    reading="Integer alpha; the prompt reaches round alpha after alpha - 1 single failures. Both masses at their "
-    "limit.",
+    reading="The paper says 'exactly', and names no limit (fade:app-9-retry-exact); the limit is ours. Integer alpha; "
+    "the prompt reaches round alpha after alpha - 1 single failures. Both masses at their limit.",
+    inferred=True,
     statement=power_weight,
     planted={
         "q^(alpha - 1)": lambda p, alpha: power_weight(p, alpha - 1),

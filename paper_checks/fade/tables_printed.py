@@ -81,11 +81,12 @@ def ratio_and_share(statement):
 @claim(
     "fade:fig-8-continuous",
     where="Section 5; Figure 8, caption: 'H* continuously controls the sign-balanced-to-failure-biased transition'",
-    says="The update is the closer to rank 1 the higher the target entropy, by s1/s2 and by the rank-1 fraction.",
+    says="The target entropy continuously controls the transition from sign-balanced to failure-biased updates.",
     refuted_by="rows of the three targets in which either measure falls as the target rises",
-    reading="The text compares the last rows printed, of 33k, 40k and 30k steps: there both rise. The one step printed "
-    "for all three targets is 10k: there s1/s2 falls, 4.10, 3.51, 3.25, while the rank-1 fraction rises, and the two "
-    "measures disagree. On the reading that only the last rows are meant, it would hold.",
+    reading="Tested so: the higher the target entropy, the closer to rank 1, by both measures of the table. The text "
+    "compares the last rows printed, of 33k, 40k and 30k steps: there both rise. The one step printed for all three "
+    "targets is 10k: there s1/s2 falls, 4.10, 3.51, 3.25, while the rank-1 fraction rises, and the two measures "
+    "disagree. On the reading that only the last rows are meant, it would hold.",
     met="yes: the text compares the last rows; they are of different steps, 33k, 40k and 30k",
     statement=lambda measures, rows, measure: measures[0] < measures[1] < measures[2],
     condition=Amended(
@@ -137,11 +138,11 @@ def reproduces(statement):
 @claim(
     "fade:sec-5-full-rank",
     where="Section 5, last paragraph: H* = 0.5 keeps the update full-rank",
-    says="At H* = 0.5 the update of the output head is full-rank, by the measure of the table: its leading direction "
-    "has less of the energy than in sign-balanced runs.",
+    says="H* = 0.5 keeps the update of the output head full-rank.",
     refuted_by="a row of H* = 0.5 whose rank-1 fraction is that of sign-balanced runs or more",
-    reading="38.7 % at step 10k and 54.4 % at 33k, against 61 to 62 % for static sign-balanced runs and 78 to 96 % for "
-    "failure-biased ones. Taken literally, any noisy update has full rank.",
+    reading="By the measure of the table: the leading direction has less of the energy than in sign-balanced runs, "
+    "38.7 % at step 10k and 54.4 % at 33k against 61 to 62 %; failure-biased ones have 78 to 96 %. Taken literally, "
+    "any noisy update has full rank.",
     caveat="One direction has 54.4 % of the energy at the last row: as much as in an update of 1.84 equal directions, "
     "of 3584.",
     statement=lambda share, step, against: share < against if against == BALANCED_RANK_ONE else None,

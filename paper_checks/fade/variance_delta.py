@@ -290,10 +290,11 @@ def variance_at_mode(statement):
 @claim(
     "fade:app-14-quadratic-in-alpha",
     where="Appendix 14, after Eq. 31",
-    says="Away from the mode the relative variance is quadratic in alpha, with second derivative 2 p / (G (1 - p)).",
-    formula=r"\partial_\alpha^2\frac{\mathrm{Var}(w)}{w^2}=\frac{2p}{G(1-p)}",
+    says="Away from the mode the relative variance grows quadratically in alpha.",
+    formula=r"\frac{\mathrm{Var}(w)}{w^2}=\frac{[1-(1+\alpha)p]^2}{Gp(1-p)}",
     refuted_by="a p at which the second difference in alpha of G Var(w)/w^2 does not tend to the same constant",
-    reading="'Grows quadratically in alpha': a quadratic in alpha. Whether it grows is fade:app-14-larger-alpha.",
+    reading="A quadratic in alpha, whose second derivative is 2 p / (G (1 - p)). Whether it grows is "
+    "fade:app-14-larger-alpha.",
     statement=lambda p: 2 * p / (1 - p),
     planted={"linear": lambda p: 0, "2 p^2": lambda p: 2 * p**2},
 )

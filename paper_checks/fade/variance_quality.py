@@ -95,10 +95,11 @@ def rare_outcomes(statement):
 @claim(
     "fade:sec-4-3-kish",
     where="Section 4.3, after Eq. 10",
-    says="Kish's effective sample size M (E w)^2 / E[w^2] is at most M, with equality only for a constant weight.",
+    says="Kish's effective sample size M (E w)^2 / E[w^2] is at most M.",
     formula=r"N_{\mathrm{eff}}=M(\mathbb{E}[w])^2/\mathbb{E}[w^2]\le M",
     refuted_by="a weight with N_eff > M, or a weight that is not constant with N_eff = M",
-    reading="The expectation is over the difficulty distribution of the batch. There is no other reading.",
+    reading="The expectation is over the difficulty distribution of the batch. Tested beside it: M is reached by a "
+    "constant weight alone.",
     statement=lambda share, weights: share <= 1 and (share == 1) == (len(set(weights)) == 1),
     planted={"at least M": lambda share, weights: share >= 1, "always below": lambda share, weights: share < 1},
 )
