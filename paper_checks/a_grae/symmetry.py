@@ -13,7 +13,7 @@ from paper_checks.a_grae.advantage import (
     drawn_with,
     grae,
 )
-from paper_checks.claim import COSMETIC, Amended, claim
+from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import POLICIES, compositions, score_gradient, softmax
 
@@ -143,17 +143,15 @@ def sign_of_correctness(statement):
     "a-grae:app-b2-magnitude",
     where="Appendix B.2, last sentence; Section 1",
     says="The magnitude of the policy update due to the correct rollouts equals that due to the incorrect ones.",
-    refuted_by="a group whose two parts of the gradient differ in length",
-    reading="Magnitude both as Section 3 measures it, by absolute advantages, and as the L1 length of either part of "
-    "a softmax's policy gradient. The paper's own measure is the first.",
-    severity=COSMETIC,
-    met="yes: absolute advantages are the paper's own measure (Section 3).",
-    statement=lambda parts, **_: same(*parts),
-    condition=Amended(
-        "magnitude is the total absolute advantage; the two parts of the gradient differ in length",
-        lambda parts, measure, **_: same(*parts) if measure == "absolute advantages" else None,
-    ),
-    planted={"the correct part is longer": lambda parts, **_: parts[0] > parts[1]},
+    refuted_by="a group whose correct and incorrect rollouts have other total absolute advantages",
+    reading="Magnitude as Section 3 measures it, by absolute advantages. Beside it, the L1 length of either part of a "
+    "softmax's policy gradient.",
+    caveat="The two parts of the gradient differ in length.",
+    statement=lambda parts, measure, **_: same(*parts) if measure == "absolute advantages" else None,
+    planted={
+        "the correct part is longer": lambda parts, **_: parts[0] > parts[1],
+        "of the gradient too": lambda parts, **_: same(*parts),
+    },
 )
 def update_magnitude(statement):
     """Split the gradient of every mixed group into its two parts and compare their lengths, and their weights."""

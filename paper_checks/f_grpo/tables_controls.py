@@ -1,6 +1,6 @@
 """What the text says of Tables 2, 3 and 4: group sizes, controls, the maze."""
 
-from paper_checks.claim import COSMETIC, Amended, claim, undecided
+from paper_checks.claim import claim, undecided
 from paper_checks.evidence import Printed, arithmetic, satisfies
 from paper_checks.f_grpo.printed import TABLE_2, TABLE_2_NLL, TABLE_3, TABLE_4
 
@@ -39,14 +39,11 @@ def shape(statement):
     "f-grpo:sec-5.4-lowest-pass-at-1",
     where="Section 5.4, Table 2",
     says="G = 2 has the lowest pass@1 of the group sizes.",
-    refuted_by="a larger G with a lower average pass@1, on math or OOD",
-    reading="Both averages of the table. On OOD it is the second highest of five, 18.0 where G = 8 has 17.1. The next "
-    "sentence speaks of math pass@1, and on that reading it holds.",
-    statement=(0, 1),
-    condition=Amended("pass@1 is the math average", (0,)),
-    severity=COSMETIC,
-    met="yes: the next sentence speaks of math pass@1",
-    planted={"OOD alone": (1,)},
+    refuted_by="a larger G with a lower average pass@1 on math",
+    reading="Math pass@1, of which the next sentence speaks.",
+    caveat="On OOD it is the second highest of five, 18.0 where G = 8 has 17.1.",
+    statement=(0,),
+    planted={"OOD alone": (1,), "OOD too": (0, 1)},
 )
 def lowest_pass_at_1(statement):
     """Compare G = 2 with the others in the domains that are meant."""
