@@ -93,10 +93,15 @@ def short(value: Any) -> str:
         return str(value)
 
 
-def explained(quantity: Quantity, value: Any) -> str:
-    """A value as text; of one that has parts, what they are, by the first line of the quantity's docstring."""
-    words = (quantity.__doc__ or "").partition("\n")[0].rstrip(".") if isinstance(value, (tuple, list)) else ""
-    return f"{short(value)}, {words[0].lower()}{words[1:]}" if words else short(value)
+def named(value: Any, names: str | Sequence[str]) -> str:
+    """A value as text, with its name, or with a name beside each of its parts; alone without names.
+
+    >>> named((0.25, 0.5), ("mean", "variance")), named((0.25, 0.5), "shares"), named(0.25, "")
+    ('mean = 0.25, variance = 0.5', 'shares = (0.25, 0.5)', '0.25')
+    """
+    if not names:
+        return short(value)
+    return shown({names: value} if isinstance(names, str) else dict(zip(names, value, strict=True)))
 
 
 def equals(
@@ -146,6 +151,7 @@ def satisfies(
     method: str = "enumerated",
     derived: Quantity | None = None,
     tolerance: mpf = TOLERANCE,
+    names: str | Sequence[str] = "",
 ) -> Iterator[Evidence]:
     """Whether a predicate is true of a quantity at every point: inequalities, signs, orders, monotonicity.
 
@@ -156,6 +162,7 @@ def satisfies(
         method: how the quantity is had.
         derived: a second way to the quantity, compared with the first.
         tolerance: of that comparison.
+        names: of the quantity's parts, which differ, or of the whole, for the counterexample.
 
     Raises:
         Disagreement: if the two ways differ, or the statement speaks at no point.
@@ -168,7 +175,7 @@ def satisfies(
         answer = statement(value, **point)
         spoken += answer is not None
         if answer is not None and not answer:
-            yield Evidence(method, False, f"fails at {shown(point)}", f"{shown(point)}: {explained(quantity, value)}")
+            yield Evidence(method, False, f"fails at {shown(point)}", f"{shown(point)}: {named(value, names)}")
             return
     _spoke(spoken)
     yield Evidence(method, True, f"true at all {spoken} points")

@@ -144,16 +144,13 @@ def test_a_predicate_is_tested_at_every_point():
         list(satisfies(lambda value, p: True, POINTS, variance, derived=lambda p: p))
 
 
-def test_a_counterexample_with_several_parts_says_what_they_are():
-    def moments(p):
-        """Mean and variance, in this order.
-
-        No more of it is shown.
-        """
-        return p, p * (1 - p)
-
-    (found,) = satisfies(lambda value, p: p < Fraction(1, 2), POINTS, moments)
-    assert found.counterexample == "p = 1/2: (1/2, 1/4), mean and variance, in this order"
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(("mean", "variance"), "mean = 1/2, variance = 1/4"), ("moments", "moments = (1/2, 1/4)"), ("", "(1/2, 1/4)")],
+)
+def test_a_counterexample_has_the_names_of_its_parts_beside_them(names, told):
+    (found,) = satisfies(lambda value, p: p < Fraction(1, 2), POINTS, lambda p: (p, p * (1 - p)), names=names)
+    assert found.counterexample == f"p = 1/2: {told}"
 
 
 @pytest.mark.parametrize(

@@ -347,4 +347,6 @@ def grows(values):
 )
 def overfit(statement):
     """The three weights at four stages of a training, by summing over all groups."""
-    yield from satisfies(statement, grid(measure=[BY_SHARE, BY_SUM, "one prompt"]), weights_over_training)
+    yield from satisfies(
+        statement, grid(measure=[BY_SHARE, BY_SUM, "one prompt"]), weights_over_training, names="weight at each stage"
+    )

@@ -143,7 +143,7 @@ def correct_gains(statement):
         return tuple(tuple(sampled_entries(values, counts, correct, True)) for values in (change, probabilities))
 
     points = [point for point in negative_dominant_groups([2, 3]) if distinct(point["counts"])]
-    yield from satisfies(statement, points, moves)
+    yield from satisfies(statement, points, moves, names=("changes of logits", "of probabilities"))
 
 
 def can_rise(G):
@@ -232,7 +232,7 @@ def unsampled_gain(statement):
     rare = ((Fraction(1, 20), Fraction(1, 20), Fraction(8, 10), Fraction(1, 10)), (True, False, True, True))
     points = negative_dominant_groups([2, 3], policies=(*POLICIES[1:3], rare))
     tails = [point for point in points if 0 in point["counts"] and distinct(point["counts"])]
-    yield from satisfies(statement, tails, unsampled_moves)
+    yield from satisfies(statement, tails, unsampled_moves, names=("changes of logits", "of probabilities"))
 
 
 @claim(

@@ -161,7 +161,9 @@ def exploration(statement):
         for policy, correct in several_correct
         for G in (2, 3)
     ]
-    yield from satisfies(judged, points, both(0), derived=both(1))
+    yield from satisfies(
+        judged, points, both(0), derived=both(1), names="changes of logits, negative-dominant before GRPO"
+    )
     yield simulator_agrees()
 
 
@@ -296,14 +298,19 @@ def batch_rates(rate, batch, G, variants):
     return tuple(mp.fsum(rate(*prompt, G, *variant) for prompt in batch) / len(batch) for variant in variants)
 
 
-def judge_entropy(statement, *variants):
-    """A predicate on the entropy rates of several variants, which are both enumerated and derived."""
+def judge_entropy(statement, names, *variants):
+    """A predicate on the entropy rates of several named variants, which are both enumerated and derived."""
 
     def by(rate):
         return lambda batch, G: batch_rates(rate, batch, G, variants)
 
     return satisfies(
-        statement, ENTROPY_POINTS, by(entropy_rate), derived=by(derived_entropy_rate), tolerance=RATE_TOLERANCE
+        statement,
+        ENTROPY_POINTS,
+        by(entropy_rate),
+        derived=by(derived_entropy_rate),
+        tolerance=RATE_TOLERANCE,
+        names=names,
     )
 
 
@@ -337,9 +344,8 @@ def faster_with_weight(rate, **_):
 )
 def entropy_order(statement):
     """Enumerate the entropy after a vanishing step under the three variants, and derive it as a covariance."""
-    yield from judge_entropy(
-        statement, *(VARIANTS[name] for name in ("positive_dominant", "grpo", "negative_dominant"))
-    )
+    names = ("positive_dominant", "grpo", "negative_dominant")
+    yield from judge_entropy(statement, names, *(VARIANTS[name] for name in names))
 
 
 def turned_upward(rates):
@@ -441,7 +447,12 @@ def failure_bias(statement):
 
     points = [{"bias": bias} | point for bias in BIASES for point in ENTROPY_POINTS]
     yield from satisfies(
-        statement, points, pair(entropy_rate), derived=pair(derived_entropy_rate), tolerance=RATE_TOLERANCE
+        statement,
+        points,
+        pair(entropy_rate),
+        derived=pair(derived_entropy_rate),
+        tolerance=RATE_TOLERANCE,
+        names=("entropy rate of GRPO", "with the bias"),
     )
 
 
@@ -492,4 +503,9 @@ def isolation(statement):
         return tuple(biased / balanced for biased, balanced in steps)
 
     controls = ["negative_dominant", "positive_dominant"]
-    yield from satisfies(statement, grid(control=controls, measure=["expected step", "sum of |A|"]), multiples)
+    yield from satisfies(
+        statement,
+        grid(control=controls, measure=["expected step", "sum of |A|"]),
+        multiples,
+        names=("multiple of GRPO's at p = 1/4", "at p = 1/2", "at p = 3/4"),
+    )

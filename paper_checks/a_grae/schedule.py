@@ -181,6 +181,7 @@ def easy_first(statement):
         grid(run=list(BASE_ACCURACY)),
         lambda run: tuple(blended_sum(BASE_ACCURACY[run], Fraction(quarter, 4)) for quarter in (1, 3)),
         method="arithmetic",
+        names=("weight of a hard prompt", "of a simple one"),
     )
 
 

@@ -170,7 +170,7 @@ def update_magnitude(statement):
         for counts in compositions(3, len(policy))
         if 0 < sum(count for count, right in zip(counts, correct, strict=True) if right) < 3
     ]
-    yield from satisfies(statement, points, parts)
+    yield from satisfies(statement, points, parts, names=("length of the correct part", "of the wrong part"))
 
 
 def objective(shift, clip=mp.inf):
@@ -280,7 +280,12 @@ def variants_weigh_tokens(statement):
         parts = [abs(value) * size for value, size in zip(advantages, weight, strict=True)]
         return parts[0], parts[1] + parts[2]
 
-    yield from satisfies(statement, grid(method=list(ADVANTAGES), lengths=[(2, 1), (2, 3), (2, 2)]), sums)
+    yield from satisfies(
+        statement,
+        grid(method=list(ADVANTAGES), lengths=[(2, 1), (2, 3), (2, 2)]),
+        sums,
+        names=("weight of the correct rollout's tokens", "of the wrong ones'"),
+    )
 
 
 @claim(

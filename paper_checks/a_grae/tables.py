@@ -138,7 +138,9 @@ def concave(statement):
         for method in TABLES[name][benchmark]
         for k in KS[1:-1]
     ]
-    yield from satisfies(statement, points, slopes, method="arithmetic")
+    yield from satisfies(
+        statement, points, slopes, method="arithmetic", names=("slope before", "slope after", "error by rounding")
+    )
 
 
 RUNS = {"AIME 2025": (30, 16), "AMC23": (40, 16)}  # questions (Appendix C.1), runs averaged (Appendix C.2)
@@ -228,7 +230,13 @@ def table_2_marks(statement):
         pairs = zip(marked(benchmark, k), ranked(benchmark, k), strict=True)
         return tuple(len(marks - level) for marks, level in pairs)
 
-    yield from satisfies(statement, grid(benchmark=BENCHMARKS, k=KS), wrong, method="arithmetic")
+    yield from satisfies(
+        statement,
+        grid(benchmark=BENCHMARKS, k=KS),
+        wrong,
+        method="arithmetic",
+        names=("bold figures that are not the best", "underlined ones that are not the second"),
+    )
 
 
 def with_figure(table, benchmark, method, column, value):
@@ -288,7 +296,11 @@ def repeated_runs(statement):
 def different_runs(statement):
     """Look for equal rows."""
     yield from satisfies(
-        statement, grid(benchmark=BENCHMARKS), lambda benchmark: tuple(TABLE_6[benchmark].values()), method="arithmetic"
+        statement,
+        grid(benchmark=BENCHMARKS),
+        lambda benchmark: tuple(TABLE_6[benchmark].values()),
+        method="arithmetic",
+        names="rows of the methods",
     )
 
 
@@ -372,6 +384,7 @@ def simultaneously(statement):
         grid(method=["W-REINFORCE", "GRPO-LEAD"], benchmark=BENCHMARKS),
         lambda method, benchmark: tuple(gain("Table 2", benchmark, method, "GRPO", column) for column in (0, -1)),
         method="arithmetic",
+        names=("gain at pass@1", "at pass@256"),
     )
 
 

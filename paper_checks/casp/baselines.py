@@ -113,7 +113,9 @@ def bonus_by_identity(p, r, bonus, advantage):
 )
 def entropy_advantage(statement):
     """Sum over the sampled token and its outcome, and derive by the score-function identity."""
-    yield from satisfies(statement, BONUSES, bonus_change, derived=bonus_by_identity)
+    yield from satisfies(
+        statement, BONUSES, bonus_change, derived=bonus_by_identity, names="change of each logit by the bonus"
+    )
 
 
 def inverse(length):
@@ -207,4 +209,10 @@ def success_weight_and_gain(method, data):
 )
 def negative_alone(statement):
     """The library's weights of each method, and printed scores less the base model's."""
-    yield from satisfies(statement, NEGATIVE, success_weight_and_gain, method="arithmetic")
+    yield from satisfies(
+        statement,
+        NEGATIVE,
+        success_weight_and_gain,
+        method="arithmetic",
+        names=("weight of a success over a failure's", "gain at the largest K"),
+    )

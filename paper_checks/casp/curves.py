@@ -68,6 +68,7 @@ def alpha_pass_256(statement):
         [{"metric": "pass@256"}],
         lambda metric: tuple(average(ABLATIONS, row, 1) for row in ALPHAS.values()),
         method="arithmetic",
+        names="pass@256 as alpha grows",
     )
 
 

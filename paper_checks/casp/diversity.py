@@ -198,6 +198,7 @@ def sample_gap(statement):
         statement,
         grid(one=[(F(1, 2), F(1, 2)), (F(99, 100), F(1, 100))], other=[(F(9, 10), F(1, 10)), RANKED[0]]),
         lambda one, other: (measured(one), measured(other)),
+        names=("gap and share of rank 1 in one", "in the other"),
     )
 
 
@@ -295,7 +296,11 @@ def changes_by_mass(wrong, K):
 def pass_at_k_and_diversity(statement):
     """Both changes over all groups, and by the correct mass."""
     yield from satisfies(
-        statement, grid(wrong=[F(0), F(1, 5), F(1, 2), F(1)], K=[1, 2, 8, 16]), changes, derived=changes_by_mass
+        statement,
+        grid(wrong=[F(0), F(1, 5), F(1, 2), F(1)], K=[1, 2, 8, 16]),
+        changes,
+        derived=changes_by_mass,
+        names=("change of distinct tokens", "of pass@K"),
     )
 
 

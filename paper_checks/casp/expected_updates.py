@@ -114,7 +114,13 @@ def gap(change):
 )
 def positive_gap(statement):
     """Sum over the sampled token and its outcome, exactly, and derive by the score-function identity."""
-    yield from satisfies(statement, POINTS, lambda p, r: expected_change(p, r, score), derived=covariance_change)
+    yield from satisfies(
+        statement,
+        POINTS,
+        lambda p, r: expected_change(p, r, score),
+        derived=covariance_change,
+        names="change of each logit",
+    )
 
 
 @claim(
@@ -164,7 +170,12 @@ def finite_step(statement):
 )
 def both_signs(statement):
     """The exact expected change by successes alone and by failures alone."""
-    yield from satisfies(statement, POINTS, lambda p, r: (expected_change(p, r, score), expected_change(p, r, penalty)))
+    yield from satisfies(
+        statement,
+        POINTS,
+        lambda p, r: (expected_change(p, r, score), expected_change(p, r, penalty)),
+        names=("change of each logit by successes", "by failures"),
+    )
 
 
 @claim(

@@ -132,7 +132,9 @@ def chain_rule(statement):
 )
 def positive_update(statement):
     """The exact first-order change of the probabilities."""
-    yield from satisfies(statement, SAMPLED, lambda p, y: mass_change(p, score(p, y)))
+    yield from satisfies(
+        statement, SAMPLED, lambda p, y: mass_change(p, score(p, y)), names="change of each probability"
+    )
 
 
 @claim(

@@ -65,7 +65,7 @@ def top_mass(p, n):
 )
 def redistribution(statement):
     """Sum over the sampled token, and derive from E[e_y] = p."""
-    yield from satisfies(statement, TOP, expected_smoothing, derived=plateau_pull)
+    yield from satisfies(statement, TOP, expected_smoothing, derived=plateau_pull, names="change of each logit")
 
 
 @claim(
@@ -93,7 +93,13 @@ def confined(statement):
         pull = [(F(1, n) if v < n else F(0)) - q for v, q in enumerate(p)]
         return [ALPHA * q * (own - top_mass(p, n) / n + collision(p)) for q, own in zip(p, pull, strict=True)]
 
-    yield from satisfies(statement, TOP, lambda p, n: mass_change(p, expected_smoothing(p, n)), derived=by_formula)
+    yield from satisfies(
+        statement,
+        TOP,
+        lambda p, n: mass_change(p, expected_smoothing(p, n)),
+        derived=by_formula,
+        names="change of each probability",
+    )
 
 
 @claim(
@@ -231,7 +237,13 @@ ONE_SUCCEEDS = [tuple(float(v == best) for v in range(CANDIDATES)) for best in r
 )
 def floor(statement):
     """The policy at rest, for each candidate that alone succeeds."""
-    yield from satisfies(statement, grid(rates=ONE_SUCCEEDS, alpha=[0.05, 0.1]), resting_policy, method="numerical")
+    yield from satisfies(
+        statement,
+        grid(rates=ONE_SUCCEEDS, alpha=[0.05, 0.1]),
+        resting_policy,
+        method="numerical",
+        names="policy at rest",
+    )
 
 
 def proportional_shares(p, n):
@@ -285,6 +297,7 @@ def proportional(statement):
         derived=lambda p, y, n: tuple(
             ALPHA * q * (1 / top_mass(p, n) - 1) if v < n else -ALPHA * q for v, q in enumerate(p)
         ),
+        names="rest in each logit",
     )
 
 

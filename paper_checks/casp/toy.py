@@ -180,7 +180,13 @@ def expected_shares(tilt, draw):
 )
 def single_mode_expected(statement):
     """Exact expected GRPO in float64, uniform and with unequal initial logits."""
-    yield from satisfies(statement, grid(tilt=[0.0, 0.1, 1.0], draw=range(4)), expected_shares, method="numerical")
+    yield from satisfies(
+        statement,
+        grid(tilt=[0.0, 0.1, 1.0], draw=range(4)),
+        expected_shares,
+        method="numerical",
+        names="share of each mode",
+    )
 
 
 @claim(

@@ -199,7 +199,7 @@ def covariance_sign(statement):
 
     opposed = {"policy": POLICIES[1], "advantages": (0, 1, 0)}
     points = [point | {"update": update} for point in [*POINTS, opposed] for update in UPDATES]
-    yield from satisfies(statement, points, found, method="numerical")
+    yield from satisfies(statement, points, found, method="numerical", names=("covariance", "change of the entropy"))
 
 
 @claim(

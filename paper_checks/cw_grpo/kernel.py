@@ -153,7 +153,12 @@ def kernel_threshold(statement):
         least = min(abs(value) for value, weight in zip(c, normalised(weights), strict=True) if weight < 1)
         return least, statement(deviation(c), weights)
 
-    yield from satisfies(lambda found, **_: found[0] > found[1], [SURE, *GROUPS], least_suppressed)
+    yield from satisfies(
+        lambda found, **_: found[0] > found[1],
+        [SURE, *GROUPS],
+        least_suppressed,
+        names=("least |c| of a weight below 1", "threshold"),
+    )
 
 
 @claim(

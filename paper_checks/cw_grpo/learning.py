@@ -124,7 +124,7 @@ def group_improves(statement):
         moved = stepped(policy, score_gradient(policy, totals), STEP)
         return mass(moved, correct) - mass(policy, correct), mp.fsum(totals)
 
-    yield from satisfies(statement, GROUPS, gain)
+    yield from satisfies(statement, GROUPS, gain, names=("gain of correct mass", "sum of the advantages"))
 
 
 BANDITS = (
@@ -198,7 +198,7 @@ def rare_success(statement):
         for successes in range(1, size)
         if 2 * successes != size  # all c are equal, and the weights 0/0
     ]
-    yield from satisfies(statement, points, kept)
+    yield from satisfies(statement, points, kept, names=("weight", "|c| / sigma"))
 
 
 def slower(rates):
@@ -242,4 +242,4 @@ def entropy_stability(statement):
         )
 
     points = [point | {"update": update} for update in UPDATES for point in POINTS]
-    yield from satisfies(statement, points, rates)
+    yield from satisfies(statement, points, rates, names=("entropy rate of GRPO", "of CW-GRPO"))

@@ -224,6 +224,7 @@ def kl_estimators(statement):
         [{"form": form} for form in ("k2", "k3", "k1")],
         lambda form: tuple(gap(form, j) for j in range(len(policy))),
         method="numerical",
+        names="gap of the gradient in each logit",
     )
 
 

@@ -202,7 +202,11 @@ def gain_from_amc23(statement):
         return statement(dict(zip(BENCHMARKS, found, strict=True)))
 
     yield from satisfies(
-        judged, grid(scale=["1.5B", "7B"]), lambda scale: tuple(parts(scale).values()), method="arithmetic"
+        judged,
+        grid(scale=["1.5B", "7B"]),
+        lambda scale: tuple(parts(scale).values()),
+        method="arithmetic",
+        names=[*BENCHMARKS],
     )
 
 

@@ -137,7 +137,9 @@ def low_learning_rate(statement):
         for size in (mpf("1e-3"), mpf("1e-6"))
         for course in ((3, 2, 4, 1), (3, -1, 4, 1, -5, 9, 2, -6, 5, 3))
     ]
-    yield from satisfies(statement, grid(gradients=courses, optimizer=["plain", "adam"]), moved, method="numerical")
+    names = ("move at the lower rate, of the plain one", "with scaled advantages")
+    points = grid(gradients=courses, optimizer=["plain", "adam"])
+    yield from satisfies(statement, points, moved, method="numerical", names=names)
 
 
 def unbiased_pass_at_k(n, c, k):

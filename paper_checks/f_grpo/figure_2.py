@@ -64,7 +64,13 @@ def figure_2(statement):
         courses = (simulated(G, ratio=form == "ratio", optimiser=optimiser, actions=actions) for G in SIZES[actions])
         return tuple(map(ends, courses))
 
-    yield from satisfies(statement, READINGS, found, method="Monte Carlo")
+    yield from satisfies(
+        statement,
+        READINGS,
+        found,
+        method="Monte Carlo",
+        names=("gain and kept mass, least to most, of small groups", "of middling ones", "of large ones"),
+    )
 
 
 @claim(
@@ -99,6 +105,7 @@ def learning_rate(statement):
         [{"optimiser": optimiser} for optimiser in ("gradient ascent", "Adam")],
         lambda optimiser: (least(optimiser, 0.01), least(optimiser, 0.001)),
         method="Monte Carlo",
+        names=("least kept mass at 1e-2", "at 1e-3"),
     )
 
 
@@ -180,7 +187,13 @@ def figure_2_gamma_equal_mass(statement):
         after_all, at_equal_mass = kept_more(G)
         return float(at_equal_mass.mean() / after_all.mean()), extremes(at_equal_mass)
 
-    yield from satisfies(lambda kept, G: statement(*kept), grid(G=ZONE), left, method="Monte Carlo")
+    yield from satisfies(
+        lambda kept, G: statement(*kept),
+        grid(G=ZONE),
+        left,
+        method="Monte Carlo",
+        names=("share of the gain that is left", "of a seed, least to most"),
+    )
 
 
 undecided(

@@ -107,4 +107,5 @@ def locates_zone(statement):
         pairs,
         lambda **pair: tuple(outcome(G) for G in pair.values()),
         method="Monte Carlo",
+        names=("tail miss and kept mass, least to most, at G", "at the larger G"),
     )

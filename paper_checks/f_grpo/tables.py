@@ -286,6 +286,7 @@ def preserves_pass_at_1(statement):
         GAINS,
         lambda name: (gains(name, 0, 0), gains(name, 1, 0)),
         method="arithmetic",
+        names=("gain in math", "in OOD"),
     )
 
 

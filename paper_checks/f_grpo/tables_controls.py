@@ -52,6 +52,7 @@ def lowest_pass_at_1(statement):
         [{"domain": domain} for domain in statement],
         lambda domain: [TABLE_2[name][domain][0] for name in SWEEP],
         method="arithmetic",
+        names="pass@1 of each G, that of 2 first",
     )
 
 

@@ -234,7 +234,9 @@ def feedback(statement):
         return tuple(number(abs(asymmetric_drift(p, delta))) * entropy(policy) for policy in shares)
 
     points = grid(delta=[Fraction(2), Fraction(4)], p=[Fraction(1, 4), Fraction(1, 2)])
-    yield from satisfies(statement, points, drifts, method="numerical")
+    yield from satisfies(
+        statement, points, drifts, method="numerical", names=("drift with failures spread evenly", "9 to 1")
+    )
 
 
 def asymmetric_drift(p, delta, alpha=1):
@@ -267,7 +269,9 @@ def drift_from_ratio(statement):
         return *(asymmetric_drift(p, delta, alpha) for p, alpha in cases), *(p * (1 - p) ** a for p, a in cases)
 
     points = grid(other=["weight", "solve rate"], delta=[Fraction(2), Fraction(1, 2)])
-    yield from satisfies(statement, points, found)
+    yield from satisfies(
+        statement, points, found, names=("drift over H", "in the other case", "m_S", "m_S in the other case")
+    )
 
 
 @claim(

@@ -157,7 +157,13 @@ ASYMMETRY = (
 )
 def asymmetric_pace(statement):
     """The slopes of the entropy under delta and under 1: over all groups of three, and by sympy derivatives."""
-    yield from satisfies(statement, PACES, slopes_of_delta, derived=derived_slopes_of_delta)
+    yield from satisfies(
+        statement,
+        PACES,
+        slopes_of_delta,
+        derived=derived_slopes_of_delta,
+        names=("entropy slope under delta", "under 1"),
+    )
 
 
 @claim(
@@ -181,7 +187,13 @@ def asymmetric_pace(statement):
 def failures_suppressed(statement):
     """The slopes of the entropy under delta 2 and under 1: over all groups of three, and by sympy derivatives."""
     points = [place | {"delta": Fraction(2)} for place in (POINTS[1], PEAKED, RARE)]
-    yield from satisfies(statement, points, slopes_of_delta, derived=derived_slopes_of_delta)
+    yield from satisfies(
+        statement,
+        points,
+        slopes_of_delta,
+        derived=derived_slopes_of_delta,
+        names=("entropy slope under delta", "under 1"),
+    )
 
 
 PACES = [place | point for point in grid(delta=[Fraction(2), Fraction(1, 2)]) for place in (POINTS[1], PEAKED)]
@@ -234,7 +246,13 @@ def equalised_pace(statement):
 
         return found
 
-    yield from satisfies(statement, PACES, equalised(slopes_of_delta), derived=equalised(derived_slopes_of_delta))
+    yield from satisfies(
+        statement,
+        PACES,
+        equalised(slopes_of_delta),
+        derived=equalised(derived_slopes_of_delta),
+        names=("entropy slope under delta", "under 1"),
+    )
 
 
 @claim(
@@ -270,6 +288,7 @@ def entropy_by_scale(statement):
         [place | {"steps": steps} for steps in (2, 20) for place in PLACES],
         lambda **point: tuple(after(**point, scale=scale) for scale in (mpf("0.5"), mpf(1))),
         method="numerical",
+        names=("entropy at half the scale", "at the whole"),
     )
 
 

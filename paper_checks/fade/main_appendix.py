@@ -132,4 +132,6 @@ def equalised(statement):
             peaks.append(max(p * (1 - p) ** power for p in rates) / largest)
         return tuple(peaks)
 
-    yield from satisfies(statement, [{"alpha": 2}], found)
+    yield from satisfies(
+        statement, [{"alpha": 2}], found, names=("peak mass over the largest weight of mean GRPO", "of Power-2")
+    )

@@ -128,7 +128,12 @@ def difficulty_axis(statement):
     def peaks(weight):
         return peak([mass_of(weight, p) for p in RATES]), peak([update_size(weight, p) for p in RATES])
 
-    yield from satisfies(statement, grid(weight=["mean GRPO", "Power-2", "REINFORCE", "NSR"]), peaks)
+    yield from satisfies(
+        statement,
+        grid(weight=["mean GRPO", "Power-2", "REINFORCE", "NSR"]),
+        peaks,
+        names=("solve rate of the largest mass", "of the largest update"),
+    )
 
 
 @claim(
@@ -212,7 +217,13 @@ def scale_axis(statement):
         take = {"plain steps": plain_steps, "Adam": adam_steps}[optimizer]
         return take([2 * gradient for gradient in gradients], mpf("0.01")), take(gradients, mpf("0.02"))
 
-    yield from satisfies(statement, grid(optimizer=["plain steps", "Adam"]), moves, method="numerical")
+    yield from satisfies(
+        statement,
+        grid(optimizer=["plain steps", "Adam"]),
+        moves,
+        method="numerical",
+        names=("move with gradients twice as large", "at twice the rate"),
+    )
 
 
 def plain_steps(gradients, rate):

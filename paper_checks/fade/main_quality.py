@@ -89,6 +89,7 @@ def scale_of_quality(statement):
         lambda found, halved: found[0] >= found[1],
         grid(halved=list(scales)),
         lambda halved: (total((1, 1, 1)), total(scales[halved])),
+        names=("Q", "Q with halved weights"),
     )
 
 
@@ -128,7 +129,10 @@ def optimal_weight(statement):
 
     others = [(Fraction(1), Fraction(1)), (Fraction(3, 2), Fraction(1, 2)), (Fraction(19, 10), Fraction(1, 10))]
     yield from satisfies(
-        lambda found, weights: found[0] >= found[1], [{"weights": weights} for weights in others], against
+        lambda found, weights: found[0] >= found[1],
+        [{"weights": weights} for weights in others],
+        against,
+        names=("Q of p (1 - p)", "Q of these weights"),
     )
 
 
@@ -189,7 +193,12 @@ def effective_prompts(statement):
         return tuple(effective_size([p * (1 - p) ** alpha for p in rates]) for alpha in (1, 2))
 
     tenths = [(1, 3), (5, 8), (1, 5, 9), (6, 7, 9)]
-    yield from satisfies(statement, [{"rates": tuple(Fraction(n, 10) for n in rates)} for rates in tenths], sizes)
+    yield from satisfies(
+        statement,
+        [{"rates": tuple(Fraction(n, 10) for n in rates)} for rates in tenths],
+        sizes,
+        names=("size at alpha 1", "at alpha 2"),
+    )
 
 
 @claim(
@@ -218,4 +227,4 @@ def scaling_law(statement):
         return tuple(number(sympy.diff(law, symbol).subs({a: 1, b: 1})) for symbol in (b, a))
 
     points = grid(k=[1, 8], c=[sympy.Rational(-1, 2), sympy.Rational(1, 2), sympy.Integer(3)])
-    yield from satisfies(statement, points, slopes, method="symbolic")
+    yield from satisfies(statement, points, slopes, method="symbolic", names=("slope by b", "by a"))

@@ -103,7 +103,12 @@ def uncorrelated_residuals(statement):
             raise Disagreement("the residuals are correlated")
         return correlation, share
 
-    yield from satisfies(statement, [{"size": 400, "coupled": coupled} for coupled in (False, True)], found)
+    yield from satisfies(
+        statement,
+        [{"size": 400, "coupled": coupled} for coupled in (False, True)],
+        found,
+        names=("mean cosine", "|M_2|^2 / |M_1|^2"),
+    )
 
 
 @claim(

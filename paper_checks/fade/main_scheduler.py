@@ -361,4 +361,6 @@ def exploitation(statement):
         )
 
     points = [point | {"rates": rates} for rates in ("the same", "equal eta max|A|") for point in POINTS[:3]]
-    yield from satisfies(statement, points, enumerated, derived=derived)
+    yield from satisfies(
+        statement, points, enumerated, derived=derived, names=("slope of p at delta 1/2", "at delta 1")
+    )

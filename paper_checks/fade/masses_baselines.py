@@ -132,6 +132,7 @@ def bias_of_either_shift(statement):
         statement,
         solve_rates([2, 3, 8], mixed, delta=[Fraction(-1, 10), Fraction(1, 100)]),
         enumerated(asym_rl),
+        names=("m_S", "m_F"),
     )
 
 

@@ -173,7 +173,7 @@ def table_1_reward_range(statement):
         return tuple(sorted({round(float(ours / theirs), 12) if theirs else float("inf") for ours, theirs in changed}))
 
     names = ["dr_grpo", "reinforce", "maxrl", "power_alpha", "softmax", *TRANSLATES[1:]]
-    yield from satisfies(statement, grid(name=names), multipliers)
+    yield from satisfies(statement, grid(name=names), multipliers, names="ratios of the masses")
 
 
 def printed_masses(name, p, G):

@@ -279,7 +279,9 @@ def asym_power_bias(statement):
         lambda p, alpha_success, alpha_failure, **_: 0 < p < 1 and alpha_success > alpha_failure,
         **EXPONENTS,
     )
-    yield from satisfies(statement, points, numerical(enumerated(asym_power)), derived=derived(asym_power))
+    yield from satisfies(
+        statement, points, numerical(enumerated(asym_power)), derived=derived(asym_power), names=("m_S", "m_F")
+    )
 
 
 @claim(

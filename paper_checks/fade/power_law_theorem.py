@@ -382,4 +382,6 @@ def fading(solve_rates):
 def dichotomy(statement):
     """The power of k in 1 - pass@k between k and 2k, k = 10^2 and 10^6, by Beta integrals and numerically."""
     kinds = ["Beta(1/2, 3)", "Beta(2, 1/2)", "two powers", "a tenth unsolvable", "logarithmic density"]
-    yield from satisfies(statement, grid(solve_rates=kinds), fading, method="numerical")
+    yield from satisfies(
+        statement, grid(solve_rates=kinds), fading, method="numerical", names=("power at k = 10^2", "at k = 10^6")
+    )

@@ -189,4 +189,6 @@ def delta(statement):
 
         return update(1.0), update(0.5)
 
-    yield from satisfies(statement, grid(success=[2.0, 0.5, 0.25]), shares, method="numerical")
+    yield from satisfies(
+        statement, grid(success=[2.0, 0.5, 0.25]), shares, method="numerical", names=("r1 at delta 1", "at delta 1/2")
+    )

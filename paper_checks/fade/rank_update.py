@@ -375,4 +375,10 @@ def head_share(scale):
 )
 def share_of_the_head(statement):
     """Two layers whose head has an update of rank 1, the inner layer's input being scaled down and up."""
-    yield from satisfies(statement, grid(scale=[0.02, 50.0]), head_share, method="numerical")
+    yield from satisfies(
+        statement,
+        grid(scale=[0.02, 50.0]),
+        head_share,
+        method="numerical",
+        names=("r1 of the head's update", "its share of the squared norm"),
+    )

@@ -108,6 +108,7 @@ def continuous(statement):
         grid(rows=list(chosen), measure=["ratio", "rank_one"]),
         lambda rows, measure: tuple(getattr(run, measure) for run in sorted(chosen[rows])),
         method="arithmetic",
+        names="measure of each target",
     )
 
 

@@ -340,7 +340,7 @@ def larger_alpha(statement):
         return relative_variance(alpha, p, size)
 
     points = grid(alpha=[1, 2], p=[Fraction(n, 20) for n in (1, 2, 9, 10, 12, 15, 18)])
-    yield from satisfies(statement, points, growth)
+    yield from satisfies(statement, points, growth, names=("growth by Eq. 31", "over all groups"))
 
 
 @claim(

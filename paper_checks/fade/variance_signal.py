@@ -115,7 +115,9 @@ def finite_group(statement):
         )
 
     rates = [Fraction(n, 100) for n in (25, 15, 20, 30, 40, 50, 10, 5, 2)]  # the known row first
-    yield from satisfies(statement, grid(G=[8, 10, 16, 32], p=rates), eased)
+    yield from satisfies(
+        statement, grid(G=[8, 10, 16, 32], p=rates), eased, names=("fall by Eq. 31", "over all groups")
+    )
 
 
 @claim(
