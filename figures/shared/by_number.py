@@ -25,8 +25,8 @@ def by_number(**numbers: float) -> Estimator:
         found = group_sum(xp.astype(right, rewards.dtype), rollouts)
         success = failure = xp.zeros_like(found)
         for number in range(GROUP_SIZE):
-            success = success + numbers[f"s{number + 1}"] * xp.astype(found == number + 1, rewards.dtype)
-            failure = failure + numbers[f"f{number}"] * xp.astype(found == number, rewards.dtype)
+            success = success + numbers.get(f"s{number + 1}", 0.0) * xp.astype(found == number + 1, rewards.dtype)
+            failure = failure + numbers.get(f"f{number}", 0.0) * xp.astype(found == number, rewards.dtype)
         return xp.where(right, success, failure), state
 
     return chain(Link(weigh, exchangeable=True))
@@ -50,4 +50,4 @@ def tabled(arm: str) -> str:
         return arm
     values /= np.abs(values).max()
     written = ",".join(f"{name}={value:.7g}" for name, value in zip(NAMES, values, strict=True) if abs(value) > 1e-12)
-    return f"{FILE}:by_number({written})+reinforce"
+    return str(parse(f"{FILE}:by_number({written})+reinforce"))

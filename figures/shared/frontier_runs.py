@@ -12,6 +12,7 @@ from pathlib import Path
 import xarray as xr
 
 from figures.shared.by_number import tabled
+from simlab.arms import parse
 from simlab.errors import check_choice
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER
@@ -27,6 +28,8 @@ def path_of(out: Path, name: str) -> Path:
 def quick(name: str) -> Sweep:
     """Return a sweep of the preset with its weights as tables, those that are one table once."""
     settings = FRONTIER[name]
+    if not name.startswith("weight"):
+        return Sweep(**settings)
     return Sweep(**settings | {"arms": tuple(dict.fromkeys(map(tabled, settings["arms"])))})
 
 
@@ -34,8 +37,9 @@ def named(name: str, out: Path) -> xr.Dataset:
     """Read a result, each method of the preset under its name."""
     dataset, arms = read(path_of(out, name)), FRONTIER[name]["arms"]
     listed = list(dataset["arm"].values)
-    places = [listed.index(arm if arm in listed else tabled(arm)) for arm in arms]
-    return dataset.isel(arm=places).assign_coords(arm=list(arms))
+    texts = [str(parse(arm)) for arm in arms]
+    places = [listed.index(text if text in listed else tabled(arm)) for arm, text in zip(arms, texts, strict=True)]
+    return dataset.isel(arm=places).assign_coords(arm=texts)
 
 
 def main(arguments: list[str]) -> None:

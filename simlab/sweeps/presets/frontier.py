@@ -55,9 +55,16 @@ CONDITIONS: dict[str, Condition] = {
 _VARIANTS = names("f_grpo(gamma=2) power_alpha(alpha=3) easy_power(alpha=3)")
 _VARIANTS += names("pass_at_k_chen(k=2) pass_at_k_chen(k=8) pkpo(k=2) pkpo(k=8)")
 WEIGHTS = tuple(f"{name}+reinforce" for name in (*REGISTRY, *_VARIANTS) if name != "linked")  # which stands for many
+# In the network and on the bank: on the head these came out as GRPO did.
+_LIKE_GRPO = names(
+    "running_mean reinforce_pp reinforce_pp_baseline gpg bnpo ha_dw opo t2t grpo_lead gdpo rae fade_logarithmic "
+    "fade_entropy entropy_advantage advantage_reweighting aem ds_grpo unlikeliness"
+)
+ELSEWHERE = tuple(arm for arm in WEIGHTS if arm.removesuffix("+reinforce") not in _LIKE_GRPO)
 IN_GROUPS = names("grpo+reinforce maxrl+reinforce pass_at_k_tang+reinforce")
 # The target of a bound that follows the entropy is a choice of the run.
 CLIPS = tuple(f"grpo+{name}" for name in SURROGATES if name not in ("reinforce", "entropy_target_clip"))
+FEW_CLIPS = names("grpo+ppo_clip grpo+cispo grpo+vespo grpo+forking_tokens")
 PLAIN = ("grpo+reinforce",)
 WITH_ALL_PROMPTS = tuple(name for name in ALLOCATIONS if name not in ("even", "learnable"))
 
@@ -71,8 +78,9 @@ def _sweeps(name: str, condition: Condition) -> Preset:
 
     few: Values = {"run.prompts_per_step": (4 if name == "bank" else 8,), "run.allocation": ("learnable",)}
     every, usual = condition.lengths, condition.usual
+    weights, clips = (WEIGHTS, CLIPS) if name.startswith("linear") else (ELSEWHERE, FEW_CLIPS)
     kinds = {
-        "weight": sweep(WEIGHTS, {}, every),
+        "weight": sweep(weights, {}, every),
         "rejection": sweep(("reject_easy+reinforce",), {"estimator.threshold": (0.25, 0.75)}, every),
         "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3)}, every),
         "kl": sweep(PLAIN, {"run.kl": (0.03, 0.1, 0.3)}, usual),
@@ -80,7 +88,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
         "curriculum": sweep(PLAIN, few | {"run.allocation_by": ("estimate", "exact")}, usual),
         "group": sweep(IN_GROUPS, {}, every, group_sizes=(4, 32)),
         # With one gradient step a batch the ratio is 1 and no clip acts.
-        "surrogate": sweep(CLIPS, {"run.epochs": (4,)}, usual),
+        "surrogate": sweep(clips, {"run.epochs": (4,)}, usual),
     }
     return {f"{kind}-{name}": settings for kind, settings in kinds.items()}
 
