@@ -40,17 +40,17 @@ class Condition(NamedTuple):
 def _on_interference(overlap: float) -> Condition:
     parameters = fixed("problem", overlap=overlap) | {RATE: (1.0,)}
     shared = over(ON_INTERFERENCE, parameters, budget=Budget(640 * 256.0, records=128))
-    return Condition(shared, 0.45, NORM, (0.1, 0.2, 0.4, 0.8), (0.1, 0.4))
+    return Condition(shared, 0.45, NORM, (0.1, 0.2, 0.4, 0.8, 1.6, 3.2), (0.4, 1.6))
 
 
 _IN_A_NETWORK: SweepSettings = dict(problem="network", optimizer="adam", top_n=0, budget=Budget(2.0**17, records=64))
 _ON_A_BANK = over(ON_BANK, BANK | {RATE: (1.0,)}, budget=Budget(2.0**15, records=64))
 CONDITIONS: dict[str, Condition] = {
     "linear-0.3": _on_interference(0.3),
-    "network-adam": Condition(_IN_A_NETWORK, 0.45, RATE, (0.0005, 0.001, 0.004), (0.001, 0.004)),
+    "network-adam": Condition(_IN_A_NETWORK, 0.45, RATE, (0.0005, 0.001, 0.004, 0.016), (0.001, 0.004)),
     "linear-0.6": _on_interference(0.6),
     "linear-0": _on_interference(0.0),
-    "bank": Condition(_ON_A_BANK, 0.6, NORM, (0.25, 0.5, 1.0), (0.5, 1.0)),
+    "bank": Condition(_ON_A_BANK, 0.6, NORM, (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)),
 }
 _VARIANTS = names("f_grpo(gamma=2) power_alpha(alpha=3) easy_power(alpha=3)")
 _VARIANTS += names("pass_at_k_chen(k=2) pass_at_k_chen(k=8) pkpo(k=2) pkpo(k=8)")
