@@ -39,7 +39,7 @@ class Condition(NamedTuple):
 
 def _on_interference(overlap: float) -> Condition:
     parameters = fixed("problem", overlap=overlap) | {RATE: (1.0,)}
-    shared = over(ON_INTERFERENCE, parameters, budget=Budget(640 * 256.0, records=320))
+    shared = over(ON_INTERFERENCE, parameters, budget=Budget(640 * 256.0, records=256))
     return Condition(shared, 0.45, NORM, (0.1, 0.2, 0.4, 0.8, 1.6, 3.2), (0.4, 1.6))
 
 
