@@ -22,6 +22,7 @@ import jax
 
 from simlab.errors import Diverged, InputError
 from simlab.files import write_whole
+from simlab.interference.record import FOLDER, remove_later
 from simlab.llm.loggers import Scalars, WandbFiles
 from simlab.llm.training.origin import CONTINUED, Origin, describe_difference, first_difference, list_origins
 from simlab.llm.training.settings import TrainingSettings
@@ -103,6 +104,7 @@ class ArmFolder(contextlib.ExitStack):
             self.check_origin(record["origin"], f"checkpoint {checkpoint}")
             state, sizes = load_state(checkpoint, fresh), record["sizes"]
         self.cut_lines(sizes)
+        remove_later(self.path / FOLDER, state.step)
         return state
 
     def check_origin(self, origin: Origin, subject: str) -> None:

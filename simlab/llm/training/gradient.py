@@ -164,7 +164,7 @@ class DecoderPolicy:
         def compute(piece: Microbatch, parameters: Parameters, base: Parameters | None) -> tuple[Microbatch, Array]:
             used = piece.batch.mask[..., None].astype(np.float32)
             terms = Terms(piece.batch, piece.batch.tokens[..., None], used, self.temperature)
-            return piece, _logp(parameters, base, self.config, terms, self.computation)
+            return piece, completions_logp(parameters, base, self.config, terms, self.computation)
 
         pieces = microbatches(batch, self.microbatch)
         for microbatch, logp in compute_on_devices(self.devices, compute, pieces, parameters, self.base):
@@ -215,9 +215,10 @@ class Terms(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames=("config", "how"))
-def _logp(
+def completions_logp(
     parameters: Parameters, base: Parameters | None, config: ModelConfig, terms: Terms, how: Computation
 ) -> Float[Array, "P G T N"]:
+    """Compute log pi of the targets, by the decoder's parameters or by adapters to a base."""
     whole = parameters if base is None else with_adapters(base, parameters, how.lora_scale)
     cast = _cast(whole, how.dtype)
     return target_logp(cast, config, terms.batch, terms.targets, terms.temperature, checkpointing=how.checkpointing)
@@ -228,7 +229,7 @@ def _gradient(
     parameters: Parameters, base: Parameters | None, *, config: ModelConfig, terms: Terms, how: Computation
 ) -> tuple[Parameters, Float[Array, ""]]:
     def objective(parameters: Parameters, terms: Terms) -> Float[Array, ""]:
-        logp = _logp(parameters, base, config, terms, how)
+        logp = completions_logp(parameters, base, config, terms, how)
         # A token of probability 0 with coefficient 0 must contribute 0, and not 0 times minus infinity, which is NaN.
         idle = terms.coefficients == 0
         return jnp.sum(jnp.where(idle, 0, terms.coefficients * jnp.where(idle, 0, logp)))

@@ -1,6 +1,6 @@
 """One step of group-sampled policy gradients: sample, judge, estimate advantages, ascend."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -21,6 +21,7 @@ from simlab.llm.instruments.batch_metrics import (
 )
 from simlab.llm.instruments.model_changes import entropy_change
 from simlab.llm.model import Parameters
+from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.training.gradient import DecoderPolicy, microbatches
 from simlab.llm.training.groups import (
     Reader,
@@ -99,7 +100,10 @@ class Trainer(NamedTuple):
         batches, rewards, accepted, count = list[RolloutGroups](), list[np.ndarray](), list[np.ndarray](), 0
         sampler = self.policy.cast(state.older[-1] if state.older else state.parameters, settings.sampler)
         for number in range(max(1, settings.rounds)):
-            groups = self._sample(sampler, cursor, jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), number))
+            numbers = range(self.first + cursor, self.first + cursor + settings.prompts)
+            problems = list(map(self.reader.task.training, numbers))
+            own_key = jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), number)
+            groups = self.sample(sampler, problems, settings.group_size, own_key)
             cursor += settings.prompts
             rewards.append(groups.rewards[~absent_rollouts(groups)])
             count += len(groups.problems)
@@ -120,13 +124,14 @@ class Trainer(NamedTuple):
             metrics["accepted_rate"] = float(np.mean(accepted))
         return selected.select(np.arange(min(len(selected.problems), settings.prompts))), cursor, metrics
 
-    def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> RolloutGroups:
+    def sample(
+        self, parameters: Parameters, problems: Sequence[TaskProblem], group_size: int, key: PRNGKeyArray
+    ) -> RolloutGroups:
+        """Sample groups of rollouts as the method reads them."""
         settings = self.settings
-        numbers = range(self.first + cursor, self.first + cursor + settings.prompts)
-        problems, common = list(map(self.reader.task.training, numbers)), {"key": key, "at_once": settings.rollouts}
-        top_n = max(self.top_n, self.method.surrogate.candidates)
+        common, top_n = {"key": key, "at_once": settings.rollouts}, max(self.top_n, self.method.surrogate.candidates)
         groups = self.reader.sample(
-            parameters, problems, settings.group_size, temperature=settings.temperature, top_n=top_n, **common
+            parameters, problems, group_size, temperature=settings.temperature, top_n=top_n, **common
         )
         if "greedy_reward" not in self.method.needs:
             return groups

@@ -13,6 +13,7 @@ import numpy as np
 from simlab.arms import Arm, parse
 from simlab.errors import InputError, check_choice, check_range, check_whole, did_you_mean
 from simlab.estimators.registry import check_domain
+from simlab.interference.kernel import FEWEST
 from simlab.methods import Method
 from simlab.simulator import mismatch
 from simlab.simulator.settings import REWARDS, TRUE_REWARD
@@ -331,12 +332,49 @@ class RecordSettings(Section):
     weight_changes: bool = True
 
 
+@dataclass(frozen=True)
+class ProbeSettings(Section):
+    """Measurement of how far prompts move one another, ``simlab.interference``.
+
+    Attributes:
+        every: steps between two measurements, each before the step's update; 0 for none.
+        estimator: ``"full"``, gradients of all that is trained; ``"head"``, the last layer alone, without gradients; or
+            ``"both"``.
+        panel: problems, the first of the first evaluation set, that are watched beside the batch.
+        rollouts: of each problem of the panel, in groups of ``rl.group_size``.
+        sketch: numbers onto which ``full`` projects the gradient of a layer, best a prime; 0 keeps all.
+    """
+
+    prefix = "probe."
+    every: CountOrNone = 0
+    estimator: Annotated[str, check_choice, ("full", "head", "both")] = "full"
+    panel: CountOrNone = 0
+    rollouts: Count = 64
+    sketch: CountOrNone = 4093
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Names of the estimators that are used."""
+        return ("full", "head") if self.estimator == "both" else (self.estimator,)
+
+    def check_fits(self, group_size: int, engine: str) -> None:
+        """Raise ``InputError`` for groups, or an engine, that cannot be measured."""
+        if self.every and engine != "simlab":
+            raise InputError(f"probe.every = {self.every} with the engine {engine}; allowed: 0")
+        if self.every and group_size < FEWEST:
+            raise InputError(f"probe.every = {self.every} with groups of {group_size}; allowed: {FEWEST} or more")
+        if self.every and self.panel and self.rollouts % group_size:
+            allowed = f"whole numbers of groups of {group_size}"
+            raise InputError(f"probe.rollouts = {self.rollouts}; allowed: {allowed}")
+
+
 SECTIONS: dict[str, type[Section]] = {
     "model": ModelSettings,
     "warm_start": WarmStartSettings,
     "rl": PolicyGradientSettings,
     "evaluation": EvaluationSettings,
     "record": RecordSettings,
+    "probe": ProbeSettings,
 }
 
 
@@ -384,6 +422,7 @@ class TrainingSettings(Section):
     rl: PolicyGradientSettings = field(default_factory=PolicyGradientSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     record: RecordSettings = field(default_factory=RecordSettings)
+    probe: ProbeSettings = field(default_factory=ProbeSettings)
     arms: tuple[str, ...] = ("grpo", "f_grpo")
     seeds: Count = 1
     engine: Annotated[str, check_choice, ("simlab", "trl")] = "simlab"
@@ -398,6 +437,7 @@ class TrainingSettings(Section):
         for text, arm in zip(self.arms, arms, strict=True):
             method = arm.method.build()
             self.arm_rl(text).check_method(method)
+            self.probe.check_fits(self.arm_rl(text).group_size, self.engine)
             if "role" in method.needs:
                 raise InputError(f"arm {text} reads the role of each rollout; allowed: others, as tasks have no roles")
             if self.engine == "trl" and "greedy_reward" in method.needs:
