@@ -27,7 +27,8 @@ VARIANTS = (
 WORDS = {
     "batch": "the other groups of the batch", "history": "earlier batches", "tokens": "the lengths of rollouts",
     "order": "the order of rollouts", "old_logp": "log-probabilities", "entropy": "entropies",
-    "greedy_reward": "the greedy answer", "parts": "the parts of rewards", "role": "roles",
+    "collision": "squared probabilities", "teacher_logp": "a teacher", "greedy_reward": "the greedy answer",
+    "parts": "the parts of rewards", "role": "roles",
 }  # fmt: skip
 MOST_NUMBERS = 12  # of a curve that are printed
 BARS = "▁▂▃▄▅▆▇█"

@@ -11,10 +11,18 @@ from simlab import own_files
 from simlab.errors import InputError, check_choice, check_parameters
 from simlab.estimators import REGISTRY, Estimator, Link, chain, estimator
 from simlab.methods import METHODS, Method, method
-from simlab.surrogates import SURROGATES, Surrogate, entropy_bonus, kl_penalty, log_ratio_penalty, ppo_clip
+from simlab.surrogates import (
+    SURROGATES,
+    Surrogate,
+    adaptive_entropy_bonus,
+    entropy_bonus,
+    kl_penalty,
+    log_ratio_penalty,
+    ppo_clip,
+)
 
 # Added to a surrogate, not put in its place.
-PENALTIES = {"kl_penalty": kl_penalty, "entropy_bonus": entropy_bonus, "log_ratio_penalty": log_ratio_penalty}
+PENALTIES = {term.__name__: term for term in (kl_penalty, entropy_bonus, adaptive_entropy_bonus, log_ratio_penalty)}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from simlab import bundled
 from simlab.errors import InputError, check_choice
 
 PAPERS = ("f-grpo", "a-grae", "cw-grpo", "fade", "casp", "simlab")  # the last: what the laboratory finds
-SOURCES = (*PAPERS, "arxiv")  # the last: of methods whose papers are not judged, which a number stands for
+# The last: of methods whose papers are not judged, which a number stands for, and of code without a paper.
+SOURCES = (*PAPERS, "arxiv", "github")
 BUNDLED = {"check": "paper_checks", "proof": "paper_checks/proofs", "figure": "figures", "notebook": "notebooks"}
 OF_CHECKOUT = {"test": "tests", "benchmark": "benchmarks"}
 

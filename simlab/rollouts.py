@@ -20,7 +20,9 @@ class Rollouts(NamedTuple):
         old_logp: (P, G, T) log-probability of each sampled token under the policy that sampled it.
         entropy: (P, G, T) entropy of that policy, in nats, at each token.
         topn_logp: (P, G, T, C) log-probabilities of the C likeliest candidates at each token, the likeliest first.
+        collision: (P, G, T) the sum of the squared probabilities of all candidates at each token, under that policy.
         ref_logp: (P, G, T) log-probability of each sampled token under a reference policy.
+        teacher_logp: (P, G, T) log-probability of each sampled token under a teacher.
         noise: (P, G, T) independent uniform numbers in [0, 1) of the engine's, for methods that draw tokens at random.
         mask: (P, G) true where a rollout exists; None when every group is full.
         token_mask: (P, G, T) true where a token exists; None when every rollout has T tokens.
@@ -36,7 +38,9 @@ class Rollouts(NamedTuple):
     old_logp: Float[Array, "P G T"] | None = None
     entropy: Float[Array, "P G T"] | None = None
     topn_logp: Float[Array, "P G T C"] | None = None
+    collision: Float[Array, "P G T"] | None = None
     ref_logp: Float[Array, "P G T"] | None = None
+    teacher_logp: Float[Array, "P G T"] | None = None
     noise: Float[Array, "P G T"] | None = None
     mask: Bool[Array, "P G"] | None = None
     token_mask: Bool[Array, "P G T"] | None = None
@@ -47,7 +51,9 @@ class Rollouts(NamedTuple):
     role: Float[Array, "P G"] | None = None
 
 
-TOKEN_FIELDS = {"old_logp": 3, "entropy": 3, "topn_logp": 4, "ref_logp": 3, "noise": 3}  # and their numbers of axes
+TOKEN_FIELDS = {  # and their numbers of axes
+    "old_logp": 3, "entropy": 3, "topn_logp": 4, "collision": 3, "ref_logp": 3, "teacher_logp": 3, "noise": 3,
+}  # fmt: skip
 FIELDS = frozenset({"rewards", "greedy_reward", "parts", "role", *TOKEN_FIELDS})
 MOST_ROLLOUTS = 2.0**24  # of a group
 

@@ -30,6 +30,8 @@ def batch(seed: int = 0, rewards: Any = None, group: int = GROUP, tokens: int = 
         old_logp=-draw.exponential(size=shape),
         entropy=draw.exponential(size=shape),
         topn_logp=-np.sort(draw.exponential(size=(*shape, 2))),
+        collision=1 - 0.1 * draw.random(shape),
+        teacher_logp=-draw.exponential(size=shape),
         ref_logp=-draw.exponential(size=shape),
         noise=draw.random(shape),
         greedy_reward=np.repeat(draw.integers(0, 2, (len(rewards), 1)), rewards.shape[1], axis=1).astype(float),

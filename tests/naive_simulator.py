@@ -42,6 +42,7 @@ class Setting:
     correction_unit: str = "token"
     correction_bound: float = 2.0
     isolation: float = 0.0
+    teacher: float = 4.0
     pass_at_k: tuple[int, ...] = (1, 3)
     top_n: int = 2
 

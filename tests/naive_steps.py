@@ -148,12 +148,23 @@ def advantages_of(
     entropies = [[[entropy(own[m][word[:t]]) for t in range(naive.depth)] for word in groups[m]] for m in groups]
     drawing = samplers(naive, memory)
     greedy = [setting.rewards[0 if right[m] & set(greedy_words(naive, drawing[m])) else 1] for m in groups]
-    batch = Step(rewards, logp, entropies, greedy)
+    squares = [
+        [[float(np.sum(own[m][word[:t]] ** 2)) for t in range(naive.depth)] for word in groups[m]] for m in groups
+    ]
+    told = [teachers_logp(naive, m, groups[m]) if naive.depth == 1 else [] for m in groups]
+    batch = Step(rewards, logp, entropies, greedy, collision=squares, teacher=told)
     weights = REFERENCES[setting.estimator]([*memory.batches, batch], **setting.estimator_parameters)[-1]
     return batch, {
         m: [weight if isinstance(weight, list) else [weight] * naive.depth for weight in group]
         for m, group in zip(groups, weights, strict=True)
     }
+
+
+def teachers_logp(naive: Naive, prompt: int, words: list[Word]) -> Table:
+    """What a teacher says of each rollout: the start, its correct actions likelier by so much in their logits."""
+    initial, setting = policies(naive, naive.parameters)[prompt][()], naive.setting
+    raised = [p * math.exp(setting.teacher * (a in naive.correct[prompt])) for a, p in enumerate(initial)]
+    return [[math.log(raised[action] / sum(raised))] for (action,) in words]
 
 
 def samplers(naive: Naive, memory: Memory) -> list[Policies]:

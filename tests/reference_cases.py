@@ -1,5 +1,6 @@
 """What the library is asked, and what the references answer: the cases that every array library must get right."""
 
+import math
 import random
 from typing import Any
 
@@ -86,6 +87,9 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"alpha": 0.5, "penalty": 0.25, "low": 0.25, "high": 2.0, "midpoint": 0.5, "steepness": 3.0},
         {"alpha": 1.0, "ddof": 1, "eps": 0.25},
     ],
+    "optimal_token_baseline": [{"eps": 0.25}],
+    "opd": [{"gamma": 0.5}, {"gamma": 2.0, "bound": 0.5}],
+    "tempered_grpo": [{"beta": 1.0}, {"beta": 0.25, "eps": 0.0}],
     "advantage_reweighting": [{"alpha": 0.75, "base": "dr_grpo"}, {"alpha": 1.0, "base": "entropy_advantage"}],
     "aem": [
         {"strength": 3.0, "least_spread": 0.4, "base": "w_reinforce"},
@@ -127,9 +131,14 @@ FEW_VALUES = range(1, 128, 42)  # so that rollouts tie in the sum and in the mea
 def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: range = SIXTYFOURTHS) -> list[Step]:
     """One step a batch, each rollout given random log-probabilities and entropies for one of the numbers of ``tokens``.
 
-    Each of the two has its own draw.
+    Each of the two has its own draw; the squared probabilities of other tokens add up to some of what these may.
     """
     draw, draw_entropy, draw_parts = random.Random(seed), random.Random(100 + seed), random.Random(200 + seed)
+    draw_others = random.Random(300 + seed)
+
+    def collision(logp: float) -> float:
+        p = math.exp(logp)
+        return p * p + (1 - p) ** 2 / draw_others.choice([1, 2, 8])
 
     def logp(scale: float) -> list[float]:
         return [-scale * draw.choice(values) / 64 for _ in range(draw.choice(tokens))]
@@ -140,7 +149,10 @@ def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: ran
         places = range(len(groups))
         parts = [[[r, draw_parts.randrange(3) / 8, draw_parts.choice([None, 0.5, -0.25])] for r in x] for x in groups]
         greedy, weights = [place % 3 / 2 for place in places], (1.0, 0.5, -2.0)
-        return Step(groups, drawn, entropy, greedy, parts, weights, [place % 3 for place in places])
+        squares = [[[collision(x) for x in own] for own in group] for group in drawn]
+        teacher = [[[x - draw_others.randrange(-64, 128) / 64 for x in own] for own in group] for group in drawn]
+        roles = [place % 3 for place in places]
+        return Step(groups, drawn, entropy, greedy, parts, weights, roles, squares, teacher)
 
     return [step(groups, scale) for groups, scale in zip(batches, MEAN_ENTROPY, strict=True)]
 
@@ -165,12 +177,12 @@ def sequences(name: str, shape: str) -> list[list[Step]]:
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 OF_LOGARITHMS = {"bnpo"}  # in float32 right to 4e-6: sums of logarithms, raised to an exponential
-# In float32 these subtract numbers as large as the group's largest advantage, and lose a few of its last digits.
+# These subtract numbers as large as the group's largest advantage, and lose a few of its last digits.
 SUBTRACTING = {
     "softmax", "rs_grpo", "log_mean_exp", "running_mean", "ds_grpo", "unlikeliness", "cw_grpo", "entropy_advantage",
-    "grpo_lead", "gdpo", "rae", "a_star_po",
+    "grpo_lead", "gdpo", "rae", "a_star_po", "tempered_grpo", "optimal_token_baseline",
 }  # fmt: skip
-LOST = 4 * float(np.finfo(np.float32).eps)
+LOST = 4  # units in the last place of the largest
 CENTRED_TWICE = {"gdpo"}  # in groups, then in the batch: what is 0 in one order of adding is its rounding in another
 NOTHING = float("nan")  # stands where no rollout or token exists; the library must not read it
 
@@ -193,6 +205,7 @@ def record(step: Step, shape: str, xp: Any, dtype: str) -> Rollouts:
     if shape == "full":
         fields = {"old_logp": step.logp, "entropy": step.entropy, "greedy_reward": greedy, "role": role}
         fields |= {"rewards": step.rewards, "parts": parts, "part_weights": weights}
+        fields |= {"collision": step.collision, "teacher_logp": step.teacher}
         return Rollouts(**{name: xp.asarray(values, dtype=real) for name, values in fields.items()})
     rewards = [pad(group, 5, NOTHING) for group in step.rewards]
     logp, entropy = pad_tokens(step.logp), pad_tokens(step.entropy)
@@ -200,6 +213,8 @@ def record(step: Step, shape: str, xp: Any, dtype: str) -> Rollouts:
         xp.asarray(rewards, dtype=real),
         old_logp=xp.asarray(logp, dtype=real),
         entropy=xp.asarray(entropy, dtype=real),
+        collision=xp.asarray(pad_tokens(step.collision), dtype=real),
+        teacher_logp=xp.asarray(pad_tokens(step.teacher), dtype=real),
         mask=xp.asarray((~np.isnan(rewards)).tolist()),
         token_mask=xp.asarray((~np.isnan(logp)).tolist()),
         greedy_reward=xp.asarray([pad(group, 5, NOTHING) for group in greedy], dtype=real),
@@ -238,7 +253,7 @@ def assert_close(name: str, parameters: dict[str, Any], history: list[Any], sequ
     """Advantages equal the reference's element by element, and are exactly 0 where there is no rollout or token."""
     expected, names = REFERENCES[name](sequence, **parameters), {name, parameters.get("base")}
     relative = 4e-6 if dtype == "float32" and names & OF_LOGARITHMS else TOLERANCE[dtype]
-    lost = LOST if dtype == "float32" and names & SUBTRACTING else 0.0
+    lost = LOST * float(np.finfo(dtype).eps) if names & SUBTRACTING else 0.0
     for advantages, batch in zip(history, expected, strict=True):
         for group, ragged in zip(np.asarray(advantages), batch, strict=True):
             largest = np.max(np.abs(group))

@@ -21,7 +21,8 @@ class Step(NamedTuple):
     """One training step's batch: the reward of each rollout, the log-probability and entropy of each of its tokens.
 
     ``greedy`` is the reward of each group's greedy answer, ``roles`` the role of its rollouts; ``parts`` are those of
-    each rollout's reward, None where one is missing, and ``weights`` what each weighs.
+    each rollout's reward, None where one is missing, and ``weights`` what each weighs. Of each token, ``collision`` is
+    the sum of the squared probabilities of all candidates, and ``teacher`` a teacher's log-probability.
     """
 
     rewards: Groups
@@ -31,6 +32,8 @@ class Step(NamedTuple):
     parts: list[list[list[float | None]]] | tuple[()] = ()
     weights: tuple[float, ...] = ()
     roles: list[int] | tuple[()] = ()
+    collision: Tokens | tuple[()] = ()
+    teacher: Tokens | tuple[()] = ()
 
 
 def times(weight: float, advantage: Any) -> Any:
@@ -446,6 +449,63 @@ def curve_rl(groups: Groups) -> Groups:
     return [[weight(p) * (r - mean(group)) for r in group] for p, group in zip(rates, groups, strict=True)]
 
 
+def optimal_token_baseline(steps: list[Step], eps: float = 1e-8) -> list[Tokens]:
+    """verl's: of each token the rewards less their mean by W; alone at its place, a token keeps its reward."""
+    history = []
+    for step in steps:
+        batch = []
+        for g, group in enumerate(step.rewards):
+            energies = []
+            for logp, collision in zip(step.logp[g], step.collision[g], strict=True):
+                total, energy = 0.0, []
+                for x, c in zip(logp, collision, strict=True):
+                    total += 1 - 2 * math.exp(x) + c
+                    energy.append(total)
+                energies.append(energy)
+            rows = []
+            for i, r in enumerate(group):
+                row = []
+                for t in range(len(step.logp[g][i])):
+                    who = [k for k in range(len(group)) if len(step.logp[g][k]) > t]
+                    share = sum(energies[k][t] for k in who) + eps
+                    baseline = sum(energies[k][t] * group[k] for k in who) / share if len(who) > 1 else 0.0
+                    row.append(0.0 if len({group[k] for k in who}) == 1 < len(who) else r - baseline)
+                rows.append(row)
+            batch.append(rows)
+        history.append(batch)
+    return history
+
+
+def opd(steps: list[Step], gamma: float = 0.0, bound: float = 10.0) -> list[Tokens]:
+    """On-policy distillation: log pi_T - log pi within a bound; by gamma more, the less of the gaps came before."""
+
+    def of_rollout(logp: list[float], teacher: list[float]) -> list[float]:
+        gaps = [min(max(y - x, -bound), bound) for x, y in zip(logp, teacher, strict=True)]
+        total = sum(map(abs, gaps)) or 1.0
+        return [(1 + gamma * (1 - sum(map(abs, gaps[:t])) / total)) * gap for t, gap in enumerate(gaps)]
+
+    return [
+        [[of_rollout(*both) for both in zip(*rows, strict=True)] for rows in zip(step.logp, step.teacher, strict=True)]
+        for step in steps
+    ]
+
+
+def tempered_grpo(rewards: Group, logp: list[list[float]], beta: float = 1.5, eps: float = 1e-6) -> Group:
+    """bandit-RLVR's tempered GRPO, the likelihood of as many tokens as the shortest rollout has."""
+    shortest = min(map(len, logp))
+    tilts = [(beta - 1) * sum(tokens[:shortest]) for tokens in logp]
+    weights = [math.exp(x - max(tilts)) for x in tilts]
+    weights = [w / sum(weights) for w in weights]
+    centre = sum(w * r for w, r in zip(weights, rewards, strict=True))
+    left = 1 - sum(w * w for w in weights)
+    squares = sum(w * (r - centre) ** 2 for w, r in zip(weights, rewards, strict=True))
+    spread = math.sqrt(squares / left) if left > 1e-12 else 0.0
+    return [
+        0.0 if len({*rewards}) == 1 else len(rewards) * w * (r - centre) / (spread + eps)
+        for w, r in zip(weights, rewards, strict=True)
+    ]
+
+
 def each_group(formula: Callable[..., Group]) -> Callable[..., list[Groups]]:
     """A group's formula applied to every group of every step."""
     return lambda steps, **parameters: [[formula(group, **parameters) for group in step.rewards] for step in steps]
@@ -466,7 +526,10 @@ def each_batch(formula: Callable[..., Groups]) -> Callable[..., list[Groups]]:
 
 REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
-    **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t, opo, grpo_lead)},
+    **{
+        formula.__name__: each_group_of_tokens(formula)
+        for formula in (ds_grpo, unlikeliness, t2t, opo, grpo_lead, tempered_grpo)
+    },
     **{
         formula.__name__: each_batch(formula)
         for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo, curve_rl)
@@ -477,6 +540,8 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     },
     **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
     "advantage_reweighting": advantage_reweighting,
+    "optimal_token_baseline": optimal_token_baseline,
+    "opd": opd,
     "remax": remax,
     "gdpo": gdpo,
     "rae": rae,

@@ -59,7 +59,7 @@ def by_group(rows):
     return np.asarray(rows).reshape(-1, 4, *np.shape(rows)[1:])
 
 
-def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def by_the_laboratory(one, method, folder, teacher=None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     (batch,) = one.batches
     weights, _ = model_and_tokenizer(folder)
     weights.save_pretrained(folder / "model")
@@ -78,6 +78,8 @@ def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.nda
         rewards,
         old_logp=np.take_along_axis(every, completions[..., None], -1)[..., 0],
         entropy=-(np.exp(every) * every).sum(-1),
+        collision=(np.exp(every) ** 2).sum(-1),
+        teacher_logp=None if teacher is None else policy.logp(read_checkpoint(teacher).parameters, own),
         topn_logp=np.take_along_axis(every, likeliest, -1),
         token_mask=mask > 0,
     )
@@ -86,6 +88,30 @@ def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.nda
     coefficients = np.asarray(method.from_advantages(ratio, advantages, rollouts), np.float32)
     gradient, _ = policy.gradient(model.parameters, own, coefficients, likeliest.astype(np.int32))
     return advantages, dict(_as_tensors(Model(model.config, gradient)))
+
+
+def test_the_baseline_of_tokens_and_a_teacher_are_the_laboratorys(tmp_path):
+    """A teacher is the model with every weight a tenth larger."""
+    teacher, _ = model_and_tokenizer(tmp_path / "teacher")
+    with torch.no_grad():
+        for value in teacher.parameters():
+            value.mul_(1.1)
+    teacher.save_pretrained(tmp_path / "teacher")
+    for method, own in (("optimal_token_baseline+reinforce", {}), ("opd(gamma=0.5)+reinforce", {"teacher": teacher})):
+        one = trainer(tmp_path, kind=Seen, method=method, **own)
+        found = moved(one)
+        folder = tmp_path / "teacher" if own else None
+        advantages, gradient = by_the_laboratory(one, parse(method).build(), tmp_path, folder)
+        present = by_group(one.batches[0]["completion_mask"]) > 0
+        own_advantages = by_group(one.batches[0]["advantages"])
+        np.testing.assert_allclose(np.where(present, own_advantages, 0), np.where(present, advantages, 0), atol=1e-4)
+        assert max(np.abs(value).max() for value in gradient.values()) > 1e-2
+        for name, value in found.items():
+            np.testing.assert_allclose(value, -gradient[name], atol=1e-4, err_msg=name)
+    with pytest.raises(InputError, match="teacher is missing, which the method follows"):
+        trainer(tmp_path, method="opd")
+    with pytest.raises(InputError, match="teacher has no effect on this method"):
+        trainer(tmp_path, method="grpo", teacher=teacher)
 
 
 METHODS = [

@@ -154,6 +154,8 @@ def coefficients(method):
         np.array([[1.0, 0, 0, 0], [1, 1, 0, 1]]),
         old_logp=logp,
         ref_logp=logp - 0.1,
+        teacher_logp=logp + random.uniform(-0.5, 0.05, logp.shape),
+        collision=np.exp(2 * logp) + 0.1,
         entropy=random.uniform(0.1, 1, logp.shape),
         noise=random.uniform(0, 1, logp.shape),
         greedy_reward=np.array([[1.0] * 4, [0.0] * 4]),

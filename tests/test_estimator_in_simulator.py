@@ -1,6 +1,8 @@
 """Every estimator, registered or the user's own, inside the simulator; and what the simulator refuses to run."""
 
 import dataclasses
+import itertools
+import math
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from simlab import chain, estimator
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Link, center
 from simlab.methods import Method
-from simlab.problems import anchored, custom
+from simlab.problems import anchored, custom, tree
 from simlab.rollouts import Rollouts
 from simlab.simulator import call
 from simlab.simulator.metrics import USUAL_METRICS
@@ -40,6 +42,9 @@ def assert_naive(rows, setting, seed=0):
         runs.assert_records(rows, seed, place, expected)
 
 
+SHARED = ("lumped", "sharded")
+
+
 # With memory and reading log-probabilities, and ranks.
 KINDS = ["fade", "unlikeliness"]
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in REGISTRY if name not in KINDS]
@@ -58,6 +63,44 @@ def test_registered_estimators_run(name):
     assert all(np.isfinite(values[:, 1:]).all() for metric, values in rows.items() if metric not in of_off_policy)
     assert abs(rows["q_pos"][0, -1] - rows["q_pos"][0, 0]) > 0.005
     assert_naive(rows, setting)
+
+
+FIVE = [0.7, -0.4, 0.2, 1.1, -0.4]  # of which 0 and 2 are correct, and 1 and 4 one class in lumped storage
+
+
+def after_a_step(method, group):
+    """Q_pos after a plain step of rate 0.5 on a group of two; a teacher holds correct actions e^1.5 times likelier."""
+    p = np.exp(FIVE) / np.exp(FIVE).sum()
+    teacher = np.where([True, False, True, False, False], p * math.exp(1.5), p)
+    teacher /= teacher.sum()
+    reward = [float(action in (0, 2)) for action in group]
+    energy = [1 - 2 * p[action] + (p**2).sum() for action in group]
+    mean = np.dot(energy, reward) / (sum(energy) + 1e-8)
+    logits = np.array(FIVE)
+    for action, r in zip(group, reward, strict=True):
+        told = math.log(teacher[action]) - math.log(p[action])
+        advantage = told if method == "opd" else (0.0 if len({*reward}) == 1 else r - mean)
+        logits += 0.5 * advantage * (np.eye(5)[action] - p) / 2
+    return (np.exp(logits) / np.exp(logits).sum())[[0, 2]].sum()
+
+
+@pytest.mark.parametrize("storage", ["dense", *(pytest.param(name, marks=pytest.mark.slow) for name in SHARED)])
+@pytest.mark.parametrize("method", ["opd", "optimal_token_baseline"])
+def test_every_storage_tells_the_teacher_and_the_squares_of_what_was_drawn(method, storage):
+    """Each of 60 seeds ends where some group of two by hand does, and more than three groups are met."""
+    settings = {"group_size": 2, "steps": 1, "dtype": "float64", "storage": storage, "teacher": 1.5, "optimizer": "sgd"}
+    settings["optimizer_parameters"] = {"learning_rate": 0.5}
+    found = simulate(custom(FIVE, [0, 2], [2]), f"{method}+reinforce", seeds=60, **settings).q_pos.values[:, -1]
+    expected = np.array([after_a_step(method, group) for group in itertools.product(range(5), repeat=2)])
+    assert np.abs(found[:, None] - expected).min(axis=1).max() < 1e-7
+    assert len(np.unique(found.round(9))) > 3
+
+
+def test_a_teacher_of_answers_of_several_tokens_is_refused_in_one_line():
+    message = (
+        "opd, which follows a teacher, of a Tree, whose policy is not one softmax over all answers; allowed: methods"
+    )
+    assert message in refusal(lambda: check(tree(2, 2, rewarded="AB"), Settings("opd")))
 
 
 DRAWING = ("clip_cov",)  # it reads covariances and noise; the others run by hand

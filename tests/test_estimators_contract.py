@@ -99,6 +99,8 @@ OUTSIDE = {
     "mc_grpo": {"scale": ("std", "none, mad")},
     "negative_dominant": {"factor": (0.0, "(0, inf)")},
     "pkpo": {"baseline": ("mean", "none, leave_one_out")},
+    "opd": {"gamma": (-0.5, "[0, inf)"), "bound": (0.0, "(0, inf)")},
+    "optimal_token_baseline": {"eps": (0.0, "(0, inf)")},
     "positive_dominant": {"factor": (-1.0, "[0, inf)")},
     "power_alpha": {"alpha": (0.5, "[1, inf)")},
     "quantile": {"tau": (1.5, "[0, 1]")},
@@ -109,6 +111,7 @@ OUTSIDE = {
     "running_mean": {"initial": ("half", "not a number")},
     "softmax": {"beta": (0.0, "(0, inf)")},
     "t2t": {"alpha": (1.5, "[0, 1]")},
+    "tempered_grpo": {"beta": (-0.5, "[0, inf)")},
     "unlikeliness": {"beta": (1.5, "[0, 1]"), "ranking": ("best", "paper, code")},
     "w_reinforce": {"success": (None, "not a number")},
 }  # fmt: skip
@@ -128,6 +131,7 @@ def test_a_parameter_outside_its_range_is_refused(name):
 
 REWARDS = [1.0, 0.0, 0.0]
 TOKENS = {"old_logp": np.zeros((4, 1)), "entropy": np.zeros((4, 1)), "greedy_reward": np.zeros(4), "role": np.zeros(4)}
+TOKENS |= {"collision": np.ones((4, 1)), "teacher_logp": np.zeros((4, 1))}
 
 
 @pytest.mark.parametrize("name", REGISTRY)

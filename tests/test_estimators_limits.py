@@ -36,7 +36,8 @@ def weights(name: str | Estimator, rewards: np.ndarray, **parameters: Any) -> np
     """Advantages where every rollout has two tokens of its own log-probability and entropy, and greedy answers fail."""
     index = np.arange(len(rewards), dtype=float)[:, None]
     logp, entropy = -0.5 - np.hstack([index % 5, (3 * index + 1) % 7]) / 8, np.hstack([index % 3, index % 4]) / 4
-    return advantages(name, rewards, old_logp=logp, entropy=entropy, greedy_reward=np.zeros_like(rewards), **parameters)
+    fields = {"old_logp": logp, "entropy": entropy, "collision": np.exp(2 * logp), "teacher_logp": logp[::-1] - 0.25}
+    return advantages(name, rewards, greedy_reward=np.zeros_like(rewards), **fields, **parameters)
 
 
 def assert_equal(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e-12) -> None:
@@ -244,6 +245,58 @@ def test_weights_of_tokens_keep_what_they_promise():
         assert size == 1 or weight[0] / weight[-1] == pytest.approx(math.exp(2), rel=1e-12)
 
 
+def test_the_optimal_baseline_of_tokens_has_the_least_second_moment_of_all():
+    """b = sum W r / sum W makes sum W (r - b)^2 least; of tokens that are all as likely it is the mean."""
+    draw = np.random.default_rng(0)
+    rewards, p = draw.random(5), draw.uniform(0.05, 0.9, (5, 3))
+    fields = {"old_logp": np.log(p), "collision": p**2 + (1 - p) ** 2 / 4}
+    advantage = advantages("optimal_token_baseline", rewards, **fields, eps=1e-300)
+    weight = np.cumsum(1 - 2 * p + fields["collision"], axis=1)
+    baseline = rewards[:, None] - advantage
+    np.testing.assert_allclose(baseline, np.tile(baseline[:1], (5, 1)), rtol=1e-12)
+    second = [(weight * (rewards[:, None] - baseline - d) ** 2).sum(axis=0) for d in (-1e-3, 0, 1e-3)]
+    assert (second[1] < second[0]).all()
+    assert (second[1] < second[2]).all()
+    flat = {name: np.full((5, 3), 0.25) for name in ("old_logp", "collision")} | {
+        "old_logp": np.log(np.full((5, 3), 0.5))
+    }
+    assert_equal(advantages("optimal_token_baseline", rewards, **flat, eps=1e-300), advantages("dr_grpo", rewards))
+
+
+def test_the_mean_update_of_a_teacher_is_minus_the_gradient_of_the_divergence_from_it():
+    """sum_a p_a A_a grad log p_a = -grad KL(p || q), by differences; at the teacher nothing is left to learn."""
+    draw = np.random.default_rng(1)
+    logits, teacher = draw.normal(size=(2, 6))
+    log_q = teacher - np.log(np.exp(teacher).sum())
+
+    def log_p(logits):
+        return logits - np.log(np.exp(logits).sum())
+
+    def divergence(logits):
+        return np.exp(log_p(logits)) @ (log_p(logits) - log_q)
+
+    p, step = np.exp(log_p(logits)), 1e-6
+    advantage = advantages("opd", np.zeros(6), old_logp=log_p(logits)[:, None], teacher_logp=log_q[:, None])[:, 0]
+    update = (p * advantage) @ (np.eye(6) - p)
+    gradient = [(divergence(logits + d) - divergence(logits - d)) / (2 * step) for d in step * np.eye(6)]
+    np.testing.assert_allclose(update, -np.array(gradient), atol=1e-9)
+    same = log_q[:, None]
+    assert not advantages("opd", np.ones(6), old_logp=same, teacher_logp=same, gamma=0.5).any()
+
+
+def test_tempered_grpo_is_grpo_at_1_and_that_of_the_tempered_policy_elsewhere():
+    """Weights make of rollouts of p a sample of p^beta: sums over all actions are its mean and its advantages."""
+    rewards = np.array([1.0, 0, 0, 1, 0, 1])
+    assert_equal(weights("tempered_grpo", rewards, beta=1.0), weights("grpo", rewards, ddof=1), 1e-9)
+    p = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
+    for beta in (0.0, 0.5, 2.0):
+        tilted = p ** (beta - 1) / (p ** (beta - 1)).sum()
+        advantage = advantages("tempered_grpo", rewards, old_logp=np.log(p)[:, None], beta=beta, eps=0.0)
+        mean = tilted @ rewards
+        spread = np.sqrt(tilted @ (rewards - mean) ** 2 / (1 - (tilted**2).sum()))
+        np.testing.assert_allclose(advantage, 6 * tilted * (rewards - mean) / spread, rtol=1e-12)
+
+
 @pytest.mark.parametrize("base", sorted(REGISTRY))
 def test_f_grpo_works_over_every_estimator(base):
     """Also over those of tokens; at gamma 0 it is its base to the last bit."""
@@ -251,6 +304,7 @@ def test_f_grpo_works_over_every_estimator(base):
     logp = -1 - np.arange(24.0).reshape(3, 4, 2) % 5
     by_prompt = np.repeat([[1.0], [0.0], [1.0]], 4, axis=1)
     fields = {"old_logp": logp, "entropy": -logp, "greedy_reward": by_prompt, "role": by_prompt}
+    fields |= {"collision": np.exp(logp), "teacher_logp": logp[::-1]}
     expected = advantages(base, rewards, **fields)
     for gamma in (0.0, 1.0):
         weight = (np.array([0.75, 0.25, 1.0]) ** gamma).reshape(-1, *[1] * (expected.ndim - 1))

@@ -106,7 +106,7 @@ def test_the_best_size_has_the_largest_mean_and_those_that_seeds_cannot_tell_fro
 
 
 def test_every_estimator_that_gives_a_rollout_one_advantage_takes_part():
-    tokens = {"cw_grpo", "entropy_advantage", "advantage_reweighting"}
+    tokens = {"cw_grpo", "entropy_advantage", "advantage_reweighting", "optimal_token_baseline", "opd"}
     assert set(response_level()) == set(REGISTRY) - tokens - {"linked", "gdpo", "rae"}
     league = PRESETS["league"]
     assert league["named"]["estimators"] == response_level()

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_tables, textbook_loss
-from training_cases import parameters_of, task, trainer_and_state
+from refusals import refusal
+from training_cases import parameters_of, settings, task, trainer_and_state
 
 from simlab.errors import Diverged
 from simlab.estimators import REGISTRY, chain, estimator
@@ -266,6 +267,42 @@ def test_the_reference_of_a_penalty_is_the_start_and_it_pulls_there():
     assert gap(state.parameters) < far / 2
     _, metrics = trainer.step(state._replace(parameters=start), KEY, False)
     assert metrics["grad_norm"] < 1e-4, "at the start there is no pull"
+
+
+def test_a_teacher_is_approached_whatever_is_rewarded():
+    """The gap to the teacher's log-probabilities, on the policy's own answers, falls to less than half in 20 steps."""
+    rl, constant = {"learning_rate": 1e-2, "teacher": "FOLDER"}, task(lambda prompt, completion: 0.0)
+    trainer, state = trainer_and_state("opd", rl, own_task=constant)
+    teacher = parameters_of(trainer.policy.config, seed=5)
+    trainer = trainer._replace(teacher=(trainer.policy, teacher))
+    groups, _, _ = trainer.collect(state, KEY)
+    rollouts = trainer.rollouts(groups, groups.sampled.logp, KEY)
+    np.testing.assert_allclose(
+        rollouts.teacher_logp, naive_logp(teacher, trainer.policy.config, groups.batch), atol=1e-5
+    )
+
+    def gap(state):
+        groups, _, _ = trainer.collect(state, KEY)
+        return np.mean((groups.sampled.logp - trainer.policy.logp(teacher, groups.batch))[groups.batch.mask])
+
+    before = gap(state)
+    state, _ = stepped(trainer, state, 20)
+    assert gap(state) < before / 2
+
+
+def test_a_method_that_follows_a_teacher_asks_for_one():
+    assert "rl.teacher = '' with a method that follows a teacher" in refusal(settings, {"arms": ["opd"]})
+
+
+def test_the_baseline_of_tokens_reads_the_squares_of_the_sampled_distribution():
+    trainer, state = trainer_and_state("optimal_token_baseline")
+    groups, _, _ = trainer.collect(state, KEY)
+    rollouts = trainer.rollouts(groups, groups.sampled.logp, KEY)
+    for (p, g), table, _ in sequence_tables(state.parameters, trainer.policy.config, groups.batch):
+        for t, row in enumerate(table):
+            assert rollouts.collision[p, g, t] == pytest.approx(np.sum(np.exp(2 * np.asarray(row, float))), rel=1e-5)
+    state, metrics = trainer.step(state, KEY, False)
+    assert np.isfinite(metrics["grad_norm"])
 
 
 @pytest.mark.slow

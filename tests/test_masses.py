@@ -20,6 +20,8 @@ WITHOUT_FORM = {
     "gdpo": "normalises the parts of a reward apart, which right and wrong have only one of",
     "least_variance": "reads its base at two numbers of successes, where other forms read theirs at one",
     "linked": "is any chain of links: each has the form of the named one that it equals, if any",
+    "opd": "follows a teacher, and reads no rewards",
+    "optimal_token_baseline": "weighs rewards by how uncertain tokens were",
     "rae": "subtracts what earlier batches of a role were paid",
     "remax": "compares with the greedy answer, which the number of successes does not tell",
     "unlikeliness": "ranks rollouts by their log-probability",

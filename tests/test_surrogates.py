@@ -189,6 +189,8 @@ OUTSIDE = [
     ("casp", "top_penalty", (-1.1,), "[0, inf)"),
     ("kl_penalty", "coefficient", (-1e-3,), "[0, inf)"),
     ("entropy_bonus", "coefficient", (math.nan,), "[-inf, inf)"),
+    ("adaptive_entropy_bonus", "target delta", (-0.1, math.nan), "[0, inf)"),
+    ("adaptive_entropy_bonus", "lowest highest initial", (math.nan,), "[-inf, inf)"),
 ]
 
 
@@ -204,6 +206,7 @@ def test_parameters_outside_their_range_are_refused() -> None:
     [
         (lambda: clip_cov(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
         (lambda: sequence_mask(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
+        (lambda: surrogates.adaptive_entropy_bonus(lowest=2.0), "lowest = 2.0; allowed: up to highest = 1.0"),
         (lambda: casp(weights="softmax"), "weights = 'softmax' is unknown; allowed: uniform, proportional"),
         (lambda: kl_penalty(form="k4"), "form = 'k4' is unknown; allowed: k1, k2, k3, sequence_k2"),
         (lambda: entropy_bonus(coefficient="0.1"), "coefficient = '0.1' is not a number"),

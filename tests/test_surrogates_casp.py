@@ -31,7 +31,17 @@ from token_batches import (
 from figures.shared.off_policy_moments import check_method
 from simlab import Rollouts
 from simlab.methods import Method, method
-from simlab.surrogates import Surrogate, add, casp, clip_higher, entropy_target_clip, kl_penalty, ppo_clip
+from simlab.surrogates import (
+    Surrogate,
+    adaptive_entropy_bonus,
+    add,
+    casp,
+    clip_higher,
+    entropy_bonus,
+    entropy_target_clip,
+    kl_penalty,
+    ppo_clip,
+)
 
 LIBRARIES = pytest.mark.parametrize("xp", [np, array_api_strict], ids=["numpy", "strict"])
 
@@ -106,6 +116,34 @@ def test_it_is_clip_higher_at_its_start_without_a_step_and_while_entropy_stays()
     ratio, advantages, rollouts = ragged()
     start = entropy_target_clip(0.7, eps_low=0.1, eps_high=0.3).coefficient(ratio, advantages, rollouts)
     np.testing.assert_array_equal(start, clip_higher(0.1, 0.3).coefficient(ratio, advantages, rollouts))
+
+
+@LIBRARIES
+@pytest.mark.parametrize(("lowest", "highest", "initial"), [(0.0, 1.0, 0.0), (-0.125, 0.25, 0.0625)])
+def test_the_bonus_follows_the_entropy_a_batch_late_as_trls_loop_does(
+    lowest: float, highest: float, initial: float, xp: Any
+) -> None:
+    """TRL's controller: k is applied where the last batch was at or below the target, and then moves by this one."""
+    random = np.random.default_rng(4)
+    entropies = [(random.integers(0, 100 if number < 8 else 240, 4) / 64).tolist() for number in range(14)]
+    entropies.append([1.25] * 4)
+    means = [math.fsum(row) / len(row) for row in entropies]
+    k, last, expected = initial, math.inf, []
+    for mean in means:
+        expected.append(k if last <= 1.25 else 0.0)
+        k = min(k + 0.0625, highest) if mean <= 1.25 else max(k - 0.0625, lowest)
+        last = mean
+    chosen = adaptive_entropy_bonus(1.25, 0.0625, lowest=lowest, highest=highest, initial=initial)
+    state, found = chosen.init(), []
+    for batch in of_entropies(*entropies, xp=xp):
+        state = chosen.follow(batch, state)
+        found.append(float(state.applied))
+    assert found == expected
+    assert len({*expected}) > 3
+    record = converted(ragged(), xp)
+    np.testing.assert_array_equal(
+        at_tokens(chosen.at(state).coefficient(*record)), at_tokens(entropy_bonus(found[-1]).coefficient(*record))
+    )
 
 
 @LIBRARIES

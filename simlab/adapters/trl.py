@@ -15,6 +15,7 @@ logits, which ``_compute_loss`` does not see.
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ class SimlabGRPOMixin(Trainer):
     Args:
         method: a ``Method``, or its text as ``simlab train --arms`` takes it. KL to a reference is ``GRPOConfig.beta``.
         estimator: an ``Estimator``, or its text, under TRL's loss.
+        teacher: a model of the same tokens, for methods that follow one, such as ``opd``.
 
     Raises: InputError: unless there is exactly one of the two; for settings of TRL that would have no effect; for a
     method that needs fields which TRL does not have.
@@ -70,6 +72,7 @@ class SimlabGRPOMixin(Trainer):
         *arguments: Any,
         method: Method | str | None = None,
         estimator: Estimator | str | None = None,
+        teacher: Any = None,
         **options: Any,
     ):
         if (method is None) == (estimator is None):
@@ -91,6 +94,10 @@ class SimlabGRPOMixin(Trainer):
             raise InputError(
                 "the method needs the reward of a greedy answer, which TRL does not sample; allowed: others"
             )
+        if ("teacher_logp" in self._needs) != (teacher is not None):
+            said = "is missing, which the method follows" if teacher is None else "has no effect on this method"
+            raise InputError(f"teacher {said}; allowed: teacher= a model, for a method such as opd")
+        self._teacher = None if teacher is None else teacher.to(self.accelerator.device).eval()
         self._memory = self._estimator.init()
         self._schedule = () if self._method is None else self._method.surrogate.init()
 
@@ -146,6 +153,11 @@ class SimlabGRPOMixin(Trainer):
         candidates = None
         if "ref_logp" in self._needs:
             fields["ref_logp"] = output["ref_per_token_logps"]
+        with torch.no_grad():
+            if "collision" in self._needs:
+                fields["collision"] = self._read(self.model, output, lambda every, _: (2 * every).exp().sum(dim=-1))
+            if "teacher_logp" in self._needs:
+                fields["teacher_logp"] = self._read(self._teacher, output, _sampled)
         if self._needs & {"old_logp", "entropy", "topn_logp"}:
             count = 0 if self._method is None else self._method.surrogate.candidates
             with torch.no_grad():
@@ -184,10 +196,16 @@ class SimlabGRPOMixin(Trainer):
         chunks = []
         for rows in torch.arange(len(inputs["completion_ids"])).split(size):
             every = self._distribution(model, {name: inputs[name][rows] for name in SEQUENCES})
-            sampled = every.gather(-1, inputs["completion_ids"][rows].unsqueeze(-1)).squeeze(-1)
+            sampled = _sampled(every, inputs["completion_ids"][rows])
             chunks.append((sampled, _entropy(every), *every.topk(top_n, dim=-1)))
         logp, entropy, values, ids = (torch.cat(column) for column in zip(*chunks, strict=True))
         return logp, entropy, (values, ids)
+
+    def _read(self, model: Any, inputs: dict[str, Any], read: Callable[..., torch.Tensor]) -> torch.Tensor:
+        """Return (B, T) of ``_distribution`` and the tokens, some rows at a time."""
+        pieces = torch.arange(len(inputs["completion_ids"])).split(self.args.per_device_train_batch_size)
+        each = ({name: inputs[name][rows] for name in SEQUENCES} for rows in pieces)
+        return torch.cat([read(self._distribution(model, piece), piece["completion_ids"]) for piece in each])
 
     def _distribution(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         """Return (B, T, vocabulary) log pi at the positions of the completions, at the temperature of sampling."""
@@ -342,6 +360,11 @@ def _mask(inputs: dict[str, Any]) -> torch.Tensor:
     """Return (B, T), true for tokens that the policy wrote: it learns from these."""
     mask: torch.Tensor = inputs["completion_mask"]
     return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
+
+
+def _sampled(distribution: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the log-probability of each token, (B, T)."""
+    return distribution.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
 
 
 def _entropy(distribution: torch.Tensor) -> torch.Tensor:

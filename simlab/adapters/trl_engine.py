@@ -66,6 +66,9 @@ def train_arm(
     if last and _updates(last) == rl.steps * rl.updates:
         return read_checkpoint(last).parameters
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
+    teacher = None
+    if "teacher_logp" in method.needs:
+        teacher = AutoModelForCausalLM.from_pretrained(rl.teacher, dtype=torch.float32)
     model.generation_config.eos_token_id = sorted(reader.stop_ids)
     model.get_input_embeddings().padding_idx = None  # a policy may sample the padding token, and learns from that too
     tokenizer, problem = AutoTokenizer.from_pretrained(start), reader.task.training(first)
@@ -90,6 +93,7 @@ def train_arm(
         processing_class=tokenizer,
         optimizers=(optimizer, schedule),
         method=method,
+        teacher=teacher,
     )
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(_AfterStep(trainer, rl, after_step))

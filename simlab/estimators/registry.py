@@ -95,6 +95,8 @@ def advantages(
     mask: Array | None = None,
     old_logp: Array | None = None,
     entropy: Array | None = None,
+    collision: Array | None = None,
+    teacher_logp: Array | None = None,
     token_mask: Array | None = None,
     greedy_reward: Array | None = None,
     **parameters: Any,
@@ -114,6 +116,8 @@ def advantages(
             exchangeable before it gets a batch with absent rollouts.
         old_logp: (..., T) sampling log-probabilities, for estimators that need them.
         entropy: (..., T) entropies of the sampling policy, likewise.
+        collision: (..., T) sums of the squared probabilities of that policy, likewise.
+        teacher_logp: (..., T) log-probabilities under a teacher, likewise.
         token_mask: (..., T) true where a token exists; by default every rollout has T tokens.
         greedy_reward: the reward of the greedy answer to each rollout's prompt, in the shape of ``rewards``, for
             estimators that need it.
@@ -142,6 +146,8 @@ def advantages(
     fields = {
         "old_logp": _from_lists("old_logp", old_logp, float),
         "entropy": _from_lists("entropy", entropy, float),
+        "collision": _from_lists("collision", collision, float),
+        "teacher_logp": _from_lists("teacher_logp", teacher_logp, float),
         "mask": mask,
         "token_mask": _from_lists("token_mask", token_mask, bool),
         "greedy_reward": _from_lists("greedy_reward", greedy_reward, float),

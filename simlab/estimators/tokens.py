@@ -261,6 +261,53 @@ def aem(strength: Scalar = 1.0, least_spread: Scalar = 0.1, base: str | Estimato
     return chain(base_estimator(base), modulate_by_entropy(strength, least_spread))
 
 
+# A baseline for each token
+
+
+def center_by_energy(eps: Scalar = 1e-8) -> Link:
+    """Subtract at each token the mean reward of the rollouts that have it, weighed by W: see the estimator."""
+    check_range("eps", eps, 0, open_low=True)
+
+    def subtract(advantages: Array, rollouts: Rollouts) -> Array:
+        logp, collision = needed(rollouts, "old_logp"), needed(rollouts, "collision")
+        xp = array_namespace(logp)
+        present = token_weights(logp, rollouts)
+        zeros = xp.zeros_like(logp)
+        probability = xp.exp(xp.where(present > 0, logp, zeros))
+        energy = xp.where(present > 0, 1 - 2 * probability + collision, zeros)
+        energy = xp.where(energy > 0, energy, zeros)  # a squared length, below 0 by rounding alone
+        weight = xp.cumulative_sum(energy, axis=-1) * present
+        rewards = xp.where(present > 0, of_tokens(advantages), zeros)
+        total = xp.sum(weight, axis=-2, keepdims=True) + eps
+        shared = xp.sum(present, axis=-2, keepdims=True) > 1
+        baseline = xp.where(shared, xp.sum(weight * rewards, axis=-2, keepdims=True) / total, xp.zeros_like(total))
+        infinite = xp.full_like(logp, float("inf"))
+        low = xp.min(xp.where(present > 0, rewards, infinite), axis=-2, keepdims=True)
+        equal = low >= xp.max(xp.where(present > 0, rewards, -infinite), axis=-2, keepdims=True)
+        return xp.where((shared & equal) | (present <= 0), zeros, rewards - baseline)
+
+    return stateless(subtract, needs=frozenset({"old_logp", "collision"}), exchangeable=True)
+
+
+@register("arxiv:2602.07078", "r_i - sum_k W_kt r_k / sum_k W_kt, W_kt = sum of 1 - 2 pi + sum(pi^2) up to token t")
+def optimal_token_baseline(eps: Scalar = 1e-8) -> Estimator:
+    """Optimal token baseline: rewards less a mean in which rollouts of unlikely tokens weigh more; per token.
+
+    arXiv 2602.07078, as ``compute_optimal_token_baseline_advantage`` (``verl/trainer/ppo/core_algos.py`` of
+    verl-project/verl, 1dda039, 22 August 2026; the paper was not read). 1 - 2 pi + sum(pi^2) is the squared length of
+    the score of a token with respect to its logits, so that W is what the variance of a REINFORCE gradient weighs by.
+    ``eps`` is added to the sum of W. A token that a single rollout has keeps its reward, as verl's ``handle_zero_tail``
+    has it; verl's importance weights are left out. Where all rollouts that have a token have equal rewards it gets 0;
+    verl leaves r eps / sum(W). Where all tokens are as likely and all candidates too, it is mean GRPO.
+
+    >>> logp, collision = np.log([[0.5], [0.25]]), np.array([[0.375], [0.375]])
+    >>> simlab.advantages("optimal_token_baseline", np.array([1.0, 0.0]), old_logp=logp, collision=collision).round(4)
+    array([[ 0.7],
+           [-0.3]])
+    """
+    return chain(center_by_energy(eps))
+
+
 # Likelihood of a rollout
 
 LOGP = frozenset({"old_logp"})

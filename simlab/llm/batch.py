@@ -22,7 +22,7 @@ from simlab.llm.decoding import (
     read_token,
     with_slots,
 )
-from simlab.llm.distribution import Truncation, draw_token, entropy, log_distribution
+from simlab.llm.distribution import Truncation, collision, draw_token, entropy, log_distribution
 from simlab.llm.model import Parameters, map_logits, wide
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
@@ -35,6 +35,7 @@ class DrawnTokens(NamedTuple):
     mask: Bool[Array, "Q H *C"]
     logp: Float[Array, "Q H *C"]
     entropy: Float[Array, "Q H *C"]
+    collision: Float[Array, "Q H *C"]
     topn_logp: Float[Array, "Q H *C N"]
     topn_ids: Int[Array, "Q H *C N"]
 
@@ -93,7 +94,7 @@ def start(
 def _nothing_drawn(shape: tuple[int, ...], top_n: int, dtype: Any) -> DrawnTokens:
     each = jnp.zeros((*shape, top_n), dtype)
     tokens, number = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, dtype)
-    return DrawnTokens(tokens, jnp.zeros(shape, bool), number, number, each, each.astype(jnp.int32))
+    return DrawnTokens(tokens, jnp.zeros(shape, bool), number, number, number, each, each.astype(jnp.int32))
 
 
 @functools.partial(jax.jit, static_argnums=1, donate_argnums=2)
@@ -256,7 +257,7 @@ def _draw_next(
         tokens = jax.vmap(draw_token)(jax.random.wrap_key_data(words, impl=kind), logp)
         topn_logp, topn_ids = jax.lax.top_k(logp, top_n)
         token_logp = jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
-        return tokens, token_logp, entropy(logp), topn_logp, topn_ids.astype(jnp.int32)
+        return tokens, token_logp, entropy(logp), collision(logp), topn_logp, topn_ids.astype(jnp.int32)
 
     def write(room: Array, values: Array) -> Array:
         alive = state.alive.reshape(*state.alive.shape, *[1] * (values.ndim - 2))

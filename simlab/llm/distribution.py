@@ -42,6 +42,11 @@ def entropy(logp: Float[Array, "*B V"]) -> Float[Array, "*B"]:
     return -jnp.sum(jnp.where(logp > -jnp.inf, jnp.exp(logp) * logp, 0), axis=-1)
 
 
+def collision(logp: Float[Array, "*B V"]) -> Float[Array, "*B"]:
+    """sum p^2, the chance that two draws are the same token."""
+    return jnp.sum(jnp.exp(2 * logp), axis=-1)
+
+
 def draw_token(key: PRNGKeyArray, logp: Float[Array, " V"]) -> Int[Array, ""]:
     """Draw a token with these log-probabilities; never one of probability 0."""
     rows = min(ROWS, max(2, math.isqrt(logp.shape[-1])))

@@ -73,6 +73,7 @@ class Sampled(NamedTuple):
     mask: np.ndarray  # (P, G, T) true where there is a token
     logp: np.ndarray  # (P, G, T) log-probability of each token
     entropy: np.ndarray  # (P, G, T) entropy in nats of the distribution it was drawn from
+    collision: np.ndarray  # (P, G, T) sum of its squared probabilities
     topn_logp: np.ndarray | None = None  # (P, G, T, N) of the N likeliest tokens, the likeliest first; None if N is 0
     topn_ids: np.ndarray | None = None  # (P, G, T, N) those tokens; None if N is 0
 
@@ -210,7 +211,7 @@ class _Sampler:
             self._take_down(state, layout, fields)
             alive = np.asarray(state.alive)
             if not alive.any() and not self._waiting:
-                return Sampled(*fields[:4], *(fields[4:] if self.top_n else (None, None)))
+                return Sampled(*fields[:5], *(fields[5:] if self.top_n else (None, None)))
             state, layout = self._changed(state, layout, alive)
 
     @property

@@ -214,12 +214,13 @@ def prompt_gradients(
 ) -> Float[Array, "P ..."]:
     """Return the gradient of each prompt's objective with respect to its logits."""
     settings, numbers, storage = context.settings, context.numbers, context.storage
+    temperatures = context.temperatures(state, batch.prompts)
 
     def gradient_of_prompt(
-        slots: Slots, coefficients: Array, weights: Array, samples: Samples, pulls: tuple[Any, Any]
+        slots: Slots, coefficients: Array, weights: Array, samples: Samples, pulls: tuple[Any, Any, Any]
     ) -> Array:
-        initial, demonstrator = pulls
-        policy, group, temperature = samples.policies, samples.groups, numbers.temperature
+        initial, demonstrator, own = pulls
+        policy, group, temperature = samples.policies, samples.groups, numbers.temperature if own is None else own
         gradient: Array = policy.score_gradient(coefficients, group, samples.candidates, settings.update_rule)
         gradient /= temperature
         if settings.entropy_bonus:
@@ -237,7 +238,7 @@ def prompt_gradients(
     slots = context.select_rows(state.slots, batch.prompts)
     samples = batch.samples._replace(policies=policies)
     weights = _loss_weights(context, batch.rollouts, coefficients.dtype)
-    pulls = initial, demonstrators
+    pulls = initial, demonstrators, temperatures
     gradients: Array = context.map_prompts(gradient_of_prompt)(slots, coefficients, weights, samples, pulls)
     return gradients
 

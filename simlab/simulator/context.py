@@ -107,15 +107,25 @@ class StepContext:
         """Return the policies of some prompts, or of all, at some parameters."""
         return self.policies_from(self.problem.logits_of(parameters, prompts), slots)
 
-    def policies_from(self, logits: Float[Array, "P ..."], slots: Slots) -> Any:
-        """Return the policies that logits of prompts give."""
-        temperature, storage = self.numbers.temperature, self.storage
-        make = self.map_prompts(lambda slots, logits: self.problem.policy(logits, temperature, storage, slots))
-        return make(slots, logits)
+    def policies_from(
+        self, logits: Float[Array, "P ..."], slots: Slots, temperatures: Float[Array, " P"] | None = None
+    ) -> Any:
+        """Return the policies that logits of prompts give, at one temperature or one of each."""
+        storage, policy = self.storage, self.problem.policy
+        if temperatures is None:
+            make = self.map_prompts(lambda slots, own: policy(own, self.numbers.temperature, storage, slots))
+            return make(slots, logits)
+        make = self.map_prompts(lambda slots, own, temperature: policy(own, temperature, storage, slots))
+        return make(slots, logits, temperatures)
+
+    def temperatures(self, state: LearnerState, prompts: Int[Array, " P"]) -> Float[Array, " P"] | None:
+        """Return the temperature of each prompt of a batch; None where all have one."""
+        return None if state.tempering is None else state.tempering.temperatures[prompts]
 
     def policies(self, state: LearnerState, prompts: Int[Array, " P"]) -> Any:
         """Return the policies of the prompts of a batch."""
-        return self.policies_at(state.parameters, self.select_rows(state.slots, prompts), prompts)
+        logits = self.problem.logits_of(state.parameters, prompts)
+        return self.policies_from(logits, self.select_rows(state.slots, prompts), self.temperatures(state, prompts))
 
     def samplers(self, state: LearnerState, prompts: Int[Array, " P"]) -> Any:
         """Return the policies that draw the groups of the prompts of a batch."""

@@ -16,6 +16,7 @@ from simlab.simulator.sampling import descend, random_words, threefry
 from simlab.simulator.settings import TRUE_REWARD, StaticSettings
 from simlab.simulator.state import LearnerState, Samples
 from simlab.simulator.storage import MOVING
+from simlab.simulator.tempering import draw_temperatures
 
 CHOOSING, GROUPS = 0, 1  # the first word of the counters of a step's key: which prompts, and the key of each
 EQUAL_ROLLOUT_NEEDS = frozenset({"rewards", "entropy", "greedy_reward"})
@@ -38,6 +39,8 @@ def draw_samples(
         prompts = choose_prompts(context, key, state)
         words = jnp.stack(_prompt_words(key, GROUPS, prompts), axis=-1)
         keys = jax.random.wrap_key_data(words, impl="threefry2x32")
+    if state.tempering is not None:
+        state = state._replace(tempering=draw_temperatures(state.tempering, keys, prompts, context.numbers))
     if isinstance(context.storage, Lumped):
         state, samples = _draw_lumped(context, keys, prompts, state)
     else:

@@ -24,6 +24,7 @@ from simlab.simulator.draw import draw_samples
 from simlab.simulator.lumped import Lumped, most_new
 from simlab.simulator.state import LOGIT, MOMENT, UNKNOWN, Fault, LastBatch, LearnerState, Records
 from simlab.simulator.storage import Slots
+from simlab.simulator.tempering import count_outcomes, tempering_at_start
 from simlab.simulator.weigh import weigh_samples
 from simlab.truths import all_true
 
@@ -48,7 +49,10 @@ class Learner(StepContext):
         older = (self.initial_parameters,) * settings.lag
         slots, fault = self.slots_at_start(), Fault(*(jnp.int32(value) for value in (0, 0, UNKNOWN, UNKNOWN)))
         solved = jnp.full(self.problem.prompts, UNSEEN, settings.dtype) if settings.remembers_solve_rates else None
-        more = fault, solved, empty_batch(self), schedule
+        tempering = (
+            tempering_at_start(self.problem.prompts, self.numbers, settings.dtype) if settings.is_tempered else None
+        )
+        more = fault, solved, empty_batch(self), schedule, tempering
         bare = LearnerState(self.initial_parameters, moments, memory, slots, unknown, {}, None, older, *more)
 
         def first_batch() -> tuple[LastBatch, Records]:
@@ -65,7 +69,11 @@ class Learner(StepContext):
         state, keys, prompts, samples = self.draw(index, state)
         batch, memory = self.weigh(keys, prompts, samples, state)
         solved = state.solved if state.solved is None else state.solved.at[batch.prompts].set(batch.accepted_share)
-        return self.ascend(batch, state._replace(memory=memory, solved=solved))
+        tempering = state.tempering
+        if tempering is not None:
+            right = batch.number_correct.astype(batch.dtype)
+            tempering = count_outcomes(tempering, batch.prompts, right, batch.size, self.numbers)
+        return self.ascend(batch, state._replace(memory=memory, solved=solved, tempering=tempering))
 
     def begin_window(self, state: LearnerState) -> LearnerState:
         """Return the state with nothing summed yet, as after a record."""

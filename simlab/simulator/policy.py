@@ -211,6 +211,15 @@ class SoftmaxPolicy(NamedTuple):
         """Return the entropy at the tokens of a group."""
         return self.entropy
 
+    @property
+    def collision(self) -> Float[Array, ""]:
+        """The sum of the squared probabilities of all actions."""
+        return self.sum(self._multiply(self.p**2))
+
+    def token_collision(self, group: Group) -> Float[Array, ""]:
+        """Return the same at the tokens of a group."""
+        return self.collision
+
     def candidates(self, group: Group | None, count: int) -> tuple[Float[Array, " C"], Int[Array, " C"]]:
         """Return the likeliest actions at the tokens of a group: their log-probabilities, and their slots."""
         return self.top(count)

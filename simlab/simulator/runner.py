@@ -163,6 +163,7 @@ def check(problem: Problem, settings: Settings) -> None:
     divides = "allowed: whole numbers that divide it"
     _refuse(prompts % parts, f"minibatches = {parts} of {prompts} prompts a step; {divides}")
     _check_allocation(problem, settings, prompts)
+    _check_tempering(settings)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
     others = ", ".join(name for name in STORAGES if name not in cannot)
@@ -173,6 +174,8 @@ def check(problem: Problem, settings: Settings) -> None:
     why = f"of a {kind}, whose policy is not one softmax over all answers"
     wrong = settings.supervised and not draws_single_actions(problem)
     _refuse(wrong, f"supervised = {settings.supervised} {why}; allowed: 0")
+    wrong = "teacher_logp" in method.needs and not draws_single_actions(problem)
+    _refuse(wrong, f"{settings.name}, which follows a teacher, {why}; allowed: methods that follow none")
     problem.check(settings)
     largest = float(np.finfo(settings.dtype).max) if storage == "dense" else abs(EMPTY) / 10
     for value in (extreme for leaf in jax.tree.leaves(problem.parameters) for extreme in (leaf.min(), leaf.max())):
@@ -208,6 +211,15 @@ def judged_rewards(problem: Problem, settings: Settings) -> Float[np.ndarray, "1
 def draws_single_actions(problem: Problem) -> bool:
     """Return True if each rollout is one draw from one softmax."""
     return problem.tokens == 1 and type(problem).policy is Problem.policy
+
+
+def _check_tempering(settings: Settings) -> None:
+    """Refuse what reads one temperature of all prompts, where each has one of its own."""
+    others = {"lag": 0, "sampler": "exact", "allocation": "even", "kl": 0, "entropy_bonus": 0, "supervised": 0}
+    wrong = [name for name, usual in others.items() if getattr(settings, name) != usual]
+    if settings.tempering != 1 and wrong:
+        setting = f"{wrong[0]} = {getattr(settings, wrong[0])} with tempering = {settings.tempering:g}"
+        raise InputError(f"{setting}; allowed: {others[wrong[0]]}")
 
 
 def _check_allocation(problem: Problem, settings: Settings, prompts: int) -> None:

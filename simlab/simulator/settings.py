@@ -18,7 +18,9 @@ from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_default
 from simlab.simulator.policy import UPDATE_RULES
 from simlab.simulator.verifier import ERRORS_OF, check_errors
 
-SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise", "greedy_reward", "parts", "role"})
+SUPPLIED = frozenset(
+    {"rewards", "old_logp", "entropy", "collision", "teacher_logp", "noise", "greedy_reward", "parts", "role"}
+)
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
@@ -26,7 +28,7 @@ LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 DTYPES = ("float32", "float64")
 FLOATS = (
     "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
-    "top_p", "correction_bound", "isolation",
+    "top_p", "correction_bound", "isolation", "teacher", "tempering", "tempering_target", "tempering_memory",
 )  # fmt: skip
 TRUE_REWARD, PLACEBO, PLACEBO_BY_GROUP = REWARDS = ("true", "placebo", "placebo_by_group")
 SWITCHES = ("kl", "entropy_bonus", "supervised", "update_norm", "isolation")  # 0 turns each off
@@ -43,7 +45,7 @@ CHOICES = {
 }  # fmt: skip
 RANGES = {
     "kl": (0, math.inf), "supervised": (0, math.inf), "update_norm": (0, math.inf), "correction_bound": (1, math.inf),
-    "isolation": (0, 1),
+    "isolation": (0, 1), "tempering": (1, math.inf), "tempering_memory": (0, 1),
 }  # fmt: skip
 
 
@@ -62,6 +64,10 @@ class TracedSettings(NamedTuple):
     top_p: Any = 1.0
     correction_bound: Any = 2.0
     isolation: Any = 0.0
+    teacher: Any = 4.0
+    tempering: Any = 1.0
+    tempering_target: Any = 0.5
+    tempering_memory: Any = 0.95
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,10 @@ class Settings:
         correction_bound: the largest importance weight.
         isolation: probability threshold: less likely tokens get their gradient steps first, the others afterwards
             (Lopti); 0 turns this off. See ``simlab.simulator.mismatch.takes_part``.
+        tempering: how many times hotter an unsolved prompt is sampled, see ``simlab.simulator.tempering``; 1 is off.
+        tempering_target: the solve rate of a prompt that is sampled at ``temperature``.
+        tempering_memory: share of a prompt's counts that is kept when its next group comes.
+        teacher: added to the logits of the correct answers of pi_0 to make the teacher of methods that follow one.
         allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable", "dynamic",
             "sequential" or "until_solved", see ``simlab.simulator.allocation``.
         allocation_by: the solve rates on which the allocation relies: "estimate" (the prompt's last group) or "exact".
@@ -144,6 +154,10 @@ class Settings:
     correction_unit: str = "token"
     correction_bound: float = 2.0
     isolation: float = 0.0
+    teacher: float = 4.0
+    tempering: float = 1.0
+    tempering_target: float = 0.5
+    tempering_memory: float = 0.95
     allocation: str = "even"
     allocation_by: str = "estimate"
     smallest_group: int = 2
@@ -207,6 +221,9 @@ class Settings:
         optimizer(self.optimizer, **self.optimizer_parameters)
         check_range("temperature", self.temperature, 0, open_low=True)
         check_range("top_p", self.top_p, 0, 1, open_low=True)
+        check_range("tempering_target", self.tempering_target, 0, 1, open_low=True)
+        if self.tempering_target == 1:
+            raise InputError("tempering_target = 1 is outside its range (0, 1)")
         for name, (low, high) in RANGES.items():
             check_range(name, getattr(self, name), low, high)
         check_errors(self.false_positive, self.false_negative, self.errors_of, self.verifier_correction)
@@ -230,6 +247,8 @@ class Settings:
         """The setting that needs every action in its row, so dense storage; empty if there is none."""
         if self.sampler in mismatch.TRUNCATIONS:
             return f"sampler = {self.sampler!r}"
+        if self.tempering != 1:
+            return f"tempering = {self.tempering:g}"
         return "optimizer = 'muon'" if self.optimizer == "muon" else ""
 
     @property
@@ -254,7 +273,8 @@ class Settings:
         same: dict[str, Any] = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         same |= {name: float(getattr(self, name) != 0) for name in SWITCHES}
         same |= {"method": self._shape, "optimizer_parameters": {}, "pass_at_k": tuple(self.pass_at_k)}
-        same |= {"temperature": 1.0, "top_p": 1.0, "correction_bound": 1.0, "code": code}
+        same |= {"temperature": 1.0, "top_p": 1.0, "correction_bound": 1.0, "teacher": 1.0, "code": code}
+        same |= {"tempering": 1.0 + (self.tempering != 1), "tempering_target": 0.5, "tempering_memory": 1.0}
         if self.false_positive == self.false_negative == 0:
             # Runs without errors share a program, whatever their errors would belong to.
             same["errors_of"] = ERRORS_OF[0]
@@ -305,6 +325,11 @@ class StaticSettings(Settings):
     def is_off_policy(self) -> bool:
         """True if any gradient step learns from rollouts that another policy has drawn."""
         return self.gradient_steps > 1 or self.samples_otherwise
+
+    @property
+    def is_tempered(self) -> bool:
+        """True if each prompt has a temperature of its own."""
+        return self.tempering != 1
 
     @property
     def is_ragged(self) -> bool:

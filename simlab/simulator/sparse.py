@@ -158,7 +158,7 @@ def may_be_sparse(problem: Any, settings: StaticSettings) -> bool:
     return (
         (settings.optimizer, settings.update_rule, settings.gradient_steps) == ("sgd", "simulator", 1)
         and not (settings.kl or settings.entropy_bonus or settings.supervised)
-        and not (settings.update_norm or settings.samples_otherwise)
+        and not (settings.update_norm or settings.samples_otherwise or settings.is_tempered)
         and method.surrogate.candidates == 0
         and method.surrogate.schedule is None
         and settings.exchangeable

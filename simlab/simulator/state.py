@@ -45,17 +45,18 @@ class WeighedBatch(NamedTuple):
     @property
     def accepted_share(self) -> Float[Array, " P"]:
         """The share of correct rollouts in each group."""
-        share: Float[Array, " P"] = self.number_correct.astype(self.dtype) / self._size
+        share: Float[Array, " P"] = self.number_correct.astype(self.dtype) / self.size
         return share
 
     @property
-    def _size(self) -> Any:
+    def size(self) -> Any:
+        """How many rollouts are in each group."""
         present = self.rollouts.mask
         return self.correct.shape[1] if present is None else count_true(present).astype(self.dtype)
 
     def pooled(self, means: Float[Array, " P"]) -> Float[Array, ""]:
         """Return the mean over all rollouts from the mean of each group."""
-        weights = self._size / jnp.mean(self._size)  # exactly 1 where all groups are as large
+        weights = self.size / jnp.mean(self.size)  # exactly 1 where all groups are as large
         mean: Float[Array, ""] = jnp.mean(means * weights)
         return mean
 
@@ -63,7 +64,7 @@ class WeighedBatch(NamedTuple):
         """Return the mean of a value over the rollouts of each group that are no padding."""
         present = self.rollouts.mask
         total = jnp.sum(values if present is None else jnp.where(present, values, 0), axis=1)
-        mean: Float[Array, " P"] = total / self._size
+        mean: Float[Array, " P"] = total / self.size
         return mean
 
     def summary(self) -> "LastBatch":
@@ -131,6 +132,7 @@ class LearnerState(NamedTuple):
     solved: Float[Array, " M"] | None = None  # of the last group of each prompt
     partial: PartialBatch | None = None
     schedule: Any = ()  # the memory of a surrogate that changes from batch to batch
+    tempering: Any = None  # of each prompt, where each has a temperature of its own
 
     def recorded(self, records: Records) -> "LearnerState":
         """Add records to the sums."""

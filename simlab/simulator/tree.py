@@ -75,6 +75,12 @@ class TreePolicy(NamedTuple):
         entropies: Float[Array, " G_T"] = jax.vmap(lambda node: node.entropy)(self.at(nodes.reshape(-1)))
         return entropies.reshape(nodes.shape)
 
+    def token_collision(self, group: Listed) -> Float[Array, "G T"]:
+        """Return the sum of the squared probabilities at the node at which each token was drawn."""
+        nodes, _ = self.passed(group)
+        collisions: Float[Array, " G_T"] = jax.vmap(lambda node: node.collision)(self.at(nodes.reshape(-1)))
+        return collisions.reshape(nodes.shape)
+
     def candidates(self, group: Listed, count: int) -> tuple[Float[Array, "G T C"], Int[Array, "G T C"]]:
         """Return the likeliest actions at the node of each token: their log-probabilities, and the actions."""
         nodes, _ = self.passed(group)

@@ -49,6 +49,8 @@ def weigh_samples(
         groups: Any = samples.groups
         samples = samples._replace(groups=Listed(groups.slots, present))
     rollouts = to_rollouts(context, samples, proximal, correct, keys, parts=parts)
+    if "teacher_logp" in method.needs:
+        rollouts = rollouts._replace(teacher_logp=_teacher_logp(context, slots, prompts, samples.groups))
     if "role" in method.needs:
         role = prompts.astype(settings.dtype)[:, None]
         rollouts = rollouts._replace(role=jnp.broadcast_to(role, rollouts.rewards.shape))
@@ -171,6 +173,21 @@ def _greedy_reward(context: StepContext, slots: Slots, samplers: Any, prompts: I
     return greedy
 
 
+def _teacher_logp(context: StepContext, slots: Slots, prompts: Int[Array, " P"], groups: Any) -> Float[Array, "P G 1"]:
+    """Return log pi_T of what the groups drew: log pi_0, more by ``teacher`` where correct, normalised."""
+    more, correct = context.numbers.teacher, context.select(context.correct, prompts)
+    initial = context.select(context.initial_policies, prompts)
+    first_slots = context.select_rows(context.initial_slots, prompts)
+    rates = context.map_prompts(context.solve_rate)(first_slots, initial, correct)
+
+    def of_prompt(slots: Slots, policy: Any, group: Group, correct: Array, rate: Array) -> Array:
+        raised = policy.logp_at_slots(slots) + more * context.storage.at_slots(correct, slots)
+        return group.drawn_values(raised, context.storage) - jnp.log1p(rate * jnp.expm1(more))
+
+    logp: Array = context.map_prompts(of_prompt)(slots, initial, groups, correct, rates)
+    return logp[..., None]
+
+
 def to_rollouts(
     context: StepContext,
     samples: Samples,
@@ -183,13 +200,14 @@ def to_rollouts(
     """Record the groups, by the policies before the gradient steps, with what is read of them."""
     settings, problem, needs = context.settings, context.problem, context.method.needs
     shape, dtype = (*correct.shape, problem.tokens), settings.dtype
-    logp = entropy = noise = top = None
+    logp = noise = top = None
     if "old_logp" in needs or settings.gradient_steps > 1 or settings.samples_otherwise:
         logp = context.token_logp(samples.policies if settings.correction == "ratio" else proximal, samples.groups)
-    if "entropy" in needs:
-        entropies_of = context.map_prompts(lambda _, policy, group: policy.token_entropy(group))
-        entropies = entropies_of(None, proximal, samples.groups)
-        entropy = jnp.broadcast_to(entropies if entropies.ndim == 3 else entropies[:, None, None], shape)
+    at_tokens: dict[str, Array] = {}
+    for name in sorted({"entropy", "collision"} & needs):
+        read = context.map_prompts(lambda _, policy, group, name=name: getattr(policy, f"token_{name}")(group))
+        values = read(None, proximal, samples.groups)
+        at_tokens[name] = jnp.broadcast_to(values if values.ndim == 3 else values[:, None, None], shape)
     if "noise" in needs:
         streams = jax.vmap(lambda key: jax.random.fold_in(key, NOISE_STREAM))(keys)
         noise = jax.vmap(lambda key: jax.random.uniform(key, (1, *shape[1:]), dtype))(streams)[:, 0]
@@ -214,9 +232,9 @@ def to_rollouts(
     return Rollouts(
         rewards,
         old_logp=logp,
-        entropy=entropy,
         topn_logp=top,
         noise=noise,
         mask=None if present is None else jnp.broadcast_to(present, correct.shape),
+        **at_tokens,
         **graded,
     )

@@ -21,7 +21,7 @@ from simlab.surrogates.clip import (
     unclipped,
 )
 from simlab.surrogates.masks import dppo_kl, dppo_tv, ipo_mask, opsm, sequence_mask
-from simlab.surrogates.penalties import entropy_bonus, kl_penalty, log_ratio_penalty
+from simlab.surrogates.penalties import adaptive_entropy_bonus, entropy_bonus, kl_penalty, log_ratio_penalty
 from simlab.surrogates.sequences import clip_cov, gmpo, kl_cov, mirror_descent, topr, vespo
 
 SURROGATES: dict[str, Callable[..., Surrogate]] = {
@@ -41,9 +41,9 @@ def surrogate(name: str, **parameters: Any) -> Surrogate:
 
 
 __all__ = [
-    "AGGREGATIONS", "SURROGATES", "Schedule", "Surrogate", "add", "aggregation_weights", "aspo", "casp", "ce_gppo",
-    "cispo", "clip_cov", "clip_higher", "dppo_kl", "dppo_tv", "dual_clip", "entropy_bonus", "entropy_target_clip",
-    "forking_tokens", "gmpo", "ipo_mask", "kl_cov", "kl_penalty", "log_ratio_penalty", "mirror_descent", "opsm",
-    "ppo_clip", "reinforce", "sapo", "scheduled", "sequence_clip", "sequence_mask", "surrogate", "topr", "unclipped",
-    "vespo",
+    "AGGREGATIONS", "SURROGATES", "Schedule", "Surrogate", "adaptive_entropy_bonus", "add", "aggregation_weights",
+    "aspo", "casp", "ce_gppo", "cispo", "clip_cov", "clip_higher", "dppo_kl", "dppo_tv", "dual_clip", "entropy_bonus",
+    "entropy_target_clip", "forking_tokens", "gmpo", "ipo_mask", "kl_cov", "kl_penalty", "log_ratio_penalty",
+    "mirror_descent", "opsm", "ppo_clip", "reinforce", "sapo", "scheduled", "sequence_clip", "sequence_mask",
+    "surrogate", "topr", "unclipped", "vespo",
 ]  # fmt: skip

@@ -1,10 +1,13 @@
 """Terms to add to a surrogate: pulls towards a reference or the sampler, an entropy bonus; of sampled tokens alone."""
 
+from typing import NamedTuple
+
 from array_api_compat import array_namespace
 
-from simlab.errors import check_choice, check_range
+from simlab.errors import InputError, check_choice, check_range, is_concrete_number
 from simlab.rollouts import Array, Rollouts, Scalar, needed, sequence_sum
-from simlab.surrogates.base import Surrogate, current_logp, log_ratio
+from simlab.surrogates.base import Schedule, Surrogate, current_logp, log_ratio, scheduled
+from simlab.surrogates.clip import mean_entropy
 
 KL_FORMS = ("k1", "k2", "k3", "sequence_k2")
 
@@ -40,6 +43,56 @@ def entropy_bonus(coefficient: Scalar = 0.01) -> Surrogate:
         return -coefficient * ratio * (current_logp(ratio, rollouts) + needed(rollouts, "entropy"))
 
     return Surrogate(slope, frozenset({"old_logp", "entropy"}), exchangeable=True)
+
+
+class Controlled(NamedTuple):
+    """A coefficient, what of it the batch applies, the last batch's entropy, and 1 once there has been a batch."""
+
+    coefficient: Scalar = 0.0
+    applied: Scalar = 0.0
+    entropy: Scalar = 0.0
+    started: Scalar = 0.0
+
+
+def adaptive_entropy_bonus(
+    target: Scalar = 0.2,
+    delta: Scalar = 0.005,
+    *,
+    lowest: Scalar = 0.0,
+    highest: Scalar = 1.0,
+    initial: Scalar = 0.0,
+) -> Surrogate:
+    """``entropy_bonus`` whose coefficient grows by ``delta`` while the entropy is at most the target, and falls above.
+
+    After each batch k <- min(k + delta, highest) where its mean entropy H is at most ``target``, else
+    max(k - delta, lowest). The next batch has the bonus k H where that H was at most ``target``, else none; the first
+    batch has none. As ``use_adaptive_entropy`` of TRL (``trl/trainer/grpo_trainer.py``, huggingface/trl at f2cd577, 24
+    July 2026), with its defaults, which names Skywork-OR1 (arXiv 2505.22312). There the bonus is the mean entropy over
+    all tokens with its exact gradient, and k moves at every optimiser step; here it is the score function's, weighed as
+    the loss is, and k moves batch by batch. At ``delta`` 0 it is the bonus below a threshold.
+    """
+    check_range("target", target, 0)
+    check_range("delta", delta, 0)
+    for name, value in (("lowest", lowest), ("highest", highest), ("initial", initial)):
+        check_range(name, value)
+    if all(map(is_concrete_number, (lowest, highest))) and not lowest <= highest:
+        raise InputError(f"lowest = {lowest}; allowed: up to highest = {highest}")
+
+    def follow(rollouts: Rollouts, state: Controlled) -> Controlled:
+        before, entropy = Controlled(*state), mean_entropy(rollouts)
+        xp = array_namespace(entropy)
+        unit = xp.ones_like(entropy)
+        low, least, most = entropy <= target * unit, lowest * unit, highest * unit
+        raised, lowered = before.coefficient + delta * unit, before.coefficient - delta * unit
+        raised, lowered = xp.where(raised < most, raised, most), xp.where(lowered > least, lowered, least)
+        applies = (before.started * unit > 0) & (before.entropy * unit <= target)
+        applied = xp.where(applies, before.coefficient * unit, 0 * unit)
+        return Controlled(xp.where(low, raised, lowered), applied, entropy, unit)
+
+    def at(state: Controlled) -> Surrogate:
+        return entropy_bonus(Controlled(*state).applied)
+
+    return scheduled(Schedule(lambda: Controlled(initial), follow, at, frozenset({"entropy"})))
 
 
 def log_ratio_penalty(coefficient: Scalar = 1e-3) -> Surrogate:

@@ -302,6 +302,8 @@ _FORMS = {
     "cw_grpo": ClosedForm(lambda g, scope, base: _of_base(g, base), *["m_base, at equal log pi"] * 2),
     # [arxiv:2505.12929]: log-probabilities of 0 make the factor 1.
     "advantage_reweighting": ClosedForm(lambda g, alpha, base: _of_base(g, base), *["m_base, at pi = 1"] * 2),
+    # equal log-probabilities weigh all rollouts alike.
+    "tempered_grpo": _balanced("m_GRPO at ddof 1, at equal log pi", lambda g, beta, eps: g.grpo(1, eps)),
     # [arxiv:2605.00425]: equal entropies leave the base as it is.
     "aem": ClosedForm(lambda g, strength, least_spread, base: _of_base(g, base), *["m_base, at entropy 0"] * 2),
     # [casp:entropy-adv]: the bonus is at most alpha times the entropy.

@@ -26,7 +26,7 @@ def three_batches(group_size: int, lengths: int = 1) -> list[Rollouts]:
     """All 2^G groups of rewards 0 and 1, G up to 12; those with at most a third of successes; with at least two thirds.
 
     Estimators may read the whole batch, and remember earlier ones. Rollouts have from 1 to ``lengths`` tokens; each has
-    its own log-probability and entropy. The greedy answer is right in every third group.
+    its own log-probability, entropy and teacher. The greedy answer is right in every third group.
     """
     check_whole("group_size", group_size, 1, LARGEST_GROUP)
     groups = np.array(list(itertools.product((0.0, 1.0), repeat=group_size)))
@@ -40,6 +40,7 @@ def _rollouts(rewards: Float[np.ndarray, "P G"], lengths: int) -> Rollouts:
     present = None if lengths == 1 else np.arange(lengths) <= index % lengths
     greedy = np.broadcast_to(np.arange(len(rewards))[:, None] % 3 == 0, rewards.shape).astype(rewards.dtype)
     others = {"greedy_reward": greedy, "parts": rewards[..., None], "role": greedy}
+    others |= {"collision": np.exp(-token), "teacher_logp": -(token**2)}
     return Rollouts(rewards, old_logp=-token, entropy=token**2, token_mask=present, **others)
 
 

@@ -73,7 +73,8 @@ class ArmRun:
         rl, record, start = self.settings.rl, self.settings.record, self.start.parameters
         policy, trained = self.setup.trainable(rl, self.seed, start)
         key = step_key(self.seed, VERIFIER_KEY)
-        trainer = Trainer(policy, self.setup.reader, self.method, rl, trained, self.first, record.top_n, key)
+        teacher = self.setup.teacher(rl) if "teacher_logp" in self.method.needs else None
+        trainer = Trainer(policy, self.setup.reader, self.method, rl, trained, self.first, record.top_n, key, teacher)
         memories = (jax.tree.map(np.float32, link.init()) for link in (self.method.estimator, self.method.surrogate))
         fresh = TrainerState(trained, first_state(rl, trained), *memories)
         state = self.folder.begin(fresh._replace(older=(trained,) * rl.lag))

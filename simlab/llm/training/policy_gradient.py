@@ -53,7 +53,8 @@ class Trainer(NamedTuple):
         groups     (P, G, T)   Rollouts    advantages   coefficients  per minibatch
 
     ``reference`` are the parameters of the start, which a penalty pulls to, ``first`` is the first training problem,
-    ``top_n`` candidates are recorded, and ``verifier_key`` is for a verifier that errs about answers or prompts.
+    ``top_n`` candidates are recorded, ``verifier_key`` is for a verifier that errs about answers or prompts, and
+    ``teacher`` is a model with its parameters, for methods that follow one.
     """
 
     policy: DecoderPolicy
@@ -64,6 +65,7 @@ class Trainer(NamedTuple):
     first: int
     top_n: int
     verifier_key: PRNGKeyArray
+    teacher: tuple[DecoderPolicy, Parameters] | None = None
 
     def step(
         self,
@@ -176,7 +178,10 @@ class Trainer(NamedTuple):
     def rollouts(self, groups: RolloutGroups, proximal: np.ndarray, key: PRNGKeyArray) -> Rollouts:
         """Return the input of estimators and surrogates."""
         sampled, needs = groups.sampled, self.method.needs
-        absent = absent_rollouts(groups)
+        absent, teacher_logp = absent_rollouts(groups), None
+        if self.teacher and "teacher_logp" in needs:
+            teacher, parameters = self.teacher
+            teacher_logp = teacher.logp(parameters, groups.batch)
         return Rollouts(
             groups.rewards,
             mask=~absent if absent.any() else None,
@@ -184,8 +189,10 @@ class Trainer(NamedTuple):
             **(weighted_parts(groups) if "parts" in needs else {}),
             old_logp=sampled.logp if self.settings.correction == "ratio" else proximal,
             entropy=sampled.entropy,
+            collision=sampled.collision,
             topn_logp=sampled.topn_logp,
             ref_logp=self.policy.logp(self.reference, groups.batch) if "ref_logp" in needs else None,
+            teacher_logp=teacher_logp,
             noise=np.asarray(jax.random.uniform(key, sampled.tokens.shape)) if "noise" in needs else None,
             token_mask=sampled.mask,
             greedy_reward=groups.greedy_reward,

@@ -182,6 +182,8 @@ class PolicyGradientSettings(OptimizerSettings):
         correction_bound: the largest importance weight.
         isolation: less likely tokens get their updates first, the others afterwards (Lopti); 0 turns this off. See
             ``simlab.simulator.mismatch.takes_part``.
+        teacher: model whose log-probabilities methods such as ``opd`` follow, named as ``model.source`` names one; it
+            reads the same tokens.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; 0 keeps all of one batch.
         rollouts: most rollouts that are sampled at once; further ones start where others have ended.
         reward: "true", or a placebo that no answer earns, at the same rate: "placebo" pays a rollout what another
@@ -207,6 +209,7 @@ class PolicyGradientSettings(OptimizerSettings):
     correction_unit: Annotated[str, check_choice, mismatch.UNITS] = "token"
     correction_bound: Annotated[float, check_range, 1] = 2.0
     isolation: Share = 0.0
+    teacher: str = ""
     rounds: CountOrNone = 0
     reward: Annotated[str, check_choice, REWARDS] = TRUE_REWARD
     rollouts: Count = 4096
@@ -258,7 +261,10 @@ class PolicyGradientSettings(OptimizerSettings):
             if "greedy_reward" in method.needs:
                 rates = f"rl.false_positive = {self.false_positive:g} and rl.false_negative = {self.false_negative:g}"
                 raise InputError(f"{rates} with a method that reads the greedy answer's reward; allowed: 0")
-        reads = "entropies" if "entropy" in method.needs else "candidates" if method.surrogate.candidates else ""
+        if "teacher_logp" in method.needs and not self.teacher:
+            raise InputError("rl.teacher = '' with a method that follows a teacher; allowed: a model, as model.source")
+        sizes = "entropies" if "entropy" in method.needs else "sums of squares" if "collision" in method.needs else ""
+        reads = sizes or ("candidates" if method.surrogate.candidates else "")
         if self.off_policy and reads:
             raise InputError(
                 f"rl.lag = {self.lag} and rl.sampler = {self.sampler!r} with a method that reads {reads}; "

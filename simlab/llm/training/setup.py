@@ -61,6 +61,15 @@ class Setup:
             return self.policy(rl), start
         return self.policy(rl, start), adapters(self.loaded.config, rank, step_key(seed, ADAPTERS_KEY))
 
+    def teacher(self, rl: PolicyGradientSettings) -> tuple[DecoderPolicy, Parameters]:
+        """Load the teacher of an arm, which reads the model's tokens; ``InputError`` for another vocabulary."""
+        loaded, tokenizer = load(rl.teacher, "float32")
+        ours, theirs = self.reader.vocabulary.size, tokenizer.size
+        if ours != theirs:
+            raise InputError(f"rl.teacher = {rl.teacher!r} has {theirs} tokens; allowed: {ours}, the model's")
+        policy = DecoderPolicy(loaded.config, self.settings.model.dtype, rl.temperature, rl.microbatch)
+        return policy, policy.cast(loaded.parameters)
+
     def merge(self, trained: Parameters, start: Parameters) -> Parameters:
         """Return the model's parameters, from the trained ones and the start."""
         model = self.settings.model

@@ -69,6 +69,8 @@ def _rollouts(random: np.random.Generator, shape: tuple[int, int, int], candidat
         old_logp=old,
         entropy=-np.sum(np.exp(logp) * logp, axis=-1).astype(np.float32),
         topn_logp=-np.sort(-logp, axis=-1)[..., :candidates].astype(np.float32),
+        collision=np.sum(np.exp(2 * logp), axis=-1).astype(np.float32),
+        teacher_logp=(old - random.exponential(0.3, shape)).astype(np.float32),
         ref_logp=(old + 0.1 * random.standard_normal(shape)).astype(np.float32),
         noise=random.random(shape).astype(np.float32),
         token_mask=np.arange(shape[2]) < random.integers(1, shape[2] + 1, shape[:2])[..., None],

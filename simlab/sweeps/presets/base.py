@@ -43,7 +43,8 @@ def response_level() -> tuple[str, ...]:
     ``linked``, which stands for many, is left out.
     """
     tokens = np.zeros((1, 2, 1))
-    batch = Rollouts(np.array([[1.0, 0.0]]), old_logp=tokens, entropy=tokens, greedy_reward=np.zeros((1, 2)))
+    fields = dict.fromkeys(("old_logp", "entropy", "collision", "teacher_logp"), tokens)
+    batch = Rollouts(np.array([[1.0, 0.0]]), greedy_reward=np.zeros((1, 2)), **fields)
     built = {name: entry.build() for name, entry in REGISTRY.items() if name != "linked"}
     plain = {name: chosen for name, chosen in built.items() if not chosen.needs & {"parts", "role"}}
     return tuple(name for name, chosen in plain.items() if chosen.update(batch, chosen.init())[0].ndim == 2)
