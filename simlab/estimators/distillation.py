@@ -65,7 +65,10 @@ def weigh_by_escort(beta: Scalar, eps: Scalar) -> Link:
         weight = xp.exp(tilt - xp.where(xp.isfinite(highest), highest, xp.zeros_like(highest)))
         total = xp.sum(weight, axis=-1, keepdims=True)
         weight = weight / xp.where(total > 0, total, xp.ones_like(total))
-        known = xp.where(present, rewards, xp.zeros_like(rewards))
+        # From the reward of the likeliest on, so that its own small distance from the mean keeps its digits.
+        likeliest = present & (tilt >= highest)
+        origin = xp.max(xp.where(likeliest, rewards, xp.full_like(rewards, -xp.inf)), axis=-1, keepdims=True)
+        known = xp.where(present, rewards - origin, xp.zeros_like(rewards))
         centered = known - xp.sum(weight * known, axis=-1, keepdims=True)
         freedom = remainder(xp.sum(weight**2, axis=-1, keepdims=True))
         freed = freedom > xp.finfo(rewards.dtype).eps
