@@ -53,6 +53,11 @@ def gdpo(code: str = "trl") -> Estimator:
       mean and sample std of the other rollouts (``divide_by_std_of_others``), and a sample std of the batch to which
       nothing is added.
 
+    Each agrees to 4 units in the last place of the batch's largest advantage, in float32 as in float64; NeMo-RL, whose
+    std comes from squares, to as many times more as its subtraction loses. Not to the last bit: trainers differ by two
+    such units from exact arithmetic themselves, add in an order that is torch's own, and subtract a mean once, where
+    here it is subtracted twice so that advantages sum to 0.
+
     verl counts each token in the batch's mean and std; here each rollout counts once, which is the same where all are
     equally long. A part of equal rewards gets exactly 0, where they leave rounding over eps. A batch of equal sums z
     gets 0; a group of equal rewards in another batch does not. Of a single reward it is GRPO, normalised once more.
