@@ -1,7 +1,16 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
 from simlab.errors import check_choice
-from simlab.sweeps.presets import banks, frontier, graded, interference, least_variance, network_league, papers
+from simlab.sweeps.presets import (
+    banks,
+    frontier,
+    graded,
+    interference,
+    lately,
+    least_variance,
+    network_league,
+    papers,
+)
 from simlab.sweeps.presets.base import Preset, SweepSettings
 from simlab.sweeps.presets.papers import F_GRPO_FIG2
 
@@ -23,6 +32,7 @@ PRESETS: dict[str, Preset] = {
     "interference-league": interference.INTERFERENCE_LEAGUE,
     "interference-papers": interference.INTERFERENCE_PAPERS,
     "lag": banks.LAG,
+    "lately": lately.LATELY,
     "league": banks.LEAGUE,
     "least-variance": least_variance.LEAST_VARIANCE,
     "minibatches": {"": banks.MINIBATCHES},

@@ -1,0 +1,332 @@
+"""What papers since July 2026 say of paths, noise, verifiers that err and coverage, tried on banks and shared features.
+
+    simlab sweep --preset lately --out lately.nc     (some minutes)
+    python -m figures.lately lately.nc               (condenses lately-bank.nc, ...)
+    python -m figures.lately --table                 (prints the tables of docs/lately.md)
+    simlab figures lately                            (draws from what is kept here)
+
+docs/lately.md quotes the papers. Bands are 95 % intervals of the mean over seeds.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.budget import banded
+from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
+from simlab.columns import at_equal_mass
+from simlab.plotting import STYLE
+from simlab.scaling.oscillator import fit_oscillator
+from simlab.scaling.sigmoid import fit
+
+DATA = Path(__file__).parent / "data" / "lately.json"
+MESSAGE = "A path depends on G where prompts are hard; a tax on retries needs no loss of coverage"
+DIFFERS = "Not in the papers: exact banks and shared features in place of their language models."
+PATHS = ("bank", "bank-adam", "bank-lag", "interference", "interference-adam", "interference-lag")
+NAMED = {
+    "bank": "bank, plain steps", "bank-adam": "bank, Adam", "bank-lag": "bank, sampler 16 steps old",
+    "interference": "shared features, plain steps", "interference-adam": "shared features, Adam",
+    "interference-lag": "shared features, sampler 16 steps old",
+}  # fmt: skip
+HALFWAY = {"bank": 0.6, "interference": 0.4}  # pass@1 at which a path is timed, by problem
+LEVEL = 0.45  # of pass@1, at which weights are compared
+ERRORS = {(0.0, 0.0): "none", (0.2, 0.0): "20 % false positives", (0.0, 0.2): "20 % false negatives"}
+SIZES = {4: "C0", 16: "C1", 64: "C2"}
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """Paths and their fits, noise at rest, what errors cost, taxes, and weights at equal pass@1."""
+    sweeps = results("lately", path)
+    return {
+        "provenance": [provenance(sweep) for sweep in sweeps.values()],
+        "paths": {name: path_by_size(sweeps[name], HALFWAY[name.partition("-")[0]]) for name in PATHS},
+        "rest": noise_at_rest(sweeps["rest"]),
+        "verifier": costs_of_errors(sweeps["verifier"]),
+        "tax": {name: taxes(sweeps[f"tax-{name}"]) for name in ("bank", "interference")},
+        "weights": {name: at_level(sweeps[name]) for name in ("weights", "until-solved", "network-adam")},
+    }
+
+
+# Paths
+
+
+def path_by_size(sweep: xr.Dataset, halfway: float) -> list[dict[str, Any]]:
+    """Of each group size: pass@1 by step, when it is halfway, and how well the oscillator fits the batches' rewards."""
+    found = []
+    for size in sweep.group_size.values:
+        cell = sweep.sel(group_size=size).squeeze(drop=True)
+        one = cell.pass_at_k.transpose("seed", "step").values
+        rewards = cell.accepted_rate.transpose("seed", "step").values[:, 1:]
+        steps = cell.step.values.astype(float)
+        reached = at_equal_mass(one, np.broadcast_to(steps, one.shape), np.array([halfway]))[0]
+        shares = [explained(steps[1:], own, float(base)) for own, base in zip(rewards, one[:, 0], strict=True)]
+        found.append(
+            {"group_size": int(size), "step": steps[::5].tolist(), "pass_at_1": mean_and_error(one[:, ::5].T)}
+            | {"halfway": mean_and_error(reached)}
+            | {name: rounded(np.median([share[name] for share in shares]), 4) for name in shares[0]}
+            | {"least": rounded(min(share["oscillator"] for share in shares), 4)}
+        )
+    return found
+
+
+def explained(steps: np.ndarray, rewards: np.ndarray, base: float) -> dict[str, float]:
+    """R^2 of three forms on a run's rewards, and that of two of them on the half that they were not fitted to."""
+    half = len(steps) // 2
+    line = np.polynomial.Polynomial.fit(steps, rewards, 1)
+    early, sigmoid = fit_oscillator(steps[:half], rewards[:half], base), fit(steps[:half], rewards[:half], base)
+    return {
+        "oscillator": r_squared(rewards, fit_oscillator(steps, rewards, base).at(steps)),
+        "sigmoid": r_squared(rewards, fit(steps, rewards, base).at(steps)),
+        "line": r_squared(rewards, line(steps)),
+        "oscillator_ahead": mean_error(rewards[half:], early.at(steps[half:])),
+        "sigmoid_ahead": mean_error(rewards[half:], sigmoid.at(steps[half:])),
+        "no_change_ahead": mean_error(rewards[half:], np.full(len(steps) - half, rewards[half - 10 : half].mean())),
+    }
+
+
+def r_squared(seen: np.ndarray, told: np.ndarray) -> float:
+    """The share of the variance that a curve explains."""
+    return float(1 - np.sum((seen - told) ** 2) / np.sum((seen - seen.mean()) ** 2))
+
+
+def mean_error(seen: np.ndarray, told: np.ndarray) -> float:
+    """The mean absolute error."""
+    return float(np.mean(np.abs(seen - told)))
+
+
+def noise_at_rest(sweep: xr.Dataset) -> dict[str, Any]:
+    """The standard deviation of pass@1 over the second half of the steps, squared, by estimator and group size."""
+    found: dict[str, Any] = {"group_size": sweep.group_size.values.tolist()}
+    for name in sweep.estimator.values:
+        one = sweep.pass_at_k.sel(estimator=name).squeeze(drop=True).transpose("group_size", "seed", "step").values
+        variance = one[:, :, one.shape[2] // 2 :].var(axis=2)
+        slope = np.polynomial.Polynomial.fit(np.log(found["group_size"]), np.log(variance.mean(axis=1)), 1).convert()
+        found[str(name)] = {
+            "variance": mean_and_error(variance),
+            "mean": mean_and_error(one[:, :, one.shape[2] // 2 :].mean(axis=2)),
+            "slope": rounded(slope.coef[1], 3),
+        }
+    return found
+
+
+# Verifiers that err
+
+
+def costs_of_errors(sweep: xr.Dataset) -> list[dict[str, Any]]:
+    """Pass@1 by step of each weight, group size and kind of errors."""
+    one = sweep.pass_at_k.squeeze("k", drop=True)
+    found = []
+    for weight in one.estimator.values:
+        for positive, negative in ERRORS:
+            for size in one.group_size.values:
+                cell = one.sel(
+                    estimator=weight, group_size=size, false_positive=positive, false_negative=negative
+                ).squeeze(drop=True)  # fmt: skip
+                found.append(
+                    {"weight": str(weight), "errors": ERRORS[positive, negative], "group_size": int(size)}
+                    | {
+                        "step": cell.step.values.tolist(),
+                        "pass_at_1": mean_and_error(cell.transpose("step", "seed").values),
+                    }
+                )
+    return found
+
+
+# Coverage
+
+
+def scalability(passes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A(K) and S(K) of curves of pass@k, k from 1 to K in the last axis (arXiv 2610.01509, Eqs. 1 and 2)."""
+    raw = np.sum(passes[..., -1:] - passes, axis=-1)
+    return raw, raw / ((passes.shape[-1] - 1) * (1 - passes[..., 0]))
+
+
+def taxes(sweep: xr.Dataset) -> dict[str, Any]:
+    """Curves of pass@k before and after, and both taxes at the last k."""
+    passes = sweep.pass_at_k.squeeze(drop=True).transpose("step", "seed", "k").values.astype(float)
+    before, after = scalability(passes[0]), scalability(passes[-1])
+    return {
+        "k": sweep.k.values.tolist(),
+        "before": rounded(passes[0].mean(axis=0), 4),
+        "after": mean_and_error(passes[-1].T),
+        "raw": mean_and_error(before[0] - after[0]),
+        "calibrated": mean_and_error(before[1] - after[1]),
+        "retained_mass": mean_and_error(sweep.retained_mass.squeeze(drop=True).isel(step=-1).values),
+    }
+
+
+def at_level(sweep: xr.Dataset) -> dict[str, Any]:
+    """Pass@256, steps and rollouts where pass@1 first reaches the level, of each arm; None for an arm that does not."""
+    found = {}
+    for arm in sweep.arm.values:
+        cell = sweep.sel(arm=arm).squeeze(drop=True).pass_at_k.transpose("k", "seed", "step")
+        one, many = cell.sel(k=1).values, cell.sel(k=256).values
+        steps = np.broadcast_to(cell.step.values.astype(float), one.shape)
+        level = np.array([LEVEL])
+        found[str(arm).partition("+")[0]] = {
+            "pass_at_256": mean_and_error(at_equal_mass(one, many, level)[0]),
+            "steps": mean_and_error(at_equal_mass(one, steps, level)[0]),
+            "base": rounded(many[:, 0].mean(), 4),
+            "most": rounded(one.mean(axis=0).max(), 4),
+        }
+    return found
+
+
+# The figure
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Paths by group size, noise at rest, what errors cost, and pass@k before and after."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+        (paths, noise), (errors, coverage) = figure.subplots(2, 2)
+        _draw_paths(paths, data["paths"])
+        _draw_noise(noise, data["rest"])
+        _draw_errors(errors, data["verifier"])
+        _draw_coverage(coverage, data["tax"])
+    return figure
+
+
+def _draw_paths(axes: Axes, paths: dict[str, Any]) -> None:
+    for own in paths["bank"]:
+        size = own["group_size"]
+        banded(axes, np.array(own["step"]), own["pass_at_1"], color=SIZES[size], label=f"G = {size}")
+    axes.set(xlabel="steps", ylabel="pass@1")
+    axes.set_title("(a) GRPO on a bank", loc="left")
+    axes.legend()
+
+
+def _draw_noise(axes: Axes, rest: dict[str, Any]) -> None:
+    sizes = np.array(rest["group_size"])
+    for name, colour, label in (("dr_grpo", "C0", "mean GRPO"), ("grpo", "C1", "GRPO")):
+        axes.plot(sizes, rest[name]["variance"]["mean"], "o-", color=colour, label=label)
+    first = rest["grpo"]["variance"]["mean"][0]
+    axes.plot(sizes, first * sizes[0] / sizes, color="0.6", linestyle="--", label="1/G")
+    axes.set(xscale="log", yscale="log", xlabel="group size G", ylabel="variance of pass@1 at rest")
+    axes.set_title("(b) Noise, with a penalty", loc="left")
+    axes.legend()
+
+
+def _draw_errors(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    for errors, colour in zip(ERRORS.values(), ("0.4", "C3", "C0"), strict=True):
+        for size, style in ((8, "-"), (64, "--")):
+            own = next(
+                row for row in rows if (row["weight"], row["errors"], row["group_size"]) == ("grpo", errors, size)
+            )
+            label = f"{errors}" if size == 8 else None
+            axes.plot(own["step"], own["pass_at_1"]["mean"], style, color=colour, label=label)
+    axes.set(xlabel="steps", ylabel="pass@1")
+    axes.set_title("(c) GRPO under errors; dashed: G = 64", loc="left")
+    axes.legend()
+
+
+def _draw_coverage(axes: Axes, tax: dict[str, Any]) -> None:
+    for name, colour, label in (("bank", "C0", "bank"), ("interference", "C3", "shared features")):
+        axes.plot(tax[name]["k"], tax[name]["before"], "--", color=colour)
+        axes.plot(tax[name]["k"], tax[name]["after"]["mean"], color=colour, label=label)
+    axes.set(xscale="log", xlabel="k", ylabel="pass@k")
+    axes.set_title("(d) Before (dashed) and after; both are taxed", loc="left")
+    axes.legend()
+
+
+# The tables
+
+
+def table(data: dict[str, Any]) -> str:
+    """All tables of docs/lately.md."""
+    return "\n\n".join((path_table(data), rest_table(data), error_table(data), tax_table(data), weight_table(data)))
+
+
+def path_table(data: dict[str, Any]) -> str:
+    """When a path is halfway by group size, and the R^2 of the fits."""
+    lines = [
+        "| path | G | steps to halfway | R² oscillator (least) | sigmoid | line | mean error ahead: oscillator | sigmoid "
+        "| no change |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, rows in data["paths"].items():
+        for own in rows:
+            shown = [cell(own["halfway"], 1), f"{own['oscillator']:.3f} ({own['least']:.3f})"]
+            shown += [
+                f"{own[key]:.3f}" for key in ("sigmoid", "line", "oscillator_ahead", "sigmoid_ahead", "no_change_ahead")
+            ]
+            lines.append(f"| {NAMED[name]} | {own['group_size']} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def rest_table(data: dict[str, Any]) -> str:
+    """The variance of pass@1 at rest times G."""
+    sizes = data["rest"]["group_size"]
+    lines = [
+        f"| 10⁶ x variance at rest x G | {' | '.join(f'G = {size}' for size in sizes)} | slope |",
+        f"|---{'|--:' * (len(sizes) + 1)}|",
+    ]
+    for name in ("dr_grpo", "grpo"):
+        own = data["rest"][name]
+        scaled = [f"{1e6 * value * size:.3g}" for value, size in zip(own["variance"]["mean"], sizes, strict=True)]
+        lines.append(f"| `{name}` | {' | '.join(scaled)} | {own['slope']:.2f} |")
+    return "\n".join(lines)
+
+
+def error_table(data: dict[str, Any]) -> str:
+    """Pass@1 under errors, by group size and by steps."""
+    shown = (100, 300, 600)
+    lines = [
+        f"| weight | errors | G | {' | '.join(f'pass@1 at {step}' for step in shown)} |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for own in data["verifier"]:
+        values = [
+            cell({key: own["pass_at_1"][key][own["step"].index(step)] for key in ("mean", "error")}, 3)
+            for step in shown
+        ]
+        lines.append(f"| `{own['weight']}` | {own['errors']} | {own['group_size']} | {' | '.join(values)} |")
+    return "\n".join(lines)
+
+
+def tax_table(data: dict[str, Any]) -> str:
+    """Both taxes beside what becomes of pass@128."""
+    lines = ["| problem | pass@1 | pass@128 | Tax_A(128) | Tax_S(128) |", "|---|--:|--:|--:|--:|"]
+    for name, own in data["tax"].items():
+        ends = [f"{own['before'][index]:.3f} to {own['after']['mean'][index]:.3f}" for index in (0, -1)]
+        lines.append(f"| {name} | {' | '.join(ends)} | {cell(own['raw'], 2)} | {cell(own['calibrated'], 3)} |")
+    return "\n".join(lines)
+
+
+def weight_table(data: dict[str, Any]) -> str:
+    """Pass@256 and steps at equal pass@1."""
+    lines = [f"| problem | weight | pass@256 at pass@1 = {LEVEL} (base) | steps |", "|---|---|--:|--:|"]
+    for name, arms in data["weights"].items():
+        for arm, own in arms.items():
+            kept = cell(own["pass_at_256"], 3) or f"not reached: pass@1 {own['most']:.3f}"
+            lines.append(f"| {name} | `{arm}` | {kept} ({own['base']:.3f}) | {cell(own['steps'], 0)} |")
+    return "\n".join(lines)
+
+
+def cell(own: dict[str, float | None], digits: int) -> str:
+    """``0.684(4)``; nothing where a seed has no number."""
+    mean, error = own["mean"], own["error"]
+    if mean is None or error is None:
+        return ""
+    return f"{mean:.{digits}f}({error * 10**digits:.0f})" if digits else f"{mean:.0f}({error:.0f})"
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results into the numbers kept here, or print the tables."""
+    if arguments == ["--table"]:
+        print(table(json.loads(DATA.read_text())))
+        return
+    (path,) = arguments
+    keep(DATA, condense(Path(path)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
