@@ -8,6 +8,7 @@
 docs/lately.md quotes the papers. Bands are 95 % intervals of the mean over seeds.
 """
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -37,21 +38,21 @@ NAMED = {
     "interference-lag": "shared features, sampler 16 steps old",
 }  # fmt: skip
 HALFWAY = {"bank": 0.6, "interference": 0.4}  # pass@1 at which a path is timed, by problem
-LEVEL = 0.45  # of pass@1, at which weights are compared
+LEVELS = (0.3, 0.45)  # of pass@1, at which weights are compared
 ERRORS = {(0.0, 0.0): "none", (0.2, 0.0): "20 % false positives", (0.0, 0.2): "20 % false negatives"}
 SIZES = {4: "C0", 16: "C1", 64: "C2"}
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """Paths and their fits, noise at rest, what errors cost, taxes, and weights at equal pass@1."""
+    """Paths and their fits, noise about them, what errors cost, taxes, and weights at equal pass@1."""
     sweeps = results("lately", path)
     return {
         "provenance": [provenance(sweep) for sweep in sweeps.values()],
         "paths": {name: path_by_size(sweeps[name], HALFWAY[name.partition("-")[0]]) for name in PATHS},
-        "rest": noise_at_rest(sweeps["rest"]),
+        "noise": noise_of_a_path(sweeps["rest"]),
         "verifier": costs_of_errors(sweeps["verifier"]),
         "tax": {name: taxes(sweeps[f"tax-{name}"]) for name in ("bank", "interference")},
-        "weights": {name: at_level(sweeps[name]) for name in ("weights", "until-solved", "network-adam")},
+        "weights": {name: at_levels(sweeps[name]) for name in ("weights", "until-solved", "network-adam")},
     }
 
 
@@ -102,16 +103,19 @@ def mean_error(seen: np.ndarray, told: np.ndarray) -> float:
     return float(np.mean(np.abs(seen - told)))
 
 
-def noise_at_rest(sweep: xr.Dataset) -> dict[str, Any]:
-    """The standard deviation of pass@1 over the second half of the steps, squared, by estimator and group size."""
+def noise_of_a_path(sweep: xr.Dataset) -> dict[str, Any]:
+    """The variance of pass@1 about a cubic through the second half of each run, by estimator and group size."""
     found: dict[str, Any] = {"group_size": sweep.group_size.values.tolist()}
     for name in sweep.estimator.values:
-        one = sweep.pass_at_k.sel(estimator=name).squeeze(drop=True).transpose("group_size", "seed", "step").values
-        variance = one[:, :, one.shape[2] // 2 :].var(axis=2)
+        one = sweep.pass_at_k.sel(estimator=name).squeeze(drop=True).transpose("step", "group_size", "seed").values
+        late = one[len(one) // 2 :]
+        times = np.linspace(-1, 1, len(late))
+        cubic = np.polynomial.polynomial.polyfit(times, late.reshape(len(late), -1), 3)
+        variance = (late - np.polynomial.polynomial.polyval(times, cubic).T.reshape(late.shape)).var(axis=0)
         slope = np.polynomial.Polynomial.fit(np.log(found["group_size"]), np.log(variance.mean(axis=1)), 1).convert()
         found[str(name)] = {
             "variance": mean_and_error(variance),
-            "mean": mean_and_error(one[:, :, one.shape[2] // 2 :].mean(axis=2)),
+            "last": mean_and_error(one[-1]),
             "slope": rounded(slope.coef[1], 3),
         }
     return found
@@ -123,20 +127,13 @@ def noise_at_rest(sweep: xr.Dataset) -> dict[str, Any]:
 def costs_of_errors(sweep: xr.Dataset) -> list[dict[str, Any]]:
     """Pass@1 by step of each weight, group size and kind of errors."""
     one = sweep.pass_at_k.squeeze("k", drop=True)
+    cells = itertools.product(one.estimator.values.tolist(), ERRORS.items(), one.group_size.values.tolist())
     found = []
-    for weight in one.estimator.values:
-        for positive, negative in ERRORS:
-            for size in one.group_size.values:
-                cell = one.sel(
-                    estimator=weight, group_size=size, false_positive=positive, false_negative=negative
-                ).squeeze(drop=True)  # fmt: skip
-                found.append(
-                    {"weight": str(weight), "errors": ERRORS[positive, negative], "group_size": int(size)}
-                    | {
-                        "step": cell.step.values.tolist(),
-                        "pass_at_1": mean_and_error(cell.transpose("step", "seed").values),
-                    }
-                )
+    for weight, ((positive, negative), errors), size in cells:
+        of = {"estimator": weight, "group_size": size, "false_positive": positive, "false_negative": negative}
+        cell = one.sel(of).squeeze(drop=True).transpose("step", "seed")
+        row = {"weight": weight, "errors": errors, "group_size": size, "step": cell.step.values.tolist()}
+        found.append(row | {"pass_at_1": mean_and_error(cell.values)})
     return found
 
 
@@ -163,19 +160,18 @@ def taxes(sweep: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def at_level(sweep: xr.Dataset) -> dict[str, Any]:
-    """Pass@256, steps and rollouts where pass@1 first reaches the level, of each arm; None for an arm that does not."""
+def at_levels(sweep: xr.Dataset) -> dict[str, Any]:
+    """Pass@256 and steps where pass@1 first reaches each level, of each arm, and where both are at the end."""
     found = {}
     for arm in sweep.arm.values:
         cell = sweep.sel(arm=arm).squeeze(drop=True).pass_at_k.transpose("k", "seed", "step")
         one, many = cell.sel(k=1).values, cell.sel(k=256).values
         steps = np.broadcast_to(cell.step.values.astype(float), one.shape)
-        level = np.array([LEVEL])
         found[str(arm).partition("+")[0]] = {
-            "pass_at_256": mean_and_error(at_equal_mass(one, many, level)[0]),
-            "steps": mean_and_error(at_equal_mass(one, steps, level)[0]),
+            "pass_at_256": mean_and_error(at_equal_mass(one, many, np.array(LEVELS))),
+            "steps": mean_and_error(at_equal_mass(one, steps, np.array(LEVELS))),
             "base": rounded(many[:, 0].mean(), 4),
-            "most": rounded(one.mean(axis=0).max(), 4),
+            "last": [rounded(values[:, -1].mean(), 4) for values in (one, many)],
         }
     return found
 
@@ -184,12 +180,12 @@ def at_level(sweep: xr.Dataset) -> dict[str, Any]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Paths by group size, noise at rest, what errors cost, and pass@k before and after."""
+    """Paths by group size, noise about them, what errors cost, and pass@k before and after."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 5.6), layout="constrained")
         (paths, noise), (errors, coverage) = figure.subplots(2, 2)
         _draw_paths(paths, data["paths"])
-        _draw_noise(noise, data["rest"])
+        _draw_noise(noise, data["noise"])
         _draw_errors(errors, data["verifier"])
         _draw_coverage(coverage, data["tax"])
     return figure
@@ -204,14 +200,14 @@ def _draw_paths(axes: Axes, paths: dict[str, Any]) -> None:
     axes.legend()
 
 
-def _draw_noise(axes: Axes, rest: dict[str, Any]) -> None:
-    sizes = np.array(rest["group_size"])
+def _draw_noise(axes: Axes, found: dict[str, Any]) -> None:
+    sizes = np.array(found["group_size"])
     for name, colour, label in (("dr_grpo", "C0", "mean GRPO"), ("grpo", "C1", "GRPO")):
-        axes.plot(sizes, rest[name]["variance"]["mean"], "o-", color=colour, label=label)
-    first = rest["grpo"]["variance"]["mean"][0]
-    axes.plot(sizes, first * sizes[0] / sizes, color="0.6", linestyle="--", label="1/G")
-    axes.set(xscale="log", yscale="log", xlabel="group size G", ylabel="variance of pass@1 at rest")
-    axes.set_title("(b) Noise, with a penalty", loc="left")
+        own = np.array(found[name]["variance"]["mean"])
+        axes.plot(sizes, own, "o-", color=colour, label=label)
+        axes.plot(sizes, own[0] * sizes[0] / sizes, color=colour, linestyle=":")
+    axes.set(xscale="log", yscale="log", xlabel="group size G", ylabel="variance of pass@1 about its path")
+    axes.set_title("(b) Noise; dotted: 1/G", loc="left")
     axes.legend()
 
 
@@ -233,7 +229,7 @@ def _draw_coverage(axes: Axes, tax: dict[str, Any]) -> None:
         axes.plot(tax[name]["k"], tax[name]["before"], "--", color=colour)
         axes.plot(tax[name]["k"], tax[name]["after"]["mean"], color=colour, label=label)
     axes.set(xscale="log", xlabel="k", ylabel="pass@k")
-    axes.set_title("(d) Before (dashed) and after; both are taxed", loc="left")
+    axes.set_title("(d) Before (dashed) and after; both pay Tax_A", loc="left")
     axes.legend()
 
 
@@ -242,14 +238,14 @@ def _draw_coverage(axes: Axes, tax: dict[str, Any]) -> None:
 
 def table(data: dict[str, Any]) -> str:
     """All tables of docs/lately.md."""
-    return "\n\n".join((path_table(data), rest_table(data), error_table(data), tax_table(data), weight_table(data)))
+    return "\n\n".join((path_table(data), noise_table(data), error_table(data), tax_table(data), weight_table(data)))
 
 
 def path_table(data: dict[str, Any]) -> str:
     """When a path is halfway by group size, and the R^2 of the fits."""
     lines = [
-        "| path | G | steps to halfway | R² oscillator (least) | sigmoid | line | mean error ahead: oscillator | sigmoid "
-        "| no change |",
+        "| path | G | steps to halfway | R²: oscillator (least) | sigmoid | line | mean error ahead: oscillator "
+        "| sigmoid | no change |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name, rows in data["paths"].items():
@@ -262,17 +258,16 @@ def path_table(data: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def rest_table(data: dict[str, Any]) -> str:
-    """The variance of pass@1 at rest times G."""
-    sizes = data["rest"]["group_size"]
-    lines = [
-        f"| 10⁶ x variance at rest x G | {' | '.join(f'G = {size}' for size in sizes)} | slope |",
-        f"|---{'|--:' * (len(sizes) + 1)}|",
-    ]
+def noise_table(data: dict[str, Any]) -> str:
+    """The variance of pass@1 about its path times G, and where paths with a penalty are at the end."""
+    sizes = data["noise"]["group_size"]
+    heads = [f"{what}, G = {size}" for what in ("10⁶ variance x G", "pass@1") for size in sizes]
+    lines = [f"| weight | {' | '.join(heads)} | slope |", f"|---{'|--:' * (len(heads) + 1)}|"]
     for name in ("dr_grpo", "grpo"):
-        own = data["rest"][name]
-        scaled = [f"{1e6 * value * size:.3g}" for value, size in zip(own["variance"]["mean"], sizes, strict=True)]
-        lines.append(f"| `{name}` | {' | '.join(scaled)} | {own['slope']:.2f} |")
+        own = data["noise"][name]
+        scaled = [f"{1e6 * value * size:.2g}" for value, size in zip(own["variance"]["mean"], sizes, strict=True)]
+        last = [cell({"mean": mean, "error": error}, 3) for mean, error in zip(*own["last"].values(), strict=True)]
+        lines.append(f"| `{name}` | {' | '.join([*scaled, *last])} | {own['slope']:.2f} |")
     return "\n".join(lines)
 
 
@@ -302,12 +297,18 @@ def tax_table(data: dict[str, Any]) -> str:
 
 
 def weight_table(data: dict[str, Any]) -> str:
-    """Pass@256 and steps at equal pass@1."""
-    lines = [f"| problem | weight | pass@256 at pass@1 = {LEVEL} (base) | steps |", "|---|---|--:|--:|"]
+    """Pass@256 and steps at equal pass@1, and both at the end of an arm that does not come to the last level."""
+    heads = [f"{what} at pass@1 = {level}" for level in LEVELS for what in ("pass@256", "steps")]
+    lines = [f"| problem | weight | {' | '.join(heads)} |", f"|---|---|{'--:|' * len(heads)}"]
     for name, arms in data["weights"].items():
         for arm, own in arms.items():
-            kept = cell(own["pass_at_256"], 3) or f"not reached: pass@1 {own['most']:.3f}"
-            lines.append(f"| {name} | `{arm}` | {kept} ({own['base']:.3f}) | {cell(own['steps'], 0)} |")
+            shown = []
+            for place in range(len(LEVELS)):
+                kept, steps = (
+                    {key: own[what][key][place] for key in ("mean", "error")} for what in ("pass_at_256", "steps")
+                )
+                shown += [cell(kept, 3) or f"ends at {own['last'][0]:.3f} with {own['last'][1]:.3f}", cell(steps, 0)]
+            lines.append(f"| {name} | `{arm}` | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 

@@ -9,8 +9,8 @@ from math import pi
 from mpmath import mp, mpf
 
 from paper_checks.claim import claim
-from paper_checks.evidence import Printed, arithmetic, equals, grid, number, satisfies
-from paper_checks.exact import POLICIES, compositions, mass, score_gradient, stepped
+from paper_checks.evidence import Printed, arithmetic, equals, grid, number, satisfies, vanishes
+from paper_checks.exact import POLICIES, binomial, compositions, mass, score_gradient, stepped
 from paper_checks.laboratory.verifier import BANKS, ERRING, ERRORS, GRPO, accepted, landed, misplaced, squares
 from paper_checks.laboratory.weights import (
     WEIGHTS,
@@ -171,10 +171,57 @@ def lag_threshold(statement):
     yield from satisfies(statement, grid(lag=LAGS, momentum=MOMENTA, share=NEAR), root_near, method="numerical")
 
 
+# Noise by group size
+
+KINDS_OF_WEIGHTS = {"grpo": GRPO, "dr_grpo": WEIGHTS["dr_grpo"], "psr": WEIGHTS["psr"], "maxrl": WEIGHTS["maxrl"]}
+
+
+def variance_of_the_length(p, G, weight):
+    """Var[m_S] over p, of the length of one prompt's step along grad Q, from all numbers of successes."""
+    lengths_of_groups = [number(Fraction(s, G)) * number(KINDS_OF_WEIGHTS[weight].success(s, G)) for s in range(G + 1)]
+    chances = binomial(G, p)
+    mean, square = (sum(c * m**power for c, m in zip(chances, lengths_of_groups, strict=True)) for power in (1, 2))
+    return (square - mean**2) / p
+
+
+def rare_noise(share):
+    """A statement of what the variance comes to over p, as p vanishes."""
+    return lambda step, G, weight: variance_of_the_length(step, G, weight) - number(share(G, weight))
+
+
+def left_by_groups(G, weight):
+    """1 - 1/G of GRPO, and of mean GRPO (1 - 1/G)^2 / G."""
+    return 1 - Fraction(1, G) if weight == "grpo" else (1 - Fraction(1, G)) ** 2 / G
+
+
+@claim(
+    "simlab:rare-noise",
+    where=STALE,
+    says="Where successes are rare larger groups do not make GRPO's step less noisy: the variance of its length at one "
+    "prompt comes to (1 - 1/G) p as p vanishes, that of mean GRPO to (1 - 1/G)^2 p / G.",
+    formula=r"\mathrm{Var}[m_S]/p \to 1 - \tfrac1G\ (\mathrm{GRPO}),\quad \tfrac1G\big(1 - \tfrac1G\big)^2\ "
+    r"(\mathrm{mean\ GRPO})",
+    refuted_by="a group size at which the variance comes to another share of p",
+    reading="One success of G gets the advantage sqrt(G - 1) under GRPO: a group of G has G times the chance of one, "
+    "and a step of sqrt(1/G) then. A noise of 1/G (2606.30789) is what mean GRPO has, and GRPO where G p is large. "
+    "The paper's v2 says that the spread within groups “retains a residual G-dependence that the leading-order "
+    "temperature picture does not capture”.",
+    caveat="The share of p at small p; between, the variance falls once G p is some 1.",
+    statement=rare_noise(left_by_groups),
+    planted={
+        "1/G of either": rare_noise(lambda G, weight: Fraction(1, G)),
+        "it grows with G": rare_noise(lambda G, weight: left_by_groups(G, weight) * (G if weight == "grpo" else 1)),
+        "they are alike": rare_noise(lambda G, weight: left_by_groups(G, "grpo")),
+    },
+)
+def noise_of_rare_successes(statement):
+    """The distance from the limit at four small solve rates, from all numbers of successes."""
+    yield from vanishes(statement, grid(G=(2, 4, 16, 64), weight=("grpo", "dr_grpo")), order=1)
+
+
 # False positives against false negatives
 
 SOLVED = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(3, 5), Fraction(9, 10))
-KINDS_OF_WEIGHTS = {"grpo": GRPO, "dr_grpo": WEIGHTS["dr_grpo"], "psr": WEIGHTS["psr"], "maxrl": WEIGHTS["maxrl"]}
 
 
 def lengths(solved, rate, G, weight):

@@ -17,8 +17,9 @@ from simlab.scaling.sigmoid import HIGHEST, LOWEST
 
 DAMPING = (0.05, 50.0)  # zeta: from a swing that outlasts three periods to an exponential
 CYCLES = (0.02, 20.0)  # omega times the last time
-GRID = (60, 40)  # values of omega and of zeta, each geometrically spaced
-APART = 1e-4  # the formula divides by the distance of two rates, which is 0 at zeta = 1
+GRID = (40, 24)  # values of omega and of zeta, each geometrically spaced
+TINY, MARGIN = 1e-300, 1e-9  # in place of 0, and around the bounds of A, on which a start may lie
+APART = 1e-6  # the formula divides by the distance of two rates, which is 0 at zeta = 1
 
 
 class Oscillator(NamedTuple):
@@ -34,16 +35,21 @@ class Oscillator(NamedTuple):
         return self.asymptote - (self.asymptote - self.base) * left(times, self.frequency, self.damping)
 
 
-def left(times: Float[np.ndarray, " N"], frequency: float, damping: float) -> Float[np.ndarray, " N"]:
-    """Return g(t), the share of the way that is left.
+def left(
+    times: Float[np.ndarray, " N"],
+    frequency: Float[np.ndarray, "..."] | float,
+    damping: Float[np.ndarray, "..."] | float,
+) -> Float[np.ndarray, "... N"]:
+    """Return g(t), the share of the way that is left, of one oscillator or of each.
 
     >>> left(np.array([0.0, 1.0]), 2.0, 1.0).round(3).tolist()  # (1 + 2 t) e^(-2 t)
     [1.0, 0.406]
     """
-    zeta = damping if abs(damping - 1) > APART else 1 + APART
-    root = np.sqrt(complex(zeta * zeta - 1))
-    fast, slow = frequency * (-zeta - root), frequency * (-zeta + root)
-    found: Float[np.ndarray, " N"] = np.real(
+    zeta, omega = np.asarray(damping)[..., None], np.asarray(frequency)[..., None]
+    zeta = np.where(np.abs(zeta - 1) > APART, zeta, 1 + APART)
+    root = np.sqrt((zeta * zeta - 1).astype(complex))
+    fast, slow = omega * (-zeta - root), omega * (-zeta + root)
+    found: Float[np.ndarray, "... N"] = np.real(
         (fast * np.exp(slow * times) - slow * np.exp(fast * times)) / (fast - slow)
     )
     return found
@@ -54,20 +60,19 @@ def fit_oscillator(times: Float[np.ndarray, " N"], values: Float[np.ndarray, " N
 
     A grid of omega and zeta, where A has a closed form, starts the search.
     """
-    span = float(times[-1])
+    span, changes = float(times[-1]), values - base
     low, high = (np.log([CYCLES[end] / span, DAMPING[end]]) for end in (0, 1))
     axes = [np.linspace(low[axis], high[axis], GRID[axis]) for axis in (0, 1)]
-    changes, best = values - base, (np.inf, 0.0, 0.0, 0.0)
-    for frequency in axes[0]:
-        for damping in axes[1]:
-            share = 1 - left(times, np.exp(frequency), np.exp(damping))
-            gain = float(np.clip(share @ changes / max(share @ share, 1e-300), LOWEST - base, HIGHEST - base))
-            best = min(best, (float(np.sum((changes - gain * share) ** 2)), gain, frequency, damping))
+    points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+    shares = 1 - left(times, np.exp(points[:, 0]), np.exp(points[:, 1]))
+    squares, products = np.maximum((shares**2).sum(axis=1), TINY), shares @ changes
+    gains = np.clip(products / squares, LOWEST - base, HIGHEST - base)
+    best = int(np.argmin(gains * (gains * squares - 2 * products)))
 
     def residuals(point: Float[np.ndarray, " 3"]) -> Float[np.ndarray, " N"]:
         found: Float[np.ndarray, " N"] = point[0] * (1 - left(times, np.exp(point[1]), np.exp(point[2]))) - changes
         return found
 
-    bounds = np.array([LOWEST - base - 1e-9, *low]), np.array([HIGHEST - base + 1e-9, *high])
-    gain, frequency, damping = least_squares(residuals, best[1:], bounds=bounds).x
+    bounds = np.array([LOWEST - base - MARGIN, *low]), np.array([HIGHEST - base + MARGIN, *high])
+    gain, frequency, damping = least_squares(residuals, [gains[best], *points[best]], bounds=bounds).x
     return Oscillator(float(base), float(base + gain), float(np.exp(frequency)), float(np.exp(damping)))

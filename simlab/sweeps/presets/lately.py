@@ -43,7 +43,7 @@ LATELY: Preset = {
     "interference": _SHARED_PATH,
     "interference-adam": over(_SHARED_PATH, {RATE: (0.01,)}, optimizer="adam"),
     "interference-lag": over(_SHARED_PATH, fixed("run", lag=16)),
-    # With a penalty there is a state of rest, about which pass@1 swings.
+    # With a penalty, whose end depends on the group size as well.
     "rest": over(
         _BANK_PATH,
         fixed("run", kl=0.3),
