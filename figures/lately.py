@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from figures.budget import banded
 from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
@@ -207,6 +208,8 @@ def _draw_noise(axes: Axes, found: dict[str, Any]) -> None:
         axes.plot(sizes, own, "o-", color=colour, label=label)
         axes.plot(sizes, own[0] * sizes[0] / sizes, color=colour, linestyle=":")
     axes.set(xscale="log", yscale="log", xlabel="group size G", ylabel="variance of pass@1 about its path")
+    axes.set_xticks(sizes, labels=[str(size) for size in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_title("(b) Noise; dotted: 1/G", loc="left")
     axes.legend()
 
