@@ -273,6 +273,7 @@ def test_a_map_offers_the_quantities_of_its_problem_and_says_which_is_shown(seen
     seen.page.select_option("#map-problem", "interfering prompts")
     seen.page.select_option("#map-down", "overlap")
     seen.until(lambda: "Correct mass: " in seen.text("#readout"))
+    assert "map.cell=2%2C-0.3&map.pinned=" in seen.page.url  # a cell of these axes, not of a gamma of 1
     assert seen.page.input_value("#map-quantity") == "correct mass"
     offered = seen.page.evaluate("[...document.querySelectorAll('#map-quantity option')].map((one) => one.value)")
     assert offered == ["correct mass", "pass@16", "pass@256"]
@@ -488,7 +489,7 @@ def test_a_result_is_drawn_with_sliders_over_its_dimensions(seen, server):
     [
         ((2, 0.2), "(2 seeds are too few to say which ends highest; 4 or more may tell)"),
         ((4, 0.001), "(these seeds do not tell one from another)"),
-        ((4, 0.2), "highest at the end: maxrl 0.7"),
+        ((4, 0.2), "highest at the end: 0.7"),
     ],
 )
 def test_few_seeds_are_drawn_themselves_and_no_line_of_theirs_is_called_highest(browser, server, tmp_path, case, told):

@@ -9,6 +9,7 @@ const SUMMED = ["seed", "bound"]; // a mean with its band, or an estimate with i
 
 const numberOf = (choice) => Number(choice.split(":")[0]) - 1;
 const text = (label) => (typeof label === "number" ? short(label) : String(label));
+const named = (dimension, label) => (typeof label === "number" ? `${dimension} ${short(label)}` : String(label));
 
 function shown(values, { results }) {
   const chosen = [values.file, ...(values.second === NONE ? [] : [values.second])].map(numberOf);
@@ -108,11 +109,11 @@ function readout(values, all, slices) {
     const end = mean.map((row, line) => {
       const place = row.findLastIndex((one) => one !== null);
       if (place < 0) return null;
-      return { value: row[place], low: low[line][place], high: high[line][place], name: values.lines === NONE ? "" : text(result.dimensions[values.lines][line]) };
+      return { value: row[place], low: low[line][place], high: high[line][place], name: values.lines === NONE ? "" : named(values.lines, result.dimensions[values.lines][line]) };
     }).filter(Boolean).sort((left, right) => right.value - left.value);
     if (!end.length) return `<b>${escaped(result.name)}</b> holds no number here.`;
-    const say = ({ name, value, low: from, high: to }) => `${escaped(name)} <b>${short(value, 3)}</b>${
-      from === null || to === null ? "" : ` [${short(from, 3)}, ${short(to, 3)}]`}`;
+    const say = ({ name, value, low: from, high: to }) => `<b>${short(value, 3)}</b>${
+      from === null || to === null ? "" : ` [${short(from, 3)}, ${short(to, 3)}]`}${name && ` (${escaped(name)})`}`;
     const [most, least] = [end[0], end.at(-1)];
     const words = end.length < 2 ? `at the end ${say(most)}` : short(most.value, 3) === short(least.value, 3)
       ? `<b>${short(most.value, 3)}</b> at the end of all ${end.length} lines` : told ? `highest at the end: ${say(most)}, lowest: ${say(least)}`

@@ -82,11 +82,16 @@ export class State {
     return note;
   }
 
-  // Take what goes with a choice: the usual learning rate of a representation or an optimiser, and what another result has of the view.
+  // Take what goes with a choice: the usual learning rate of a representation or an optimiser, no cell of other axes,
+  // and what another result has of the view.
   follow(name) {
     const { representation, optimizer } = this.of("interference");
     if (["interference.representation", "interference.optimizer"].includes(name)) {
       this.values["interference.learning_rate"] = this.description.paths.rates[representation][optimizer];
+    }
+    if (["map.across", "map.down"].includes(name)) {
+      this.values["map.pinned"] = "";
+      this.values["map.cell"] = ["across", "down"].map((axis) => this.description.axes[this.values[`map.${axis}`]].values[0]).join(",");
     }
     if (name !== "results.file") return;
     const { controls } = this.description.results[Number(this.values[name].split(":")[0]) - 1];

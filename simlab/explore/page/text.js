@@ -6,8 +6,8 @@ const LONGEST_CITED = 60; // characters of a text in a message
 
 export function short(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "undefined";
-  if (value === 0) return "0";
   const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e6) return String(value);
   if (size >= 1e-3 && size < 1e6) return String(Number(value.toPrecision(digits)));
   return value.toExponential(Math.max(digits - 2, 0)).replace("e+", "e").replace(/\.?0+e/, "e");
 }
