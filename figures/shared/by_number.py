@@ -1,9 +1,11 @@
 """A weight of groups of 8 as two tables of numbers, so that all such weights share one compiled program."""
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from array_api_compat import array_namespace
 
 from simlab.arms import parse
@@ -36,11 +38,13 @@ _PARAMETERS = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=0
 by_number.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
 
 
-def tabled(arm: str) -> str:
+def tabled(arm: str, file: str = FILE) -> str:
     """Return the arm of ``by_number`` that is a weight under the plain policy gradient, or the arm itself if none is.
 
     Its largest number is 1 in size: only for steps of a given norm, or Adam's, does that change nothing.
     """
+    if parse(arm).files:  # a user's own runs as it is
+        return arm
     chosen = parse(arm).build().estimator
     if chosen.needs != {"rewards"} or beyond(chosen) or not arm.endswith("+reinforce"):
         return arm
@@ -50,4 +54,11 @@ def tabled(arm: str) -> str:
         return arm
     values /= np.abs(values).max()
     written = ",".join(f"{name}={value:.7g}" for name, value in zip(NAMES, values, strict=True) if abs(value) > 1e-12)
-    return str(parse(f"{FILE}:by_number({written})+reinforce"))
+    return str(parse(f"{file}:by_number({written})+reinforce"))
+
+
+def labelled(dataset: xr.Dataset, arms: Sequence[str], file: str = FILE) -> xr.Dataset:
+    """Return a sweep of some arms, those that are one table run once, with each under its name."""
+    listed, texts = list(dataset["arm"].values), [str(parse(arm)) for arm in arms]
+    places = [listed.index(text if text in listed else tabled(text, file)) for text in texts]
+    return dataset.isel(arm=places).assign_coords(arm=texts)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from figures.shared.by_number import tabled
-from simlab.arms import parse
+from figures.shared.by_number import labelled, tabled
 from simlab.errors import check_choice
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER
@@ -35,21 +34,17 @@ def quick(name: str) -> Sweep:
 
 def named(name: str, out: Path) -> xr.Dataset:
     """Read a result, each method of the preset under its name."""
-    dataset, arms = read(path_of(out, name)), FRONTIER[name]["arms"]
-    listed = list(dataset["arm"].values)
-    texts = [str(parse(arm)) for arm in arms]
-    places = [listed.index(text if text in listed else tabled(arm)) for arm, text in zip(arms, texts, strict=True)]
-    return dataset.isel(arm=places).assign_coords(arm=texts)
+    return labelled(read(path_of(out, name)), FRONTIER[name]["arms"])
 
 
 def main(arguments: list[str]) -> None:
-    """Run the conditions that are named, or all."""
-    out, names = Path(arguments[0]), arguments[1:] or list(CONDITIONS)
+    """Run the conditions that are named, or all; the one without a name has ``RARE``."""
+    out, names = Path(arguments[0]), arguments[1:] or ["", *CONDITIONS]
     for name in names:
-        check_choice("condition", name, list(CONDITIONS))
+        check_choice("condition", name, ["", *CONDITIONS])
     for condition in names:
         for name in FRONTIER:
-            if name.endswith(f"-{condition}") and not path_of(out, name).exists():
+            if name.partition("-")[2] == condition and not path_of(out, name).exists():
                 print(name, flush=True)
                 run(quick(name), path_of(out, name))
 

@@ -11,8 +11,8 @@ from simlab.cli.parser import Command, Parser, add_command, parsed
 from simlab.errors import InputError, one_line
 
 NAMES = (
-    "sweep merge fit estimators alike where check figures explore train compare rollouts diagnose notebooks docs "
-    "completion"
+    "sweep merge fit estimators alike challenge where check figures explore train compare rollouts diagnose notebooks "
+    "docs completion"
 )
 TRACEBACK = "--traceback"  # anywhere in a command
 CLASSES = vars(simulate) | vars(library) | vars(training)

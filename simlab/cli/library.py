@@ -54,6 +54,35 @@ class AlikeCommand(Command):
             print(report(str(arm), arm.build().estimator, self.group_size))
 
 
+class ChallengeCommand(Command):
+    """Place a weight on the frontier of rollouts against pass@256 at pass@1 = .45: on the problem that docs/findings/
+    frontier.md shows, and on hidden ones, drawn by a digest of the entry, beside the weights that are the front there.
+    """
+
+    summary = "a weight of your own on the frontier of rollouts against pass@256"
+    examples = ("simlab challenge mine.py:weight", "simlab challenge maxrl --seeds 4")
+
+    entry: str = argument("ENTRY", "an estimator or a method: maxrl, mine.py:weight")
+    seeds: int = option("number of seeds, half of which judge (default 8)", "N", 8)
+    figure: Path = option("figure: .png, .svg or .pdf", "FILE", Path("challenge.png"), read=read_file)
+
+    def run(self) -> None:
+        """Run the entry, print its rows and draw it."""
+        from simlab.bundled import make_importable
+        from simlab.files import check_outputs
+        from simlab.plotting import check_figure, save_figure
+
+        check_figure(self.figure)
+        check_outputs(self.figure)
+        make_importable()
+        from figures.shared.challenge import challenge
+
+        placed = challenge(self.entry, self.seeds)
+        print(placed.table)
+        save_figure(placed.figure(), self.figure)
+        print(f"figure  {self.figure}")
+
+
 class WhereCommand(Command):
     """List the lines of code, checks, proofs, figures and tests that carry the tag of an equation, lemma or claim, or
     tags that begin with it. Without a tag, or with --list, the tags themselves.

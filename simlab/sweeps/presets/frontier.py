@@ -96,3 +96,11 @@ def _sweeps(name: str, condition: Condition) -> Preset:
 FRONTIER: Preset = {}
 for _name, _condition in CONDITIONS.items():
     FRONTIER |= _sweeps(_name, _condition)
+
+# What it costs to keep hard prompts that are solved more seldom, in small groups and in large ones.
+RARE = "rare"
+_RATES: Values = {"problem.hard_rate": (0.003, 0.01, 0.03), NORM: (0.4, 0.8, 1.6, 3.2)}
+FRONTIER[RARE] = over(
+    CONDITIONS["linear-0.3"].shared, _RATES, arms=names("grpo+reinforce pass_at_k_tang+reinforce"), seeds=8,
+    group_sizes=(8, 32), pass_at_k=(1, 256), budget=Budget(2.0**19, records=256),
+)  # fmt: skip

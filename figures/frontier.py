@@ -1,0 +1,198 @@
+"""The frontier: rollouts to a level of pass@1 against the pass@256 that is kept there, for all that a run can be given.
+
+    python -m figures.shared.frontier_runs frontier.nc     (half an hour of CPU time)
+    python -m figures.frontier frontier.nc                 (condenses what is finished, and keeps the rest)
+    python -m figures.frontier --table [CONDITION]         (prints the front with its prices, tab-separated)
+    python -m figures.frontier --tables KIND ...           (prints every point of these kinds)
+    simlab figures frontier                                (draws from what is kept here)
+
+A front is chosen on half of the seeds; its points are judged, and its steps priced, on the other half.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared.condensed import keep, provenance, rounded
+from figures.shared.front import KEPT, Point, Step, front, halves, points, steps
+from figures.shared.frontier_runs import named, path_of
+from simlab.errors import check_choice
+from simlab.intervals import Estimate
+from simlab.plotting import STYLE
+from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER
+
+DATA = Path(__file__).parent / "data" / "frontier.json"
+MESSAGE = "Where prompts interfere, pass@256 has a price in rollouts"
+DIFFERS = "Not in the papers: their weights, and all else that a run can be given, by rollouts and pass@256 kept."
+TITLES = {
+    "linear-0": "linear head, overlap 0",
+    "linear-0.3": "linear head, overlap .3",
+    "linear-0.6": "linear head, overlap .6",
+    "network-adam": "one hidden layer, Adam",
+    "bank": "bank of prompts",
+}
+COLOURS = {"weight": "C0", "group": "C1", "surrogate": "C2", "allocation": "C3", "entropy": "C4", "rejection": "C5"}
+COLOURS |= {"kl": "C6"}
+WORDS = {"surrogate": "surrogate, 4 epochs", "allocation": "allocation, curriculum", "entropy": "entropy bonus"}
+WORDS |= {"kl": "KL penalty", "group": "group size", "rejection": "easy prompts rejected"}
+ALSO = {"curriculum": "allocation"}  # drawn alike
+MARKS = {"group_only": "D", "with_history": "s", "with_rates": "^"}
+CLASSES = {"group_only": "best by group", "with_history": "best with history", "with_rates": "best by true solve rates"}
+COLUMNS = ("kind", "method", "setting", "seeds", "rollouts", KEPT, "rollouts judged", f"{KEPT} judged", "error")
+HEADS = ("condition", "method", "rollouts", "low", "high", KEPT, "low", "high", "price", "low", "high", "gain", "holds")
+
+
+def condition_points(path: Path, name: str) -> dict[str, Any]:
+    """Return the points of a condition by the sweeps that are finished, their provenance, and the base model."""
+    finished = [sweep for sweep in FRONTIER if sweep.endswith(f"-{name}") and path_of(path, sweep).exists()]
+    sweeps = {sweep: named(sweep, path) for sweep in finished}
+    level = CONDITIONS[name].level
+    every = [
+        point for sweep, dataset in sweeps.items() for point in points(sweep.removesuffix(f"-{name}"), dataset, level)
+    ]
+    base = [float(dataset.pass_at_k.sel(k=256).isel(cost=0).mean()) for dataset in sweeps.values()][:1]
+    return {"points": every, "provenance": [*map(provenance, sweeps.values())], "base": base}
+
+
+def as_columns(every: list[Point]) -> dict[str, list[Any]]:
+    """Return points by column: of both halves of the seeds the means, and the error of what is kept in the second."""
+    rows = []
+    for point in every:
+        first, second = halves(point)
+        means = [rounded(values.mean(), 4) for half in (first, second) for values in (half.rollouts, half.kept)]
+        error = rounded(second.kept.std(ddof=1) / np.sqrt(len(second.kept)), 2)
+        rows.append((point.kind, point.method, point.setting, int(np.isfinite(point.rollouts).sum()), *means, error))
+    return dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def by_seed(point: Point) -> dict[str, Any]:
+    """Return a point with the numbers of its seeds."""
+    plain = {"kind": point.kind, "method": point.method, "setting": point.setting}
+    return plain | {"rollouts": rounded(point.rollouts, 6), "kept": rounded(point.kept, 5)}
+
+
+def read_point(plain: dict[str, Any]) -> Point:
+    """Return the point of ``by_seed``."""
+    return Point(*plain.values())._replace(rollouts=np.array(plain["rollouts"]), kept=np.array(plain["kept"]))
+
+
+def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept, with the conditions that have finished sweeps in place of what they were."""
+    conditions = dict(kept.get("conditions", {}))
+    origins = {json.dumps(origin["configuration"]): origin for origin in kept.get("provenance", [])}
+    for name in CONDITIONS:
+        found = condition_points(path, name)
+        if found["points"]:
+            chosen = [by_seed(point) for point in front(found["points"])]
+            conditions[name] = {
+                "level": CONDITIONS[name].level,
+                "base": rounded(found["base"][0], 4),
+                "points": as_columns(found["points"]),
+                "front": chosen,
+            }
+            origins |= {json.dumps(origin["configuration"]): origin for origin in found["provenance"]}
+    return kept | {"provenance": list(origins.values()), "conditions": conditions}
+
+
+def front_steps(data: dict[str, Any], name: str) -> list[Step]:
+    """Return the front of a condition, judged."""
+    return steps([read_point(plain) for plain in data["conditions"][name]["front"]])
+
+
+def written(value: Estimate | None, digits: int) -> list[str]:
+    """Return mean and ends of an interval as text, empty without one."""
+    numbers = [np.nan] * 3 if value is None else [float(value.mean), float(value.low), float(value.high)]
+    return ["" if np.isnan(number) else f"{number:.{digits}f}" for number in numbers]
+
+
+def table(data: dict[str, Any], names: list[str]) -> str:
+    """Return the fronts as tab-separated text: each point as it is judged, and the price of the step to it."""
+    lines = ["\t".join(HEADS)]
+    for name in names:
+        for step in front_steps(data, name):
+            numbers = written(step.rollouts, 0) + written(step.kept, 3) + written(step.ratio, 2)
+            told = [*numbers, written(step.gain, 3)[0], "yes" if step.holds else "no"]
+            lines.append("\t".join([name, step.point.name, *told]))
+    return "\n".join(lines)
+
+
+def rows_of(data: dict[str, Any], kinds: list[str]) -> Iterator[str]:
+    """Yield every point of these kinds as tab-separated text, with a heading, the fewest rollouts first."""
+    yield "\t".join(("condition", *COLUMNS))
+    for name, own in data["conditions"].items():
+        rows = [row for row in zip(*own["points"].values(), strict=True) if row[0] in kinds]
+        for row in sorted(rows, key=lambda row: row[4] or np.inf):
+            yield "\t".join([name, *("" if value is None else str(value) for value in row)])
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Draw a panel for each condition."""
+    shown = [name for name in TITLES if name in data["conditions"]]
+    with mpl.style.context(STYLE):
+        rows = -(-len(shown) // 2)
+        figure = Figure(figsize=(7.2, 0.6 + 2.7 * rows), layout="constrained")
+        panels = list(figure.subplots(rows, 2, squeeze=False).flat)
+        for axes, name in zip(panels, shown, strict=False):
+            draw_condition(axes, data, name)
+        for axes in panels[len(shown) :]:
+            axes.set_axis_off()
+        labels = [zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in panels]
+        handles = {label: handle for pairs in labels for label, handle in pairs}
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, fontsize=7)
+    return figure
+
+
+def draw_condition(axes: Axes, data: dict[str, Any], name: str) -> None:
+    """Draw all points that every seed reaches, the front with its intervals, and what classes of information can do."""
+    own = data["conditions"][name]
+    every = [row for row in zip(*own["points"].values(), strict=True) if None not in row[4:8]]
+    kinds = [ALSO.get(row[0], row[0]) for row in every]
+    for kind in dict.fromkeys(kinds):
+        x, y = (np.array([row[at] for row, its in zip(every, kinds, strict=True) if its == kind]) for at in (6, 7))
+        style: dict[str, Any] = {"markersize": 2.2, "alpha": 0.6, "linestyle": "none", "color": COLOURS[kind]}
+        axes.plot(x, y, marker="o", label=WORDS.get(kind, kind), **style)
+    draw_front(axes, front_steps(data, name))
+    for best in data.get("classes", []) if name == "linear-0.3" else []:
+        style = {"marker": MARKS[best["class"]], "linestyle": "none", "markersize": 5, "markerfacecolor": "none"}
+        where = np.mean(best["rollouts"]), np.mean(best["kept"])
+        axes.plot(*where, color="black", label=CLASSES[best["class"]], **style)
+    axes.axhline(own["base"], color="0.6", linestyle="--", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_title(TITLES[name], loc="left", fontsize=9)
+    axes.set(xlabel=f"rollouts to pass@1 = {own['level']:g}", ylabel=f"{KEPT} there")
+
+
+def draw_front(axes: Axes, judged: list[Step]) -> None:
+    """Draw the points of a front as stairs, with the 95 % intervals of the seeds that judge."""
+    x, y = (np.array([float(getattr(step, name).mean) for step in judged]) for name in ("rollouts", "kept"))
+    axes.step(x, y, where="post", color="black", linewidth=0.9, label="front, 95 %")
+    for step, rollouts, kept in zip(judged, x, y, strict=True):
+        for across, value, other in ((True, step.rollouts, kept), (False, step.kept, rollouts)):
+            ends = [float(value.low), float(value.high)]
+            if np.isfinite(ends).all():
+                axes.plot(*((ends, [other] * 2) if across else ([other] * 2, ends)), color="black", linewidth=0.9)
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results, or print what is kept."""
+    data = json.loads(DATA.read_text()) if DATA.exists() else {}
+    if arguments[:1] == ["--table"]:
+        for name in arguments[1:]:
+            check_choice("condition", name, list(data["conditions"]))
+        print(table(data, arguments[1:] or list(data["conditions"])))
+    elif arguments[:1] == ["--tables"]:
+        print(*rows_of(data, arguments[1:]), sep="\n")
+    else:
+        keep(DATA, condense(Path(*arguments), data))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,172 @@
+"""The frontier of rollouts against what is kept: how it is chosen, judged and priced, and who may challenge it."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+
+from figures.shared import challenge
+from figures.shared.by_number import tabled
+from figures.shared.challenge import digest_of, hidden_problems, place
+from figures.shared.front import Point, front, price_at, staircase, steps
+from figures.shared.speed_classes import History, group_only, with_history, with_rates
+from simlab.arms import parse
+from simlab.cli import main
+from simlab.estimators import REGISTRY
+from simlab.rollouts import Rollouts
+from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER
+
+
+def point(method, rollouts, kept):
+    return Point("weight", method, "", np.array(rollouts, float), np.array(kept, float))
+
+
+def test_the_stairs_hold_what_nobody_beats_in_both_by_a_step():
+    random = np.random.default_rng(0)
+    rollouts, kept = random.uniform(size=40), random.uniform(size=40)
+    chosen = staircase(rollouts, kept, gain=0.1)
+    best, expected = -math.inf, []
+    for cost, own, index in sorted(zip(rollouts, kept, range(40), strict=True)):
+        if own >= best + 0.1:
+            expected.append(index)
+            best = own
+        del cost
+    assert chosen == expected
+    for first, second in itertools.pairwise(chosen):
+        assert rollouts[first] < rollouts[second]
+        assert kept[second] >= kept[first] + 0.1
+
+
+def test_a_front_is_chosen_on_the_first_half_of_the_seeds_and_judged_on_the_second():
+    fast = point("fast", [1, 1, 10, 10], [0.5, 0.5, 0.4, 0.6])
+    slow = point("slow", [2, 2, 40, 90], [0.9, 0.9, 0.6, 0.7])
+    worse = point("worse", [3, 3, 1, 1], [0.8, 0.8, 1.0, 1.0])
+    fails = point("fails", [0.5, math.nan, 1, 1], [1.0, math.nan, 1.0, 1.0])
+    chosen = front([worse, slow, fails, fast])
+    assert [own.method for own in chosen] == ["fast", "slow"]
+    first, second = steps(chosen)
+    assert (float(first.rollouts.mean), float(first.kept.mean)) == (10, pytest.approx(0.5))
+    assert first.ratio is None
+    assert first.holds
+    assert float(second.ratio.mean) == pytest.approx(6)  # of 4 and 9
+    assert float(second.gain.mean) == pytest.approx(0.15)
+    assert not second.holds  # two seeds tell too little
+
+
+def test_what_costs_more_and_keeps_more_in_every_seed_holds():
+    low = point("low", [0] * 4 + [10, 11, 9, 10], [0] * 4 + [0.5, 0.51, 0.49, 0.5])
+    high = point("high", [0] * 4 + [20, 21, 19, 21], [0] * 4 + [0.7, 0.7, 0.69, 0.71])
+    assert steps([low, high])[1].holds
+    assert not steps([high, low])[1].holds
+    assert price_at([(10, 0.5), (20, 0.7)], 0.6) == 20
+    assert price_at([(10, 0.5)], 0.6) == math.inf
+
+
+REWARDS = np.array([[1.0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0], [0] * 8, [1] * 8])
+
+
+def weights_of(chosen, state=None, **fields):
+    """The number by which r - mean(r) of each mixed group is multiplied, and the next state."""
+    rewards = fields.pop("rewards", REWARDS)
+    values, following = chosen.update(Rollouts(rewards, **fields), chosen.init() if state is None else state)
+    centred = rewards - rewards.mean(axis=-1, keepdims=True)
+    assert np.all(values[np.all(centred == 0, axis=-1)] == 0)
+    return [row[0] / gap[0] for row, gap in zip(values, centred, strict=True) if gap[0]], following
+
+
+def test_a_class_of_the_group_alone_has_a_speed_for_each_number_of_successes():
+    found, _ = weights_of(group_only(c1=0.5, c3=-1.0))
+    assert found == pytest.approx([math.exp(0.5), math.exp(-1.0)])
+
+
+def test_a_class_with_true_rates_reads_them_off_a_correct_rollout():
+    logs = np.full((4, 8, 1), math.log(0.002))
+    logs[0, 0], logs[1, :3] = math.log(0.05), math.log(0.4)
+    found, _ = weights_of(with_rates(c1=0.5, power=1.0, threshold=0.3, steep=10.0), old_logp=logs)
+    expected = [math.exp(0.5) / 0.051 / (1 + math.exp(-2.5)), 1 / 0.401 / (1 + math.exp(1.0))]
+    assert found == pytest.approx(expected)
+
+
+def test_a_class_with_history_follows_each_prompt():
+    chosen = with_history(power=1.0, decay=0.5)
+    state = tuple(History(np.array([0.1, 0.3, 0.2, 0.9])) if isinstance(own, History) else own for own in chosen.init())
+    found, following = weights_of(chosen, state)
+    rates = [0.5 * 0.1 + 0.5 / 8, 0.5 * 0.3 + 0.5 * 3 / 8]
+    assert found == pytest.approx([0.5 / (rate + 0.001) for rate in rates])
+    np.testing.assert_allclose(following[-1].rates, [*rates, 0.1, 0.95])
+
+
+def test_a_weight_of_the_number_of_correct_rollouts_is_a_table_up_to_a_factor():
+    for text in ("grpo+reinforce", "pass_at_k_chen(k=2)+reinforce", "nsr+reinforce"):
+        whole, table = (parse(arm).build().estimator for arm in (text, tabled(text)))
+        rewards = np.array([[1.0] * number + [0.0] * (8 - number) for number in range(9)])
+        first, second = (chosen.update(Rollouts(rewards), chosen.init())[0] for chosen in (whole, table))
+        np.testing.assert_allclose(second, first / np.abs(first).max(), atol=2e-7)
+    for text in ("fade+reinforce", "grpo+ppo_clip", "bnpo+reinforce"):
+        assert tabled(text) == text
+
+
+def test_a_preset_holds_every_kind_in_every_condition_at_one_budget():
+    kinds = {name.partition("-")[0] for name in FRONTIER}
+    assert len(FRONTIER) == len(kinds) * len(CONDITIONS)
+    weights = {arm.partition("+")[0].partition("(")[0] for arm in FRONTIER["weight-linear-0.3"]["arms"]}
+    assert weights == set(REGISTRY) - {"linked"}
+    for name, settings in FRONTIER.items():
+        assert settings["budget"] == CONDITIONS[name.partition("-")[2]].shared["budget"]
+        assert "steps" not in settings
+
+
+def test_hidden_problems_are_drawn_by_what_the_entry_says(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def weight(advantages, rollouts):\n    return advantages\n")
+    first = digest_of("grpo"), digest_of("maxrl"), digest_of(f"{path}:weight")
+    assert len(set(first)) == 3
+    problems = [hidden_problems(digest) for digest in first]
+    assert problems == [hidden_problems(digest) for digest in first]
+    assert problems[0] != problems[1]
+    for problem in itertools.chain(*problems):
+        assert 0.15 <= problem["overlap"] <= 0.6
+        assert 0.005 <= problem["hard_rate"] <= 0.03
+
+
+def test_an_entry_is_ahead_if_all_of_its_interval_is_below_what_the_front_takes():
+    rivals = [point("low", [10] * 8, [0.5] * 8), point("high", [100] * 8, [0.9] * 8)]
+    cheap, dear = point("mine", [49, 50, 51, 50] * 2, [0.8] * 8), point("mine", [149, 150, 151, 150] * 2, [0.9] * 8)
+    (placed,) = place([cheap], rivals)
+    assert (placed.price, placed.is_ahead) == (100, True)
+    (placed,) = place([dear], rivals)
+    assert (placed.price, placed.is_ahead) == (100, False)
+    (placed,) = place([point("mine", [500, 510] * 4, [0.95] * 8)], rivals)
+    assert (placed.price, placed.is_ahead) == (math.inf, True)  # nobody keeps as much
+
+
+@pytest.mark.slow
+def test_a_weight_of_a_users_own_is_placed_and_drawn(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = "def slow(advantages, rollouts):\n    mean = rollouts.rewards.mean(-1, keepdims=True)\n"
+    (tmp_path / "mine.py").write_text(f"{code}    return (rollouts.rewards - mean) * (1 - mean)\n")
+    monkeypatch.setattr(challenge, "LENGTHS", (0.4, 0.8))
+    assert main(["challenge", "mine.py:slow", "--seeds", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("mine.py:slow: rollouts to pass@1 = 0.45, and pass@256 there\n")
+    assert re.search(r"^shown +update_norm = 0\.\d", printed, re.MULTILINE)
+    assert "hidden 2: prompts " in printed
+    assert re.search(r"ahead of the front on \d of 2 hidden problems, and (also|not) on the shown one", printed)
+    assert (tmp_path / "challenge.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["challenge", "nothing"], "arm 'nothing'"),
+        (["challenge", "grpo", "--seeds", "3"], "seeds = 3"),
+        (["challenge", "grpo", "--figure", "a.txt"], "a.txt"),
+    ],
+)
+def test_a_challenge_that_cannot_be_run_is_refused_in_a_line(arguments, words, capsys):
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
