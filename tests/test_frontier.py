@@ -113,7 +113,7 @@ def test_a_preset_holds_every_kind_in_every_condition_at_one_budget():
     kinds = {name.partition("-")[0] for name in sweeps}
     assert len(sweeps) == len(kinds) * len(CONDITIONS)
     weights = {arm.partition("+")[0].partition("(")[0] for arm in FRONTIER["weight-linear-0.3"]["arms"]}
-    assert weights == set(REGISTRY) - {"linked"}
+    assert weights == set(REGISTRY) - {"linked", "opd", "optimal_token_baseline", "tempered_grpo"}
     for name, settings in sweeps.items():
         assert settings["budget"] == CONDITIONS[name.partition("-")[2]].shared["budget"]
         assert "steps" not in settings
@@ -161,7 +161,7 @@ def test_a_weight_of_a_users_own_is_placed_and_drawn(tmp_path, monkeypatch, caps
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["challenge", "nothing"], "arm 'nothing'"),
+        (["challenge", "nothing"], "arm = 'nothing'"),
         (["challenge", "grpo", "--seeds", "3"], "seeds = 3"),
         (["challenge", "grpo", "--figure", "a.txt"], "a.txt"),
     ],
