@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, provenance, rounded
-from figures.shared.front import KEPT, Point, Step, front, halves, points, steps
+from figures.shared.front import KEPT, Point, Step, front, halves, points, steps, with_more_seeds
 from figures.shared.frontier_runs import named, path_of
 from simlab.errors import check_choice
 from simlab.intervals import Estimate
@@ -55,11 +55,13 @@ def condition_points(path: Path, name: str) -> dict[str, Any]:
     finished = [sweep for sweep in FRONTIER if sweep.endswith(f"-{name}") and path_of(path, sweep).exists()]
     sweeps = {sweep: named(sweep, path) for sweep in finished}
     level = CONDITIONS[name].level
-    every = [
+    found = [
         point for sweep, dataset in sweeps.items() for point in points(sweep.removesuffix(f"-{name}"), dataset, level)
     ]
+    every = [point for point in found if point.kind != "judged"]
+    more = [point for point in found if point.kind == "judged"]
     base = [float(dataset.pass_at_k.sel(k=256).isel(cost=0).mean()) for dataset in sweeps.values()][:1]
-    return {"points": every, "provenance": [*map(provenance, sweeps.values())], "base": base}
+    return {"points": every, "more": more, "provenance": [*map(provenance, sweeps.values())], "base": base}
 
 
 def as_columns(every: list[Point]) -> dict[str, list[Any]]:
@@ -91,7 +93,7 @@ def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
     for name in CONDITIONS:
         found = condition_points(path, name)
         if found["points"]:
-            chosen = [by_seed(point) for point in front(found["points"])]
+            chosen = [by_seed(point) for point in with_more_seeds(front(found["points"]), found["more"])]
             conditions[name] = {
                 "level": CONDITIONS[name].level,
                 "base": rounded(found["base"][0], 4),

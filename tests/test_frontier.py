@@ -10,7 +10,7 @@ import pytest
 from figures.shared import challenge
 from figures.shared.by_number import tabled
 from figures.shared.challenge import digest_of, hidden_problems, place
-from figures.shared.front import Point, front, price_at, staircase, steps
+from figures.shared.front import Point, front, price_at, staircase, steps, with_more_seeds
 from figures.shared.speed_classes import History, group_only, with_history, with_rates
 from simlab.arms import parse
 from simlab.cli import main
@@ -171,3 +171,11 @@ def test_a_challenge_that_cannot_be_run_is_refused_in_a_line(arguments, words, c
     told = capsys.readouterr().err
     assert words in told
     assert told.count("\n") == 1
+
+
+def test_more_seeds_judge_where_there_are_some():
+    few, other = point("a", [1] * 8, [0.5] * 8), point("b", [2] * 8, [0.9] * 8)
+    many = point("a", [1] * 8 + [3] * 8, [0.5] * 8 + [0.7] * 8)._replace(kind="judged")
+    first, second = with_more_seeds([few, other], [many])
+    assert (len(first.kept), first.kind, second) == (16, "weight", other)
+    assert float(steps([first])[0].rollouts.mean) == pytest.approx((4 * 1 + 8 * 3) / 12)

@@ -54,6 +54,8 @@ def points(kind: str, dataset: xr.Dataset, level: float) -> Iterator[Point]:
     extended, _ = with_columns({"": dataset}, [KEPT], ())
     for labels, cell in each_cell(extended[""]):
         method = labels.pop("arm").removesuffix("+reinforce")
+        if (threshold := labels.pop("threshold", ABSENT)) != ABSENT:
+            method += f"(threshold={threshold})"
         read = read_at(cell, [KEPT], np.array([level]))
         named = [f"{name} = {label}" for name, label in labels.items() if _tells(dataset, name, label)]
         yield Point(kind, method, ", ".join(named), read["cost"].values[0], read[KEPT].values[0])
@@ -74,6 +76,12 @@ def staircase(rollouts: np.ndarray, kept: np.ndarray, gain: float = GAIN) -> lis
         if np.isfinite(rollouts[index]) and (not chosen or kept[index] >= kept[chosen[-1]] + gain):
             chosen.append(int(index))
     return chosen
+
+
+def with_more_seeds(chosen: Sequence[Point], others: Sequence[Point]) -> list[Point]:
+    """Return points in place of which there are others of the same name with more seeds, whose first are the same."""
+    more = {point.name: point for point in others}
+    return [more.get(point.name, point)._replace(kind=point.kind) for point in chosen]
 
 
 def front(every: Sequence[Point]) -> list[Point]:

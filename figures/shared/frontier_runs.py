@@ -1,6 +1,6 @@
 """Run the sweeps of the frontier, the weights that are tables of numbers by one program.
 
-    python -m figures.shared.frontier_runs frontier.nc [CONDITION ...]     (goes on where it was stopped)
+    python -m figures.shared.frontier_runs frontier.nc [SWEEP or CONDITION ...]     (goes on where it was stopped)
 
 The numbers are those of ``simlab sweep --preset frontier``, to rounding: compiling each weight takes longer than its
 runs. ``named`` gives the weights of such a result their names.
@@ -27,7 +27,7 @@ def path_of(out: Path, name: str) -> Path:
 def quick(name: str) -> Sweep:
     """Return a sweep of the preset with its weights as tables, those that are one table once."""
     settings = FRONTIER[name]
-    if not name.startswith("weight"):
+    if not name.startswith(("weight", "judged")):
         return Sweep(**settings)
     return Sweep(**settings | {"arms": tuple(dict.fromkeys(map(tabled, settings["arms"])))})
 
@@ -38,15 +38,14 @@ def named(name: str, out: Path) -> xr.Dataset:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the conditions that are named, or all; the one without a name has ``RARE``."""
-    out, names = Path(arguments[0]), arguments[1:] or ["", *CONDITIONS]
-    for name in names:
-        check_choice("condition", name, ["", *CONDITIONS])
-    for condition in names:
-        for name in FRONTIER:
-            if name.partition("-")[2] == condition and not path_of(out, name).exists():
-                print(name, flush=True)
-                run(quick(name), path_of(out, name))
+    """Run the sweeps that are named, by their names or the conditions that these end with, or all."""
+    out, asked = Path(arguments[0]), arguments[1:] or list(FRONTIER)
+    for each in asked:
+        check_choice("sweep", each, [*CONDITIONS, *FRONTIER])
+    for name in [name for each in asked for name in FRONTIER if name == each or name.endswith(f"-{each}")]:
+        if not path_of(out, name).exists():
+            print(name, flush=True)
+            run(quick(name), path_of(out, name))
 
 
 if __name__ == "__main__":

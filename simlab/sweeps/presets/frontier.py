@@ -67,6 +67,11 @@ IN_GROUPS = names("grpo+reinforce maxrl+reinforce pass_at_k_tang+reinforce")
 # The target of a bound that follows the entropy is a choice of the run.
 CLIPS = tuple(f"grpo+{name}" for name in SURROGATES if name not in ("reinforce", "entropy_target_clip"))
 FEW_CLIPS = names("grpo+ppo_clip grpo+cispo grpo+vespo grpo+forking_tokens")
+# Those of which more seeds judge the front.
+JUDGED = names(
+    "grpo+reinforce f_grpo(gamma=2)+reinforce power_alpha(alpha=3)+reinforce maxrl+reinforce pkpo+reinforce "
+    "pass_at_k_chen+reinforce pass_at_k_tang+reinforce reject_easy+reinforce reject_easy(threshold=0.25)+reinforce"
+)
 PLAIN = ("grpo+reinforce",)
 WITH_ALL_PROMPTS = tuple(name for name in ALLOCATIONS if name not in ("even", "learnable"))
 
@@ -83,6 +88,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
     weights, clips = (WEIGHTS, CLIPS) if name.startswith("linear") else (ELSEWHERE, FEW_CLIPS)
     kinds = {
         "weight": sweep(weights, {}, every),
+        "judged": sweep(JUDGED, {}, every, seeds=32),
         "rejection": sweep(("reject_easy+reinforce",), {"estimator.threshold": (0.25, 0.75)}, every),
         "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3)}, every),
         "kl": sweep(PLAIN, {"run.kl": (0.03, 0.1, 0.3)}, usual),
