@@ -15,8 +15,12 @@ from simlab.errors import Diverged
 from simlab.estimators import REGISTRY, chain, estimator
 from simlab.estimators.base import Link
 from simlab.llm import sampling
+from simlab.llm.checkpoint import Model, write_checkpoint
+from simlab.llm.tokenizer import write_tokenizer
 from simlab.llm.training import groups as groups_of_training
 from simlab.llm.training.groups import Reader
+from simlab.llm.training.setup import Setup
+from simlab.llm.vocabulary import characters
 from simlab.rollouts import check_rollouts
 from simlab.surrogates import Surrogate
 
@@ -290,8 +294,17 @@ def test_a_teacher_is_approached_whatever_is_rewarded():
     assert gap(state) < before / 2
 
 
-def test_a_method_that_follows_a_teacher_asks_for_one():
+def test_a_method_that_follows_a_teacher_asks_for_one_which_reads_the_same_tokens(tmp_path):
     assert "rl.teacher = '' with a method that follows a teacher" in refusal(settings, {"arms": ["opd"]})
+    trainer, state = trainer_and_state("grpo")
+    asked = settings({"arms": ["opd"], "rl": {"teacher": str(tmp_path / "teacher")}})
+    write_checkpoint(tmp_path / "teacher", Model(trainer.policy.config, state.parameters))
+    write_tokenizer(tmp_path / "teacher", trainer.reader.vocabulary)
+    groups, _, _ = trainer.collect(state, KEY)
+    policy, parameters = Setup(asked, task()).teacher(asked.rl)
+    np.testing.assert_allclose(policy.logp(parameters, groups.batch), groups.sampled.logp, atol=1e-5)
+    other = task(vocabulary=characters("0123456789+=x"))
+    assert "allowed: " in refusal(Setup(asked, other).teacher, asked.rl)
 
 
 def test_the_baseline_of_tokens_reads_the_squares_of_the_sampled_distribution():
