@@ -16,7 +16,7 @@ from simlab.arms import parse
 from simlab.cli import main
 from simlab.estimators import REGISTRY
 from simlab.rollouts import Rollouts
-from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER, RARE
+from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER, MANY, RARE
 
 
 def point(method, rollouts, kept):
@@ -109,7 +109,7 @@ def test_a_weight_of_the_number_of_correct_rollouts_is_a_table_up_to_a_factor():
 
 
 def test_a_preset_holds_every_kind_in_every_condition_at_one_budget():
-    sweeps = {name: settings for name, settings in FRONTIER.items() if name != RARE}
+    sweeps = {name: settings for name, settings in FRONTIER.items() if name not in (RARE, MANY)}
     kinds = {name.partition("-")[0] for name in sweeps}
     assert len(sweeps) == len(kinds) * len(CONDITIONS)
     weights = {arm.partition("+")[0].partition("(")[0] for arm in FRONTIER["weight-linear-0.3"]["arms"]}
@@ -179,3 +179,4 @@ def test_more_seeds_judge_where_there_are_some():
     first, second = with_more_seeds([few, other], [many])
     assert (len(first.kept), first.kind, second) == (16, "weight", other)
     assert float(steps([first])[0].rollouts.mean) == pytest.approx((4 * 1 + 8 * 3) / 12)
+    assert float(steps([first, second])[1].gain.mean) == pytest.approx(0.4)  # of the seeds that both have

@@ -115,16 +115,13 @@ def steps(chosen: Sequence[Point]) -> list[Step]:
     judged = [halves(point)[1] for point in chosen]
     found = []
     for number, own in enumerate(judged):
-        before = judged[number - 1] if number else None
-        found.append(
-            Step(
-                own,
-                over_seeds(own.rollouts, POSITIVE),
-                over_seeds(own.kept, SHARE),
-                None if before is None else _ratio(own.rollouts, before.rollouts),
-                None if before is None else over_seeds(own.kept - before.kept, CHANGE),
-            )
-        )
+        ratio = gain = None
+        if number:
+            both = slice(min(len(own.kept), len(judged[number - 1].kept)))  # the seeds that both have
+            after, before = own.seeds(both), judged[number - 1].seeds(both)
+            ratio = _ratio(after.rollouts, before.rollouts)
+            gain = over_seeds(after.kept - before.kept, CHANGE)
+        found.append(Step(own, over_seeds(own.rollouts, POSITIVE), over_seeds(own.kept, SHARE), ratio, gain))
     return found
 
 

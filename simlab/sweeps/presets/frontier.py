@@ -90,7 +90,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
         "weight": sweep(weights, {}, every),
         "judged": sweep(JUDGED, {}, every, seeds=32),
         "rejection": sweep(("reject_easy+reinforce",), {"estimator.threshold": (0.25, 0.75)}, every),
-        "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3)}, every),
+        "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3)}, every, seeds=32),
         "kl": sweep(PLAIN, {"run.kl": (0.03, 0.1, 0.3)}, usual),
         "allocation": sweep(PLAIN, {"run.allocation": WITH_ALL_PROMPTS}, usual),
         "curriculum": sweep(PLAIN, few | {"run.allocation_by": ("estimate", "exact")}, usual),
@@ -107,8 +107,17 @@ for _name, _condition in CONDITIONS.items():
 
 # What it costs to keep hard prompts that are solved more seldom, in small groups and in large ones.
 RARE = "rare"
+MANY = "many-actions"  # of which a uniform policy solves fewer than the base model
 _RATES: Values = {"problem.hard_rate": (0.003, 0.01, 0.03), NORM: (0.4, 0.8, 1.6, 3.2)}
 FRONTIER[RARE] = over(
-    CONDITIONS["linear-0.3"].shared, _RATES, arms=names("grpo+reinforce pass_at_k_tang+reinforce"), seeds=8,
-    group_sizes=(8, 32), pass_at_k=(1, 256), budget=Budget(2.0**19, records=256),
-)  # fmt: skip
+    CONDITIONS["linear-0.3"].shared,
+    _RATES,
+    **dict(arms=names("grpo+reinforce pass_at_k_tang+reinforce"), seeds=8, group_sizes=(8, 32), pass_at_k=(1, 256)),
+    budget=Budget(2.0**19, records=256),
+)
+FRONTIER[MANY] = over(
+    CONDITIONS["linear-0.3"].shared,
+    fixed("problem", actions=1024) | {"run.entropy_bonus": (0.0, 0.1, 0.3, 1.0), NORM: (0.4, 0.8, 1.6, 3.2)},
+    **dict(arms=names("grpo+reinforce pass_at_k_tang+reinforce"), seeds=8, group_sizes=(8,), pass_at_k=(1, 256)),
+    budget=Budget(2.0**15, records=64),
+)
