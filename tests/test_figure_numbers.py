@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import run_folders
 import xarray as xr
 
 import figures
@@ -465,6 +466,17 @@ def test_a_closed_run_has_the_numbers_of_the_trainer_and_ends_at_its_gain(tmp_pa
         for gain, ends in ((np.inf, len(lines)), (0.05, reached[0] + 1)):
             curve = run.arm(name, start, first, gain)
             np.testing.assert_allclose(list(curve.values()), trained[:, :ends], rtol=1e-5)
+
+
+def test_held_out_problems_are_read_from_a_training_run_with_the_start_first(tmp_path):
+    name, none, half = "psr@optimizer=sgd@learning_rate=1", [0, 64], [32, 64]
+    run = run_folders.write_run(
+        tmp_path / "run",
+        {name: {3: ([], [run_folders.evaluation(10, half, samples=64)])}},
+        {3: run_folders.evaluation(0, none, samples=64)},
+    )
+    seeds = weights_by_optimizer.condense_held_out(run)["seeds"]
+    assert seeds == {"3": {name: {"pass@1": [0.5, 0.75], "pass@64": [0.5, 1.0]}}}
 
 
 def test_seeds_of_the_language_model_are_added_when_they_are_finished(tmp_path):
