@@ -38,17 +38,19 @@ def named(page: Path) -> str:
 def script(page: Path, beside: Path, instead: Mapping[str, str]) -> str:
     """A page as one script of Bash, so that a block finds what those before it have changed and made.
 
-    The script says each line before it runs, after ``== ``. Python that the page wants in a file is put there, other
-    Python is run; both is kept in the folder ``beside``. A line that ``instead`` has is replaced.
+    The script says each line before it runs, after ``== ``, with those that continue it. Python that the page wants in
+    a file is put there, other Python is run; both is kept in the folder ``beside``. A line that ``instead`` has is
+    replaced.
     """
     steps = ["set -euo pipefail"]
     for number, block in enumerate(_BLOCK.finditer(page.read_text()), 1):
         if block["language"] == "sh":
-            code = block["code"].splitlines()
+            code = re.findall(r"(?:.*\\\n)*.+", block["code"])
         else:
             kept = beside / f"{page.stem}-{number}.py"
             kept.write_text(block["code"])
             code = [f"cp '{kept}' {block['file']}" if block["file"] else f"python '{kept}'"]
         for line in code:
-            steps += [f"cat <<'END'\n== {line}\nEND", instead.get(line, line)]
+            said = line.replace("\\\n", " ")
+            steps += [f"cat <<'END'\n== {said}\nEND", instead.get(line, line)]
     return "\n".join(steps).replace(HERE, f"'{ROOT}'") + "\n"

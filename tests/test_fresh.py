@@ -12,17 +12,15 @@ import pytest
 
 import simlab
 from docs_build import newcomer
-from docs_build.shown_blocks import HERE, ROOT, blocks, named, script
+from docs_build.shown_blocks import HERE, ROOT, blocks, lines, named, script
 
 START, README = ROOT / "docs" / "start.md", ROOT / "README.md"
 MADE = {
     START: {"first.nc", "first.png", "mine.py", "own.nc", "rollouts.jsonl", "report.html"},
-    README: {"fig2.nc", "fig2.png", "sweep.nc", "cost.nc", "report.html", "run"},
+    README: {"fig2.nc", "fig2.png", "sweep.nc", "which.nc", "run"},
 }
 SUITE = 'pip install -e ".[test]" && pytest'
-COUNTDOWN = (
-    'pip install -e ".[llm]" && simlab train --preset countdown --arms "grpo,f_grpo(gamma=1)" --seeds 5 --out run'
-)
+COUNTDOWN = 'simlab train --preset countdown --arms "grpo,f_grpo(gamma=1)" --seeds 5 --out run'
 # Lines that are not run as they are written: what is run in their place, and why.
 SHORTENED = {
     SUITE: ('pip install -e ".[test]"', "the suite takes minutes, and .ci/run runs this line in an environment"),
@@ -67,9 +65,10 @@ def logs(folder):
 @pytest.mark.parametrize("page", MADE, ids=named)
 def test_every_line_of_a_page_is_in_its_script(page, tmp_path):
     written = script(page, tmp_path, INSTEAD).splitlines()
+    assert [line for line in lines(page) if HERE not in line and f"== {line}" not in written] == []
+    assert set(INSTEAD) <= {line for page in MADE for line in lines(page)}
     for line in (line for block in blocks(page, "sh") for line in block.splitlines() if HERE not in line):
         assert written.count(INSTEAD.get(line, line)) == 1, line
-        assert f"== {line}" in written
     assert sum(line.startswith(("python '", "cp '")) for line in written) == len(blocks(page, "python")) > 0
 
 
