@@ -24,6 +24,7 @@ from simlab.theory import (
     masses,
     misplaced_share,
     pass_at_k_change,
+    time_until_lost,
     transfer,
 )
 
@@ -359,6 +360,18 @@ def test_a_verifier_that_guesses_teaches_nothing_and_one_that_lies_the_opposite(
     np.testing.assert_allclose(judged_speed(name, 4, SOLVED, 0.3, 0.7), 0, atol=1e-14)
     lying, honest = judged_speed(name, 4, SOLVED, 1.0, 1.0), expected_speed(name, 4, 1 - SOLVED)
     np.testing.assert_allclose(lying, -honest, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("pace", ["one speed", "grpo", "one length"])
+def test_the_time_until_a_prompt_is_lost_is_that_of_many_small_steps(pace):
+    own, pull, drop, dt = 2.0, 0.5, 0.7, 1e-3
+    easy, lost, steps = math.log(0.4 / 0.6), 0.0, 0
+    while lost < drop:
+        rate = 1 / (1 + math.exp(-easy))
+        m = {"one speed": rate * (1 - rate), "grpo": math.sqrt(rate * (1 - rate)), "one length": 1.0}[pace]
+        easy, lost, steps = easy + dt * own * m, lost + dt * pull * m, steps + 1
+    assert time_until_lost(0.4, drop, own=own, pull=pull, pace=pace) == pytest.approx(steps * dt, rel=2e-3)
+    assert "pull = 0.0 is outside its range" in refusal(time_until_lost, 0.4, drop, own=own, pull=0.0, pace=pace)
 
 
 @pytest.mark.parametrize("name", ["psr", "grpo", "maxrl", "f_grpo"])

@@ -11,6 +11,7 @@ from simlab.theory.interference import (
     transfer,
 )
 from simlab.theory.likeness import Clock, alike, clock
+from simlab.theory.loss_time import time_until_lost
 from simlab.theory.masses import Masses, masses
 from simlab.theory.pass_at_k_crossing import crossing_k, crossing_step, pass_at_k_change
 from simlab.theory.redistribution import (
@@ -29,6 +30,6 @@ __all__ = [
     "chance_of_rise", "clock", "closed_form", "conditional_tail_miss", "contrast", "correct_mass_change",
     "crossing_k", "crossing_step", "expected_advantages", "expected_speed", "first_order_change", "groups_to_rise",
     "judged_masses", "judged_speed", "largest_mixed_mass", "log_odds_drift", "logit_update", "masses",
-    "misplaced_share", "pass_at_k_change", "pull_on_hard", "subset_change", "tail_miss", "transfer",
+    "misplaced_share", "pass_at_k_change", "pull_on_hard", "subset_change", "tail_miss", "time_until_lost", "transfer",
     "unsampled_correct_mass_change", "unsolved_chance",
 ]  # fmt: skip
