@@ -50,7 +50,7 @@ PROGRAMS = {
     "rollouts with more room": grown,
     "an update": updated,
     "a sum of gradients": lambda: Program(gradient._add, (WHOLE, WHOLE), {}),
-    "log-probabilities": lambda: Program(gradient._logp, (WHOLE, None, MODEL, terms_of(PLAIN), HOW), {}),
+    "log-probabilities": lambda: Program(gradient.completions_logp, (WHOLE, None, MODEL, terms_of(PLAIN), HOW), {}),
     "a new model": lambda: Program(_init, (MODEL, KEY, "float32"), {}),
     "new adapters": lambda: Program(lora.adapters, (MODEL, 2, KEY), {}),
     "a model with its adapters": lambda: Program(lora.merged, (WHOLE, ADAPTERS, 0.5), {}),

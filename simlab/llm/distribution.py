@@ -44,7 +44,7 @@ def entropy(logp: Float[Array, "*B V"]) -> Float[Array, "*B"]:
 
 def collision(logp: Float[Array, "*B V"]) -> Float[Array, "*B"]:
     """sum p^2, the chance that two draws are the same token."""
-    return jnp.sum(jnp.exp(2 * logp), axis=-1)
+    return jnp.sum(jnp.exp(logp) ** 2, axis=-1)
 
 
 def draw_token(key: PRNGKeyArray, logp: Float[Array, " V"]) -> Int[Array, ""]:
