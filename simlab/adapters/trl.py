@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
@@ -136,7 +137,7 @@ class SimlabGRPOMixin(Trainer):
                 schedule = self._method.surrogate.follow(rollouts, self._schedule)
                 self._schedule = read_state(schedule, state_numbers(schedule))
             output["simlab_row"] = torch.arange(len(output["completion_ids"]), device=rows.device)
-            output["simlab_coefficients"] = self._coefficients(torch.ones_like(_mask(output)))
+            output["simlab_coefficients"] = self._coefficients(torch.ones_like(learned_tokens(output)))
             if candidates is not None:
                 output["simlab_candidates"] = candidates
         return output
@@ -164,7 +165,7 @@ class SimlabGRPOMixin(Trainer):
                 fields["old_logp"], fields["entropy"], likeliest = self._evaluate_policy(self.model, output, count)
             if likeliest is not None:
                 fields["topn_logp"], candidates = likeliest
-        tokens = self._grouping.groups(self._gather_rows(_mask(output)) > 0)
+        tokens = self._grouping.groups(self._gather_rows(learned_tokens(output)) > 0)
         rollouts = Rollouts(
             self._grouping.groups(rewards),
             mask=self._grouping.groups(~unscorable),
@@ -187,7 +188,7 @@ class SimlabGRPOMixin(Trainer):
         """Return (B, T) log pi and entropy at the completions' tokens; (B, T, C) log pi and ids of the likeliest."""
         size = self.args.per_device_train_batch_size
         if not top_n:
-            ids, attention, length = _join_sequences(inputs)
+            ids, attention, length = join_sequences(inputs)
             images = {name: inputs[name] for name in IMAGES if inputs.get(name) is not None}
             logp, entropy, _ = self._get_per_token_logps_and_entropies(
                 model, ids, attention, length, batch_size=size, compute_entropy=True, **images
@@ -209,7 +210,7 @@ class SimlabGRPOMixin(Trainer):
 
     def _distribution(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         """Return (B, T, vocabulary) log pi at the positions of the completions, at the temperature of sampling."""
-        ids, attention, length = _join_sequences(inputs)
+        ids, attention, length = join_sequences(inputs)
         with self.accelerator.autocast():
             logits = model(input_ids=ids, attention_mask=attention, use_cache=False).logits
         distribution: torch.Tensor = (logits[:, -length - 1 : -1].float() / self.temperature).log_softmax(dim=-1)
@@ -252,7 +253,7 @@ class SimlabGRPOMixin(Trainer):
             logp, entropy = every.gather(-1, moved), _entropy(every)
         else:
             logp, entropy, _ = self._evaluate_policy(model, inputs)
-        self._log_entropy(entropy.detach(), _mask(inputs))
+        self._log_entropy(entropy.detach(), learned_tokens(inputs))
         if "importance_sampling_ratio" in inputs:  # to the policy as vLLM computed it
             correction = inputs["importance_sampling_ratio"]
             coefficients = coefficients * (correction if coefficients.ndim == 2 else correction[..., None])
@@ -338,17 +339,22 @@ class DiagnoseCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped 
         is_generated = last // every > (last - args.gradient_accumulation_steps) // every
         if not state.is_world_process_zero or not is_generated:
             return
-        logs = self._trainer._logs
-        columns = [logs["rewards"][name] for name in self._trainer.reward_func_names]
-        rewards = np.array([list(column) for column in columns], dtype=float)  # None becomes NaN
-        weighted = np.nansum(rewards * self._trainer.reward_weights.numpy(force=True)[:, None], axis=0)
-        weighted[np.isnan(rewards).all(axis=0)] = np.nan
+        logs, weighted = self._trainer._logs, logged_rewards(self._trainer)
         completions = [message_text(value, "completion") or "" for value in logs["completion"]]
         for name, value in self._live.observe(list(map(repr, logs["prompt"])), weighted.tolist(), completions).items():
             self._trainer._metrics["train"][name].append(value)
 
 
-def _join_sequences(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int]:
+def logged_rewards(trainer: Any) -> Float[np.ndarray, " rows"]:
+    """Return the weighted sums of the last batch's rewards, of all processes; NaN where no function judged a row."""
+    columns = [trainer._logs["rewards"][name] for name in trainer.reward_func_names]
+    rewards = np.array([list(column) for column in columns], dtype=float)  # None becomes NaN
+    weighted = np.nansum(rewards * trainer.reward_weights.numpy(force=True)[:, None], axis=0)
+    weighted[np.isnan(rewards).all(axis=0)] = np.nan
+    return np.asarray(weighted)
+
+
+def join_sequences(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Return tokens and mask of prompts and completions, (B, prompt + T), and T."""
     ids, mask = (
         torch.cat([inputs[f"{part}_{kind}"] for part in ("prompt", "completion")], 1) for kind in ("ids", "mask")
@@ -356,7 +362,7 @@ def _join_sequences(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor,
     return ids, mask, inputs["completion_ids"].shape[1]
 
 
-def _mask(inputs: dict[str, Any]) -> torch.Tensor:
+def learned_tokens(inputs: dict[str, Any]) -> torch.Tensor:
     """Return (B, T), true for tokens that the policy wrote: it learns from these."""
     mask: torch.Tensor = inputs["completion_mask"]
     return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask

@@ -369,7 +369,8 @@ class DiagnoseCommand(Command):
             print(*contents_lines(reading), sep="\n")
         else:
             choices = ("estimator", "rollouts", "holdout", "simulate", "seed")
-            result = diagnose(reading.log, **{name: getattr(self, name) for name in choices})
+            numbers = {name: getattr(self, name) for name in choices}
+            result = diagnose(reading.log, **numbers, probed=bool(reading.probe))
             findings = list_findings(reading, result)
             if earlier:
                 names = log_names(earlier[0], self.logs[0])

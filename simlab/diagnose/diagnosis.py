@@ -15,6 +15,8 @@ from simlab.diagnose.tail_misses import UnseenSolutions, estimate_unseen, typica
 from simlab.diagnose.unseen import count_solutions
 from simlab.errors import InputError, check_range, check_whole
 
+NO_PROBE = "the trainer recorded no probe (docs/how-to/interference.md)"
+
 
 class Diagnosis(NamedTuple):
     """All estimates of a log; ``simlab.diagnose.estimate.as_json`` makes JSON of it.
@@ -55,6 +57,7 @@ def diagnose(
     holdout: float = 0.0,
     simulate: bool = False,
     seed: int = 0,
+    probed: bool = False,
 ) -> Diagnosis:
     """Make all estimates of a log.
 
@@ -68,6 +71,7 @@ def diagnose(
         holdout: share of the steps against which predictions from the others are scored; 0 for none.
         simulate: simulate difficulty weights on the fitted bank, which takes a minute or two.
         seed: the seed of the bootstrap.
+        probed: the trainer measured how prompts move one another, which is then told.
 
     Raises: InputError: for an empty log, a number outside its range, and an estimator that reads more than rewards.
     """
@@ -99,7 +103,7 @@ def diagnose(
         recommendation=advice,
         weights=weights,
         commands=recommend.trainer_commands(log.format, advice, weights),
-        untold=tuple(_list_gaps(log, observed, now)),
+        untold=tuple(_list_gaps(log, observed, now, probed)),
     )
 
 
@@ -123,14 +127,14 @@ def check_options(
         dead_groups.total_mass(name, SMALLEST)
 
 
-def _list_gaps(log: Log, observed: ObservedGroups, now: Population) -> list[str]:
+def _list_gaps(log: Log, observed: ObservedGroups, now: Population, probed: bool) -> list[str]:
     """List the questions that this log leaves open, and the assumptions of the estimates."""
     largest, bare = int(now.pairs[:, 0].max()), log.answers is None
     gaps = {
         "how prompts and groups differ: one rollout a prompt: only pass@1 can be said": now.is_single,
         "groups without signal at other sizes: of graded rewards, a group all wrong may have one": observed.is_graded,
         f"solve rates below about 1 / {largest} are not told from 0, nor those above 1 - 1 / {largest} from 1": True,
-        "what prompts share, and so whether learning one helps or harms another": True,
+        f"what prompts share, and so whether learning one helps or harms another: {NO_PROBE}": not probed,
         "which solutions were never drawn, and which groups teach against them: the log has no answers": bare,
         "entropy and its drift: the log has no log-probabilities": log.log_probs is None,
         "drift and the next steps: all groups are of one step": len(np.unique(log.step)) == 1,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from simlab.diagnose.dead_groups import dead_share, observe_groups
 from simlab.diagnose.estimate import LEVEL, IntervalEstimate, in_order
@@ -98,17 +99,25 @@ class Live:
             raise InputError(f"prompts, rewards and completions are {sorted(lengths)} in number; allowed: one number")
         values = np.asarray(rewards, dtype=float)
         rows = np.flatnonzero(~np.isnan(values))
-        if self.threshold is None and (odd := values[rows][~np.isin(values[rows], (0, 1))]).size:
-            raise InputError(f"a reward is {odd[0]:g}; allowed: 0 and 1, or with threshold, the least of a correct one")
+        right = are_correct(values[rows], self.threshold)
         names = [prompts[row] for row in rows.tolist()]
         hashes = [digest(name if isinstance(name, str) else repr(name), 8) >> 1 for name in names]
-        right = values[rows] >= (1 if self.threshold is None else self.threshold)
         answers = None
         if completions is not None:
             pairs = zip(rows.tolist(), right.tolist(), strict=True)
             texts = [self.answer(completions[row]) if is_right else None for row, is_right in pairs]
             answers = np.array([answer_hash(text) for text in texts], np.uint64)
         return _Batch(np.array(hashes, np.int64), values[rows], right, answers)
+
+
+def are_correct(rewards: Float[np.ndarray, "..."], threshold: float | None) -> Bool[np.ndarray, "..."]:
+    """Find the rewards of at least the threshold, or without one the 1s; NaN is none.
+
+    Raises: InputError: without a threshold, for rewards other than 0 and 1.
+    """
+    if threshold is None and (odd := rewards[~np.isin(rewards, (0, 1)) & ~np.isnan(rewards)]).size:
+        raise InputError(f"a reward is {odd[0]:g}; allowed: 0 and 1, or with threshold, the least of a correct one")
+    return np.asarray(rewards >= (1 if threshold is None else threshold))
 
 
 class _Batch(NamedTuple):

@@ -7,6 +7,7 @@ from simlab.diagnose.components import which_reward_leads
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.diversity import do_rollouts_become_alike
 from simlab.diagnose.findings import Finding
+from simlab.diagnose.interference import do_prompts_harm_one_another
 from simlab.diagnose.lengths import are_lengths_a_bias
 from simlab.diagnose.mismatch import do_sampler_and_trainer_agree
 from simlab.diagnose.prompts import (
@@ -39,6 +40,7 @@ QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
     are_lengths_a_bias,
     do_sampler_and_trainer_agree,
     do_rollouts_become_alike,
+    do_prompts_harm_one_another,
 )
 
 

@@ -3,6 +3,7 @@
 import html
 import io
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import matplotlib as mpl
@@ -13,6 +14,8 @@ from matplotlib.figure import Figure
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, shown
 from simlab.diagnose.findings import Finding
+from simlab.diagnose.interference import mean_changes
+from simlab.diagnose.interference_map import draw_map
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.summary import SENTENCES, describe_log, describe_steps, number_and_interval
 from simlab.files import WRITER
@@ -33,6 +36,7 @@ th, td {{ text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px s
 th p {{ margin: 0; font-weight: normal }} tbody th {{ padding-top: 1rem }} td {{ overflow-wrap: anywhere }}
 .plots {{ margin-top: 2rem; display: flex; flex-wrap: wrap; gap: 1rem }}
 .plots svg {{ flex: 1 1 17rem; max-width: 26rem; height: auto }}
+.map svg {{ max-width: 100% }}
 @media (prefers-color-scheme: dark) {{
   :root {{ --quiet: #a0a0a0; --warn: #ff8a8a }} body {{ background: #161616; color: #e8e8e8 }}
   .plots svg {{ filter: invert(.92) hue-rotate(180deg) }}
@@ -44,6 +48,7 @@ th p {{ margin: 0; font-weight: normal }} tbody th {{ padding-top: 1rem }} td {{
 <table><thead><tr><th>{steps}</th><th>value</th><th>{level} interval</th></tr></thead>
 {numbers}</table>
 <div class="plots">{plots}</div>
+<div class="plots map">{map}</div>
 <h2>How it was read</h2>
 <p>{read}</p>
 <details><summary>Not told: {gaps} questions that this log leaves open</summary><ul>{untold}</ul></details>
@@ -66,7 +71,8 @@ def report(reading: Reading, result: Diagnosis, findings: Sequence[Finding]) -> 
         writer=WRITER,
         level=f"{result.level:.0%}",
         numbers="\n".join(_numbers(finding, number >= SENTENCES) for number, finding in enumerate(findings)),
-        plots="\n".join(_svg(result, draw) for draw in PLOTS if result.groups is not None),
+        plots="\n".join(_svg(partial(_plot, result, draw)) for draw in PLOTS if result.groups is not None),
+        map=_svg(partial(draw_map, reading.probe)) if mean_changes(reading.probe).prompts else "",
         read=html.escape(f"{describe_log(reading)}; {reading.guessed}"),
         gaps=len(result.untold),
         untold=_tags("li", result.untold),
@@ -95,12 +101,16 @@ def _numbers(finding: Finding, with_sentence: bool) -> str:
     return f"<tbody>{heading}{''.join(rows)}</tbody>"
 
 
-def _svg(result: Diagnosis, draw: Callable[[Axes, Any], None]) -> str:
+def _plot(result: Diagnosis, draw: Callable[[Axes, Any], None]) -> Figure:
+    page = Figure(figsize=(2.9, 2.4), layout="constrained")
+    draw(page.subplots(), result)
+    return page
+
+
+def _svg(draw: Callable[[], Figure]) -> str:
     text = io.StringIO()
     with mpl.style.context(STYLE):
-        page = Figure(figsize=(2.9, 2.4), layout="constrained")
-        draw(page.subplots(), result)
-        page.savefig(text, format="svg")
+        draw().savefig(text, format="svg")
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 

@@ -15,8 +15,10 @@ from simlab.diagnose.reading.columns import NO_COLUMNS, Chooser, Columns, check_
 from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_records, steps_of
 from simlab.diagnose.reading.metrics import Metrics, is_metrics, read_metrics
 from simlab.diagnose.reading.nesting import ROLLOUT, STEP, expand
+from simlab.diagnose.reading.probe import read_probe
 from simlab.diagnose.reading.table import LoggedRollouts, Table
 from simlab.errors import InputError
+from simlab.interference.record import Record
 
 __all__ = ["LoggedRollouts", "Metrics", "Reading", "read_log", "read_logs"]
 
@@ -44,6 +46,7 @@ class Reading:
         mean_reward: of the rows, before the threshold.
         reward, answer, guessed: the columns, threshold and source, in words.
         warnings: what makes the report doubtful, to be read first.
+        probe: the last measurements of how prompts move one another, where the trainer wrote some.
     """
 
     log: Log
@@ -56,6 +59,7 @@ class Reading:
     guessed: str
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    probe: tuple[Record, ...] = ()
 
     @property
     def refused_share(self) -> float:
@@ -109,9 +113,10 @@ def read_logs(
     form = next((name for name, marks in MARKS.items() if marks <= kind.names), "table")
     table.check_rewards(kind.columns)
     log, rollouts, left_out = table.finish(form, refused)
+    probe, damaged = read_probe(paths, files)
     notes = [NO_ROLLOUTS] if any(path.name == EVALUATIONS for path in files) else []
     notes += [f"files of metrics beside the rollouts, left out: {len(metrics)}"] if metrics else []
-    notes += [*left_out, *(f"{what}: {name}" for what, name in refused.notes.items())]
+    notes += [*damaged, *left_out, *(f"{what}: {name}" for what, name in refused.notes.items())]
     notes += _notes(table, log, kind.columns)
     return Reading(
         log=log,
@@ -124,6 +129,7 @@ def read_logs(
         guessed=f"read {kind.columns.describe()} (change: --columns ROLE=NAME)",
         notes=tuple(notes),
         warnings=tuple(_warnings(log, kind.columns, len(rollouts.group), table.unscored)),
+        probe=probe,
     )
 
 

@@ -1,0 +1,154 @@
+"""The probe beside TRL's trainer: its features and weights are those of the update. Run with ``-m trl``."""
+
+import pytest
+
+pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]  # of TRL, transformers and accelerate
+pytest.importorskip("trl")
+
+import numpy as np
+from trl import GRPOTrainer
+from trl_cases import PROMPTS, VOCABULARY, reward, trainer
+
+from simlab.adapters import trl_probe
+from simlab.adapters.trl import SimlabGRPOTrainer, learned_tokens
+from simlab.adapters.trl_probe import ProbeCallback, rollout_features, trainer_method
+from simlab.cli import main
+from simlab.errors import InputError
+from simlab.interference import read_records
+from simlab.interference.weights import rollout_weights
+from simlab.rollouts import Rollouts
+
+RATE = 1e-2
+KINDS = [
+    (GRPOTrainer, {}, {}),
+    (GRPOTrainer, {"loss_type": "grpo", "scale_rewards": "none"}, {}),
+    (GRPOTrainer, {"loss_type": "dr_grpo", "temperature": 0.7}, {}),
+    (SimlabGRPOTrainer, {}, {"method": "f_grpo(gamma=1)+cispo"}),
+    (SimlabGRPOTrainer, {"loss_type": "bnpo"}, {"estimator": "maxrl"}),
+]
+
+
+def watched(folder, kind=GRPOTrainer, *, settings=None, method=None, probe=None, rewards=reward):
+    one = trainer(folder, kind=kind, settings=settings, rewards=rewards, **(method or {}))
+    callback = ProbeCallback(one, **({"every": 1, "share": 1.0} | (probe or {})))
+    one.add_callback(callback)
+    return one, callback
+
+
+@pytest.mark.parametrize(("kind", "settings", "method"), KINDS)
+def test_weights_times_features_are_the_step_of_the_head(kind, settings, method, tmp_path, monkeypatch):
+    """By SGD from sampled rollouts: what the last layer moves by is the rate times the sum over all rollouts."""
+    one, callback = watched(tmp_path, kind, settings=settings, method=method)
+    seen = []
+
+    def kept(trainer_, output, count):
+        seen.append((rollout_features(trainer_, output, count), learned_tokens(output).numpy() > 0))
+        return seen[-1][0]
+
+    monkeypatch.setattr(trl_probe, "rollout_features", kept)
+    before = one.model.lm_head.weight.detach().numpy().copy()
+    one.train()
+    moved = (one.model.lm_head.weight.detach().numpy() - before) / RATE
+    ((features, tokens),) = seen
+    rewards = np.array([list(values) for values in one._logs["rewards"].values()])[0].reshape(-1, 4)
+    rollouts = Rollouts(rewards, token_mask=tokens.reshape(*rewards.shape, -1))
+    weights, _ = rollout_weights(trainer_method(one), rollouts)
+    found = (weights.reshape(-1) @ features).reshape(-1, VOCABULARY.size)
+    assert np.abs(moved).max() > 1e-2
+    np.testing.assert_allclose(found.T, moved, atol=2e-4 * np.abs(moved).max())
+    assert len(read_records(callback.folder, "head")) == 1
+
+
+def test_a_record_says_what_was_measured_and_diagnose_reads_it(tmp_path, capsys):
+    logging = {"log_completions": True, "logging_steps": 1, "max_steps": 4, "max_grad_norm": 0.1}
+    one, callback = watched(tmp_path, settings=logging, probe={"every": 2})
+    one.train()
+    records = read_records(callback.folder, "head")
+    assert [record.step for record in records] == [2, 4]
+    norms = [line["grad_norm"] for line in one.state.log_history if "grad_norm" in line]
+    for record in records:
+        assert set(record.prompts) <= set(PROMPTS)
+        assert record.facts["clip"] == pytest.approx(min(1, 0.1 / norms[record.step - 1]))
+        assert (record.facts["learning_rate"], record.facts["updates"]) == (RATE, 1)
+        assert record.rollouts.tolist() == [4] * len(record.prompts)
+    judged = np.array(list(one._logs["rewards"]["reward"])).reshape(-1, 4)
+    np.testing.assert_allclose(records[-1].solve_rate, judged.mean(axis=1))
+    assert main(["diagnose", str(tmp_path / "out")]) == 0
+    assert "harm one another" in capsys.readouterr().out
+
+
+def test_measuring_waits_until_it_is_below_its_share_of_the_run(tmp_path, monkeypatch):
+    """A step takes 10 seconds and measuring 3: a tenth of the run allows one at step 1, and the next at step 6."""
+    now = [0.0]
+    one, callback = watched(tmp_path, settings={"max_steps": 8}, probe={"share": 0.1, "clock": lambda: now[0]})
+    score, measure = callback._score, callback._measure
+
+    def slow_step(inputs):
+        now[0] += 10
+        return score(inputs)
+
+    def slow_measure(*arguments):
+        now[0] += 3
+        return measure(*arguments)
+
+    monkeypatch.setattr(callback, "_score", slow_step)
+    monkeypatch.setattr(callback, "_measure", slow_measure)
+    one.train()
+    steps = [record.step for record in read_records(callback.folder, "head")]
+    assert steps == [1, 6]
+    assert callback._spent <= 0.1 * now[0]
+
+
+def test_micro_batches_and_several_updates_of_a_batch_are_measured_once(tmp_path):
+    cut = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "num_iterations": 2, "max_steps": 4}
+    one, callback = watched(tmp_path, settings=cut)
+    one.train()
+    records = read_records(callback.folder, "head")
+    assert [(record.step, record.facts["updates"], len(record.prompts)) for record in records] == [(1, 2, 4), (3, 2, 4)]
+
+
+def test_a_rollout_that_nobody_judged_is_left_out(tmp_path):
+    def some(completions, **others):
+        return [None if at in (0, 4, 5) else value for at, value in enumerate(reward(completions))]
+
+    one, callback = watched(tmp_path, rewards=some)
+    one.train()
+    (record,) = read_records(callback.folder, "head")
+    assert record.rollouts.tolist() == [3, 4, 4], "a prompt of two rollouts is not measured"
+
+
+def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):
+    saving = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
+    one, callback = watched(tmp_path, settings=saving)
+    one.train()
+    (callback.folder / "00000002.head.npz").rename(callback.folder / "00000009.head.npz")
+    again, _ = watched(tmp_path, settings=saving)
+    again.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-1"))
+    assert [record.step for record in read_records(callback.folder, "head")] == [1, 2]
+
+
+REFUSED = [
+    (GRPOTrainer, {"settings": {"scale_rewards": "batch"}}, "GRPOConfig.scale_rewards = 'batch' is unknown"),
+    (GRPOTrainer, {"settings": {"loss_type": "luspo", "importance_sampling_level": "sequence"}}, "loss_type = 'luspo'"),
+    (SimlabGRPOTrainer, {"method": {"method": "cw_grpo"}}, "the method reads .*old_logp"),
+    (GRPOTrainer, {"settings": {"num_generations": 2}}, "num_generations = 2"),
+    (GRPOTrainer, {"probe": {"share": 0.0}}, "share = 0"),
+    (GRPOTrainer, {"probe": {"every": 0}}, "every = 0"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "line"), REFUSED)
+def test_what_cannot_be_measured_is_refused_before_training(kind, options, line, tmp_path):
+    with pytest.raises(InputError, match=line):
+        watched(tmp_path, kind, **options)
+
+
+def test_graded_rewards_need_a_threshold(tmp_path):
+    def half(completions, **others):
+        return [value / 2 for value in reward(completions)]
+
+    with pytest.raises(InputError, match=r"a reward is 0\.5; allowed: 0 and 1, or with threshold"):
+        watched(tmp_path / "a", rewards=half)[0].train()
+    one, callback = watched(tmp_path / "b", rewards=half, probe={"threshold": 0.5})
+    one.train()
+    assert 0 < read_records(callback.folder, "head")[0].solve_rate.mean() < 1
