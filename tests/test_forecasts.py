@@ -1,0 +1,136 @@
+"""Forecasts of training logs: the score, each forecaster against a naive reference, and the kept numbers."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from benchmarks import forecasts
+from benchmarks.forecasts import DATA, DIAGNOSE, RIVALS, about, crps, page, quantities, score
+from simlab.bundled import SAMPLE_LOG
+from simlab.diagnose.predict import predict
+from simlab.diagnose.reading import read_log
+from simlab.scaling.oscillator import Oscillator
+from simlab.scaling.sigmoid import Sigmoid
+
+STEPS, LATER = np.arange(1.0, 41), np.arange(41.0, 51)
+
+
+@pytest.fixture
+def metrics(tmp_path):
+    """Forty steps of two rows each, whose reward is a hundredth of the step."""
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([{"step": s, "gain": s / 100 + up} for s in range(1, 41) for up in (0.1, -0.1)]))
+    return path
+
+
+@pytest.mark.parametrize(("mean", "deviation", "truth"), [(0.4, 0.1, 0.4), (0.4, 0.1, 0.7), (-1.0, 2.0, 0.3)])
+def test_the_score_is_the_integral_of_the_squared_distance_of_distributions(mean, deviation, truth):
+    points = np.linspace(-12, 12, 2_400_001)
+    distance = norm.cdf(points, mean, deviation) - (points >= truth)
+    assert crps(about(mean, deviation**2), truth) == pytest.approx(np.trapezoid(distance**2, points), abs=1e-5)
+
+
+def test_no_change_is_the_mean_of_ten_steps_and_its_interval_that_of_a_difference_of_means():
+    values = np.random.default_rng(0).uniform(size=40)
+    told = RIVALS["no change"](STEPS, values, LATER)
+    assert told.mean == pytest.approx(np.mean(values[30:]))
+    half = 1.6448536 * np.sqrt(np.var(values[30:], ddof=1) * (1 / 10 + 1 / 10))
+    assert (told.low, told.high) == pytest.approx((told.mean - half, told.mean + half))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("last trend", lambda steps: 0.1 + 0.01 * steps),
+        ("sigmoid", Sigmoid(0.2, 0.8, 2.0, 15.0).at),
+        ("oscillator", Oscillator(0.2, 0.8, 0.3, 0.6).at),
+    ],
+)
+def test_a_curve_of_its_own_form_is_continued(name, values):
+    past = np.concatenate([np.full(3, values(np.array([1e-9]))[0]), values(STEPS)])  # the forms rest on their base
+    steps = np.arange(-2.0, 41)
+    told = RIVALS[name](steps, past, LATER)
+    assert told.mean == pytest.approx(values(LATER).mean(), abs=0.02)
+    assert told.high - told.low < 0.05
+
+
+def test_a_walk_is_the_least_squares_of_its_steps_and_its_noise(monkeypatch):
+    """With one ratio s: the level of least sum of (y_t - x_t)^2 + (x_t - x_(t-1))^2 / s."""
+    ratio, values = 0.3, np.random.default_rng(1).normal(size=25).cumsum()
+    monkeypatch.setattr(forecasts, "RATIOS", np.array([ratio]))
+    count = len(values)
+    changes = np.diff(np.eye(count), axis=0) / np.sqrt(ratio)
+    precision = np.eye(count) + changes.T @ changes
+    level = np.linalg.solve(precision, values)
+    told = forecasts.walk(np.arange(25.0), values, np.arange(4.0))
+    assert told.mean == pytest.approx(level[-1])
+    noise = (np.sum((values - level) ** 2) + np.sum((changes @ level) ** 2)) / (count - 1)
+    coming = np.tril(np.ones((4, 4))).mean(axis=0)  # how each step of the walk moves the mean of four
+    variance = noise * (np.linalg.inv(precision)[-1, -1] + ratio * np.sum(coming**2) + 1 / 4)
+    assert told.high - told.mean == pytest.approx(1.6448536 * np.sqrt(variance))
+
+
+def test_a_walk_takes_noise_for_noise_and_a_jump_for_a_jump():
+    random = np.random.default_rng(2)
+    flat = random.normal(0.5, 0.1, size=200)
+    steps = np.arange(200.0)
+    told = forecasts.walk(steps, flat, LATER)
+    assert told.mean == pytest.approx(0.5, abs=4 * 0.1 / np.sqrt(50))  # it rests on some fifty steps at least
+    jump = np.where(steps < 100, 0.2, 0.8) + random.normal(0, 0.01, size=200)
+    assert forecasts.walk(steps, jump, LATER).mean == pytest.approx(0.8, abs=0.02)
+
+
+def test_the_next_steps_of_a_log_of_rollouts_are_those_that_diagnose_tells():
+    log = read_log([SAMPLE_LOG]).log
+    for quantity in quantities(SAMPLE_LOG):
+        for row in score(quantity):
+            early = log.select(log.step < np.unique(log.step)[row["after"]])
+            found = {own.name: own for own in predict(early, 0.9, row["ahead"]).next_steps}[quantity.name]
+            assert row["told"][DIAGNOSE] == pytest.approx([found.value, found.low, found.high], abs=1e-5)
+
+
+def test_rows_of_a_step_are_averaged_and_cuts_have_a_past_and_a_future(metrics):
+    (own,) = quantities(metrics, "gain")
+    assert own.values == pytest.approx(STEPS / 100)
+    rows = list(score(own))  # a quarter of forty steps is a past of ten, too few for a line through its later half
+    assert [(row["after"], row["ahead"]) for row in rows] == [(20, 10), (30, 10)]
+    assert rows[0]["truth"] == pytest.approx(np.mean(np.arange(21, 31)) / 100)
+    assert rows[0]["told"][DIAGNOSE][0] == pytest.approx(rows[0]["truth"], abs=1e-5)
+    assert rows[0]["crps"][DIAGNOSE] < rows[0]["crps"]["no change"]
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["forecasts", *map(str, arguments)])
+    return forecasts.main()
+
+
+def test_a_log_is_kept_once_and_the_table_has_a_row_a_forecaster(metrics, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "kept.json"
+    for _ in range(2):
+        assert run(monkeypatch, f"a run={metrics}", "--reward", "gain", "--out", out, "--set", "mine") == 0
+    assert [log["log"] for log in json.loads(out.read_text())["logs"]] == ["a run"]
+    capsys.readouterr()
+    assert run(monkeypatch, "--table", "--out", out) == 0
+    assert [line.split(" | ")[1] for line in capsys.readouterr().out.splitlines()[2:]] == [DIAGNOSE, *RIVALS]
+
+
+@pytest.mark.parametrize("text", ["nothing", "{}", '[{"step": 1}]', '[{"gain": 1}]', "[1]"])
+def test_what_holds_no_rewards_is_one_line_and_exit_code_2(text, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+    assert run(monkeypatch, path, "--reward", "gain", "--out", tmp_path / "kept.json") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "allowed: a list of objects" in line
+    assert not (tmp_path / "kept.json").exists()
+
+
+def test_kept_scores_are_those_of_what_was_told_and_the_page_shows_them():
+    content = json.loads(DATA.read_text())
+    for log in content["logs"]:
+        for row in log["rows"]:
+            for name, told in row["told"].items():
+                assert row["crps"][name] == pytest.approx(crps(forecasts.Forecast(*told), row["truth"]), abs=3e-5)
+    assert DATA.with_suffix(".md").read_text() == page(content)
