@@ -17,7 +17,8 @@ of the normal distribution with that mean and that width, in units of the quanti
 - *walk*: a level that walks at random, seen through noise (``walk``).
 
 No change, last trend and the two forms have for their noise the variance of the residuals, of the mean of the coming
-steps and of that of the steps that they rest on.
+steps and of that of the steps that they rest on. The standard error beside a difference of scores is over logs, as if
+they were independent; runs of one start are not quite.
 """
 
 import argparse
@@ -223,7 +224,6 @@ def score(quantity: Quantity) -> Iterator[dict[str, Any]]:
 
 def summarise(logs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, float, float, float, int, int]]:
     """Yield of each forecaster: its CRPS, how much more no change's is with the standard error over logs, and hits."""
-    logs = [log for log in logs if log["rows"]]
     for name in (DIAGNOSE, *RIVALS):
         means, plain = (
             [np.mean([row["crps"][who] for row in log["rows"]]) for log in logs] for who in (name, NO_CHANGE)
@@ -245,6 +245,14 @@ def table(content: dict[str, Any]) -> str:
                 f"| {group}: {len(logs)} | {name} | {mean:.4f} | {gain:+.4f} ({error:.4f}) | {hits} of {count} |"
             )
     return "\n".join(lines)
+
+
+def _named(argument: str) -> tuple[str, Path]:
+    """Return the name of a log and its path; names and paths may hold = themselves."""
+    if (path := Path(argument)).exists() or "=" not in argument:
+        return argument, path
+    name, _, rest = argument.partition("=")
+    return name, Path(rest)
 
 
 def page(content: dict[str, Any]) -> str:
@@ -269,8 +277,11 @@ def main() -> int:
         content = json.loads(options.out.read_text()) if options.out.exists() else {"logs": []}
         if not options.table:
             kept = {(log["set"], log["log"]): log for log in content["logs"]}
-            for name, _, folder in (argument.partition("=") for argument in options.logs):
-                rows = [row for quantity in quantities(Path(folder or name), options.reward) for row in score(quantity)]
+            for argument in options.logs:
+                name, path = _named(argument)
+                rows = [row for quantity in quantities(path, options.reward) for row in score(quantity)]
+                if not rows:
+                    raise InputError(f"{path} has too few steps to be cut; allowed: {4 * FEWEST} or more")
                 about_log = {"set": options.set, "source": options.source, "log": name}
                 kept[options.set, name] = {**about_log, "rows": rows}
             content = {"made_by": describe("numpy", "scipy"), "logs": list(kept.values())}
