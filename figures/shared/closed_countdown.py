@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -19,7 +19,8 @@ from figures.shared import by_optimizer
 from figures.shared.condensed import rounded
 from simlab.files import write_whole
 from simlab.llm.model import Parameters, init
-from simlab.llm.tasks.countdown import Countdown, CountdownProblem
+from simlab.llm.tasks.countdown import Countdown
+from simlab.llm.tasks.drawn import DrawnTask
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.origin import current_origin
 from simlab.llm.training.policy_gradient import Trainer
@@ -46,22 +47,37 @@ Record = tuple[float, float]  # pass@1 and pass@64
 Curve = dict[str, list[float]]  # the same, over evaluations
 
 
-class ClosedCountdown(Countdown):
-    """The warm start has other problems, so that the start is that of ``weights-by-optimizer``."""
+class Closed(DrawnTask[Any]):
+    """The warm start has other problems, so that the start is that of ``weights-by-optimizer``.
 
-    def training(self, index: int) -> CountdownProblem:
+    Arms train on the last ``trained`` problems that are evaluated, or on all.
+    """
+
+    trained: ClassVar[int] = 0
+
+    def training(self, index: int) -> Any:
         """The problem of an index: of the warm start as ever, of an arm one that is evaluated."""
         if index % SEED_PROBLEMS < ARM_PROBLEMS:
             return super().training(index)
-        return self.evaluation[index % self.evaluation_size]
+        return self.evaluation[-self.trained :][index % (self.trained or self.evaluation_size)]
+
+
+class ClosedCountdown(Closed, Countdown):
+    """Countdown."""
 
 
 class ClosedRun:
-    """The runs of a seed."""
+    """The runs of a seed: a preset with changes, of a task that is closed."""
 
-    def __init__(self, seed: int, changes: dict[str, Any]):
-        self.seed, self.settings = seed, TrainingSettings.from_data(merge_layers(WEIGHTS_BY_OPTIMIZER, changes))
-        self.task = ClosedCountdown(**{name: value for name, value in self.settings.task.items() if name != "name"})
+    def __init__(
+        self,
+        seed: int,
+        changes: dict[str, Any],
+        preset: dict[str, Any] = WEIGHTS_BY_OPTIMIZER,
+        task: type[Closed] = ClosedCountdown,
+    ):
+        self.seed, self.settings = seed, TrainingSettings.from_data(merge_layers(preset, changes))
+        self.task = task(**{name: value for name, value in self.settings.task.items() if name != "name"})
         self.setup = Setup(self.settings, self.task)
 
     def start(self) -> Parameters:
@@ -76,17 +92,23 @@ class ClosedRun:
     def arm(self, name: str, start: Parameters, first: Record, gain: float) -> Curve:
         """Train an arm until its pass@1 has gained so much, or to its last step; return the evaluations, the start's
         first."""
+        (trainer, state), records = self.trainer(name, start), [first]
+        while state.step < trainer.settings.steps and records[-1][0] - first[0] < gain:
+            state, _ = trainer.step(state, step_key(self.seed, state.step + 1), instruments=False)
+            if state.step % self.settings.evaluation.every == 0:
+                records.append(self.evaluate(state.parameters, state.step))
+        return dict(zip(by_optimizer.READ, rounded(np.transpose(records)), strict=True))
+
+    def trainer(self, name: str, start: Parameters) -> tuple[Trainer, TrainerState]:
+        """Return an arm's trainer and first state."""
         arm, method = self.settings.select_arm(name)
         policy, trained = self.setup.trainable(arm.rl, self.seed, start)
         problems, key = self.seed * SEED_PROBLEMS + ARM_PROBLEMS, step_key(self.seed, VERIFIER_KEY)
-        trainer = Trainer(policy, self.setup.reader, method, arm.rl, trained, problems, 0, key)
         memories = (jax.tree.map(np.float32, link.init()) for link in (method.estimator, method.surrogate))
-        state, records = TrainerState(trained, first_state(arm.rl, trained), *memories), [first]
-        while state.step < arm.rl.steps and records[-1][0] - first[0] < gain:
-            state, _ = trainer.step(state, step_key(self.seed, state.step + 1), instruments=False)
-            if state.step % arm.evaluation.every == 0:
-                records.append(self.evaluate(state.parameters, state.step))
-        return dict(zip(by_optimizer.READ, rounded(np.transpose(records)), strict=True))
+        return (
+            Trainer(policy, self.setup.reader, method, arm.rl, trained, problems, 0, key),
+            TrainerState(trained, first_state(arm.rl, trained), *memories),
+        )
 
     def evaluate(self, parameters: Parameters, step: int) -> Record:
         """Return pass@1 and pass@64 of as many samples as ``simlab.llm.training.evaluate`` draws, by its keys."""

@@ -1,0 +1,232 @@
+"""Judge who says beforehand which prompts lose solve rate, against a prediction that was committed before the runs.
+
+The rule. A window is 20 steps of an arm, which trains on other prompts than those that are judged. A prompt falls
+(rises) in it if its solve rate, by ``SAMPLES`` at each end, is lower (higher) at the end by more than ``CLEAR_FALL``
+standard errors. A predictor gives each prompt a score before the window, from rollouts that are none of these samples.
+What counts is the area under the curve: the chance that a prompt that falls has a higher score than one that does not,
+over the pairs of a seed's windows, with Student's interval over seeds. Only prompts that have
+been solved and missed among the rollouts are read: of the others nobody knows anything.
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import rankdata
+
+from figures.shared.by_optimizer import interval
+from figures.shared.watched_runs import ARMS, OUTSIDE, SAMPLES, WATCHED
+from simlab.interference import danger
+
+PREDICTION = Path(__file__).parents[1] / "data" / "loses_rate_prediction.json"
+WINDOWS = {10: (0, 10, 30), 30: (20, 30, 50)}  # the step of a window's start: of the rate before it, start and end
+LAGS = (5, 10, 20)  # steps after the first that is watched
+OTHERS, OWN = slice(OUTSIDE), slice(OUTSIDE, None)  # prompts that are not trained, and those that are
+CLEAR_FALL = 2.0
+DANGERS = ((0.0, 0.1), (0.1, 0.9), (0.9, 2.0))  # chances that a net push is down, by which prompts are grouped
+ESTIMATORS = ("full", "head")
+PREDICTORS = (*ESTIMATORS, "rate", "rate, learned", "trend", "constant")
+NEIGHBOURS = 32  # prompts of other seeds by which a solve rate learns how often such a rate falls
+Values = Float[np.ndarray, " N"]
+
+
+class Window(NamedTuple):
+    """What is known of the prompts of one arm and seed before 20 steps, and what became of them.
+
+    Attributes:
+        rate, earlier: solve rates by rollouts at the start, and 10 steps before it.
+        pushes: by estimator the net push, and that by each half of the rollouts.
+        pace: the change of a solve rate in the window by a net push of 1.
+        danger: chance that the net push is below 0, by the full estimator.
+        before, after: solve rates by other samples at both ends.
+    """
+
+    rate: Values
+    earlier: Values
+    pushes: dict[str, tuple[Values, Float[np.ndarray, "2 N"]]]
+    pace: float
+    danger: Values
+    before: Values
+    after: Values
+
+    @property
+    def known(self) -> Bool[np.ndarray, " N"]:
+        """Mask of the prompts that were both solved and missed."""
+        return np.asarray((self.rate > 0) & (self.rate < 1))
+
+    @property
+    def change(self) -> Values:
+        """Measured change of the solve rates."""
+        return np.asarray(self.after - self.before)
+
+    @property
+    def falls(self) -> Bool[np.ndarray, " N"]:
+        """Mask of the prompts that clearly lose."""
+        return self._clearly(self.before - self.after)
+
+    @property
+    def rises(self) -> Bool[np.ndarray, " N"]:
+        """Mask of the prompts that clearly gain."""
+        return self._clearly(self.change)
+
+    def _clearly(self, difference: Values) -> Bool[np.ndarray, " N"]:
+        # A rate of 0 or 1 has an error too: one success and one failure are added.
+        smooth = [(rate * SAMPLES + 1) / (SAMPLES + 2) for rate in (self.before, self.after)]
+        error = np.sqrt(sum(rate * (1 - rate) / SAMPLES for rate in smooth))
+        return np.asarray(difference > CLEAR_FALL * error)
+
+    def read(self, kind: str) -> Bool[np.ndarray, " N"]:
+        """Mask of the prompts that an area of this kind reads."""
+        return self.known & (self.falls | self.rises) if kind == "area, rises" else self.known
+
+    def pairs(self, kind: str) -> int:
+        """Number of pairs of one that falls and one that does not."""
+        falls = self.falls[self.read(kind)]
+        return int(falls.sum() * (~falls).sum())
+
+    def scores(self) -> dict[str, Values]:
+        """Return the scores of the predictors that read nothing of other seeds; a high one says that it falls."""
+        return {
+            **{name: -net for name, (net, _) in self.pushes.items()},
+            "rate": -self.rate,
+            "trend": self.earlier - self.rate,
+            "constant": np.zeros(len(self.rate)),
+        }
+
+
+def window(arm: dict[str, Any], name: str, step: int, rows: slice = OTHERS) -> Window:
+    """Read a window from what ``watched_runs`` keeps of an arm of this name: of the prompts that are not trained."""
+    earlier, start, end = WINDOWS[step]
+    watched, measured = arm["watched"], arm["measured"]
+    before = watched[str(earlier)]["rate"] if str(earlier) in watched else measured[str(earlier)]
+    pushes = {
+        name: (np.array(watched[str(start)][name]["net"])[rows], np.array(watched[str(start)][name]["halves"])[:, rows])
+        for name in ESTIMATORS
+    }
+    pace = float(name.rpartition("learning_rate=")[2]) * (end - start)
+    rates = (watched[str(start)]["rate"], before, measured[str(start)], measured[str(end)])
+    rate, before, *ends = np.array(rates)[:, rows]
+    in_danger = danger(pushes["full"][0], np.array(watched[str(start)]["full"]["error"])[rows])
+    return Window(rate, before, pushes, pace, in_danger, *ends)
+
+
+def area(scores: Values, falls: Bool[np.ndarray, " N"]) -> float:
+    """Chance that one that falls has a higher score than one that does not; a tie counts half. NaN without both.
+
+    >>> area(np.array([3.0, 1.0, 2.0, 0.0]), np.array([True, True, False, False]))
+    0.75
+    """
+    hits, misses = int(falls.sum()), int((~falls).sum())
+    if not hits or not misses:
+        return float("nan")
+    return float((rankdata(scores)[falls].sum() - hits * (hits + 1) / 2) / (hits * misses))
+
+
+def learned(rates: Values, others: list[Window]) -> Values:
+    """Share that fell among the prompts of other seeds that had the nearest solve rates."""
+    known = np.concatenate([own.rate[own.known] for own in others])
+    fell = np.concatenate([own.falls[own.known] for own in others])
+    nearest = np.argsort(np.abs(known - rates[:, None]), axis=1, kind="stable")[:, :NEIGHBOURS]
+    return np.asarray(fell[nearest].mean(axis=1))
+
+
+def slope(seeds: list[list[Window]], estimator: str) -> float:
+    """Measured change by predicted change, over the prompts of all windows of some seeds.
+
+    One half of the rollouts stands for the prediction, and the other is its instrument, as noise in a prediction would
+    flatten a slope: cov(change, half) / (pace cov(half, other half)), with both halves in both parts.
+    """
+    above = below = 0.0
+    for own in (own for windows in seeds for own in windows):
+        halves = own.pace * own.pushes[estimator][1][:, own.known]
+        change = own.change[own.known] - own.change[own.known].mean()
+        centred = halves - halves.mean(axis=1, keepdims=True)
+        above, below = above + float((centred @ change).sum()) / 2, below + float(centred[0] @ centred[1])
+    return above / below
+
+
+def ages(trained: list[dict[str, Any]], estimator: str, lag: int) -> float:
+    """Correlation over prompts of the net push at the first step that is watched with that of ``lag`` steps later.
+
+    It is one of true pushes: covariances pair a half of the rollouts at one step with a half at the other, variances
+    the two halves of a step; they are summed over seeds. Prompts count that were solved and missed at both.
+    """
+    sums = np.zeros(3)
+    for arm in trained:
+        first, later = (arm["watched"][str(WATCHED[0] + shift)] for shift in (0, lag))
+        rates = np.array([first["rate"], later["rate"]])[:, OTHERS]
+        known = ((rates > 0) & (rates < 1)).all(axis=0)
+        halves = [np.array(each[estimator]["halves"])[:, OTHERS][:, known] for each in (first, later)]
+        own, other = (each - each.mean(axis=1, keepdims=True) for each in halves)
+        sums += [(own @ other.T).mean(), own[0] @ own[1], other[0] @ other[1]]
+    between, *variances = sums
+    # Noise can bring the estimate of a variance below 0: then there is no number.
+    return float(between / np.sqrt(np.prod(variances))) if min(variances) > 0 else float("nan")
+
+
+Numbers = dict[str, dict[str, list[float]]]
+
+
+def judged(seeds: dict[str, Any]) -> dict[str, Numbers]:
+    """Return by arm, kind and predictor the mean over seeds with its interval.
+
+    ``area`` is against all that do not fall, ``area, rises`` against those that clearly rise, ``less`` the area by
+    ``full`` less that by another predictor, ``slope`` measured by predicted change, ``slope, trained`` that of the
+    prompts that are trained, ``age`` the correlations after each of ``LAGS``, ``falls`` the share of prompts that fall.
+    """
+    found = {}
+    for name in ARMS:
+        trained = [content[name] for content in seeds.values()]
+        kinds = numbers(trained, name)
+        found[name] = {kind: {of: over_seeds(row) for of, row in by.items()} for kind, by in kinds.items()}
+    return found
+
+
+def over_seeds(row: list[float]) -> list[float]:
+    """Mean and interval over the seeds that have a number; none from fewer than two."""
+    finite = np.array(row)[np.isfinite(row)]
+    return interval(finite) if len(finite) > 1 else [float("nan")] * 3
+
+
+def numbers(trained: list[dict[str, Any]], name: str) -> Numbers:
+    """Return what ``judged`` averages, by seed; of ratios of sums over seeds the jackknife's pseudo-values."""
+    windows = [[window(arm, name, step) for step in WINDOWS] for arm in trained]
+    found: Numbers = {"area": {}, "area, rises": {}, "less": {}}
+    for seed, own in enumerate(windows):
+        others = [list(each) for each in zip(*(windows[:seed] + windows[seed + 1 :]), strict=True)] or [[]] * len(own)
+        for kind in ("area", "area, rises"):
+            each = [areas(before, rest, kind) for before, rest in zip(own, others, strict=True)]
+            pairs = [each_window.pairs(kind) for each_window in own]
+            for of in each[0]:
+                total = sum(number * values[of] for number, values in zip(pairs, each, strict=True) if number)
+                found[kind].setdefault(of, []).append(total / sum(pairs) if sum(pairs) else float("nan"))
+    full = np.array(found["area"]["full"])
+    found["less"] = {of: list(full - values) for of, values in found["area"].items() if of != "full"}
+    own_windows = [[window(arm, name, step, OWN) for step in WINDOWS] for arm in trained]
+    for kind, rows in (("slope", windows), ("slope, trained", own_windows)):
+        found[kind] = {of: pseudo_values(functools.partial(slope, estimator=of), rows) for of in ESTIMATORS}
+    for of in ESTIMATORS:
+        aged = {lag: functools.partial(ages, estimator=of, lag=lag) for lag in LAGS}
+        found[f"age, {of}"] = {str(lag): pseudo_values(statistic, trained) for lag, statistic in aged.items()}
+    found["falls"] = {"share": [float(np.mean([each.falls[each.known].mean() for each in own])) for own in windows]}
+    return found
+
+
+def pseudo_values(statistic: Callable[[list[Any]], float], seeds: list[Any]) -> list[float]:
+    """Return n s - (n - 1) s without a seed, for each seed."""
+    whole, count = statistic(seeds), len(seeds)
+    if count < 2:
+        return [whole]
+    return [count * whole - (count - 1) * statistic(seeds[:at] + seeds[at + 1 :]) for at in range(count)]
+
+
+def areas(own: Window, others: list[Window], kind: str) -> dict[str, float]:
+    """Return the areas of all predictors in a window, by what the same window of other seeds says if there are any."""
+    scores = own.scores()
+    if others:
+        scores["rate, learned"] = learned(own.rate, others)
+    read = own.read(kind)
+    return {name: area(scores[name][read], own.falls[read]) for name in PREDICTORS if name in scores}

@@ -1,0 +1,82 @@
+"""The rule by which predictors of lost solve rates are judged."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from figures.shared import loses_rate, watched_runs
+
+PROMPTS = 4000
+
+
+def a_window(seed=0, pace=1.0, slope=0.5, noise=1.0, rate=None):
+    """Net pushes of standard deviation .1, half by half with noise; changes are ``slope`` of the predicted ones."""
+    random = np.random.default_rng(seed)
+    push = 0.1 * random.standard_normal(PROMPTS)
+    halves = push + 0.1 * noise * random.standard_normal((2, PROMPTS))
+    before = np.full(PROMPTS, 0.5)
+    known = np.full(PROMPTS, 0.5) if rate is None else np.asarray(rate)
+    pushes = dict.fromkeys(loses_rate.ESTIMATORS, (halves.mean(axis=0), halves))
+    return loses_rate.Window(known, known, pushes, pace, np.zeros(PROMPTS), before, before + slope * pace * push)
+
+
+def test_the_area_is_the_share_of_pairs_in_order():
+    random = np.random.default_rng(1)
+    scores, falls = random.integers(0, 6, 40).astype(float), random.random(40) < 0.3
+    pairs = [(a > b) + (a == b) / 2 for a, b in itertools.product(scores[falls], scores[~falls])]
+    assert loses_rate.area(scores, falls) == pytest.approx(np.mean(pairs))
+    assert loses_rate.area(np.zeros(40), falls) == 0.5, "a constant"
+    assert np.isnan(loses_rate.area(scores, np.zeros(40, bool)))
+
+
+def test_only_a_loss_beyond_two_standard_errors_counts():
+    """192 samples at each end: the standard error of a difference is .051 near one half."""
+    before, after = np.array([0.5, 0.5, 0.5, 0.0]), np.array([0.39, 0.43, 0.61, 0.0])
+    own = a_window()._replace(before=before, after=after)
+    assert own.falls.tolist() == [True, False, False, False]
+    assert own.rises.tolist() == [False, False, True, False]
+
+
+def test_noise_in_a_prediction_does_not_flatten_the_slope():
+    """Over 4,000 prompts whose halves are as noisy as they vary; the standard error is by 40 draws."""
+    draws = [loses_rate.slope([[a_window(seed, pace=2.0)]], "full") for seed in range(40)]
+    error = np.std(draws, ddof=1)
+    assert error < 0.02
+    assert abs(np.mean(draws) - 0.5) < 4 * error / np.sqrt(len(draws))
+    assert abs(draws[0] - 0.5) < 4 * error
+
+
+def test_prompts_of_which_nothing_is_known_are_not_read():
+    rate = np.where(np.arange(PROMPTS) % 2, 0.5, 0.0)
+    own = a_window(rate=rate)
+    spoilt = own._replace(after=np.where(rate > 0, own.after, 0.0))
+    assert loses_rate.slope([[own]], "full") == loses_rate.slope([[spoilt]], "full")
+    assert loses_rate.areas(own, [], "area") == loses_rate.areas(spoilt, [], "area")
+
+
+def test_a_solve_rate_learns_from_other_seeds_how_often_such_a_rate_falls():
+    rate = np.where(np.arange(PROMPTS) < PROMPTS / 2, 0.2, 0.8)
+    other = a_window(rate=rate)._replace(before=np.full(PROMPTS, 0.5), after=np.where(rate < 0.5, 0.5, 0.2))
+    np.testing.assert_array_equal(loses_rate.learned(np.array([0.1, 0.9]), [other]), [0, 1])
+
+
+def test_pushes_age_as_their_true_values_do(monkeypatch):
+    """Correlations of .9, .5 and .1 after 5, 10 and 20 steps, under noise as large as the pushes."""
+    monkeypatch.setattr(loses_rate, "OTHERS", slice(None))
+    random, truth = np.random.default_rng(3), [0.9, 0.5, 0.1]
+    first = random.standard_normal(PROMPTS)
+
+    def watched(push):
+        halves = push + random.standard_normal((2, PROMPTS))
+        return {"rate": [0.5] * PROMPTS, "full": {"halves": halves.tolist()}}
+
+    later = [c * first + np.sqrt(1 - c * c) * random.standard_normal(PROMPTS) for c in truth]
+    steps = [str(watched_runs.WATCHED[0] + lag) for lag in (0, *loses_rate.LAGS)]
+    arm = {"watched": dict(zip(steps, map(watched, (first, *later)), strict=True))}
+    found = [loses_rate.ages([arm], "full", lag) for lag in loses_rate.LAGS]
+    np.testing.assert_allclose(found, truth, atol=0.12)  # 4 standard errors
+
+
+def test_the_jackknife_of_a_mean_is_the_mean():
+    assert loses_rate.pseudo_values(np.mean, [1.0, 2.0, 6.0]) == pytest.approx([1.0, 2.0, 6.0])
