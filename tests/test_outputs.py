@@ -25,6 +25,7 @@ LINES = {
     ("rollouts", "parquet"): ("rollouts run --parquet", ".parquet"),
     ("diagnose", "json"): ("diagnose log.jsonl --contents --json", ".jsonl"),
     ("diagnose", "html"): ("diagnose log.jsonl --html", ".html"),
+    ("challenge", "figure"): ("challenge grpo --figure", ".png"),
     ("check", "json"): ("check --tag f-grpo:lemma-3.1 --json", ".json"),
     ("explore", "export"): ("explore --export", ".html"),
     ("check", "html"): ("check --tag f-grpo:lemma-3.1 --html", ".html"),
