@@ -9,6 +9,7 @@
 A front is chosen on half of the seeds; its points are judged, and its steps priced, on the other half.
 """
 
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ from figures.shared.frontier_runs import named, path_of
 from simlab.errors import check_choice
 from simlab.intervals import Estimate
 from simlab.plotting import STYLE
-from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER
+from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER, MANY, RARE
+from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "frontier.json"
 MESSAGE = "Where prompts interfere, pass@256 has a price in rollouts"
@@ -43,11 +45,15 @@ COLOURS = {"weight": "C0", "group": "C1", "surrogate": "C2", "allocation": "C3",
 COLOURS |= {"kl": "C6"}
 WORDS = {"surrogate": "surrogate, 4 epochs", "allocation": "allocation, curriculum", "entropy": "entropy bonus"}
 WORDS |= {"kl": "KL penalty", "group": "group size", "rejection": "easy prompts rejected"}
+NEED_NO_SUCCESS = ("entropy",)  # kinds that move a prompt which is not solved
+REWARDS = "of rewards alone"
+FRONTS = ("front", REWARDS)
+PROMPTS = 32  # of a step
 ALSO = {"curriculum": "allocation"}  # drawn alike
 MARKS = {"group_only": "D", "with_history": "s", "with_rates": "^"}
 CLASSES = {"group_only": "best by group", "with_history": "best with history", "with_rates": "best by true solve rates"}
 COLUMNS = ("kind", "method", "setting", "seeds", "rollouts", KEPT, "rollouts judged", f"{KEPT} judged", "error")
-HEADS = ("condition", "method", "rollouts", "low", "high", KEPT, "low", "high", "price", "low", "high", "gain", "holds")
+HEADS = ("condition", "front", "method", "rollouts", "", "", KEPT, "", "", "price", "", "", "gain", "holds")
 
 
 def condition_points(path: Path, name: str) -> dict[str, Any]:
@@ -93,20 +99,53 @@ def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
     for name in CONDITIONS:
         found = condition_points(path, name)
         if found["points"]:
-            chosen = [by_seed(point) for point in with_more_seeds(front(found["points"]), found["more"])]
+            of_rewards = [point for point in found["points"] if point.kind not in NEED_NO_SUCCESS]
+            fronts = {"front": found["points"], REWARDS: of_rewards}
+            chosen = {
+                which: [by_seed(point) for point in with_more_seeds(front(own), found["more"])]
+                for which, own in fronts.items()
+            }
             conditions[name] = {
                 "level": CONDITIONS[name].level,
                 "base": rounded(found["base"][0], 4),
                 "points": as_columns(found["points"]),
-                "front": chosen,
-            }
+            } | chosen
             origins |= {json.dumps(origin["configuration"]): origin for origin in found["provenance"]}
-    return kept | {"provenance": list(origins.values()), "conditions": conditions}
+    more: dict[str, Any] = {}
+    if path_of(path, RARE).exists():
+        more[RARE] = condense_rare(path)
+        origin = provenance(read(path_of(path, RARE)))
+        origins[json.dumps(origin["configuration"])] = origin
+    if path_of(path, MANY).exists():
+        dataset = named(MANY, path)
+        more[MANY] = as_columns(list(points(MANY, dataset, CONDITIONS["linear-0.3"].level)))
+        origins[json.dumps(json.loads(dataset.attrs["configuration"]))] = provenance(dataset)
+    return kept | more | {"provenance": list(origins.values()), "conditions": conditions}
 
 
-def front_steps(data: dict[str, Any], name: str) -> list[Step]:
-    """Return the front of a condition, judged."""
-    return steps([read_point(plain) for plain in data["conditions"][name]["front"]])
+def condense_rare(path: Path) -> list[dict[str, Any]]:
+    """Return the fewest rollouts by which a method keeps the base model's pass@256, by hard rate and group size.
+
+    The length of a step is chosen on the first seeds and judged on the others; what never keeps it has no row.
+    """
+    dataset, level = named(RARE, path), CONDITIONS["linear-0.3"].level
+    rows = []
+    for rate, size in itertools.product(dataset["hard_rate"].values, dataset["group_size"].values):
+        here = dataset.sel(hard_rate=[rate], group_size=[size])
+        base = float(here.pass_at_k.sel(k=256).isel(cost=0).mean())
+        pairs = [halves(point) for point in points(RARE, here, level) if point.reached]
+        for method in dict.fromkeys(first.method for first, _ in pairs):
+            able = [pair for pair in pairs if pair[0].method == method and pair[0].kept.mean() >= base]
+            if able:
+                _, best = min(able, key=lambda pair: pair[0].rollouts.mean())
+                row = {"hard_rate": float(rate), "group_size": int(size), "method": method, "setting": best.setting}
+                rows.append(row | {"rollouts": rounded(best.rollouts, 6), "kept": rounded(best.kept, 4)})
+    return rows
+
+
+def front_steps(data: dict[str, Any], name: str, which: str = "front") -> list[Step]:
+    """Return the front of a condition, or that of rewards alone, judged."""
+    return steps([read_point(plain) for plain in data["conditions"][name][which]])
 
 
 def written(value: Estimate | None, digits: int) -> list[str]:
@@ -119,10 +158,10 @@ def table(data: dict[str, Any], names: list[str]) -> str:
     """Return the fronts as tab-separated text: each point as it is judged, and the price of the step to it."""
     lines = ["\t".join(HEADS)]
     for name in names:
-        for step in front_steps(data, name):
+        for which, step in [(own, step) for own in FRONTS for step in front_steps(data, name, own)]:
             numbers = written(step.rollouts, 0) + written(step.kept, 3) + written(step.ratio, 2)
             told = [*numbers, written(step.gain, 3)[0], "yes" if step.holds else "no"]
-            lines.append("\t".join([name, step.point.name, *told]))
+            lines.append("\t".join([name, which, step.point.name, *told]))
     return "\n".join(lines)
 
 
@@ -139,14 +178,16 @@ def draw(data: dict[str, Any]) -> Figure:
     """Draw a panel for each condition."""
     shown = [name for name in TITLES if name in data["conditions"]]
     with mpl.style.context(STYLE):
-        rows = -(-len(shown) // 2)
+        rows = -(-(len(shown) + (RARE in data)) // 2)
         figure = Figure(figsize=(7.2, 0.6 + 2.7 * rows), layout="constrained")
         panels = list(figure.subplots(rows, 2, squeeze=False).flat)
         for axes, name in zip(panels, shown, strict=False):
             draw_condition(axes, data, name)
-        for axes in panels[len(shown) :]:
+        if RARE in data:
+            draw_rare(panels[len(shown)], data[RARE])
+        for axes in panels[len(shown) + (RARE in data) :]:
             axes.set_axis_off()
-        labels = [zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in panels]
+        labels = [zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in panels[: len(shown)]]
         handles = {label: handle for pairs in labels for label, handle in pairs}
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, fontsize=7)
     return figure
@@ -161,7 +202,8 @@ def draw_condition(axes: Axes, data: dict[str, Any], name: str) -> None:
         x, y = (np.array([row[at] for row, its in zip(every, kinds, strict=True) if its == kind]) for at in (6, 7))
         style: dict[str, Any] = {"markersize": 2.2, "alpha": 0.6, "linestyle": "none", "color": COLOURS[kind]}
         axes.plot(x, y, marker="o", label=WORDS.get(kind, kind), **style)
-    draw_front(axes, front_steps(data, name))
+    draw_front(axes, front_steps(data, name, REWARDS), color="0.45", label="front of rewards alone")
+    draw_front(axes, front_steps(data, name), color="black", label="front, 95 %")
     for best in data.get("classes", []) if name == "linear-0.3" else []:
         style = {"marker": MARKS[best["class"]], "linestyle": "none", "markersize": 5, "markerfacecolor": "none"}
         where = np.mean(best["rollouts"]), np.mean(best["kept"])
@@ -172,15 +214,29 @@ def draw_condition(axes: Axes, data: dict[str, Any], name: str) -> None:
     axes.set(xlabel=f"rollouts to pass@1 = {own['level']:g}", ylabel=f"{KEPT} there")
 
 
-def draw_front(axes: Axes, judged: list[Step]) -> None:
+def draw_rare(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    """Draw the fewest rollouts that keep the base model's pass@256 against the hard rate, and those until a success."""
+    for size, dashes in ((8, "-"), (32, "--")):
+        own = [row for row in rows if row["group_size"] == size and row["method"] == "pass_at_k_tang"]
+        where, means = [row["hard_rate"] for row in own], [float(np.mean(row["rollouts"])) for row in own]
+        style: dict[str, Any] = {"marker": "o", "markersize": 3, "color": "C3"}
+        axes.plot(where, means, dashes, label=f"pass@k of Tang et al., G = {size}", **style)
+    rates = np.array(sorted({row["hard_rate"] for row in rows}))
+    axes.plot(rates, PROMPTS / rates, ":", color="black", label="until a hard prompt is solved once")
+    axes.set(xscale="log", yscale="log", xlabel="solve rate of hard prompts", ylabel="rollouts that keep the base's")
+    axes.set_title("the price of rare answers, overlap .3", loc="left", fontsize=9)
+    axes.legend(fontsize=7)
+
+
+def draw_front(axes: Axes, judged: list[Step], *, color: str, label: str) -> None:
     """Draw the points of a front as stairs, with the 95 % intervals of the seeds that judge."""
     x, y = (np.array([float(getattr(step, name).mean) for step in judged]) for name in ("rollouts", "kept"))
-    axes.step(x, y, where="post", color="black", linewidth=0.9, label="front, 95 %")
+    axes.step(x, y, where="post", color=color, linewidth=0.9, label=label)
     for step, rollouts, kept in zip(judged, x, y, strict=True):
         for across, value, other in ((True, step.rollouts, kept), (False, step.kept, rollouts)):
             ends = [float(value.low), float(value.high)]
             if np.isfinite(ends).all():
-                axes.plot(*((ends, [other] * 2) if across else ([other] * 2, ends)), color="black", linewidth=0.9)
+                axes.plot(*((ends, [other] * 2) if across else ([other] * 2, ends)), color=color, linewidth=0.9)
 
 
 def main(arguments: list[str]) -> None:

@@ -26,17 +26,17 @@ def point(method, rollouts, kept):
 def test_the_stairs_hold_what_nobody_beats_in_both_by_a_step():
     random = np.random.default_rng(0)
     rollouts, kept = random.uniform(size=40), random.uniform(size=40)
-    chosen = staircase(rollouts, kept, gain=0.1)
-    best, expected = -math.inf, []
+    chosen = staircase(rollouts, kept)
+    best, expected = -1.0, []
     for cost, own, index in sorted(zip(rollouts, kept, range(40), strict=True)):
-        if own >= best + 0.1:
+        if own >= best + max(0.001, min(0.02, (1 - best) / 2)):
             expected.append(index)
             best = own
         del cost
     assert chosen == expected
     for first, second in itertools.pairwise(chosen):
         assert rollouts[first] < rollouts[second]
-        assert kept[second] >= kept[first] + 0.1
+        assert kept[second] >= kept[first] + max(0.001, min(0.02, (1 - kept[first]) / 2))
 
 
 def test_a_front_is_chosen_on_the_first_half_of_the_seeds_and_judged_on_the_second():

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from figures import frontier
 from figures.shared import by_number
 from figures.shared.by_number import labelled, tabled
-from figures.shared.front import GAIN, KEPT, Point, front, halves, points, price_at
+from figures.shared.front import KEPT, Point, front, halves, margin, points, price_at
 from figures.shared.registry import script
 from simlab.arms import parse
 from simlab.errors import check_whole
@@ -86,7 +86,7 @@ def run_points(arms: Sequence[str], seeds: int, problem: dict[str, Any]) -> list
 class Placed:
     """A point of an entry beside the front of a problem.
 
-    ``price`` is the rollouts of the cheapest point of the front that keeps as much, within ``GAIN``; infinite if none
+    ``price`` is the rollouts of the cheapest point of the front that keeps as much, within a margin; infinite if none
     does. Both are means of the seeds that judge.
     """
 
@@ -109,7 +109,7 @@ def place(entry: Sequence[Point], rivals: Sequence[Point]) -> list[Placed]:
     placed = []
     for point in (halves(own)[1] for own in front(entry)):
         kept = over_seeds(point.kept, SHARE)
-        price = price_at(means, float(kept.mean) - GAIN)
+        price = price_at(means, float(kept.mean) - margin(float(kept.mean)))
         placed.append(Placed(point, over_seeds(point.rollouts, POSITIVE), kept, price))
     return placed
 

@@ -16,7 +16,7 @@ from simlab.sweeps.equal_level import read_at
 
 KEPT = "pass@256"
 CHOOSING = 4  # seeds
-GAIN = 0.02  # of pass@256: what a step of the front gains at least
+GAIN, LEAST = 0.02, 0.001  # of pass@256: what a step of the front gains at least
 
 
 class Point(NamedTuple):
@@ -65,15 +65,20 @@ def _tells(dataset: xr.Dataset, name: str, label: str) -> bool:
     return label != ABSENT and (dataset.sizes[name] > 1 or (name == "group_size" and label != "8"))
 
 
-def staircase(rollouts: np.ndarray, kept: np.ndarray, gain: float = GAIN) -> list[int]:
-    """Return the points of the front, from the fewest rollouts up; each keeps ``gain`` more than the one before it.
+def margin(kept: float) -> float:
+    """Return what counts as a difference from a pass@256: ``GAIN``, or half of what it lacks to 1 but ``LEAST``."""
+    return max(LEAST, min(GAIN, (1 - kept) / 2))
+
+
+def staircase(rollouts: np.ndarray, kept: np.ndarray) -> list[int]:
+    """Return the points of the front, from the fewest rollouts up; each keeps a margin more than the one before it.
 
     >>> staircase(np.array([3.0, 1.0, 2.0, 4.0]), np.array([0.9, 0.5, 0.4, 0.905]))
     [1, 0]
     """
     chosen: list[int] = []
     for index in np.lexsort((-kept, rollouts)):
-        if np.isfinite(rollouts[index]) and (not chosen or kept[index] >= kept[chosen[-1]] + gain):
+        if np.isfinite(rollouts[index]) and (not chosen or kept[index] >= kept[chosen[-1]] + margin(kept[chosen[-1]])):
             chosen.append(int(index))
     return chosen
 

@@ -1,4 +1,4 @@
-"""What a hard prompt must be given before it can be kept: a floor under the rollouts of every weight that sums to 0."""
+"""What a hard prompt must be given before it can be kept: a floor under the rollouts of what waits for successes."""
 
 import functools
 import random
@@ -68,9 +68,9 @@ def best_strategy(odds, G, halves, N):
     formula=r"\Pr\Big[\sum_t \Delta_t\ge R\Big]\le\Pr\Big[\sum_{i<\lceil R/b\rceil} T_i\le N\Big],\quad T_i\sim"
     r"\mathrm{Geom}\big(1-(1-Q_i)^G\big),\ \operatorname{logit}Q_i=\operatorname{logit}Q_0+ib",
     refuted_by="a strategy that makes it good more often",
-    reading="Weights that sum to 0 in each group, on prompts whose log-odds rise in a step only if their group holds a "
-    "success, by b at most, and are not raised by other prompts. So it is on a linear head, with b = eta sqrt(2) / "
-    "sqrt(1 - c) for steps of norm eta and overlap c, as long as hard prompts do not help one another. "
+    reading="Weights that are silent on groups of equal rewards, on prompts whose log-odds then rise in a step only if "
+    "their group holds a success, by b at most, and are not raised by other prompts. So it is on a linear head, with "
+    "b = eta sqrt(2) / sqrt(1 - c) for steps of norm eta and overlap c, if hard prompts do not help one another. "
     "It needs two levels of reward.",
     caveat="Not for PSR, NSR, entropy bonuses or penalties, which move a prompt without a success; nor for Adam, which "
     "bounds no rise. By a factor of some ten below what the best of the weights takes.",
@@ -103,8 +103,8 @@ def log_odds(logits, right):
 def walked(easy, overlap, steps, seed):
     """The loss of the hard prompt, the mean gain of the easy ones, the margin at first, and the largest easy error.
 
-    Each easy prompt moves by alpha (e_0 - f), f the failures of a group of 4, as every weight that sums to 0 moves it;
-    the hard prompt's groups have no success.
+    Each easy prompt moves by alpha (e_0 - f), f between the failures of a group of 4 and the policy's, as every weight
+    moves it that has as much on successes as on failures, or more. The hard prompt's groups have no success.
     """
     draw = random.Random(seed)
     logits = [[log(mpf(value)) for value in (3, 1, 1, 1, 1)] for _ in range(easy)]
@@ -118,10 +118,11 @@ def walked(easy, overlap, steps, seed):
             chances = softmax(own)
             likeliest = max(likeliest, max(chances[1:]) / sum(chances[1:]))
             failed = draw.choices(range(1, ACTIONS), [float(chance) for chance in chances[1:]], k=draw.randint(1, 3))
-            scale = mpf(draw.uniform(0, 1))
-            moves.append(
-                [scale * ((action == 0) - mpf(failed.count(action)) / len(failed)) for action in range(ACTIONS)]
-            )
+            scale, share = mpf(draw.uniform(0, 1)), mpf(draw.choice((0, 0.5, 1)))
+            expected = [0, *(chance / sum(chances[1:]) for chance in chances[1:])]
+            drawn = [mpf(failed.count(action)) / len(failed) for action in range(ACTIONS)]
+            wrong = [share * one + (1 - share) * other for one, other in zip(drawn, expected, strict=True)]
+            moves.append([scale * ((action == 0) - value) for action, value in enumerate(wrong)])
         together = [sum(values) for values in zip(*moves, strict=True)]
         for own, move in zip(logits, moves, strict=True):
             for action in range(ACTIONS):
@@ -145,9 +146,9 @@ def loses(factor, share):
 @claim(
     "simlab:unseen-falls",
     where=WHERE,
-    says="While no hard prompt has been solved, every weight that sums to 0 in each group, whatever it knows, pays for "
-    "a mean gain D of n easy prompts in log-odds with a loss of c n m D / ((1 + l) (1 + c (n - 1))) at least at every "
-    "hard prompt.",
+    says="While no hard prompt has been solved, every weight that is silent on groups of equal rewards and gives "
+    "failures no more than successes, whatever it knows, pays for a mean gain D of n easy prompts in log-odds with a "
+    "loss of c n m D / ((1 + l) (1 + c (n - 1))) at least at every hard prompt.",
     formula=r"\ell_h(0)-\ell_h(t)\ \ge\ \frac{c\,n\,m}{(1+l)(1+c(n-1))}\,D",
     refuted_by="a path of groups on which a hard prompt without a success loses less",
     reading="A linear head, features of one cosine c > 0, one answer that solves the easy prompts and is the likeliest "

@@ -1,12 +1,13 @@
 """How many rollouts a hard prompt must be given before it can be kept, whatever the weight knows: a lower bound.
 
-Take plain steps, or steps of a bounded norm, and weights that sum to 0 in each group. A group without a success (or of
-successes alone) then teaches nothing, and a prompt's own rollouts raise its log-odds in a step only if its group holds
-a success; call ``most`` the largest such rise. If what other prompts do to it does not raise it, its solve rate after i
-successful groups is at most that of the log-odds l_0 + i ``most``. So the number of successful groups grows no faster
-than a pure birth process, and a rise by R needs n = ceil(R / most) of them, which take a sum of n geometric waiting
-times at least ``[simlab:rollout-floor]``. Group size, weight, history and knowledge of the true solve rates do not
-enter: they choose which prompt gets which part of a step, and not how often a rare answer is drawn.
+Take plain steps, or steps of a bounded norm, and weights that are silent on groups of equal rewards, as all that sum to
+0 in each group are. A group without a success then teaches nothing, and a prompt's own rollouts raise its log-odds in a
+step only if its group holds a success; call ``most`` the largest such rise. If what other prompts do to it does not
+raise it, its solve rate after i successful groups is at most that of the log-odds l_0 + i ``most``. So the number of
+successful groups grows no faster than a pure birth process, and a rise by R needs n = ceil(R / most) of them, which
+take a sum of n geometric waiting times at least ``[simlab:rollout-floor]``. Group size, weight, history and knowledge
+of the true solve rates do not enter: they choose which prompt gets which part of a step, and not how often a rare
+answer is drawn.
 """
 
 import math
@@ -78,7 +79,8 @@ def pull_on_hard(overlap: float, easy_prompts: int, margin: float, gain: float, 
     """Bound what a hard prompt loses in log-odds while no hard prompt is solved, from below ``[simlab:unseen-falls]``.
 
     c n m / ((1 + l) (1 + c (n - 1))) times the mean gain of n easy prompts in log-odds, all of which one answer solves,
-    on a linear head under weights that sum to 0 in each group.
+    on a linear head under weights that are silent on groups of equal rewards and give failures together no more than
+    successes.
 
     Args:
         overlap: c, from 0 to 1, of the features of any two prompts.

@@ -117,7 +117,7 @@ FRONTIER[RARE] = over(
 )
 FRONTIER[MANY] = over(
     CONDITIONS["linear-0.3"].shared,
-    fixed("problem", actions=1024) | {"run.entropy_bonus": (0.0, 0.1, 0.3, 1.0), NORM: (0.4, 0.8, 1.6, 3.2)},
-    **dict(arms=names("grpo+reinforce pass_at_k_tang+reinforce"), seeds=8, group_sizes=(8,), pass_at_k=(1, 256)),
+    fixed("problem", actions=256) | {"run.entropy_bonus": (0.1, 0.3, 1.0), NORM: (0.8, 1.6, 3.2)},
+    **dict(arms=PLAIN, seeds=8, group_sizes=(8,), pass_at_k=(1, 256), storage="dense"),
     budget=Budget(2.0**15, records=64),
 )
