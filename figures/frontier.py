@@ -21,6 +21,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from figures.shared.condensed import keep, provenance, rounded
 from figures.shared.front import KEPT, Point, Step, front, halves, points, steps, with_more_seeds
@@ -224,6 +225,8 @@ def draw_rare(axes: Axes, rows: list[dict[str, Any]]) -> None:
     rates = np.array(sorted({row["hard_rate"] for row in rows}))
     axes.plot(rates, PROMPTS / rates, ":", color="black", label="until a hard prompt is solved once")
     axes.set(xscale="log", yscale="log", xlabel="solve rate of hard prompts", ylabel="rollouts that keep the base's")
+    axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_title("the price of rare answers, overlap .3", loc="left", fontsize=9)
     axes.legend(fontsize=7)
 

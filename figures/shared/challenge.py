@@ -1,8 +1,8 @@
 """Place a weight of the user's on the frontier, and try it on problems that are drawn by a digest of its own file.
 
 The shown problem is that of the frontier's first panel. A hidden one has another overlap, other solve rates and another
-number of prompts; whoever changes the entry changes these too, so that nobody tunes to them. Beside it run the weights
-that are the front wherever prompts interfere. All take steps of the same lengths; the first half of the seeds chooses
+number of prompts; whoever changes the entry changes these too, so that nobody tunes to them. Beside it run weights that
+are on the front of rewards alone. All take steps of the same lengths; the first half of the seeds chooses
 what is on the front of a problem, the second half judges.
 """
 
@@ -32,7 +32,10 @@ from simlab.sweeps.presets.frontier import CONDITIONS
 from simlab.text import aligned
 
 SHOWN = "linear-0.3"
-RIVALS = ("grpo+reinforce", "f_grpo(gamma=2)+reinforce", "pass_at_k_chen+reinforce", "pass_at_k_tang+reinforce")
+RIVALS = (
+    *("grpo+reinforce", "pkpo+reinforce", "pass_at_k_tang+reinforce", "reject_easy(threshold=0.25)+reinforce"),
+    *("f_grpo(gamma=2)+reinforce", "pass_at_k_chen+reinforce"),
+)
 HIDDEN = 2
 LENGTHS = CONDITIONS[SHOWN].lengths[1:5]
 
@@ -181,7 +184,7 @@ def challenge(entry: str, seeds: int) -> Challenge:
     check_whole("seeds", seeds, 4)
     entry = entry if "+" in entry else f"{entry}+reinforce"
     data = script("frontier").numbers
-    fixed = [frontier.read_point(plain) for plain in data["conditions"][SHOWN]["front"]]
+    fixed = [frontier.read_point(plain) for plain in data["conditions"][SHOWN][frontier.REWARDS]]
     shown = place(run_points([entry], seeds, {}), fixed)
     hidden = []
     for problem in hidden_problems(digest_of(entry)):

@@ -28,9 +28,9 @@ from simlab.simulator.settings import Settings
 
 CONDITION, OVERLAP, GROUP_SIZE, PROMPTS, LEVEL = "linear-0.3", 0.3, 8, 32, 0.45
 STEPS = np.arange(4, 1025, 4)
-CANDIDATES, BEST, GENERATIONS, SEEDS, FRESH = 16, 4, 16, 3, 10_000
+CANDIDATES, BEST, GENERATIONS, SEEDS, FRESH = 16, 4, 24, 3, 10_000
 JUDGES = range(500, 516)
-SPREAD = {"power": 0.5, "threshold": 0.2, "steep": 8.0, "decay": 0.1, "norm": 0.7}  # of the first generation; of c, 1
+SPREAD = {"power": 0.5, "threshold": 0.2, "steep": 8.0, "decay": 0.1, "norm": 0.7}  # of the first generation; of c, 2
 BOUNDS: dict[str, tuple[float, float]] = {
     "threshold": (0.01, 1.5),
     "steep": (0.0, 60.0),
@@ -46,7 +46,7 @@ def parameters_of(name: str, norm: float | None) -> dict[str, float]:
     signature = inspect.signature(getattr(speed_classes, name)).parameters
     start = {key: float(each.default) for key, each in signature.items()}
     # A first law that favours few successes, as weights of pass@k do.
-    start |= {key: 1.0 - 0.5 * int(key[1:]) for key in start if key[0] == "c"}
+    start |= {key: 1.5 - 1.5 * int(key[1:]) for key in start if key[0] == "c"}
     return {key: FIRST.get(key, value) for key, value in (start | ({"norm": 0.0} if norm is None else {})).items()}
 
 
@@ -75,7 +75,7 @@ def search(name: str, price: float, norm: float | None) -> dict[str, float]:
     """Return the parameters at which the cross-entropy method ends."""
     start = parameters_of(name, norm)
     keys, centre = list(start), np.array(list(start.values()))
-    spread = np.array([SPREAD.get(key, 1.0) for key in keys])
+    spread = np.array([SPREAD.get(key, 2.0) for key in keys])
     low, high = np.transpose([BOUNDS.get(key, (-8.0, 8.0)) for key in keys])
     random = np.random.default_rng(0)
     for generation in range(GENERATIONS):
@@ -87,7 +87,7 @@ def search(name: str, price: float, norm: float | None) -> dict[str, float]:
         loss = (np.log2(rollouts) + price * (1 - kept)).mean(axis=1)
         chosen = drawn[np.argsort(loss)[:BEST]]
         centre = 0.5 * centre + 0.5 * chosen.mean(axis=0)
-        spread = np.maximum(0.6 * spread + 0.4 * chosen.std(axis=0), 0.05 * np.maximum(spread, 0.1))
+        spread = np.maximum(0.8 * spread + 0.2 * chosen.std(axis=0), 0.01)
         at = f"{rollouts[0].mean():.0f} rollouts, {kept[0].mean():.3f}"
         print(generation, f"{loss[0]:.3f} {loss.min():.3f}", at, np.round(centre, 2).tolist(), flush=True)
     return dict(zip(keys, map(float, centre), strict=True))
