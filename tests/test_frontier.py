@@ -154,7 +154,7 @@ def test_a_weight_of_a_users_own_is_placed_and_drawn(tmp_path, monkeypatch, caps
     assert printed.startswith("mine.py:slow: rollouts to pass@1 = 0.45, and pass@256 there\n")
     assert re.search(r"^shown +update_norm = 0\.\d", printed, re.MULTILINE)
     assert "hidden 2: prompts " in printed
-    assert re.search(r"ahead of the front on \d of 2 hidden problems, and (also|not) on the shown one", printed)
+    assert re.search(r"ahead of the front on \d of 2 hidden problems, and (also|not) on the one that is shown", printed)
     assert (tmp_path / "challenge.png").stat().st_size > 10_000
 
 

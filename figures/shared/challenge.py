@@ -87,10 +87,10 @@ def run_points(arms: Sequence[str], seeds: int, problem: dict[str, Any]) -> list
 
 @dataclass(frozen=True)
 class Placed:
-    """A point of an entry beside the front of a problem.
+    """A point of an entry beside others, by the seeds that judge.
 
-    ``price`` is the rollouts of the cheapest point of the front that keeps as much, within a margin; infinite if none
-    does. Both are means of the seeds that judge.
+    ``price`` is the rollouts of the cheapest other point, by means, that keeps as much as the entry surely does, the
+    lower end of its 95 % interval less a margin; infinite if none does.
     """
 
     point: Point
@@ -100,19 +100,25 @@ class Placed:
 
     @property
     def is_ahead(self) -> bool:
-        """True if the entry takes fewer rollouts than the front, beyond its 95 % interval."""
-        high = self.rollouts.mean if np.isnan(self.rollouts.high) else self.rollouts.high
-        return bool(high < self.price)
+        """True if the whole 95 % interval of the entry's rollouts lies below the price."""
+        return _end(self.rollouts, "high") < self.price
+
+
+def _end(estimate: Estimate, end: str) -> float:
+    """Return an end of an interval, the mean of equal values."""
+    value = float(getattr(estimate, end))
+    return float(estimate.mean) if np.isnan(value) else value
 
 
 def place(entry: Sequence[Point], rivals: Sequence[Point]) -> list[Placed]:
-    """Place the points of an entry that are its own front, beside the front of others."""
-    beside = [halves(point)[1] for point in front(rivals)]
+    """Place the points of an entry that are its own front beside all points of others that reach the level."""
+    beside = [halves(point)[1] for point in rivals if point.reached]
     means = [(float(point.rollouts.mean()), float(point.kept.mean())) for point in beside]
     placed = []
     for point in (halves(own)[1] for own in front(entry)):
         kept = over_seeds(point.kept, SHARE)
-        price = price_at(means, float(kept.mean) - margin(float(kept.mean)))
+        least = _end(kept, "low")
+        price = price_at(means, least - margin(least))
         placed.append(Placed(point, over_seeds(point.rollouts, POSITIVE), kept, price))
     return placed
 
