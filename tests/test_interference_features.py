@@ -178,3 +178,15 @@ def test_the_head_is_the_whole_truth_in_problems_with_one_head(name, overlap):
         odds = [np.log(each / (1 - each)) for each in moved]
         np.testing.assert_allclose(log_odds(kernel[i], rates), (odds[0] - odds[1]) / (2 * step), rtol=1e-6, atol=1e-8)
     assert name == "linear_softmax" or (kernel < 0).any()
+
+
+@pytest.mark.torch
+def test_torch_computes_the_same_features_of_the_head():
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(2)
+    logits, hidden = random.normal(size=(2, 5, 300)), random.normal(size=(2, 5, 3))
+    tokens, mask, onto = random.integers(300, size=(2, 5)), np.arange(5) < [[5], [3]], projection(300).astype(float)
+    plain = head_features(hidden, residuals(logits, tokens, 0.7, onto), mask)
+    tensors = [torch.tensor(each) for each in (logits, tokens, onto, hidden, mask)]
+    found = head_features(tensors[3], residuals(*tensors[:2], 0.7, tensors[2]), tensors[4])
+    np.testing.assert_allclose(found.numpy(), plain, rtol=1e-9)

@@ -82,7 +82,7 @@ def test_a_run_writes_a_record_of_each_estimator_when_it_is_due(tmp_path):
     assert first.prompts[4:] == [f"{number}+9=" for number in range(1, 5)]
     assert first.rollouts.tolist() == [4] * 4 + [16] * 4
     np.testing.assert_array_equal(first.solve_rate, other.solve_rate)
-    assert (first.facts["sketch"], other.facts["sketch"]) == (4093, 0)
+    assert (first.facts["sketch"], other.facts["sketch"]) == (1021, 0)
     assert (first.facts["preconditioner"], other.facts["preconditioner"]) == ("adam", "none")
     assert 0 < first.facts["clip"] <= 1
     assert np.isfinite(first.interference.kernel).all()

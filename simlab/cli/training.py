@@ -50,8 +50,8 @@ class TrainCommand(Command):
     learning_rate: float | None = option("learning rate of the policy-gradient steps", "X")
     optimizer: str | None = option("adamw, or sgd for plain steps", "NAME")
     param: tuple[str, ...] = option(
-        "any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation or record; a wrong name "
-        "lists all",
+        "any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation, record or probe; a wrong "
+        "name lists all",
         "SECTION.NAME=VALUE",
         (),
     )

@@ -32,8 +32,8 @@ from simlab.llm.training.state import TrainerState
 
 PANEL, NOISE = 4, 5  # purposes of random numbers, beside those of a step
 # Numbers of the gradients of rollouts that are there at once: on a CPU those of the countdown model take half as long
-# with 8 MiB as with 256 MiB.
-CPU_NUMBERS, NUMBERS = 2**21, 2**28
+# with 4 MiB as with 256 MiB.
+CPU_NUMBERS, NUMBERS = 2**20, 2**28
 Features = list[Float[np.ndarray, "N R _"]]
 
 

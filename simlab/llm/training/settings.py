@@ -356,7 +356,7 @@ class ProbeSettings(Section):
     estimator: Annotated[str, check_choice, ("full", "head", "both")] = "full"
     panel: CountOrNone = 0
     rollouts: Count = 64
-    sketch: CountOrNone = 4093
+    sketch: CountOrNone = 1021
 
     @property
     def estimators(self) -> tuple[str, ...]:
