@@ -9,15 +9,15 @@ mean over the next steps, 20 of them or as many as there are before the next cut
 the mean solve rate and the middle pass@k, of metrics the reward. The score is the continuous ranked probability score
 of the normal distribution with that mean and that width, in units of the quantity, lower for the better.
 
-- *diagnose*: what ``simlab diagnose`` tells, a line through the later half of the steps;
+- *diagnose*: what ``simlab diagnose`` tells, a walk seen through noise (``simlab.diagnose.predict``);
 - *no change*: the mean of the last ten steps;
 - *last trend*: a line through the last ten steps;
 - *sigmoid*: ScaleRL's form, of least squares through all steps;
 - *oscillator*: the response of a damped oscillator (arXiv 2606.30789), likewise;
-- *walk*: a level that walks at random, seen through noise (``walk``).
+- *line*: one through the later half of the steps, which ``simlab diagnose`` told before.
 
-No change, last trend and the two forms have for their noise the variance of the residuals, of the mean of the coming
-steps and of that of the steps that they rest on. The standard error beside a difference of scores is over logs, as if
+All but the first have for their noise the variance of the residuals, of the mean of the coming steps and of that of the
+steps that they rest on. The standard error beside a difference of scores is over logs, as if
 they were independent; runs of one start are not quite.
 """
 
@@ -37,7 +37,7 @@ from scipy.special import ndtr
 
 from benchmarks.machine import RESULTS, describe, in_words
 from simlab.diagnose.log import Log
-from simlab.diagnose.predict import FEWEST, extrapolate_line, predict, step_means
+from simlab.diagnose.predict import FEWEST, extend_walk, predict, step_means
 from simlab.diagnose.reading import Metrics, read_logs
 from simlab.errors import InputError
 from simlab.files import write_whole
@@ -50,8 +50,6 @@ AHEAD = 20  # steps
 LAST = 10  # steps that no change and the last trend rest on
 LEVEL, NORMAL = 0.9, 1.6448536  # of intervals
 REWARD, DIAGNOSE, NO_CHANGE = "reward", "diagnose", "no change"
-PRIOR, WIDTH = -5.0, 2.0  # of the logarithm of the walk's variance over the noise's
-RATIOS = np.exp(np.linspace(math.log(1e-4), math.log(3), 31))
 LEAST = 1e-12  # variance of what does not vary at all
 
 Values = Float[np.ndarray, " N"]
@@ -71,7 +69,7 @@ class Quantity(NamedTuple):
     name: str
     steps: Values
     values: Values
-    line: Callable[[int, int], Forecast]
+    diagnosed: Callable[[int, int], Forecast]
 
 
 def about(mean: float, variance: float) -> Forecast:
@@ -101,15 +99,25 @@ def no_change(steps: Values, values: Values, later: Values) -> Forecast:
     return about(float(last.mean()), noise * (1 / len(last) + 1 / len(later)))
 
 
+def through(past: Values, values: Values, later: Values) -> Forecast:
+    """Tell the line of least squares through some steps."""
+    away = past - past.mean()
+    slope = float(away @ values / (away @ away))
+    distance = float(later.mean() - past.mean())
+    noise = _variance(values - values.mean() - slope * away, 2)
+    lever = distance**2 / float(away @ away)
+    return about(float(values.mean()) + slope * distance, noise * (1 / len(values) + 1 / len(later) + lever))
+
+
 def last_trend(steps: Values, values: Values, later: Values) -> Forecast:
     """Tell the line through the last steps."""
-    past, last = steps[-LAST:], values[-LAST:]
-    away = past - past.mean()
-    slope = float(away @ last / (away @ away))
-    distance = float(later.mean() - past.mean())
-    noise = _variance(last - last.mean() - slope * away, 2)
-    lever = distance**2 / float(away @ away)
-    return about(float(last.mean()) + slope * distance, noise * (1 / len(last) + 1 / len(later) + lever))
+    return through(steps[-LAST:], values[-LAST:], later)
+
+
+def line(steps: Values, values: Values, later: Values) -> Forecast:
+    """Tell the line through the later half of the steps."""
+    half = len(steps) // 2
+    return through(steps[half:], values[half:], later)
 
 
 def curve(form: Callable[[Values, Values, float], Any], steps: Values, values: Values, later: Values) -> Forecast:
@@ -118,30 +126,6 @@ def curve(form: Callable[[Values, Values, float], Any], steps: Values, values: V
     fitted = form(steps - start, values, float(values[:3].mean()))
     noise = _variance(values - fitted.at(steps - start), 4)
     return about(float(fitted.at(later - start).mean()), noise * (1 / len(values) + 1 / len(later)))
-
-
-def walk(steps: Values, values: Values, later: Values) -> Forecast:
-    """Tell the level of a random walk that is seen through noise: a local level model, with an unknown ratio.
-
-    x_t = x_(t-1) + a normal number of variance s r, y_t = x_t + one of variance r. For each s on a grid Kalman's filter
-    gives the level and r of the largest likelihood; the mean is over s, by that likelihood and a prior that is normal
-    in log s.
-    """
-    level, unsure = np.full_like(RATIOS, values[0]), np.ones_like(RATIOS)  # in units of r
-    squares, logs = np.zeros_like(RATIOS), np.zeros_like(RATIOS)
-    for value in values[1:]:
-        unsure = unsure + RATIOS
-        total, error = unsure + 1, value - level
-        squares, logs = squares + error**2 / total, logs + np.log(total)
-        level, unsure = level + error * unsure / total, unsure / total
-    count, ahead = len(values) - 1, len(later)
-    noise = np.maximum(squares / count, LEAST)
-    weights = -(count * np.log(noise) + logs) / 2 - ((np.log(RATIOS) - PRIOR) / WIDTH) ** 2 / 2
-    weights = np.exp(weights - weights.max()) / np.exp(weights - weights.max()).sum()
-    shares = np.arange(1, ahead + 1) / ahead  # of the coming steps that a step of the walk moves
-    variances = noise * (unsure + RATIOS * float(shares @ shares) + 1 / ahead)
-    mean = float(weights @ level)
-    return about(mean, float(weights @ (variances + (level - mean) ** 2)))
 
 
 def _variance(residuals: Values, freedom: int) -> float:
@@ -153,7 +137,7 @@ RIVALS: dict[str, Callable[[Values, Values, Values], Forecast]] = {
     "last trend": last_trend,
     "sigmoid": partial(curve, fit),
     "oscillator": partial(curve, fit_oscillator),
-    "walk": walk,
+    "line": line,
 }
 
 
@@ -189,12 +173,11 @@ def _metric(name: str, step: np.ndarray, column: Values) -> Quantity:
     steps, index = np.unique(step[kept].astype(int), return_inverse=True)
     values = np.bincount(index, column[kept]) / np.bincount(index)
 
-    def line(first: int, ahead: int) -> Forecast:
-        later = steps[first : first + ahead].astype(float)
-        told = extrapolate_line(name, steps[:first], values[:first], later, groups=math.inf, level=LEVEL)
-        return Forecast(told.value, told.low, told.high)
+    def told(first: int, ahead: int) -> Forecast:
+        own = extend_walk(name, values[:first], ahead, groups=math.inf, level=LEVEL)
+        return Forecast(own.value, own.low, own.high)
 
-    return Quantity(name, steps.astype(float), values, line)
+    return Quantity(name, steps.astype(float), values, told)
 
 
 def _diagnosed(log: Log, name: str, first: int, ahead: int) -> Forecast:
@@ -205,14 +188,14 @@ def _diagnosed(log: Log, name: str, first: int, ahead: int) -> Forecast:
 
 def score(quantity: Quantity) -> Iterator[dict[str, Any]]:
     """Yield what each forecaster tells at each cut of a log, its score, and whether its interval holds."""
-    _, steps, values, line = quantity
+    _, steps, values, diagnosed = quantity
     ends = [*(round(share * len(steps)) for share in CUTS), len(steps)]
     for first, end in itertools.pairwise(ends):
         if first < 2 * FEWEST or first == end:
             continue
         ahead = slice(first, min(first + AHEAD, end))
         truth = float(values[ahead].mean())
-        told = {DIAGNOSE: line(first, ahead.stop - first)}
+        told = {DIAGNOSE: diagnosed(first, ahead.stop - first)}
         told |= {name: rival(steps[:first], values[:first], steps[ahead]) for name, rival in RIVALS.items()}
         yield {
             "quantity": quantity.name, "after": first, "ahead": ahead.stop - first, "truth": round(truth, 5),

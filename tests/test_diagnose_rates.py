@@ -16,7 +16,7 @@ from simlab.diagnose.dead_groups import RANGES, SIZES, estimate_entropy, expecte
 from simlab.diagnose.estimate import bootstrap
 from simlab.diagnose.log import RolloutLogProbs
 from simlab.diagnose.mixture import components, fit
-from simlab.diagnose.predict import extrapolate_line, predict, score, split_holdout
+from simlab.diagnose.predict import extend_walk, predict, score, split_holdout, sure_drift, walk_level
 from simlab.diagnose.recommend import recommend
 from simlab.diagnose.solve_rates import count_by_prompt, fit_population
 from simlab.diagnose.tail_misses import typical_solution
@@ -224,7 +224,7 @@ def test_a_group_that_was_cut_short_leaves_the_others_their_pass_at_k():
 
 
 def test_shares_of_the_next_steps_are_those_of_groups():
-    """Of ten prompts five go to all right and five to all wrong, one a step: each line alone leads to 1."""
+    """Of ten prompts five go to all right and five to all wrong, one a step: each walk alone leads to .54."""
     step, prompt = np.repeat(np.arange(12), 10), np.tile(np.arange(10), 12)
     right = np.where(step < 7 + prompt % 5, 4, np.where(prompt < 5, 8, 0))
     found = {own.name: own for own in predict(plain(right.tolist(), 8, step=step.tolist()), LEVEL).next_steps}
@@ -272,33 +272,48 @@ def test_entropy_and_covariance_are_those_of_the_rollouts():
     assert found.positive[-1] == pytest.approx(1)
 
 
-def naive_prediction(steps, values, later):
-    """The normal equations of a line, and the standard error of the mean of new observations but for its t."""
-    design = np.array([[1.0, step] for step in steps])
-    level, slope = np.linalg.solve(design.T @ design, design.T @ values)
-    residuals = values - level - slope * np.array(steps)
-    at = np.array([1.0, np.mean(later)])
-    noise = residuals @ residuals, at @ np.linalg.inv(design.T @ design) @ at + 1 / len(later)
-    return level + slope * np.mean(later), *noise
+def test_a_walk_is_the_least_squares_of_its_steps_and_its_noise(monkeypatch):
+    """With one ratio s: the level of least sum of (y_t - x_t)^2 + (x_t - x_(t-1))^2 / s."""
+    ratio, values = 0.3, np.random.default_rng(1).normal(size=25).cumsum()
+    monkeypatch.setattr("simlab.diagnose.predict.RATIOS", np.array([ratio]))
+    changes = np.diff(np.eye(25), axis=0) / math.sqrt(ratio)
+    precision = np.eye(25) + changes.T @ changes
+    smooth = np.linalg.solve(precision, values)
+    level, variance = walk_level(values, 4, 0.01)
+    assert level == pytest.approx(smooth[-1])
+    noise = (np.sum((values - smooth) ** 2) + np.sum((changes @ smooth) ** 2) + 0.01) / 24
+    coming = np.tril(np.ones((4, 4))).mean(axis=0)  # how each step of the walk moves the mean of four
+    spread = np.linalg.inv(precision)[-1, -1] + ratio * np.sum(coming**2) + 1 / 4
+    assert variance == pytest.approx(noise * spread)
 
 
-def test_a_prediction_is_that_of_the_line_through_the_later_half():
-    random = np.random.default_rng(0)
-    steps, values = np.arange(0, 60, 3), random.uniform(0.3, 0.5, size=20)
-    later = np.array([60.0, 63.0, 66.0])
-    found = extrapolate_line("x", steps, values, later, groups=10, level=LEVEL)
-    value, squares, spread = naive_prediction(steps[10:], values[10:], later)
-    assert found.value == pytest.approx(value)
-    half = 1.8595480375228424 * math.sqrt((squares + 0.01) / 8 * spread)  # Student's quantile of 8 at 95 %
-    assert found.low == pytest.approx(value - half)
-    assert found.high == pytest.approx(value + half)
+def test_a_walk_takes_noise_for_noise_and_a_jump_for_a_jump():
+    random = np.random.default_rng(2)
+    level, variance = walk_level(random.normal(0.5, 0.1, size=200), 20, 0.0)
+    assert level == pytest.approx(0.5, abs=4 * 0.1 / math.sqrt(30))  # rests on some thirty steps at least
+    assert math.sqrt(variance) < 0.05
+    jump = np.where(np.arange(200) < 100, 0.2, 0.8) + random.normal(0, 0.01, size=200)
+    assert walk_level(jump, 20, 0.0)[0] == pytest.approx(0.8, abs=0.02)
+
+
+def test_a_prediction_adds_half_of_the_drift_that_is_sure():
+    values = np.linspace(0.2, 0.6, 21)[:-1]  # .02 a step
+    assert sure_drift(values) == pytest.approx(0.02, rel=0.05)
+    assert sure_drift(values[::-1]) == pytest.approx(-0.02, rel=0.05)
+    assert sure_drift(np.array([0.1, 0.5, 0.2, 0.3, 0.4, 0.3])) == 0  # .067 at a standard error of .12
+    found = extend_walk("x", values, 9, groups=10, level=LEVEL)
+    level, variance = walk_level(values, 9, 0.01)
+    drift = sure_drift(values) / 2 * 5
+    assert found.value == pytest.approx(level + drift)
+    half = 1.6448536269514722 * math.sqrt(variance + drift**2)
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
 
 
 def test_few_steps_give_no_interval_and_equal_steps_some():
-    few = extrapolate_line("x", np.arange(3), np.array([0.1, 0.2, 0.3]), np.array([3.0]), groups=4, level=LEVEL)
+    few = extend_walk("x", np.array([0.1, 0.2, 0.3]), 1, groups=4, level=LEVEL)
     assert few.value == pytest.approx(0.2)
     assert math.isnan(few.low)
-    same = extrapolate_line("x", np.arange(12), np.ones(12), np.array([12.0]), groups=4, level=LEVEL)
+    same = extend_walk("x", np.ones(12), 1, groups=4, level=LEVEL)
     assert same.value == 1
     assert same.low < 0.95
     assert same.high == 2 - same.low
@@ -317,7 +332,9 @@ def test_predictions_are_scored_against_the_later_steps():
     found = {own.predicted.name: own for own in score(rising, 0.25, LEVEL)}
     truth = np.mean([min(step // 4, 8) / 8 for step in range(30, 40)])
     assert found["mean solve rate"].truth == pytest.approx(truth)
-    assert found["mean solve rate"].predicted.value == pytest.approx(truth, abs=0.06)
+    told = {own.name: own for own in predict(split_holdout(rising, 0.25)[0], LEVEL, 10).next_steps}
+    assert all(own.predicted == told[name] for name, own in found.items())
+    assert 0.8125 < told["mean solve rate"].value < truth  # the mean of the last four steps is exceeded, the rise not kept
     assert all(own.held == (own.predicted.low <= own.truth <= own.predicted.high) for own in found.values())
 
 

@@ -41,10 +41,24 @@ def test_no_change_is_the_mean_of_ten_steps_and_its_interval_that_of_a_differenc
     assert (told.low, told.high) == pytest.approx((told.mean - half, told.mean + half))
 
 
+def test_a_line_is_that_of_the_normal_equations():
+    values = np.random.default_rng(0).uniform(size=40)
+    for name, count in (("line", 20), ("last trend", 10)):
+        design = np.stack([np.ones(count), STEPS[-count:]], axis=1)
+        inverse, at = np.linalg.inv(design.T @ design), np.array([1.0, LATER.mean()])
+        coefficients = inverse @ design.T @ values[-count:]
+        noise = np.sum((values[-count:] - design @ coefficients) ** 2) / (count - 2)
+        told = RIVALS[name](STEPS, values, LATER)
+        assert told.mean == pytest.approx(at @ coefficients)
+        half = 1.6448536 * np.sqrt(noise * (at @ inverse @ at + 1 / len(LATER)))
+        assert told.high - told.mean == pytest.approx(half)
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [
         ("last trend", lambda steps: 0.1 + 0.01 * steps),
+        ("line", lambda steps: 0.1 + 0.01 * steps),
         ("sigmoid", Sigmoid(0.2, 0.8, 2.0, 15.0).at),
         ("oscillator", Oscillator(0.2, 0.8, 0.3, 0.6).at),
     ],
@@ -55,32 +69,6 @@ def test_a_curve_of_its_own_form_is_continued(name, values):
     told = RIVALS[name](steps, past, LATER)
     assert told.mean == pytest.approx(values(LATER).mean(), abs=0.02)
     assert told.high - told.low < 0.05
-
-
-def test_a_walk_is_the_least_squares_of_its_steps_and_its_noise(monkeypatch):
-    """With one ratio s: the level of least sum of (y_t - x_t)^2 + (x_t - x_(t-1))^2 / s."""
-    ratio, values = 0.3, np.random.default_rng(1).normal(size=25).cumsum()
-    monkeypatch.setattr(forecasts, "RATIOS", np.array([ratio]))
-    count = len(values)
-    changes = np.diff(np.eye(count), axis=0) / np.sqrt(ratio)
-    precision = np.eye(count) + changes.T @ changes
-    level = np.linalg.solve(precision, values)
-    told = forecasts.walk(np.arange(25.0), values, np.arange(4.0))
-    assert told.mean == pytest.approx(level[-1])
-    noise = (np.sum((values - level) ** 2) + np.sum((changes @ level) ** 2)) / (count - 1)
-    coming = np.tril(np.ones((4, 4))).mean(axis=0)  # how each step of the walk moves the mean of four
-    variance = noise * (np.linalg.inv(precision)[-1, -1] + ratio * np.sum(coming**2) + 1 / 4)
-    assert told.high - told.mean == pytest.approx(1.6448536 * np.sqrt(variance))
-
-
-def test_a_walk_takes_noise_for_noise_and_a_jump_for_a_jump():
-    random = np.random.default_rng(2)
-    flat = random.normal(0.5, 0.1, size=200)
-    steps = np.arange(200.0)
-    told = forecasts.walk(steps, flat, LATER)
-    assert told.mean == pytest.approx(0.5, abs=4 * 0.1 / np.sqrt(50))  # it rests on some fifty steps at least
-    jump = np.where(steps < 100, 0.2, 0.8) + random.normal(0, 0.01, size=200)
-    assert forecasts.walk(steps, jump, LATER).mean == pytest.approx(0.8, abs=0.02)
 
 
 def test_the_next_steps_of_a_log_of_rollouts_are_those_that_diagnose_tells():
@@ -98,8 +86,8 @@ def test_rows_of_a_step_are_averaged_and_cuts_have_a_past_and_a_future(metrics):
     rows = list(score(own))  # a quarter of forty steps is a past of ten, too few for a line through its later half
     assert [(row["after"], row["ahead"]) for row in rows] == [(20, 10), (30, 10)]
     assert rows[0]["truth"] == pytest.approx(np.mean(np.arange(21, 31)) / 100)
-    assert rows[0]["told"][DIAGNOSE][0] == pytest.approx(rows[0]["truth"], abs=1e-5)
-    assert rows[0]["crps"][DIAGNOSE] < rows[0]["crps"]["no change"]
+    assert rows[0]["told"]["line"][0] == pytest.approx(rows[0]["truth"], abs=1e-5)
+    assert rows[0]["crps"]["line"] < rows[0]["crps"]["no change"]
 
 
 def run(monkeypatch, *arguments):

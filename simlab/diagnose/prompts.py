@@ -135,7 +135,7 @@ def are_solutions_lost(_: Reading, result: Diagnosis) -> Finding | None:
 
 
 def what_comes_next(_: Reading, result: Diagnosis) -> Finding | None:
-    """Say what the line through the last steps predicts, and how well it did on the log itself."""
+    """Say what a walk through the steps predicts, and how well it did on the log itself."""
     ahead = result.prediction
     rate = ahead.next_steps[0]
     if math.isnan(rate.low):
