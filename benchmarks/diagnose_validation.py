@@ -8,7 +8,8 @@ Of each log three things are predicted:
 - *Larger groups.* Half of the groups are thinned at random to a quarter of their rollouts, G. From these come the dead
   groups at 2 G and 4 G, and pass@2G and pass@4G, which no thinned group carries. What is seen is the mean over the
   groups of the other half, with all their rollouts, by the unbiased estimate over subsets of a group.
-- *The next steps*: from all steps but the last 20, means over these.
+- *The next steps*: from all steps but the last 20, means over these. Those that are kept were told by a line, which
+  ``simlab diagnose`` used before; ``benchmarks.forecasts`` scores both.
 
 Logs that are kept from before stay, unless one of their name is given.
 
