@@ -334,7 +334,7 @@ def test_predictions_are_scored_against_the_later_steps():
     assert found["mean solve rate"].truth == pytest.approx(truth)
     told = {own.name: own for own in predict(split_holdout(rising, 0.25)[0], LEVEL, 10).next_steps}
     assert all(own.predicted == told[name] for name, own in found.items())
-    assert 0.8125 < told["mean solve rate"].value < truth  # the mean of the last four steps is exceeded, the rise not kept
+    assert 0.8125 < told["mean solve rate"].value < truth  # beyond the last four steps, short of the rise
     assert all(own.held == (own.predicted.low <= own.truth <= own.predicted.high) for own in found.values())
 
 
