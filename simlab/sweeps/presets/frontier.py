@@ -57,21 +57,16 @@ _VARIANTS += names("pass_at_k_chen(k=2) pass_at_k_chen(k=8) pkpo(k=2) pkpo(k=8)"
 # One stands for many, and the others came when the runs were made.
 _LEFT_OUT = names("linked opd optimal_token_baseline tempered_grpo")
 WEIGHTS = tuple(f"{name}+reinforce" for name in (*REGISTRY, *_VARIANTS) if name not in _LEFT_OUT)
-# In the network and on the bank: on the head these came out as GRPO did.
-_LIKE_GRPO = names(
-    "running_mean reinforce_pp reinforce_pp_baseline gpg bnpo ha_dw opo t2t grpo_lead gdpo rae fade_logarithmic "
-    "fade_entropy entropy_advantage advantage_reweighting aem ds_grpo unlikeliness"
-)
-ELSEWHERE = tuple(arm for arm in WEIGHTS if arm.removesuffix("+reinforce") not in _LIKE_GRPO)
 IN_GROUPS = names("grpo+reinforce maxrl+reinforce pass_at_k_tang+reinforce")
 # The target of a bound that follows the entropy is a choice of the run.
 CLIPS = tuple(f"grpo+{name}" for name in SURROGATES if name not in ("reinforce", "entropy_target_clip"))
 FEW_CLIPS = names("grpo+ppo_clip grpo+cispo grpo+vespo grpo+forking_tokens")
-# Those of which more seeds judge the front.
+# Those of which more seeds judge the front, and with some others those of the other conditions.
 JUDGED = names(
     "grpo+reinforce f_grpo(gamma=2)+reinforce power_alpha(alpha=3)+reinforce maxrl+reinforce pkpo+reinforce "
     "pass_at_k_chen+reinforce pass_at_k_tang+reinforce reject_easy+reinforce reject_easy(threshold=0.25)+reinforce"
 )
+ELSEWHERE = (*JUDGED, *names("psr+reinforce nsr+reinforce easy_power(alpha=3)+reinforce bbg+reinforce"))
 PLAIN = ("grpo+reinforce",)
 WITH_ALL_PROMPTS = tuple(name for name in ALLOCATIONS if name not in ("even", "learnable"))
 
@@ -85,12 +80,13 @@ def _sweeps(name: str, condition: Condition) -> Preset:
 
     few: Values = {"run.prompts_per_step": (4 if name == "bank" else 8,), "run.allocation": ("learnable",)}
     every, usual = condition.lengths, condition.usual
-    weights, clips = (WEIGHTS, CLIPS) if name.startswith("linear") else (ELSEWHERE, FEW_CLIPS)
+    shown = name == "linear-0.3"
+    weights, clips, seeds = (WEIGHTS, CLIPS, 32) if shown else (ELSEWHERE, FEW_CLIPS, 8)
     kinds = {
         "weight": sweep(weights, {}, every),
-        "judged": sweep(JUDGED, {}, every, seeds=32),
+        "judged": sweep(JUDGED, {}, every, seeds=seeds),
         "rejection": sweep(("reject_easy+reinforce",), {"estimator.threshold": (0.25, 0.75)}, every),
-        "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3)}, every, seeds=32),
+        "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3)}, every, seeds=seeds),
         "kl": sweep(PLAIN, {"run.kl": (0.03, 0.1, 0.3)}, usual),
         "allocation": sweep(PLAIN, {"run.allocation": WITH_ALL_PROMPTS}, usual),
         "curriculum": sweep(PLAIN, few | {"run.allocation_by": ("estimate", "exact")}, usual),
@@ -98,7 +94,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
         # With one gradient step a batch the ratio is 1 and no clip acts.
         "surrogate": sweep(clips, {"run.epochs": (4,)}, usual),
     }
-    return {f"{kind}-{name}": settings for kind, settings in kinds.items()}
+    return {f"{kind}-{name}": settings for kind, settings in kinds.items() if shown or kind != "judged"}
 
 
 FRONTIER: Preset = {}
