@@ -107,6 +107,16 @@ def test_micro_batches_and_several_updates_of_a_batch_are_measured_once(tmp_path
     assert [(record.step, record.facts["updates"], len(record.prompts)) for record in records] == [(1, 2, 4), (3, 2, 4)]
 
 
+def test_a_model_with_adapters_is_measured_by_its_frozen_head(tmp_path):
+    peft = pytest.importorskip("peft")
+    adapters = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"])
+    one, callback = watched(tmp_path, method={"peft_config": adapters})
+    one.train()
+    (record,) = read_records(callback.folder, "head")
+    assert len(record.prompts) == 4
+    assert np.abs(record.interference.kernel).max() > 0
+
+
 def test_a_rollout_that_nobody_judged_is_left_out(tmp_path):
     def some(completions, **others):
         return [None if at in (0, 4, 5) else value for at, value in enumerate(reward(completions))]

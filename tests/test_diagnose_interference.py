@@ -100,7 +100,7 @@ def sum_of_subsets(right, count, k):
 def test_a_loss_of_pass_at_k_is_said_with_its_steps(reading):
     falling = told(reading, planted(lost=9, help_=0.01))
     assert "At this pace pass@16 falls by " in falling.sentence
-    assert numbers(falling)["pass@16, predicted change in 100 steps"].high < 0
+    assert numbers(falling)["pass@16, predicted change in 10 steps"].high < 0
     assert falling.concern > told(reading, planted(lost=0)).concern
 
 
@@ -109,7 +109,7 @@ def test_without_the_optimizer_it_is_said_that_pass_at_k_falls_and_not_how_fast(
     records = [record._replace(facts=record.facts | {"estimator": "head", "optimizer": "adamw"}) for record in records]
     finding = told(reading, records)
     assert "At this pace pass@16 falls; how fast is not told" in finding.sentence
-    assert "pass@16, predicted change in 100 plain gradient steps" in numbers(finding)
+    assert "pass@16, predicted change in 10 plain gradient steps" in numbers(finding)
     assert ("measurements", "4 at steps 10 to 40, by the last layer alone") in finding.rows
 
 

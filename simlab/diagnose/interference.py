@@ -43,7 +43,7 @@ from simlab.text import shortened
 
 QUESTION = "do prompts harm one another?"
 NAMED = 5  # prompts, and sources of harm, that are named
-AHEAD = 100  # steps over which a pace is said
+AHEAD = 10  # steps over which a pace is said: a line, whose slope changes as the policy does
 FEWEST = 3  # measurements that tell how far one differs from another
 CALM, OPEN, HARM, LOSS = 0.17, 0.25, 0.42, 0.55  # concerns; who records a probe wants to know
 SPREAD = 12  # halvings of the largest measured change, the grid of true changes
@@ -214,7 +214,7 @@ def do_prompts_harm_one_another(reading: Reading, result: Diagnosis) -> Finding 
     danger = changes.share_below("share of prompts in danger", level)
     hard = changes.select(changes.rate <= HARD).share_below("share of hard prompts in danger", level)
     k, loss = pass_at_k_change(records, level)
-    pace = loss.linear(f"change of pass@{k} in {AHEAD} steps", 0.0, AHEAD)
+    pace = loss.linear(f"change of pass@{k} in {AHEAD} steps", 0.0, AHEAD).within(-1.0, 1.0)
     in_steps = knows_optimizer(records[-1])
     step = "step" if in_steps else "plain gradient step"
     lost = changes.surely(level)
