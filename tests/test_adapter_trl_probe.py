@@ -6,12 +6,13 @@ pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]  # of TRL,
 pytest.importorskip("trl")
 
 import numpy as np
+import torch
 from trl import GRPOTrainer
 from trl_cases import PROMPTS, VOCABULARY, reward, trainer
 
 from simlab.adapters import trl_probe
 from simlab.adapters.trl import SimlabGRPOTrainer, learned_tokens
-from simlab.adapters.trl_probe import ProbeCallback, rollout_features, trainer_method
+from simlab.adapters.trl_probe import ProbeCallback, head_rows, sketched, trainer_method
 from simlab.cli import main
 from simlab.errors import InputError
 from simlab.interference import read_records
@@ -42,10 +43,10 @@ def test_weights_times_features_are_the_step_of_the_head(kind, settings, method,
     seen = []
 
     def kept(trainer_, output, count):
-        seen.append((rollout_features(trainer_, output, count), learned_tokens(output).numpy() > 0))
+        seen.append((head_rows(trainer_, output, count), learned_tokens(output).numpy() > 0))
         return seen[-1][0]
 
-    monkeypatch.setattr(trl_probe, "rollout_features", kept)
+    monkeypatch.setattr(trl_probe, "head_rows", kept)
     before = one.model.lm_head.weight.detach().numpy().copy()
     one.train()
     moved = (one.model.lm_head.weight.detach().numpy() - before) / RATE
@@ -107,10 +108,59 @@ def test_micro_batches_and_several_updates_of_a_batch_are_measured_once(tmp_path
     assert [(record.step, record.facts["updates"], len(record.prompts)) for record in records] == [(1, 2, 4), (3, 2, 4)]
 
 
-def test_a_model_with_adapters_is_measured_by_its_frozen_head(tmp_path):
+def adapters():
     peft = pytest.importorskip("peft")
-    adapters = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"])
-    one, callback = watched(tmp_path, method={"peft_config": adapters})
+    return {"peft_config": peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"])}
+
+
+@pytest.mark.parametrize("optim", ["sgd", "adamw_torch"])
+def test_weights_times_gradients_are_the_step_of_adapters(optim, tmp_path, monkeypatch):
+    """The second step, of which Adam with b1 = 0 makes g / (sqrt(v) + eps), v being that after it."""
+    settings = {"max_steps": 2, "optim": optim, "adam_beta1": 0.0, "adam_beta2": 0.9, "weight_decay": 0.0}
+    one, callback = watched(tmp_path, settings=settings, method=adapters(), probe={"estimator": "full", "every": 2})
+    seen, measured = [], trl_probe.gradient_rows
+
+    def exact(trainer_, output, count, scales, _):
+        trained = [value for value in trainer_.model.parameters() if value.requires_grad]
+        second = [trainer_.optimizer.state[value]["exp_avg_sq"].clone() for value in trained] if scales else None
+        before = [value.detach().clone() for value in trained]
+        rows = [measured(trainer_, output, count, each, 0) for each in (None, scales)]
+        seen.append((trained, before, second, rows, learned_tokens(output).numpy() > 0))
+        return measured(trainer_, output, count, scales, 16381)
+
+    monkeypatch.setattr(trl_probe, "gradient_rows", exact)
+    one.train()
+    ((trained, before, second, (raw, scaled), tokens),) = seen
+    moved = [(value.detach() - was) / RATE for value, was in zip(trained, before, strict=True)]
+    if second:
+        after = [one.optimizer.state[value]["exp_avg_sq"] / (1 - 0.9**2) for value in trained]
+        moved = [value * (v.sqrt() + 1e-8) for value, v in zip(moved, after, strict=True)]
+        roots = torch.cat([((v / (1 - 0.9)).sqrt() + 1e-8).flatten() ** -0.5 for v in second]).numpy()
+        np.testing.assert_allclose(scaled, raw * roots, rtol=1e-4, atol=1e-6 * np.abs(scaled).max())
+    moved = torch.cat([value.flatten() for value in moved]).numpy()
+    rewards = np.array([list(values) for values in one._logs["rewards"].values()])[0].reshape(-1, 4)
+    weights, _ = rollout_weights(trainer_method(one), Rollouts(rewards, token_mask=tokens.reshape(4, 4, -1)))
+    np.testing.assert_allclose(weights.reshape(-1) @ raw, moved, atol=2e-3 * np.abs(moved).max())
+    (record,) = read_records(callback.folder)
+    assert record.facts["preconditioner"] == ("adam" if second else "none")
+    assert (record.step, record.facts["estimator"], record.facts["sketch"]) == (2, "full", 16381)
+
+
+def test_a_sketch_keeps_inner_products_up_to_what_it_says():
+    random = torch.Generator().manual_seed(0)
+    misses = []
+    for _ in range(200):
+        x = [torch.randn(3000, generator=random), torch.randn(70, generator=random)]
+        y = [0.3 * first + torch.randn(first.shape, generator=random) for first in x]
+        exact = sum(float(first @ second) for first, second in zip(x, y, strict=True))
+        spread = sum(float(first @ first) for first in x) * sum(float(second @ second) for second in y)
+        misses.append((float(sketched(x, 101) @ sketched(y, 101)) - exact) / np.sqrt((spread + exact**2) / 101))
+    assert abs(np.mean(misses)) < 4 / np.sqrt(200)
+    assert 0.8 < np.std(misses) < 1.2
+
+
+def test_a_model_with_adapters_is_measured_by_its_frozen_head(tmp_path):
+    one, callback = watched(tmp_path, method=adapters())
     one.train()
     (record,) = read_records(callback.folder, "head")
     assert len(record.prompts) == 4

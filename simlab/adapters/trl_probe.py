@@ -5,8 +5,9 @@
     trainer = GRPOTrainer(...)
     trainer.add_callback(ProbeCallback(trainer, every=10))
 
-The estimator is that of the last layer (``simlab.interference.head``): a forward pass over the rollouts of a batch
-before its update, and no gradient. Its files are in the folder ``probe`` of the trainer's output.
+The estimator ``head`` is that of the last layer (``simlab.interference.head``): a forward pass over the rollouts of a
+batch before its update, and no gradient. ``full``, for adapters, takes the gradient of each rollout by all that is
+trained, times M^(1/2) of Adam, projected by random signs. Files are in the folder ``probe`` of the trainer's output.
 """
 
 import dataclasses
@@ -39,6 +40,9 @@ AGGREGATIONS = {  # by GRPOConfig.loss_type
     "grpo": "sequence_mean", "sapo": "sequence_mean", "dr_grpo": "constant", "bnpo": "token_mean", "dapo": "token_mean",
     "cispo": "token_mean", "vespo": "token_mean",
 }  # fmt: skip
+KINDS = ("head", "full")
+SKETCH = 16381  # numbers onto which the gradient of a rollout is projected: a prime, so that no columns meet
+Scales = dict[torch.Tensor, torch.Tensor]  # of each parameter
 READ = frozenset({"rewards"})  # what the weights of a group without one of its members are computed from
 
 
@@ -52,6 +56,7 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
         trainer: TRL's ``GRPOTrainer``, or a subclass. Its ``_generate_and_score_completions`` is wrapped: TRL 1.16
             hands callbacks no rollouts.
         every: steps from one measurement to the next.
+        estimator: ``"head"``, or ``"full"``: a backward pass for each rollout.
         share: the most of the run's time that measuring may take: one that would take more waits. The first measures
             the time of one, and is made when it is due. The metric ``probe/share`` says what was taken.
         threshold: least reward of a correct rollout; None where all rewards are 0 or 1.
@@ -67,11 +72,13 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
         trainer: Any,
         every: int = 10,
         *,
+        estimator: str = "head",
         share: float = 0.05,
         threshold: float | None = None,
         method: Method | str | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
+        check_choice("estimator", estimator, KINDS)
         check_whole("every", every, 1)
         check_range("share", share, 0, 1, open_low=True)
         check_whole("GRPOConfig.num_generations", trainer.num_generations, FEWEST)
@@ -81,6 +88,7 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
         if more := self._method.needs - READ:
             raise InputError(f"the method reads {', '.join(sorted(more))}; allowed: one of rewards alone, with method=")
         self._trainer, self._every, self._share, self._threshold = trainer, every, share, threshold
+        self._estimator = estimator
         self._clock, self._began, self._spent, self._longest = clock, clock(), 0.0, 0.0
         self._last, self._clip, self._waiting = 0, 1.0, list[Record]()
         self._score = trainer._generate_and_score_completions
@@ -118,48 +126,52 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
         affordable = self._spent + self._longest <= self._share * (began - self._began) or not self._longest
         is_due = self._trainer.model.training and step >= self._last + self._every and affordable
         if is_due and self._trainer.state.is_world_process_zero:
-            self._waiting = [self._measure(output, memory, step)]
+            self._waiting = self._measure(output, memory, step)
             self._longest, self._last = self._clock() - began, step
             self._spent += self._longest
             metric = self._spent / max(self._clock() - self._began, 1e-9)
             self._trainer._metrics["train"]["probe/share"].append(metric)
         return output
 
-    def _measure(self, output: dict[str, Any], memory: Any, step: int) -> Record:
+    def _measure(self, output: dict[str, Any], memory: Any, step: int) -> list[Record]:
+        """Measure the first process's groups; those in which fewer than three rollouts were judged are left out."""
         trainer, size = self._trainer, self._trainer.num_generations
-        prompts = min(len(output["completion_ids"]), trainer.args.generation_batch_size) // size
-        shape = (prompts, size)
-        rewards = logged_rewards(trainer)[: prompts * size].reshape(shape)
+        prompts, everywhere = len(output["completion_ids"]) // size, trainer.args.generation_batch_size // size
+        rewards = logged_rewards(trainer)[: prompts * size].reshape(prompts, size)
         present: Bool[np.ndarray, "N G"] = ~np.isnan(rewards)
-        kept = present.sum(axis=1) >= FEWEST
-        features = rollout_features(trainer, output, prompts * size).reshape(*shape, -1)
-        tokens = learned_tokens(output)[: prompts * size].numpy(force=True).reshape(*shape, -1) > 0
+        kept, correct = present.sum(axis=1) >= FEWEST, are_correct(rewards, self._threshold)
+        if not kept.any():
+            return []
+        tokens = learned_tokens(output)[: prompts * size].numpy(force=True).reshape(prompts, size, -1) > 0
         rollouts = Rollouts(np.nan_to_num(rewards), mask=present, token_mask=tokens)
-        everywhere = trainer.args.generation_batch_size // size
-        weights, without = rollout_weights(self._method, rollouts, memory, prompts=everywhere)
-        correct = are_correct(rewards, self._threshold)
-        layer, *others = (values[kept] for values in (features, correct, weights, without))
-        sketch = projected_size(trainer.model.config.vocab_size)
-        found = measure([layer], *others, present=present[kept], sketch=sketch)
-        texts = [
-            message_text(prompt, "prompt") or "" for prompt in list(trainer._logs["prompt"])[: prompts * size : size]
-        ]
-        args, count = trainer.args, present[kept].sum(axis=1)
-        facts = {
+        arrays = correct, *rollout_weights(self._method, rollouts, memory, prompts=everywhere)
+        scales = root_preconditioner(trainer.optimizer) if self._estimator == "full" else None
+        if self._estimator == "full":
+            sketch, features = SKETCH, gradient_rows(trainer, output, prompts * size, scales, SKETCH)
+        else:
+            sketch = projected_size(trainer.model.config.vocab_size)
+            features = head_rows(trainer, output, prompts * size)
+        layer = features.reshape(prompts, size, -1)[kept]
+        found = measure([layer], *(values[kept] for values in arrays), present=present[kept], sketch=sketch)
+        every = list(trainer._logs["prompt"])[: prompts * size : size]
+        texts = [message_text(prompt, "prompt") or "" for prompt, known in zip(every, kept, strict=True) if known]
+        count, batch = present[kept].sum(axis=1), np.ones(len(texts), bool)
+        facts = {**self._facts(step), "sketch": sketch, "preconditioner": "adam" if scales else "none"}
+        return [Record(facts, texts, batch, count, correct[kept].sum(axis=1) / count, found)]
+
+    def _facts(self, step: int) -> dict[str, Any]:
+        trainer, args = self._trainer, self._trainer.args
+        return {
             "step": step,
-            "estimator": "head",
-            "preconditioner": "none",
+            "estimator": self._estimator,
             "optimizer": str(getattr(args.optim, "value", args.optim)),
             "method": self._method.estimator.name,
             "learning_rate": trainer.optimizer.param_groups[0]["lr"],
-            "clip": 1.0,
+            "clip": 1.0,  # until the norm of the step's gradient is known
             "updates": trainer.num_iterations * args.steps_per_generation / args.gradient_accumulation_steps,
-            "sketch": sketch,
-            "group_size": size,
+            "group_size": trainer.num_generations,
             "temperature": trainer.temperature,
         }
-        named = [text for text, known in zip(texts, kept, strict=True) if known]
-        return Record(facts, named, np.ones(len(named), bool), count, correct[kept].sum(axis=1) / count, found)
 
 
 def trainer_method(trainer: Any) -> Method:
@@ -175,7 +187,7 @@ def trainer_method(trainer: Any) -> Method:
     return dataclasses.replace(built, estimator=estimator, normaliser=trainer.max_completion_length)
 
 
-def rollout_features(trainer: Any, output: dict[str, Any], count: int) -> Float[np.ndarray, "rows F"]:
+def head_rows(trainer: Any, output: dict[str, Any], count: int) -> Float[np.ndarray, "rows F"]:
     """Return the features of the first rollouts by the last layer, in forward passes of the size of the trainer's."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     ids, attention, length = join_sequences(output)
@@ -189,6 +201,64 @@ def rollout_features(trainer: Any, output: dict[str, Any], count: int) -> Float[
             residual = residuals(logits, output["completion_ids"][rows], trainer.temperature, onto)
             features.append(head_features(hidden, residual, used[rows]).numpy(force=True))
     return np.concatenate(features)
+
+
+def gradient_rows(
+    trainer: Any, output: dict[str, Any], count: int, scales: Scales | None, sketch: int
+) -> Float[np.ndarray, "rows F"]:
+    """Return the features of the first rollouts by all that is trained: gradients of their log-probabilities.
+
+    ``scales`` are the factors M^(1/2) of each parameter, None for 1; a sketch of 0 keeps all numbers.
+    """
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    trained = [value for value in model.parameters() if value.requires_grad]
+    ids, attention, length = join_sequences(output)
+    used, features = learned_tokens(output), []
+    for row in range(count):
+        one = slice(row, row + 1)
+        with trainer.accelerator.autocast():
+            logits = model(input_ids=ids[one], attention_mask=attention[one], use_cache=False).logits
+        every = (logits[0, -length - 1 : -1].float() / trainer.temperature).log_softmax(dim=-1)
+        logp = every.gather(-1, output["completion_ids"][row][:, None])[:, 0]
+        gradients = torch.autograd.grad(logp[used[row] > 0].sum(), trained, allow_unused=True)
+        leaves = [
+            torch.zeros_like(value) if leaf is None else leaf for value, leaf in zip(trained, gradients, strict=True)
+        ]
+        if scales is not None:
+            leaves = [leaf * scales[value] for value, leaf in zip(trained, leaves, strict=True)]
+        features.append(sketched([leaf.float().flatten() for leaf in leaves], sketch).numpy(force=True))
+    return np.stack(features)
+
+
+def sketched(leaves: list[torch.Tensor], size: int) -> torch.Tensor:
+    """Project vectors onto ``size`` numbers by random signs, bucket after bucket; one after the other for a size of 0.
+
+    Inner products are right in expectation over the signs, which depend on the place of a number alone.
+    """
+    if not size:
+        return torch.cat(leaves)
+    total = torch.zeros(size, device=leaves[0].device)
+    for seed, leaf in enumerate(leaves):
+        source = torch.Generator(leaf.device).manual_seed(seed)
+        signs = 2 * torch.randint(2, leaf.shape, generator=source, device=leaf.device) - 1
+        total += torch.nn.functional.pad(leaf * signs, (0, -len(leaf) % size)).reshape(-1, size).sum(dim=0)
+    return total
+
+
+def root_preconditioner(optimizer: Any) -> Scales | None:
+    """Return (sqrt(v) + eps)^(-1/2) of Adam for each trained parameter, before its step; None for other optimisers.
+
+    In the first steps v still grows, of adapters from 0, so that a step is then smaller than this says.
+    """
+    scales: Scales = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            state = optimizer.state.get(parameter, {})
+            if "exp_avg_sq" not in state:
+                return None
+            unbiased = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
+            scales[parameter] = (unbiased.sqrt() + group["eps"]) ** -0.5
+    return scales
 
 
 @contextmanager
