@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from simlab.estimators import REGISTRY
 from simlab.simulator.allocation import ALLOCATIONS
-from simlab.surrogates import SURROGATES
 from simlab.sweeps.budget import Budget
 from simlab.sweeps.presets.base import (
     BANK,
@@ -58,9 +57,8 @@ _VARIANTS += names("pass_at_k_chen(k=2) pass_at_k_chen(k=8) pkpo(k=2) pkpo(k=8)"
 _LEFT_OUT = names("linked opd optimal_token_baseline tempered_grpo")
 WEIGHTS = tuple(f"{name}+reinforce" for name in (*REGISTRY, *_VARIANTS) if name not in _LEFT_OUT)
 IN_GROUPS = names("grpo+reinforce maxrl+reinforce pass_at_k_tang+reinforce")
-# The target of a bound that follows the entropy is a choice of the run.
-CLIPS = tuple(f"grpo+{name}" for name in SURROGATES if name not in ("reinforce", "entropy_target_clip"))
-FEW_CLIPS = names("grpo+ppo_clip grpo+cispo grpo+vespo grpo+forking_tokens")
+# One of each kind that keeps another share of what an old batch teaches.
+CLIPS = names("grpo+ppo_clip grpo+cispo grpo+vespo grpo+forking_tokens")
 # Those of which more seeds judge the front, and with some others those of the other conditions.
 JUDGED = names(
     "grpo+reinforce f_grpo(gamma=2)+reinforce power_alpha(alpha=3)+reinforce maxrl+reinforce pkpo+reinforce "
@@ -81,7 +79,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
     few: Values = {"run.prompts_per_step": (4 if name == "bank" else 8,), "run.allocation": ("learnable",)}
     every, usual = condition.lengths, condition.usual
     shown = name == "linear-0.3"
-    weights, clips, seeds = (WEIGHTS, CLIPS, 32) if shown else (ELSEWHERE, FEW_CLIPS, 8)
+    weights, seeds = (WEIGHTS, 32) if shown else (ELSEWHERE, 8)
     kinds = {
         "weight": sweep(weights, {}, every),
         "judged": sweep(JUDGED, {}, every, seeds=seeds),
@@ -92,7 +90,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
         "curriculum": sweep(PLAIN, few | {"run.allocation_by": ("estimate", "exact")}, usual),
         "group": sweep(IN_GROUPS, {}, every, group_sizes=(4, 32)),
         # With one gradient step a batch the ratio is 1 and no clip acts.
-        "surrogate": sweep(clips, {"run.epochs": (4,)}, usual),
+        "surrogate": sweep(CLIPS, {"run.epochs": (4,)}, usual),
     }
     return {f"{kind}-{name}": settings for kind, settings in kinds.items() if shown or kind != "judged"}
 
