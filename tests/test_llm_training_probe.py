@@ -69,6 +69,36 @@ def test_what_the_full_estimator_predicts_is_what_the_step_does(optimizer, steps
     np.testing.assert_allclose(record.solve_rate[panel], before[panel], atol=0.05)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("optimizer", "rate", "sketch"), [("sgd", 0.01, 0), ("adamw", 1e-4, 0), ("adamw", 1e-4, 1021)])
+def test_what_a_step_moves_is_told_with_momentum_clipping_and_decay(optimizer, rate, sketch):
+    """Against exact solve rates, by the mean of ten panels with 128 rollouts each; within 4 standard errors of it."""
+    trainer, state = trainer_and_state("grpo", {"optimizer": optimizer, "learning_rate": rate, "weight_decay": 1.0})
+    for step in range(6):
+        state, _ = trainer.step(state, jax.random.fold_in(KEY, step), False)
+    waiting = []
+
+    def watch(groups, _):
+        for number in range(10):
+            settings, found = ProbeSettings(every=1, panel=4, rollouts=128, sketch=sketch), {}
+            probe(trainer, state, groups, settings, jax.random.fold_in(KEY, 100 + number), gradients=found)
+            waiting.append(found["full"])
+
+    before = jax.tree.map(jnp.copy, state.parameters)
+    after, _ = trainer.step(state, jax.random.fold_in(KEY, 98), False, watch)
+    rates = [
+        solve_rates(trainer, parameters, trainer.reader.task.evaluation) for parameters in (before, after.parameters)
+    ]
+    moved = np.array([each.change(before, after.parameters)[4:] for each in waiting])
+    error = moved.std(axis=0, ddof=1) / np.sqrt(10)
+    truth = rates[1] - rates[0]
+    assert (np.abs(moved.mean(axis=0) - truth) < 4 * error + 0.02 * np.abs(truth).max()).all(), (
+        moved.mean(axis=0),
+        truth,
+    )
+    assert np.abs(truth).max() > 5 * error.max(), "the test could see a difference"
+
+
 def test_a_run_writes_a_record_of_each_estimator_when_it_is_due(tmp_path):
     asked = settings({"probe": PANEL | {"every": 2}, "rl": {"steps": 5}})
     train(asked, tmp_path / "run", own_task=task())
@@ -86,6 +116,8 @@ def test_a_run_writes_a_record_of_each_estimator_when_it_is_due(tmp_path):
     assert (first.facts["preconditioner"], other.facts["preconditioner"]) == ("adam", "none")
     assert 0 < first.facts["clip"] <= 1
     assert np.isfinite(first.interference.kernel).all()
+    assert np.isnan(first.moved).tolist() == [True] * 4 + [False] * 4
+    assert other.moved is None
     lines = [contents(tmp_path / name)["arms/grpo/seed-0/metrics.jsonl"] for name in ("run", "plain")]
     assert lines[0] == lines[1], "a run is not changed by being watched"
 

@@ -148,6 +148,15 @@ def measure(
     )
 
 
+def solve_rate_gradients(
+    features: Sequence[Float[np.ndarray, "N R _"]], correct: Bool[np.ndarray, "N R"], present: Bool[np.ndarray, "N R"]
+) -> list[Float[np.ndarray, "N _"]]:
+    """Estimate u of each prompt in each layer, as ``measure`` does: to ask how far a given step moves solve rates."""
+    nothing, exists = np.zeros(correct.shape), present.astype(float)
+    rollouts = _Rollouts(correct * exists, nothing, nothing[..., None], exists, np.ones(len(correct), bool))
+    return [np.einsum("nr,nrf->nf", rollouts.target, layer) for layer in features]
+
+
 class _Rollouts(NamedTuple):
     correct: Float[np.ndarray, "N R"]
     weights: Float[np.ndarray, "N R"]

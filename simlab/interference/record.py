@@ -40,6 +40,8 @@ class Record(NamedTuple):
         rollouts: number of rollouts of each prompt.
         solve_rate: share of correct ones.
         interference: kernel, pushes and errors.
+        moved: how far the step that was taken moves each solve rate, to first order: with momentum, clipping and decay,
+            which the pushes leave out. NaN for prompts of the batch, whose rollouts made the step; None for ``head``.
     """
 
     facts: Mapping[str, Any]
@@ -48,6 +50,7 @@ class Record(NamedTuple):
     rollouts: Int[np.ndarray, " N"]
     solve_rate: Float[np.ndarray, " N"]
     interference: Interference
+    moved: Float[np.ndarray, " N"] | None = None
 
     @property
     def step(self) -> int:
@@ -87,6 +90,7 @@ def write_record(folder: Path, record: Record) -> Path:
         "rollouts": np.asarray(record.rollouts, np.int32),
         **{name: np.asarray(array, np.float32) for name, array in _numbers(found).items()},
         "solve_rate": np.asarray(record.solve_rate, np.float32),
+        **({} if record.moved is None else {"moved": np.asarray(record.moved, np.float32)}),
     }
     path = record_path(folder, record.step, record.facts["estimator"])
     with whole_file(path) as file:
@@ -125,7 +129,9 @@ def read_record(path: Path) -> Record:
             own_layers=arrays["own_layers"],
             net_layers=arrays["net_layers"],
         )
-        return Record(facts, prompts, arrays["batch"], arrays["rollouts"], arrays["solve_rate"], found)
+        return Record(
+            facts, prompts, arrays["batch"], arrays["rollouts"], arrays["solve_rate"], found, arrays.get("moved")
+        )
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, NotImplementedError) as error:
         raise Damaged(f"{path} is damaged ({f'{type(error).__name__}: {error}'.splitlines()[0]})") from None
 

@@ -16,7 +16,7 @@ from simlab.llm.training.folder import EVALUATIONS, METRICS, ROLLOUTS, ArmFolder
 from simlab.llm.training.groups import RolloutGroups, rollout_records
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
-from simlab.llm.training.probe import probe, write_records
+from simlab.llm.training.probe import Gradients, probe, write_records
 from simlab.llm.training.progress import TrainingProgress, catch_interrupts
 from simlab.llm.training.setup import ARM_PROBLEMS, SEED_PROBLEMS, VERIFIER_KEY, Setup, step_key
 from simlab.llm.training.state import TrainerState
@@ -108,19 +108,21 @@ class ArmRun:
     def _step(self, trainer: Trainer, state: TrainerState) -> tuple[TrainerState, dict[str, Any], list[dict[str, Any]]]:
         """Take a step; return the state after it, its metrics, and its records of texts."""
         step, record, texts = state.step + 1, self.settings.record, list[dict[str, Any]]()
-        records, probing = list[Record](), self.settings.probe
+        records, gradients, probing = list[Record](), dict[str, Gradients](), self.settings.probe
         due = bool(probing.every) and step % probing.every == 0
 
         def watch(groups: RolloutGroups, advantages: np.ndarray) -> None:
             texts.extend(rollout_records(groups, advantages, self.setup.reader, record.rollouts))
             if due:
-                records.extend(probe(trainer, state, groups, probing, step_key(self.seed, step)))
+                key = step_key(self.seed, step)
+                records.extend(probe(trainer, state, groups, probing, key, gradients=gradients))
 
         try:
             after, line = trainer.step(state, step_key(self.seed, step), step % record.instruments_every == 0, watch)
         except InputError as error:
             raise self.folder.explain_stop(state, f"{self.label}, step {step}", error) from None
-        write_records(self.folder.path / FOLDER, records, line, trainer.settings.max_norm)
+        moved = {name: each.change(state.parameters, after.parameters) for name, each in gradients.items()}
+        write_records(self.folder.path / FOLDER, records, line, trainer.settings.max_norm, moved)
         return after, line, texts
 
     def _train_by_trl(self, start_model: Path) -> Parameters:

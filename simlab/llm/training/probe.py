@@ -18,7 +18,7 @@ import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from simlab.interference.head import head_features, projected_size, projection, residuals
-from simlab.interference.kernel import measure
+from simlab.interference.kernel import measure, solve_rate_gradients
 from simlab.interference.record import Record, write_record
 from simlab.interference.weights import rollout_weights
 from simlab.llm.completions import CompletionBatch, completion_states
@@ -194,12 +194,34 @@ class Measured(NamedTuple):
         return np.asarray(self.groups.rewards > 0 if self.groups.correct is None else self.groups.correct)
 
 
+class Gradients(NamedTuple):
+    """Gradients of the solve rates of prompts, which wait for a step: features (N, F) of each layer, and M^(1/2)."""
+
+    layers: Features
+    root: Parameters | None
+    sketch: int
+
+    def change(self, before: Parameters, after: Parameters) -> Float[np.ndarray, " N"]:
+        """Change of each solve rate, to first order, from these parameters to those."""
+        step = jax.tree.map(jnp.subtract, after, before)
+        step = step if self.root is None else jax.tree.map(jnp.divide, step, self.root)
+        rows = [np.asarray(row) for layers in sketched(step, self.sketch) for row in layers]
+        return np.asarray(sum(layer @ row for layer, row in zip(self.layers, rows, strict=True)))
+
+
 def probe(
-    trainer: Trainer, state: TrainerState, groups: RolloutGroups, settings: ProbeSettings, key: PRNGKeyArray
+    trainer: Trainer,
+    state: TrainerState,
+    groups: RolloutGroups,
+    settings: ProbeSettings,
+    key: PRNGKeyArray,
+    *,
+    gradients: dict[str, Gradients] | None = None,
 ) -> list[Record]:
     """Measure a batch before its update, and a panel of evaluation problems; a record for each estimator.
 
-    The rates of the step are not known yet: ``write_records`` adds them.
+    The rates of the step are not known yet, nor how far it moves the solve rates: ``write_records`` adds them, with the
+    ``gradients`` that are put here by the name of the estimator.
     """
     parts = [_weighed(trainer, state, groups, len(groups.problems), key)]
     if settings.panel:
@@ -229,6 +251,8 @@ def probe(
         )
         features = [np.concatenate([_widened(rows, width, square=False) for rows in layer]) for layer in layers]
         found = measure(features, correct, weights, without, batch, present=present, sketch=sketch)
+        if full and gradients is not None:
+            gradients[name] = Gradients(solve_rate_gradients(features, correct, present), scale, sketch)
         facts = {
             "step": state.step + 1,
             "estimator": name,
@@ -272,9 +296,13 @@ def _widened(values: np.ndarray, width: int, *, square: bool = True) -> np.ndarr
     return np.pad(values, [(0, 0), room, *[room if square else (0, 0)] * (values.ndim - 2)])
 
 
-def write_records(folder: Path, records: list[Record], line: Mapping[str, Any], max_norm: float) -> None:
-    """Write records, with the learning rate and the clipping of the step's metrics."""
+def write_records(
+    folder: Path, records: list[Record], line: Mapping[str, Any], max_norm: float, moved: Mapping[str, np.ndarray]
+) -> None:
+    """Write records, with the learning rate and the clipping of the step's metrics, and ``moved`` by estimator."""
     clip = min(1.0, max_norm / line["grad_norm"]) if line["grad_norm"] else 1.0
     for record in records:
         facts = {**record.facts, "learning_rate": line["learning_rate"], "clip": clip}
-        write_record(folder, record._replace(facts=facts))
+        change = moved.get(record.facts["estimator"])
+        outside = None if change is None else np.where(record.batch, np.nan, change)
+        write_record(folder, record._replace(facts=facts, moved=outside))
