@@ -60,10 +60,10 @@ def test_the_groups_are_those_that_the_reward_function_saw(tmp_path):
 
 def test_several_reward_functions_are_told_from_what_else_is_logged(tmp_path, capsys):
     seen, out = trained(tmp_path, rewards=graded)
-    assert main(["diagnose", str(out)]) == 2
-    assert "rewards (judged + graded) are 0, 0.25, 1" in capsys.readouterr().err
+    assert main(["diagnose", str(out)]) == 0
+    assert "`judged + graded` as reward, `judged` as correct" in capsys.readouterr().out
     expected = {key: group[:2] for key, group in groups_of(seen).items()}
-    for named in ({"reward": "judged"}, {"threshold": 1.0}):
+    for named in ({}, {"reward": "judged"}, {"threshold": 1.0}):
         found = read_groups(read_log([out], **named).log)
         assert {key: group[:2] for key, group in found.items()} == expected
 
