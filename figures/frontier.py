@@ -21,7 +21,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from figures.shared.condensed import keep, provenance, rounded
 from figures.shared.front import KEPT, Point, Step, front, halves, points, steps, with_more_seeds
@@ -33,7 +33,7 @@ from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER, MANY, RARE
 from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "frontier.json"
-MESSAGE = "Where prompts interfere, pass@256 has a price in rollouts"
+MESSAGE = "Where prompts interfere, pass@256 has a price in rollouts; where they do not, next to none"
 DIFFERS = "Not in the papers: their weights, and all else that a run can be given, by rollouts and pass@256 kept."
 TITLES = {
     "linear-0": "linear head, overlap 0",
@@ -211,6 +211,7 @@ def draw_condition(axes: Axes, data: dict[str, Any], name: str) -> None:
         axes.plot(*where, color="black", label=CLASSES[best["class"]], **style)
     axes.axhline(own["base"], color="0.6", linestyle="--", linewidth=0.8)
     axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title(TITLES[name], loc="left", fontsize=9)
     axes.set(xlabel=f"rollouts to pass@1 = {own['level']:g}", ylabel=f"{KEPT} there")
 
