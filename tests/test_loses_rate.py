@@ -1,10 +1,12 @@
-"""The rule by which predictors of lost solve rates are judged."""
+"""The rule by which predictors of lost solve rates are judged, and the runs that it reads."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
 
+from figures import interference_predictions
 from figures.shared import loses_rate, watched_runs
 
 PROMPTS = 4000
@@ -80,3 +82,45 @@ def test_pushes_age_as_their_true_values_do(monkeypatch):
 
 def test_the_jackknife_of_a_mean_is_the_mean():
     assert loses_rate.pseudo_values(np.mean, [1.0, 2.0, 6.0]) == pytest.approx([1.0, 2.0, 6.0])
+
+
+@pytest.mark.slow
+def test_a_watched_run_is_kept_once_it_is_finished_and_is_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(watched_runs, "SAMPLES", 64)
+    monkeypatch.setattr(watched_runs.PartlyCountdown, "trained", 2)
+    changes = {
+        "task": {"numbers": 2, "largest": 8, "evaluation_size": 6},
+        "model": {"hidden_size": 16, "intermediate_size": 32, "num_layers": 1},
+        "warm_start": {"steps": 150, "batch": 32, "learning_rate": 0.01},
+        "rl": {"prompts": 2},
+    }
+    arms = watched_runs.ARMS[1:3]
+    for module in (watched_runs, interference_predictions):
+        monkeypatch.setattr(module, "ARMS", arms)
+    assert list(watched_runs.train_seed("countdown", 1, tmp_path, changes)) == arms
+    assert list(watched_runs.train_seed("countdown", 1, tmp_path, changes)) == [], "nothing is made twice"
+    content = json.loads((tmp_path / "countdown-1.json").read_text())
+    arm = content["arms"][arms[0]]
+    assert set(arm["measured"]) == {"0", "10", "30", "50"}
+    assert set(arm["watched"]) == {"10", "15", "20", "30"}
+    assert len(arm["watched"]["10"]["full"]["net"]) == len(content["prompts"]) == 6
+    kept = interference_predictions.condense(tmp_path, {"provenance": [], "prompts": {}, "seeds": {}})
+    assert list(interference_predictions.judging(kept, "countdown")) == ["1"]
+    assert loses_rate.window(arm, arms[0], 10).pace == pytest.approx(20 * 2e-4)
+
+
+def test_many_rollouts_say_how_reliable_a_push_is_and_how_much_of_it_comes(monkeypatch):
+    """Sources and targets add noise of their own, each half the variance of the push: a reliability of 1/2."""
+    monkeypatch.setattr(loses_rate, "OTHERS", slice(None))
+    random = np.random.default_rng(4)
+    push = random.standard_normal(PROMPTS)
+    sources, targets = random.standard_normal((2, 2, PROMPTS)) * np.sqrt(0.5)
+    nets = push + sources[:, None] + targets[None]
+    arm = {
+        "measured": {"10": [0.5] * PROMPTS, "30": (0.5 + 0.3 * 20 * 0.01 * push).tolist()},
+        "sharper": {"rate": [0.5] * PROMPTS, "net": nets.tolist()},
+    }
+    reliability, slope, ordered = loses_rate.sharper([arm], "grpo@learning_rate=0.01", 30)
+    assert reliability == pytest.approx(0.5, abs=0.06)  # 4 standard errors
+    assert slope == pytest.approx(0.3, abs=0.03)
+    assert 0.75 < ordered < 0.9

@@ -167,11 +167,33 @@ def ages(trained: list[dict[str, Any]], estimator: str, lag: int) -> float:
     return float(between / np.sqrt(np.prod(variances))) if min(variances) > 0 else float("nan")
 
 
+def sharper(trained: list[dict[str, Any]], name: str, end: int) -> list[float]:
+    """Reliability of the sharper net push at the first step, slope of the change to step ``end`` on it, and area.
+
+    The reliability is the correlation of two that share no rollout; the slope takes one for the other's instrument.
+    Rates at ``end`` are by the samples that count if there are any, else by rollouts. For the area a prompt falls if
+    the rate there is lower at all. No part of the rule.
+    """
+    pace = float(name.rpartition("learning_rate=")[2]) * (end - WATCHED[0])
+    sums, ordered = np.zeros(3), []
+    for arm in trained:
+        before = np.array(arm["measured"][str(WATCHED[0])])[OTHERS]
+        after = arm["measured"].get(str(end)) or arm["watched"][str(end)]["rate"]
+        rate, nets = np.array(arm["sharper"]["rate"]), pace * np.array(arm["sharper"]["net"])
+        known = (rate > 0) & (rate < 1)
+        change = (np.array(after)[OTHERS] - before)[known]
+        halves = nets[:, :, known] - nets[:, :, known].mean(axis=-1, keepdims=True)
+        crossed = [halves[0, 0] @ halves[1, 1], halves[0, 1] @ halves[1, 0]]
+        sums += [(halves @ (change - change.mean())).mean(), np.mean(crossed), np.mean(halves**2) * known.sum()]
+        ordered.append(area(-halves.mean(axis=(0, 1)), change < 0))
+    return [float(sums[1] / sums[2]), float(sums[0] / sums[1]), float(np.mean(ordered))]
+
+
 Numbers = dict[str, dict[str, list[float]]]
 
 
 def judged(seeds: dict[str, Any]) -> dict[str, Numbers]:
-    """Return by arm, kind and predictor the mean over seeds with its interval.
+    """Return by arm, kind and predictor the mean over the seeds that have the arm, two at least, with its interval.
 
     ``area`` is against all that do not fall, ``area, rises`` against those that clearly rise, ``less`` the area by
     ``full`` less that by another predictor, ``slope`` measured by predicted change, ``slope, trained`` that of the
@@ -179,7 +201,9 @@ def judged(seeds: dict[str, Any]) -> dict[str, Numbers]:
     """
     found = {}
     for name in ARMS:
-        trained = [content[name] for content in seeds.values()]
+        trained = [content[name] for content in seeds.values() if name in content]
+        if len(trained) < 2:
+            continue
         kinds = numbers(trained, name)
         found[name] = {kind: {of: over_seeds(row) for of, row in by.items()} for kind, by in kinds.items()}
     return found

@@ -1,0 +1,216 @@
+"""Which prompts lose solve rate in the next steps: net pushes, solve rates and trends, predicted before the runs.
+
+    python -m figures.shared.watched_runs runs countdown 1 2 3     (a seed at a time, as many as there is time for)
+    python -m figures.interference_predictions runs                (adds the arms that are finished to those kept)
+    python -m figures.interference_predictions --table             (prints what was predicted and what came out)
+    simlab figures interference_predictions                        (draws from what is kept here)
+
+The prediction and the rule of judging, ``figures.shared.loses_rate``, were committed before the runs. Seed 0 was looked
+at before and is not judged; no arm is judged from fewer than three seeds.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared import loses_rate
+from figures.shared.by_optimizer import outcome
+from figures.shared.condensed import keep, rounded
+from figures.shared.watched_runs import ARMS, TASKS, WATCHED
+from simlab.plotting import STYLE
+
+DATA = Path(__file__).parent / "data" / "interference_predictions.json"
+DIFFERS = "Not in the papers: prompts that lose solve rate, by predictors that were judged after a prediction."
+MESSAGE = "Prompts in danger fall more often, but 32 rollouts order prompts no better than a log does"
+LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
+DRAWN, SAYERS = "countdown", ("predicted", "rival")
+SHOWN = ("area", "falls")  # also where nothing is predicted
+LABELS = {
+    "full": "net push, full",
+    "head": "net push, head",
+    "rate": "low solve rate",
+    "rate, learned": "solve rate, learned",
+    "trend": "last trend",
+}
+
+
+def condense(folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return the seeds that are kept, and those of ``folder`` with the arms that are finished, which replace them."""
+    runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*-*.json"))]
+    origins = {(origin["task"], origin["seed"]): origin for origin in kept["provenance"]}
+    prompts, seeds = dict(kept["prompts"]), {task: dict(own) for task, own in kept["seeds"].items()}
+    for run in runs:
+        origins[run["task"], run["seed"]] = {"task": run["task"], "seed": run["seed"], **run["provenance"]}
+        prompts[run["task"]] = run["prompts"]
+        seeds.setdefault(run["task"], {})[str(run["seed"])] = {name: short(arm) for name, arm in run["arms"].items()}
+    return {"provenance": [origins[each] for each in sorted(origins)], "prompts": prompts, "seeds": seeds}
+
+
+def short(arm: dict[str, Any]) -> dict[str, Any]:
+    """Return what is read of an arm, to three digits: rates are shares of 32 or 192 samples."""
+
+    def pushes(of: str, watched: dict[str, Any]) -> dict[str, Any]:
+        names = ("net", "error", "halves") if of == "full" else ("net", "halves")
+        return {name: rounded(watched[name], 3) for name in names}
+
+    sharper = {"sharper": {of: rounded(own, 5) for of, own in arm["sharper"].items()}} if "sharper" in arm else {}
+    return sharper | {
+        "watched": {
+            step: {"rate": rounded(own["rate"], 5), **{of: pushes(of, own[of]) for of in loses_rate.ESTIMATORS}}
+            for step, own in arm["watched"].items()
+        },
+        "measured": {step: rounded(rates, 4) for step, rates in arm["measured"].items()},
+    }
+
+
+def judging(data: dict[str, Any], task: str) -> dict[str, Any]:
+    """Return the seeds that count."""
+    return {seed: arms for seed, arms in data["seeds"].get(task, {}).items() if int(seed) != LOOKED_AT}
+
+
+def table(data: dict[str, Any], task: str) -> str:
+    """Return what was found with its intervals, and what it says of prediction and rival."""
+    seeds, predicted = judging(data, task), json.loads(loses_rate.PREDICTION.read_text())
+    found = loses_rate.judged(seeds)
+    if not found:
+        return f"{task}: not run"
+    lines = [f"{task} (an arm of fewer than {FEWEST} seeds is not judged)"]
+    lines += [
+        "| arm | seeds | what | of | found | predicted | outcome | rival |",
+        "|---|---:|---|---|---:|---:|---|---|",
+    ]
+    for name, kinds in found.items():
+        count = sum(name in arms for arms in seeds.values())
+        optimizer = name.partition("optimizer=")[2]
+        for kind, by in kinds.items():
+            for of, own in by.items():
+                said = [predicted[who].get(optimizer.partition("@")[0], {}).get(kind, {}).get(of) for who in SAYERS]
+                if said == [None, None] and kind not in SHOWN:
+                    continue
+                outcomes = ["" if count < FEWEST or each is None else outcome(own, each) for each in said]
+                arm = f"{optimizer.replace('@learning_rate=', ' ')} | {count}"
+                number = f"{own[0]:.3f} [{own[1]:.3f}, {own[2]:.3f}]"
+                lines.append(f"| {arm} | {kind} | {of} | {number} | {said[0] or ''} | {' | '.join(outcomes)} |")
+    return "\n".join([*lines, "", fates(seeds, list(found)), "", sharper(seeds)])
+
+
+def fates(seeds: dict[str, Any], names: list[str]) -> str:
+    """Return what became in 20 steps of prompts in danger, and of the others, over all seeds and windows of arms."""
+    lines = [
+        "| arm | chance that the push is down | prompts | fall | rise | mean change |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for name in names:
+        windows = _windows(seeds, name)
+        danger, falls, rises, change = (
+            np.concatenate([getattr(own, of)[own.known] for own in windows])
+            for of in ("danger", "falls", "rises", "change")
+        )
+        for low, high in loses_rate.DANGERS:
+            rows = (danger >= low) & (danger < high)
+            shares = " | ".join(f"{of[rows].mean():.3f}" if rows.any() else "" for of in (falls, rises, change))
+            span = f"{low:g} to {min(high, 1):g}"
+            lines.append(f"| {name.partition('optimizer=')[2]} | {span} | {rows.sum()} | {shares} |")
+    return "\n".join(lines)
+
+
+def sharper(seeds: dict[str, Any]) -> str:
+    """Return what many more rollouts at step 10 say of the changes to later steps; no part of the prediction."""
+    lines = ["| arm | seeds | steps later | reliability | slope | area, any loss |", "|---|---:|---:|---:|---:|---:|"]
+    for name in ARMS:
+        trained = [arms[name] for arms in seeds.values() if "sharper" in arms.get(name, {})]
+        for lag in loses_rate.LAGS if trained else ():
+            numbers = loses_rate.sharper(trained, name, lag + WATCHED[0])
+            columns = " | ".join(f"{value:.3f}" for value in numbers)
+            lines.append(f"| {name.partition('optimizer=')[2]} | {len(trained)} | {lag} | {columns} |")
+    return "\n".join(lines if len(lines) > 2 else [])
+
+
+def _windows(seeds: dict[str, Any], name: str) -> list[loses_rate.Window]:
+    """All windows of an arm, of the prompts that are not trained."""
+    trained = [arms[name] for arms in seeds.values() if name in arms]
+    return [loses_rate.window(arm, name, step) for arm in trained for step in loses_rate.WINDOWS]
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Draw the areas by predictor, measured by predicted changes, and what became of prompts in danger."""
+    seeds = judging(data, DRAWN)
+    found = loses_rate.judged(seeds)
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        areas, changes, fallen = figure.subplots(1, 3)
+        _draw_areas(areas, found)
+        for name in found:
+            _draw_changes(changes, name, _windows(seeds, name))
+            _draw_fates(fallen, name, _windows(seeds, name))
+        changes.axhline(0, color="0.6", linewidth=0.8)
+        changes.set(xlabel="tenth of the predicted change", ylabel="measured change, mean")
+        changes.set_title("b  By how much", loc="left")
+        changes.legend()
+        spans = [f"{low:g} to {min(high, 1):g}" for low, high in loses_rate.DANGERS]
+        fallen.set_xticks(range(len(spans)), spans)
+        fallen.set(xlabel="chance of a push down", ylabel="share that falls", ylim=(0, 1))
+        fallen.set_title("c  Prompts in danger", loc="left")
+    return figure
+
+
+def _arm(name: str) -> tuple[str, str, str]:
+    """The label, colour and marker of an arm."""
+    optimizer, _, rate = name.partition("optimizer=")[2].partition("@learning_rate=")
+    number = ARMS.index(name)
+    label = f"{'AdamW' if optimizer == 'adamw' else 'plain steps'}, {float(rate):g}"
+    return label, "C0" if optimizer == "adamw" else "C1", "os"[number % 2]
+
+
+def _draw_areas(axes: Axes, found: dict[str, loses_rate.Numbers]) -> None:
+    for number, (name, kinds) in enumerate(found.items()):
+        label, colour, marker = _arm(name)
+        rows = np.arange(len(LABELS)) + 0.16 * (number - 1.5)
+        means, lows, highs = np.array([kinds["area"][of] for of in LABELS]).T
+        axes.errorbar(means, rows, xerr=[means - lows, highs - means], color=colour, marker=marker, linestyle="none",
+                      markersize=3, linewidth=1, label=label)  # fmt: skip
+    axes.axvline(0.5, color="0.6", linewidth=0.8)
+    axes.set_yticks(range(len(LABELS)), [*LABELS.values()])
+    axes.invert_yaxis()
+    axes.set_xlabel("area under the curve")
+    axes.set_title("a  Which prompts fall", loc="left")
+
+
+def _draw_changes(axes: Axes, name: str, windows: list[loses_rate.Window]) -> None:
+    label, colour, marker = _arm(name)
+    said = np.concatenate([own.pushes["full"][0][own.known] for own in windows])
+    came = np.concatenate([own.change[own.known] for own in windows])
+    tenths = [came[rows].mean() for rows in np.array_split(np.argsort(said), 10)]
+    axes.plot(range(1, 11), tenths, color=colour, marker=marker, markersize=3, linewidth=1, label=label)
+
+
+def _draw_fates(axes: Axes, name: str, windows: list[loses_rate.Window]) -> None:
+    """With intervals of shares of independent prompts."""
+    _, colour, marker = _arm(name)
+    danger, falls = (np.concatenate([getattr(own, of)[own.known] for own in windows]) for of in ("danger", "falls"))
+    groups = [falls[(danger >= low) & (danger < high)] for low, high in loses_rate.DANGERS]
+    means = np.array([own.mean() for own in groups])
+    errors = 1.96 * np.sqrt(means * (1 - means) / [len(own) for own in groups])
+    places = np.arange(len(groups)) + 0.1 * (ARMS.index(name) - 1.5)
+    axes.errorbar(places, means, yerr=errors, color=colour, marker=marker, linestyle="none", markersize=3, linewidth=1)
+
+
+def main(arguments: list[str]) -> None:
+    """Add finished seeds to those that are kept, or print the tables."""
+    kept = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "prompts": {}, "seeds": {}}
+    if arguments == ["--table"]:
+        print("\n\n".join(table(kept, task) for task in TASKS))
+    else:
+        keep(DATA, condense(Path(*arguments), kept))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
