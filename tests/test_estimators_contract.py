@@ -3,6 +3,7 @@
 import inspect
 import math
 import re
+from functools import partial
 from itertools import groupby
 
 import array_api_strict
@@ -140,10 +141,41 @@ def test_rewards_outside_the_domain_of_the_formula_are_refused_and_others_taken(
     assert "NaN or infinity" in refusal(simlab.advantages, name, [*REWARDS, math.inf], **TOKENS)
     for value in (-0.5, 1.5, 0.5):
         if domain == "any" or (domain == "unit" and value == 0.5):
-            assert np.isfinite(simlab.advantages(name, [*REWARDS, value], **TOKENS)).all()
+            correct = [reward > 0 for reward in (*REWARDS, value)]
+            assert np.isfinite(simlab.advantages(name, [*REWARDS, value], correct=correct, **TOKENS)).all()
         else:
             message = refusal(simlab.advantages, name, [*REWARDS, value], **TOKENS)
             assert f"{value:g}; {name} is defined for {DOMAINS[domain]}" in message
+
+
+# Estimators that ask which rollouts are correct; all others have a formula for graded rewards.
+VERDICTS = {
+    "a_grae", "asym_power", "bbg", "curve_rl", "ds_grpo", "easy_focused", "f_grpo", "hard_focused", "nsr", "psr",
+    "reject_easy", "w_reinforce",
+}  # fmt: skip
+GRADED = np.array([[0.0, 0.1, 0.5, 0.9], [0.0, 0.0, 0.9, 0.9], [0.0, 0.0, 0.0, 0.5]])
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_graded_rewards_need_correct_wherever_the_advantages_depend_on_it(name):
+    """An estimator refuses fractions, or asks for ``correct``, or gives the same whatever is marked as correct."""
+    fields = {field: np.full((3, *values.shape), -1.0) for field, values in TOKENS.items()} | {"role": np.zeros((3, 4))}
+    marked = partial(simlab.advantages, name, GRADED, **fields)
+    if REGISTRY[name].build().domain == "binary":
+        assert f"{name} is defined for rewards 0 and 1" in refusal(marked)
+    elif name in VERDICTS:
+        message = f"rewards hold 0.1 and 0.9; {name} asks which rollouts are correct; allowed: rewards 0 and 1, or"
+        assert message in refusal(marked)
+        assert np.isfinite(marked(correct=GRADED >= 0.5)).all()
+    else:
+        for cut in (0.0, 0.3, 0.7):
+            np.testing.assert_array_equal(marked(correct=cut < GRADED), marked())
+
+
+def test_rewards_of_one_level_above_0_need_no_correct():
+    for low, high in ((0, 0.5), (-1, 1), (-0.2, 1.2)):
+        assert simlab.advantages("psr", [low, high, low]).tolist() == [0, 1, 0]
+    assert simlab.advantages("psr", [0.0, 1.0, 0.5], mask=[True, True, False]).tolist() == [0, 1, 0]
 
 
 BAD_BATCHES = [

@@ -33,11 +33,15 @@ BINARY = [
 
 
 def weights(name: str | Estimator, rewards: np.ndarray, **parameters: Any) -> np.ndarray:
-    """Advantages where every rollout has two tokens of its own log-probability and entropy, and greedy answers fail."""
+    """Advantages where every rollout has two tokens of its own log-probability and entropy, and greedy answers fail.
+
+    All rewards above 0 are of correct rollouts.
+    """
     index = np.arange(len(rewards), dtype=float)[:, None]
     logp, entropy = -0.5 - np.hstack([index % 5, (3 * index + 1) % 7]) / 8, np.hstack([index % 3, index % 4]) / 4
     fields = {"old_logp": logp, "entropy": entropy, "collision": np.exp(2 * logp), "teacher_logp": logp[::-1] - 0.25}
-    return advantages(name, rewards, greedy_reward=np.zeros_like(rewards), **fields, **parameters)
+    fields |= {"correct": rewards > 0, "greedy_reward": np.zeros_like(rewards)}
+    return advantages(name, rewards, **fields, **parameters)
 
 
 def assert_equal(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e-12) -> None:
@@ -108,7 +112,7 @@ def test_it_equals(name, parameters, same, others):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12).map(np.array))
 def test_mean_centred_weights_sum_to_zero(name, rewards):
     """Otherwise an action that was never sampled would move."""
-    total = advantages(name, rewards)
+    total = advantages(name, rewards, correct=rewards > 0)
     assert abs(total.sum()) <= 1e-12 * np.abs(total).sum()
 
 

@@ -104,7 +104,7 @@ def test_correct_is_what_the_engine_says_and_else_a_reward_above_0():
     assert is_correct(Rollouts(rewards)).tolist() == [[True, True, False]]
     marked = np.array([[False, True, False]])
     assert is_correct(Rollouts(rewards, correct=marked)).tolist() == marked.tolist()
-    plain = simlab.advantages("f_grpo", rewards[0], base="dr_grpo")
+    plain = simlab.advantages("f_grpo", rewards[0], correct=rewards[0] > 0, base="dr_grpo")
     told = simlab.advantages("f_grpo", rewards[0], correct=marked[0], base="dr_grpo")
     np.testing.assert_allclose(told, 2 * plain, rtol=1e-12)  # 1 - 1/3 in place of 1 - 2/3
 

@@ -109,7 +109,8 @@ def advantages(
         parts: (G, R) or (P, G, R), the R parts of each reward, in place of ``rewards``: their weighted sum. For
             estimators that weigh parts apart; without it the reward is the only part.
         weights: (R,) what each part weighs, by default 1.
-        correct: true for correct rollouts, in the shape of ``rewards``; by default those with a reward above 0.
+        correct: true for correct rollouts, in the shape of ``rewards``; by default those with a reward above 0, where
+            all of these have one reward. Of more levels, an estimator that reads it refuses them without ``correct``.
         role: the number of the role in which each rollout was played, likewise, for estimators that need it.
         mask: true where a rollout exists, in the shape of ``rewards``; or where a part does, in the shape of ``parts``:
             what is missing adds nothing, and a rollout without any part does not exist. Your own link must be declared
@@ -124,8 +125,8 @@ def advantages(
         parameters: the parameters of the named estimator.
 
     Raises: InputError: for an unknown name or parameter, rewards that are not finite or outside the domain of the
-    formula (some are for rewards in [0, 1], some for 0 and 1 only), arrays of the wrong shape, or advantages that are
-    not finite.
+    formula (some are for rewards in [0, 1], some for 0 and 1 only), graded rewards without ``correct`` where the
+    advantages depend on it, arrays of the wrong shape, or advantages that are not finite.
 
     >>> advantages("dr_grpo", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 0.75, -0.25, -0.25, -0.25])
@@ -169,6 +170,7 @@ def advantages(
     check_domain(chosen, rewards if fields["mask"] is None else rewards[fields["mask"]], called)
     result, _ = chosen.update(rollouts, chosen.init())
     check_finite(called, "advantages", result, rollouts)
+    _check_verdicts(chosen, rollouts, result, called)
     return result[0, ...] if one_group else result
 
 
@@ -203,6 +205,26 @@ def check_domain(chosen: Estimator, rewards: Array, name: str = "this estimator"
         first = float(rewards[outside][0])
         raise InputError(
             f"rewards span [{low:g}, {high:g}] and hold {first:g}; {name} is defined for {DOMAINS[chosen.domain]}"
+        )
+
+
+def _check_verdicts(chosen: Estimator, rollouts: Rollouts, result: Array, name: str) -> None:
+    """Raise ``InputError`` for several rewards above 0 without ``correct``, where another verdict changes the result.
+
+    ``result`` is that of all rewards above 0 as correct ones; it is compared with that of the highest alone.
+    """
+    rewards, xp = rollouts.rewards, array_namespace(rollouts.rewards)
+    positive = rewards > 0 if rollouts.mask is None else (rewards > 0) & rollouts.mask
+    if rollouts.correct is not None or not bool(xp.any(positive)):
+        return
+    low, high = xp.min(rewards[positive]), xp.max(rewards[positive])
+    if bool(low == high):
+        return
+    other, _ = chosen.update(rollouts._replace(correct=positive & (rewards >= high)), chosen.init())
+    if bool(xp.any(other != result)):
+        raise InputError(
+            f"rewards hold {float(low):g} and {float(high):g}; {name} asks which rollouts are correct; allowed: "
+            "rewards 0 and 1, or correct= beside graded ones"
         )
 
 
