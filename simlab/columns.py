@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from simlab.errors import InputError, check_choice
 
@@ -131,7 +131,28 @@ def at_equal_mass(
     """
     reached = np.full((len(levels), len(q_pos)), np.nan)
     for seed, (mass, series) in enumerate(zip(q_pos, values, strict=True)):
-        higher = np.append(True, mass[1:] > np.maximum.accumulate(mass)[:-1])
+        higher = _higher_than_before(mass)
         inside = (levels >= mass[0]) & (levels <= mass.max())
         reached[inside, seed] = np.interp(levels[inside], mass[higher], series[higher])
     return reached
+
+
+def around_equal_mass(
+    q_pos: Float[np.ndarray, "S N"], values: Float[np.ndarray, "S N"], level: float
+) -> Float[np.ndarray, "2 S"]:
+    """Return the values in the two records of each seed between which ``at_equal_mass`` reads a level.
+
+    Both are the same record where its Q_pos is the level; NaN where ``at_equal_mass`` is.
+    """
+    ends = np.full((2, len(q_pos)), np.nan)
+    for seed, (mass, series) in enumerate(zip(q_pos, values, strict=True)):
+        if mass[0] <= level <= mass.max():
+            higher = _higher_than_before(mass)
+            after = np.searchsorted(mass[higher], level)
+            ends[:, seed] = series[higher][[after - (mass[higher][after] > level), after]]
+    return ends
+
+
+def _higher_than_before(mass: Float[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
+    """Return which records hold a number above all earlier ones; the first does."""
+    return np.append(True, mass[1:] > np.maximum.accumulate(mass)[:-1])

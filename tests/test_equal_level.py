@@ -13,7 +13,7 @@ from simlab.sweeps.equal_level import compare_at, figure_at
 from simlab.sweeps.result import write
 from simlab.sweeps.table import compared
 
-STEPS = np.arange(0, 101, 10)
+STEPS = np.arange(0, 101, 5)
 KS = (1, 4, 256)
 # (rate of pass@1 a step, what pass@256 loses for each unit of pass@1); pass@1 starts at .1 and stays below .9.
 ARMS = {"grpo": (0.008, 0.5), "slow": (0.004, 0.5), "kept": (0.008, 0.2), "stuck": (0.001, 0.5)}
@@ -109,7 +109,7 @@ def test_a_cell_that_does_not_reach_the_level_is_named():
 
 
 def test_cells_of_several_results_have_their_names_and_any_length():
-    short = result("kept").isel(step=slice(0, 8))
+    short = result("kept").isel(step=slice(0, 15))
     text = compare_at({"a": result("grpo"), "b": short}, 0.43)
     assert [line.split()[0] for line in text.splitlines() if line.startswith(("a ", "b "))] == ["a", "b", "b"]
 
@@ -140,6 +140,50 @@ def test_three_seeds_name_no_winner():
     tables = [compare_at({"r": data}, 0.43, ["pass@256"]), compared({"a": data.isel(arm=[0]), "b": data.isel(arm=[0])})]
     for table in tables:
         assert table.splitlines()[-1].startswith("in short: 3 seeds are too few to say in which cells ")
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_fewer_than_four_seeds_have_a_standard_error_and_no_interval(seeds):
+    """Student's interval of two seeds may be wider than any difference of two shares can be."""
+    data = result("grpo", "kept")
+    noise = xr.DataArray([0.0, 0.1, 0.2, 0.3], dims="seed") * (data.arm == "kept")
+    data["pass_at_k"] = data.pass_at_k + noise * (data.k == 256)
+    text = compare_at({"r": data.isel(seed=slice(seeds))}, 0.43, ["pass@256"])
+    (kept,) = rows(text, "more than grpo").values()
+    assert "more than grpo, paired by seed:" in text.splitlines()
+    assert len(kept) == 3
+    assert "[" not in "".join(kept)
+    assert "[" in compare_at({"r": data}, 0.43, ["pass@256"]).partition("interval over seeds]:")[2]
+
+
+@pytest.mark.parametrize(
+    ("every", "spread", "told"),
+    [
+        # grpo rises by .0072 to .0096 a step and slow by half of it; the metric falls by half of that.
+        (5, 0.0, None),
+        (10, 0.0, "pass@1 by up to 0.096, in grpo; simlab sweep --record-every 5 records more"),
+        (20, 0.0, "pass@1 by up to 0.19 and pass@256 by up to 0.096, in grpo; slow; simlab sweep --record-every 5"),
+        (5, 0.2, "pass@256 by up to 0.22, in grpo; slow; simlab sweep --record-every 1 records more"),
+    ],
+)
+def test_records_too_far_apart_for_the_level_are_said_to_be(every, spread, told):
+    """A level between two records is read on a line; pass@1 or a share that moves by over .05 there is a warning."""
+    data = result("grpo", "slow").sel(step=slice(None, None, every // 5))
+    jumps = spread * (np.arange(data.sizes["step"]) % 2)
+    data["pass_at_k"] = data.pass_at_k - xr.DataArray(jumps, dims="step") * (data.k == 256)
+    warnings = [line for line in compare_at({"r": data}, 0.43, ["pass@256"]).splitlines() if "warning" in line]
+    assert len(warnings) == (told is not None)
+    head = "warning: the two records around pass@1 = 0.43 are far apart, and a line between them is what is read: "
+    assert all(head + told in line for line in warnings)
+
+
+def test_records_of_every_step_cannot_be_closer_and_a_record_at_the_level_needs_no_line():
+    data = result("grpo").isel(step=slice(None, None, 4))
+    assert "warning" in compare_at({"r": data}, 0.43, ["pass@256"])
+    every_step = data.assign_coords(step=np.arange(data.sizes["step"]))
+    assert "warning" not in compare_at({"r": every_step}, 0.43, ["pass@256"])
+    at_a_record = data.isel(seed=[1])
+    assert "warning" not in compare_at({"r": at_a_record}, float(at_a_record.q_pos[0, 0, 3]), ["pass@256"])
 
 
 def test_a_sweep_shows_the_largest_k_unless_every_cell_solves_all():
@@ -186,6 +230,8 @@ def test_the_command_compares_files_at_a_pass_at_1(tmp_path, capsys, monkeypatch
     [
         (["--at", "20"], "--at 20 is for training runs; allowed with results of sweeps: pass@1=NUMBER"),
         (["--baseline", "grpo"], "--baseline is for training runs; allowed with results of sweeps: --figure, --metric"),
+        (["--at", "pass@1=38"], "'pass@1=38' is no level of pass@1; allowed: above 0 and below 1"),
+        (["--at", "pass@1=0"], "'pass@1=0' is no level of pass@1; allowed: above 0 and below 1"),
         (["--at", "pass@1=0.43", "--baseline", "maxrl"], "baseline 'maxrl' is no cell; allowed: grpo; kept"),
     ],
 )

@@ -8,9 +8,9 @@ import xarray as xr
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from simlab.columns import at_equal_mass, pass_at_1, record_axis, with_columns
+from simlab.columns import around_equal_mass, at_equal_mass, pass_at_1, record_axis, with_columns
 from simlab.errors import InputError
-from simlab.intervals import CHANGE, Bounds, bounds_of, change_of, over_seeds, sign_of
+from simlab.intervals import BAND_SEEDS, CHANGE, SHARE, Bounds, bounds_of, change_of, over_seeds, sign_of
 from simlab.plotting import COLOURS, DASHES, LABELS, STYLE, draw_band, fit_share, name_lines, panelled
 from simlab.sweeps.table import (
     beside_placebo,
@@ -25,6 +25,7 @@ from simlab.text import aligned
 
 USUAL = ("retained_mass", "entropy")  # beside pass@k, which comes first
 POINTS = 33  # of a curve against pass@1
+JUMP = 0.05  # of pass@1, or of another share, between two records; a line across more is no reading
 Cells = dict[str, xr.Dataset]
 Curves = tuple[str, np.ndarray, dict[str, xr.DataArray]]  # a column, its x, and a line of each cell
 
@@ -35,8 +36,9 @@ def compare_at(
     """Return a table of every cell where its pass@1 first reaches ``level``, and the differences from one cell.
 
     Each seed is read for itself, linearly between the two records around the step at which it first reaches the level.
-    A cell that no seed brings there is named below the table. Differences are paired by seed, with Student's interval
-    (``simlab.intervals``).
+    A cell that no seed brings there is named below the table. So are cells whose records are too far apart for such a
+    line: pass@1, or a share that is shown, moves by more than ``JUMP`` between the two. Differences are paired by seed,
+    from four seeds on with Student's interval (``simlab.intervals``).
 
     Args:
         results: by name.
@@ -62,6 +64,7 @@ def compare_at(
             "",
             f"each seed where its pass@1 first reaches {level:g}; mean over seeds (standard error of the last digits)",
             *aligned(rows),
+            *_too_sparse(cells, columns, level),
             *_missing(cells, readings, level),
             *_beside_placebos(results, readings, level),
             *_differences(reached, base),
@@ -99,20 +102,69 @@ def read_at(cell: xr.Dataset, columns: Sequence[str], levels: Float[np.ndarray, 
 
     NaN where a seed begins above the level or does not reach it.
     """
-    mass, axis = pass_at_1(cell), record_axis(cell)
+    axis = record_axis(cell)
+    mass, *series = _series(cell, [axis, *columns])
+    read = {
+        name: (("level", "seed"), at_equal_mass(mass, values, levels))
+        for name, values in zip([axis, *columns], series, strict=True)
+    }
+    return xr.Dataset(read, {"level": levels, "seed": cell["seed"].values})
 
-    def series(values: xr.DataArray) -> Float[np.ndarray, "S N"]:
-        return values.broadcast_like(mass).transpose("seed", axis).values.astype(float)
 
-    read = {name: (("level", "seed"), at_equal_mass(series(mass), series(cell[name]), levels)) for name in columns}
-    steps = (("level", "seed"), at_equal_mass(series(mass), series(cell[axis]), levels))
-    return xr.Dataset({axis: steps, **read}, {"level": levels, "seed": cell["seed"].values})
+def _series(cell: xr.Dataset, columns: Sequence[str]) -> list[Float[np.ndarray, "S N"]]:
+    """Return pass@1 and some columns of each seed and record."""
+    mass = pass_at_1(cell)
+    values = [mass, *(cell[name].broadcast_like(mass) for name in columns)]
+    return [each.transpose("seed", record_axis(cell)).values.astype(float) for each in values]
 
 
 def _reached(cell: xr.Dataset, columns: Sequence[str], level: float) -> xr.Dataset:
     """Return what ``read_at`` does at one level, (S,), of the seeds that reach it."""
     reading = read_at(cell, columns, np.array([level])).isel(level=0)
     return reading.isel(seed=np.isfinite(reading[record_axis(cell)].values))
+
+
+def _too_sparse(cells: Cells, columns: Sequence[str], level: float) -> list[str]:
+    """Warn of cells that are read on a line between two records across which pass@1 or a share moves by much.
+
+    The warning says how many steps apart records should be to move by ``JUMP``, if they moved evenly.
+    """
+    largest, coarse, every = dict[str, float](), [], np.inf
+    for name, cell in cells.items():
+        apart, moves = _moves_around(cell, columns, level)
+        most = np.max(list(moves.values()), axis=0)
+        if (sparse := most > JUMP).any():
+            coarse.append(name)
+            largest = {column: max(largest.get(column, 0), move.max()) for column, move in moves.items()}
+            every = min(every, *(apart * JUMP / np.maximum(most, JUMP))[sparse])
+    if not coarse:
+        return []
+    much = " and ".join(f"{column} by up to {move:.2g}" for column, move in largest.items() if move > JUMP)
+    by_step = record_axis(cells[coarse[0]]) == "step"
+    remedy = f"--record-every {max(1, int(every))}" if by_step else "--records with a larger number"
+    return [
+        f"warning: the two records around pass@1 = {level:g} are far apart, and a line between them is what is read: "
+        f"{much}, in {'; '.join(coarse)}; simlab sweep {remedy} records more"
+    ]
+
+
+def _moves_around(
+    cell: xr.Dataset, columns: Sequence[str], level: float
+) -> tuple[Float[np.ndarray, " S"], dict[str, Float[np.ndarray, " S"]]]:
+    """Return the steps (or the cost) between the two records around a level, and how far pass@1 and shares move there.
+
+    Each is of the seeds that reach the level. Records of successive steps, which cannot be closer, move by 0.
+    """
+    axis, shares = record_axis(cell), [name for name in columns if bounds_of(name) == SHARE and name != "pass@1"]
+    spaced = cell.assign(apart=(axis, np.diff(cell[axis].values.astype(float), prepend=0)))
+    mass, apart, *others = _series(spaced, ["apart", *shares])
+    reached = (mass[:, 0] <= level) & (mass.max(axis=1) >= level)
+    apart = around_equal_mass(mass, apart, level)[1, reached]
+    moves = {}
+    for name, values in zip(["pass@1", *shares], [mass, *others], strict=True):
+        before, after = around_equal_mass(mass, values, level)[:, reached]
+        moves[name] = np.where((axis == "step") & (apart <= 1), 0.0, np.nan_to_num(np.abs(after - before)))
+    return apart, moves
 
 
 def _missing(cells: Cells, readings: Cells, level: float) -> list[str]:
@@ -159,14 +211,18 @@ def _differences(readings: Cells, base: str) -> list[str]:
     if not rows:
         return []
     in_short = difference_in_short(base, columns[1], told, seeds)
-    return ["", f"more than {base}, paired by seed [95 % interval over seeds]:", *aligned(rows), "", in_short]
+    interval = " [95 % interval over seeds]" * (seeds >= BAND_SEEDS)
+    return ["", f"more than {base}, paired by seed{interval}:", *aligned(rows), "", in_short]
 
 
 def _with_interval(values: Float[np.ndarray, " S"], bounds: Bounds) -> str:
-    """Write a mean difference with its standard error and its interval, ``+0.012(3) [+0.004, +0.020]``."""
+    """Write a mean difference with its standard error and its interval, ``+0.012(3) [+0.004, +0.020]``.
+
+    Fewer than ``BAND_SEEDS`` have no interval: Student's of two seeds is wider than what is possible.
+    """
     text = signed(values)
     estimate = over_seeds(values, bounds)
-    if np.isnan(estimate.low):
+    if np.isnan(estimate.low) or len(values) < BAND_SEEDS:
         return text
     decimals = len(text.partition("(")[0].partition(".")[2])
     return f"{text} [{estimate.low:+.{decimals}f}, {estimate.high:+.{decimals}f}]"
