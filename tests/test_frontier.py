@@ -1,12 +1,15 @@
 """The frontier of rollouts against what is kept: how it is chosen, judged and priced, and who may challenge it."""
 
 import itertools
+import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from figures import frontier
 from figures.shared import challenge
 from figures.shared.by_number import tabled
 from figures.shared.challenge import digest_of, hidden_problems, place
@@ -17,6 +20,8 @@ from simlab.cli import main
 from simlab.estimators import REGISTRY
 from simlab.rollouts import Rollouts
 from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER, MANY, RARE
+
+FINDING = Path(__file__).parent.parent / "docs" / "findings" / "frontier.md"
 
 
 def point(method, rollouts, kept):
@@ -180,3 +185,14 @@ def test_more_seeds_judge_where_there_are_some():
     assert (len(first.kept), first.kind, second) == (16, "weight", other)
     assert float(steps([first])[0].rollouts.mean) == pytest.approx((4 * 1 + 8 * 3) / 12)
     assert float(steps([first, second])[1].gain.mean) == pytest.approx(0.4)  # of the seeds that both have
+
+
+def test_the_rows_of_the_finding_are_points_of_the_fronts():
+    data = json.loads(frontier.DATA.read_text())
+    judged = [step for which in frontier.FRONTS for step in frontier.front_steps(data, "linear-0.3", which)]
+    known = {f"{float(step.rollouts.mean):,.0f}": f"{float(step.kept.mean):.3f}".lstrip("0") for step in judged}
+    section = FINDING.read_text().partition("### The front, ")[2].partition("\n###")[0]
+    rows = [[cell.strip() for cell in line.split("|")] for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 10
+    for _, name, _, rollouts, kept, *_ in rows:
+        assert known[rollouts] == kept.partition(" ")[0], name
