@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,12 @@ def grid_dimensions(dataset: xr.Dataset) -> list[str]:
 def record_axis(dataset: xr.Dataset) -> str:
     """Return the dimension of the records of a run: cost where a sweep has a budget, and else the step."""
     return "cost" if "cost" in dataset.dims else "step"
+
+
+def seed_counts(datasets: Iterable[xr.Dataset]) -> str:
+    """Write how many seeds results have: ``1 seed``, ``4 seeds``, ``2 and 6 seeds``."""
+    counts = list(dict.fromkeys(dataset.sizes["seed"] for dataset in datasets))
+    return f"{' and '.join(map(str, counts))} seed{'s' * (counts != [1])}"
 
 
 def each_cell(dataset: xr.Dataset) -> Iterator[tuple[dict[str, str], xr.Dataset]]:

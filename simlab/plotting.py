@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from simlab.columns import grid_dimensions, lacking, plain, record_axis, with_columns
+from simlab.columns import grid_dimensions, lacking, plain, record_axis, seed_counts, with_columns
 from simlab.errors import InputError
 from simlab.files import WRITER, write_output
 from simlab.intervals import BAND_SEEDS, Bounds, bounds_of, over_seeds
@@ -49,16 +49,20 @@ def draw_band(axes: Axes, x: np.ndarray, values: xr.DataArray, bounds: Bounds | 
     """Draw the mean over seeds in its 95 % band; below ``BAND_SEEDS`` seeds, the seeds as thin lines instead.
 
     The dimensions of ``values`` are ``seed`` and that of ``x``; the band stays inside of ``bounds``, by default what
-    the name of ``values`` says. Where all seeds are equal, it has no width.
+    the name of ``values`` says. Where all seeds are equal, it has no width. What draws nothing has no label.
     """
     seeds = values.transpose("seed", ...).values
     estimate = over_seeds(seeds, bounds or bounds_of(str(values.name)))
     (line,) = axes.plot(x, estimate.mean, **style)
+    shown, marker = estimate.mean[None], line.get_marker()
     if len(seeds) >= BAND_SEEDS:
         low, high = (np.where(estimate.error == 0, estimate.mean, end) for end in (estimate.low, estimate.high))
         axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
     elif len(seeds) > 1:
-        axes.plot(x, seeds.T, color=line.get_color(), linewidth=0.6, alpha=0.5, marker="." if line.get_marker() else "")
+        shown, marker = seeds, "." if marker else ""
+        axes.plot(x, seeds.T, color=line.get_color(), linewidth=0.6, alpha=0.5, marker=marker)
+    if np.isfinite(shown).sum(axis=1).max() < (2 if marker in ("", "None") else 1):  # a point needs a marker
+        line.set_label("_")
 
 
 def final_states(datasets: Mapping[str, xr.Dataset], title: str = "", metrics: Sequence[str] | None = None) -> Figure:
@@ -84,7 +88,7 @@ def final_states(datasets: Mapping[str, xr.Dataset], title: str = "", metrics: S
             panel.set(xlabel=LABELS.get(axis, axis), ylabel=LABELS.get(metric, metric))
             fit_share(panel, metric)
         when = "" if axis == along else f"{along} {first[along].values[-1]:.12g}, "
-        panels[0].set_title(f"{when}{first.sizes['seed']} seeds", loc="left")
+        panels[0].set_title(f"{when}{seed_counts(datasets.values())}", loc="left")
         if title:
             figure.suptitle(textwrap.fill(title, 110), fontsize=8, x=0.01, ha="left")
         name_lines(figure)
@@ -112,11 +116,12 @@ def fit_share(panel: Axes, metric: str) -> None:
 
 
 def name_lines(figure: Figure) -> None:
-    """Put the names of the lines of the first panel below all panels."""
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    if any(labels):
-        columns = max(1, CHARACTERS // (max(map(len, labels)) + 8))
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)))
+    """Put the names of the lines of all panels below them, each once."""
+    named = (axes.get_legend_handles_labels() for axes in figure.axes)
+    lines = {label: line for handles, labels in named for line, label in zip(handles, labels, strict=True)}
+    if any(lines):
+        columns = max(1, CHARACTERS // (max(map(len, lines)) + 8))
+        figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=min(columns, len(lines)))
 
 
 def _common_axis(datasets: list[xr.Dataset]) -> str | None:

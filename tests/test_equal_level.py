@@ -162,7 +162,7 @@ def test_fewer_than_four_seeds_have_a_standard_error_and_no_interval(seeds):
         # grpo rises by .0072 to .0096 a step and slow by half of it; the metric falls by half of that.
         (5, 0.0, None),
         (10, 0.0, "pass@1 by up to 0.096, in grpo; simlab sweep --record-every 5 records more"),
-        (20, 0.0, "pass@1 by up to 0.19 and pass@256 by up to 0.096, in grpo; slow; simlab sweep --record-every 5"),
+        (20, 0.0, "pass@1 by up to 0.19, pass@256 by up to 0.096, in grpo; slow; simlab sweep --record-every 5"),
         (5, 0.2, "pass@256 by up to 0.22, in grpo; slow; simlab sweep --record-every 1 records more"),
     ],
 )

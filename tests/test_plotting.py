@@ -92,6 +92,30 @@ def test_fewer_than_four_seeds_are_drawn_themselves():
     np.testing.assert_allclose(lines, [values.mean(axis=0), *values])
 
 
+@pytest.mark.parametrize(
+    ("seeds", "numbers", "named"),
+    [
+        (4, [np.nan, np.nan], False),
+        (4, [0.5, np.nan], False),  # a point alone, of a line without a marker
+        (4, [0.5, 0.6], True),
+        (2, [np.nan, np.nan], False),
+        (2, [0.5, np.nan], True),  # few seeds have points
+    ],
+)
+def test_a_line_of_which_nothing_is_seen_has_no_name(seeds, numbers, named):
+    axes = Figure().subplots()
+    values = xr.DataArray(np.tile(numbers, (seeds, 1)), dims=("seed", "step"), name="q_pos")
+    draw_band(axes, np.arange(2), values, label="grpo")
+    assert axes.get_legend_handles_labels()[1] == ["grpo"] * named
+
+
+def test_a_figure_of_several_results_says_how_many_seeds_each_has():
+    data = result(group_size=2)
+    few = data.isel(seed=slice(1))
+    titles = [final_states(shown).axes[0].get_title("left") for shown in ({"a": few}, {"a": few, "b": data})]
+    assert [title.rpartition(", ")[2] for title in titles] == ["1 seed", f"1 and {data.sizes['seed']} seeds"]
+
+
 @pytest.mark.slow
 def test_a_figure_is_written_in_the_format_of_its_suffix_or_the_failure_explained(tmp_path):
     for name, mark in {"figure.png": b"PNG", "figure.svg": b"<svg", "figure.pdf": b"%PDF"}.items():

@@ -171,14 +171,14 @@ def test_a_table_says_which_arm_is_not_told_from_the_placebo_of_its_method():
     assert "pass@8 +0.3000(65) more, paired by 4 seeds" in compared({"a": data})
 
 
-def test_another_result_may_hold_the_placebo_and_without_one_of_the_method_any_of_the_setting_is_one():
-    a = paid("true", ends=[[0.6], [0.5]])
-    b = paid("placebo_by_group", ends=[[0.3]], arms=["grpo"])
+def test_an_arm_is_not_compared_with_the_placebo_of_another_result():
+    a, b = (paid("true", "placebo", ends=[[0.6, 0.3]], arms=["grpo"]) for _ in range(2))
     assert told(compared({"a": a, "b": b})) == [
-        "a, grpo is told from b in q_pos and pass@8", "a, maxrl is told from b in q_pos and pass@8",
-    ]  # fmt: skip
-    assert told(compared({"a": a, "b": paid("placebo", ends=[[0.3]], arms=["grpo"], problem="network")})) == []
-    assert told(compared({"a": a})) == []
+        "a, reward = true is told from a, reward = placebo in q_pos and pass@8",
+        "b, reward = true is told from b, reward = placebo in q_pos and pass@8",
+    ]
+    alone = paid("placebo", ends=[[0.3]], arms=["grpo"])
+    assert told(compared({"a": paid("true", ends=[[0.6]], arms=["grpo"]), "b": alone})) == []
 
 
 def test_few_seeds_tell_no_arm_from_a_placebo_and_metrics_without_a_rate_are_all_read():

@@ -8,7 +8,7 @@ import xarray as xr
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from simlab.columns import around_equal_mass, at_equal_mass, pass_at_1, record_axis, with_columns
+from simlab.columns import around_equal_mass, at_equal_mass, pass_at_1, record_axis, seed_counts, with_columns
 from simlab.errors import InputError
 from simlab.intervals import BAND_SEEDS, CHANGE, SHARE, Bounds, bounds_of, change_of, over_seeds, sign_of
 from simlab.plotting import COLOURS, DASHES, LABELS, STYLE, draw_band, fit_share, name_lines, panelled
@@ -139,7 +139,7 @@ def _too_sparse(cells: Cells, columns: Sequence[str], level: float) -> list[str]
             every = min(every, *(apart * JUMP / np.maximum(most, JUMP))[sparse])
     if not coarse:
         return []
-    much = " and ".join(f"{column} by up to {move:.2g}" for column, move in largest.items() if move > JUMP)
+    much = ", ".join(f"{column} by up to {move:.2g}" for column, move in largest.items() if move > JUMP)
     by_step = record_axis(cells[coarse[0]]) == "step"
     remedy = f"--record-every {max(1, int(every))}" if by_step else "--records with a larger number"
     return [
@@ -265,7 +265,7 @@ def figure_at(
             else:
                 panel.axvline(level, color="0.7", linewidth=0.8, zorder=0)
                 panel.set_xlabel("pass@1")
-        panels[0].set_title(f"{next(iter(results.values())).sizes['seed']} seeds", loc="left")
+        panels[0].set_title(seed_counts(results.values()), loc="left")
         name_lines(figure)
     return figure
 

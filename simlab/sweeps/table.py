@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from simlab.columns import ABSENT, each_cell, grid_dimensions, plain, read_metric, record_axis, with_columns
+from simlab.columns import (
+    ABSENT,
+    each_cell,
+    grid_dimensions,
+    plain,
+    read_metric,
+    record_axis,
+    seed_counts,
+    with_columns,
+)
 from simlab.errors import InputError
 from simlab.intervals import BAND_SEEDS, sign_of, too_few
 from simlab.placebo import Difference, Paid, pair, verdict
@@ -97,7 +106,7 @@ def final_table(dataset: xr.Dataset) -> str:
     meanings = [f"{name:{width}}  {meaning}" for name, meaning in words.items()]
     if "problem.prompts" in json.loads(dataset.attrs.get("settled", "{}")):
         meanings.append("each metric is a mean over the prompts")
-    explained = legend(dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}")
+    explained = legend(seed_counts([dataset]), f"{axis} {dataset[axis].values[-1]:.12g}")
     in_short = [takeaway(dataset, columns[0]), *_at_equal_steps(dataset), *_unmoved(dataset, columns)]
     in_short += beside_placebos({"": dataset}, columns)
     return "\n".join([*aligned(rows), "", explained, *meanings, "", *in_short])
@@ -173,11 +182,11 @@ def final_cells(dataset: xr.Dataset) -> Iterator[tuple[list[str], xr.Dataset]]:
         yield list(labels.values()), cell
 
 
-def legend(seeds: Any, end: str) -> str:
-    """Return the line that explains the numbers of a table."""
-    if seeds == 1:
+def legend(seeds: str, end: str) -> str:
+    """Return the line that explains the numbers of a table; ``seeds`` is what ``seed_counts`` returns."""
+    if seeds == "1 seed":
         return f"one seed at {end}"
-    return f"mean over {seeds} seeds at {end}; 0.6534(42) is a mean of 0.6534 with a standard error of 0.0042"
+    return f"mean over {seeds} at {end}; 0.6534(42) is a mean of 0.6534 with a standard error of 0.0042"
 
 
 def standard_error(values: np.ndarray) -> float:
@@ -238,9 +247,14 @@ def compared(datasets: Mapping[str, xr.Dataset], metrics: Sequence[str] | None =
     cells = {name: _cells(dataset, names) for name, dataset in datasets.items()}
     labelled = (([result, *labels], cell) for result, own in cells.items() for labels, cell in own.items())
     rows = [["result", *names, *columns], *_rows(labelled, columns)]
-    seeds = " and ".join(dict.fromkeys(str(dataset.sizes["seed"]) for dataset in datasets.values()))
     lines = [f"{name}: {describe_sweep(dataset)}" for name, dataset in datasets.items()]
-    lines += ["", *aligned(rows), "", legend(seeds, _end(first)), *beside_placebos(datasets, columns)]
+    lines += [
+        "",
+        *aligned(rows),
+        "",
+        legend(seed_counts(datasets.values()), _end(first)),
+        *beside_placebos(datasets, columns),
+    ]
     return "\n".join(lines + _differences(cells, names, columns))
 
 
@@ -292,25 +306,26 @@ def named_cells(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
     return {name: cell for name, _, _, cell in _each_named_cell(results)}
 
 
-def _each_named_cell(
-    results: Mapping[str, xr.Dataset],
-) -> Iterator[tuple[str, xr.Dataset, dict[str, str], xr.Dataset]]:
-    """Yield every cell with its name, its result and its labels by dimension."""
+def _each_named_cell(results: Mapping[str, xr.Dataset]) -> Iterator[tuple[str, str, dict[str, str], xr.Dataset]]:
+    """Yield every cell with its name, that of its result, and its labels by dimension."""
     for result, dataset in results.items():
         for labels, cell in each_cell(dataset):
             varied = {name: text for name, text in labels.items() if dataset.sizes[name] > 1 and text != ABSENT}
             words = [text if name in METHODS else f"{name} = {text}" for name, text in varied.items()]
-            yield ", ".join([result] * (len(results) > 1 or not words) + words), dataset, labels, cell
+            yield ", ".join([result] * (len(results) > 1 or not words) + words), result, labels, cell
 
 
 def placebo_pairs(results: Mapping[str, xr.Dataset]) -> list[tuple[str, str]]:
-    """Return the names of each cell and of each of its placebos (``simlab.placebo``): all but the method is equal."""
-    named = [(name, _paid(dataset, labels)) for name, dataset, labels, _ in _each_named_cell(results)]
+    """Return the names of each cell and of each of its placebos (``simlab.placebo``), which its result holds.
+
+    All but the method is equal.
+    """
+    named = [(name, _paid(result, results[result], labels)) for name, result, labels, _ in _each_named_cell(results)]
     return [(named[arm][0], named[placebo][0]) for arm, placebo in pair([paid for _, paid in named])]
 
 
-def _paid(dataset: xr.Dataset, labels: Mapping[str, str]) -> Paid:
-    """Tell a cell's method from its setting: problem, group size, optimiser and all else that a sweep can vary."""
+def _paid(result: str, dataset: xr.Dataset, labels: Mapping[str, str]) -> Paid:
+    """Tell a cell's method from its setting: result, problem, group size, and all else that a sweep can vary."""
     configuration = json.loads(dataset.attrs["configuration"])
     asked = list(configuration["parameters"])
     full = {short: name for name in asked for short in (name.rpartition(".")[2], name.replace(".", "_"))}
@@ -321,7 +336,7 @@ def _paid(dataset: xr.Dataset, labels: Mapping[str, str]) -> Paid:
     reward = values.pop("run.reward", TRUE_REWARD)
     of_method = {name for name in values if name in METHODS or name.startswith(("estimator.", "surrogate."))}
     method = {(name, values[name]) for name in of_method if name in METHODS or name in asked}
-    setting = {(name, text) for name, text in values.items() if name not in of_method}
+    setting = {(name, text) for name, text in values.items() if name not in of_method} | {("result", result)}
     return Paid(reward != TRUE_REWARD, frozenset(method), frozenset(setting))
 
 
