@@ -12,6 +12,7 @@ from simlab.diagnose.dead_groups import dead_share, observe_groups
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.reading import read_log
 from simlab.diagnose.solve_rates import fit_population
+from simlab.diagnose.summary import describe_log
 
 LEVEL = 0.9
 
@@ -435,3 +436,23 @@ def test_a_log_whose_advantages_are_all_0_is_not_called_whole(tmp_path):
     groups = [[1, 0, 0, 1]] * 6 + [[0] * 4] * 4
     assert answer(tmp_path, groups_of_rewards(groups)).sentence.startswith("Not broken: ")
     assert answer(tmp_path, groups_of_rewards(groups, advantage=0)).sentence.startswith("Not for want of signal: ")
+
+
+def test_a_dictionary_of_parts_beside_their_weighted_sum_is_not_summed_with_it(tmp_path):
+    rng = np.random.default_rng(3)
+    parts = rng.random((320, 2)) < 0.5
+    rows = [
+        {"step": number // 32, "prompt": f"p{number // 8 % 4}", "completion": f"c{number}",
+         "rewards": {"correct": float(right), "format": float(well_formed)},
+         "reward": right + 0.2 * well_formed, "advantage": right - 0.5}
+        for number, (right, well_formed) in enumerate(parts.tolist())
+    ]  # fmt: skip
+    reading = reading_of(tmp_path, rows)
+    assert reading.columns.rewards == ("reward",)
+    assert components.reward_weights(reading) == pytest.approx({"rewards.correct": 1, "rewards.format": 0.2})
+
+
+def test_the_line_about_a_log_counts_rollouts_without_a_reward(tmp_path):
+    rows = [{"prompt": "p", "step": step, "reward": reward} for step in range(4) for reward in (0, 1, None)]
+    assert describe_log(reading_of(tmp_path, rows)).endswith("0 rows refused, 4 without a reward left out")
+    assert describe_log(reading_of(tmp_path, rows[:2] * 4)).endswith("0 rows refused")

@@ -272,7 +272,12 @@ def test_graded_rewards_are_learned_under_every_setting(name):
 BINARY = custom(LOGITS.tolist(), [0])
 REFUSED = [
     (lambda: place(np.ones(4)), "rewards have shape (4,); allowed: (5,) graded, (R, 5) in R parts"),
-    (lambda: place([1, 0, None, 0, 0]), "rewards hold nan; allowed: finite numbers"),
+    (lambda: place([1, 0, None, 0, 0]), "rewards hold nan (action 2); allowed: finite numbers"),
+    (
+        lambda: place([[1, 0, 1, 0, 0], [0, 1, 0, 0, math.inf]], reward_parts=("correct", "format")),
+        "rewards hold inf (part 'format', action 4); allowed: finite numbers",
+    ),
+    (lambda: place([1, 0, 1, 0, 0], reward_weights=[math.nan]), "reward_weights hold nan; allowed: finite numbers"),
     (lambda: place("right"), "rewards are no array of numbers"),
     (lambda: place(reward_weights=[1.0]), "reward_weights have shape (1,); allowed: (2,), one for each part"),
     (lambda: place(reward_parts=("correct",)), "reward_parts = ('correct',); allowed: 2 names, each another"),

@@ -236,6 +236,12 @@ def branches(advantages, rollouts):
     return -advantages
 
 
+def turns(advantages, rollouts):
+    while advantages.mean() > 0.5:
+        advantages = advantages / 2
+    return advantages
+
+
 def fails(advantages, rollouts):
     raise KeyError("x")
 """
@@ -245,18 +251,19 @@ def fails(advantages, rollouts):
     ("name", "words"),
     [
         ("branches", 'mine.py:LINE: "if" on a traced array; use jnp.where'),
+        ("turns", 'mine.py:LINE: "while" on a traced array; use a fixed number of turns, and jnp.where'),
         pytest.param("fails", "KeyError: 'x', line LINE of mine.py", marks=pytest.mark.slow),
     ],
 )
 def test_an_error_in_a_users_function_is_one_line_with_file_line_and_advice(here, capsys, name, words):
     path = written(here, RAISING)
-    cause = {"branches": "if advantages", "fails": "raise"}[name]
+    cause = {"branches": "if advantages", "turns": "while", "fails": "raise"}[name]
     line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if cause in text)
     arguments = ["sweep", "--arms", f"mine.py:{name}", "--steps", "1", "--seeds", "1", "--group-size", "2"]
     assert main(arguments) == 2
     (printed,) = capsys.readouterr().err.splitlines()
     assert words.replace("LINE", str(line)) in printed
-    with pytest.raises(Exception, match="boolean" if name == "branches" else "x"):
+    with pytest.raises(Exception, match="x" if name == "fails" else "boolean"):
         main([*arguments, "--traceback"])
 
 

@@ -121,7 +121,8 @@ def describe_log(reading: Reading) -> str:
     steps, refused = entries["steps"], entries["refused"]
     rows = f"{entries['rows']:,} rollouts of {entries['prompts']:,} prompts in {entries['groups']:,} groups"
     why = f" ({refused['first'][0]})" if refused["first"] else ""
-    return f"{rows}, {describe_steps(steps['first'], steps['last'])}; {refused['count']:,} rows refused{why}"
+    unscored = f", {reading.unscored:,} without a reward left out" if reading.unscored else ""
+    return f"{rows}, {describe_steps(steps['first'], steps['last'])}; {refused['count']:,} rows refused{why}{unscored}"
 
 
 def describe_steps(first: int, last: int) -> str:

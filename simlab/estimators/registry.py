@@ -107,7 +107,8 @@ def advantages(
         name: a registered estimator's name, or an estimator.
         rewards: (G,) one group, or (P, G); integers are read as floats, lists as NumPy arrays.
         parts: (G, R) or (P, G, R), the R parts of each reward, in place of ``rewards``: their weighted sum. For
-            estimators that weigh parts apart; without it the reward is the only part.
+            estimators that weigh parts apart; without it the reward is the only part. Transposed ones, (R, G) as a
+            problem states them, are told by ``weights`` or by a mask of rollouts alone, and where R = G by nothing.
         weights: (R,) what each part weighs, by default 1.
         correct: true for correct rollouts, in the shape of ``rewards``; by default those with a reward above 0, where
             all of these have one reward. Of more levels, an estimator that reads it refuses them without ``correct``.

@@ -40,7 +40,8 @@ class Problem:
         reward_correct: reward of a correct rollout, above 0, where there are no ``rewards``.
         reward_incorrect: reward of any other, at most 0.
         rewards: the rewards of actions, whatever is correct: (C,) graded, or (R, C) in R parts; of prompts that differ
-            (M, C) or (M, R, C). Kept as (M, R, C). None for the two rewards above.
+            (M, C) or (M, R, C). Kept as (M, R, C). None for the two rewards above. ``advantages`` has parts on the last
+            axis; transposed ones are refused here by their shape, but where R = C, which nothing tells.
         reward_parts: the names of the R parts.
         reward_weights: (R,) the weights of the parts in their sum, which is the reward of a rollout; by default 1.
         reward_noise: (R,) the standard deviation of the normal noise that is added to each part; None for no noise.

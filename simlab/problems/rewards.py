@@ -24,7 +24,8 @@ def binary_rewards(reward_correct: Any, reward_incorrect: Any) -> None:
 def graded_rewards(fields: dict[str, Any], prompts: int, entries: int) -> dict[str, Any]:
     """Return the ``FIELDS`` in their normal form: rewards (M, R, C), R names, weights (R,) and noise (R,) or None.
 
-    ``InputError`` for another shape, a number that is not finite, or a name that comes twice.
+    ``InputError`` for another shape, a number that is not finite, or a name that comes twice. Transposed parts, (C, R),
+    have another shape, but where C = R.
     """
     rewards = _numbers("rewards", fields["rewards"])
     shape = rewards.shape
@@ -38,6 +39,10 @@ def graded_rewards(fields: dict[str, Any], prompts: int, entries: int) -> dict[s
     names = tuple(fields["reward_parts"]) or tuple(f"part {number}" for number in range(1, parts + 1))
     if len(names) != parts or len(set(names)) != parts or not all(isinstance(name, str) for name in names):
         raise InputError(f"reward_parts = {names}; allowed: {parts} names, each another")
+    for prompt, part, action in np.argwhere(~np.isfinite(rewards))[:1]:
+        of_part = f"part {names[part]!r}, " if parts > 1 or fields["reward_parts"] else ""
+        where = f"{of_part}action {action}" + (f" of prompt {prompt}" if prompts > 1 else "")
+        raise InputError(f"rewards hold {rewards[prompt, part, action]} ({where}); allowed: finite numbers")
     weights = np.ones(parts) if fields["reward_weights"] is None else _of_parts("reward_weights", fields, parts)
     noise = None if fields["reward_noise"] is None else _of_parts("reward_noise", fields, parts)
     for scale in () if noise is None else noise:
@@ -51,14 +56,13 @@ def _of_parts(name: str, fields: dict[str, Any], parts: int) -> Float[np.ndarray
     values = _numbers(name, fields[name])
     if values.shape != (parts,):
         raise InputError(f"{name} have shape {values.shape}; allowed: ({parts},), one for each part of the rewards")
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} hold {values[~np.isfinite(values)][0]}; allowed: finite numbers")
     return values
 
 
 def _numbers(name: str, values: Any) -> Float[np.ndarray, "..."]:
     try:
-        numbers = np.asarray(values, dtype=float)
+        return np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"{name} are no array of numbers; allowed: finite numbers, rows of equal length") from None
-    if not np.isfinite(numbers).all():
-        raise InputError(f"{name} hold {numbers[~np.isfinite(numbers)][0]}; allowed: finite numbers")
-    return numbers

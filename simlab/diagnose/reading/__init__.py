@@ -46,6 +46,7 @@ class Reading:
         mean_reward: of the rows, before the threshold.
         reward, answer, guessed: the columns, threshold and source, in words.
         warnings: what makes the report doubtful, to be read first.
+        unscored: how many rollouts had no reward, and were left out.
         probe: the last measurements of how prompts move one another, where the trainer wrote some.
     """
 
@@ -59,6 +60,7 @@ class Reading:
     guessed: str
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    unscored: int = 0
     probe: tuple[Record, ...] = ()
 
     @property
@@ -129,6 +131,7 @@ def read_logs(
         guessed=f"read {kind.columns.describe()} (change: --columns ROLE=NAME)",
         notes=tuple(notes),
         warnings=tuple(_warnings(log, kind.columns, len(rollouts.group), table.unscored)),
+        unscored=table.unscored,
         probe=probe,
     )
 

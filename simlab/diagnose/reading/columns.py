@@ -318,7 +318,8 @@ class Chooser:
         if completion is None or advantage is None:
             return []
         start, end = map(self.paths.index, (completion, advantage))
-        return [path for path in self.paths[start + 1 : end] if self._is_graded(path)]
+        between = [path for path in self.paths[start + 1 : end] if path.rpartition(".")[0] not in JUDGED_PARENT]
+        return [path for path in between if self._is_graded(path)]  # a dictionary of parts may have its sum beside it
 
     def _is_graded(self, path: str) -> bool:
         """Return True for numbers that are written as such of a reward: floats, and not counts."""
