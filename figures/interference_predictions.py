@@ -1,6 +1,7 @@
 """Which prompts lose solve rate in the next steps: net pushes, solve rates and trends, predicted before the runs.
 
     python -m figures.shared.watched_runs runs countdown 1 2 3     (a seed at a time, as many as there is time for)
+    python -m figures.shared.sharper_pushes runs countdown 1 2 3   (the push anew, by many more rollouts)
     python -m figures.interference_predictions runs                (adds the arms that are finished to those kept)
     python -m figures.interference_predictions --table             (prints what was predicted and what came out)
     simlab figures interference_predictions                        (draws from what is kept here)
@@ -123,12 +124,13 @@ def fates(seeds: dict[str, Any], names: list[str]) -> str:
 
 def sharper(seeds: dict[str, Any]) -> str:
     """Return what many more rollouts at step 10 say of the changes to later steps; no part of the prediction."""
-    lines = ["| arm | seeds | steps later | reliability | slope | area, any loss |", "|---|---:|---:|---:|---:|---:|"]
+    lines = ["| arm | seeds | steps later | reliability | slope | area | by fewer | by the trend | less, from | to |"]
+    lines.append("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name in ARMS:
         trained = [arms[name] for arms in seeds.values() if "sharper" in arms.get(name, {})]
         for lag in loses_rate.LAGS if trained else ():
             numbers = loses_rate.sharper(trained, name, lag + WATCHED[0])
-            columns = " | ".join(f"{value:.3f}" for value in numbers)
+            columns = " | ".join(f"{value:.3f}" for value in numbers.values())
             lines.append(f"| {name.partition('optimizer=')[2]} | {len(trained)} | {lag} | {columns} |")
     return "\n".join(lines if len(lines) > 2 else [])
 

@@ -116,11 +116,16 @@ def test_many_rollouts_say_how_reliable_a_push_is_and_how_much_of_it_comes(monke
     push = random.standard_normal(PROMPTS)
     sources, targets = random.standard_normal((2, 2, PROMPTS)) * np.sqrt(0.5)
     nets = push + sources[:, None] + targets[None]
+    fewer = {"net": [0.0] * PROMPTS, "halves": [[0.0] * PROMPTS] * 2, "error": [1.0] * PROMPTS}
+    watched = {"rate": [0.5] * PROMPTS, "full": fewer, "head": fewer}
+    even = [0.5] * PROMPTS
     arm = {
-        "measured": {"10": [0.5] * PROMPTS, "30": (0.5 + 0.3 * 20 * 0.01 * push).tolist()},
-        "sharper": {"rate": [0.5] * PROMPTS, "net": nets.tolist()},
+        "measured": {"0": even, "10": even, "30": (0.5 + 0.3 * 20 * 0.01 * push).tolist()},
+        "watched": {"10": watched},
+        "sharper": {"rate": even, "net": nets.tolist()},
     }
-    reliability, slope, ordered = loses_rate.sharper([arm], "grpo@learning_rate=0.01", 30)
-    assert reliability == pytest.approx(0.5, abs=0.06)  # 4 standard errors
-    assert slope == pytest.approx(0.3, abs=0.03)
-    assert 0.75 < ordered < 0.9
+    found = loses_rate.sharper([arm], "grpo@learning_rate=0.01", 30)
+    assert found["reliability"] == pytest.approx(0.5, abs=0.06)  # 4 standard errors
+    assert found["slope"] == pytest.approx(0.3, abs=0.03)
+    assert 0.75 < found["sharper"] < 0.9
+    assert found["full"] == found["trend"] == 0.5

@@ -167,26 +167,31 @@ def ages(trained: list[dict[str, Any]], estimator: str, lag: int) -> float:
     return float(between / np.sqrt(np.prod(variances))) if min(variances) > 0 else float("nan")
 
 
-def sharper(trained: list[dict[str, Any]], name: str, end: int) -> list[float]:
-    """Reliability of the sharper net push at the first step, slope of the change to step ``end`` on it, and area.
+def sharper(trained: list[dict[str, Any]], name: str, end: int) -> dict[str, float]:
+    """Read the sharper net push at the first step; no part of the rule.
 
-    The reliability is the correlation of two that share no rollout; the slope takes one for the other's instrument.
-    Rates at ``end`` are by the samples that count if there are any, else by rollouts. For the area a prompt falls if
-    the rate there is lower at all. No part of the rule.
+    Returns: ``reliability``, the correlation of two that share no rollout; the ``slope`` of the change to step ``end``
+    on it, where one is the other's instrument; the mean areas by it, by the push of fewer rollouts, and by the trend,
+    where a prompt falls if its rate is lower at all; and the interval of the first of these less the last. Rates at
+    ``end`` are by the samples that count if there are any, else by rollouts.
     """
     pace = float(name.rpartition("learning_rate=")[2]) * (end - WATCHED[0])
     sums, ordered = np.zeros(3), []
     for arm in trained:
-        before = np.array(arm["measured"][str(WATCHED[0])])[OTHERS]
-        after = arm["measured"].get(str(end)) or arm["watched"][str(end)]["rate"]
+        first = window(arm, name, WATCHED[0], OTHERS)
+        after = np.array(arm["measured"].get(str(end)) or arm["watched"][str(end)]["rate"])[OTHERS]
         rate, nets = np.array(arm["sharper"]["rate"]), pace * np.array(arm["sharper"]["net"])
         known = (rate > 0) & (rate < 1)
-        change = (np.array(after)[OTHERS] - before)[known]
+        change = (after - first.before)[known]
         halves = nets[:, :, known] - nets[:, :, known].mean(axis=-1, keepdims=True)
         crossed = [halves[0, 0] @ halves[1, 1], halves[0, 1] @ halves[1, 0]]
         sums += [(halves @ (change - change.mean())).mean(), np.mean(crossed), np.mean(halves**2) * known.sum()]
-        ordered.append(area(-halves.mean(axis=(0, 1)), change < 0))
-    return [float(sums[1] / sums[2]), float(sums[0] / sums[1]), float(np.mean(ordered))]
+        fewer = [first.scores()[of][known] for of in ("full", "trend")]
+        ordered.append([area(scores, change < 0) for scores in (-halves.mean(axis=(0, 1)), *fewer)])
+    areas_by = dict(zip(("sharper", "full", "trend"), np.mean(ordered, axis=0).tolist(), strict=True))
+    less = over_seeds([own - trend for own, _, trend in ordered])
+    ends = {"less, low": less[1], "less, high": less[2]}
+    return {"reliability": float(sums[1] / sums[2]), "slope": float(sums[0] / sums[1]), **areas_by, **ends}
 
 
 Numbers = dict[str, dict[str, list[float]]]
