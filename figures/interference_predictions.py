@@ -29,7 +29,7 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_predictions.json"
 DIFFERS = "Not in the papers: prompts that lose solve rate, by predictors that were judged after a prediction."
-MESSAGE = "Prompts in danger fall more often, but 32 rollouts order prompts no better than a log does"
+MESSAGE = "Prompts in danger fall more often, but 32 rollouts are not seen to order better than a log"
 LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
 DRAWN, SAYERS = "countdown", ("predicted", "rival")
 SHOWN = ("area", "falls")  # also where nothing is predicted
