@@ -68,16 +68,26 @@ def check_whole(name: str, value: Any, low: int, high: float = math.inf) -> None
         raise InputError(f"{name} = {value!r} is not a whole number; allowed: whole numbers from {low} {to}")
 
 
-def did_you_mean(value: object, allowed: Iterable[object]) -> str:
-    """Name the allowed value that begins with ``value`` or is nearest to it, whatever cases and dashes; or nothing.
+def nearest(value: object, allowed: Iterable[object]) -> str | None:
+    """Return the allowed value that begins with ``value`` or is nearest to it, whatever cases and dashes; or None.
 
-    >>> did_you_mean("fgrpo", ["grpo", "f_grpo", "maxrl"])
-    " (did you mean 'f_grpo'?)"
+    >>> nearest("bas", ["baseline", "at"]), nearest("nothing", ["at"])
+    ('baseline', None)
     """
     known = {str(name).lower().replace("_", "-"): str(name) for name in allowed}
     text = str(value).lower().replace("_", "-")
     close = [name for name in known if text and name.startswith(text)] or difflib.get_close_matches(text, known, n=1)
-    return f" (did you mean {known[close[0]]!r}?)" if close else ""
+    return known[close[0]] if close else None
+
+
+def did_you_mean(value: object, allowed: Iterable[object]) -> str:
+    """Name the ``nearest`` allowed value, or nothing.
+
+    >>> did_you_mean("fgrpo", ["grpo", "f_grpo", "maxrl"])
+    " (did you mean 'f_grpo'?)"
+    """
+    near = nearest(value, allowed)
+    return f" (did you mean {near!r}?)" if near else ""
 
 
 def check_no_option(pair: str, name: str, value: str, options: Collection[str]) -> None:

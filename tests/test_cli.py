@@ -208,6 +208,7 @@ def test_help_is_shown_without_loading_jax():
     ("arguments", "value", "allowed"),
     [
         (("sweeep",), "'sweeep'", "did you mean 'sweep'?"),
+        (("compare", "a.nc", "--bas", "grpo"), "--bas", "did you mean '--baseline'?"),
         (("sweep", "--estimater", "grpo"), "--estimater", "did you mean '--estimator'?"),
         (("sweep", "--estimator", "gpro"), "'gpro'", "did you mean 'grpo'?"),
         (("sweep", "--param", "actions=1000"), "correct = 10000", "actions=1000 and correct=100"),

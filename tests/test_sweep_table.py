@@ -105,6 +105,17 @@ def test_a_cell_in_which_nothing_moves_is_named(group_sizes, told):
     assert "nothing was learned" not in final_table(data.isel(group_size=[1]))
 
 
+def test_records_that_differ_by_rounding_alone_are_no_learning():
+    """A float32 resolves .25 in steps of 3e-8; a millionth of it more is learning."""
+    data = result([[0.25, 0.25]], spread=0, estimators=("grpo",)).astype(np.float32)
+    data.attrs["settled"] = json.dumps({"group_size": 1})
+    note = "nothing was learned at any step of any cell: a group of one is its own baseline, and its advantage 0"
+    for moved, told in [(3e-8, True), (1e-5, False)]:
+        data["q_pos"] = data.q_pos + np.float32(moved) * (data.step > 0)
+        assert (final_table(data).splitlines()[-1] == note) is told
+        assert ("nothing was learned" in final_table(data)) is told
+
+
 def test_sizes_at_equal_steps_are_said_to_cost_unlike():
     rows = result([[0.5, 0.6], [0.7, 0.7]])
     wide = xr.concat([rows.expand_dims(group_size=[size]) for size in (8, 512)], "group_size")

@@ -14,7 +14,6 @@ reads ``simlab merge OUT [--seeds N] [--overwrite]``.
 
 import argparse
 import dataclasses
-import difflib
 import importlib
 import inspect
 import os
@@ -23,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, dataclass_transform, get_args
 
-from simlab.errors import InputError, did_you_mean
+from simlab.errors import InputError, did_you_mean, nearest
 
 Read = Callable[[str], Any]
 
@@ -158,8 +157,8 @@ def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
     if unknown:
         name, _, _ = unknown[0].partition("=")
         parser = commands[options.command] if options.command else parser
-        near = difflib.get_close_matches(name.lstrip("-"), [flag.lstrip("-") for flag in parser.flags()], 1)
-        hint = f" (did you mean '--{near[0]}'?)" if near else ""
+        near = nearest(name.lstrip("-"), [flag.lstrip("-") for flag in parser.flags()])
+        hint = f" (did you mean '--{near}'?)" if near else ""
         problem = f"has no option {name}{hint}" if name.startswith("-") else f"takes no argument {unknown[0]!r}"
         raise InputError(f"{parser.prog} {problem}; see {parser.prog} --help")
     return options

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from simlab.columns import (
     ABSENT,
@@ -36,6 +37,7 @@ COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 # Parameters that a reader wants to know even if nobody set them.
 ALWAYS = ("estimator.gamma", "problem.actions", "problem.correct", "problem.prompts", "optimizer.learning_rate")
 DECIMALS = 5  # of a mean, at most
+ROUNDING = 16  # resolutions of a number's type by which the sums of two records of one policy may differ
 Cells = dict[tuple[str, ...], xr.Dataset]
 
 
@@ -113,16 +115,27 @@ def final_table(dataset: xr.Dataset) -> str:
 
 
 def _unmoved(dataset: xr.Dataset, columns: Sequence[str]) -> list[str]:
-    """Name the cells that have learned nothing: in no seed does a record of the policy differ from the first."""
-    axis, lines = record_axis(dataset), []
+    """Name the cells that have learned nothing: in no seed does the policy move by more than its numbers are rounded.
+
+    A record is summed in another order than the start, so that the two may differ by ``ROUNDING`` times the resolution.
+    """
+    axis, whys, cells = record_axis(dataset), dict[str, str](), list(each_cell(dataset))
     of_policy = [name for name in ("q_pos", "entropy") if name in dataset] or columns[:1]
-    for labels, cell in each_cell(dataset):
-        if all((cell[name] == cell[name].isel({axis: 0})).all() for name in of_policy):
+    for labels, cell in cells:
+        if all(_stays(cell[name].transpose(axis, ...).values) for name in of_policy):
             own_baseline = json.loads(dataset.attrs.get("settled", "{}")).get("group_size") == 1
             own_baseline |= labels.get("group_size") == "1"
             why = "a group of one is its own baseline, and its advantage 0" if own_baseline else "no record differs"
-            lines.append(f"nothing was learned at {_where(dataset, labels) or 'any step'}: {why}")
-    return lines
+            whys[_where(dataset, labels) or "any step"] = why
+    if len(whys) == len(cells) > 1 and len(set(whys.values())) == 1:
+        whys = {"any step of any cell": next(iter(whys.values()))}
+    return [f"nothing was learned at {where}: {why}" for where, why in whys.items()]
+
+
+def _stays(values: Float[np.ndarray, "N ..."]) -> bool:
+    """Say if all records are the first, but for rounding."""
+    resolution = np.finfo(values.dtype).eps if np.issubdtype(values.dtype, np.floating) else 0
+    return bool((np.abs(values - values[0]) <= ROUNDING * resolution * np.abs(values[0])).all())
 
 
 def _where(dataset: xr.Dataset, labels: Mapping[str, str]) -> str:
