@@ -14,7 +14,7 @@ class Paid(NamedTuple):
     setting: Hashable = None
 
 
-class Difference(NamedTuple):
+class Excess(NamedTuple):
     """By how much an arm is above a placebo in a metric, as text, and if the interval of that leaves out 0."""
 
     text: str
@@ -35,10 +35,10 @@ def pair(arms: Sequence[Paid]) -> list[tuple[int, int]]:
     return pairs
 
 
-def verdict(arm: str, placebo: str, differences: Mapping[str, Difference], seeds: int) -> str:
+def verdict(arm: str, placebo: str, differences: Mapping[str, Excess], seeds: int) -> str:
     """Say in one sentence if an arm is told from a placebo, by differences in some metrics, paired by seed.
 
-    >>> verdict("grpo", "dealt", {"pass@1": Difference("+0.20(1)", True), "pass@8": Difference("-0.01(4)", False)}, 8)
+    >>> verdict("grpo", "dealt", {"pass@1": Excess("+0.20(1)", True), "pass@8": Excess("-0.01(4)", False)}, 8)
     'grpo is told from dealt in pass@1: pass@1 +0.20(1), pass@8 -0.01(4) more, paired by 8 seeds'
     """
     if seeds < BAND_SEEDS:

@@ -23,7 +23,7 @@ from simlab.columns import (
 )
 from simlab.errors import InputError
 from simlab.intervals import BAND_SEEDS, sign_of, too_few
-from simlab.placebo import Difference, Paid, pair, verdict
+from simlab.placebo import Excess, Paid, pair, verdict
 from simlab.plotting import METHODS
 from simlab.scaling import Curves
 from simlab.simulator.resources import StepCosts, step_costs
@@ -368,7 +368,7 @@ def beside_placebo(arm: str, placebo: str, cells: Mapping[str, xr.Dataset], colu
     """Say in one sentence if a cell is told from a placebo by columns that are a number a seed, paired by seed."""
     ours, theirs = xr.align(cells[arm], cells[placebo], join="inner", exclude={"k", "rank"})
     more = {column: (ours[column] - theirs[column]).values for column in columns if ours.sizes["seed"]}
-    differences = {column: Difference(signed(values), sign_of(values) != 0) for column, values in more.items()}
+    differences = {column: Excess(signed(values), sign_of(values) != 0) for column, values in more.items()}
     return verdict(arm, placebo, differences, ours.sizes["seed"])
 
 

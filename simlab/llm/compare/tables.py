@@ -11,7 +11,7 @@ from simlab.llm.compare import run_arms
 from simlab.llm.compare.run_arms import ComparedArm, MeanEstimate, ShownArm
 from simlab.llm.compare.runs import Run
 from simlab.llm.instruments.significance import subsampling_test
-from simlab.placebo import Difference, Paid, pair, verdict
+from simlab.placebo import Excess, Paid, pair, verdict
 from simlab.scaling import Curves, scaling_tables
 from simlab.simulator.settings import TRUE_REWARD
 from simlab.text import aligned
@@ -175,7 +175,7 @@ def _beside_placebo(placebo: ShownArm, arm: ShownArm, ks: Sequence[int]) -> str:
     paired = _paired(placebo, arm, ks) if arm.evaluations else {}
     shown = {label: number for label, number in paired.items() if label in (f"pass@{ks[0]}", f"pass@{ks[-1]}")}
     differences = {
-        label: Difference(_cell(number, 3, "+"), number.low > 0 or number.high < 0) for label, number in shown.items()
+        label: Excess(_cell(number, 3, "+"), number.low > 0 or number.high < 0) for label, number in shown.items()
     }
     return verdict(arm.name, placebo.name, differences, len(arm.evaluations))
 
