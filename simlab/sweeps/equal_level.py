@@ -127,24 +127,30 @@ def _reached(cell: xr.Dataset, columns: Sequence[str], level: float) -> xr.Datas
 def _too_sparse(cells: Cells, columns: Sequence[str], level: float) -> list[str]:
     """Warn of cells that are read on a line between two records across which pass@1 or a share moves by much.
 
-    The warning says how many steps apart records should be to move by ``JUMP``, if they moved evenly.
+    The warning says how many steps apart records should be to move by ``JUMP``, if they moved evenly. Records of
+    successive steps cannot be closer, and only shorter steps would tell.
     """
-    largest, coarse, every = dict[str, float](), [], np.inf
+    largest, coarse, every, widest = dict[str, float](), [], np.inf, 0.0
     for name, cell in cells.items():
         apart, moves = _moves_around(cell, columns, level)
         most = np.max(list(moves.values()), axis=0)
         if (sparse := most > JUMP).any():
             coarse.append(name)
             largest = {column: max(largest.get(column, 0), move.max()) for column, move in moves.items()}
-            every = min(every, *(apart * JUMP / np.maximum(most, JUMP))[sparse])
+            every = min(every, *(apart[sparse] * JUMP / most[sparse]))
+            widest = max(widest, *apart[sparse])
     if not coarse:
         return []
     much = ", ".join(f"{column} by up to {move:.2g}" for column, move in largest.items() if move > JUMP)
-    by_step = record_axis(cells[coarse[0]]) == "step"
-    remedy = f"--record-every {max(1, int(every))}" if by_step else "--records with a larger number"
+    if record_axis(cells[coarse[0]]) == "cost":
+        remedy = "more --records are closer"
+    elif widest > 1:
+        remedy = f"simlab sweep --record-every {max(1, int(every))} records more"
+    else:
+        remedy = "they are of successive steps, and a smaller --learning-rate moves less in a step"
     return [
         f"warning: the two records around pass@1 = {level:g} are far apart, and a line between them is what is read: "
-        f"{much}, in {'; '.join(coarse)}; simlab sweep {remedy} records more"
+        f"{much}, in {'; '.join(coarse)}; {remedy}"
     ]
 
 
@@ -153,7 +159,7 @@ def _moves_around(
 ) -> tuple[Float[np.ndarray, " S"], dict[str, Float[np.ndarray, " S"]]]:
     """Return the steps (or the cost) between the two records around a level, and how far pass@1 and shares move there.
 
-    Each is of the seeds that reach the level. Records of successive steps, which cannot be closer, move by 0.
+    Each is of the seeds that reach the level.
     """
     axis, shares = record_axis(cell), [name for name in columns if bounds_of(name) == SHARE and name != "pass@1"]
     spaced = cell.assign(apart=(axis, np.diff(cell[axis].values.astype(float), prepend=0)))
@@ -163,7 +169,7 @@ def _moves_around(
     moves = {}
     for name, values in zip(["pass@1", *shares], [mass, *others], strict=True):
         before, after = around_equal_mass(mass, values, level)[:, reached]
-        moves[name] = np.where((axis == "step") & (apart <= 1), 0.0, np.nan_to_num(np.abs(after - before)))
+        moves[name] = np.nan_to_num(np.abs(after - before))
     return apart, moves
 
 
