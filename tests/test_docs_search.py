@@ -27,6 +27,7 @@ QUESTIONS = {
     "read my logs": "diagnose",
     "slurm": "slurm",
     "gpu memory": "devices",
+    "traced array": "how-to/own-problem",
     "TRL": "trl",
     "verl": "verl",
     "group size": "how-to/sweeps",
