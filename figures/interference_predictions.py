@@ -1,6 +1,6 @@
 """Which prompts lose solve rate in the next steps: net pushes, solve rates and trends, predicted before the runs.
 
-    python -m figures.shared.watched_runs runs countdown 1 2 3     (a seed at a time, as many as there is time for)
+    python -m figures.shared.watched_runs runs countdown 1 2 3 4   (a seed at a time, as many as there is time for)
     python -m figures.shared.sharper_pushes runs countdown 1 2 3   (the push anew, by many more rollouts)
     python -m figures.interference_predictions runs                (adds the arms that are finished to those kept)
     python -m figures.interference_predictions --table             (prints what was predicted and what came out)
