@@ -28,6 +28,7 @@ QUESTIONS = {
     "slurm": "slurm",
     "gpu memory": "devices",
     "traced array": "how-to/own-problem",
+    "several rewards": "train",
     "TRL": "trl",
     "verl": "verl",
     "group size": "how-to/sweeps",
