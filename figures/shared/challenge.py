@@ -161,7 +161,9 @@ class Challenge:
             frontier.draw_condition(axes, self.data, SHOWN)
             x, y = ([float(getattr(placed, name).mean) for placed in self.shown] for name in ("rollouts", "kept"))
             axes.plot(x, y, "*", markersize=11, color="black", label=self.entry)
-            axes.legend(fontsize=7, loc="lower right")
+            # Two searches of one class share a label.
+            handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+            axes.legend(handles.values(), handles, fontsize=7, loc="lower right")
         return figure
 
 
