@@ -9,7 +9,6 @@ Bands are 95 % intervals of the mean over seeds.
 """
 
 import itertools
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.budget import banded
-from figures.shared.condensed import keep, mean_and_error, provenance, results
+from figures.shared.condensed import condense_or_print, mean_and_error, number_and_error, provenance, results
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 
@@ -144,25 +143,16 @@ def table(data: dict[str, Any]) -> str:
             arm, _, value = key.partition(" ")
             said = f"{name}" + (f", {parameter} = {value}" if parameter else "") + f", at {level:g}"
             ends = zip(data[name]["parts"], own["parts_at_end"]["mean"], own["parts_at_end"]["error"], strict=True)
-            parts = ", ".join(f"{part} {_cell(mean, error)}" for part, mean, error in ends)
-            cells = [said, ARMS[arm], _cell(*own["step_at_level"].values(), digits=0)]
-            cells += [_cell(*own[what].values()) for what in ("target_at_level", "pass_at_1_at_end")]
+            parts = ", ".join(f"{part} {number_and_error(mean, error)}" for part, mean, error in ends)
+            cells = [said, ARMS[arm], number_and_error(*own["step_at_level"].values(), digits=0)]
+            cells += [number_and_error(*own[what].values()) for what in ("target_at_level", "pass_at_1_at_end")]
             lines.append(f"| {' | '.join([*cells, parts])} |")
     return "\n".join(lines)
 
 
-def _cell(mean: float | None, error: float | None, digits: int = 3) -> str:
-    """``0.684(4)``; nothing where a seed does not get there."""
-    return "" if mean is None or error is None else f"{mean:.{digits}f}({round(error * 10**digits)})"
-
-
 def main(arguments: list[str]) -> None:
     """Condense results into the numbers kept here, or print the table."""
-    if arguments == ["--table"]:
-        print(table(json.loads(DATA.read_text())))
-        return
-    (path,) = arguments
-    keep(DATA, condense(Path(path)))
+    condense_or_print(arguments, DATA, condense, table)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ docs/lately.md quotes the papers. Bands are 95 % intervals of the mean over seed
 """
 
 import itertools
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from figures.budget import banded
-from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
+from figures.shared.condensed import condense_or_print, mean_and_error, number_and_error, provenance, results, rounded
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 from simlab.scaling.oscillator import fit_oscillator
@@ -253,7 +252,7 @@ def path_table(data: dict[str, Any]) -> str:
     ]
     for name, rows in data["paths"].items():
         for own in rows:
-            shown = [cell(own["halfway"], 1), f"{own['oscillator']:.3f} ({own['least']:.3f})"]
+            shown = [number_and_error(*own["halfway"].values(), 1), f"{own['oscillator']:.3f} ({own['least']:.3f})"]
             shown += [
                 f"{own[key]:.3f}" for key in ("sigmoid", "line", "oscillator_ahead", "sigmoid_ahead", "no_change_ahead")
             ]
@@ -269,7 +268,7 @@ def noise_table(data: dict[str, Any]) -> str:
     for name in ("dr_grpo", "grpo"):
         own = data["noise"][name]
         scaled = [f"{1e6 * value * size:.2g}" for value, size in zip(own["variance"]["mean"], sizes, strict=True)]
-        last = [cell({"mean": mean, "error": error}, 3) for mean, error in zip(*own["last"].values(), strict=True)]
+        last = [number_and_error(mean, error) for mean, error in zip(*own["last"].values(), strict=True)]
         lines.append(f"| `{name}` | {' | '.join([*scaled, *last])} | {own['slope']:.2f} |")
     return "\n".join(lines)
 
@@ -283,7 +282,7 @@ def error_table(data: dict[str, Any]) -> str:
     ]
     for own in data["verifier"]:
         values = [
-            cell({key: own["pass_at_1"][key][own["step"].index(step)] for key in ("mean", "error")}, 3)
+            number_and_error(*(values[own["step"].index(step)] for values in own["pass_at_1"].values()))
             for step in shown
         ]
         lines.append(f"| `{own['weight']}` | {own['errors']} | {own['group_size']} | {' | '.join(values)} |")
@@ -295,7 +294,8 @@ def tax_table(data: dict[str, Any]) -> str:
     lines = ["| problem | pass@1 | pass@128 | Tax_A(128) | Tax_S(128) |", "|---|--:|--:|--:|--:|"]
     for name, own in data["tax"].items():
         ends = [f"{own['before'][index]:.3f} to {own['after']['mean'][index]:.3f}" for index in (0, -1)]
-        lines.append(f"| {name} | {' | '.join(ends)} | {cell(own['raw'], 2)} | {cell(own['calibrated'], 3)} |")
+        taxes = [number_and_error(*own["raw"].values(), 2), number_and_error(*own["calibrated"].values())]
+        lines.append(f"| {name} | {' | '.join([*ends, *taxes])} |")
     return "\n".join(lines)
 
 
@@ -310,26 +310,15 @@ def weight_table(data: dict[str, Any]) -> str:
                 kept, steps = (
                     {key: own[what][key][place] for key in ("mean", "error")} for what in ("pass_at_256", "steps")
                 )
-                shown += [cell(kept, 3) or f"ends at {own['last'][0]:.3f} with {own['last'][1]:.3f}", cell(steps, 0)]
+                end = f"ends at {own['last'][0]:.3f} with {own['last'][1]:.3f}"
+                shown += [number_and_error(*kept.values()) or end, number_and_error(*steps.values(), 0)]
             lines.append(f"| {name} | `{arm}` | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
-def cell(own: dict[str, float | None], digits: int) -> str:
-    """``0.684(4)``; nothing where a seed has no number."""
-    mean, error = own["mean"], own["error"]
-    if mean is None or error is None:
-        return ""
-    return f"{mean:.{digits}f}({error * 10**digits:.0f})" if digits else f"{mean:.0f}({error:.0f})"
-
-
 def main(arguments: list[str]) -> None:
     """Condense results into the numbers kept here, or print the tables."""
-    if arguments == ["--table"]:
-        print(table(json.loads(DATA.read_text())))
-        return
-    (path,) = arguments
-    keep(DATA, condense(Path(path)))
+    condense_or_print(arguments, DATA, condense, table)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ of the seeds is judged on the second; what is drawn is the second half alone.
 """
 
 import itertools
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.chosen import at_level
-from figures.shared.condensed import keep, provenance, results, rounded
+from figures.shared.condensed import condense_or_print, provenance, results, rounded
 from simlab.intervals import over_seeds
 from simlab.plotting import STYLE
 from simlab.sweeps.presets.least_variance import BASES
@@ -156,10 +155,7 @@ def _cell(bounds: list[float | None]) -> str:
 
 def main(arguments: list[str]) -> None:
     """Condense results, or print the table of README.md."""
-    if arguments == ["--table"]:
-        print(table(json.loads(DATA.read_text())))
-    else:
-        keep(DATA, condense(Path(arguments[0])))
+    condense_or_print(arguments, DATA, condense, table)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@
 Bands are 95 % intervals of the mean over seeds.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.budget import banded
-from figures.shared.condensed import keep, mean_and_error, provenance, results
+from figures.shared.condensed import condense_or_print, mean_and_error, number_and_error, provenance, results
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 
@@ -119,24 +118,15 @@ def table(data: dict[str, Any]) -> str:
         cells = []
         for name in READ:
             own = data[name]["weights"][weight]
-            cells.append(_cell(own["pass_at_1"]["mean"][-1], own["pass_at_1"]["error"][-1]))
-            cells.append(_cell(own["at_level"]["mean"], own["at_level"]["error"]))
+            cells.append(number_and_error(own["pass_at_1"]["mean"][-1], own["pass_at_1"]["error"][-1]))
+            cells.append(number_and_error(own["at_level"]["mean"], own["at_level"]["error"]))
         lines.append(f"| {label} (`{weight}`) | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cell(mean: float | None, error: float | None) -> str:
-    """``0.684(4)``; nothing where a seed does not get there."""
-    return "" if mean is None or error is None else f"{mean:.3f}({round(error * 1000)})"
-
-
 def main(arguments: list[str]) -> None:
     """Condense results into the numbers kept here, or print the table."""
-    if arguments == ["--table"]:
-        print(table(json.loads(DATA.read_text())))
-        return
-    (path,) = arguments
-    keep(DATA, condense(Path(path)))
+    condense_or_print(arguments, DATA, condense, table)
 
 
 if __name__ == "__main__":

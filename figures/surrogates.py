@@ -8,7 +8,6 @@
 Bands and bars are 95 % intervals of the mean over seeds.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.condensed import keep, mean_and_error, provenance, results
+from figures.shared.condensed import condense_or_print, mean_and_error, provenance, results
 from figures.shared.end_labels import end_labels
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
@@ -196,10 +195,7 @@ def cell(value: dict[str, Any], digits: int) -> str:
 
 def main(arguments: list[str]) -> None:
     """Condense results, or print the table of README.md."""
-    if arguments == ["--table"]:
-        print(table(json.loads(DATA.read_text())))
-    else:
-        keep(DATA, condense(*map(Path, arguments)))
+    condense_or_print(arguments, DATA, condense, table)
 
 
 if __name__ == "__main__":

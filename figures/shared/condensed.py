@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -52,6 +52,15 @@ def mean_and_error(values: np.ndarray) -> dict[str, Any]:
     return {"mean": rounded(values.mean(axis=-1)), "error": rounded(error)}
 
 
+def number_and_error(mean: float | None, error: float | None, digits: int = 3) -> str:
+    """``0.684(4)``, the error in units of the last digit; nothing where a seed has no number.
+
+    >>> number_and_error(0.68412, 0.0041), number_and_error(612.4, 8.6, 0), number_and_error(None, None)
+    ('0.684(4)', '612(9)', '')
+    """
+    return "" if mean is None or error is None else f"{mean:.{digits}f}({round(error * 10**digits)})"
+
+
 _KEPT_IN: ContextVar[Path | None] = ContextVar("kept_in", default=None)
 
 
@@ -71,3 +80,13 @@ def keep(path: Path, content: dict[str, Any]) -> Path:
     path = path if folder is None else folder / path.name
     write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
     return path
+
+
+def condense_or_print(
+    arguments: list[str], path: Path, condense: Callable[..., dict[str, Any]], table: Callable[[Any], str]
+) -> None:
+    """Condense the results at the arguments into the numbers kept at ``path``; print their table for ``--table``."""
+    if arguments == ["--table"]:
+        print(table(json.loads(path.read_text())))
+    else:
+        keep(path, condense(*map(Path, arguments)))

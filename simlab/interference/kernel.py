@@ -174,11 +174,6 @@ class _Rollouts(NamedTuple):
         """Weights by which a prompt's rollouts give the gradient of its solve rate: (c - mean) / (R - 1)."""
         return np.asarray(self.centred(self.correct) / (self.size - 1))
 
-    @property
-    def sources(self) -> Float[np.ndarray, "N N"]:
-        """1 for the sources of the batch that are not the target, else 0."""
-        return np.where(np.eye(len(self.members), dtype=bool), 0.0, self.members[:, None])
-
     def centred(self, values: Float[np.ndarray, "... N R"]) -> Float[np.ndarray, "... N R"]:
         """Subtract the mean over the rollouts of each prompt."""
         mean = (values * self.present).sum(axis=-1, keepdims=True) / self.size
