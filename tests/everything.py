@@ -114,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             python = make(environment, dict(options.python), options.folder / "environments")
         except Unusable as reason:
             missing[environment.name] = str(reason)
+            print(f"{environment.name} did not run: {reason}", file=sys.stderr, flush=True)
             continue
         versions[environment.name] = package_versions(python)
         for name, pytest_arguments in parts(environment, python):
