@@ -39,11 +39,11 @@ def verdict(arm: str, placebo: str, differences: Mapping[str, Excess], seeds: in
     """Say in one sentence if an arm is told from a placebo, by differences in some metrics, paired by seed.
 
     >>> verdict("grpo", "dealt", {"pass@1": Excess("+0.20(1)", True), "pass@8": Excess("-0.01(4)", False)}, 8)
-    'grpo is told from dealt in pass@1: pass@1 +0.20(1), pass@8 -0.01(4) more, paired by 8 seeds'
+    'grpo is told from dealt in pass@1: differences pass@1 +0.20(1), pass@8 -0.01(4), paired by 8 seeds'
     """
     if seeds < BAND_SEEDS:
         return too_few(seeds, f"if {arm} differs from {placebo}")
     clear = [metric for metric, difference in differences.items() if difference.is_clear]
     told = f"told from {placebo} in {' and '.join(clear)}" if clear else f"not told from {placebo}"
     numbers = ", ".join(f"{metric} {difference.text}" for metric, difference in differences.items())
-    return f"{arm} is {told}: {numbers} more, paired by {seeds} seeds"
+    return f"{arm} is {told}: differences {numbers}, paired by {seeds} seeds"

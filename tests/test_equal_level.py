@@ -67,11 +67,11 @@ def test_each_seed_is_read_where_it_first_has_the_pass_at_1():
 
 def test_differences_are_paired_by_seed_and_stay_between_minus_1_and_1():
     text = compare_at({"r": result("grpo", "kept")}, 0.43, ["pass@256"])
-    (kept,) = rows(text, "more than grpo").values()
+    (kept,) = rows(text, "difference from grpo").values()
     assert kept[:2] == ["4", "+0.00000(0)"]
     assert kept[2].startswith("+0.09900(0)")  # .3 x .33 in every seed, whose shifts cancel
     apart = compare_at({"r": result("kept", "grpo")}, 0.43, ["pass@256"], baseline="grpo")
-    assert "more than grpo, paired by seed" in apart
+    assert "difference from grpo, paired by seed" in apart
 
 
 def test_a_cell_is_told_from_its_placebo_at_the_level_or_the_placebo_does_not_reach_it():
@@ -83,7 +83,8 @@ def test_a_cell_is_told_from_its_placebo_at_the_level_or_the_placebo_does_not_re
 
     lines = compare_at(stacked("kept", "grpo"), 0.43, ["pass@256"]).splitlines()
     assert (
-        "reward = true is told from reward = placebo in pass@256: pass@256 +0.09900(0) more, paired by 4 seeds" in lines
+        "reward = true is told from reward = placebo in pass@256: differences pass@256 +0.09900(0), paired by 4 seeds"
+        in lines
     )
     lines = compare_at(stacked("grpo", "stuck"), 0.43, ["pass@256"]).splitlines()
     assert "reward = true reaches pass@1 = 0.43, and reward = placebo in no seed" in lines
@@ -101,7 +102,7 @@ def test_the_sentence_counts_cells_whose_interval_leaves_out_0():
 def test_a_cell_that_does_not_reach_the_level_is_named():
     text = compare_at({"r": result("grpo", "stuck", "kept")}, 0.43, ["pass@256"])
     assert "stuck: 0 of 4 seeds reach pass@1 = 0.43; it begins at 0.1 and is 0.22 at most" in text
-    assert list(rows(text, "more than grpo")) == ["kept"]
+    assert list(rows(text, "difference from grpo")) == ["kept"]
     with pytest.raises(InputError, match=r"no cell reaches pass@1 = 0\.95: r: 0 of 4 seeds"):
         compare_at({"r": result("grpo")}, 0.95)
     with pytest.raises(InputError, match=r"baseline stuck does not reach pass@1 = 0\.43; allowed: grpo"):
@@ -149,8 +150,8 @@ def test_fewer_than_four_seeds_have_a_standard_error_and_no_interval(seeds):
     noise = xr.DataArray([0.0, 0.1, 0.2, 0.3], dims="seed") * (data.arm == "kept")
     data["pass_at_k"] = data.pass_at_k + noise * (data.k == 256)
     text = compare_at({"r": data.isel(seed=slice(seeds))}, 0.43, ["pass@256"])
-    (kept,) = rows(text, "more than grpo").values()
-    assert "more than grpo, paired by seed:" in text.splitlines()
+    (kept,) = rows(text, "difference from grpo").values()
+    assert "difference from grpo, paired by seed:" in text.splitlines()
     assert len(kept) == 3
     assert "[" not in "".join(kept)
     assert "[" in compare_at({"r": data}, 0.43, ["pass@256"]).partition("interval over seeds]:")[2]
@@ -206,7 +207,10 @@ def test_the_figure_shows_metrics_against_pass_at_1_and_pass_at_k_at_the_level()
         assert held.sum() > 20
         np.testing.assert_allclose(y[held], 0.95 - loss * (x[held] - 0.1), atol=1e-9)
     np.testing.assert_allclose(by_k.lines[1].get_ydata(), [0.43, (0.43 + 0.884) / 2, 0.884], atol=1e-9)
-    assert [less[0].get_ylabel(), less[1].get_ylabel()] == ["pass@256, more than grpo", "pass@k, more than grpo"]
+    assert [less[0].get_ylabel(), less[1].get_ylabel()] == [
+        "pass@256, difference from grpo",
+        "pass@k, difference from grpo",
+    ]
     np.testing.assert_allclose(less[0].lines[1].get_ydata()[held], 0.3 * (x[held] - 0.1), atol=1e-9)
     np.testing.assert_allclose(less[1].lines[1].get_ydata(), [0, 0.099 / 2, 0.099], atol=1e-9)
 
@@ -214,7 +218,7 @@ def test_the_figure_shows_metrics_against_pass_at_1_and_pass_at_k_at_the_level()
 def test_the_figure_compares_with_the_baseline_and_leaves_out_cells_that_do_not_come_there():
     figure = figure_at({"r": result("grpo", "stuck", "kept")}, 0.43, ["pass@256"], "kept")
     by_k, _, less = figure.axes[1:4]
-    assert less.get_ylabel() == "pass@k, more than kept"
+    assert less.get_ylabel() == "pass@k, difference from kept"
     assert [line.get_label() for line in by_k.lines] == [line.get_label() for line in less.lines] == ["grpo", "kept"]
     assert by_k.lines[1].get_color() == figure.axes[0].lines[2].get_color()
 
@@ -224,7 +228,7 @@ def test_the_command_compares_files_at_a_pass_at_1(tmp_path, capsys, monkeypatch
     monkeypatch.chdir(tmp_path)
     write(result("grpo", "kept"), tmp_path / "a.nc")
     assert main(["compare", "a.nc", "--at", "pass@1=0.43", "--metric", "pass@256", "--figure", "pk.pdf"]) == 0
-    assert "more than grpo, paired by seed" in capsys.readouterr().out
+    assert "difference from grpo, paired by seed" in capsys.readouterr().out
     assert (tmp_path / "pk.pdf").read_bytes().startswith(b"%PDF")
 
 

@@ -270,7 +270,7 @@ def test_the_k_are_those_asked_for_or_powers_of_4(three):
 def test_differences_are_paired_by_seed_and_problem(three):
     text = comparison_table([three], baseline="grpo").partition("\n\n")[2]
     assert text.startswith(
-        "more than grpo: would other seeds and problems show it too? paired by seed and problem; mean"
+        "difference from grpo: would other seeds and problems show it too? paired by seed and problem; mean"
     )
     row = rows_of(text.partition("\n\n")[0])["f_grpo(gamma=0.5)"]
     own, other = ([ARMS[name][seed][1][-1]["correct"] for seed in range(3)] for name in ("f_grpo(gamma=0.5)", "grpo"))
@@ -310,7 +310,7 @@ def test_one_sentence_says_what_the_seeds_show_and_what_not(written, three, one)
     assert few in comparison_table([three], baseline="grpo").splitlines()
     single = comparison_table([one], baseline="grpo")
     assert "in short" not in single
-    assert "more than grpo: would other problems show it too? paired" in single
+    assert "difference from grpo: would other problems show it too? paired" in single
 
 
 def seeds_of(*rows):
@@ -333,8 +333,8 @@ def test_an_arm_is_told_from_its_placebo_or_not(written):
         f"f_grpo(gamma=0.5)@group_size=4 is not told from {PLACEBO}",
     ]
     table = comparison_table([run], pass_at_k=[1, 4], baseline=PLACEBO)
-    cells = rows_of(table[table.index("more than") : table.index("in short")])["grpo"]
-    assert f"pass@1 {cells[3]}, pass@4 {cells[4]} more, paired by 4 seeds" in lines[0]
+    cells = rows_of(table[table.index("difference from") : table.index("in short")])["grpo"]
+    assert f"pass@1 {cells[3]}, pass@4 {cells[4]}, paired by 4 seeds" in lines[0]
 
 
 def test_each_arm_is_beside_the_placebo_of_its_own_method(written):
@@ -359,7 +359,7 @@ def test_an_interval_of_different_solutions_ends_at_the_samples_of_a_problem(wri
         1: (metrics([0.5]), [evaluation(1, [8] * 4, [0] * 4)]),
     }
     run = written("few", {"grpo": seeds, "maxrl": {seed: seeds[1 - seed] for seed in seeds}})
-    table, differences = comparison_table([run], baseline="grpo").split("more than grpo")
+    table, differences = comparison_table([run], baseline="grpo").split("difference from grpo")
     for text, least in ((table, 0), (differences, -8)):
         low, high = map(
             float,
@@ -375,15 +375,15 @@ def test_an_arm_without_a_common_seed_is_named(written, one):
 
 def test_the_baseline_is_found_in_any_spelling(written, three):
     expected = comparison_table([three], baseline="f_grpo(gamma=0.5)")
-    assert "more than f_grpo(gamma=0.5)" in expected
+    assert "difference from f_grpo(gamma=0.5)" in expected
     assert comparison_table([three], baseline=" f_grpo ( gamma = 5e-1 ) ") == expected
     arms = dict.fromkeys(("f_grpo(base=rloo,gamma=2)", "f_grpo(gamma=1.0)", "f_grpo(gamma=1)"), ARMS["grpo"])
     runs = [written(folder, arms) for folder in ("first", "second")]
     text = comparison_table(runs, baseline="second/f_grpo( gamma=2.0, base=rloo )")
-    assert "more than second/f_grpo(base=rloo,gamma=2)" in text
+    assert "difference from second/f_grpo(base=rloo,gamma=2)" in text
     assert "is no evaluated arm" in refusal(comparison_table, runs, baseline="f_grpo( gamma=2.0, base=rloo )")
     # The spelling of the baseline itself comes first.
-    assert "more than f_grpo(gamma=1):" in comparison_table(runs[:1], baseline="f_grpo(gamma=1)")
+    assert "difference from f_grpo(gamma=1):" in comparison_table(runs[:1], baseline="f_grpo(gamma=1)")
     line = refusal(comparison_table, [three], baseline="ppo")
     assert line.startswith("baseline 'ppo'")
     assert "grpo, f_grpo(gamma=0.5)" in line

@@ -179,7 +179,7 @@ def test_a_table_says_which_arm_is_not_told_from_the_placebo_of_its_method():
         "maxrl, reward = true is not told from maxrl, reward = placebo",
     ]
     assert told(compared({"a": data})) == told(final_table(data)) == expected
-    assert "pass@8 +0.3000(65) more, paired by 4 seeds" in compared({"a": data})
+    assert "pass@8 +0.3000(65), paired by 4 seeds" in compared({"a": data})
 
 
 def test_an_arm_is_not_compared_with_the_placebo_of_another_result():
@@ -198,7 +198,7 @@ def test_few_seeds_tell_no_arm_from_a_placebo_and_metrics_without_a_rate_are_all
     assert told in compared({"a": few}).replace("grpo, ", "")
     data = paid("true", "placebo", ends=[[0.6, 0.3]], arms=["grpo"])
     data["mine"] = 10 * data.q_pos
-    assert "in mine: mine +3.000(65) more" in compared({"a": data}, ["mine"])
+    assert "in mine: differences mine +3.000(65)" in compared({"a": data}, ["mine"])
 
 
 def test_a_result_that_would_unpack_out_of_proportion_is_refused_before_it_is_read(tmp_path, capsys):

@@ -218,7 +218,7 @@ def _differences(readings: Cells, base: str) -> list[str]:
         return []
     in_short = difference_in_short(base, columns[1], told, seeds)
     interval = " [95 % interval over seeds]" * (seeds >= BAND_SEEDS)
-    return ["", f"more than {base}, paired by seed{interval}:", *aligned(rows), "", in_short]
+    return ["", f"difference from {base}, paired by seed{interval}:", *aligned(rows), "", in_short]
 
 
 def _with_interval(values: Float[np.ndarray, " S"], bounds: Bounds) -> str:
@@ -254,7 +254,9 @@ def figure_at(
     rows = [(*each, LABELS.get(each[0], each[0]), bounds_of(each[0])) for each in shown + by_k]
     for column, x, lines in [shown[0], *by_k] if len(cells) > 1 else []:
         less = {cell: line - lines[base] for cell, line in lines.items()}  # of the seeds that both have
-        rows.append((column, x, less, f"{LABELS.get(column, column)}, more than {base}", change_of(bounds_of(column))))
+        rows.append(
+            (column, x, less, f"{LABELS.get(column, column)}, difference from {base}", change_of(bounds_of(column)))
+        )
     with matplotlib.style.context(STYLE):
         figure, panels = panelled(len(rows))
         for panel, (column, x, lines, label, bounds) in zip(panels, rows, strict=True):

@@ -156,7 +156,7 @@ def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]
             if seeds > 1:
                 shown.append(_in_short(second.name, seeds, estimates))
         asked = METHODS_ASK.format("seeds and problems" if shown else "problems")
-        lines = [f"more than {baseline.name}: {asked}; {errors}", *aligned(rows), *shown]
+        lines = [f"difference from {baseline.name}: {asked}; {errors}", *aligned(rows), *shown]
     lines += [f"{arm.name}: no seed in common with {baseline.name}" for _, arm in pairs if not arm.evaluations]
     tests = [row for pair in paired for row in _test_rows(*pair, ks)]
     return [*lines, "", MODELS_ASK, *aligned(tests)] if tests else lines
