@@ -118,7 +118,7 @@ def test_a_preset_holds_every_kind_in_every_condition_at_one_budget():
     kinds = {name.partition("-")[0] for name in sweeps}
     assert len(sweeps) == len(kinds - {"judged"}) * len(CONDITIONS) + 1
     weights = {arm.partition("+")[0].partition("(")[0] for arm in FRONTIER["weight-linear-0.3"]["arms"]}
-    assert weights == set(REGISTRY) - {"linked", "opd", "optimal_token_baseline", "tempered_grpo"}
+    assert weights == set(REGISTRY) - {"linked", "opd"}
     for name, settings in sweeps.items():
         assert settings["budget"] == CONDITIONS[name.partition("-")[2]].shared["budget"]
         assert "steps" not in settings
