@@ -20,7 +20,7 @@ Axes: N prompts, R rollouts of each, F numbers a rollout; ``i`` is the source (r
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Num
@@ -157,6 +157,18 @@ def solve_rate_gradients(
     return [np.einsum("nr,nrf->nf", rollouts.target, layer) for layer in features]
 
 
+def solve_rate_weights(correct: Any, present: Any) -> Any:
+    """(c - mean) / (R - 1): the weights (N, R) of scores in u, from numbers 1 or 0, in NumPy, torch or JAX.
+
+    ``correct`` is 0 where ``present`` is. All are 0 where all rollouts are right or wrong: they tell nothing of u.
+
+    >>> solve_rate_weights(np.array([[1.0, 0.0, 0.0]]), np.ones((1, 3))).round(3)
+    array([[ 0.333, -0.167, -0.167]])
+    """
+    size = present.sum(axis=1)[:, None]
+    return (correct - correct.sum(axis=1)[:, None] / size) * present / (size - 1)
+
+
 class _Rollouts(NamedTuple):
     correct: Float[np.ndarray, "N R"]
     weights: Float[np.ndarray, "N R"]
@@ -171,8 +183,8 @@ class _Rollouts(NamedTuple):
 
     @property
     def target(self) -> Float[np.ndarray, "N R"]:
-        """Weights by which a prompt's rollouts give the gradient of its solve rate: (c - mean) / (R - 1)."""
-        return np.asarray(self.centred(self.correct) / (self.size - 1))
+        """Weights by which a prompt's rollouts give the gradient of its solve rate."""
+        return np.asarray(solve_rate_weights(self.correct, self.present))
 
     def centred(self, values: Float[np.ndarray, "... N R"]) -> Float[np.ndarray, "... N R"]:
         """Subtract the mean over the rollouts of each prompt."""
