@@ -13,10 +13,8 @@ from contract import CHECKS
 import simlab
 from simlab.arms import parse
 from simlab.estimators import Estimator
-from simlab.methods import Method, focal
 from simlab.problems import anchored
 from simlab.simulator.runner import simulate
-from simlab.surrogates import ppo_clip, surrogate
 from simlab.theory import masses
 
 FILE = Path(__file__).parent / "own_estimator.py"
@@ -75,22 +73,3 @@ def test_its_masses_are_those_of_its_formula(power: float) -> None:
 def test_it_keeps_the_contract(check: str, own: Estimator) -> None:
     with jax.enable_x64(True):
         CHECKS[check](own)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["ppo_clip", "casp"])
-def test_it_goes_through_a_surrogate_in_the_simulator(name: str) -> None:
-    result = simulate(anchored(60, 6), f"{NAME}+{name}", group_size=8, epochs=2, steps=50, seeds=2)
-    assert np.isfinite(result.q_pos).all()
-
-
-def test_it_is_a_part_of_a_method(own: Estimator) -> None:
-    rewards = np.array([[1.0, 0, 0, 0]])
-    rollouts = simlab.Rollouts(rewards, token_mask=np.ones((1, 4, 2), dtype=bool))
-    ratio = np.full((1, 4, 2), 1.1)
-    expected = np.broadcast_to(1.1 * simlab.advantages(own, rewards)[..., None] / 8, ratio.shape)
-    coefficients, _ = Method(own, ppo_clip()).coefficients(ratio, rollouts, own.init())
-    np.testing.assert_allclose(coefficients, expected, rtol=1e-12)
-    focused = focal(Method(own, surrogate("reinforce")))
-    coefficients, _ = focused.coefficients(ratio, rollouts, focused.estimator.init())
-    np.testing.assert_allclose(coefficients, 0.75 * expected / 1.1, rtol=1e-12)

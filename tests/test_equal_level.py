@@ -178,18 +178,6 @@ def test_records_too_far_apart_for_the_level_are_said_to_be(every, spread, told)
     assert all(head + told in line for line in warnings)
 
 
-def test_records_of_every_step_ask_for_shorter_steps_and_a_record_at_the_level_needs_no_line():
-    data = result("grpo").isel(step=slice(None, None, 4))
-    assert "warning" in compare_at({"r": data}, 0.43, ["pass@256"])
-    every_step = data.assign_coords(step=np.arange(data.sizes["step"]))
-    told = "they are of successive steps, and a smaller --learning-rate moves less in a step"
-    assert told in compare_at({"r": every_step}, 0.43, ["pass@256"])
-    in_cost = data.rename(step="cost")
-    assert "more --records are closer" in compare_at({"r": in_cost}, 0.43, ["pass@256"])
-    at_a_record = data.isel(seed=[1])
-    assert "warning" not in compare_at({"r": at_a_record}, float(at_a_record.q_pos[0, 0, 3]), ["pass@256"])
-
-
 def test_a_sweep_shows_the_largest_k_unless_every_cell_solves_all():
     data = result("grpo")
     assert usual_metrics(data, ["q_pos"]) == ["q_pos", "pass@256"]

@@ -1,7 +1,6 @@
 """The page as one file without a server: every panel, the map, runs in advance, undo, tour, help, phones."""
 
 import itertools
-import math
 import re
 from urllib.parse import unquote
 
@@ -89,38 +88,6 @@ def test_the_map_is_there_at_once_and_keys_choose_and_pin_a_cell(alone):
     assert alone.address() == link
 
 
-def test_a_frame_stands_around_the_pointed_cell_and_each_pinned_one_in_the_colour_of_its_training(alone, exported):
-    alone.open(f"{exported}#panel=map&map.cell=16,1&map.pinned=32,0;512,2")
-    frames = alone.page.evaluate(
-        """document.getElementById("chart").layout.shapes.filter((one) => one.line.width === 3).map((one) => [
-            (one.x0 + one.x1) / 2, (one.y0 + one.y1) / 2, one.line.color])"""
-    )
-    trained = alone.page.evaluate(
-        """document.getElementById("chart").data.filter((trace) => trace.csv?.startsWith("retained mass of"))
-            .map((trace) => trace.line.color)"""
-    )
-    # Columns and rows of the cells; the pointed one is drawn last, over the others.
-    assert frames[::-1] == [[3, 3, trained[0]], [4, 0, trained[1]], [8, 4, trained[2]]]
-    alone.open(f"{exported}#panel=map&map.quantity=pass@256")
-    assert "With gamma 0 it is 1 at every group size." in alone.text("#readout")
-    assert "best" not in alone.text("#readout")
-    heat = "(({zmin, zmax}) => [zmin, zmax])(document.getElementById('chart').data[0])"
-    assert alone.page.evaluate(heat) == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("view", "what"),
-    [
-        ("map.across=gamma", "across and down are both gamma"),
-        ("map.across=overlap", "one policy have no overlap"),
-        ("map.weight=asym_grpo(delta=2)", "the focal weight goes on no asym_grpo(delta=2)"),
-    ],
-)
-def test_axes_that_do_not_go_together_are_said(alone, exported, view, what):
-    alone.open(f"{exported}#panel=map&{view}")
-    assert what in alone.text("#readout")
-
-
 def test_a_budget_is_dragged_at_equal_rollouts(alone, exported):
     alone.open(f"{exported}#preset=group-size-budget")
     assert "Correct mass: 0.906 at every group size, " in alone.text("#readout")
@@ -166,23 +133,6 @@ def test_no_run_is_drawn_under_the_name_of_another(alone, exported):
         alone.open(alone.address())
         assert alone.page.locator(".pins li").count() == 1
         assert "not computed in advance" not in alone.text("#status")
-
-
-def test_what_the_simulation_opens_with_is_compared_and_theory_stands_beside_it(alone, exported):
-    for way in ("difference", "at equal correct mass", "difference at equal correct mass"):
-        alone.open(f"{exported}#panel=run&run.compare={way}")
-        lines = alone.page.evaluate(
-            "document.getElementById('chart').data.filter((trace) => trace.csv?.includes('mean of')).map((t) => t.y)"
-        )
-        assert len(lines) == (4 if way.startswith("difference") else 8)
-        assert all(any(one is not None for one in line) for line in lines)
-    assert "against f_grpo(gamma=0,base=grpo)" in alone.text("#readout")
-    assert alone.text("#said") == ""
-    alone.open(f"{exported}#preset=expected-drift")
-    assert alone.names().count("theory of the sliders' run") == 4
-    for quantity in ("correct mass", "retained mass", "pass@16"):
-        alone.open(f"{exported}#panel=map&map.quantity={quantity}")
-        assert "theory without noise of the pointed cell" in alone.names()
 
 
 # Undo, tour, help, links
@@ -304,27 +254,6 @@ def cut_off(alone):
     )
 
 
-def test_titles_of_the_tree_and_the_legend_have_room_after_resizing(alone, exported):
-    for width in (1280, 1400):
-        alone.page.set_viewport_size({"width": width, "height": 900})
-        alone.open(f"{exported}#panel=tree")
-        boxes = alone.page.evaluate(
-            """[...document.querySelectorAll("#chart .annotation-text")].map((one) => one.getBoundingClientRect())
-                .map(({left, right}) => [left, right])"""
-        )
-        assert len(boxes) == 3
-        assert all(right < after for (_, right), (after, _) in itertools.pairwise(boxes))
-        assert cut_off(alone) == []
-    alone.open(f"{exported}#preset=fade-fig2")
-    for width in (800, 1400):
-        alone.page.set_viewport_size({"width": width, "height": 900})
-        alone.page.wait_for_timeout(500)
-        legend, title = (
-            alone.page.locator(place).first.bounding_box() for place in ("#chart .legend", "#chart .xtitle")
-        )
-        assert legend["y"] >= title["y"] + math.floor(title["height"]) - 2
-
-
 def luminance(colour):
     shares = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
     red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
@@ -344,11 +273,3 @@ def test_every_line_stands_out_from_its_ground(alone, exported):
         for colour in colours:
             low, high = sorted((luminance(colour), luminance(ground)))
             assert (high + 0.05) / (low + 0.05) >= 3, colour
-
-
-def test_a_quantity_that_a_problem_has_not_is_called_by_the_name_of_what_is_shown(exported, alone):
-    alone.open(f"{exported}#preset=map-overlap&map.quantity=retained mass")
-    drawn = alone.page.evaluate("JSON.stringify(document.getElementById('chart').layout.annotations)")
-    for text in (drawn, alone.text("#readout")):
-        assert "orrect mass" in text
-        assert "etained mass" not in text

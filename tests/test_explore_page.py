@@ -207,13 +207,6 @@ def test_a_server_that_is_gone_is_said(browser):
 # Simulations
 
 
-def test_a_note_on_what_is_drawn_goes_when_it_no_longer_holds(seen, server):
-    seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned=&run.compare=difference")
-    seen.until(lambda: seen.text("#said") == "pin a run to compare with")
-    seen.page.click("text=Pin this run to compare")
-    seen.until(lambda: seen.text("#said") == "")
-
-
 def test_runs_are_compared_by_seed(seen, server):
     pin = "weight%3Df_grpo(gamma%3D0,base%3Dgrpo)%26actions%3D32%26steps%3D50%26learning_rate%3D0.1"
     seen.open(f"{server.address}#panel=run&{SMALL}&run.learning_rate=0.1&run.pinned={pin}")
@@ -358,35 +351,6 @@ def test_a_path_is_read_at_equal_pass_at_1_of_every_seed(seen, server):
             assert drawn.get(level) == (pytest.approx(value, abs=2e-6) if np.isfinite(value) else None), (level, colour)
 
 
-def test_the_nearest_path_of_the_table_is_there_at_once_and_a_choice_brings_its_usual_learning_rate(seen, server):
-    seen.open(f"{server.address}#panel=interference&interference.seed=77&interference.steps=100&interference.seeds=4")
-    seen.page.select_option("#interference-representation", "network")
-    seen.page.select_option("#interference-optimizer", "adam")
-    assert (
-        "Dotted: computed in advance with 4 seeds, grpo and maxrl; prompts share network, optimiser adam"
-        in seen.text("#readout")
-    )
-    assert seen.page.input_value("#interference-learning_rate-box") == "5e-4"
-    wait_for_seeds(seen, 4)
-    assert "Dotted" not in seen.text("#readout")
-    assert "interference.learning_rate=0.0005" in seen.address()
-
-
-def test_the_readout_says_what_each_weight_keeps_and_from_which_k_on_it_is_below_the_base_model(seen, server):
-    seen.open(f"{server.address}#panel=interference&interference.seeds=4")
-    wait_for_seeds(seen, 4)
-    grpo = r"grpo: 0\.80\d ± \S+ after 3\d steps, pass@k below the base model's from k = 8\.\d on\. maxrl: 0\.81\d ± "
-    assert re.search(r"pass@256 where pass@1 = 0\.4 \(base model 0\.962\)\. " + grpo, seen.text("#readout"))
-    assert "harms hard prompts beyond an overlap of 0.0143" in seen.text("#readout")
-    for width in (1280, 390):
-        seen.page.set_viewport_size({"width": width, "height": 900})
-        seen.drawn()
-        assert seen.page.locator("#chart .heatmaplayer image, #chart .heatmaplayer .hm image").count() > 0
-    seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.overlap=0")
-    wait_for_seeds(seen, 4)
-    assert seen.text("#readout").count("pass@k nowhere below the base model's") == 2
-
-
 # Weights of one's own
 
 
@@ -482,32 +446,6 @@ def test_a_result_is_drawn_with_sliders_over_its_dimensions(seen, server):
     seen.until(lambda: np.shape(seen.page.evaluate("document.getElementById('chart').data[0].z")) == (2, 5))
     seen.page.select_option("#results-lines", "step")
     seen.until(lambda: "across and lines are both step" in seen.text("#readout"))
-
-
-@pytest.mark.parametrize(
-    ("case", "told"),
-    [
-        ((2, 0.2), "(2 seeds are too few to say which ends highest; 4 or more may tell)"),
-        ((4, 0.001), "(these seeds do not tell one from another)"),
-        ((4, 0.2), "highest at the end: 0.7"),
-    ],
-)
-def test_few_seeds_are_drawn_themselves_and_no_line_of_theirs_is_called_highest(browser, server, tmp_path, case, told):
-    seeds, shift = case
-    values = 0.5 + np.array([0.0, shift])[:, None, None] * np.ones((2, seeds, 3))
-    values += 0.02 * np.array([[1, -1, 1, -1], [-1, 1, 1, -1]])[:, :seeds, None]
-    path = tmp_path / "few.nc"
-    coordinates = {"arm": ["grpo", "maxrl"], "seed": range(seeds), "step": [0, 5, 10]}
-    xr.Dataset({"q_pos": (("arm", "seed", "step"), values)}, coordinates).to_netcdf(path, engine="h5netcdf")
-    traces = "document.getElementById('chart').data.filter((trace) => {}).length"
-    with watched(browser, server.address) as seen:
-        seen.open(f"{server.address}#panel=results")
-        seen.page.evaluate(DROP, ["few.nc", list(path.read_bytes())])
-        seen.page.wait_for_selector("#readout:has-text('few.nc')")
-        assert told in seen.text("#readout")
-        assert ("highest at the end" in seen.text("#readout")) == told.startswith("highest")
-        assert seen.page.evaluate(traces.format("trace.meta === 'band' && trace.x.length")) == 2 * (seeds > 2)
-        assert seen.page.evaluate(traces.format("/, seed \\d/.test(trace.csv)")) == 4 * (seeds == 2)
 
 
 def test_a_file_that_is_dropped_or_chosen_is_shown_and_the_rest_of_the_page_stays(browser, tmp_path):

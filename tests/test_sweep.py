@@ -196,6 +196,27 @@ def test_only_what_is_missing_is_computed_and_the_numbers_are_those_of_an_unbrok
     assert resumed.read_bytes() == content
 
 
+def test_a_part_under_the_name_of_another_is_made_anew(unbroken, resumed, capsys):
+    parts = sorted(parts_folder(resumed).glob("*.npz"))
+    shutil.copy(parts[3], parts[0])
+    parts[5].replace(parts[2])
+    assert run(SWEEP, resumed).identical(read(unbroken))
+    complaints = capsys.readouterr().err
+    assert all(f"part {path} is damaged" in complaints for path in (parts[0], parts[2]))
+    assert parts_of(resumed) == parts_of(unbroken)
+
+
+@pytest.mark.parametrize("name", ["sweep.nc", "sweep.nc.parts/sweep.json"])
+def test_a_result_or_manifest_with_a_flipped_bit_is_refused_and_left_as_it_is(unbroken, tmp_path, name):
+    shutil.copytree(unbroken.parent, tmp_path, dirs_exist_ok=True)
+    out, content = tmp_path / "sweep.nc", bytearray((tmp_path / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / name).write_bytes(content)
+    again = (run, SWEEP, out) if name == out.name else (merge, tmp_path / "joined.nc", [parts_folder(out)])
+    assert refusal(*again).startswith(f"{tmp_path / name} is damaged")
+    assert (tmp_path / name).read_bytes() == content
+
+
 def test_more_seeds_reuse_the_finished_ones(tmp_path, capsys):
     out = tmp_path / "sweep.nc"
     eight = run(dataclasses.replace(SWEEP, seeds=8), out)

@@ -189,6 +189,8 @@ def test_no_dimension_is_labelled_as_an_argument_of_xarrays_sel(tmp_path, monkey
         (("--param", "kl=1e39"), "run.kl = 1e+39"),
         (("--param", "gamma"), "'gamma'"),
         (("--gamma", ""), "''"),
+        (("--gamma", "0,1,...,9999", "--group-size", "2,3,...,9999"), "99980000 cells"),
+        (("--problem", "custom", "--param", "logits=/dev/zero"), "/dev/zero is no regular file"),
         (("--gamma", "1,1.0"), "[1.0, 1.0]"),
         (("--estimator", "grpo,grpo"), "['grpo', 'grpo']"),
         (("--estimator", "f_grp"), "'f_grp'"),
@@ -368,15 +370,6 @@ def test_one_call_in_python_is_the_command_and_each_arm_its_simulation(tmp_path)
             np.testing.assert_array_equal(within.values, values, f"{arm} {name}")
 
 
-@pytest.mark.slow
-def test_one_call_in_python_resumes_what_is_kept(tmp_path, capsys):
-    asked_for = {"arms": ["grpo"], "seeds": 2, "out": tmp_path / "sweep.nc", "actions": 60, "correct": 6, "steps": 20}
-    first = simlab.sweep(**asked_for)
-    assert simlab.sweep(**asked_for).identical(first)
-    assert "1 of 1 units is finished already" in capsys.readouterr().err
-    assert "lists nothing" in refusal(simlab.sweep, [])
-
-
 def through_json(sweep):
     return Sweep.from_configuration(json.loads(json.dumps(sweep.configuration())))
 
@@ -388,6 +381,7 @@ def test_a_sweep_is_rebuilt_from_its_configuration():
         Sweep(problem="custom", parameters={name: (value,) for name, value in values.items()}),
         Sweep(estimators=("f_grpo", "fade"), parameters={"estimator.target_entropy": (None, 0.5)}, pass_at_k=()),
         asked("--arms", ARMS, "--param", "alpha=1,2"),
+        asked("--budget", 300, "--update-cost", 4, "--records", 5),
     ]
     for sweep in sweeps:
         assert through_json(sweep) == sweep
