@@ -150,7 +150,9 @@ def page(content: dict[str, Any]) -> str:
 
 
 HEAD = """By `python -m benchmarks.diagnose_validation`, whose head says what is predicted from what. G is a quarter of
-the group size of the run. Settings, versions and commits of the runs are in `diagnose_validation.json`."""
+the group size of the run. Settings, versions and commits of the runs are in `diagnose_validation.json`. The next steps
+of these logs were told by a line, which `simlab diagnose` has given up: what it tells now is scored in
+[forecasts](forecasts.md), on other logs."""
 
 
 def main() -> None:
