@@ -35,11 +35,29 @@ def sequence_tables(parameters, config, batch, temperature=1.0):
 
 def naive_logp(parameters, config, batch, temperature=1.0):
     """log pi of each token, (P, G, T)."""
+    return logp_of_tokens(sequence_tables(parameters, config, batch, temperature), batch)
+
+
+def logp_of_tokens(tables, batch):
+    """log pi of each token, (P, G, T), from the tables of its sequences."""
     found = np.zeros(batch.tokens.shape)
-    for (p, g), logp, _ in sequence_tables(parameters, config, batch, temperature):
+    for (p, g), logp, _ in tables:
         for t, values in enumerate(logp):
             found[p, g, t] = values[batch.tokens[p, g, t]]
     return found
+
+
+def textbook_gradient(parameters, config, batch, slopes_of, counted=True):
+    """log pi of each token, the slopes (P, G, T) of a loss there, and the parameters' gradient of those counted."""
+    tables = list(sequence_tables(parameters, config, batch))
+    logp = logp_of_tokens(tables, batch)
+    slopes = slopes_of(logp)
+    total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
+    for (p, g), _, jacobian in tables:
+        for t in np.flatnonzero((batch.mask & counted)[p, g]):
+            at = (t, batch.tokens[p, g, t])
+            total = jax.tree.map(lambda sum_, d, at=at, c=slopes[p, g, t]: sum_ + c * d[at], total, jacobian)
+    return logp, slopes, total
 
 
 def naive_gradient(parameters, config, batch, coefficients, *, candidates=None, temperature=1.0):
@@ -59,10 +77,10 @@ def naive_gradient(parameters, config, batch, coefficients, *, candidates=None, 
     return total, objective
 
 
-def textbook_loss(logp, old_logp, mask, advantages, clip=0.2):
-    """-mean over rollouts of mean over tokens of min(ratio A, clip(ratio) A)."""
-    ratio = jnp.exp(logp - old_logp)
-    bounded = jnp.minimum(ratio * advantages[..., None], jnp.clip(ratio, 1 - clip, 1 + clip) * advantages[..., None])
+def textbook_loss(logp, old_logp, mask, advantages, weights=1.0):
+    """-mean over rollouts of mean over tokens of weight min(ratio A, clip(ratio) A)."""
+    ratio, own = jnp.exp(logp - old_logp), advantages[..., None]
+    bounded = weights * jnp.minimum(ratio * own, jnp.clip(ratio, 0.8, 1.2) * own)
     return -jnp.mean(jnp.sum(bounded * mask, axis=2) / jnp.sum(mask, axis=2))
 
 

@@ -1,15 +1,9 @@
 """``simlab check``: what it prints and writes, when it exits with 1, and what it refuses before it judges anything."""
 
-import contextlib
 import json
-import os
-import re
-import signal
-import termios
-import time
 
 import pytest
-from sweep_cases import command, start
+from sweep_cases import command
 
 import paper_checks.claim
 from paper_checks import run
@@ -110,32 +104,3 @@ def test_without_the_libraries_of_the_checks_one_line_says_what_to_install():
     program = "import sys; sys.modules['sympy'] = None; from simlab.cli import main; sys.exit(main())"
     said = 'simlab: check needs sympy; install it with: pip install "simlab[check]"\n'
     assert command("check", program=("-c", program)) == (2, "", said)
-
-
-@pytest.mark.slow
-def test_an_interrupt_ends_all_processes_with_one_line():
-    """Ctrl-C goes to every process of the terminal's group; the bar on the terminal says when they are at work."""
-    terminal, end = os.openpty()
-    termios.tcsetwinsize(end, (24, 80))
-    process = start("check", "--jobs", "2", "--paper", "f-grpo", stderr=end, start_new_session=True)
-    os.close(end)
-    shown = b""
-    while not re.search(rb"judging.* [1-9]\d*/\d", shown):
-        shown += os.read(terminal, 4096)
-    os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate()
-    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
-        while chunk := os.read(terminal, 4096):
-            shown += chunk
-    os.close(terminal)
-    assert (process.returncode, output) == (130, "")
-    assert shown.splitlines()[-1].decode() == "simlab: interrupted; nothing was written"
-    assert b"Traceback" not in shown
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    pytest.fail("a process is left")

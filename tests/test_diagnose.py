@@ -219,19 +219,6 @@ def test_what_is_in_use_is_what_the_log_holds(quick):
     assert (12, 8) in {(split.prompts, split.group_size) for split in found.splits}
 
 
-def test_a_run_of_graded_rewards_says_itself_which_rollouts_are_correct(tmp_path, capsys):
-    rollouts = [
-        {"text": "1+2", "reward": 0.9, "solution": "1+2", "logp": -1.0},
-        {"text": "7", "reward": 0.2, "solution": None, "logp": -2.0},
-    ]
-    folder = tmp_path / "run" / "arms" / "grpo" / "seed-0"
-    folder.mkdir(parents=True)
-    (folder / "rollouts.jsonl").write_text(
-        json.dumps({"step": 1, "groups": [{"prompt": "3 =", "rollouts": rollouts}]}) + "\n"
-    )
-    assert "correct     50.0% of rollouts" in run(capsys, folder, "--contents")
-
-
 def test_graded_rewards_of_a_group_all_wrong_are_a_signal(quick):
     """Rewards .05 .05 .10 .15 and a threshold of 1: all wrong, and not without signal."""
     graded = dataclasses.replace(plain([0, 0, 4, 2], 4), equal=np.array([False, True, True, False]))

@@ -244,14 +244,14 @@ def test_a_wrong_column_is_named_in_one_line(options, names, tmp_path):
     assert all(name in line for name in names)
 
 
-def test_the_rollouts_that_a_run_keeps_are_read(tmp_path):
+def test_the_rollouts_that_a_run_keeps_are_read_and_their_solutions_say_which_are_correct(tmp_path):
     folder = tmp_path / "run" / "arms" / "grpo" / "seed-0"
     folder.mkdir(parents=True)
     (tmp_path / "run" / "run.json").write_text("{}")
     rollouts = [
-        {"text": "1+2", "reward": 1.0, "solution": "1+2", "logp": [-1.0, -0.5]},
-        {"text": "2+1", "reward": 1.0, "solution": "1+2", "logp": [-2.0]},
-        {"text": "7", "reward": 0.0, "solution": None, "logp": [-3.0]},
+        {"text": "1+2", "reward": 0.9, "solution": "1+2", "logp": [-1.0, -0.5]},
+        {"text": "2+1", "reward": 0.9, "solution": "1+2", "logp": [-2.0]},
+        {"text": "7", "reward": 0.2, "solution": None, "logp": [-3.0]},
     ]
     lines = [{"step": step, "groups": [{"prompt": "3:", "rollouts": rollouts}]} for step in (1, 2)]
     (folder / "rollouts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -324,7 +324,6 @@ def test_bad_input_is_one_line_of_the_command(tmp_path, capsys):
         (["/dev/null"], "is empty"),
         ([str(tmp_path)], ".parquet"),
         ([str(tmp_path), "--columns", "prompt"], "--columns"),
-        ([str(tmp_path), "--threshold", "nan"], "threshold"),
     ):
         assert main(["diagnose", *arguments]) == 2
         error = capsys.readouterr().err

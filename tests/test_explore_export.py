@@ -9,7 +9,6 @@ import pytest
 from explorer_cases import watched
 
 from simlab.explore.controls import PANELS
-from simlab.explore.in_advance import interference_paths
 
 pytestmark = pytest.mark.browser
 
@@ -41,25 +40,6 @@ def test_every_panel_works_offline_and_says_what_was_computed_in_advance(alone, 
     alone.page.fill("#masses-group_size-box", "33")
     alone.page.keyboard.press("Enter")
     alone.until(lambda: "groups of 32 for 33" in alone.text("#said"))
-
-
-def test_the_nearest_path_of_the_table_is_drawn_and_named(alone, exported):
-    asked = {"weight": "f_grpo(gamma=0.7)", "second": "nsr", "group_size": 20, "hard_rate": 0.02, "optimizer": "adam"}
-    view = "&".join(f"interference.{name}={value}" for name, value in asked.items())
-    alone.open(f"{exported}#panel=interference&{view}&interference.k=16")
-    shown = "prompts share linear head, optimiser adam, group size G 32, solve rate of hard prompts 0.03"
-    assert f"Dotted: computed in advance with 4 seeds, f_grpo(gamma=1) and nsr; {shown}, " in alone.text("#readout")
-    table = interference_paths()
-    cells = table["paths"]["linear head"]["adam"][1][table["hard_rate"].index(0.03)]
-    drawn = dict(zip(alone.names(), alone.lines(), strict=True))  # the last of a name is over k
-    for weight, name in (("f_grpo(gamma=1)", "f_grpo(gamma=0.7)"), ("nsr", "nsr")):
-        stored = cells[table["weights"].index(weight)]["mean"][table["k"].index(16) - 1]
-        path = next(line for own, line in zip(alone.names(), alone.lines(), strict=True) if own == name)
-        expected = [None if value is None else value / 1000 for value in stored]
-        assert path == expected + [None] * (len(table["levels"]) - len(stored))
-        assert drawn[name][table["k"].index(16)] == path[table["levels"].index(0.4)]
-    alone.page.select_option("#interference-weight", "cw_grpo")
-    alone.until(lambda: "cw_grpo is not in the table" in alone.text("#readout"))
 
 
 # The map

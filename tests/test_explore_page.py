@@ -12,7 +12,6 @@ import pytest
 import xarray as xr
 from explorer_cases import downloaded, explorer, watched
 
-from simlab.columns import at_equal_mass
 from simlab.explore.controls import CONTROLS, PANELS
 from simlab.explore.presets import PRESETS
 
@@ -49,15 +48,6 @@ def seen(browser, server):
 def wait_for_seeds(seen, seeds):
     seen.until(lambda: f"{seeds} of {seeds} seeds" in seen.text("#status"))
     seen.drawn()
-
-
-def looks_of(seen, holds):
-    return seen.page.evaluate(
-        """(holds) => document.getElementById("chart").data
-            .filter((trace) => trace.visible !== false && trace.meta !== "band" && trace.name?.includes(holds))
-            .map(({line, marker, xaxis}) => [xaxis, line.color, line.dash, marker?.symbol].join(" "))""",
-        holds,
-    )
 
 
 # Panels
@@ -241,37 +231,11 @@ def test_banks_and_trees_are_compared_at_equal_steps_and_at_equal_pass_at_1(seen
     assert re.search(r"the most are kept by \S.* \S+ of 6 at an accuracy of \S+, the fewest by ", seen.text("#readout"))
 
 
-def test_twelve_pinned_runs_are_told_apart_and_the_thirteenth_is_refused(seen, server):
-    pins = ";".join(f"actions=32&steps=50&group_size={size}" for size in range(3, 15))
-    seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned={pins.replace('&', '%26').replace('=', '%3D')}")
-    seen.until(lambda: "13 runs: 4 of 4 seeds" in seen.text("#status"))
-    seen.drawn()
-    looks = looks_of(seen, "group size G")
-    assert len(set(looks)) == len(looks) >= 13 * 4
-    assert seen.page.is_disabled("text=Pin this run to compare")
-    assert "12 runs are pinned" in seen.text(".full")
-    assert seen.text("#command").count("simlab sweep") == 13
-
-
 def test_a_map_of_other_settings_is_simulated_cell_by_cell(seen, server):
     view = "panel=map&map.across=correct%20share&map.down=epochs&map.actions=64&map.steps=50&map.seeds=4"
     seen.open(f"{server.address}#{view}&map.cell=0.16,1&map.pinned=&map.quantity=correct%20mass")
     seen.until(lambda: "35 of 35 cells are simulated" in seen.text("#readout"))
     assert all(0 <= one <= 1 for one in seen.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
-
-
-def test_a_map_offers_the_quantities_of_its_problem_and_says_which_is_shown(seen, server):
-    seen.open(f"{server.address}#panel=map&map.quantity=retained%20mass")
-    assert seen.page.input_value("#map-quantity") == "retained mass"
-    seen.page.select_option("#map-problem", "interfering prompts")
-    seen.page.select_option("#map-down", "overlap")
-    seen.until(lambda: "Correct mass: " in seen.text("#readout"))
-    assert "map.cell=2%2C-0.3&map.pinned=" in seen.page.url  # a cell of these axes, not of a gamma of 1
-    assert seen.page.input_value("#map-quantity") == "correct mass"
-    offered = seen.page.evaluate("[...document.querySelectorAll('#map-quantity option')].map((one) => one.value)")
-    assert offered == ["correct mass", "pass@16", "pass@256"]
-    seen.page.select_option("#map-problem", "one policy")
-    seen.until(lambda: seen.page.input_value("#map-quantity") == "retained mass")
 
 
 # Interference
@@ -327,30 +291,6 @@ def test_a_click_on_a_cell_sets_all_sliders_to_it_and_the_link_holds_it(seen, se
     assert (sliders_of(seen), seen.address()) == (clicked, link)
 
 
-def test_a_path_is_read_at_equal_pass_at_1_of_every_seed(seen, server):
-    seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.steps=80&interference.k=16")
-    wait_for_seeds(seen, 4)
-    settings = {"group_size": 8, "steps": 80}
-    for weight, colour in (("grpo", 0), ("maxrl", 1)):
-        body = {"panel": "interference", "settings": settings | {"weight": weight}, "first": 0}
-        metrics = server.ask("simulate", body)["result"]["metrics"]
-        masses, passed = (np.array(metrics[f"pass_at_{k}"]["values"]) for k in (1, 16))
-        levels = np.arange(51) / 50
-        reached = at_equal_mass(masses, passed, levels).mean(axis=-1)
-        assert np.isfinite(reached).sum() > 10
-        x, y = seen.page.evaluate(
-            """(start) => {
-                const drawn = document.getElementById("chart").data.find((trace) => trace.csv?.startsWith(start));
-                return [drawn.x, drawn.y];
-            }""",
-            f"pass@16 against pass@1: {weight}, mean of 4 seeds",
-        )
-        assert (x[0], y[0]) == (masses[0, 0], passed[0, 0])  # the base model
-        drawn = dict(zip(x[1:], y[1:], strict=True))
-        for level, value in zip(levels, reached, strict=True):
-            assert drawn.get(level) == (pytest.approx(value, abs=2e-6) if np.isfinite(value) else None), (level, colour)
-
-
 # Weights of one's own
 
 
@@ -388,32 +328,6 @@ def test_a_formula_goes_to_all_panels_at_once_and_undo_takes_it_back(seen, serve
         seen.page.click("#undo")
         seen.drawn()
     assert seen.address() == before
-
-
-def test_estimators_are_pinned_and_links_are_picked_from_lists(seen, server):
-    seen.open(f"{server.address}#panel=masses&masses.weight=asym_grpo(delta=0.5)&masses.pinned=")
-    seen.page.click("text=Pin for comparison")
-    seen.page.select_option("#masses-weight", "maxrl")
-    seen.until(lambda: "asym_grpo(delta=0.5)" in seen.text(".pins"))
-    seen.page.click("[aria-label='remove asym_grpo(delta=0.5)']")
-    seen.until(lambda: seen.page.locator(".pins li").count() == 0)
-    linked = "linked(scale%3Dmean,sign%3Drelu)"
-    seen.open(f"{server.address}#panel=masses&masses.weight={linked}&masses.pinned=grpo;%3Dr - p")
-    seen.until(lambda: any(name.startswith("linked") for name in seen.names()))
-    lines = seen.page.evaluate(
-        "document.getElementById('chart').data.filter((trace) => trace.name.startsWith('linked') && "
-        "trace.mode === 'markers').map((trace) => trace.y)"
-    )
-    rates = np.arange(9) / 8
-    np.testing.assert_allclose(lines[0], np.where(rates > 0, 1 - rates, 0), atol=1e-9)  # p (1 - p) / p
-    np.testing.assert_allclose(lines[1], 0, atol=1e-9)
-    for name in ("linked", "grpo", "=r - p"):
-        assert f"'weight': '{name}" in seen.text("#command")
-    seen.page.click("#controls summary")
-    seen.until(lambda: "    return linked(\n" in seen.text("#controls pre"))
-    seen.open(f"{server.address}#panel=step&step.rewards=the estimator&step.weight={linked}")
-    seen.until(lambda: "Rewards 1 and 0," in seen.text("#readout"))  # p = 4/8: (1 - p) / p
-    assert seen.page.is_hidden("#step-correct_reward")
 
 
 # Results
@@ -466,29 +380,6 @@ def test_a_file_that_is_dropped_or_chosen_is_shown_and_the_rest_of_the_page_stay
         seen.until(lambda: "simlab diagnose rollouts.jsonl" in seen.text("#error"))
         seen.page.set_input_files("#file", str(path))
         seen.page.wait_for_selector("#readout:has-text('dropped.nc')")
-
-
-def test_sliders_and_lists_are_those_of_the_result_that_is_shown(browser, server, tmp_path):
-    path = tmp_path / "other.nc"
-    xr.Dataset(
-        {"reward": (("arm", "share", "step"), np.full((2, 3, 4), 0.721))},
-        coords={"arm": ["grpo", "maxrl"], "share": [0.1, 0.2, 0.3]},
-    ).to_netcdf(path, engine="h5netcdf")
-    names = "[...document.querySelectorAll('#results-variable option')].map((one) => one.value)"
-    with watched(browser, server.address) as seen:
-        seen.open(f"{server.address}#panel=results&results.group_size=2")
-        seen.page.evaluate(DROP, ["other.nc", list(path.read_bytes())])
-        seen.page.wait_for_selector("#readout:has-text('0.721 at the end of all 2 lines')")
-        assert seen.page.locator("#results-share").is_visible()
-        assert seen.page.locator("#results-group_size").count() == 0
-        assert seen.page.evaluate(names) == ["reward"]
-        seen.page.focus("#results-file")
-        seen.page.select_option("#results-file", "1: mine.nc")
-        seen.page.wait_for_selector("#results-group_size")
-        seen.until(lambda: "at group_size" in seen.text("#readout"))
-        assert seen.page.locator("#results-share").count() == 0
-        assert seen.page.evaluate(names) == ["q_pos"]
-        assert seen.page.evaluate("document.activeElement.id") == "results-file"
 
 
 # Downloads and commands

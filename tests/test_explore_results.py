@@ -115,14 +115,6 @@ def test_a_line_is_called_highest_only_where_four_seeds_or_more_tell_it_from_the
     assert (by_seed["told"], by_seed["untold"]) == (False, "")
 
 
-def test_a_band_of_different_solutions_ends_at_the_samples(tmp_path):
-    """Four seeds that found 0, 0, 0 and 8 of 8."""
-    arms = {"grpo": {seed: (metrics([0.5]), [evaluation(2, [8], [8 * (seed == 3)])]) for seed in range(4)}}
-    answer = Results((write_run(tmp_path / "run", arms),)).answer({"variable": "distinct", "across": "evaluation"})
-    ((mean,), (low,), (high,)) = (answer[name][0] for name in ("mean", "low", "high"))
-    assert 0 < low < mean < high < 8
-
-
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

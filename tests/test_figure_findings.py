@@ -1,9 +1,6 @@
 """The numbers that figures keep of runs say what README.md and the figures say of them."""
 
-import itertools
 import json
-import math
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,18 +8,15 @@ import numpy as np
 import pytest
 
 import figures
-from figures import ceiling_or_clock, interference_league, network_law, remax, verifier
+from figures import ceiling_or_clock, interference_league, network_law, remax
 from figures.shared import decomposition
 from figures.shared.decomposition import PAIRS
-from figures.verifier import picked
-from simlab.estimators import REGISTRY
 from simlab.sweeps.presets import PRESETS
 
 pytestmark = pytest.mark.slow
 FOLDER = Path(figures.__file__).parent
 README = (FOLDER / "README.md").read_text()
 PARAGRAPHS = " ".join(README.split())
-NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def kept(script):
@@ -86,64 +80,6 @@ def test_the_readme_counts_ceilings_and_clocks_as_the_data_do():
     assert curves["grpo"]["mean"][-1] < 0.51
     # ReMax came after the runs, which ``simlab figures ceiling_or_clock --rerun`` makes anew with it.
     assert set(sweep["pass@1"]["whole"]) == set(PRESETS["interference-league"]["rate"]["estimators"]) - {"remax"}
-
-
-@pytest.fixture(scope="module")
-def data():
-    return kept(verifier)
-
-
-def lost(data, name, kind="rollout", norm=0.25):
-    (row,) = picked(data["weights"][name]["rows"], errors_of=kind, update_norm=norm, false_positive=0.1)
-    return row["lost"]["mean"], row["lost"]["error"]
-
-
-def test_hard_focus_loses_more_than_none_and_easy_focus_or_failures_alone_less(data):
-    losses = [lost(data, name) for name in ("maxrl", "f_grpo", "grpo", "dr_grpo", "easy_power")]
-    for (more, first), (less, second) in itertools.pairwise(losses):
-        assert more - less > 3 * math.hypot(first, second)
-    assert lost(data, "nsr")[0] < 0.06
-    assert set(data["weights"]) < set(REGISTRY)
-    losses = [lost(data, name, "answer", 1.0)[0] for name in ("easy_power", "dr_grpo", "grpo", "f_grpo", "maxrl")]
-    assert 0.38 < min(losses) < max(losses) < 0.46, "at the end, errors of answers cost balanced weights alike"
-    assert max(lost(data, name, "rollout", 1.0)[0] for name in ("easy_power", "dr_grpo", "grpo", "maxrl")) < 0.1
-
-
-def test_the_order_of_focal_exponents_turns_round(data):
-    def pass_at_1(gamma, rate):
-        rows = picked(data["focus"], errors_of="rollout", gamma=gamma, update_norm=0.25, false_positive=rate)
-        return rows[0]["mean"][0]
-
-    assert pass_at_1(1.0, 0.0) - pass_at_1(0.0, 0.0) > 0.02
-    assert pass_at_1(0.0, 0.1) - pass_at_1(1.0, 0.1) > 0.02
-
-
-def test_corrections_are_a_clock_or_nothing(data):
-    def best(name, correction, kind="rollout"):
-        rows = picked(data["corrections"], errors_of=kind, estimator=name, verifier_correction=correction)
-        return max(row["mean"][0] for row in rows)
-
-    for kind, correction, name in itertools.product(
-        ("rollout", "answer"), ("backward", "forward"), ("grpo", "dr_grpo")
-    ):
-        assert best(name, correction, kind) == pytest.approx(best(name, "none", kind), abs=0.01)
-    assert best("reinforce", "none") - best("reinforce", "forward") > 0.05
-
-
-def test_the_sign_of_youdens_index_decides_and_false_positives_cost_more(data):
-    base = data["base"][0]
-    for row in data["youden"]:
-        index = 1 - row["false_positive"] - row["false_negative"]
-        if index:
-            assert (row["mean"][0] > base) == (index > 0)
-        else:
-            assert row["mean"][0] == pytest.approx(base, abs=0.005)
-        if row["false_positive"] > row["false_negative"] and index > 0:
-            (mirrored,) = picked(
-                data["youden"], estimator=row["estimator"], false_positive=row["false_negative"],
-                false_negative=row["false_positive"],
-            )  # fmt: skip
-            assert mirrored["mean"][0] > row["mean"][0]
 
 
 def hits_of(data):

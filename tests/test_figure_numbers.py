@@ -17,7 +17,7 @@ from figures.interference_papers import DATA
 from figures.interference_papers import table as claims_table
 from figures.shared import by_optimizer, closed_countdown, condensed, rivals
 from figures.shared.best_size import at_own_rates, best_sizes
-from figures.shared.claims_of_papers import FAILS, HOLDS, UNTOLD, Claim, Found, Order, in_words
+from figures.shared.claims_of_papers import FAILS, HOLDS, UNTOLD, Claim, Order
 from figures.shared.claims_of_papers import judge as judge_claim
 from figures.shared.decomposition import PAIRS, Curves, parts
 from figures.shared.families import COLOURS, family
@@ -375,23 +375,6 @@ def test_what_is_not_reached_cannot_be_told():
     assert verdict_of(Order("pass@256", "own", "other"), own={"pass@256": None}, other=arm(0.5)) == UNTOLD
 
 
-def test_words_name_both_readings_where_they_differ_and_other_banks_where_these_do():
-    yes, no = Found(HOLDS), Found(FAILS)
-    same, other = (
-        dict.fromkeys(("shared", "rare", "apart", "network"), yes),
-        {"shared": no, "rare": no, "apart": yes, "network": no},
-    )
-    assert in_words(same, same) == "holds"
-    assert in_words(same, other) == ("holds at one rate, does not hold at equal pass@1; without shared features: holds")
-    first_alone = {**same, "rare": no, "apart": no}
-    assert in_words(first_alone, first_alone) == (
-        "holds; with rare answers: does not hold; without shared features: does not hold"
-    )
-    assert in_words(same, dict.fromkeys(same)) == "holds"
-    in_network = {**same, "network": no}
-    assert in_words(in_network, in_network) == "holds; in a network with Adam: does not hold"
-
-
 def test_the_readme_has_the_table_of_the_numbers_that_are_kept():
     assert claims_table(json.loads(DATA.read_text())) in (Path(figures.__file__).parent / "README.md").read_text()
 
@@ -477,29 +460,3 @@ def test_held_out_problems_are_read_from_a_training_run_with_the_start_first(tmp
     )
     seeds = weights_by_optimizer.condense_held_out(run)["seeds"]
     assert seeds == {"3": {name: {"pass@1": [0.5, 0.75], "pass@64": [0.5, 1.0]}}}
-
-
-def test_seeds_of_the_language_model_are_added_when_they_are_finished(tmp_path):
-    names = [f"{method}@optimizer={name}@learning_rate=1" for method in ("grpo", "psr") for name in ("adamw", "sgd")]
-
-    def write(seed, ends, arms=names):
-        curve = {"pass@1": [0.2, ends], "pass@64": [1.0, 0.8]}
-        run = {"seed": seed, "provenance": {"settings": {"arms": names}}, "arms": dict.fromkeys(arms, curve)}
-        (tmp_path / f"seed-{seed}.json").write_text(json.dumps(run))
-
-    for seed in (10, 0, 2):
-        write(seed, 0.6)
-    write(3, 0.6, names[:1])
-    kept = weights_by_optimizer.condense(tmp_path, {"provenance": [], "seeds": {}})
-    assert list(kept["seeds"]) == ["0", "2", "10"]
-    assert [origin["seed"] for origin in kept["provenance"]] == [0, 2, 10]
-    for path in tmp_path.glob("*.json"):
-        path.unlink()
-    write(2, 0.7)
-    kept["seeds"]["10"][names[0]] = {"pass@1": [0.2, 0.4, 0.6], "pass@64": [1.0, 0.9, 0.7]}
-    grown = weights_by_optimizer.condense(tmp_path, kept)
-    assert weights_by_optimizer.judging(grown) == ["2", "10"]
-    curves = weights_by_optimizer.curves(grown)
-    assert curves["adamw"]["grpo"]["pass@1"] == [[[0.2, 0.7, 0.7], [0.2, 0.4, 0.6]]]
-    found = by_optimizer.judged(curves, 0.3)
-    assert found["adamw"]["psr"][0] == pytest.approx((0 + 0.85 - 0.8) / 2)

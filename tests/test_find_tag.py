@@ -1,10 +1,7 @@
 """Tags of papers are found where they are written, and nowhere else."""
 
-import re
-
 import pytest
 
-import simlab.bundled
 from paper_checks.claim import load
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
@@ -155,29 +152,6 @@ def test_a_file_that_is_not_python_is_named(folders, content):
         known_tags(folders)
 
 
-IN_WHEEL = {
-    "check": "paper_checks/module.py",
-    "proof": "paper_checks/proofs/module.v",
-    "figure": "figures/module.py",
-    "notebook": "notebooks/module.py",
-}
-
-
-def install(site_packages):
-    """What a wheel brings, each with a line that carries one tag, beside tests of somebody else's; its package."""
-    bundled = site_packages / "simlab" / "bundled_files"
-    for file in (*(bundled / name for name in IN_WHEEL.values()), site_packages / "tests" / "module.py"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("# [fade:eq-3]\n", encoding="utf-8")
-    return site_packages / "simlab"
-
-
-def test_a_line_in_a_root_inside_another_counts_once_and_as_the_inner_ones(tmp_path, monkeypatch):
-    monkeypatch.setattr(simlab.bundled, "PACKAGE", install(tmp_path))
-    found = [(tagged.kind, tagged.path) for tagged in find("fade", "eq-3", roots())]
-    assert found == [(kind, f"simlab/bundled_files/{name}") for kind, name in IN_WHEEL.items()]
-
-
 def test_every_tag_of_the_project_belongs_to_a_known_paper():
     of_users = {"own:signed-power"}  # tests/own_estimator.py stands for a package of theirs
     assert {tag for tag in known_tags(roots()) if tag.split(":")[0] not in SOURCES} == of_users
@@ -205,13 +179,6 @@ def test_every_tag_is_claimed_and_every_claim_is_found_where_it_is_checked():
     judged = {tag for tag in tags_in("code", "proof", "figure", "benchmark") if not tag.startswith(outside)}
     assert judged - set(load()) == set()
     assert set(load()) == tags_in("check")
-
-
-def test_every_tag_of_the_index_is_found():
-    index = (roots()["check"] / "INDEX.md").read_text(encoding="utf-8")
-    tags = set(re.findall(rf"\b((?:{'|'.join(PAPERS)}):[a-z0-9]+(?:[.-][a-z0-9]+)*)", index))
-    assert len(tags) > 100
-    assert tags - tags_in("check") == set()
 
 
 def test_a_lemma_that_is_proved_names_its_proof():

@@ -108,11 +108,3 @@ def test_a_refused_run_leaves_no_folder(tmp_path, monkeypatch, capsys, arguments
     assert main(["train", *arguments, "--out", str(out)]) == 2
     assert reason in capsys.readouterr().err
     assert not out.parent.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("quickly")
-def test_weight_changes_are_left_out_where_they_are_not_asked_for(tmp_path):
-    train(settings({"record": {"weight_changes": False}}), tmp_path / "run", own_task=task())
-    (line,) = read_lines(tmp_path / "run/arms/grpo/seed-0/evaluation.jsonl")
-    assert not [name for name in line if name.startswith("weight_change")]

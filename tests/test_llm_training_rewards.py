@@ -15,7 +15,6 @@ from simlab.llm.compare import read_run
 from simlab.llm.instruments.batch_metrics import part_metrics
 from simlab.llm.kept_texts import show_rollouts, write_rollouts
 from simlab.llm.tasks.data import data
-from simlab.llm.tasks.rewards import WeightedReward
 from simlab.llm.training.groups import absent_rollouts, rollout_records
 
 KEY = jax.random.key(3)
@@ -103,11 +102,6 @@ def test_a_missing_part_counts_nothing(rows):
 def test_what_makes_no_reward_is_refused(rows, rewards, message):
     with pytest.raises(InputError, match=message):
         judged(rows(*rewards), "12")
-
-
-def test_a_reward_is_read_with_its_weights(rows):
-    assert WeightedReward.read("verifier@0.5").weight == 0.5
-    assert WeightedReward.read("mine.py:both@right=2,short=0.1").weights == {"right": 2.0, "short": 0.1}
 
 
 def total(prompt, completion):
@@ -257,16 +251,6 @@ def test_metrics_of_parts_are_those_of_loops():
     lists = [[[None if np.isnan(value) else value for value in each] for each in group] for group in parts.tolist()]
     found = part_metrics(parts, weights, advantage)
     assert found == pytest.approx(naive_part_metrics(lists, weights, advantage.tolist()), rel=1e-12)
-
-
-def test_of_a_linear_weight_the_shares_are_those_of_its_square():
-    random = np.random.default_rng(6)
-    parts = random.random((5, 4, 2))
-    weighted = parts * [1.0, 0.5]
-    alone = [advantages("dr_grpo", weighted[..., index]) for index in range(2)]
-    together = alone[0] + alone[1]
-    found = part_metrics(parts, {"a": 1.0, "b": 0.5}, together)
-    assert found["rewards/a/driven"] == pytest.approx((alone[0] * together).sum() / (together**2).sum())
 
 
 def collected(reward_setting, own_task, steps, **rl):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_tables
+from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, textbook_gradient, textbook_loss
 from training_cases import parameters_of, trainer_and_state
 
 from simlab.errors import InputError
@@ -72,13 +72,6 @@ def naive_importance(log_ratio, mask, correction, unit):
     return weights
 
 
-def loss(logp, against, weights, mask, advantages):
-    """-mean over rollouts of mean over tokens of weight times min(ratio A, clip(ratio) A)."""
-    ratio, own = jnp.exp(logp - against), advantages[..., None]
-    bounded = weights * jnp.minimum(ratio * own, jnp.clip(ratio, 0.8, 1.2) * own)
-    return -jnp.mean(jnp.sum(bounded * mask, axis=2) / jnp.sum(mask, axis=2))
-
-
 @pytest.mark.parametrize(
     ("correction", "unit"),
     [
@@ -113,18 +106,12 @@ def test_a_step_is_that_of_a_textbook(correction, unit):
     against = sampler if correction == "ratio" else proximal
     rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
     naive = NaiveAdamW(parameters, **rule)
+
+    def slopes_of(logp):
+        return np.asarray(jax.grad(textbook_loss)(*map(jnp.float32, (logp, against, mask, advantages, weights))), float)
+
     for _ in range(2):
-        logp, found = np.zeros(mask.shape), {}
-        for (p, g), table, jacobian in sequence_tables(parameters, config, groups.batch):
-            found[p, g] = jacobian
-            for t, row in enumerate(table):
-                logp[p, g, t] = row[groups.batch.tokens[p, g, t]]
-        slopes = jax.grad(loss)(*map(jnp.float32, (logp, against, weights, mask, advantages)))
-        total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
-        for p, g, t in zip(*np.nonzero(mask), strict=True):
-            at = (t, groups.batch.tokens[p, g, t])
-            slope = float(slopes[p, g, t])
-            total = jax.tree.map(lambda sum_, d, at=at, c=slope: sum_ + c * d[at], total, found[p, g])
+        _, _, total = textbook_gradient(parameters, config, groups.batch, slopes_of)
         parameters, _ = naive.descend(parameters, total, trainer.settings.rate(1, 2))
         parameters = jax.tree.map(np.float32, parameters)
     assert_trees_agree(after.parameters, parameters, rtol=1e-5)

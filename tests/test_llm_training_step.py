@@ -7,7 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_tables, textbook_loss
+from naive_training import (
+    NaiveAdamW,
+    assert_trees_agree,
+    naive_logp,
+    sequence_tables,
+    textbook_gradient,
+    textbook_loss,
+)
 from refusals import refusal
 from training_cases import parameters_of, settings, task, trainer_and_state
 
@@ -70,22 +77,16 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts, isolation):
     turns = [unlikely, ~unlikely] if isolation else [mask]
     assert all((turn & mask).any() for turn in turns)
     for turn, part in itertools.product(turns, [*each_prompt] * epochs):
-        logp, found = np.zeros(mask.shape, np.float32), {}
-        for (p, g), table, jacobian in sequence_tables(parameters, config, groups.batch):
-            found[p, g] = jacobian
-            logp[p, g, : len(table)] = [
-                row[token] for row, token in zip(table, groups.batch.tokens[p, g], strict=False)
-            ]
-        slopes, own = np.zeros(mask.shape), (logp, groups.sampled.logp, mask, advantages)
-        slopes[part] = jax.grad(textbook_loss)(*(values[part] for values in own))
+
+        def slopes_of(logp, part=part):
+            slopes, own = np.zeros(mask.shape), (np.float32(logp), groups.sampled.logp, mask, advantages)
+            slopes[part] = jax.grad(textbook_loss)(*(values[part] for values in own))
+            return slopes
+
+        logp, slopes, total = textbook_gradient(parameters, config, groups.batch, slopes_of, turn)
         own_mask, log_ratio = mask[part], (logp - groups.sampled.logp)[part]
         clipped.append(((slopes == 0) & (advantages != 0)[..., None])[part][own_mask].mean())
         drifts.append((np.abs(log_ratio)[own_mask].mean(), (np.exp(log_ratio) - 1 - log_ratio)[own_mask].mean()))
-        slopes = np.where(turn, slopes, 0)
-        total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
-        for p, g, t in zip(*np.nonzero(mask), strict=True):
-            slope, token = slopes[p, g, t], groups.batch.tokens[p, g, t]
-            total = jax.tree.map(lambda sum_, d, at=(t, token), c=slope: sum_ + c * d[at], total, found[p, g])
         parameters, norm = naive.descend(parameters, total, rate)
         parameters = jax.tree.map(np.float32, parameters)
         norms.append(norm)
@@ -316,28 +317,6 @@ def test_the_baseline_of_tokens_reads_the_squares_of_the_sampled_distribution():
             assert rollouts.collision[p, g, t] == pytest.approx(np.sum(np.exp(2 * np.asarray(row, float))), rel=1e-5)
     state, metrics = trainer.step(state, KEY, False)
     assert np.isfinite(metrics["grad_norm"])
-
-
-@pytest.mark.slow
-def test_a_step_of_casp_is_the_gradient_of_its_coefficients():
-    trainer, state = trainer_and_state("grpo+casp(alpha=0.5,candidates=2,quantile=0)", record={"top_n": 5})
-    groups, _, _ = trainer.collect(state, KEY)
-    assert groups.sampled.topn_ids.shape == (4, 4, 3, 5)
-    rollouts = trainer.rollouts(groups, groups.sampled.logp, KEY)
-    advantages, _ = trainer.method.estimator.update(rollouts, state.estimator)
-    coefficients = trainer.method.from_advantages(np.ones((4, 4, 3), np.float32), advantages, rollouts)
-    lengths = groups.batch.mask.sum(axis=2)
-    total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), state.parameters)
-    for (p, g), table, jacobian in sequence_tables(state.parameters, trainer.policy.config, groups.batch):
-        for t, row in enumerate(table):
-            best = np.argsort(-row)[:2]
-            share = 0.5 if advantages[p, g] > 0 else 0.0
-            penalty = 1.1 if advantages[p, g] < 0 and groups.batch.tokens[p, g, t] == best[0] else 1.0
-            weight = advantages[p, g] * penalty / lengths[p, g] / 16
-            for token, part in ((groups.batch.tokens[p, g, t], 1 - share), *((each, share / 2) for each in best)):
-                total = jax.tree.map(lambda sum_, d, at=(t, token), c=weight * part: sum_ + c * d[at], total, jacobian)
-    gradient, _ = trainer.policy.gradient(state.parameters, groups.batch, coefficients, groups.sampled.topn_ids)
-    assert_trees_agree(gradient, total, rtol=1e-4)
 
 
 # Dynamic filtering

@@ -157,14 +157,6 @@ def test_a_learning_rate_that_breaks_the_model_stops_and_the_last_checkpoint_is_
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.parameters))
 
 
-def test_one_that_leaves_no_numbers_at_all_never_reaches_a_checkpoint(out):
-    found = refusal(short_run, out, {"rl": {"learning_rate": 1e39}, "record": {"checkpoint_every": 1}})
-    assert found == (
-        "grpo, seed 0, step 1: the update with learning rate 1e+39 leaves parameters that are not finite; "
-        "there was no checkpoint yet"
-    )
-
-
 # The disk
 
 
@@ -180,24 +172,20 @@ def test_a_run_whose_first_steps_teach_nothing_stops_and_goes_on_if_it_is_asked_
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("rewards", "told"),
     [
-        (0.0, "0 of the 16 groups of 4 steps taught anything (100% all wrong, 0% all right), too few to learn from; "
-              "what helps: easier problems, more warm_start.steps, or a larger rl.group_size"),
-        (1.0, "0 of the 16 groups of 4 steps taught anything (0% all wrong, 100% all right), too few to learn from; "
-              "what helps: harder problems, or fewer warm_start.steps"),
+        (lambda prompt, completion: 0.0, "(100% all wrong, 0% all right), too few to learn from; what helps: easier"),
+        (lambda prompt, completion: 1.0, "(0% all wrong, 100% all right), too few to learn from; what helps: harder"),
+        (reward, None),
     ],
-)  # fmt: skip
-def test_a_short_run_that_hardly_had_a_signal_says_so_at_its_end(given, told, out):
+)
+def test_a_short_run_that_hardly_had_a_signal_says_so_at_its_end(rewards, told, out):
     said = []
-    train(settings(SHORT), out, own_task=task(lambda prompt, completion: given), say=said.append)
-    assert said[-1] == f"grpo, seed 0: {told}"
-
-
-def test_a_run_with_a_signal_says_nothing_at_its_end(out):
-    said = []
-    train(settings(SHORT), out, own_task=task(), say=said.append)
-    assert not any("taught" in line for line in said)
+    train(settings(SHORT), out, own_task=task(rewards), say=said.append)
+    if told:
+        assert told in said[-1]
+    else:
+        assert not any("taught" in line for line in said)
 
 
 @pytest.mark.parametrize("written", [4])

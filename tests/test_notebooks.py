@@ -6,13 +6,9 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -146,55 +142,6 @@ def test_marimo_is_started_on_the_loopback_interface_without_its_update_check(mo
     assert command[command.index("--port") + 1] == "2750"
     assert {"--headless", "--skip-update-check"} <= set(command)
     assert environment["MARIMO_SKIP_UPDATE_CHECK"] == "1"
-
-
-def wait_for(port, seconds=60):
-    """marimo prints its address a moment before it listens."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            return socket.create_connection(("127.0.0.1", port)).close()
-        except ConnectionRefusedError:
-            time.sleep(0.1)
-    raise TimeoutError(f"nothing listens on port {port}")
-
-
-@pytest.mark.notebooks
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
-def test_the_server_answers_on_the_loopback_interface_alone_and_stops_cleanly(way, tmp_path):
-    import psutil  # noqa: PLC0415  # it comes with marimo
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    command = [sys.executable, "-m", "simlab.cli", "notebooks", "--no-browser", "--port", str(port)]
-    with subprocess.Popen(
-        [*command, "--folder", str(tmp_path / "mine")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            address = next(match[0] for line in process.stdout if (match := re.search(r"http://\S+", line)))
-            address = address.replace("localhost", "127.0.0.1")
-            assert address.startswith(f"http://127.0.0.1:{port}")
-            wait_for(port)
-            with urllib.request.urlopen(address, timeout=20) as answer:
-                assert answer.status == 200
-                assert b"marimo" in answer.read()
-            with pytest.raises(urllib.error.HTTPError, match="401"):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status", timeout=20)
-            listening = [
-                connection.laddr.ip
-                for each in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-                for connection in each.net_connections("inet")
-                if connection.status == psutil.CONN_LISTEN
-            ]
-            assert set(listening) == {"127.0.0.1"}
-        finally:
-            process.send_signal(way)
-            rest = process.stdout.read()
-        # uvicorn shuts down and then lets a SIGTERM end the process, as whoever sent it expects.
-        assert process.wait(20) == (0 if way == signal.SIGINT else -signal.SIGTERM)
-    assert "Traceback" not in rest
-    assert "Thanks for using marimo" in rest
-    check_port(port)
 
 
 def run_alone(*command):

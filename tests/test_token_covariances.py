@@ -43,12 +43,6 @@ def test_the_shares_are_those_of_the_largest(tokens):
         assert np.abs(found[name]["at"][-1]) == pytest.approx(sizes[-1], rel=1e-4)
 
 
-def test_the_kernel_tames_the_largest(tokens):
-    found = spreads(tokens)
-    for sign in ("positive", "negative"):
-        assert abs(found["after"][sign]["at"][0]) < abs(found["before"][sign]["at"][0])
-
-
 def test_means_are_of_rollouts_and_of_tokens(tokens):
     found = spreads(tokens)
     assert found["reward"] == pytest.approx(tokens.rewards.mean(), rel=1e-5)
