@@ -31,8 +31,8 @@ import numpy as np
 from scipy.stats import beta
 
 from benchmarks.machine import RESULTS, describe
-from simlab.diagnose.dead_groups import RANGES, estimate_entropy, expected_masses, predict_groups
-from simlab.diagnose.estimate import LEVEL, IntervalEstimate, bootstrap
+from simlab.diagnose.dead_groups import RANGES, expected_masses, predict_groups
+from simlab.diagnose.estimate import LEVEL, IntervalEstimate, bootstrap, jackknife
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import score
 from simlab.diagnose.recommend import evaluate_split
@@ -53,7 +53,7 @@ from simlab.identity import code_fingerprint
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, log, undrawn, with_surprise, zipf
+from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, log, surprises, undrawn, zipf
 
 DATA, OF_SOLUTIONS = RESULTS / "diagnose_coverage.json", RESULTS / "diagnose_coverage_solutions.json"
 SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each visited once
@@ -137,25 +137,21 @@ def truths(shape: str, size: int) -> dict[str, float]:
         found[hard] = mean(lambda p, low=low, high=high: chances(p, size) @ mass * ((low < p) & (p <= high))) / whole
         found[few] = mean(lambda p, inside=inside: chances(p, size) @ inside) / whole
     found |= {f"share of prompts with p <= {rate:g}": mean(lambda p, r=rate: 1.0 * (p <= r)) for rate in RATES}
-    found |= of_surprise(found["mean solve rate"], whole)
+    found |= of_surprise(found["mean solve rate"])
     found |= {f"dead at {name}": dead(int(times * size)) for name, times in SIZES.items()}
     found |= {f"all wrong at {name}": mean(lambda p, k=k: (1 - p) ** (k * size)) for name, k in (("G", 1), ("4 G", 4))}
     found |= {f"pass@{name}": mean(lambda p, k=k: 1 - (1 - p) ** (k * size)) for name, k in PASSES.items()}
     return found | of_solutions(shape, size)
 
 
-def of_surprise(rate: float, mass: float) -> dict[str, float]:
-    """What is true of log-probabilities, of prompts with this mean solve rate and mean \\|A\\| of a group under GRPO.
-
-    The advantages of a group sum to 0, half of their mass being that of its correct rollouts, whose -log p is lower.
-    """
+def of_surprise(rate: float) -> dict[str, float]:
+    """What is true of log-probabilities, of prompts with this mean solve rate."""
     entropy = MEAN_SURPRISE * (1 - (1 - OF_CORRECT) * rate)
     return {
         "entropy": entropy,
         "entropy per token": entropy / MEAN_LENGTH,
         "-log p of correct rollouts": OF_CORRECT * MEAN_SURPRISE,
         "-log p of wrong rollouts": MEAN_SURPRISE,
-        "covariance": (1 - OF_CORRECT) * MEAN_SURPRISE * mass / 2,
     }
 
 
@@ -237,13 +233,16 @@ def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iter
     yield "groups gained at 2 G", Checked(gain, truth["groups gained at 2 G"])
     for where, curve in zip(PASSES, pass_at_k(now, [int(times * size) for times in PASSES.values()]), strict=True):
         yield f"pass@{where}", Checked(curve, truth[f"pass@{where}"])
-    told = with_surprise(seen, seeds.log_probabilities, MEAN_SURPRISE, OF_CORRECT)
-    surprise = estimate_entropy(told, "grpo", LEVEL)
-    assert surprise is not None
-    assert surprise.entropy_per_token is not None
-    means = (surprise.entropy, surprise.entropy_per_token, surprise.surprise_of_correct, surprise.surprise_of_wrong)
-    for estimate in (*means, surprise.covariance):
-        yield estimate.name, Checked(estimate, truth[estimate.name])
+    drawn = surprises(seen, seeds.log_probabilities, MEAN_SURPRISE, OF_CORRECT)
+    means = {
+        "entropy": (drawn.surprise, np.ones(len(drawn.right))),
+        "entropy per token": (drawn.surprise, drawn.length),
+        "-log p of correct rollouts": (drawn.surprise * drawn.right, drawn.right),
+        "-log p of wrong rollouts": (drawn.surprise * ~drawn.right, ~drawn.right),
+    }
+    for name, columns in means.items():
+        estimate = jackknife(name, *(np.bincount(drawn.prompt, column) for column in columns), LEVEL, 0.0)
+        yield name, Checked(estimate, truth[name])
 
 
 def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:

@@ -1,12 +1,11 @@
 """Logs of known truth, simulated prompt by prompt: of the library only classes are used."""
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
 from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.log import AnswerCounts, Log, RolloutLogProbs
+from simlab.diagnose.log import AnswerCounts, Log
 from simlab.diagnose.solve_rates import SolveRates, Window
 
 # Shares of prompts, each with a Beta or with one solve rate.
@@ -76,8 +75,17 @@ def plain(correct: list[int], group_size: int | list[int], prompt: list[int] | N
     return Log("table", prompts.astype(int), steps, sizes, np.array(correct, dtype=int), names)
 
 
-def with_surprise(own: Log, seed: int, mean: float = 20.0, correct: float = 1.0) -> Log:
-    """The log with a log-probability of each rollout: -Gamma(4), and prompts that differ in its mean.
+class Surprises(NamedTuple):
+    """Of each rollout its prompt, whether it is right, -log p, and tokens."""
+
+    prompt: np.ndarray
+    right: np.ndarray
+    surprise: np.ndarray
+    length: np.ndarray
+
+
+def surprises(own: Log, seed: int, mean: float = 20.0, correct: float = 1.0) -> Surprises:
+    """-log p of each rollout of a log: Gamma(4), and prompts that differ in its mean.
 
     That of a correct rollout is ``correct`` times as large. Rollouts have 5 to 15 tokens, whatever else they are.
     """
@@ -87,8 +95,7 @@ def with_surprise(own: Log, seed: int, mean: float = 20.0, correct: float = 1.0)
     place = np.concatenate([np.arange(size) for size in own.group_size])
     right = place < own.correct[group]
     surprise = of_prompt[own.prompt[group]] * random.gamma(4, 0.25, size=len(group)) * np.where(right, correct, 1.0)
-    found = RolloutLogProbs(group, right, -surprise, random.integers(5, 16, size=len(group)))
-    return dataclasses.replace(own, log_probs=found)
+    return Surprises(own.prompt[group], right, surprise, random.integers(5, 16, size=len(group)))
 
 
 def windows_of(reading, level=0.9):

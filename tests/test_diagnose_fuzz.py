@@ -75,9 +75,6 @@ def check_diagnosis(result):
         assert not math.isinf(entry.value + entry.low + entry.high), entry
     check_rates(result)
     check_next_steps({entry.name: entry for entry in result.prediction.next_steps})
-    if result.confidence is not None:
-        for entry in (result.confidence.entropy, result.confidence.surprise_of_wrong):
-            check_share(entry, math.inf)
     if result.groups is None:
         assert result.recommendation is None
     else:

@@ -1,20 +1,18 @@
 """Solve rates, dead groups, gradient masses, pass@k, entropy, predictions and splits, against loops over small logs."""
 
-import dataclasses
 import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
-from diagnose_logs import bank, log, plain, with_surprise
+from diagnose_logs import bank, log, plain
 from refusals import refusal
 from scipy.optimize import brentq
 
 from simlab.diagnose import dead_groups, solve_rates
-from simlab.diagnose.dead_groups import RANGES, SIZES, estimate_entropy, expected_masses
+from simlab.diagnose.dead_groups import RANGES, SIZES, expected_masses
 from simlab.diagnose.estimate import bootstrap
-from simlab.diagnose.log import RolloutLogProbs
 from simlab.diagnose.mixture import components, fit
 from simlab.diagnose.predict import extend_walk, predict, score, split_holdout, sure_drift, walk_level
 from simlab.diagnose.recommend import recommend
@@ -261,17 +259,6 @@ def test_blocks_of_prompts_are_as_sure_as_prompts():
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
 
 
-def test_entropy_and_covariance_are_those_of_the_rollouts():
-    right, surprise = np.array([True, False, True, True]), np.array([-1.0, -3.0, -2.0, -6.0])
-    own = RolloutLogProbs(np.array([0, 0, 1, 1]), right, surprise, np.full(4, 2))
-    found = estimate_entropy(dataclasses.replace(plain([1, 2], 2), log_probs=own), "dr_grpo", LEVEL)
-    parts = (found.entropy, found.entropy_per_token, found.surprise_of_correct, found.surprise_of_wrong)
-    assert [part.value for part in parts] == pytest.approx([3, 1.5, 3, 3])
-    # advantages .5, -.5, 0, 0, of mean 0; log-probabilities less their mean -3: 2, 0, 1, -3
-    assert found.covariance.value == pytest.approx((2 * 0.5 + 0 * -0.5) / 4)
-    assert found.positive[-1] == pytest.approx(1)
-
-
 def test_a_walk_is_the_least_squares_of_its_steps_and_its_noise(monkeypatch):
     """With one ratio s: the level of least sum of (y_t - x_t)^2 + (x_t - x_(t-1))^2 / s."""
     ratio, values = 0.3, np.random.default_rng(1).normal(size=25).cumsum()
@@ -351,13 +338,6 @@ def test_a_share_of_the_gradient_begins_at_none_where_it_may_be_none():
     none, some = (seen(shape, 100, 64)[1].ratio("x", easy, whole) for shape in ("two points", "uniform"))
     assert some.low > 0.05
     assert none.low == 0 < none.high < 0.5
-
-
-def test_entropy_needs_log_probabilities_and_lengths_for_tokens():
-    assert estimate_entropy(plain([1], 2), "grpo", LEVEL) is None
-    own = with_surprise(plain([1, 0], 2), 0)
-    unknown = dataclasses.replace(own.log_probs, length=np.zeros(4, int))
-    assert estimate_entropy(dataclasses.replace(own, log_probs=unknown), "grpo", LEVEL).entropy_per_token is None
 
 
 def recommended(own, solution, rollouts):

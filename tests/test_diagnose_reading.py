@@ -46,11 +46,16 @@ def texts(most):
     return st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=most)
 
 
+def says_something(text):
+    """A prompt that is blank, or a word for nothing, is none."""
+    return text.strip().lower() not in ("", "none", "null", "nan", "n/a")
+
+
 ROLLOUTS = st.lists(
     st.builds(
         row,
         step=st.integers(0, 3),
-        prompt=st.sampled_from(["a", "b, \"c\"\nd", "ä\u2028"]) | texts(6),
+        prompt=st.sampled_from(["a", "b, \"c\"\nd", "ä\u2028"]) | texts(6).filter(says_something),
         reward=st.sampled_from([0.0, 1.0]),
         answer=st.sampled_from(["x", "y", "1/2"]),
     ),
@@ -74,11 +79,11 @@ def test_what_is_written_is_read_back_as_the_same_groups(form, rows):
     assert reading.log.format == (form if form in ("verl", "trl") else "table")
     assert reading.mean_reward == pytest.approx(np.mean([one["reward"] for one in rows]))
     if form in ("csv", "jsonl", "parquet"):
-        assert set(reading.log.log_probs.log_probability) == {-1.5}
-        assert set(reading.log.log_probs.length) == {3}
-        assert len(reading.log.log_probs.group) == len(rows)
+        assert set(reading.rollouts.log_probability) == {-1.5}
+        assert set(reading.rollouts.length) == {3}
+        assert len(reading.rollouts.group) == len(rows)
     else:
-        assert reading.log.log_probs is None
+        assert reading.rollouts.log_probability is None
 
 
 def test_the_files_of_a_folder_are_one_log(tmp_path):
@@ -225,8 +230,9 @@ def test_a_function_of_the_users_says_what_the_answer_is(tmp_path, library_alone
 def test_columns_of_a_table_may_be_named(tmp_path):
     (tmp_path / "log.tsv").write_text("question\tgrade\tepoch\tlogp\np\t1\t4\t-2\np\t1\t4\t\n")
     names = {"prompt": "question", "reward": "grade", "step": "epoch", "log_probability": "logp"}
-    log = read_log([tmp_path / "log.tsv"], columns=names).log
-    assert (log.step, log.group_size, log.log_probs.log_probability) == ([4], [2], [-2.0])
+    reading = read_log([tmp_path / "log.tsv"], columns=names)
+    assert (reading.log.step, reading.log.group_size) == ([4], [2])
+    np.testing.assert_array_equal(reading.rollouts.log_probability, [-2.0, np.nan])
 
 
 @pytest.mark.parametrize(
@@ -256,12 +262,13 @@ def test_the_rollouts_that_a_run_keeps_are_read_and_their_solutions_say_which_ar
     lines = [{"step": step, "groups": [{"prompt": "3:", "rollouts": rollouts}]} for step in (1, 2)]
     (folder / "rollouts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     for path in (tmp_path / "run", folder.parent, folder, folder / "rollouts.jsonl"):
-        log = read_log([path]).log
+        reading = read_log([path])
+        log, rollouts = reading.log, reading.rollouts
         assert log.format == "simlab"
         assert (list(log.step), list(log.group_size), list(log.correct)) == ([1, 2], [3, 3], [2, 2])
         assert (list(log.answers.count), list(log.answers.answer)) == ([2, 2], [0, 0])
-        assert sorted(log.log_probs.log_probability) == [-3.0, -3.0, -2.0, -2.0, -1.5, -1.5]
-        assert list(log.log_probs.length[log.log_probs.log_probability == -1.5]) == [2, 2]
+        assert sorted(rollouts.log_probability) == [-3.0, -3.0, -2.0, -2.0, -1.5, -1.5]
+        assert list(rollouts.length[rollouts.log_probability == -1.5]) == [2, 2]
     (folder.parent / "seed-1").mkdir()
     assert "2 arms and seeds" in refusal(read_log, [tmp_path / "run"])
 
@@ -283,22 +290,6 @@ def test_of_a_run_that_kept_none_the_evaluations_are_read(tmp_path):
     assert (list(log.step), list(log.correct)) == ([10, 10, 10, 20, 20, 20], [8, 0, 3, 8, 1, 4])
     assert (list(log.prompt), set(log.group_size), log.answers) == ([0, 1, 2, 0, 1, 2], {8}, None)
     assert "the run recorded no rollouts" in reading.notes[0]
-
-
-def test_a_sample_of_log_probabilities_is_uniform(tmp_path, monkeypatch):
-    """Each of 2000 rows is among 500 with probability 1/4: of a hundred, 25 are, with a standard deviation of 4.2."""
-    monkeypatch.setattr(table, "SAMPLE", 500)
-    rows = [row(0, f"p{n % 10}", 1.0, log_probability=-1.0 - n) for n in range(2000)]
-    drawn = read_log([write_jsonl(tmp_path, rows)]).log.log_probs
-    numbers = -1 - drawn.log_probability
-    assert np.all(np.diff(numbers) > 0)
-    assert (drawn.group == numbers % 10).all()
-    counts = np.bincount(numbers.astype(int) // 100, minlength=20)
-    assert counts.sum() == 500
-    assert np.abs(counts - 25).max() < 4 * 4.2
-
-
-# The command
 
 
 def test_the_command_says_what_the_log_holds(tmp_path, capsys):

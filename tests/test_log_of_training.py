@@ -28,9 +28,9 @@ def test_the_groups_of_a_run_are_those_that_its_metrics_speak_of(tmp_path):
         assert (log.correct[own] == 4).mean() == pytest.approx(recorded["all_right"][place])
         solutions = [(log.answers.group == group).sum() for group in np.flatnonzero(own)]
         assert np.mean(solutions) == pytest.approx(recorded["distinct_solutions"][place])
-        drawn = own[log.log_probs.group]
-        assert log.log_probs.length[drawn].mean() == pytest.approx(recorded["length"][place])
-        per_token = log.log_probs.log_probability[drawn].sum() / log.log_probs.length[drawn].sum()
+        rollouts, drawn = reading.rollouts, own[reading.rollouts.group]
+        assert rollouts.length[drawn].mean() == pytest.approx(recorded["length"][place])
+        per_token = rollouts.log_probability[drawn].sum() / rollouts.length[drawn].sum()
         assert per_token == pytest.approx(recorded["logp"][place], abs=1e-4)
     (tmp_path / "run" / "arms" / "grpo" / "seed-0" / "rollouts.jsonl").unlink()
     log = read_log([tmp_path / "run"]).log

@@ -1,7 +1,6 @@
 """Estimate which groups are dead (all right or all wrong: of rewards 0 and 1, no signal), and whence the gradient."""
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,12 +9,10 @@ from jaxtyping import Float
 from scipy.special import betainc, gammaln
 
 from simlab.arms import parse
-from simlab.diagnose.estimate import IntervalEstimate, in_order, jackknife
-from simlab.diagnose.log import Log, RolloutLogProbs
+from simlab.diagnose.estimate import IntervalEstimate, in_order
+from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import Weights, components
 from simlab.diagnose.solve_rates import Population
-from simlab.estimators import advantages
-from simlab.estimators.tokens import TOP_PERCENT, covariance_thresholds
 from simlab.theory import masses
 
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
@@ -173,72 +170,3 @@ def _count_chances(group_size: int, low: float, high: float) -> Float[np.ndarray
     inside = betainc(a, b, high) - betainc(a, b, low)
     at_ends = np.broadcast_to([float(low == 0), float(high == 1)], (group_size + 1, 2))
     return np.asarray(choose * betas.moment(x, group_size - x) * np.concatenate([inside, at_ends], axis=1))
-
-
-# Entropy and covariance, where a log has log-probabilities
-
-
-class EntropyEstimates(NamedTuple):
-    """Entropy of a window, the mean of -log p of a rollout, in nats.
-
-    Attributes:
-        entropy_per_token: the same over the tokens; None where the log has no lengths.
-        surprise_of_correct, surprise_of_wrong: the same of correct and of wrong rollouts.
-        covariance: mean of (log p - its mean)(A - its mean) over the rollouts of the window, A by the estimator in use;
-            above 0, learning makes the policy surer of itself.
-        top_percent: the percentage of the rollouts of either sign that count as the top.
-        positive, negative: the covariance terms that these reach ``[cw-grpo:table-1-dominance]``.
-    """
-
-    entropy: IntervalEstimate
-    entropy_per_token: IntervalEstimate | None
-    surprise_of_correct: IntervalEstimate
-    surprise_of_wrong: IntervalEstimate
-    covariance: IntervalEstimate
-    top_percent: tuple[float, ...]
-    positive: tuple[float, ...]
-    negative: tuple[float, ...]
-
-
-def estimate_entropy(log: Log, estimator: str, level: float) -> EntropyEstimates | None:
-    """Estimate entropy and covariance of a window; None where it has no log-probabilities."""
-    drawn = log.log_probs
-    if drawn is None or not len(drawn.group):
-        return None
-    surprise = -drawn.log_probability
-    prompt = np.unique(log.prompt[drawn.group], return_inverse=True)[1]
-
-    def mean(
-        name: str, values: Float[np.ndarray, " R"], weights: Float[np.ndarray, " R"], least: float = 0.0
-    ) -> IntervalEstimate:
-        return jackknife(name, np.bincount(prompt, values * weights), np.bincount(prompt, weights), level, least)
-
-    ones, correct = np.ones(len(surprise)), drawn.correct.astype(float)
-    advantage = _rollout_advantages(log, drawn, estimator)
-    terms = -(surprise - surprise.mean()) * (advantage - advantage.mean())
-    positive, negative = covariance_thresholds(terms)
-    per_token = mean("entropy per token", surprise / np.maximum(drawn.length, 1), drawn.length.astype(float))
-    return EntropyEstimates(
-        mean("entropy", surprise, ones),
-        per_token if (drawn.length > 0).all() else None,
-        mean("-log p of correct rollouts", surprise, correct),
-        mean("-log p of wrong rollouts", surprise, 1 - correct),
-        mean("covariance", terms, ones, -math.inf),
-        TOP_PERCENT,
-        tuple(positive.tolist()),
-        tuple(negative.tolist()),
-    )
-
-
-def _rollout_advantages(log: Log, drawn: RolloutLogProbs, estimator: str) -> Float[np.ndarray, " R"]:
-    """Return the advantage of each sampled rollout: that of a correct or wrong one in a group with as many correct."""
-    result = np.zeros(len(drawn.group))
-    size, correct = log.group_size[drawn.group], log.correct[drawn.group]
-    chosen = parse(estimator).build().estimator
-    for group_size in np.unique(size).tolist():
-        # Row x has x correct rollouts first, so that column 0 is a correct one's advantage and the last a wrong one's.
-        rewards = (np.arange(group_size) < np.arange(group_size + 1)[:, None]).astype(float)
-        table = np.stack([advantages(chosen, row[None])[0] for row in rewards])
-        mask, x = size == group_size, correct % (group_size + 1)
-        result[mask] = np.where(drawn.correct, table[x, 0], table[x, -1])[mask]
-    return result

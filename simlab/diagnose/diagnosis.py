@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simlab.diagnose import dead_groups, recommend, solve_rates
-from simlab.diagnose.dead_groups import OTHERS, EntropyEstimates, GroupEstimates, ObservedGroups
+from simlab.diagnose.dead_groups import OTHERS, GroupEstimates, ObservedGroups
 from simlab.diagnose.estimate import LEVEL
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import Prediction, predict
@@ -25,7 +25,7 @@ class Diagnosis(NamedTuple):
         estimator: in use.
         steps: the first and the last step; ``solve_rates``, ``groups`` and ``pass_at_k`` are of the last window.
         groups, recommendation: None where every prompt has one rollout: only pass@1 can be said.
-        unseen, confidence: None where the log has no answers or one rollout a prompt, and no log-probabilities.
+        unseen: None where the log has no answers, or one rollout a prompt.
         weights: None unless they were simulated.
         commands: what to run next, as the log's own trainer takes it; empty where nothing is recommended.
         untold: what this log cannot tell, a sentence each.
@@ -38,7 +38,6 @@ class Diagnosis(NamedTuple):
     groups: GroupEstimates | None
     pass_at_k: PassAtK
     unseen: UnseenSolutions | None
-    confidence: EntropyEstimates | None
     prediction: Prediction
     recommendation: Recommendation | None
     weights: WeightEffects | None
@@ -98,7 +97,6 @@ def diagnose(
         groups=groups,
         pass_at_k=solve_rates.estimate_pass_at_k(now),
         unseen=unseen,
-        confidence=dead_groups.estimate_entropy(last, estimator, level),
         prediction=predict(log, level, share=holdout),
         recommendation=advice,
         weights=weights,
@@ -136,7 +134,6 @@ def _list_gaps(log: Log, observed: ObservedGroups, now: Population, probed: bool
         f"solve rates below about 1 / {largest} are not told from 0, nor those above 1 - 1 / {largest} from 1": True,
         f"what prompts share, and so whether learning one helps or harms another: {NO_PROBE}": not probed,
         "which solutions were never drawn, and which groups teach against them: the log has no answers": bare,
-        "entropy and its drift: the log has no log-probabilities": log.log_probs is None,
         "drift and the next steps: all groups are of one step": len(np.unique(log.step)) == 1,
         "whether the policy stands still within a window of steps, as is assumed": True,
         "whether the prompts of a window are a sample of those to come, as is assumed": True,

@@ -1,8 +1,8 @@
-"""Hold what a diagnosis reads of a training run: groups, correct answers, and log-probabilities of rollouts."""
+"""Hold what a diagnosis reads of a training run: groups and correct answers."""
 
 import dataclasses
 from os import PathLike
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +21,6 @@ class AnswerCounts:
     count: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
-class RolloutLogProbs:
-    """A uniform sample of rollouts' log-probabilities, in nats, under their policy; ``length`` in tokens, or 0."""
-
-    group: np.ndarray
-    correct: np.ndarray
-    log_probability: np.ndarray
-    length: np.ndarray
-
-
 @dataclasses.dataclass
 class RefusedRows:
     """Rows and files that could not be read: their number, and the first of them as ``file:line: why``.
@@ -47,9 +37,6 @@ class RefusedRows:
         self.count += 1
         if len(self.first) < COMPLAINTS:
             self.first.append(one_line(f"{path}: {why}" if line is None else f"{path}:{line}: {why}"))
-
-
-Rows = TypeVar("Rows", AnswerCounts, RolloutLogProbs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,24 +60,19 @@ class Log:
     correct: np.ndarray
     prompts: tuple[str, ...]
     answers: AnswerCounts | None = None
-    log_probs: RolloutLogProbs | None = None
     refused: RefusedRows = dataclasses.field(default_factory=RefusedRows)
     equal: np.ndarray | None = None
 
     def select(self, mask: np.ndarray) -> "Log":
         """Return the log of the groups where ``mask``, (groups,), is true; prompts and answers keep their numbers."""
-        number = np.cumsum(mask) - 1
-
-        def rows(rows: Rows | None) -> Rows | None:
-            if rows is None:
-                return None
-            inside = mask[rows.group]
-            columns = {name: column[inside] for name, column in vars(rows).items()}
-            return dataclasses.replace(rows, **columns | {"group": number[columns["group"]]})
-
-        groups = {name: getattr(self, name)[mask] for name in ("prompt", "step", "group_size", "correct")}
-        groups["equal"] = None if self.equal is None else self.equal[mask]
-        return dataclasses.replace(self, **groups, answers=rows(self.answers), log_probs=rows(self.log_probs))
+        changed: dict[str, Any] = {
+            name: getattr(self, name)[mask] for name in ("prompt", "step", "group_size", "correct")
+        }
+        changed["equal"] = None if self.equal is None else self.equal[mask]
+        if self.answers is not None:
+            group, answer, count = (column[mask[self.answers.group]] for column in vars(self.answers).values())
+            changed["answers"] = AnswerCounts((np.cumsum(mask) - 1)[group], answer, count)
+        return dataclasses.replace(self, **changed)
 
 
 def gather(

@@ -14,10 +14,11 @@ from simlab.diagnose.summary import describe_steps
 
 ANY = (-math.inf, math.inf)
 POSITIVE = (0.0, math.inf)
-ENOUGH = (
-    0.5  # of the prompts of the smaller of two samples: where both have so many in common, these alone are compared
-)
+# Of the prompts of the smaller of two samples: where both have so many in common, these alone are compared.
+ENOUGH = 0.5
 Function = Callable[[Float[np.ndarray, "rows C"]], Float[np.ndarray, " rows"]]
+Values = Float[np.ndarray, " N"]
+Mask = Bool[np.ndarray, " N"] | bool
 Rows = dict[str, IntervalEstimate]  # by label
 Ends = tuple[IntervalEstimate, ...]  # of the first window, of the last, and the change; or of the only one
 
@@ -57,29 +58,17 @@ class Means:
         self.steps = [describe_steps(window.first, window.last) for window in (windows[0], windows[-1])]
 
     def estimate(
-        self,
-        name: str,
-        columns: list[Float[np.ndarray, " N"]],
-        function: Function,
-        limits: tuple[float, float] = ANY,
+        self, name: str, columns: list[Values], function: Function, limits: tuple[float, float] = ANY
     ) -> IntervalEstimate:
         """Estimate a function of the sums of some columns."""
         table = np.stack([np.bincount(self._prompt, column) for column in columns], axis=1)
         return jackknife_of(name, table, function, self._level, limits)
 
-    def mean(
-        self,
-        name: str,
-        values: Float[np.ndarray, " N"],
-        mask: Bool[np.ndarray, " N"] | bool = True,
-        limits: tuple[float, float] = ANY,
-    ) -> IntervalEstimate:
+    def mean(self, name: str, values: Values, mask: Mask = True, limits: tuple[float, float] = ANY) -> IntervalEstimate:
         """Estimate the mean where ``mask`` is true."""
         return self.estimate(name, _sums(values, mask), quotient, limits)
 
-    def share(
-        self, name: str, values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool = True
-    ) -> IntervalEstimate:
+    def share(self, name: str, values: Values, mask: Mask = True) -> IntervalEstimate:
         """Estimate the share of ones among values of 0 and 1; NaN where there is none."""
         counted = np.isfinite(values) & mask
         if not counted.any():
@@ -87,32 +76,19 @@ class Means:
         hits, trials = np.bincount(self._prompt[counted], values[counted]), np.bincount(self._prompt[counted])
         return share_over_prompts(name, hits, trials, self._level)
 
-    def quotient_of_means(
-        self,
-        name: str,
-        values: Float[np.ndarray, " N"],
-        above: Bool[np.ndarray, " N"],
-        below: Bool[np.ndarray, " N"],
-    ) -> IntervalEstimate:
+    def quotient_of_means(self, name: str, values: Values, above: Mask, below: Mask) -> IntervalEstimate:
         """Estimate the mean where ``above`` is true by that where ``below`` is, for values of at least 0."""
-        return self.estimate(name, _sums(values, above) + _sums(values, below), _times, POSITIVE)
+        columns = _sums(values, above) + _sums(values, below)
+        return self.estimate(name, columns, lambda s: ratio(quotient(s[:, :2]), quotient(s[:, 2:])), POSITIVE)
 
-    def change(
-        self,
-        name: str,
-        values: Float[np.ndarray, " N"],
-        mask: Bool[np.ndarray, " N"] | bool = True,
-        limits: tuple[float, float] = ANY,
-    ) -> IntervalEstimate | None:
+    def change(self, name: str, values: Values, mask: Mask = True) -> IntervalEstimate | None:
         """Estimate the mean of the last window less that of the first; a prompt of both is left out of both at once."""
         if self.first is None or self.last is None:
             return None
         columns = _sums(values, mask & self.first) + _sums(values, mask & self.last)
-        return self.estimate(name, columns, change_of(quotient), limits)
+        return self.estimate(name, columns, change_of(quotient))
 
-    def over_steps(
-        self, name: str, columns: list[Float[np.ndarray, " N"]], function: Function, limits: tuple[float, float]
-    ) -> Ends:
+    def over_steps(self, name: str, columns: list[Values], function: Function, limits: tuple[float, float]) -> Ends:
         """Estimate a function of sums in the first window, in the last, and its change; of all where there is one."""
         if self.first is None or self.last is None:
             return (self.estimate(name, columns, function, limits),)
@@ -124,10 +100,6 @@ class Means:
         return first, last, self.estimate(f"{name}, change", [*windows[0], *windows[1]], change_of(function))
 
 
-def _sums(values: Float[np.ndarray, " N"], mask: Bool[np.ndarray, " N"] | bool) -> list[Float[np.ndarray, " N"]]:
+def _sums(values: Values, mask: Mask) -> list[Values]:
     counted = np.isfinite(values) & mask
     return [np.where(counted, values, 0.0), counted.astype(float)]
-
-
-def _times(sums: Float[np.ndarray, "rows 4"]) -> Float[np.ndarray, " rows"]:
-    return ratio(quotient(sums[:, :2]), quotient(sums[:, 2:]))

@@ -1,22 +1,18 @@
 """Tell what metrics over steps say: levels, changes and when they began, and what is known to precede a collapse."""
 
 import dataclasses
-import html
-import io
 import math
 import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
-import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 
 from simlab.diagnose.change import FEWEST, Change, find_change
 from simlab.diagnose.reading import Metrics
+from simlab.diagnose.report import PAGE, svg, table_row, tags
 from simlab.files import WRITER
-from simlab.plotting import STYLE
 from simlab.text import plain_number
 
 WIDTH = 80  # of the terminal
@@ -126,21 +122,19 @@ class MetricsReport:
             "sentences": list(self.sentences),
             "trends": [t._asdict() | {"change": t.change and dataclasses.asdict(t.change)} for t in self.trends],
             "steps": self.metrics.step.tolist(),
-            "metrics": {name: _null(column) for name, column in columns.items()},
+            "metrics": {
+                name: [cell if math.isfinite(cell) else None for cell in column.tolist()]
+                for name, column in columns.items()
+            },
         }
 
     def page(self) -> str:
         """Return the report as one HTML file that opens offline."""
-        svg = io.StringIO()
-        with mpl.style.context(STYLE):
-            self.figure().savefig(svg, format="svg")
         rows = [(t.name, t.source, *t.ends(4), describe(t.change)) for t in self.trends]
-        return PAGE.format(
-            writer=WRITER,
-            sentences="".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences),
-            plots=svg.getvalue()[svg.getvalue().index("<svg") :],
-            rows="\n".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows),
+        body = BODY.format(
+            sentences=tags("li", self.sentences), plots=svg(self.figure), rows="\n".join(map(table_row, rows))
         )
+        return PAGE.format(writer=WRITER, body=body)
 
     def figure(self) -> Figure:
         """Draw each metric over steps, and the interval in which its change began."""
@@ -185,10 +179,6 @@ def describe(change: Change | None) -> str:
     return f"{verb} {how} [{change.low:g}, {change.high:g}]"
 
 
-def _null(column: np.ndarray) -> list[float | None]:
-    return [cell if math.isfinite(cell) else None for cell in column.tolist()]
-
-
 def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
     signs = [
         f"{sign.metric} {describe(trend.change)}, from {' to '.join(trend.ends())}: {sign.words}."
@@ -217,21 +207,10 @@ def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
     return [*signs, *others]
 
 
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="{writer}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>simlab diagnose</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }}
-table {{ border-collapse: collapse; font-size: 14px; display: block; overflow-x: auto }}
-th, td {{ text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #ddd; vertical-align: top }}
-svg {{ max-width: 100%; height: auto }}
-</style></head><body>
-<h1>What these metrics tell</h1>
+BODY = """<h1>What these metrics tell</h1>
 <ol>{sentences}</ol>
-{plots}
+<div class="map">{plots}</div>
 <p>A red line marks where a change began, the band its 95% interval.</p>
 <table><tr><th>metric</th><th>read from</th><th>first tenth</th><th>last tenth</th><th>change</th></tr>
 {rows}
-</table></body></html>
-"""
+</table>"""

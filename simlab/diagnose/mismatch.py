@@ -6,7 +6,7 @@ from jaxtyping import Float
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, percent, ratio, share, shown
 from simlab.diagnose.findings import Finding
-from simlab.diagnose.means import ANY, POSITIVE, Means
+from simlab.diagnose.means import ANY, POSITIVE, Function, Means
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.reading.ratios import CUT, SUMS, weigh
 
@@ -14,8 +14,6 @@ QUESTION = "do sampler and trainer agree?"
 SHARE = (0.0, 1.0)
 CLOSE = 0.99  # effective share from which they agree
 IMPOSSIBLE, DIFFER = 0.7, 0.5  # concerns, at least
-Sums = Float[np.ndarray, "rows 7"]
-Values = Float[np.ndarray, " rows"]
 
 
 def do_sampler_and_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | None:
@@ -41,52 +39,26 @@ def do_sampler_and_trainer_agree(reading: Reading, result: Diagnosis) -> Finding
 
 def _estimates(means: Means, columns: list[Float[np.ndarray, " N"]]) -> dict[str, IntervalEstimate]:
     """Estimate what the sums over tokens, or over rollouts, tell."""
-    rows = {name: means.estimate(name, columns, function, limits) for name, function, limits in FUNCTIONS}
+    rows = {name: means.estimate(name, columns, *how) for name, how in FUNCTIONS.items()}
     if means.first is not None:
-        rows |= {row.name: row for row in means.over_steps(EFFECTIVE, columns, effective, SHARE)}
+        rows |= {row.name: row for row in means.over_steps(EFFECTIVE, columns, *FUNCTIONS[EFFECTIVE])}
     return rows
 
 
-def mean(sums: Sums) -> Values:
-    """Return the mean of log p - log q, in nats."""
-    return ratio(sums[:, 1], sums[:, 0])
-
-
-def spread(sums: Sums) -> Values:
-    """Return its standard deviation."""
-    return np.asarray(np.sqrt(np.maximum(ratio(sums[:, 2], sums[:, 0]) - mean(sums) ** 2, 0)))
-
-
-def effective(sums: Sums) -> Values:
-    """Return (sum w)^2 / (n sum w^2)."""
-    return ratio(sums[:, 3] ** 2, sums[:, 0] * sums[:, 4])
-
-
-def above(sums: Sums) -> Values:
-    """Return the share with w > 2."""
-    return ratio(sums[:, 5], sums[:, 0])
-
-
-def cut(sums: Sums) -> Values:
-    """Return the part of all weight that min(w, 2) takes away."""
-    return ratio(sums[:, 6] - CUT * sums[:, 5], sums[:, 3])
-
-
-def masked(sums: Sums) -> Values:
-    """Return the part of all weight that has w > 2."""
-    return ratio(sums[:, 6], sums[:, 3])
-
-
+# Functions of the columns ``SUMS``: n, sum d, sum d^2, sum w, sum w^2, n of w > 2, sum of w > 2.
 MEAN, SPREAD, EFFECTIVE = "mean log-ratio", "spread of log-ratio", "effective share"
 ABOVE = "share of weights above 2"
-FUNCTIONS = (
-    (MEAN, mean, ANY),
-    (SPREAD, spread, POSITIVE),
-    (EFFECTIVE, effective, SHARE),
-    (ABOVE, above, SHARE),
-    ("weight lost by truncation at 2", cut, SHARE),
-    ("weight lost by a mask above 2", masked, SHARE),
-)
+FUNCTIONS: dict[str, tuple[Function, tuple[float, float]]] = {
+    MEAN: (lambda s: ratio(s[:, 1], s[:, 0]), ANY),
+    SPREAD: (
+        lambda s: np.asarray(np.sqrt(np.maximum(ratio(s[:, 2], s[:, 0]) - ratio(s[:, 1], s[:, 0]) ** 2, 0))),
+        POSITIVE,
+    ),
+    EFFECTIVE: (lambda s: ratio(s[:, 3] ** 2, s[:, 0] * s[:, 4]), SHARE),
+    ABOVE: (lambda s: ratio(s[:, 5], s[:, 0]), SHARE),
+    "weight lost by truncation at 2": (lambda s: ratio(s[:, 6] - CUT * s[:, 5], s[:, 3]), SHARE),
+    "weight lost by a mask above 2": (lambda s: ratio(s[:, 6], s[:, 3]), SHARE),
+}
 
 
 def _answer(rows: dict[str, IntervalEstimate], unit: str) -> Finding:

@@ -42,7 +42,9 @@ th p {{ margin: 0; font-weight: normal }} tbody th {{ padding-top: 1rem }} td {{
   .plots svg {{ filter: invert(.92) hue-rotate(180deg) }}
 }}
 </style></head><body>
-<h1>What this log says</h1>
+{body}</body></html>
+"""
+BODY = """<h1>What this log says</h1>
 {warnings}<ol>{sentences}</ol>
 <h2>The numbers</h2>
 <table><thead><tr><th>{steps}</th><th>value</th><th>{level} interval</th></tr></thead>
@@ -56,45 +58,46 @@ th p {{ margin: 0; font-weight: normal }} tbody th {{ padding-top: 1rem }} td {{
 <p>Intervals hold the truth in {level} of such logs, as far as the assumptions of their method hold.</p>
 <table><tr><th>estimate</th><th>value [interval]</th><th>method</th></tr>
 {rows}
-</table></details></body></html>
-"""
+</table></details>"""
 
 
 def report(reading: Reading, result: Diagnosis, findings: Sequence[Finding]) -> str:
     """Return the page."""
     window = result.solve_rates.windows[-1]
     estimates = dict.fromkeys(_list_estimates(result))
-    return PAGE.format(
-        warnings=_tags("p", reading.warnings, " class=warning"),
-        sentences=_tags("li", [finding.sentence for finding in findings[:SENTENCES]]),
+    body = BODY.format(
+        warnings=tags("p", reading.warnings, " class=warning"),
+        sentences=tags("li", [finding.sentence for finding in findings[:SENTENCES]]),
         steps=describe_steps(window.first, window.last),
-        writer=WRITER,
         level=f"{result.level:.0%}",
         numbers="\n".join(_numbers(finding, number >= SENTENCES) for number, finding in enumerate(findings)),
-        plots="\n".join(_svg(partial(_plot, result, draw)) for draw in PLOTS if result.groups is not None),
-        map=_svg(partial(draw_map, reading.probe)) if mean_changes(reading.probe).prompts else "",
+        plots="\n".join(svg(partial(_plot, result, draw)) for draw in PLOTS if result.groups is not None),
+        map=svg(partial(draw_map, reading.probe)) if mean_changes(reading.probe).prompts else "",
         read=html.escape(f"{describe_log(reading)}; {reading.guessed}"),
         gaps=len(result.untold),
-        untold=_tags("li", result.untold),
-        rows="\n".join(_table_row((each.name, shown(each), each.method)) for each in estimates),
+        untold=tags("li", result.untold),
+        rows="\n".join(table_row((each.name, shown(each), each.method)) for each in estimates),
     )
+    return PAGE.format(writer=WRITER, body=body)
 
 
-def _tags(tag: str, texts: Iterable[str], attributes: str = "") -> str:
+def tags(tag: str, texts: Iterable[str], attributes: str = "") -> str:
+    """Write texts, each in a tag."""
     return "".join(f"<{tag}{attributes}>{html.escape(text)}</{tag}>" for text in texts)
 
 
-def _table_row(cells: Iterable[str]) -> str:
-    return f"<tr>{_tags('td', cells)}</tr>"
+def table_row(cells: Iterable[str]) -> str:
+    """Write a row of a table."""
+    return f"<tr>{tags('td', cells)}</tr>"
 
 
 def _numbers(finding: Finding, with_sentence: bool) -> str:
     """Return a question's body of the table; its answer, too, unless it is one of those above."""
-    answer = _tags("p", [finding.sentence]) if with_sentence else ""
+    answer = tags("p", [finding.sentence]) if with_sentence else ""
     rows = [
         f"<tr><td>{html.escape(label)}</td><td colspan=2>{html.escape(value)}</td></tr>"
         if isinstance(value, str)
-        else _table_row((label, *number_and_interval(value)))
+        else table_row((label, *number_and_interval(value)))
         for label, value in finding.rows
     ]
     heading = f"<tr><th colspan=3>{html.escape(finding.question.capitalize())}{answer}</th></tr>"
@@ -107,7 +110,8 @@ def _plot(result: Diagnosis, draw: Callable[[Axes, Any], None]) -> Figure:
     return page
 
 
-def _svg(draw: Callable[[], Figure]) -> str:
+def svg(draw: Callable[[], Figure]) -> str:
+    """Draw in the project's style; return the SVG."""
     text = io.StringIO()
     with mpl.style.context(STYLE):
         draw().savefig(text, format="svg")

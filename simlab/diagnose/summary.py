@@ -21,7 +21,7 @@ COMMON_SIZES = 4  # sizes of groups that are named
 
 def contents_json(reading: Reading) -> dict[str, Any]:
     """Return the contents of a log, for JSON; ``mean_reward`` is of rows, before the threshold."""
-    log = reading.log
+    log, logp = reading.log, reading.rollouts.log_probability
     sizes, groups = np.unique(log.group_size, return_counts=True)
     return {
         "format": log.format,
@@ -40,7 +40,7 @@ def contents_json(reading: Reading) -> dict[str, Any]:
         "all_wrong": float((log.correct == 0).mean()),
         "answer": reading.answer,
         "distinct_answers": None if log.answers is None else len(np.unique(log.answers.answer)),
-        "log_probabilities": 0 if log.log_probs is None else len(log.log_probs.group),
+        "log_probabilities": 0 if logp is None else int(np.isfinite(logp).sum()),
         "truncated": truncated_shares(reading),
         "notes": [*reading.warnings, *reading.notes],
     }
@@ -60,33 +60,30 @@ def contents_lines(reading: Reading) -> list[str]:
     """Return the contents of a log, a line each."""
     entries = contents_json(reading)
     steps, refused, answers = entries["steps"], entries["refused"], entries["distinct_answers"]
-    solutions = "not told: {}" if answers is None else f"{answers:,} distinct correct answers ({{}})"
-    files = f"{entries['files']:,} file{'' if entries['files'] == 1 else 's'}"
-    lines = [
-        *(f"WARNING     {warning}" for warning in reading.warnings),
-        f"format      {entries['format']}, {files}",
-        f"columns     {reading.guessed}",
-        f"rows        {entries['rows']:,}, and {refused['count']:,} refused",
-        f"prompts     {entries['prompts']:,}",
-        f"groups      {entries['groups']:,} of {_describe_sizes(entries['group_sizes'])}",
-        f"steps       {steps['number']:,}, from {steps['first']} to {steps['last']}",
-        f"reward      {plain_number(entries['mean_reward'], 4)} on average ({entries['reward']})",
-        f"correct     {entries['solve_rate']:.1%} of rollouts",
-        f"no signal   {entries['all_right']:.1%} of groups are all right, {entries['all_wrong']:.1%} all wrong",
-        f"solutions   {solutions.format(entries['answer'])}",
+    shares = (entries["truncated"] or {}).items()
+    solutions = "not told:" if answers is None else f"{answers:,} distinct correct answers"
+    rows = [
+        *(("WARNING", warning) for warning in reading.warnings),
+        ("format", f"{entries['format']}, {entries['files']:,} file{'' if entries['files'] == 1 else 's'}"),
+        ("columns", reading.guessed),
+        ("rows", f"{entries['rows']:,}, and {refused['count']:,} refused"),
+        ("prompts", f"{entries['prompts']:,}"),
+        ("groups", f"{entries['groups']:,} of {_describe_sizes(entries['group_sizes'])}"),
+        ("steps", f"{steps['number']:,}, from {steps['first']} to {steps['last']}"),
+        ("reward", f"{plain_number(entries['mean_reward'], 4)} on average ({entries['reward']})"),
+        ("correct", f"{entries['solve_rate']:.1%} of rollouts"),
+        ("no signal", f"{entries['all_right']:.1%} of groups are all right, {entries['all_wrong']:.1%} all wrong"),
+        (
+            "solutions",
+            f"{solutions} ({reading.answer})",
+        ),
+        *[("truncated", ", ".join(f"{share:.1%} of {name}" for name, share in shares))] * bool(shares),
+        *(("note", note) for note in reading.notes),
+        *(("refused", why) for why in refused["first"]),
     ]
-    if entries["truncated"]:
-        lines.append(
-            "truncated   " + ", ".join(f"{share:.1%} of {name}" for name, share in entries["truncated"].items())
-        )
-    if entries["log_probabilities"]:
-        drawn = ", drawn at random" if entries["log_probabilities"] < entries["rows"] else ""
-        lines.append(f"likelihood  log-probabilities of {entries['log_probabilities']:,} rollouts{drawn}")
-    lines += [f"note        {note}" for note in reading.notes]
-    lines += [f"refused     {why}" for why in refused["first"]]
     more = refused["count"] - len(refused["first"])
-    lines += [f"refused     and {more:,} more"] if more else []
-    return [short for line in lines for short in _wrap(line, 12)]
+    rows += [("refused", f"and {more:,} more")] * bool(more)
+    return [line for label, text in rows for line in _wrap(f"{label:<12}{text}", 12)]
 
 
 def _describe_sizes(groups: dict[str, int]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from simlab.diagnose.log import NO_ANSWER, Log, RefusedRows, RolloutLogProbs, gather
+from simlab.diagnose.log import NO_ANSWER, Log, RefusedRows, gather
 from simlab.diagnose.reading.answers import answer_hash, digest, plain_answer
 from simlab.diagnose.reading.cells import (
     Row,
@@ -36,7 +36,6 @@ ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout m
 LOOKED_AT = 10_000  # rows of graded rewards after which a threshold is asked for
 NAMED = 6  # rewards that are named then
 PROMPT_SHOWN = 80  # characters of a prompt that are recorded
-SAMPLE = 100_000  # rollouts with log-probabilities; the standard error of a share is then at most 0.0016
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,8 +229,7 @@ class Table:
             token_ratios={name: column[kept] for name, column in real.items() if name in SUMS},
             prompt_hashes=tuple(self._prompts),
         )
-        log = dataclasses.replace(log, prompts=tuple(self.titles), log_probs=_sample(rollouts), refused=refused)
-        return log, rollouts, tuple(notes)
+        return dataclasses.replace(log, prompts=tuple(self.titles), refused=refused), rollouts, tuple(notes)
 
     def _correct(self, reward: np.ndarray, verdict: np.ndarray) -> np.ndarray:
         """Return 1 for correct rollouts, 0 for others, and NaN where nobody says; ``rule`` has it in words."""
@@ -291,16 +289,3 @@ def _superseded(step: np.ndarray, prompt: np.ndarray, key: np.ndarray) -> np.nda
     last = np.zeros(len(visits), int)
     np.maximum.at(last, times[0], times[1])
     return np.asarray((times[1] < last[times[0]])[part])
-
-
-def _sample(rollouts: LoggedRollouts) -> RolloutLogProbs | None:
-    """Return those that have log-probabilities, or a uniform sample of so many."""
-    if rollouts.log_probability is None:
-        return None
-    drawn = np.flatnonzero(~np.isnan(rollouts.log_probability))
-    if len(drawn) > SAMPLE:  # those of the smallest of random numbers
-        keys = np.random.default_rng(0).random(len(drawn))
-        drawn = drawn[np.sort(np.argpartition(keys, SAMPLE - 1)[:SAMPLE])]
-    length = np.zeros(len(rollouts.group)) if rollouts.length is None else np.nan_to_num(rollouts.length)
-    columns = (rollouts.group, rollouts.correct, rollouts.log_probability, length.astype(int))
-    return RolloutLogProbs(*(column[drawn] for column in columns))
