@@ -46,7 +46,7 @@ AT_LEVELS = ("pass@256", "error", "step", "learning_rate")
 COLUMNS = (*CELL, "level", *AT_LEVELS, "base", "most")
 USUAL_PROMPTS = 32
 SAME = {"f_grpo": "f_grpo(gamma=1)"}  # one method by two names
-BESIDE = ("entropy_bonus", "kl", "supervised", "epochs")  # what a rival has beside its weight
+BESIDE = ("entropy_bonus", "kl", "supervised", "epochs", "tempering", "allocation")  # what is beside a weight
 
 
 def conditions(name: str, dataset: xr.Dataset) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def cells(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
         labels = {dim: cell[dim].item() for dim in others}
         values = {k: cell.sel(k=k).values for k in (1, 256)}
         own = shared | {key: labels[key] for key in labels if key in (*CONDITIONS, *BESIDE)}
-        beside = ", ".join(f"{key} = {own.pop(key):g}" for key in BESIDE if key in own)
+        beside = ", ".join(f"{key} = {_written(own.pop(key))}" for key in BESIDE if key in own)
         arm = str(labels["arm"]).removesuffix("+reinforce")
         numbers = []
         for level in LEVELS:
@@ -79,6 +79,11 @@ def cells(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
         at_levels = dict(zip(AT_LEVELS, map(list, zip(*numbers, strict=True)), strict=True))
         start = {"base": rounded(values[256][:, :, 0].mean(), 4), "most": rounded(values[1].mean(axis=1).max(), 4)}
         yield own | {"method": SAME.get(arm, arm), "beside": beside} | at_levels | start
+
+
+def _written(value: float | str) -> str:
+    """Return a setting as text."""
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def by_row(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import itertools
 import json
 import math
 
@@ -390,18 +391,22 @@ def test_a_sweep_is_rebuilt_from_its_configuration():
     assert Sweep.from_configuration(old) == Sweep(storage="dense")
 
 
-EXPERIMENTS = ("f-grpo", "a-grae", "lag", "minibatches", "mismatch", "budget", "allocation", "verifier")
-SWEEPS = {
-    f"{preset} {name}": settings
-    for preset, sweeps in PRESETS.items()
-    for name, settings in sweeps.items()
-    if preset in EXPERIMENTS
-}
+SWEEPS = {f"{preset} {name}": settings for preset, sweeps in PRESETS.items() for name, settings in sweeps.items()}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_method_of_a_preset_can_run_at_the_last_of_each_value(preset):
+    """Planned, not run: as many cells as there are methods."""
+    for settings in PRESETS[preset].values():
+        last = {name: values[-1:] for name, values in settings.get("parameters", {}).items()}
+        sweep = Sweep(**settings | {"parameters": last, "group_sizes": settings.get("group_sizes", (8,))[-1:]})
+        methods = sweep.arms or tuple(itertools.product(sweep.estimators, sweep.surrogates))
+        assert len(Plan(sweep).cells) == len(methods)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SWEEPS)
-def test_every_cell_of_an_experiment_can_run(name):
+def test_every_cell_of_a_preset_can_run(name):
     sweep = Sweep(**SWEEPS[name])
     plan = Plan(sweep)
     assert len(plan.cells) == len(dict(sweep.cells()))

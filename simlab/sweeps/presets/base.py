@@ -12,6 +12,7 @@ Preset = dict[str, SweepSettings]  # one sweep or several, each with a name of i
 Values = dict[str, tuple[Any, ...]]  # of parameters, by their qualified names
 
 RATE = "optimizer.learning_rate"
+WEIGHTS = tuple(name for name in REGISTRY if name != "linked")  # which stands for many
 PLAIN_STEPS: SweepSettings = {"group_sizes": (8,), "optimizer": "sgd", "top_n": 0}
 ON_BANK: SweepSettings = PLAIN_STEPS | {"problem": "prompt_bank", "pass_at_k": (1, 256)}
 ON_INTERFERENCE: SweepSettings = PLAIN_STEPS | {"problem": "interference"}
@@ -20,6 +21,13 @@ ON_INTERFERENCE: SweepSettings = PLAIN_STEPS | {"problem": "interference"}
 def fixed(section: str, **values: Any) -> Values:
     """Return parameters of a section, each at one value."""
     return {f"{section}.{name}": (value,) for name, value in values.items()}
+
+
+# What trainers add to GRPO: a pull towards the sampler (prime-rl), a bonus below an entropy (TRL), more rollouts of
+# prompts until one is right (NGU).
+PENALISED = ("grpo+dppo_tv+log_ratio_penalty", "grpo+ipo_mask+log_ratio_penalty")
+BY_ENTROPY = tuple(f"grpo+reinforce+adaptive_entropy_bonus(target={target})" for target in (0.2, 1.0, 2.0))
+UNTIL_SOLVED: Values = fixed("run", allocation="until_solved", smallest_group=4)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -38,14 +46,11 @@ def over(base: SweepSettings, parameters: Values, /, **changes: Any) -> SweepSet
 
 
 def response_level() -> tuple[str, ...]:
-    """Return the registered estimators with advantages (P, G), not (P, G, T), of rewards without parts or roles.
-
-    ``linked``, which stands for many, is left out.
-    """
+    """Return the ``WEIGHTS`` with advantages (P, G), not (P, G, T), of rewards without parts or roles."""
     tokens = np.zeros((1, 2, 1))
     fields = dict.fromkeys(("old_logp", "entropy", "collision", "teacher_logp"), tokens)
     batch = Rollouts(np.array([[1.0, 0.0]]), greedy_reward=np.zeros((1, 2)), **fields)
-    built = {name: entry.build() for name, entry in REGISTRY.items() if name != "linked"}
+    built = {name: REGISTRY[name].build() for name in WEIGHTS}
     plain = {name: chosen for name, chosen in built.items() if not chosen.needs & {"parts", "role"}}
     return tuple(name for name, chosen in plain.items() if chosen.update(batch, chosen.init())[0].ndim == 2)
 

@@ -2,9 +2,22 @@
 
 from typing import Any
 
-from simlab.estimators import REGISTRY
 from simlab.surrogates import SURROGATES
-from simlab.sweeps.presets.base import ON_INTERFERENCE, RATE, Preset, SweepSettings, Values, fixed, names, over, powers
+from simlab.sweeps.presets.base import (
+    BY_ENTROPY,
+    ON_INTERFERENCE,
+    PENALISED,
+    RATE,
+    UNTIL_SOLVED,
+    WEIGHTS,
+    Preset,
+    SweepSettings,
+    Values,
+    fixed,
+    names,
+    over,
+    powers,
+)
 from simlab.theory.weight_variance import focal_scale
 
 # ``interference``: where pass@k falls below the base model's while pass@1 rises, by one thing at a time. 16 easy
@@ -29,7 +42,7 @@ _LEAGUE: SweepSettings = ON_INTERFERENCE | {
     **dict(surrogates=("reinforce",), seeds=24, steps=600, record_every=10, pass_at_k=(1, 16, 256)),
     "parameters": {RATE: (0.25, 0.5, 1.0, 2.0, 4.0)},
 }
-_ALL = _LEAGUE | {"estimators": tuple(name for name in REGISTRY if name != "linked")}  # which stands for many
+_ALL = _LEAGUE | {"estimators": WEIGHTS}
 _GRPO = _LEAGUE | {"estimators": ("grpo",)}
 _PAIR = _LEAGUE | {"estimators": ("grpo", "maxrl")}
 _PAIR_ADAM = over(_PAIR, {RATE: (0.001, 0.002, 0.004, 0.008)}, optimizer="adam")
@@ -40,9 +53,13 @@ INTERFERENCE_LEAGUE: Preset = {
     "norm": over(_ALL, {RATE: (1.0,), "run.update_norm": (0.05, 0.1, 0.2)}),
     # With one gradient step a batch the ratio is 1 and no clip acts.
     "surrogates": over(_GRPO, {"run.epochs": (4,)}, surrogates=tuple(SURROGATES)),
+    "penalties": over(_LEAGUE, {"run.epochs": (4,)}, surrogates=None, arms=PENALISED),
     "groups": _LEAGUE | {"estimators": ("grpo", "f_grpo", "maxrl"), "group_sizes": (2, 32, 128)},
     "kl": over(_GRPO, {"run.kl": (0.01, 0.03, 0.1, 0.3)}),
     "entropy": over(_GRPO, {"run.entropy_bonus": (0.01, 0.03, 0.1, 0.3)}),
+    "adaptive-entropy": _LEAGUE | {"surrogates": None, "arms": BY_ENTROPY},
+    "tempering": over(_GRPO, {"run.tempering": (1.5, 3.0)}),
+    "until-solved": over(_GRPO, UNTIL_SOLVED),
     "supervised": over(_GRPO, {"run.supervised": (0.03, 0.1, 0.3, 1.0)}),
     "easy": over(_LEAGUE, {"estimator.threshold": (0.25, 0.5, 0.75), "estimator.base": ("grpo", "maxrl")})
     | {"estimators": ("reject_easy",)},

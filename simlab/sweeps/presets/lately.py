@@ -5,6 +5,7 @@ from simlab.sweeps.presets.base import (
     ON_BANK,
     ON_INTERFERENCE,
     RATE,
+    UNTIL_SOLVED,
     Preset,
     SweepSettings,
     fixed,
@@ -53,7 +54,7 @@ LATELY: Preset = {
     "tax-bank": ON_BANK | _TAXED | {"parameters": HARD_BANK | {RATE: (8.0,)}},
     "tax-interference": ON_INTERFERENCE | _TAXED | {"parameters": {RATE: (0.5,)}},
     "weights": _JUDGED,
-    "until-solved": over(_JUDGED, fixed("run", allocation="until_solved", smallest_group=4), arms=("grpo+reinforce",)),
+    "until-solved": over(_JUDGED, UNTIL_SOLVED, arms=("grpo+reinforce",)),
     "network-adam": over(
         _JUDGED, {RATE: (0.001,), "run.update_norm": (0.0,)}, problem="network", optimizer="adam", steps=400
     ),
