@@ -178,6 +178,13 @@ def test_a_challenge_that_cannot_be_run_is_refused_in_a_line(arguments, words, c
     assert told.count("\n") == 1
 
 
+def test_a_challenge_without_the_numbers_of_the_front_says_where_they_are(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(frontier, "DATA", tmp_path / "frontier.json")
+    assert main(["challenge", "grpo"]) == 2
+    told = "simlab: challenge reads frontier.json, which an installed package lacks; allowed: a clone\n"
+    assert capsys.readouterr().err == told
+
+
 def test_more_seeds_judge_where_there_are_some():
     few, other = point("a", [1] * 8, [0.5] * 8), point("b", [2] * 8, [0.9] * 8)
     many = point("a", [1] * 8 + [3] * 8, [0.5] * 8 + [0.7] * 8)._replace(kind="judged")

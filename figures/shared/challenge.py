@@ -22,7 +22,7 @@ from figures.shared.by_number import labelled, tabled
 from figures.shared.front import KEPT, Point, front, halves, margin, points, price_at
 from figures.shared.registry import script
 from simlab.arms import parse
-from simlab.errors import check_whole
+from simlab.errors import InputError, check_whole
 from simlab.intervals import POSITIVE, SHARE, Estimate, over_seeds
 from simlab.own_files import source_of
 from simlab.plotting import STYLE
@@ -191,6 +191,8 @@ def challenge(entry: str, seeds: int) -> Challenge:
     """
     check_whole("seeds", seeds, 4)
     entry = entry if "+" in entry else f"{entry}+reinforce"
+    if not frontier.DATA.exists():
+        raise InputError(f"challenge reads {frontier.DATA.name}, which an installed package lacks; allowed: a clone")
     data = script("frontier").numbers
     fixed = [frontier.read_point(plain) for plain in data["conditions"][SHOWN][frontier.REWARDS]]
     shown = place(run_points([entry], seeds, {}), fixed)

@@ -57,6 +57,7 @@ class AlikeCommand(Command):
 class ChallengeCommand(Command):
     """Place a weight on the frontier of rollouts against pass@256 at pass@1 = .45: on the problem that docs/findings/
     frontier.md shows, and on hidden ones, drawn by a digest of the entry, beside the weights that are the front there.
+    From a clone of the repository: an installed package lacks the numbers of the front.
     """
 
     summary = "a weight of your own on the frontier of rollouts against pass@256"
