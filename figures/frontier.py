@@ -4,6 +4,7 @@
     python -m figures.frontier frontier.nc                 (condenses what is finished, and keeps the rest)
     python -m figures.frontier --table [CONDITION]         (prints the front with its prices, tab-separated)
     python -m figures.frontier --tables KIND ...           (prints every point of these kinds)
+    python -m figures.frontier --covered                   (prints how much of each kind was run in each condition)
     simlab figures frontier                                (draws from what is kept here)
 
 A front is chosen on half of the seeds; its points are judged, and its steps priced, on the other half.
@@ -40,17 +41,20 @@ TITLES = {
     "linear-0.3": "linear head, overlap .3",
     "linear-0.6": "linear head, overlap .6",
     "network-adam": "one hidden layer, Adam",
+    "linear-adam": "linear head, overlap .3, Adam",
     "bank": "bank of prompts",
 }
 COLOURS = {"weight": "C0", "group": "C1", "surrogate": "C2", "allocation": "C3", "entropy": "C4", "rejection": "C5"}
-COLOURS |= {"kl": "C6"}
-WORDS = {"surrogate": "surrogate, 4 epochs", "allocation": "allocation, curriculum", "entropy": "entropy bonus"}
-WORDS |= {"kl": "KL penalty", "group": "group size", "rejection": "easy prompts rejected"}
-NEED_NO_SUCCESS = ("entropy",)  # kinds that move a prompt which is not solved
+COLOURS |= {"kl": "C6", "teacher": "C8"}
+WORDS = {"surrogate": "surrogate, 4 epochs", "allocation": "allocation, curriculum, tempering"}
+WORDS |= {"entropy": "entropy bonus", "kl": "KL penalty", "group": "group size"}
+WORDS |= {"rejection": "easy prompts rejected", "teacher": "distillation from a teacher"}
+NEED_NO_SUCCESS = ("entropy", "bonus", "adaptive", "kl", "teacher")  # kinds that move a prompt which is not solved
 REWARDS = "of rewards alone"
 FRONTS = ("front", REWARDS)
 PROMPTS = 32  # of a step
-ALSO = {"curriculum": "allocation"}  # drawn alike
+ALSO = {"curriculum": "allocation", "tempering": "allocation", "bonus": "entropy", "adaptive": "entropy"}
+ALSO |= {"rest": "weight"}  # drawn alike
 MARKS = {"group_only": "D", "with_history": "s", "with_rates": "^"}
 CLASSES = {"group_only": "best by group", "with_history": "best with history", "with_rates": "best by true solve rates"}
 COLUMNS = ("kind", "method", "setting", "seeds", "rollouts", KEPT, "rollouts judged", f"{KEPT} judged", "error")
@@ -93,6 +97,13 @@ def read_point(plain: dict[str, Any]) -> Point:
     return Point(*plain.values())._replace(rollouts=np.array(plain["rollouts"]), kept=np.array(plain["kept"]))
 
 
+def what_is_learned(origin: dict[str, Any]) -> list[Any]:
+    """Return what tells the sweeps of one condition from those of the others, of the provenance of one."""
+    asked = origin["configuration"]
+    overlap = asked.get("parameters", {}).get("problem.overlap")
+    return [asked.get("problem"), asked.get("optimizer"), asked.get("budget"), overlap]
+
+
 def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept, with the conditions that have finished sweeps in place of what they were."""
     conditions = dict(kept.get("conditions", {}))
@@ -100,6 +111,8 @@ def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
     for name in CONDITIONS:
         found = condition_points(path, name)
         if found["points"]:
+            anew = [what_is_learned(origin) for origin in found["provenance"]]
+            origins = {key: origin for key, origin in origins.items() if what_is_learned(origin) not in anew}
             of_rewards = [point for point in found["points"] if point.kind not in NEED_NO_SUCCESS]
             fronts = {"front": found["points"], REWARDS: of_rewards}
             chosen = {
@@ -173,6 +186,18 @@ def rows_of(data: dict[str, Any], kinds: list[str]) -> Iterator[str]:
         rows = [row for row in zip(*own["points"].values(), strict=True) if row[0] in kinds]
         for row in sorted(rows, key=lambda row: row[4] or np.inf):
             yield "\t".join([name, *("" if value is None else str(value) for value in row)])
+
+
+def covered(data: dict[str, Any]) -> str:
+    """Return the methods, and after them the points, of each kind in each condition, as tab-separated text."""
+    count: dict[str, dict[str, tuple[int, int]]] = {}
+    for name, own in data["conditions"].items():
+        kinds = own["points"]["kind"]
+        for kind in dict.fromkeys(kinds):
+            methods = [method for method, its in zip(own["points"]["method"], kinds, strict=True) if its == kind]
+            count.setdefault(kind, {})[name] = len(set(methods)), len(methods)
+    rows = [[kind, *("{} ({})".format(*at.get(name, (0, 0))) for name in TITLES)] for kind, at in count.items()]
+    return "\n".join("\t".join(row) for row in [["kind", *TITLES], *rows])
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -250,6 +275,8 @@ def main(arguments: list[str]) -> None:
         for name in arguments[1:]:
             check_choice("condition", name, list(data["conditions"]))
         print(table(data, arguments[1:] or list(data["conditions"])))
+    elif arguments == ["--covered"]:
+        print(covered(data))
     elif arguments[:1] == ["--tables"]:
         print(*rows_of(data, arguments[1:]), sep="\n")
     else:

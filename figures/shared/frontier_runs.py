@@ -27,7 +27,7 @@ def path_of(out: Path, name: str) -> Path:
 def quick(name: str) -> Sweep:
     """Return a sweep of the preset with its weights as tables, those that are one table once."""
     settings = FRONTIER[name]
-    if not name.startswith(("weight", "judged")):
+    if not name.startswith(("weight", "rest", "judged")):
         return Sweep(**settings)
     return Sweep(**settings | {"arms": tuple(dict.fromkeys(map(tabled, settings["arms"])))})
 

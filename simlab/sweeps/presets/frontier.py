@@ -94,6 +94,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
     weights, clips, seeds = (WEIGHTS, EVERY_CLIP, 32) if shown else (ELSEWHERE, CLIPS, 8)
     kinds = {
         "weight": sweep(weights, {}, every),
+        "rest": sweep(tuple(name for name in WEIGHTS if name not in ELSEWHERE), {}, every),
         "judged": sweep(JUDGED, {}, every, seeds=seeds),
         "rejection": sweep(("reject_easy+reinforce",), {"estimator.threshold": (0.25, 0.75)}, every),
         "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3, 1.0)}, every, seeds=seeds),
@@ -108,7 +109,8 @@ def _sweeps(name: str, condition: Condition) -> Preset:
         # With one gradient step a batch the ratio is 1 and no clip acts.
         "surrogate": sweep(clips, {"run.epochs": (4,)}, usual),
     }
-    return {f"{kind}-{name}": settings for kind, settings in kinds.items() if shown or kind != "judged"}
+    del kinds["rest" if shown else "judged"]
+    return {f"{kind}-{name}": settings for kind, settings in kinds.items()}
 
 
 FRONTIER: Preset = {}
