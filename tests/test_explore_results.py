@@ -13,7 +13,6 @@ from simlab.cli import main
 from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.estimate import as_json
 from simlab.errors import InputError
-from simlab.explore import results as module
 from simlab.explore.results import NONE, Results, open_dataset, result_controls
 
 VALUES = np.random.default_rng(0).uniform(size=(2, 3, 4, 5))
@@ -128,12 +127,6 @@ def test_what_is_no_slice_is_refused_in_one_line(results, body, reason):
         results.answer(body)
 
 
-def test_a_slice_of_too_many_values_is_refused(results, monkeypatch):
-    monkeypatch.setattr(module, "LARGEST_READ", 19)
-    with pytest.raises(InputError, match="q_pos has 20 values"):
-        results.answer({"variable": "q_pos", "across": "step"})
-
-
 def test_of_a_long_dimension_places_evenly_apart_are_shown(tmp_path):
     path, steps = tmp_path / "long.nc", np.arange(10_000)
     values = np.stack([steps / 10_000, steps / 10_000 + 0.5])
@@ -186,11 +179,6 @@ def test_a_log_is_told_which_command_reads_it(tmp_path, name):
     (tmp_path / name).write_text("{}")
     with pytest.raises(InputError, match=f"simlab diagnose .*{name}"):
         open_dataset(tmp_path / name)
-
-
-def test_too_many_results_are_refused(path):
-    with pytest.raises(InputError, match="7 results"):
-        Results((path,) * 7)
 
 
 # Training runs
