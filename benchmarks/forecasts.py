@@ -36,12 +36,12 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from benchmarks.machine import RESULTS, describe, in_words
+from figures.shared.oscillator import fit_oscillator
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import FEWEST, extend_walk, predict, step_means
 from simlab.diagnose.reading import Metrics, read_logs
 from simlab.errors import InputError
 from simlab.files import write_whole
-from simlab.scaling.oscillator import fit_oscillator
 from simlab.scaling.sigmoid import fit
 
 DATA = RESULTS / "forecasts.json"

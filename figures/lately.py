@@ -23,9 +23,9 @@ from matplotlib.ticker import NullLocator
 
 from figures.budget import banded
 from figures.shared.condensed import condense_or_print, mean_and_error, number_and_error, provenance, results, rounded
+from figures.shared.oscillator import fit_oscillator
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
-from simlab.scaling.oscillator import fit_oscillator
 from simlab.scaling.sigmoid import fit
 
 DATA = Path(__file__).parent / "data" / "lately.json"

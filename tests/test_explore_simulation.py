@@ -8,22 +8,11 @@ import xarray as xr
 
 from figures.interference_map import DATA, LABELS, crossing, of_explorer
 from figures.shared.explorer_paths import LEVELS, path_of
+from figures.shared.explorer_runs import RUN_SEEDS, changed_settings, compute_run, focal, runs_to_compute
 from simlab.columns import at_equal_mass
 from simlab.estimators import estimator
 from simlab.explore.controls import AXES, BY_NAME, MAPS, SIMULATED, hold, hold_panel
-from simlab.explore.in_advance import (
-    MAP,
-    PATHS,
-    RUN_SEEDS,
-    RUNS,
-    changed_settings,
-    compute_run,
-    focal,
-    in_advance,
-    interference_map,
-    interference_paths,
-    runs_to_compute,
-)
+from simlab.explore.in_advance import MAP, PATHS, RUNS, in_advance, interference_map, interference_paths
 from simlab.explore.panel_runs import (
     ACTIONS,
     BLOCK_SEEDS,

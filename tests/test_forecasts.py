@@ -9,10 +9,10 @@ from scipy.stats import norm
 
 from benchmarks import forecasts
 from benchmarks.forecasts import DATA, DIAGNOSE, RIVALS, about, crps, page, quantities, score
+from figures.shared.oscillator import Oscillator
 from simlab.bundled import SAMPLE_LOG
 from simlab.diagnose.predict import predict
 from simlab.diagnose.reading import read_log
-from simlab.scaling.oscillator import Oscillator
 from simlab.scaling.sigmoid import Sigmoid
 
 STEPS, LATER = np.arange(1.0, 41), np.arange(41.0, 51)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from figures import lately
+from figures.shared.oscillator import Oscillator, fit_oscillator
 from paper_checks.claim import load
 from paper_checks.laboratory.lately import cases_of_table_6
 from paper_checks.run import recorded
-from simlab.scaling.oscillator import Oscillator, fit_oscillator
 
 PAGE = (Path(__file__).parent.parent / "docs" / "lately.md").read_text(encoding="utf-8")
 PAPERS = re.findall(r"^## .*?(?=^## |\Z)", PAGE.partition("## The numbers")[0], re.MULTILINE | re.DOTALL)
