@@ -77,13 +77,6 @@ def surrogate_coefficient(setting: Setting, ratio: float, advantage: float) -> f
     parameters = setting.surrogate_parameters
     if setting.surrogate == "reinforce":
         return advantage
-    if setting.surrogate == "cispo":
-        low, high = 1 - parameters.get("eps_low", 1.0), 1 + parameters.get("eps_high", 5.0)
-        return min(max(ratio, low), high) * advantage
-    if setting.surrogate == "sapo":
-        tau = parameters.get("tau_pos", 1.0) if advantage > 0 else parameters.get("tau_neg", 1.05)
-        gate = 1 / (1 + math.exp(-tau * (ratio - 1)))
-        return 4 * gate * (1 - gate) * ratio * advantage
     low, high = 1 - parameters.get("eps_low", 0.2), 1 + parameters.get("eps_high", 0.2)
     clipped = min(max(ratio, low), high) * advantage
     return ratio * advantage if ratio * advantage <= clipped else 0.0  # the minimum is the clipped term: no gradient

@@ -73,11 +73,8 @@ def token_moves(
         return [casp_moves(setting, *of_one) for of_one in zip(sampler, group, ratio, advantages, strict=True)]
     if setting.surrogate == "clip_cov":
         coefficients = clip_cov(setting, ratio, advantages, logp, noise)
-    elif setting.surrogate == "kl_cov":
-        coefficients = kl_cov(setting, ratio, advantages, logp)
-    elif setting.surrogate in OF_ROLLOUTS:
-        of_rollout = OF_ROLLOUTS[setting.surrogate]
-        coefficients = [of_rollout(setting, *rows) for rows in zip(ratio, advantages, strict=True)]
+    elif setting.surrogate == "sequence_clip":
+        coefficients = [sequence_clip(setting, *rows) for rows in zip(ratio, advantages, strict=True)]
     elif setting.surrogate == "forking_tokens":
         entropies = [
             [entropy(own[leaf[:t]]) for t in range(len(leaf))] for own, leaf in zip(sampler, group, strict=True)
@@ -142,42 +139,10 @@ def clip_cov(setting: Setting, ratio: Table, advantages: Table, logp: Table, noi
     return kept
 
 
-def kl_cov(setting: Setting, ratio: Table, advantages: Table, logp: Table) -> Table:
-    """ratio A, and a pull back towards the sampler at the tokens of highest covariance."""
-    parameters, c = setting.surrogate_parameters, covariances(advantages, logp)
-    tokens = sorted(itertools.product(range(c.shape[0]), range(c.shape[1])), key=lambda place: -c[place])
-    chosen = tokens[: max(1, int(parameters["share"] * len(tokens)))]
-    found = (np.array(ratio) * np.array(advantages)).tolist()
-    for g, t in chosen:
-        found[g][t] -= parameters["penalty"] * np.sign(ratio[g][t] - 1)
-    return found
-
-
 def sequence_clip(setting: Setting, ratio: list[float], advantage: list[float]) -> list[float]:
     """GSPO: the geometric mean of the ratios stands for each of them."""
     s = math.exp(sum(math.log(x) for x in ratio) / len(ratio))
     return [naive_simulator.surrogate_coefficient(setting, s, a) for a in advantage]
-
-
-def gmpo(setting: Setting, ratio: list[float], advantage: list[float]) -> list[float]:
-    """The geometric mean of ratios that are clipped by their logarithms; a clipped token gets nothing."""
-    low, high = -setting.surrogate_parameters["eps_low"], setting.surrogate_parameters["eps_high"]
-    logs = [
-        min(math.log(x), high) if a > 0 else max(math.log(x), low) if a < 0 else math.log(x)
-        for x, a in zip(ratio, advantage, strict=True)
-    ]
-    mean = math.exp(sum(logs) / len(logs))
-    moved = [math.log(x) < high if a > 0 else math.log(x) > low for x, a in zip(ratio, advantage, strict=True)]
-    return [mean * a if moves else 0.0 for a, moves in zip(advantage, moved, strict=True)]
-
-
-def vespo(setting: Setting, ratio: list[float], advantage: list[float]) -> list[float]:
-    """A weight of the product of ratios, with the published powers and rates."""
-    w = math.prod(ratio)
-    return [(w**2 * math.exp(3 - 3 * w) if a >= 0 else w**3 * math.exp(2 - 2 * w)) * a for a in advantage]
-
-
-OF_ROLLOUTS = {"sequence_clip": sequence_clip, "gmpo": gmpo, "vespo": vespo}
 
 
 def forking_tokens(setting: Setting, ratio: Table, advantages: Table, entropies: Table) -> Table:

@@ -256,9 +256,6 @@ KINDS = {
         {"surrogate": "clip_cov", "surrogate_parameters": SOME, "epochs": 2}
         | {"optimizer_parameters": {"learning_rate": 1.5}}
     ),
-    "pulled back where covariances are large": Kind(
-        ADAM | {"surrogate": "kl_cov", "surrogate_parameters": {"share": 0.25, "penalty": 0.5}, "epochs": 2}
-    ),
     "candidates, regularised": Kind(
         ADAM
         | {"estimator": "cw_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "epochs": 2}
@@ -315,17 +312,6 @@ KINDS = {
     ),
     "sampler of another precision": Kind(
         {"sampler": "bfloat16", "correction": "decoupled", "kl": 0.2, "epochs": 2}
-    ),
-    "soft gate": Kind(
-        {"surrogate": "sapo", "surrogate_parameters": {"tau_pos": 2.0, "tau_neg": 5.0}, "epochs": 3}
-        | {"optimizer_parameters": {"learning_rate": 1.5}}
-    ),
-    "geometric mean": Kind(
-        ADAM | {"surrogate": "gmpo", "surrogate_parameters": {"eps_low": 0.02, "eps_high": 0.03}, "epochs": 2},
-        aggregation="sequence_mean",
-    ),
-    "weight of sequences": Kind(
-        {"surrogate": "vespo", "epochs": 3, "optimizer_parameters": {"learning_rate": 1.0}}, prompts=3
     ),
     "forking tokens": Kind(
         {"surrogate": "forking_tokens", "surrogate_parameters": {"share": 0.4} | TIGHT, "epochs": 2}

@@ -222,14 +222,6 @@ def test_a_method_of_its_own_floats_is_the_method(text):
     np.testing.assert_allclose(coefficients(arm.without_floats().build(arm.floats)), expected, rtol=1e-12)
 
 
-def test_floats_that_are_given_take_the_place_of_those_written():
-    arm = parse("f_grpo(gamma=0.5)+clip_higher")
-    given = {"estimator.gamma": 2.0, "surrogate.0.eps_high": 0.1}
-    expected = coefficients(build("f_grpo(gamma=2)+clip_higher(eps_high=0.1)"))
-    np.testing.assert_array_equal(coefficients(arm.build(given)), expected)
-    assert np.any(coefficients(arm.build()) != expected)
-
-
 def test_floats_may_be_traced_and_one_program_serves_all_arms_of_a_shape():
     compiled, rewards = [], jnp.array([[1.0, 0, 0, 0]])
 

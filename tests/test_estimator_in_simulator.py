@@ -21,7 +21,7 @@ from simlab.simulator import call
 from simlab.simulator.metrics import USUAL_METRICS
 from simlab.simulator.runner import check, simulate
 from simlab.simulator.settings import SUPPLIED, Settings
-from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, reinforce
+from simlab.surrogates import add, kl_penalty, ppo_clip, reinforce
 
 STEPS, RECORD_EVERY, RECORDED = 20, 8, (8, 16, 20)
 PLACE = anchored(40, 8, anchor_logit=2.0, correct_logit=1.0, target=3)
@@ -101,21 +101,6 @@ def test_a_teacher_of_answers_of_several_tokens_is_refused_in_one_line():
         "opd, which follows a teacher, of a Tree, whose policy is not one softmax over all answers; allowed: methods"
     )
     assert message in refusal(lambda: check(tree(2, 2, rewarded="AB"), Settings("opd")))
-
-
-DRAWING = ("clip_cov",)  # it reads covariances and noise; the others run by hand
-MOVES = [name if name in DRAWING else pytest.param(name, marks=pytest.mark.slow) for name in SURROGATES]
-
-
-@pytest.mark.parametrize("name", MOVES)
-def test_registered_surrogates_run(name):
-    """With several gradient steps a group, so that ratios leave 1; two seeds differ, the same seed does not."""
-    setting = dataclasses.replace(SETTING, estimator="grpo", surrogate=name, epochs=3)
-    rows, again = (simulated(PLACE, runs.arguments(setting), seeds=2) for _ in range(2))
-    np.testing.assert_array_equal(rows["q_pos"], again["q_pos"])
-    assert all(np.isfinite(values[:, 1:]).all() for values in rows.values())
-    assert (np.abs(rows["q_pos"][:, -1] - rows["q_pos"][:, 0]) > 0.01).all()
-    assert rows["q_pos"][0, -1] != rows["q_pos"][1, -1]
 
 
 @pytest.mark.parametrize(

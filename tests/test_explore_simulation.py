@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from figures.interference_map import DATA, LABELS, crossing, of_explorer
+from figures.interference_map import DATA, LABELS, of_explorer
 from figures.shared.explorer_paths import LEVELS, path_of
 from figures.shared.explorer_runs import RUN_SEEDS, changed_settings, compute_run, focal, runs_to_compute
 from simlab.columns import at_equal_mass
@@ -162,30 +162,6 @@ def test_a_block_of_interfering_prompts_is_the_simulators_own_run(representation
         np.testing.assert_allclose(means(block, f"pass_at_{k}"), runs.sel(k=k).mean("seed"), rtol=5e-5)
         scatter = runs.sel(k=k).var("seed") * BLOCK_SEEDS
         np.testing.assert_allclose(block["metrics"][f"pass_at_{k}"]["m2"], scatter, rtol=0.02, atol=1e-9)
-
-
-@pytest.mark.browser
-@compiles
-def test_the_usual_settings_show_the_phenomenon_as_the_map_has_it_and_no_overlap_does_not():
-    fallen, unshared = (
-        simulate_panel("interference", interfering(overlap=overlap), 0, ignored) for overlap in (0.3, 0.0)
-    )
-    assert means(fallen, "pass_at_1")[[0, -1]] == pytest.approx([0.155, 0.497], abs=0.005)
-    assert means(fallen, "pass_at_256")[[0, -1]] == pytest.approx([0.962, 0.527], abs=0.01)
-    assert means(unshared, "pass_at_256")[-1] > means(unshared, "pass_at_256")[0]
-    # The cell of the map with these settings: the gain where pass@1 reaches the level, and where pass@k crosses.
-    all_maps = interference_map()
-    cells = all_maps["maps"]["conflict"]
-    row, column = cells["values"].index(1.0), all_maps["overlap"].index(0.3)
-    reached = means(fallen, "pass_at_1")
-    after = int(np.argmax(reached >= all_maps["level"]))
-    around = slice(after - 1, after + 1)
-    curves = {k: means(fallen, f"pass_at_{k}") for k in INTERFERENCE_KS}
-    gains = np.array(
-        [np.interp(all_maps["level"], reached[around], curve[around]) - curve[0] for curve in curves.values()]
-    )
-    assert gains[INTERFERENCE_KS.index(256)] == pytest.approx(cells["mean"][row][column], abs=0.01)
-    assert crossing(np.array(INTERFERENCE_KS), gains) == pytest.approx(cells["crossing"][row][column], rel=0.03)
 
 
 def hard_changes(overlap, weight, group_size, **parameters):

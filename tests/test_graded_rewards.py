@@ -120,18 +120,6 @@ def test_binary_rewards_as_an_array_give_the_numbers_of_a_binary_problem():
         np.testing.assert_allclose(other.mean_reward, other.q_pos, rtol=1e-6)
 
 
-@pytest.mark.slow
-def test_a_part_of_weight_0_changes_nothing():
-    settings = {"group_size": 8, "steps": 20, "seeds": 2}
-    for method in ("grpo", "gdpo"):
-        alone, beside = (
-            simulate(place(rewards, reward_weights=weights), method, **settings)
-            for rewards, weights in ((PARTS[:1], None), (PARTS, [1.0, 0.0]))
-        )
-        for name in set(alone) - {"part_reward"}:
-            np.testing.assert_array_equal(alone[name], beside[name], err_msg=name)
-
-
 def test_classes_are_told_apart_by_rewards_and_listed_again():
     problem = place()
     classes = problem.by_classes()
@@ -227,16 +215,6 @@ def test_a_placebo_pays_as_much_and_tells_nothing_of_the_answer():
     # Dealt out, a rollout keeps its own reward once in 64 times.
     assert abs(dealt.covariance[0, 1:].mean() - variance / 64) < error
     np.testing.assert_allclose(dealt.paid[0, 1:], true.paid[0, 1:], rtol=1e-6)  # the very groups, dealt out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("storage", ["dense", "lumped"])
-@pytest.mark.parametrize("reward", ["placebo", "placebo_by_group"])
-def test_nothing_is_learned_from_a_placebo(reward, storage):
-    binary = custom(LOGITS.tolist(), [0, 2], [2])
-    result = simulate(binary, "rloo", reward=reward, group_size=4, steps=1, seeds=400, storage=storage, **SGD)
-    change = result.q_pos[:, 1] - result.q_pos[:, 0]
-    assert abs(float(change.mean())) < 5 * float(change.std()) / 20 + 2e-3  # a random walk drifts by its square
 
 
 # Settings

@@ -80,20 +80,6 @@ def one_step(place, groups, learning_rate=1.0):
 TWO_MODES = {"prompts": 2, "actions": 8, "failure_modes": 1, "wrong_answers": 2}
 
 
-@pytest.mark.slow
-def test_orthogonal_features_do_not_interfere_and_shared_ones_do():
-    """A step on prompt 0 alone: prompt 1, all of whose rollouts fail, has nothing to teach."""
-    groups = [[0, 2, 2, 5], [2, 2, 3, 3]]
-    for shared, changed in ((0.0, False), (1.0, True)):
-        place = linear_softmax(**TWO_MODES, shared=shared).listed()
-        after, row = one_step(place, groups)
-        moved = place.features @ (after - place.weights).T
-        assert moved[0].any()
-        assert moved[1].any() == changed
-        assert (abs(float(row["cross_effect"])) > 1e-3) == changed
-        np.testing.assert_allclose(row["leading_share"], 1, rtol=1e-12)
-
-
 def test_the_gradient_is_that_of_the_objective():
     """A step of rate 1 against central differences of the mean of A log pi over the batch, entry by entry of W."""
     place, groups = linear_softmax(**TWO_MODES).listed(), [[0, 2, 2, 5], [1, 2, 3, 3]]

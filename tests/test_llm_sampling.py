@@ -1,7 +1,5 @@
 """Sampling of groups: against full forward passes, exact enumeration, and itself beside others."""
 
-import dataclasses
-import itertools
 import math
 import threading
 from collections import Counter
@@ -311,18 +309,6 @@ def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, whole):
     """From 2 slots to 4, 8, and the 12 that eleven tokens are given."""
     monkeypatch.setattr(sampling, "FIRST_CAPACITY", 2)
     assert sorted(set(of_parts(whole, 13)[:, 2])) == [2, 4, 8, 12]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("architecture", "tie_embeddings"), [("llama", True), ("qwen2", False)])
-def test_every_architecture_samples_what_it_says(architecture, tie_embeddings):
-    config = dataclasses.replace(CONFIG, architecture=architecture, tie_embeddings=tie_embeddings)
-    parameters = random_parameters(config)
-    some = sample(parameters, config, PROMPTS, 4, 8, key=KEY, stop_ids=())
-    for (p, prompt), g in itertools.product(enumerate(PROMPTS), range(4)):
-        logits = run(parameters, config, np.array([[*prompt, *some.tokens[p, g]]]))[0, len(prompt) - 1 : -1]
-        logp = jax.nn.log_softmax(logits)[np.arange(8), some.tokens[p, g]]
-        np.testing.assert_allclose(some.logp[p, g], logp, atol=1e-5)
 
 
 # Side by side

@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-import numpy as np
 import own_problem
 import pytest
 from refusals import refusal
 
 from simlab.problems import PROBLEMS, problem, register
 from simlab.problems.registry import problem_constructor
-from simlab.simulator.runner import simulate
 
 pytestmark = pytest.mark.usefixtures("quickly")
 FILE = Path(own_problem.__file__)
@@ -20,17 +18,6 @@ def test_it_is_listed_with_its_parameters_and_built_by_name_or_by_file():
     assert problem_constructor("ring").defaults == {"actions": 24, "waves": 3, "width": 3, "height": 1.5}
     by_name, by_file = (problem(name, actions=9, width=2) for name in ("ring", f"{FILE}:ring"))
     assert by_name.fingerprint == by_file.fingerprint != problem("ring").fingerprint
-
-
-@pytest.mark.slow
-def test_what_is_learned_of_one_arc_moves_its_neighbours_and_its_own_metrics_are_in_the_result():
-    ring = problem("ring")
-    result = simulate(ring, "grpo", steps=40, seeds=3, record_every=20, pass_at_k=(1,), top_n=1)
-    assert result.arc_mass.dims == ("seed", "step", "arc")
-    assert result.arc.values.tolist() == ["common", "rare"]
-    np.testing.assert_allclose(result.arc_mass.sum("arc"), result.q_pos, rtol=1e-5)
-    assert (result.arc_mass.sel(arc="common", step=40) > result.arc_mass.sel(arc="common", step=0)).all()
-    assert (result.signal.isel(step=slice(1, None)) > 0).all()
 
 
 def test_what_cannot_be_a_problem_is_refused_in_one_line(tmp_path):

@@ -92,23 +92,6 @@ def test_fewer_than_four_seeds_are_drawn_themselves():
     np.testing.assert_allclose(lines, [values.mean(axis=0), *values])
 
 
-@pytest.mark.parametrize(
-    ("seeds", "numbers", "named"),
-    [
-        (4, [np.nan, np.nan], False),
-        (4, [0.5, np.nan], False),  # a point alone, of a line without a marker
-        (4, [0.5, 0.6], True),
-        (2, [np.nan, np.nan], False),
-        (2, [0.5, np.nan], True),  # few seeds have points
-    ],
-)
-def test_a_line_of_which_nothing_is_seen_has_no_name(seeds, numbers, named):
-    axes = Figure().subplots()
-    values = xr.DataArray(np.tile(numbers, (seeds, 1)), dims=("seed", "step"), name="q_pos")
-    draw_band(axes, np.arange(2), values, label="grpo")
-    assert axes.get_legend_handles_labels()[1] == ["grpo"] * named
-
-
 def test_a_figure_of_several_results_says_how_many_seeds_each_has():
     data = result(group_size=2)
     few = data.isel(seed=slice(1))

@@ -46,6 +46,7 @@ QUICK = {
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
     ("anchored", "truncated sampler, masked", "dense"),
+    ("anchored", "noise", "dense"),
     ("prompt_bank", "reads greedy answers of an older sampler", "lumped"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")

@@ -13,7 +13,7 @@ import mpmath
 import numpy as np
 import pytest
 import xarray as xr
-from problem_contract import ADAM, KINDS, ROWS, Bench, Kind, key_of
+from problem_contract import KINDS, ROWS, Bench, key_of
 from refusals import refusal
 
 from simlab.arms import parse
@@ -90,37 +90,6 @@ def test_minibatches_that_do_not_divide_the_prompts_are_refused():
         simulate(ROWS["custom"].problem, "grpo", minibatches=2, steps=1)
 
 
-@pytest.mark.parametrize("name", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
-def test_a_prompt_outside_the_batch_is_moved_by_the_memory_of_adam_alone(name):
-    found = Bench(OWN, Kind(ADAM if name == "adam" else {}), "dense").run(3, 30)
-    moved = np.abs(np.diff(found.parameters, axis=0)).max(axis=2) > 0
-    drawn_before, outside = set(found.groups[0]), set()
-    for groups, changed in zip(found.groups[1:], moved, strict=True):
-        beside = set(np.flatnonzero(changed).tolist()) - set(groups)
-        assert beside <= drawn_before
-        outside |= beside
-        drawn_before |= set(groups)
-    assert outside == (set(range(4)) if name == "adam" else set())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["fade", pytest.param("psr", marks=pytest.mark.slow)])
-def test_a_bank_of_one_prompt_steps_as_that_prompt_alone_does(estimator):
-    """Given the same group, bit by bit; its records are in law those of a single policy, as both equal naive loops."""
-    kind = Kind({"estimator": estimator, "group_size": 4, "epochs": 2, "kl": 0.2, "entropy_bonus": 0.1} | ADAM)
-    bank = PromptBank(OWN.problem.listed().logits[:1], np.arange(6)[None] < 3, np.arange(6)[None] == 2)
-    alone = ROWS["custom"].problem
-    alone = type(alone)(bank.logits[0], bank.correct[0], bank.target[0])
-    rows = OWN._replace(problem=bank), ROWS["custom"]._replace(problem=alone)
-    beside, single = (Bench(row, kind, "dense").states_after([[0]], [[[0, 1, 1, 5]]]) for row in rows)
-    np.testing.assert_array_equal(beside.parameters[0], single.parameters)
-    assert np.abs(single.parameters - alone.logits).max() > 1e-3
-    assert jax.tree.all(jax.tree.map(np.array_equal, beside.memory, single.memory))
-    for name, own in single.sums.items():
-        np.testing.assert_array_equal(beside.sums[name], own, err_msg=name)
-    assert single.sums["active_rate"] == 1
-
-
 def at_start(bank, ks, dtype="float32"):
     """The record of step 0."""
     settings = Settings(parse("grpo"), 2, pass_at_k=ks, top_n=1, dtype=dtype, storage="dense")
@@ -146,21 +115,6 @@ def test_pass_at_k_of_the_bank_is_exact_up_to_a_million_samples(dtype, tolerance
     np.testing.assert_allclose(row["solve_rate_histogram"], [0.8, *[0] * 8, 0.2], atol=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("group_size", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_groups_that_teach_nothing_leave_the_bank_as_it_is(group_size):
-    """All wrong, all right, or a single rollout: GRPO has nothing to learn from, and nothing is NaN."""
-    bank = prompt_bank(actions=8, solve_rates=[1e-12, 1 - 1e-12, *[0.5] * (group_size == 1)])
-    result = simulate(bank, "grpo", group_size=group_size, pass_at_k=(1,), dtype="float64", seeds=2, steps=4)
-    for name in ("q_pos", "entropy", "retained_mass"):
-        np.testing.assert_array_equal(result[name][:, -1], result[name][:, 0])
-    for name in ("active_rate", "effective_prompts", "effective_rollouts", "success_mass", "failure_mass"):
-        assert not result[name][:, 1:].any()
-    of_off_policy = {metric.name for metric in bank.metrics if metric.off_policy}
-    assert {name for name, values in result.data_vars.items() if not np.isfinite(values[:, 1:]).all()} == of_off_policy
-    assert (result.unsolved_rate[:, 1:] > 0.3).all()
-
-
 def test_the_fit_finds_the_law_that_made_a_curve():
     k = 2.0 ** np.arange(21)
     for truth in ((2.0, 0.5, 3.0), (0.3, 1.5, -0.5), (5.0, 0.2, 40.0)):
@@ -178,22 +132,6 @@ def test_starts_so_steep_that_they_overflow_are_passed_over():
     for name, factor in itertools.product(("scale", "exponent", "shift"), (0.99, 1.01)):
         beside = dataclasses.replace(law, **{name: factor * getattr(law, name)})
         assert np.sqrt(np.mean((beside(k) - measured) ** 2)) > law.residual
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("least", [5e-324, 1e-310, 1e-200])
-def test_pass_at_k_as_small_as_a_float_can_be_has_a_law_or_none(least):
-    k = 4.0 ** np.arange(6)
-    for curve in (
-        [least, 1e-16, 0.1, 0.3, 0.5, 0.9],
-        [least, least, 1e-16, 0.9, 0.9, 1.0],
-        [0, least, least, 0.9, 1, 1],
-    ):
-        try:
-            law = fit_shifted_power_law(k, np.array(curve))
-        except InputError:
-            continue
-        assert np.isfinite([law.scale, law.exponent, law.shift, *law.errors, *law(k)]).all()
 
 
 def test_the_errors_of_the_fit_are_those_of_noise():

@@ -304,31 +304,6 @@ def test_an_interval_holds_what_a_longer_run_gives(last):
     assert fit_curves(seeds_of(RISING, noise=0.0)).asymptote.high < 0.6001  # a sigmoid has the same A at any length
 
 
-def test_where_there_is_no_sigmoid_the_ends_are_compared():
-    plateau = np.where(COMPUTE < 2000, 0.49, 0.9)
-    noise = 0.005 * np.random.default_rng(1).normal(size=(8, 40))
-    late = Curves(np.arange(8), COMPUTE, plateau + noise, np.full(8, 0.2))
-    early = seeds_of(Sigmoid(0.2, 0.5, 2.0, 200.0))
-    line = scaling_tables("pass@1", "rollouts", {"grpo": early, "late": late}, "grpo")[-1]
-    assert line.startswith("late: no sigmoid")
-    assert "it ends 0.40" in line
-    assert line.endswith("not a clock in this run")
-    rising = seeds_of(Sigmoid(0.2, 0.9, 1.0, 9000.0))
-    line = scaling_tables("pass@1", "rollouts", {"grpo": early, "rising": rising}, "grpo")[-1]
-    assert line.endswith("below grpo, still moving: a longer run would tell a clock from a ceiling") or "still" in line
-
-
-def test_what_is_undecided_says_what_would_tell():
-    def compared(count):
-        curves = RISING._replace(asymptote=0.45), RISING._replace(asymptote=0.53)
-        return against(*(fit_curves(seeds_of(each, count, spread=0.08, seed=n)) for n, each in enumerate(curves)))
-
-    few = compared(6)
-    assert few.verdict == "undecided"
-    assert few.advice.endswith("times as many seeds would tell")
-    assert compared(6 * int(few.advice.split()[1])).verdict == "higher asymptote"
-
-
 BANK = (
     "--problem", "prompt_bank", "--estimator", "nsr", "--group-size", "2,4", "--seeds", "3", "--steps", "12",
     "--record-every", "2", "--param", "prompts=4", "--param", "actions=8", "--param", "prompts_per_step=3",

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -18,12 +17,10 @@ from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
 from simlab.estimators import Registered, chain, registry
-from simlab.simulator.resources import needed_bytes
 from simlab.sweeps import Plan
-from simlab.sweeps.executor import RESERVED
 from simlab.sweeps.plan import maker
 from simlab.sweeps.result import read
-from simlab.sweeps.run import parts_folder, run
+from simlab.sweeps.run import run
 
 pytestmark = [
     pytest.mark.dask,
@@ -86,45 +83,6 @@ def test_a_problem_in_a_file_is_sent_with_what_it_holds(workers, tmp_path):
     here = run(sweep, tmp_path / "here.nc")
     plan, _ = Plan(sweep), logits.unlink()  # the workers cannot read it
     assert run(plan, tmp_path / "there.nc", workers=workers).identical(here)
-
-
-def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
-    sweep = asked(*TINY, "--group-size", 2)
-    cell = Plan(sweep).distinct[0]
-    memory, out = RESERVED + needed_bytes(cell.problem, cell.settings, cell.steps) - 1, tmp_path / "sweep.nc"
-    here, there = (refusal(run, sweep, out, memory=memory, workers=who) for who in (None, workers))
-    assert here == there
-
-
-@pytest.mark.slow
-def test_workers_killed_and_stopped_at_random_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(cluster.CONFIGURATION, "distributed.scheduler.worker-ttl", "5s")
-    monkeypatch.setitem(cluster.CONFIGURATION, "distributed.scheduler.allowed-failures", 10)
-    sweep, moments, kills, ended = asked(*LONG_OPTIONS), random.Random(0), {}, threading.Event()
-    here = run(sweep, tmp_path / "here.nc")
-
-    def kill(processes, folder):
-        parts = 0
-        while not ended.wait(moments.uniform(0, 0.5)):
-            count = len(list(folder.glob("*.npz")))
-            nanny = moments.choice(list(processes.workers.values()))
-            if count > parts and nanny.pid and nanny.pid not in kills:
-                parts, how = count, signal.SIGSTOP if len(kills) % 3 == 2 else signal.SIGKILL
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(nanny.pid, how)
-                    kills[nanny.pid] = how
-
-    with cluster.connected("local:3") as workers:
-        killer = threading.Thread(target=kill, args=(workers.client.cluster, parts_folder(tmp_path / "there.nc")))
-        killer.start()
-        try:
-            there = run(sweep, tmp_path / "there.nc", workers=workers)
-        finally:
-            ended.set()
-            killer.join()
-    assert there.identical(here)
-    assert parts_of(tmp_path / "there.nc") == parts_of(tmp_path / "here.nc")
-    assert set(kills.values()) == {signal.SIGKILL, signal.SIGSTOP}
 
 
 class Death:

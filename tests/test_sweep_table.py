@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from simlab.sweeps.table import compared, describe_sweep, final_table, mean_and_error, takeaway
+from simlab.sweeps.table import compared, final_table, mean_and_error, takeaway
 
 
 def result(means, *, spread=0.01, without=(), estimators=("f_grpo", "grpo")):
@@ -110,22 +110,6 @@ def test_records_that_differ_by_rounding_alone_are_no_learning():
         data["q_pos"] = data.q_pos + np.float32(moved) * (data.step > 0)
         assert (final_table(data).splitlines()[-1] == note) is told
         assert ("nothing was learned" in final_table(data)) is told
-
-
-def test_sizes_at_equal_steps_are_said_to_cost_unlike():
-    rows = result([[0.5, 0.6], [0.7, 0.7]])
-    wide = xr.concat([rows.expand_dims(group_size=[size]) for size in (8, 512)], "group_size")
-    assert final_table(wide).splitlines()[-1] == (
-        "at equal steps groups of 512 draw 64 times the rollouts of groups of 8; --budget ROLLOUTS in place of --steps "
-        "gives all the same"
-    )
-    assert final_table(rows).splitlines()[-1].startswith("in short: ")
-
-
-def test_one_line_says_what_ran():
-    assert describe_sweep(result([[0.5, 0.6], [0.7, 0.7]])) == (
-        "f_grpo, grpo with ppo_clip on anchored: gamma = 0.5, 1; G = 8, actions = 12,800; 4 seeds, 100 steps"
-    )
 
 
 def test_results_are_compared_in_the_cells_that_both_have():

@@ -11,7 +11,7 @@ from refusals import refusal
 
 from simlab.problems import prompt_bank
 from simlab.simulator.learner import Learner
-from simlab.simulator.runner import check, simulate
+from simlab.simulator.runner import check
 from simlab.simulator.settings import Settings, TracedSettings
 from simlab.simulator.storage import DENSE, StoredProblem
 from simlab.simulator.tempering import Tempering, draw_temperatures, temperature_of
@@ -102,15 +102,6 @@ def test_steps_are_those_of_policies_at_their_own_temperatures_by_loops(double):
         np.testing.assert_allclose(state.tempering.successes, list(right.values()), rtol=1e-12)
         np.testing.assert_allclose(state.tempering.failures, list(wrong.values()), rtol=1e-12)
     assert len(seen) == 36
-
-
-@pytest.mark.slow
-def test_hard_prompts_are_sampled_hotter_and_what_is_recorded_is_the_policy_itself():
-    """At a learning rate of 0 nothing moves, and records are those of a run that is not tempered."""
-    still = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.0}, "steps": 60, "group_size": 16}
-    plain, tempered = (simulate(BANK, "grpo", seeds=2, tempering=tau, **still) for tau in (1.0, 1.5))
-    np.testing.assert_array_equal(plain.q_pos, tempered.q_pos)
-    assert (plain.accepted_rate.isel(step=-1) != tempered.accepted_rate.isel(step=-1)).any()
 
 
 @pytest.mark.parametrize(

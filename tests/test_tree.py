@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import naive_tree
 import numpy as np
 import pytest
-from problem_contract import CASP, KINDS, ROWS, Bench, Kind, naive_of
+from problem_contract import ROWS, Bench, Kind, naive_of
 from refusals import refusal
 from sweep_cases import asked
 
 from simlab.errors import InputError
-from simlab.problems import Tree, custom, tree
+from simlab.problems import Tree, tree
 from simlab.problems.tree_paths import leaf_of, path_sums, paths, word
 from simlab.simulator.sampling import exact_segment_sums
 from simlab.sweeps.run import run
@@ -87,31 +87,6 @@ def test_every_sequence_moves_along_the_gradient_of_its_log_probability_and_the_
 
 
 # A tree of one level
-
-ONE_LEVEL = {
-    "candidates, two steps": (
-        "float32",
-        Kind({"surrogate": "casp", "surrogate_parameters": CASP, "epochs": 2}),
-    ),
-    "not zero-sum": ("float64", Kind({"estimator": "w_reinforce", "temperature": 1.3})),
-    "regularised, adam": ("float64", KINDS["remembers entropies, regularised"]),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ONE_LEVEL)
-def test_a_tree_of_one_level_is_a_single_policy(name):
-    """The same draws and, under SGD, logits bit by bit; records up to rounding."""
-    dtype, kind = ONE_LEVEL[name]
-    flat = custom([0.3, -0.7, 1.1, 0.2, -0.4, 0.9], [1, 4, 5], [4])
-    level = Tree(flat.logits[None], flat.correct, flat.target)
-    rows = ROWS["custom"]._replace(problem=flat), OWN._replace(problem=level)
-    single, levels = (Bench(row, kind, "dense", dtype).run(5, 30) for row in rows)
-    assert levels.groups == single.groups
-    exact = kind.changes.get("optimizer", "sgd") == "sgd"
-    np.testing.assert_allclose(levels.parameters[:, 0], single.parameters, rtol=0, atol=0 if exact else 1e-12)
-    for metric, values in single.rows.items():
-        np.testing.assert_allclose(levels.rows[metric], values, rtol=0, atol=3e-6 if dtype == "float32" else 1e-12)
 
 
 # The untouched stay untouched
