@@ -1,7 +1,7 @@
 """Every weight on prompts that share features: pass@256 where pass@1 is the same, beside rivals that cost nothing.
 
     simlab sweep --preset interference-league --out interference-league.nc   (half an hour on two cores)
-    python -m figures.interference_league interference-league.nc             (condenses)
+    python -m figures.interference_league interference-league.nc             (adds what is finished to what is kept)
     python -m figures.interference_league --table                            (prints the tables of README.md)
     python -m figures.interference_league --decompose                        (prints what is a slower clock in it)
     simlab figures interference_league                                       (draws from what is kept here)
@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 from figures.shared import decomposition
 from figures.shared.chosen import judge
-from figures.shared.condensed import keep, provenance, results, rounded
+from figures.shared.condensed import finished, keep, origins, rounded
 from figures.shared.families import COLOURS, family, write_families
 from simlab.estimators import REGISTRY
 from simlab.plotting import STYLE
@@ -34,9 +34,10 @@ DIFFERS = "Not in the papers: every weight at equal pass@1 where prompts share f
 PRESET = "interference-league"
 LEVELS = np.array([0.3, 0.4, 0.45])  # of pass@1, from .155 of the base model; half of the prompts are easy
 SHOWN = 2  # of the levels
-SETTINGS = ("learning_rate", "update_norm", "kl", "entropy_bonus", "supervised", "threshold")  # chosen for each rival
+# Chosen for each rival.
+SETTINGS = ("learning_rate", "update_norm", "kl", "entropy_bonus", "supervised", "threshold", "tempering")
 USUAL_GROUP_SIZE = 8
-VALUES = ("kl", "entropy", "supervised", "easy")  # the sweeps over a coefficient or a threshold
+VALUES = ("kl", "entropy", "supervised", "easy", "tempering")  # the sweeps over a coefficient or a threshold
 DECOMPOSED = ("norm", "rate")  # of the sweeps, those of all weights
 MESSAGE = (
     "At equal pass@1 one weight loses as much of pass@256 as another. Pass@k weights,\n"
@@ -46,14 +47,16 @@ MESSAGE = (
 QUESTIONS = {
     "Another weight of the rewards (G = 8)?": ("rate", "norm"),
     "Another group size?": ("groups",),
-    "Another surrogate, with four gradient steps a batch?": ("surrogates",),
-    "Something beside the weight?": ("kl", "entropy", "supervised", "easy"),
+    "Another surrogate, with four gradient steps a batch?": ("surrogates", "penalties"),
+    "Something beside the weight?": (*VALUES, "adaptive-entropy", "until-solved"),
     "Another optimiser, or random features?": ("adam", "rotated", "adam-rotated"),
 }
 ASIDES = {
     "kl": "+ KL penalty",
     "entropy": "+ entropy bonus",
     "supervised": "+ supervised steps",
+    "tempering": "+ tempered groups (PTGS)",
+    "until-solved": "+ groups until one is right",
     "adam": ", Adam",
     "rotated": ", random features",
     "adam-rotated": ", random features, Adam",
@@ -86,7 +89,7 @@ def rivals(sweep: str, dataset: xr.Dataset) -> Iterator[Rival]:
 
 def _written(named: dict[str, Any]) -> str:
     """``grpo+casp, G = 32``: what tells a rival from the others of its sweep."""
-    method = "+".join(str(named[part]) for part in ("estimator", "surrogate") if part in named)
+    method = "+".join(str(named[part]) for part in ("arm", "estimator", "surrogate") if part in named)
     method += f"(base={named['base']})" if "base" in named else ""
     return method if named["group_size"] == USUAL_GROUP_SIZE else f"{method}, G = {named['group_size']}"
 
@@ -116,18 +119,27 @@ def _at_best(rival: Rival, level: float) -> dict[str, Any] | None:
     return rival.settings[best.setting] | numbers
 
 
-def condense(path: Path) -> dict[str, Any]:
-    """What is drawn and listed, with the provenance of all sweeps."""
-    sweeps = results(PRESET, path)
+def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
+    """What is kept, and the rivals of the sweeps that are finished, which replace those of the same sweep and name.
+
+    A sweep of weights has GRPO among them, which the others are taken apart against.
+    """
+    sweeps = finished(PRESET, path)
     found = {name: list(rivals(name, dataset)) for name, dataset in sweeps.items()}
-    first = sweeps["rate"].pass_at_k.isel(step=0, seed=0, estimator=0, learning_rate=0, group_size=0)
+    new = [judged(rival) for own in found.values() for rival in own]
+    values = [judged(one) for name in VALUES for rival in found.get(name, ()) for one in of_each_value(rival)]
+    apart = {name: decomposition.taken_apart(_finest(found[name])) for name in DECOMPOSED if name in found}
+    every = {(rival["sweep"], rival["name"]): rival for rival in (*kept["rivals"], *new)}
     return {
-        "provenance": [provenance(dataset) for dataset in sweeps.values()],
+        "provenance": origins(kept, sweeps),
         "levels": LEVELS.tolist(),
-        "base": {str(k): rounded(first.sel(k=k).item()) for k in first.k.values.tolist()},
-        "rivals": [judged(rival) for own in found.values() for rival in own],
-        "values": [judged(one) for name in VALUES for rival in found[name] for one in of_each_value(rival)],
-        "decomposition": {name: decomposition.taken_apart(_finest(found[name])) for name in DECOMPOSED},
+        "base": kept["base"],
+        "rivals": list(every.values()),
+        "values": [one for one in kept["values"] if one["sweep"] not in found] + values,
+        "decomposition": {
+            name: decomposition.joined(own, apart[name]) if name in apart else own
+            for name, own in kept["decomposition"].items()
+        },
     }
 
 
@@ -179,6 +191,8 @@ def _rows(shown: list[dict[str, Any]], sweeps: tuple[str, ...]) -> dict[str, lis
 
 def _row(rival: dict[str, Any]) -> str:
     """What the row of a rival is called: weights at their best rate and norm share one."""
+    if rival["sweep"] == "adaptive-entropy":
+        return f"grpo + entropy bonus below {rival['name'].partition('=')[2].rstrip(')')}"
     if rival["sweep"] == "easy":
         base = rival["name"].partition("base=")[2].rstrip(")")
         return f"{base}, easy prompts rejected"
@@ -232,7 +246,7 @@ def main(arguments: list[str]) -> None:
     elif arguments == ["--decompose"]:
         print(decomposition.tables(json.loads(DATA.read_text())["decomposition"]))
     else:
-        keep(DATA, condense(*map(Path, arguments)))
+        keep(DATA, condense(Path(*arguments), json.loads(DATA.read_text())))
 
 
 if __name__ == "__main__":

@@ -22,11 +22,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.chosen import judge
-from figures.shared.condensed import decoded, keep, provenance, rounded
+from figures.shared.condensed import decoded, finished, keep, origins, rounded
 from simlab.plotting import STYLE
-from simlab.sweeps.presets import PRESETS
 from simlab.sweeps.presets.network_league import METHODS
-from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "network_league.json"
 PRESET = "network-league"
@@ -96,17 +94,11 @@ def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
 
     ``columns`` have a value for each cell; those of ``AT_LEVELS`` a list, over ``levels``.
     """
-    finished = {name: path.with_stem(f"{path.stem}-{name}") for name in PRESETS[PRESET]}
-    sweeps = {name: read(file) for name, file in finished.items() if file.exists()}
+    sweeps = finished(PRESET, path)
     new = [cell for name, dataset in sweeps.items() for cell in cells(name, dataset)]
     every = {tuple(cell[key] for key in CELL): cell for cell in (*by_row(kept["columns"]), *new)}
-    origins = (*kept["provenance"], *map(provenance, sweeps.values()))
     columns = {name: [cell[name] for cell in every.values()] for name in COLUMNS if name != "level"}
-    return {
-        "provenance": list({json.dumps(origin["configuration"]): origin for origin in origins}.values()),
-        "levels": LEVELS,
-        "columns": columns,
-    }
+    return {"provenance": origins(kept, sweeps), "levels": LEVELS, "columns": columns}
 
 
 def selected(data: dict[str, Any], conditions: dict[str, str]) -> list[dict[str, Any]]:

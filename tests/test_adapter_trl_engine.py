@@ -16,14 +16,16 @@ pytestmark = [
 ]
 pytest.importorskip("trl")
 
-from training_cases import PART_WEIGHTS, in_parts, settings, task
+from training_cases import PART_WEIGHTS, in_parts, settings, task, trainer_and_state
 
 from simlab.adapters import trl_engine
 from simlab.cli import main
 from simlab.errors import InputError
-from simlab.llm.checkpoint import read_checkpoint
+from simlab.llm.checkpoint import Model, read_checkpoint, write_checkpoint
+from simlab.llm.tokenizer import write_tokenizer
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
+from simlab.llm.vocabulary import characters
 
 BY_TRL = {"engine": "trl"}
 ADDITION = ["--task", "addition", "--param", "task.digits=1", "--param", "task.evaluation_size=4"]
@@ -117,6 +119,39 @@ def test_on_the_same_rollouts_both_engines_take_the_same_steps(name, replay, tmp
     assert [line["step"] for line in evaluated["trl"]] == [1, 2, 3]
     for own, other in zip(evaluated["own"], evaluated["trl"], strict=True):
         assert other["entropy"] == pytest.approx(own["entropy"], rel=1e-4)
+
+
+@pytest.fixture
+def teacher(tmp_path):
+    """The folder of another model of the same tokens."""
+    trainer, state = trainer_and_state("grpo", seed=5)
+    write_checkpoint(tmp_path / "teacher", Model(trainer.policy.config, state.parameters))
+    write_tokenizer(tmp_path / "teacher", trainer.reader.vocabulary)
+    return str(tmp_path / "teacher")
+
+
+def test_both_engines_follow_the_same_teacher(replay, teacher, tmp_path):
+    """The second step reads a model that the teacher has moved."""
+    arm, rl = "opd(gamma=0.5)+reinforce", {"steps": 2, "teacher": teacher, "learning_rate": 1e-2}
+    for engine, layers in (("own", []), ("trl", [BY_TRL])):
+        train(settings({"arms": [arm], "rl": rl}, *layers), tmp_path / engine, own_task=task())
+    start = jax.tree.leaves(read_checkpoint(tmp_path / "trl" / "start" / "seed-0" / "model").parameters)
+    ours, theirs = leaves(tmp_path / "own", arm), leaves(tmp_path / "trl", arm)
+    assert max(float(abs(own - before).max()) for own, before in zip(ours, start, strict=True)) > 1e-3
+    for own, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(other, own, atol=1e-5)
+
+
+def test_a_teacher_that_trl_cannot_read_is_refused(teacher, tmp_path):
+    asked = settings({"arms": ["opd"], "rl": {"steps": 1, "teacher": "smollm2"}}, BY_TRL)
+    with pytest.raises(InputError, match=r"rl.teacher = 'smollm2'; allowed: a folder"):
+        train(asked, tmp_path / "named", own_task=task())
+    asked, other = (
+        settings({"arms": ["opd"], "rl": {"steps": 1, "teacher": teacher}}, BY_TRL),
+        characters("0123456789+=x"),
+    )
+    with pytest.raises(InputError, match="allowed: "):
+        train(asked, tmp_path / "other", own_task=task(vocabulary=other))
 
 
 class Interrupted(Exception):

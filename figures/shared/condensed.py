@@ -18,7 +18,22 @@ from simlab.sweeps.result import read
 
 def results(preset: str, path: Path) -> dict[str, xr.Dataset]:
     """The results of a preset's sweeps by their names, where ``simlab sweep --out`` ``path`` has put them."""
-    return {name: read(path.with_stem(f"{path.stem}-{name}")) for name in PRESETS[preset]}
+    return {name: read(file) for name, file in _files(preset, path).items()}
+
+
+def finished(preset: str, path: Path) -> dict[str, xr.Dataset]:
+    """Those of ``results`` whose files are there."""
+    return {name: read(file) for name, file in _files(preset, path).items() if file.exists()}
+
+
+def _files(preset: str, path: Path) -> dict[str, Path]:
+    return {name: path.with_stem(f"{path.stem}-{name}") for name in PRESETS[preset]}
+
+
+def origins(kept: dict[str, Any], sweeps: dict[str, xr.Dataset]) -> list[dict[str, Any]]:
+    """The provenance of what is kept and of the sweeps that are added, each configuration once."""
+    every = (*kept["provenance"], *map(provenance, sweeps.values()))
+    return list({json.dumps(origin["configuration"]): origin for origin in every}.values())
 
 
 def each_cell(dataset: xr.Dataset) -> Iterator[xr.Dataset]:

@@ -56,8 +56,8 @@ class Curves(NamedTuple):
 
 
 def taken_apart(curves: Mapping[str, Curves]) -> dict[str, Any]:
-    """Every weight against GRPO, and every pair against its first one; None where ``parts`` gives none."""
-    pairs = [(factor, *pair) for factor, own in PAIRS.items() for pair in own]
+    """Every weight against GRPO, and every pair of them against its first; None where ``parts`` gives none."""
+    pairs = [(factor, *pair) for factor, own in PAIRS.items() for pair in own if curves.keys() >= set(pair)]
     return {
         "weights": {name: parts(curves[REFERENCE], own) for name, own in curves.items() if name != REFERENCE},
         "pairs": [
@@ -65,6 +65,12 @@ def taken_apart(curves: Mapping[str, Curves]) -> dict[str, Any]:
             for factor, first, second in pairs
         ],
     }
+
+
+def joined(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """What is kept, with the weights and pairs of later runs in their place or added."""
+    pairs = {(pair["from"], pair["to"]): pair for pair in (*kept["pairs"], *new["pairs"])}
+    return {"weights": kept["weights"] | new["weights"], "pairs": list(pairs.values())}
 
 
 def parts(reference: Curves, weight: Curves, level: float = LEVEL) -> dict[str, Any] | None:

@@ -22,9 +22,11 @@ from simlab.files import write_whole
 from simlab.llm.checkpoint import from_tensors, read_checkpoint
 from simlab.llm.instruments.batch_metrics import group_metrics, part_metrics
 from simlab.llm.model import Parameters
+from simlab.llm.tokenizer import read_tokenizer
 from simlab.llm.training.folder import TRL_CHECKPOINTS, ArmFolder
 from simlab.llm.training.groups import Reader, absent_rollouts, weighted_parts
 from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
+from simlab.llm.training.setup import check_teacher
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
 from simlab.simulator.settings import TRUE_REWARD
@@ -66,9 +68,7 @@ def train_arm(
     if last and _updates(last) == rl.steps * rl.updates:
         return read_checkpoint(last).parameters
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
-    teacher = None
-    if "teacher_logp" in method.needs:
-        teacher = AutoModelForCausalLM.from_pretrained(rl.teacher, dtype=torch.float32)
+    teacher = _teacher(rl.teacher, reader.vocabulary.size) if "teacher_logp" in method.needs else None
     model.generation_config.eos_token_id = sorted(reader.stop_ids)
     model.get_input_embeddings().padding_idx = None  # a policy may sample the padding token, and learns from that too
     tokenizer, problem = AutoTokenizer.from_pretrained(start), reader.task.training(first)
@@ -99,6 +99,14 @@ def train_arm(
     trainer.add_callback(_AfterStep(trainer, rl, after_step))
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     return trainer.parameters()
+
+
+def _teacher(source: str, tokens: int) -> Any:
+    """Load a teacher from a folder; ``InputError`` for another source, and for one of other tokens."""
+    if not Path(source).is_dir():
+        raise InputError(f"rl.teacher = {source!r}; allowed: a folder, as TRL reads no other model")
+    check_teacher(source, read_tokenizer(source).size, tokens)
+    return AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
 
 
 class ArmTrainer(SimlabGRPOTrainer):

@@ -64,9 +64,7 @@ class Setup:
     def teacher(self, rl: PolicyGradientSettings) -> tuple[DecoderPolicy, Parameters]:
         """Load the teacher of an arm, which reads the model's tokens; ``InputError`` for another vocabulary."""
         loaded, tokenizer = load(rl.teacher, "float32")
-        ours, theirs = self.reader.vocabulary.size, tokenizer.size
-        if ours != theirs:
-            raise InputError(f"rl.teacher = {rl.teacher!r} has {theirs} tokens; allowed: {ours}, the model's")
+        check_teacher(rl.teacher, tokenizer.size, self.reader.vocabulary.size)
         policy = DecoderPolicy(loaded.config, self.settings.model.dtype, rl.temperature, rl.microbatch)
         return policy, policy.cast(loaded.parameters)
 
@@ -120,3 +118,9 @@ def _load_model(settings: ModelSettings, task: Task) -> tuple[Model, Vocabulary]
         **settings.architecture_fields,
     )
     return Model(config, {}), vocabulary
+
+
+def check_teacher(source: str, theirs: int, ours: int) -> None:
+    """Raise ``InputError`` for a teacher of more or fewer tokens than the model's."""
+    if ours != theirs:
+        raise InputError(f"rl.teacher = {source!r} has {theirs} tokens; allowed: {ours}, the model's")
