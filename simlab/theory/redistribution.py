@@ -6,6 +6,8 @@ sampled correct and incorrect actions, U the unsampled; X_2 is the sum of p^2 ov
 S_R = R_c P_pos + R_w P_neg, with P_pos and P_neg the masses of A and B.
 """
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Bool, Float64
 
@@ -32,9 +34,16 @@ def logit_update(
     >>> logit_update(policy, correct, sampled, learning_rate=1.0, group_size=2)
     array([ 0.1875 , -0.03125, -0.15625])
     """
-    baseline = _baseline(policy, correct, sampled, (correct_reward, incorrect_reward), (learning_rate, group_size))
+    check_policy(policy, correct=correct, sampled=sampled)
+    check_range("correct_reward", correct_reward, 0)
+    check_range("incorrect_reward", incorrect_reward, high=0)
+    check_range("learning_rate", learning_rate)
+    if not float(group_size).is_integer() or group_size < 1:
+        raise InputError(f"group_size = {group_size} is not allowed; allowed: whole numbers from 1 up")
+    if not 1 <= sampled.sum() <= group_size:
+        raise InputError(f"sampled holds {sampled.sum()} distinct actions; allowed: 1 to group_size = {group_size}")
     rewards = np.where(sampled, np.where(correct, correct_reward, incorrect_reward), 0.0)
-    return learning_rate / group_size * policy * (rewards - baseline)
+    return learning_rate / group_size * policy * (rewards - float(policy @ rewards))
 
 
 def first_order_change(policy: Vector, logit_change: Vector) -> Vector:
@@ -58,17 +67,8 @@ def subset_change(policy: Vector, logit_change: Vector, subset: Subset) -> float
     return float(direct - policy[subset].sum() * (policy @ logit_change))
 
 
-def correct_mass_change(
-    policy: Vector,
-    correct: Subset,
-    sampled: Subset,
-    *,
-    correct_reward: float = 1.0,
-    incorrect_reward: float = -1.0,
-    learning_rate: float,
-    group_size: int,
-) -> float:
-    """First-order change of the correct mass Q_pos under ``logit_update`` ``[f-grpo:eq-17]``.
+def correct_mass_change(policy: Vector, correct: Subset, sampled: Subset, **step: Any) -> float:
+    """First-order change of the correct mass Q_pos under ``logit_update``, of the same arguments ``[f-grpo:eq-17]``.
 
     dQ_pos = (eta/G) [ (R_c - S_R) Q_neg A_2 + (S_R - R_w) Q_pos B_2 + S_R (Q_pos U_neg2 - Q_neg U_pos2) ],
     with U_pos2 and U_neg2 the sums of p^2 over the unsampled correct and incorrect actions.
@@ -77,28 +77,11 @@ def correct_mass_change(
     >>> correct_mass_change(policy, correct, np.array([True, False, True]), learning_rate=1.0, group_size=2)
     0.05078125
     """
-    baseline = _baseline(policy, correct, sampled, (correct_reward, incorrect_reward), (learning_rate, group_size))
-    correct_mass, incorrect_mass = policy[correct].sum(), policy[~correct].sum()
-    promoted = (correct_reward - baseline) * incorrect_mass * _second_moment(policy, correct & sampled)
-    demoted = (baseline - incorrect_reward) * correct_mass * _second_moment(policy, ~correct & sampled)
-    coupling = baseline * (
-        correct_mass * _second_moment(policy, ~correct & ~sampled)
-        - incorrect_mass * _second_moment(policy, correct & ~sampled)
-    )
-    return float(learning_rate / group_size * (promoted + demoted + coupling))
+    return subset_change(policy, logit_update(policy, correct, sampled, **step), correct)
 
 
-def unsampled_correct_mass_change(
-    policy: Vector,
-    correct: Subset,
-    sampled: Subset,
-    *,
-    correct_reward: float = 1.0,
-    incorrect_reward: float = -1.0,
-    learning_rate: float,
-    group_size: int,
-) -> float:
-    """First-order change of the unsampled correct mass under ``logit_update`` ``[f-grpo:prop-3.2]``.
+def unsampled_correct_mass_change(policy: Vector, correct: Subset, sampled: Subset, **step: Any) -> float:
+    """First-order change of the unsampled correct mass under ``logit_update``, likewise ``[f-grpo:prop-3.2]``.
 
     dQ_upos = (eta/G) { -S_R U_pos2 - Q_upos [ (R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2 ] } ``[f-grpo:eq-10]``,
     with Q_upos = Q_pos - P_pos ``[f-grpo:eq-9]`` and U_pos2 the sum of p^2 over the unsampled correct actions.
@@ -109,35 +92,7 @@ def unsampled_correct_mass_change(
     >>> unsampled_correct_mass_change(policy, correct, np.array([True, False, True]), learning_rate=1.0, group_size=2)
     -0.01953125
     """
-    baseline = _baseline(policy, correct, sampled, (correct_reward, incorrect_reward), (learning_rate, group_size))
-    unsampled_correct = correct & ~sampled
-    drift = -baseline * _second_moment(policy, unsampled_correct)
-    normaliser = (
-        (correct_reward - baseline) * _second_moment(policy, correct & sampled)
-        + (incorrect_reward - baseline) * _second_moment(policy, ~correct & sampled)
-        - baseline * _second_moment(policy, ~sampled)
-    )
-    return float(learning_rate / group_size * (drift - policy[unsampled_correct].sum() * normaliser))
-
-
-def _baseline(
-    policy: Vector, correct: Subset, sampled: Subset, rewards: tuple[float, float], step: tuple[float, int]
-) -> float:
-    """S_R, the policy's expected reward when unsampled actions get 0; all arguments are checked."""
-    check_policy(policy, correct=correct, sampled=sampled)
-    (correct_reward, incorrect_reward), (learning_rate, group_size) = rewards, step
-    check_range("correct_reward", correct_reward, 0)
-    check_range("incorrect_reward", incorrect_reward, high=0)
-    check_range("learning_rate", learning_rate)
-    if not float(group_size).is_integer() or group_size < 1:
-        raise InputError(f"group_size = {group_size} is not allowed; allowed: whole numbers from 1 up")
-    if not 1 <= sampled.sum() <= group_size:
-        raise InputError(f"sampled holds {sampled.sum()} distinct actions; allowed: 1 to group_size = {group_size}")
-    return float(correct_reward * policy[correct & sampled].sum() + incorrect_reward * policy[~correct & sampled].sum())
-
-
-def _second_moment(policy: Vector, subset: Subset) -> float:
-    return float(np.sum(policy[subset] ** 2))
+    return subset_change(policy, logit_update(policy, correct, sampled, **step), correct & ~sampled)
 
 
 def check_policy(policy: Vector, logit_change: Vector | None = None, **subsets: Subset) -> None:

@@ -13,37 +13,16 @@ from simlab.llm.tasks.rewards import checked_reward
 CORRECT_FROM = 0.99
 INDICES = 2**31 - 1  # reasoning-gym makes a problem from the sum of a seed and an index
 
-# What the data sets of reasoning-gym 0.1.25 do with their own answers, with 160 fuzzed ones, and with their own
-# answers changed. Its common scorer gives len(right) / len(answer) to an answer that contains the right one: 0.99 and
-# more where that has 99 characters. Allowed are short answers under this scorer, or under one that compares texts.
+# Those of the data sets of reasoning-gym 0.1.25 whose scorers were right about their own answers, about 160 fuzzed
+# ones, and about their own answers changed. The others' evaluate an answer as Python, raise, take near numbers, give
+# wrong answers 1 or their own 0, or take seconds. The common scorer gives len(right) / len(answer) to an answer that
+# contains the right one, 0.99 and more where that has 99 characters, so that long answers are left out, too.
 ALLOWED = (
     "ab", "aiw", "base_conversion", "basic_arithmetic", "binary_alternation", "count_bits", "count_primes",
     "course_schedule", "family_relationships", "gcd", "largest_island", "lcm", "leg_counting",
     "letter_counting", "maze", "number_sequence", "path_star", "rotten_oranges", "simple_equations",
     "simple_geometry", "string_splitting", "string_synthesis", "syllogism",
 )  # fmt: skip
-LEFT_OUT = {
-    "its own answer scores 0": ("boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"),
-    "wrong answers score 1": ("coin_flip", "complex_arithmetic", "game_of_life_halting"),
-    "answers with something added can score 0.99 or more": (
-        "caesar_cipher", "kakurasu", "knights_knaves", "letter_jumble", "manipulate_matrix", "modulo_grid",
-        "number_filtering", "rotate_matrix", "spell_backward", "survo", "time_intervals", "word_sequence_reversal",
-    ),
-    "the scorer can raise": ("game_of_life", "prime_factorization"),
-    "the scorer evaluates the answer as Python": (
-        "binary_matrix", "countdown", "intermediate_integration", "n_queens", "polynomial_multiplication", "puzzle24",
-        "simple_integration", "spiral_matrix", "string_insertion",
-    ),
-    "the scorer takes near numbers, other forms of one, or digits of other scripts": (
-        "advanced_geometry", "bitwise_arithmetic", "calendar_arithmetic", "chain_sum", "decimal_arithmetic",
-        "decimal_chain_sum", "fraction_simplification", "number_format", "polynomial_equations", "pool_matrix",
-        "power_function", "products", "rectangle_count",
-    ),
-    "a problem takes seconds, or is another one in another process": (
-        "acre", "codeio", "futoshiki", "gsm_symbolic", "isomorphic_strings", "knight_swap", "list_functions",
-        "quantum_lock", "ransom_note",
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,7 +39,7 @@ class ReasoningGym(DrawnTask[GymProblem]):
     Space around an answer does not matter. Training and evaluation are kept apart by the questions.
 
     Attributes:
-        dataset: one of ``ALLOWED``; others have scorers with quirks, see ``LEFT_OUT``.
+        dataset: one of ``ALLOWED``; others have scorers with quirks.
         options: what the data set itself takes, such as ``{"max_value": 50}``.
         max_new_tokens: room for an answer.
 
@@ -78,9 +57,6 @@ class ReasoningGym(DrawnTask[GymProblem]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("max_new_tokens", self.max_new_tokens, 1)
-        for reason, names in LEFT_OUT.items():
-            if self.dataset in names:
-                raise InputError(f"dataset = {self.dataset!r} is left out ({reason}); allowed: {', '.join(ALLOWED)}")
         check_choice("dataset", self.dataset, ALLOWED)
         reasoning_gym = package("reasoning_gym", "reasoning-gym")
         try:
