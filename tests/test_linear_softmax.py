@@ -101,20 +101,6 @@ def test_the_gradient_is_that_of_the_objective():
         assert (after - place.weights)[entry] == pytest.approx(slope, abs=1e-8)
 
 
-def test_own_and_cross_effects_predict_a_small_step():
-    """Their sum times the learning rate is the change of the mean Q_pos, up to the square of the learning rate."""
-    place, groups = linear_softmax(**TWO_MODES).listed(), [[0, 2, 2, 5], [1, 2, 3, 3]]
-    errors = []
-    for rate in (1e-3, 5e-4):
-        after, row = one_step(place, groups, rate)
-        new = LinearSoftmax(after, place.features, place.correct, place.target).solve_rates
-        predicted = rate * (row["own_effect"] + row["cross_effect"])
-        np.testing.assert_allclose(row["d_q_pos_predicted"], predicted, rtol=1e-9)
-        errors.append(abs((new - place.solve_rates).mean() - predicted) / predicted)
-    assert errors[0] < 1e-3
-    assert errors[1] == pytest.approx(errors[0] / 2, rel=0.01)
-
-
 def test_measures_of_rank_and_alignment_on_cases_known_by_hand():
     assert float(leading_share(np.array([3.0, 4.0])[::-1])) == pytest.approx(16 / 25)
     assert float(leading_share(jnp.array([2e-30, 0.0], jnp.float32))) == 1  # whose square is 0 in float32

@@ -31,7 +31,7 @@ from token_batches import (
 from simlab import Rollouts, estimator
 from simlab.methods import METHODS, Method, focal, method
 from simlab.rollouts import FIELDS
-from simlab.surrogates import cispo, ppo_clip, reinforce
+from simlab.surrogates import cispo, reinforce
 
 BARE = [name for name in METHODS if not name.startswith("f_")]
 EACH_BARE_METHOD = pytest.mark.parametrize("name", BARE)
@@ -153,15 +153,6 @@ def test_it_reads_no_field_that_it_does_not_declare(name: str) -> None:
         lacking = batch.rollouts._replace(**{field: None})
         said = refusal(coefficients, chosen, batch._replace(rollouts=lacking))
         assert f"rollouts carry no {field}, which this method needs" in said
-
-
-def test_on_policy_dapo_is_cispo_and_grpo_averaged_over_tokens() -> None:
-    """No clip acts at a ratio of 1, and only the aggregation is left."""
-    batch = on_policy(ragged())
-    by_token = coefficients(Method(estimator("grpo"), ppo_clip(), "token_mean"), batch)
-    for name in ("dapo", "cispo", "kl_cov"):
-        np.testing.assert_array_equal(coefficients(method(name), batch), by_token)
-    assert np.any(coefficients(method("grpo"), batch) != by_token)
 
 
 def test_the_estimators_state_is_carried() -> None:

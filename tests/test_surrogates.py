@@ -284,43 +284,6 @@ def test_on_policy_every_surrogate_is_the_plain_ratio(name: str) -> None:
     np.testing.assert_allclose(of(name, batch, **TO_ALL_TOKENS.get(name, {})), expected, rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("name", SURROGATES)
-def test_off_policy_no_two_surrogates_are_the_same(name: str) -> None:
-    """Each gives some token another coefficient than any other does, but for ``ALIKE``."""
-    mine = of(name, ragged(), **TO_ALL_TOKENS.get(name, {}))
-    for other in set(SURROGATES) - {name}:
-        same = np.array_equal(mine, of(other, ragged(), **TO_ALL_TOKENS.get(other, {})))
-        assert same == ({name, other} in ALIKE), other
-
-
-# At the parameters of ``TO_ALL_TOKENS``, CaSP and Clip-Cov are the clip that they stand on, as the mask is.
-# The bound that follows the entropy begins as clip-higher's.
-ALIKE = (
-    {"ppo_clip", "casp"}, {"ppo_clip", "clip_cov"}, {"casp", "clip_cov"}, {"clip_higher", "forking_tokens"},
-    {"clip_higher", "entropy_target_clip"}, {"forking_tokens", "entropy_target_clip"},
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "other", "tolerance"),
-    [
-        ("ce_gppo", {"beta_low": 0.0, "beta_high": 0.0}, "ppo_clip", 0),
-        ("sapo", {"tau_pos": 1e-5, "tau_neg": 1e-5}, "unclipped", 1e-8),
-        ("mirror_descent", {"tau": 0.0}, "reinforce", 0),
-        ("forking_tokens", {"share": 1.0}, "clip_higher", 0),
-        ("dppo_tv", {"delta_low": 1e3, "delta_high": 1e3}, "unclipped", 0),
-        ("dppo_kl", {"delta_low": 1e3, "delta_high": 1e3}, "unclipped", 0),
-        ("ipo_mask", {"delta": 1e3}, "unclipped", 0),
-        ("opsm", {"delta": 1e3}, "ppo_clip", 0),
-        ("sequence_mask", {"low": 0.0, "high": 1e3}, "unclipped", 0),
-    ],
-)
-def test_the_end_of_a_parameter_is_another_surrogate(
-    name: str, parameters: dict[str, float], other: str, tolerance: float
-) -> None:
-    np.testing.assert_allclose(of(name, ragged(), **parameters), of(other, ragged()), rtol=tolerance, atol=0)
-
-
 @pytest.mark.parametrize("bound", [1.5, 8.0])
 def test_truncated_importance_sampling_is_a_cispo(bound: float) -> None:
     """TIS, sg(min(ratio, bound)) A log pi, is no surrogate of its own: it is CISPO with these bounds.

@@ -10,7 +10,7 @@ import pytest
 
 from simlab import Rollouts, estimator
 from simlab.errors import InputError
-from simlab.problems import anchored, custom
+from simlab.problems import anchored
 from simlab.simulator import optimizers
 from simlab.simulator.optimizers import adam, adamw, moments_per_parameter, momentum, muon, scale_to_norm, sgd
 from simlab.simulator.policy import UPDATE_RULES, Listed, softmax
@@ -155,21 +155,6 @@ def test_a_change_is_scaled_to_a_norm_and_keeps_its_direction():
         scaled = np.asarray(scale_to_norm(jnp.asarray(change), jnp.float32(0.25), 1.0, DENSE))
         np.testing.assert_allclose(scaled, 0.25 * change / np.linalg.norm(change.astype(float)), rtol=1e-6)
     assert not np.asarray(scale_to_norm(jnp.zeros(3), jnp.float32(2.0), 1.0, DENSE)).any()
-
-
-@pytest.mark.parametrize(("storage", "rate"), [("dense", 1e-3), pytest.param("lumped", 1.0, marks=pytest.mark.slow)])
-def test_an_update_of_fixed_norm_is_that_long_whatever_the_learning_rate(rate, storage):
-    """The first two of the four actions are alike, and one place of lumped storage until one of them is drawn."""
-    problem, steps = custom(logits=[0.1, 0.1, 0.5, -0.5], correct=[2]), {"seeds": 8, "steps": 1, "record_every": 1}
-    run = simulate(
-        problem, "nsr", group_size=4, optimizer="sgd", optimizer_parameters={"learning_rate": rate}, update_norm=0.125,
-        top_n=4, dtype="float64", storage=storage, **steps,
-    )  # fmt: skip
-    changed = run.q_pos[:, 1] != run.q_pos[:, 0]
-    assert changed.any()
-    # The sum of the logits stays, so that log-probabilities tell them; a step this short keeps their order.
-    logits = run.top_logp[changed] - run.top_logp[changed].mean("rank")
-    np.testing.assert_allclose(np.linalg.norm(logits[:, 1] - logits[:, 0], axis=-1), 0.125, rtol=1e-9)
 
 
 # Optimisers against optax, bit by bit
