@@ -204,7 +204,7 @@ def test_the_command_ends_with_a_table_and_a_figure(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"rounds": 2}, {"false_positive": 0.1}, {"isolation": 0.5}, {"lag": 1}, {"reward": "placebo"}],
+    [{"rounds": 2}, {"false_positive": 0.1}, {"isolation": 0.5}, {"remedy": "damp"}, {"lag": 1}, {"reward": "placebo"}],
     ids=lambda setting: next(iter(setting)),
 )
 def test_what_trl_cannot_do_is_refused(setting, tmp_path):

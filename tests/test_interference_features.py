@@ -10,8 +10,8 @@ from training_cases import parameters_of, settings, task, trainer_and_state
 from simlab.interference.head import head_features, projected_size, projection, residuals
 from simlab.interference.kernel import log_odds
 from simlab.llm.lora import adapters, merged
+from simlab.llm.training.features import full_features, head_features_of, sketched
 from simlab.llm.training.gradient import DecoderPolicy
-from simlab.llm.training.probe import full_features, head_features_of, sketched
 from simlab.llm.training.setup import Setup
 from simlab.problems.interference import interference
 from simlab.problems.linear_softmax import linear_softmax

@@ -59,7 +59,7 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "lines"), [("off_policy", 8), ("own_settings", 30), ("probe", 10)])
+@pytest.mark.parametrize(("kind", "lines"), [("off_policy", 8), ("own_settings", 30), ("probe", 10), ("remedy", 30)])
 def test_so_does_one_of_another_kind(kind, lines, tmp_path):
     """The checkpoint holds the parameters of the last steps, and what the verifier says depends on no process."""
     out, unbroken = tmp_path / "run", tmp_path / "unbroken" / "run"

@@ -123,6 +123,7 @@ KINDS = {
     "plain": (),
     "off_policy": ({"rl": OFF_POLICY}, {"arms": ["f_grpo", "grpo"]}),
     "own_settings": (OWN_SETTINGS,),
+    "remedy": ({"rl": {"prompts": 8}, "arms": ["grpo@remedy=endangered", "grpo@remedy=project"]},),
     "probe": ({"probe": {"every": 2, "estimator": "both", "panel": 2, "rollouts": 8}},),
 }
 

@@ -23,9 +23,9 @@ from figures.shared.watched_runs import PROBE_KEY, WATCHED, closed_run
 from simlab.files import write_whole
 from simlab.interference import rollout_weights
 from simlab.llm.tasks.base import TaskProblem
+from simlab.llm.training.features import full_features, root_preconditioner
 from simlab.llm.training.groups import RolloutGroups
 from simlab.llm.training.policy_gradient import Trainer
-from simlab.llm.training.probe import full_features, root_preconditioner
 from simlab.llm.training.setup import step_key
 from simlab.llm.training.state import TrainerState
 from simlab.simulator.compiled import keep_on_disk
@@ -36,7 +36,7 @@ Vectors = Float[np.ndarray, "... F"]
 
 def features(trainer: Trainer, state: TrainerState, groups: RolloutGroups) -> Vectors:
     """Return the features of rollouts, (P, G, F) of all layers."""
-    scale = root_preconditioner(trainer, state)
+    scale = root_preconditioner(trainer.settings, state.optimizer)
     return np.concatenate(full_features(trainer.policy, state.parameters, groups.batch, scale, SKETCH), axis=-1)
 
 

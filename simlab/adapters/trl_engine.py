@@ -51,6 +51,7 @@ def train_arm(
     rl = settings.rl
     refused = {
         f"rl.rounds = {rl.rounds}; allowed: 0, as TRL drops no groups": rl.rounds,
+        f"rl.remedy = {rl.remedy!r}; allowed: none, as TRL's own step takes one gradient": rl.remedy != "none",
         f"rl.isolation = {rl.isolation}; allowed: 0, as TRL goes through a batch as a whole": rl.isolation,
         f"rl.false_positive = {rl.false_positive} and rl.false_negative = {rl.false_negative}; allowed: 0, as TRL has "
         "the task's own rewards": rl.verifier_errs,

@@ -18,6 +18,7 @@ from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.probe import Gradients, probe, write_records
 from simlab.llm.training.progress import TrainingProgress, catch_interrupts
+from simlab.llm.training.remedies import first_again
 from simlab.llm.training.setup import ARM_PROBLEMS, SEED_PROBLEMS, VERIFIER_KEY, Setup, step_key
 from simlab.llm.training.state import TrainerState
 
@@ -74,10 +75,11 @@ class ArmRun:
         policy, trained = self.setup.trainable(rl, self.seed, start)
         key = step_key(self.seed, VERIFIER_KEY)
         teacher = self.setup.teacher(rl) if "teacher_logp" in self.method.needs else None
-        trainer = Trainer(policy, self.setup.reader, self.method, rl, trained, self.first, record.top_n, key, teacher)
+        common, probe = (policy, self.setup.reader, self.method, rl, trained), self.settings.probe
+        trainer = Trainer(*common, self.first, record.top_n, key, teacher, probe)
         memories = (jax.tree.map(np.float32, link.init()) for link in (self.method.estimator, self.method.surrogate))
         fresh = TrainerState(trained, first_state(rl, trained), *memories)
-        state = self.folder.begin(fresh._replace(older=(trained,) * rl.lag))
+        state = self.folder.begin(fresh._replace(older=(trained,) * rl.lag, again=first_again(rl)))
 
         def evaluate() -> dict[str, Any] | None:
             try:

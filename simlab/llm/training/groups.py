@@ -188,6 +188,11 @@ def absent_rollouts(judged: Judged | RolloutGroups) -> Bool[np.ndarray, "P G"]:
     return none if judged.parts is None else np.asarray(np.isnan(judged.parts).all(axis=2))
 
 
+def correct_rollouts(groups: RolloutGroups) -> Bool[np.ndarray, "P G"]:
+    """Return the mask of the correct rollouts; under a verifier that errs, of those of a reward above 0."""
+    return np.asarray(groups.rewards > 0 if groups.correct is None else groups.correct)
+
+
 def weighted_parts(judged: Judged | RolloutGroups) -> dict[str, Any]:
     """Return the fields ``parts`` and ``part_weights`` of ``Rollouts``; a reward without parts is the only one."""
     if judged.parts is None:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, PRNGKeyArray
 from simlab.estimators.registry import check_domain
 from simlab.estimators.tokens import of_tokens
 from simlab.finite import check_finite
+from simlab.interference.weights import rollout_weights
 from simlab.llm.instruments.batch_metrics import (
     batch_values,
     group_metrics,
@@ -22,6 +23,7 @@ from simlab.llm.instruments.batch_metrics import (
 from simlab.llm.instruments.model_changes import entropy_change
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import TaskProblem
+from simlab.llm.training.features import features_by, root_preconditioner
 from simlab.llm.training.gradient import DecoderPolicy, microbatches
 from simlab.llm.training.groups import (
     Reader,
@@ -32,7 +34,8 @@ from simlab.llm.training.groups import (
     weighted_parts,
 )
 from simlab.llm.training.optimizer import ascend
-from simlab.llm.training.settings import PolicyGradientSettings
+from simlab.llm.training.remedies import Change, Measured, change, measured, prompt_numbers
+from simlab.llm.training.settings import PolicyGradientSettings, ProbeSettings
 from simlab.llm.training.state import TrainerState
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
@@ -53,8 +56,8 @@ class Trainer(NamedTuple):
         groups     (P, G, T)   Rollouts    advantages   coefficients  per minibatch
 
     ``reference`` are the parameters of the start, which a penalty pulls to, ``first`` is the first training problem,
-    ``top_n`` candidates are recorded, ``verifier_key`` is for a verifier that errs about answers or prompts, and
-    ``teacher`` is a model with its parameters, for methods that follow one.
+    ``top_n`` candidates are recorded, ``verifier_key`` is for a verifier that errs about answers or prompts,
+    ``teacher`` is a model with its parameters, for methods that follow one, and ``probe`` says how a remedy measures.
     """
 
     policy: DecoderPolicy
@@ -66,6 +69,7 @@ class Trainer(NamedTuple):
     top_n: int
     verifier_key: PRNGKeyArray
     teacher: tuple[DecoderPolicy, Parameters] | None = None
+    probe: ProbeSettings = ProbeSettings()
 
     def step(
         self,
@@ -86,11 +90,15 @@ class Trainer(NamedTuple):
             watch(groups, np.asarray(advantages))
         state = state._replace(surrogate=self.method.surrogate.follow(rollouts, state.surrogate))
         weights = self.importance(groups, proximal)
-        after, update_metrics = self.ascend_minibatches(state, groups, rollouts, advantages, weights)
+        remedy = self.remedy(state, groups, rollouts)
+        after, update_metrics = self.ascend_minibatches(state, groups, rollouts, advantages, weights, remedy=remedy)
         metrics = self.metrics(groups, advantages) | sampled_metrics | update_metrics
         if rollouts.ref_logp is not None:
             gap = (rollouts.ref_logp - proximal)[groups.batch.mask]
             metrics["reference_kl"] = kl_from_log_ratio(gap.astype(float))
+        if remedy is not None:
+            metrics |= remedy.metrics
+            after = after if remedy.again is None else after._replace(again=remedy.again)
         if instruments:
             metrics |= self.entropy_change(state.parameters, after.parameters, groups, advantages)
         older = (state.parameters, *state.older)[: self.settings.lag]
@@ -102,11 +110,11 @@ class Trainer(NamedTuple):
         batches, rewards, accepted, count = list[RolloutGroups](), list[np.ndarray](), list[np.ndarray](), 0
         sampler = self.policy.cast(state.older[-1] if state.older else state.parameters, settings.sampler)
         for number in range(max(1, settings.rounds)):
-            numbers = range(self.first + cursor, self.first + cursor + settings.prompts)
+            numbers = prompt_numbers(state.again, self.first, cursor, settings.prompts)
             problems = list(map(self.reader.task.training, numbers))
             own_key = jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), number)
             groups = self.sample(sampler, problems, settings.group_size, own_key)
-            cursor += settings.prompts
+            cursor += sum(number >= self.first + cursor for number in numbers)
             rewards.append(groups.rewards[~absent_rollouts(groups)])
             count += len(groups.problems)
             if settings.verifier_errs:
@@ -198,6 +206,28 @@ class Trainer(NamedTuple):
             greedy_reward=groups.greedy_reward,
         )
 
+    def remedy(self, state: TrainerState, groups: RolloutGroups, rollouts: Rollouts) -> Change | None:
+        """Return what the settings' remedy makes of a batch; None without one."""
+        settings = self.settings
+        if settings.remedy == "none":
+            return None
+        numbers = prompt_numbers(state.again, self.first, state.cursor, settings.prompts)
+        return change(self.measured(state, groups, rollouts), settings.remedy, settings.remedy_strength, numbers)
+
+    def measured(self, state: TrainerState, groups: RolloutGroups, rollouts: Rollouts) -> Measured:
+        """Measure by the rollouts of a batch what its prompts do to one another."""
+        scale = root_preconditioner(self.settings, state.optimizer)
+        features, sketch = features_by(
+            self.probe.estimators[0],
+            self.policy,
+            state.parameters,
+            groups.batch,
+            scale=scale,
+            sketch=self.probe.sketch,
+        )
+        weighed = rollout_weights(self.method.at(state.surrogate), rollouts, state.estimator)
+        return measured(features, sketch, groups, weighed)
+
     def ascend_minibatches(
         self,
         state: TrainerState,
@@ -205,6 +235,8 @@ class Trainer(NamedTuple):
         rollouts: Rollouts,
         advantages: np.ndarray,
         importance: np.ndarray | None,
+        *,
+        remedy: Change | None = None,
     ) -> tuple[TrainerState, Metrics]:
         """Update by each minibatch, in all epochs; return the state after them, and metrics of the updates."""
         method, updates = self.method.at(state.surrogate), []
@@ -222,6 +254,8 @@ class Trainer(NamedTuple):
                 coefficients = np.where(_expand(mask, coefficients), coefficients, 0)
             if importance is not None:
                 coefficients = coefficients * _expand(importance[rows], coefficients)
+            if remedy is not None:  # of a batch that makes one update
+                coefficients = remedy.applied(coefficients, minibatch.batch.mask)
             candidates = minibatch.sampled.topn_ids
             gradient, _ = self.policy.gradient(state.parameters, minibatch.batch, coefficients, candidates)
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)

@@ -21,6 +21,7 @@ from simlab.simulator.verifier import check_accepted, check_errors, correct_rewa
 from simlab.text import read_value
 
 SCRATCH = "scratch"
+REMEDIES = ("none", "damp", "drop", "project", "endangered")
 NOT_ARCHITECTURE = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")
 LORA_ALPHA = 32.0
 LARGEST_LAG = 1024  # steps, each of which keeps a copy of the parameters
@@ -189,6 +190,11 @@ class PolicyGradientSettings(OptimizerSettings):
         reward: "true", or a placebo that no answer earns, at the same rate: "placebo" pays a rollout what another
             answer to its prompt gets, of a second group that is sampled for it, "placebo_by_group" deals the rewards of
             a group out at random.
+        remedy: what a step makes of its interference, which its own rollouts measure by ``probe.estimator``: "none";
+            "damp" or "drop" the prompts that harm those in danger most; "project" the update off pushing them down; or
+            "endangered", by which they come again in the next batch. See ``simlab.interference.remedies``.
+        remedy_strength: how much: of a weight that the worst prompt loses, of the harmful prompts that are dropped, of
+            the projection, or of the batch that prompts in danger get.
         microbatch: rollouts whose gradient one program computes. A CPU computes at most 8,192 of their tokens at once.
     """
 
@@ -212,6 +218,8 @@ class PolicyGradientSettings(OptimizerSettings):
     teacher: str = ""
     rounds: CountOrNone = 0
     reward: Annotated[str, check_choice, REWARDS] = TRUE_REWARD
+    remedy: Annotated[str, check_choice, REMEDIES] = "none"
+    remedy_strength: Share = 0.5
     rollouts: Count = 4096
     microbatch: Count = 256
 
@@ -231,6 +239,7 @@ class PolicyGradientSettings(OptimizerSettings):
             raise InputError(f"rl.reward = {self.reward!r} with a verifier that errs; allowed: {TRUE_REWARD}")
         if self.correction != "none" and not self.off_policy:
             raise InputError(f"rl.correction = {self.correction!r} of a sampler that is the policy; allowed: none")
+        self._check_remedy()
 
     @property
     def updates(self) -> int:
@@ -250,6 +259,19 @@ class PolicyGradientSettings(OptimizerSettings):
     def correct_rewards(self, accepted: Any) -> Any:
         """Return the corrected rewards of accepted (1) and rejected (0) rollouts."""
         return correct_rewards(accepted, self.verifier_correction, self.false_positive, self.false_negative)
+
+    def _check_remedy(self) -> None:
+        """Raise ``InputError`` for a remedy where a batch does not tell what its step does."""
+        said = f"rl.remedy = {self.remedy!r} with"
+        wrong = {
+            f"groups of {self.group_size}; allowed: {FEWEST} or more": self.group_size < FEWEST,
+            f"{self.updates} updates by a batch; allowed: 1": self.updates > 1,
+            "a sampler that is another policy; allowed: rl.lag = 0 and rl.sampler = 'exact'": self.off_policy,
+            f"rl.rounds = {self.rounds}; allowed: 0": self.rounds and self.remedy == "endangered",
+        }
+        for words, refused in wrong.items():
+            if refused and self.remedy != "none":
+                raise InputError(f"{said} {words}")
 
     def check_method(self, method: Method) -> None:
         """Raise ``InputError`` for a method that does not go with a verifier that errs, or with another sampler."""

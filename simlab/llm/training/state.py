@@ -20,7 +20,11 @@ RECORD = "record"  # the member with JSON
 
 
 class TrainerState(NamedTuple):
-    """Training between two steps: ``cursor`` counts problems used, ``older`` has former parameters, latest first."""
+    """Training between two steps.
+
+    ``cursor`` counts problems used, ``older`` has former parameters, latest first, and ``again`` the numbers of the
+    problems that come again in the next batch, where a remedy says which.
+    """
 
     parameters: Parameters
     optimizer: Any
@@ -29,6 +33,7 @@ class TrainerState(NamedTuple):
     step: int = 0
     cursor: int = 0
     older: tuple[Parameters, ...] = ()
+    again: Any = ()
 
 
 def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> None:
