@@ -32,10 +32,11 @@ from run_folders import evaluation, metrics, write_run
 from sweep_cases import refusal
 
 from simlab.cli import main
-from simlab.diagnose.reading import read_log, read_logs, table
+from simlab.diagnose.reading import files, read_log, read_logs, table
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.cells import Unreadable, message_text
 from simlab.diagnose.summary import contents_json
+from simlab.errors import InputError
 
 # Formats
 
@@ -632,6 +633,16 @@ def test_what_cannot_be_told_is_asked_in_one_line(record, words, tmp_path, capsy
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("start", ['{"prompt": "', '[{"prompt": "', "prompt,reward\n"])
+def test_a_line_or_value_without_an_end_is_refused_before_it_fills_the_memory(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LONGEST", 2**12)
+    monkeypatch.setattr(files, "CHUNK", 2**10)
+    path = tmp_path / "log.json.gz"
+    path.write_bytes(gzip.compress((start + "x" * 2**20).encode()))
+    with pytest.raises(InputError, match=r"has (4096|more than 4096) characters"):
+        read_logs([path])
 
 
 def test_an_archive_packed_by_zstd_as_inspect_writes_it_is_read(tmp_path):

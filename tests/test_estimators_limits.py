@@ -1,6 +1,7 @@
 """The limits in which one estimator must equal another, as the papers or the formulas have it, and invariances."""
 
 import itertools
+import math
 import re
 import statistics
 from pathlib import Path
@@ -291,3 +292,24 @@ def test_docs_trl_says_by_how_much_the_advantages_of_grpo_and_of_trls_own_differ
         trl = [(reward - statistics.mean(rewards)) / (statistics.stdev(rewards) + 1e-4) for reward in rewards]
         np.testing.assert_allclose(advantages("grpo", np.array(rewards)) / trl, float(factor), atol=6e-4)
         assert advantages("grpo", np.array(rewards), ddof=1, eps=1e-4) == pytest.approx(trl, rel=1e-6)
+
+
+def test_weights_of_tokens_keep_what_they_promise():
+    for rewards in GRADED:
+        base, size = weights("grpo", rewards)[:, None], len(rewards)
+        flat = np.full((size, 3), -0.75)  # CW-GRPO leaves tokens of equal log-probability
+        assert_equal(advantages("cw_grpo", rewards, old_logp=flat), advantages("grpo", rewards))
+        if np.abs(base).min() > 0:  # and its weights average to 1: "to maintain the expected loss"
+            assert (weights("cw_grpo", rewards) / base).mean() == pytest.approx(1, rel=1e-12)
+        logp = np.tile([0.0, -1.0, -800.0], (size, 1))
+        reweighted = advantages("advantage_reweighting", rewards, old_logp=logp, alpha=0.25)
+        assert_equal(reweighted, base * [1, 0.25 / np.e + 0.75, 0.75])
+        bonus = weights("entropy_advantage", rewards, alpha=1e9, kappa=2.0) - base
+        assert (bonus >= 0).all()
+        assert (bonus <= np.abs(base) / 2 + 1e-12).all()
+        # AEM's weights average to 1, and fall with the entropy by a factor of e^strength at most
+        entropy = np.arange(2.0 * size).reshape(-1, 2)
+        weight = advantages("aem", np.ones(size), entropy=entropy, strength=2.0, base="reinforce")
+        assert weight.mean() == pytest.approx(1, rel=1e-12)
+        assert (np.diff(weight) < 0).all()
+        assert size == 1 or weight[0] / weight[-1] == pytest.approx(math.exp(2), rel=1e-12)

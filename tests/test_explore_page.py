@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 from explorer_cases import downloaded, explorer, watched
 
+from simlab.columns import at_equal_mass
 from simlab.explore.controls import CONTROLS, PANELS
 from simlab.explore.presets import PRESETS
 
@@ -426,3 +427,41 @@ def test_the_command_runs(seen, server, view, printed, tmp_path):
     for ended in run_commands(seen.text("#command"), tmp_path):
         assert ended.returncode == 0, ended.stderr
         assert printed in ended.stdout
+
+
+def test_a_map_offers_the_quantities_of_its_problem_and_says_which_is_shown(seen, server):
+    seen.open(f"{server.address}#panel=map&map.quantity=retained%20mass")
+    assert seen.page.input_value("#map-quantity") == "retained mass"
+    seen.page.select_option("#map-problem", "interfering prompts")
+    seen.page.select_option("#map-down", "overlap")
+    seen.until(lambda: "Correct mass: " in seen.text("#readout"))
+    assert "map.cell=2%2C-0.3&map.pinned=" in seen.page.url  # a cell of these axes, not of a gamma of 1
+    assert seen.page.input_value("#map-quantity") == "correct mass"
+    offered = seen.page.evaluate("[...document.querySelectorAll('#map-quantity option')].map((one) => one.value)")
+    assert offered == ["correct mass", "pass@16", "pass@256"]
+    seen.page.select_option("#map-problem", "one policy")
+    seen.until(lambda: seen.page.input_value("#map-quantity") == "retained mass")
+
+
+def test_a_path_is_read_at_equal_pass_at_1_of_every_seed(seen, server):
+    seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.steps=80&interference.k=16")
+    wait_for_seeds(seen, 4)
+    settings = {"group_size": 8, "steps": 80}
+    for weight, colour in (("grpo", 0), ("maxrl", 1)):
+        body = {"panel": "interference", "settings": settings | {"weight": weight}, "first": 0}
+        metrics = server.ask("simulate", body)["result"]["metrics"]
+        masses, passed = (np.array(metrics[f"pass_at_{k}"]["values"]) for k in (1, 16))
+        levels = np.arange(51) / 50
+        reached = at_equal_mass(masses, passed, levels).mean(axis=-1)
+        assert np.isfinite(reached).sum() > 10
+        x, y = seen.page.evaluate(
+            """(start) => {
+                const drawn = document.getElementById("chart").data.find((trace) => trace.csv?.startsWith(start));
+                return [drawn.x, drawn.y];
+            }""",
+            f"pass@16 against pass@1: {weight}, mean of 4 seeds",
+        )
+        assert (x[0], y[0]) == (masses[0, 0], passed[0, 0])  # the base model
+        drawn = dict(zip(x[1:], y[1:], strict=True))
+        for level, value in zip(levels, reached, strict=True):
+            assert drawn.get(level) == (pytest.approx(value, abs=2e-6) if np.isfinite(value) else None), (level, colour)

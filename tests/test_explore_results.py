@@ -13,6 +13,7 @@ from simlab.cli import main
 from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.estimate import as_json
 from simlab.errors import InputError
+from simlab.explore import results as module
 from simlab.explore.results import NONE, Results, open_dataset, result_controls
 
 VALUES = np.random.default_rng(0).uniform(size=(2, 3, 4, 5))
@@ -127,6 +128,12 @@ def test_what_is_no_slice_is_refused_in_one_line(results, body, reason):
         results.answer(body)
 
 
+def test_a_slice_of_too_many_values_is_refused(results, monkeypatch):
+    monkeypatch.setattr(module, "LARGEST_READ", 19)
+    with pytest.raises(InputError, match="q_pos has 20 values"):
+        results.answer({"variable": "q_pos", "across": "step"})
+
+
 def test_of_a_long_dimension_places_evenly_apart_are_shown(tmp_path):
     path, steps = tmp_path / "long.nc", np.arange(10_000)
     values = np.stack([steps / 10_000, steps / 10_000 + 0.5])
@@ -179,6 +186,11 @@ def test_a_log_is_told_which_command_reads_it(tmp_path, name):
     (tmp_path / name).write_text("{}")
     with pytest.raises(InputError, match=f"simlab diagnose .*{name}"):
         open_dataset(tmp_path / name)
+
+
+def test_too_many_results_are_refused(path):
+    with pytest.raises(InputError, match="7 results"):
+        Results((path,) * 7)
 
 
 # Training runs
@@ -280,3 +292,11 @@ def test_what_is_no_run_and_no_report_is_refused_in_one_line(tmp_path):
         open_dataset(tmp_path)
     with pytest.raises(InputError, match="neither a step nor an evaluation"):
         open_dataset(write_run(tmp_path / "run", {"grpo": {0: ([], [])}}))
+
+
+def test_a_band_of_different_solutions_ends_at_the_samples(tmp_path):
+    """Four seeds that found 0, 0, 0 and 8 of 8."""
+    arms = {"grpo": {seed: (metrics([0.5]), [evaluation(2, [8], [8 * (seed == 3)])]) for seed in range(4)}}
+    answer = Results((write_run(tmp_path / "run", arms),)).answer({"variable": "distinct", "across": "evaluation"})
+    ((mean,), (low,), (high,)) = (answer[name][0] for name in ("mean", "low", "high"))
+    assert 0 < low < mean < high < 8

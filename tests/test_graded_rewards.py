@@ -320,3 +320,25 @@ def test_groups_are_not_known_by_their_counts_where_rewards_are_more_than_right_
     binary = Categorical(LOGITS, CORRECT, CORRECT)
     chosen = [(settings, binary), (settings, place()), (placebo, binary)]
     assert [counts_suffice(own, own.build(), problem) for own, problem in chosen] == [True, False, False]
+
+
+@pytest.mark.slow
+def test_a_part_of_weight_0_changes_nothing():
+    settings = {"group_size": 8, "steps": 20, "seeds": 2}
+    for method in ("grpo", "gdpo"):
+        alone, beside = (
+            simulate(place(rewards, reward_weights=weights), method, **settings)
+            for rewards, weights in ((PARTS[:1], None), (PARTS, [1.0, 0.0]))
+        )
+        for name in set(alone) - {"part_reward"}:
+            np.testing.assert_array_equal(alone[name], beside[name], err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
+@pytest.mark.parametrize("reward", ["placebo", "placebo_by_group"])
+def test_nothing_is_learned_from_a_placebo(reward, storage):
+    binary = custom(LOGITS.tolist(), [0, 2], [2])
+    result = simulate(binary, "rloo", reward=reward, group_size=4, steps=1, seeds=400, storage=storage, **SGD)
+    change = result.q_pos[:, 1] - result.q_pos[:, 0]
+    assert abs(float(change.mean())) < 5 * float(change.std()) / 20 + 2e-3  # a random walk drifts by its square

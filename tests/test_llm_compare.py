@@ -520,3 +520,11 @@ def test_the_command_draws_them_beside_the_comparison(counted_run, tmp_path, cap
 def test_runs_without_histograms_are_refused(written):
     run = written("old", {"grpo": {0: (metrics([0.5]), [evaluation(1, [4, 0])])}})
     assert "grpo has no histogram" in refusal(histogram_figure, [run])
+
+
+def test_each_arm_is_beside_the_placebo_of_its_own_method(written):
+    arms = {"grpo": SAME, "maxrl": SAME, "grpo@reward=placebo": CHANCE, "maxrl@reward=placebo_by_group": CHANCE}
+    lines = [line for line in comparison_table([written("own", arms)]).splitlines() if "paired by" in line]
+    assert [line.partition(":")[0] for line in lines] == [
+        "grpo is not told from grpo@reward=placebo", "maxrl is not told from maxrl@reward=placebo_by_group",
+    ]  # fmt: skip

@@ -5,7 +5,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from naive_training import leaves
+from naive_training import NaiveAdamW, assert_trees_agree, leaves
 from sweep_cases import refusal
 from training_cases import parameters_of, trainer_and_state
 
@@ -80,3 +80,20 @@ def test_an_update_that_is_not_finite_is_refused(value, rate, message):
 )  # fmt: skip
 def test_numbers_outside_their_ranges_are_refused(name, value):
     assert f"{name} = {value!r}" in refusal(OptimizerSettings, **{name: value})
+
+
+def test_adamw_clips_corrects_for_its_start_and_lets_matrices_alone_decay():
+    """Seven steps of changing rates, against NumPy in float64; some gradients are longer than ``max_norm``."""
+    parameters = parameters_of(config())
+    wanted, naive = parameters, NaiveAdamW(parameters, **RULE)
+    settings = OptimizerSettings(learning_rate=0.02, warmup=2, decay="cosine", **RULE)
+    state, norms = first_state(settings, parameters), []
+    for step in range(1, 8):
+        gradient = parameters_of(config(), scale=0.004 * step, seed=step)
+        uphill = jax.tree.map(lambda leaf: -np.asarray(leaf, float), gradient)
+        wanted, norm = naive.descend(wanted, uphill, settings.rate(step, 7))
+        parameters, state, found = ascend(settings, parameters, state, gradient, settings.rate(step, 7))
+        assert found == pytest.approx(norm, rel=1e-6), "the norm before it is clipped"
+        norms.append(norm)
+    assert min(norms) < RULE["max_norm"] < max(norms)
+    assert_trees_agree(parameters, wanted, rtol=1e-5)

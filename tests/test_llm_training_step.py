@@ -396,3 +396,25 @@ def test_rounds_draw_other_rollouts_of_a_prompt(sampled):
     first, second, third = (part.batch.tokens for part in sampled)
     assert (first != second).any()
     assert (second != third).any()
+
+
+@pytest.mark.slow
+def test_a_step_of_casp_is_the_gradient_of_its_coefficients():
+    trainer, state = trainer_and_state("grpo+casp(alpha=0.5,candidates=2,quantile=0)", record={"top_n": 5})
+    groups, _, _ = trainer.collect(state, KEY)
+    assert groups.sampled.topn_ids.shape == (4, 4, 3, 5)
+    rollouts = trainer.rollouts(groups, groups.sampled.logp, KEY)
+    advantages, _ = trainer.method.estimator.update(rollouts, state.estimator)
+    coefficients = trainer.method.from_advantages(np.ones((4, 4, 3), np.float32), advantages, rollouts)
+    lengths = groups.batch.mask.sum(axis=2)
+    total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), state.parameters)
+    for (p, g), table, jacobian in sequence_tables(state.parameters, trainer.policy.config, groups.batch):
+        for t, row in enumerate(table):
+            best = np.argsort(-row)[:2]
+            share = 0.5 if advantages[p, g] > 0 else 0.0
+            penalty = 1.1 if advantages[p, g] < 0 and groups.batch.tokens[p, g, t] == best[0] else 1.0
+            weight = advantages[p, g] * penalty / lengths[p, g] / 16
+            for token, part in ((groups.batch.tokens[p, g, t], 1 - share), *((each, share / 2) for each in best)):
+                total = jax.tree.map(lambda sum_, d, at=(t, token), c=weight * part: sum_ + c * d[at], total, jacobian)
+    gradient, _ = trainer.policy.gradient(state.parameters, groups.batch, coefficients, groups.sampled.topn_ids)
+    assert_trees_agree(gradient, total, rtol=1e-4)

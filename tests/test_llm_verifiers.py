@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from refusals import refusal
 
 from simlab.llm.tasks import from_callable, task
-from simlab.llm.tasks.gym import ALLOWED
+from simlab.llm.tasks.gym import ALLOWED, MOST_ADDED
 from simlab.llm.tasks.verifiers import VERIFIERS, boxed, verifier
 
 SUMS = str(Path(__file__).parent / "data" / "sums.jsonl")
@@ -255,6 +255,11 @@ def test_the_answers_of_reasoning_gym_win_and_no_others(name):
         for answer in (*changed, *junk, "9" * 10**4, "(" * 10**4, "nan", "None", "True", "No"):
             if answer.strip().lower() != right.lower():
                 assert here.reward(problem, answer) == 0
+    began = time.thread_time()
+    for piece in ("(", "9", "a ", "\n", "[[", "{", "<", "\\", right):
+        for length in (len(right) + MOST_ADDED, 10**6):
+            assert here.reward(problem, (piece * (length // len(piece) + 1))[:length] + "x") == 0
+    assert time.thread_time() - began < 4
 
 
 def test_the_problems_of_reasoning_gym_are_the_same_in_every_process():

@@ -3,6 +3,8 @@
 That each step is the naive one is in test_problem_contract.py.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,13 +14,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from refusals import refusal
 
-from simlab.problems import anchored
+from simlab.problems import anchored, custom
 from simlab.simulator.mismatch import importance_weights, sampler_logits
 from simlab.simulator.resources import resolved
 from simlab.simulator.runner import simulate
 from simlab.simulator.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("quickly")
+
+
+FLAT = custom([0.0] * 60, list(range(6)), [5])  # Q_pos .1
+FAST = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}, "group_size": 64}
 
 
 @given(arrays(float, (2, 6), elements=st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0])), st.floats(0.01, 1))
@@ -77,3 +83,34 @@ def test_decoupled_weights_give_the_policys_own_mean_and_truncated_ones_no_more(
     whole, cut = (np.ravel(importance_weights(log_ratio, name, "token", 1.5)) for name in ("decoupled", "truncated"))
     np.testing.assert_allclose(q @ (whole * f), p @ f, rtol=1e-5)
     assert q @ (cut * f) <= p @ f * (1 + 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
+def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
+    """Accepted at step t, in the mean over 40 seeds, is Q_pos at the start of step t - lag."""
+    lag, steps = 3, 12
+    found = simulate(FLAT, "grpo", **FAST, lag=lag, storage=storage, seeds=40, steps=steps, record_every=1)
+    mass, drawn = found.q_pos.mean("seed").values, found.accepted_rate.mean("seed").values
+    for step in range(1, steps + 1):
+        expected = mass[max(step - 1 - lag, 0)]
+        assert abs(drawn[step] - expected) <= 5 * math.sqrt(expected * (1 - expected) / (40 * 64)) + 1e-9
+    assert mass[steps - 1] > mass[steps - 1 - lag] + 0.02
+
+
+@pytest.mark.slow
+def test_no_group_holds_what_its_sampler_left_out_at_any_temperature():
+    """Of four actions the two likeliest: a nucleus of .7 at temperature 1, and of .55 at 4, where p = .33, .29."""
+    problem = custom([1.5, 1.0, 0.0, -1.0], [2, 3], [3])
+    p, hot = (np.exp(np.array([1.5, 1.0, 0.0, -1.0]) / t) for t in (1, 4))
+    assert (p / p.sum())[:2].sum() > 0.7 > p[0] / p.sum()
+    assert (hot / hot.sum())[:2].sum() > 0.55 > hot[0] / hot.sum()
+    still = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.0}, "group_size": 32, "seeds": 3}
+    for own in (
+        {"sampler": "top_p", "top_p": 0.7},
+        {"sampler": "top_p", "top_p": 0.55, "temperature": 4.0},
+        {"sampler": "top_k", "top_k": 2},
+    ):
+        found = simulate(problem, "grpo", steps=50, **still, **own)
+        assert (found.accepted_rate[:, -1] == 0).all()
+        assert (found.q_pos > 0.1).all()

@@ -404,3 +404,28 @@ def test_runs_that_do_not_say_enough_are_refused(run, tmp_path):
     seeds[5] = (seeds[5][0], seeds[5][1][:4])  # one has come less far: too few for a fit of all
     short = write_run(tmp_path / "short", {"grpo": seeds}, rl={"prompts": 8, "group_size": 4})
     assert "grpo: too few points: 3 " in "\n".join(fit_tables([read_run(short)]))
+
+
+def test_where_there_is_no_sigmoid_the_ends_are_compared():
+    plateau = np.where(COMPUTE < 2000, 0.49, 0.9)
+    noise = 0.005 * np.random.default_rng(1).normal(size=(8, 40))
+    late = Curves(np.arange(8), COMPUTE, plateau + noise, np.full(8, 0.2))
+    early = seeds_of(Sigmoid(0.2, 0.5, 2.0, 200.0))
+    line = scaling_tables("pass@1", "rollouts", {"grpo": early, "late": late}, "grpo")[-1]
+    assert line.startswith("late: no sigmoid")
+    assert "it ends 0.40" in line
+    assert line.endswith("not a clock in this run")
+    rising = seeds_of(Sigmoid(0.2, 0.9, 1.0, 9000.0))
+    line = scaling_tables("pass@1", "rollouts", {"grpo": early, "rising": rising}, "grpo")[-1]
+    assert line.endswith("below grpo, still moving: a longer run would tell a clock from a ceiling") or "still" in line
+
+
+def test_what_is_undecided_says_what_would_tell():
+    def compared(count):
+        curves = RISING._replace(asymptote=0.45), RISING._replace(asymptote=0.53)
+        return against(*(fit_curves(seeds_of(each, count, spread=0.08, seed=n)) for n, each in enumerate(curves)))
+
+    few = compared(6)
+    assert few.verdict == "undecided"
+    assert few.advice.endswith("times as many seeds would tell")
+    assert compared(6 * int(few.advice.split()[1])).verdict == "higher asymptote"

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from simlab.estimators import Registered, chain, registry
 from simlab.sweeps import Plan
 from simlab.sweeps.plan import maker
 from simlab.sweeps.result import read
-from simlab.sweeps.run import run
+from simlab.sweeps.run import parts_folder, run
 
 pytestmark = [
     pytest.mark.dask,
@@ -229,3 +230,34 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(tmp_path, s
     second.kill()
     assert f"{len(finished)} of 40 units" in second.communicate()[1]
     assert finished.items() < parts_of(out).items()
+
+
+@pytest.mark.slow
+def test_workers_killed_and_stopped_at_random_change_nothing(tmp_path, monkeypatch):
+    monkeypatch.setitem(cluster.CONFIGURATION, "distributed.scheduler.worker-ttl", "5s")
+    monkeypatch.setitem(cluster.CONFIGURATION, "distributed.scheduler.allowed-failures", 10)
+    sweep, moments, kills, ended = asked(*LONG_OPTIONS), random.Random(0), {}, threading.Event()
+    here = run(sweep, tmp_path / "here.nc")
+
+    def kill(processes, folder):
+        parts = 0
+        while not ended.wait(moments.uniform(0, 0.5)):
+            count = len(list(folder.glob("*.npz")))
+            nanny = moments.choice(list(processes.workers.values()))
+            if count > parts and nanny.pid and nanny.pid not in kills:
+                parts, how = count, signal.SIGSTOP if len(kills) % 3 == 2 else signal.SIGKILL
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(nanny.pid, how)
+                    kills[nanny.pid] = how
+
+    with cluster.connected("local:3") as workers:
+        killer = threading.Thread(target=kill, args=(workers.client.cluster, parts_folder(tmp_path / "there.nc")))
+        killer.start()
+        try:
+            there = run(sweep, tmp_path / "there.nc", workers=workers)
+        finally:
+            ended.set()
+            killer.join()
+    assert there.identical(here)
+    assert parts_of(tmp_path / "there.nc") == parts_of(tmp_path / "here.nc")
+    assert set(kills.values()) == {signal.SIGKILL, signal.SIGSTOP}

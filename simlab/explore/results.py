@@ -18,7 +18,7 @@ from simlab.llm.compare import Run, Training, read_run
 from simlab.llm.compare.run_arms import measure_bounds
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import RUN
-from simlab.reading import read_json, reason
+from simlab.reading import check_declared, read_json, reason
 
 ALLOWED = "a result of simlab sweep, a folder of simlab train, or a report of simlab diagnose --json"
 # Raised by h5py and xarray for a file that is none of theirs, or a damaged one.
@@ -26,7 +26,9 @@ FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeErr
 MOST_K = 256  # pass@k is computed at every k up to it
 BOUND, BOUNDS = "bound", ("estimate", "low", "high")
 MOST = "valid_max"  # an attribute of NetCDF: what a variable can be at most
+MOST_FILES = 6
 LONGEST_DIMENSION = 4096  # labels of a dimension on the page; of a longer one, places evenly apart
+LARGEST_READ = 2**22  # values of one slice
 AVERAGED = "seed"
 UNTOLD = {"told": False, "untold": ""}  # of a single line, or of numbers without seeds
 
@@ -44,7 +46,10 @@ def open_dataset(path: str | Path) -> xr.Dataset:
     if path.suffix == ".json":
         return training_dataset(read_run(path.parent)) if path.name == RUN else report_dataset(path)
     try:
+        check_declared(path)
         return xr.open_dataset(path, engine="h5netcdf", cache=False)
+    except InputError:
+        raise
     except FAILURES as error:
         raise InputError(f"{path} cannot be opened ({reason(error)}); allowed: {ALLOWED}") from None
 
@@ -187,6 +192,8 @@ class Result:
         averaged = [name for name in (AVERAGED, BOUND) if name in array.dims and name not in shown][:1]
         places = {name: at.get(str(name), 0) for name in array.dims if name not in (*shown, *averaged)}
         selected = array.isel(places).transpose(*shown, *averaged)
+        if selected.size > LARGEST_READ:
+            raise InputError(f"{variable} has {selected.size} values there; allowed: up to {LARGEST_READ} at a time")
         depth = selected.shape[-1] if averaged else 1
         values = selected.values.astype(np.float64).reshape(-1 if lines else 1, array.sizes[across], depth)
         if averaged == [BOUND]:
@@ -231,12 +238,16 @@ class Results:
     """The results that the command line names, and those dropped on the page; a request names them by number."""
 
     def __init__(self, paths: tuple[Path, ...] = ()):
+        if len(paths) > MOST_FILES:
+            raise InputError(f"{len(paths)} results are named; allowed: up to {MOST_FILES}")
         self.all = [Result(path) for path in paths]
         self.reading = threading.Lock()  # HDF5 takes one reader at a time
 
     def add(self, path: Path) -> int:
         """Open one result more; return its place."""
         with self.reading:
+            if len(self.all) >= MOST_FILES:
+                raise InputError(f"{MOST_FILES} results are open; allowed: no more; start the explorer anew")
             self.all.append(Result(path))
             return len(self.all) - 1
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from simlab.errors import InputError, check_choice, package
 from simlab.files import write_whole
 from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words, check_ids
-from simlab.reading import read_bytes, read_json, reason
+from simlab.reading import LARGEST_JSON, read_bytes, read_json, reason
 
 # How a text is cut into pieces before pairs are merged; the names are llama.cpp's.
 LLAMA3_PIECES = (
@@ -75,13 +75,13 @@ def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
     """
     folder = Path(folder)
     path = folder / "tokenizer.json"
-    content = read_bytes(path)
+    content = read_bytes(path, LARGEST_JSON)
     with _in_one_line(f"{path} cannot be read"):
         rules = package("tokenizers").Tokenizer.from_buffer(content)
     rules.no_truncation()  # transformers does what the file says of truncation and padding on request alone
     rules.no_padding()
     config, path = read_json(folder / "tokenizer_config.json"), folder / "chat_template.jinja"
-    source = read_bytes(path).decode(errors="replace") if path.exists() else config.get("chat_template")
+    source = read_bytes(path, LARGEST_JSON).decode(errors="replace") if path.exists() else config.get("chat_template")
     if isinstance(source, list):  # of several templates, with names
         source = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}.get(
             "default"

@@ -24,6 +24,7 @@ from simlab.reading import read_bytes, reason
 AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device
 LARGEST_ARRAY = 2**31 - 1  # actions that can be listed
 LARGEST_COUNT = 10**18  # actions that can be counted
+LARGEST_LIST = 2**28  # bytes of a file of numbers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -365,7 +366,7 @@ def numbers(name: str, source: Any, axes: Literal[1, 2] = 1) -> np.ndarray:
 
 def _read_numbers(name: str, source: str, axes: Literal[1, 2]) -> np.ndarray:
     try:
-        content = io.BytesIO(read_bytes(source))
+        content = io.BytesIO(read_bytes(source, LARGEST_LIST))
         if Path(source).suffix == ".npy":
             return np.lib.format.read_array(content, allow_pickle=False)
         with warnings.catch_warnings(action="ignore"):  # of an empty file, which the caller refuses

@@ -36,6 +36,7 @@ NO_LOGS = {  # files of a run's folder
 ROWS_AT_ONCE = 4096  # of parquet: texts of a few kilobytes each then take some tens of megabytes
 LONGEST_FIELD = 2**31 - 1  # characters of a CSV's text
 CHUNK = 2**20  # characters of a JSON text that are read at once
+LONGEST = 2**29  # characters of a line, or of a JSON value: of gzip's zeros, a kilobyte unpacks to a megabyte
 ZSTD = 93  # the method's number in a zip archive
 GAP = re.compile(r"[\s,]*")  # between two values
 NO_UTF8 = re.compile("[\udc80-\udcff]")  # how Python decodes a byte that is no UTF-8
@@ -224,8 +225,16 @@ def _plain(text: str, path: Path, refused: RefusedRows) -> str:
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
+def _bounded(lines: Any) -> Iterator[str]:
+    """Yield the lines of a text; ``ValueError`` for one of more than ``LONGEST`` characters."""
+    while line := lines.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise ValueError(f"a line has {LONGEST} characters or more")
+        yield line
+
+
 def _read_jsonl(lines: Any, path: Path, refused: RefusedRows) -> Records:
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_bounded(lines), 1):
         try:
             if line.strip():
                 yield number, json.loads(_plain(line, path, refused))
@@ -255,6 +264,8 @@ def _values(lines: Any, is_list: bool, path: Path, refused: RefusedRows) -> Iter
         except (ValueError, RecursionError) as error:
             chunk = _plain(lines.read(max(CHUNK, len(text))), path, refused)  # ever more, for a long value
             text, at = text[at:] + chunk, 0
+            if len(text) > LONGEST:
+                raise ValueError(f"a value has more than {LONGEST} characters") from None
             if not chunk and text.strip() in ("", "]"):
                 return
             if not chunk:
@@ -271,9 +282,9 @@ def _read_csv(lines: Any, path: Path, refused: RefusedRows) -> Records:
     """Yield the texts of each row; the first row has the names. Texts in quotes may hold line breaks."""
     csv.field_size_limit(LONGEST_FIELD)
     names: list[str] = []
-    header = next(lines, "")
+    header = next(_bounded(lines), "")
     delimiter = max("\t,;", key=header.count)
-    reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
+    reader = csv.reader(itertools.chain([header], _bounded(lines)), delimiter=delimiter, strict=True)
     while True:
         try:
             for row in reader:

@@ -12,6 +12,7 @@ from typing import Any
 from simlab.diagnose.reading.cells import WORDS, is_messages
 from simlab.diagnose.reading.names import COMPLETION, JUDGED, JUDGED_PARENT, OF_REWARD, UNSURE, leaf
 
+MOST_SAMPLES = 10**6  # of a problem in an evaluation
 GROUP = "#"  # column of the record, and of the list in it, that held the row
 STEP, ROLLOUT = "#step", "#rollout"  # columns of what the name of a file says: ``rollout_3`` is a step, or a sample
 TURNS = {"steps", "turns", "transitions", "trajectory", "messages", "tool_calls", "events", "history"}
@@ -54,7 +55,8 @@ def _count(record: Mapping[str, Any]) -> Rows:
         parts = [({name: cell for name, cell in record.items() if name not in CORRECT + SAMPLES}, right)]
     else:
         return []
-    return [above | {"reward": float(sample < right)} for above, right in parts for sample in range(samples)]
+    drawn = range(min(samples, MOST_SAMPLES))
+    return [above | {"reward": float(sample < right)} for above, right in parts for sample in drawn]
 
 
 def _whole(cell: Any) -> int | None:

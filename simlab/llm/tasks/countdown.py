@@ -30,6 +30,7 @@ from simlab.llm.tasks.drawn import DRAWS_WITHOUT_NEWS, DrawnTask
 from simlab.llm.vocabulary import Vocabulary, characters
 
 LONGEST_TEXT = 256
+DEEPEST_BRACKETS = 32
 WRITTEN = re.compile(r"(?:[-+*/()]|(?:0|[1-9][0-9]{0,8})(?![0-9]))+")  # numbers have up to 9 digits
 OPERATIONS: dict[str, Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 NODES = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
@@ -57,9 +58,11 @@ def parse(text: str) -> Expression | None:
     """
     if len(text) > LONGEST_TEXT or not WRITTEN.fullmatch(text):
         return None
+    if max(itertools.accumulate((sign == "(") - (sign == ")") for sign in text)) > DEEPEST_BRACKETS:
+        return None
     try:
         return _of_node(ast.parse(text, mode="eval").body)
-    except (SyntaxError, TypeError, MemoryError):  # the last of brackets within brackets
+    except (SyntaxError, TypeError):
         return None
 
 

@@ -11,6 +11,7 @@ from simlab.llm.tasks.drawn import DrawnTask
 from simlab.llm.tasks.rewards import checked_reward
 
 CORRECT_FROM = 0.99
+MOST_ADDED = 4096  # characters by which an answer may be longer than the right one; their scorers take any
 INDICES = 2**31 - 1  # reasoning-gym makes a problem from the sum of a seed and an index
 
 # Those of the data sets of reasoning-gym 0.1.25 whose scorers were right about their own answers, about 160 fuzzed
@@ -79,7 +80,9 @@ class ReasoningGym(DrawnTask[GymProblem]):
         return str(problem.item["answer"])
 
     def solution(self, problem: GymProblem, completion: str) -> str | None:
-        """Return the stripped completion if it gets full marks."""
+        """Return the stripped completion if it gets full marks; one ``MOST_ADDED`` characters too long gets none."""
         answer = completion.strip()
+        if len(answer) > len(self.demonstration(problem)) + MOST_ADDED:
+            return None
         score = checked_reward(problem.prompt, lambda: self.source.score_answer(answer, problem.item))
         return answer if score >= CORRECT_FROM else None

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from simlab.errors import InputError, check_choice, package
 from simlab.reading import open_regular, parse_json, read_bytes, reason
 
+LARGEST_FILE = 2**30  # bytes
+
 
 class DataRow(NamedTuple):
     """One row of a file."""
@@ -27,11 +29,11 @@ def rows(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
 
 def checksum(path: Path) -> str:
     """Return the SHA-256 of a file's content; ``InputError`` as ``rows``."""
-    return hashlib.sha256(read_bytes(path)).hexdigest()
+    return hashlib.sha256(read_bytes(path, LARGEST_FILE)).hexdigest()
 
 
 def _of_json_lines(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
-    with open_regular(path) as file:
+    with open_regular(path, LARGEST_FILE) as file:
         for line, content in enumerate(file, 1):
             if not content.strip():
                 continue
@@ -44,7 +46,7 @@ def _of_json_lines(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
 
 
 def _of_csv(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
-    with open_regular(path) as file:
+    with open_regular(path, LARGEST_FILE) as file:
         # What is no UTF-8 becomes a surrogate, which the reader of prompts and answers refuses row by row.
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         reader = csv.reader(text, strict=True)
@@ -68,7 +70,7 @@ def _of_csv(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
 
 def _of_parquet(path: Path, columns: tuple[str, ...]) -> Iterator[DataRow]:
     parquet = package("pyarrow.parquet", "parquet")
-    with open_regular(path) as opened:
+    with open_regular(path, LARGEST_FILE) as opened:
         try:
             with parquet.ParquetFile(opened) as file:
                 present = [name for name in columns if name in file.schema_arrow.names]

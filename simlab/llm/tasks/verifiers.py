@@ -35,6 +35,7 @@ DEEPEST_BRACKETS = 8  # math-verify's parser takes exponential time on nested on
 OPENING = r"\boxed{"
 DECIMAL = re.compile(r"-?[0-9]+\.?[0-9]*(e[+-]?[0-9]{1,3})?")  # no exponent that would make a number of any size
 LONGEST_NUMBER = 64  # characters
+LONGEST_PATTERN = 1000  # characters
 LONGEST_READ = 2**13  # characters of a completion that a number or pattern is looked for in, the last ones
 # A sign counts where a number may begin: not in 5-3. Only ASCII digits.
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)\]}.,])[-+])?[0-9][0-9,]*(?:\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?")
@@ -194,8 +195,8 @@ class Pattern(Verifier):
 
     def __init__(self, pattern: str) -> None:
         re2 = package("re2", "regex")
-        if not pattern:
-            raise InputError("verifier = 'regex:' has no pattern; allowed: regex:PATTERN")
+        if not pattern or len(pattern) > LONGEST_PATTERN:
+            raise InputError(f"verifier = 'regex:...' of {len(pattern)} characters; allowed: 1 to {LONGEST_PATTERN}")
         options = re2.Options()
         options.log_errors = False
         try:
