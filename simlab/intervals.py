@@ -42,6 +42,14 @@ def change_of(bounds: Bounds) -> Bounds:
     return low - high, high - low
 
 
+class Interval(NamedTuple):
+    """A mean with its 95 % interval, NaN where there is none."""
+
+    mean: float
+    low: float
+    high: float
+
+
 class Estimate(NamedTuple):
     """Means, their standard errors over seeds and their 95 % intervals; NaN where that is not known."""
 

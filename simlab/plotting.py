@@ -153,6 +153,11 @@ def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, style
         draw_band(panel, values[axis].values, values.sel(chosen).squeeze(single), label=label, **style)
 
 
+def line_style(number: int) -> dict[str, Any]:
+    """Return the colour and the dashes of a line, the same in every panel."""
+    return {"color": f"C{number % COLOURS}", "linestyle": DASHES[number % len(DASHES)]}
+
+
 def check_figure(path: Path) -> None:
     """Raise ``InputError`` for a kind of file that ``save_figure`` does not write."""
     if path.suffix not in FORMATS:

@@ -10,8 +10,9 @@ from run_folders import evaluation, metrics, write_run
 from sweep_cases import refusal
 
 from simlab.cli import main
-from simlab.llm.compare import comparison_table, draw_comparison, read_run
+from simlab.llm.compare import comparison_table, read_run
 from simlab.llm.compare.figure import comparison_figure, histogram_figure
+from simlab.plotting import save_figure
 
 STARTS = {seed: evaluation(0, [seed, 0, 1, 2]) for seed in (0, 1, 2)}
 ARMS = {
@@ -455,12 +456,12 @@ def test_four_seeds_have_a_band_that_stays_between_0_and_1(written):
 @pytest.mark.slow
 def test_a_figure_is_the_same_file_every_time(tmp_path, one):
     first, second = tmp_path / "first.svg", tmp_path / "second.svg"
-    draw_comparison([one], first)
-    draw_comparison([one], second)
+    save_figure(comparison_figure([one]), first)
+    save_figure(comparison_figure([one]), second)
     assert b"<svg" in first.read_bytes()[:2000]
     assert first.read_bytes() == second.read_bytes()
-    assert "allowed: .pdf, .png, .svg" in refusal(draw_comparison, [one], tmp_path / "figure.gif")
-    assert "cannot write" in refusal(draw_comparison, [one], tmp_path / "none" / "figure.svg")
+    assert "allowed: .pdf, .png, .svg" in refusal(save_figure, comparison_figure([one]), tmp_path / "figure.gif")
+    assert "cannot write" in refusal(save_figure, comparison_figure([one]), tmp_path / "none" / "figure.svg")
 
 
 # The command

@@ -88,10 +88,10 @@ class TrainCommand(Command):
     def run(self) -> None:
         """Train, and print and draw the comparison of the arms."""
         from simlab.files import check_replaceable, make_folder
-        from simlab.llm.compare import comparison_table, draw_comparison, read_run, select_set, set_names
+        from simlab.llm.compare import comparison_figure, comparison_table, read_run, select_set, set_names
         from simlab.llm.training.options import build_settings
         from simlab.llm.training.run import train
-        from simlab.plotting import check_figure
+        from simlab.plotting import check_figure, save_figure
 
         settings = build_settings(self)
         figure = self.figure or self.out / "comparison.png"
@@ -103,7 +103,7 @@ class TrainCommand(Command):
         chosen = {name: getattr(self, name) for name in choices}
         train(settings, self.out, **chosen, say=functools.partial(print, flush=True))
         run = read_run(self.out)
-        draw_comparison([run], figure)
+        save_figure(comparison_figure([run]), figure)
         for name in set_names(run):
             print(f"evaluation set {name}:", comparison_table([select_set(run, name)]), "", sep="\n")
         if not set_names(run):
@@ -202,13 +202,13 @@ class CompareCommand(Command):
 
     def _compare_runs(self) -> None:
         from simlab.llm import compare
+        from simlab.plotting import save_figure
 
         if self.metric is not None:
             raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
-        draw_comparison = functools.partial(compare.draw_comparison, baseline=self.baseline)
-        figures: list[tuple[Path, Any]] = [(self.figure or COMPARISON, draw_comparison)]
+        figures = [(self.figure or COMPARISON, functools.partial(compare.comparison_figure, baseline=self.baseline))]
         if self.histograms is not None:
-            figures.append((self.histograms, compare.draw_histograms))
+            figures.append((self.histograms, functools.partial(compare.histogram_figure)))
         _check_figures(*(path for path, _ in figures))
         runs = [compare.read_run(folder) for folder in self.runs]
         if self.set is not None:
@@ -218,7 +218,7 @@ class CompareCommand(Command):
             print("", *compare.fit_tables(runs, self.fit, pass_at_k=self.pass_at_k, baseline=self.baseline), sep="\n")
         print()
         for path, draw in figures:
-            draw(runs, path, at=self.at)
+            save_figure(draw(runs, at=self.at), path)
             print(f"figure  {path}")
 
 

@@ -11,26 +11,7 @@ from simlab.problems.registry import PROBLEMS, problem, register
 from simlab.problems.tree import Tree, tree
 
 __all__ = [
-    "PROBLEMS",
-    "Categorical",
-    "Interference",
-    "LinearSoftmax",
-    "Network",
-    "Problem",
-    "PromptBank",
-    "Tree",
-    "anchored",
-    "custom",
-    "format_reward",
-    "interference",
-    "length_penalty",
-    "linear_softmax",
-    "network",
-    "partial_credit",
-    "problem",
-    "prompt_bank",
-    "register",
-    "reward_hack",
-    "rubric",
-    "tree",
-]
+    "PROBLEMS", "Categorical", "Interference", "LinearSoftmax", "Network", "Problem", "PromptBank", "Tree", "anchored",
+    "custom", "format_reward", "interference", "length_penalty", "linear_softmax", "network", "partial_credit",
+    "problem", "prompt_bank", "register", "reward_hack", "rubric", "tree",
+]  # fmt: skip

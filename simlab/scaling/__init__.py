@@ -15,17 +15,6 @@ from simlab.scaling.estimates import (
 from simlab.scaling.sigmoid import Curves, Sigmoid, fit
 
 __all__ = [
-    "HIGHER",
-    "LOWER",
-    "MARGIN",
-    "Curves",
-    "Difference",
-    "Fit",
-    "Refusal",
-    "Sigmoid",
-    "against",
-    "differences",
-    "fit",
-    "fit_curves",
-    "scaling_tables",
-]
+    "HIGHER", "LOWER", "MARGIN", "Curves", "Difference", "Fit", "Refusal", "Sigmoid", "against", "differences", "fit",
+    "fit_curves", "scaling_tables",
+]  # fmt: skip

@@ -9,18 +9,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
+from simlab.intervals import Interval
 from simlab.scaling.sigmoid import Curves
 
 ROUNDING = 1e-9  # a smaller change is none
 MARGIN = 0.02  # two asymptotes that differ by less are the same: the margin of ScaleRL's Appendix A.5
-
-
-class Interval(NamedTuple):
-    """An estimate with its 95 % interval, NaN for one seed."""
-
-    mean: float
-    low: float
-    high: float
 
 
 class Ends(NamedTuple):

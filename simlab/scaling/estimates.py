@@ -30,7 +30,8 @@ from jaxtyping import Float, Int
 from scipy.special import stdtrit
 
 from simlab.errors import InputError, check_choice, check_range
-from simlab.scaling.ends import MARGIN, ROUNDING, Interval, compare_ends, describe, shown, standard_error, with_half
+from simlab.intervals import Interval
+from simlab.scaling.ends import MARGIN, ROUNDING, compare_ends, describe, shown, standard_error, with_half
 from simlab.scaling.sigmoid import HIGHEST, LOWEST, Curves, Sigmoid, fit, fit_each
 from simlab.text import aligned, plain_number
 

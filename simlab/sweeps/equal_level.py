@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from simlab.columns import around_equal_mass, at_equal_mass, pass_at_1, record_axis, seed_counts, with_columns
 from simlab.errors import InputError
 from simlab.intervals import BAND_SEEDS, CHANGE, SHARE, Bounds, bounds_of, change_of, over_seeds, sign_of
-from simlab.plotting import COLOURS, DASHES, LABELS, STYLE, draw_band, fit_share, name_lines, panelled
+from simlab.plotting import LABELS, STYLE, draw_band, fit_share, line_style, name_lines, panelled
 from simlab.sweeps.table import (
     beside_placebo,
     describe_sweep,
@@ -262,8 +262,7 @@ def figure_at(
         for panel, (column, x, lines, label, bounds) in zip(panels, rows, strict=True):
             for number, cell in enumerate(cells):
                 if lines[cell].sizes["seed"]:
-                    style = {"color": f"C{number % COLOURS}", "linestyle": DASHES[number % len(DASHES)]}
-                    draw_band(panel, x, lines[cell], bounds, label=cell, **style)
+                    draw_band(panel, x, lines[cell], bounds, label=cell, **line_style(number))
             panel.set_ylabel(label)
             if bounds != CHANGE:
                 fit_share(panel, column)

@@ -22,7 +22,7 @@ from simlab.columns import (
     with_columns,
 )
 from simlab.errors import InputError
-from simlab.intervals import BAND_SEEDS, sign_of, too_few
+from simlab.intervals import BAND_SEEDS, over_seeds, sign_of, too_few
 from simlab.placebo import Excess, Paid, pair, verdict
 from simlab.plotting import METHODS
 from simlab.scaling import Curves
@@ -202,15 +202,10 @@ def legend(seeds: str, end: str) -> str:
     return f"mean over {seeds} at {end}; 0.6534(42) is a mean of 0.6534 with a standard error of 0.0042"
 
 
-def standard_error(values: np.ndarray) -> float:
-    """Return the standard error of a mean over seeds; 0 for one seed."""
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
 def mean_and_error(values: np.ndarray) -> str:
     """Write a mean and two digits of its standard error in units of the last decimal, such as ``0.6719(12)``."""
-    error = standard_error(values)
-    if len(values) < 2 or not np.isfinite(error):  # retained mass is 0 / 0 where the initial correct mass reads 0
+    error = float(over_seeds(values).error)
+    if not np.isfinite(error):  # retained mass is 0 / 0 where the initial correct mass reads 0
         return f"{values.mean():.{DECIMALS}f}"
     exponent = int(f"{error:.1e}".partition("e")[2])  # of the rounded error: 0.0996 is 1.0e-1
     decimals = min(max(1 - exponent, 0), DECIMALS) if error else DECIMALS

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib.style
@@ -18,7 +17,7 @@ from simlab.llm.compare import run_arms
 from simlab.llm.compare.run_arms import ComparedArm, ShownArm
 from simlab.llm.compare.runs import EvaluationResult, Run
 from simlab.llm.instruments.pass_at_k import powers
-from simlab.plotting import COLOURS, DASHES, STYLE, check_figure, write_figure
+from simlab.plotting import DASHES, STYLE, line_style
 
 POINTS = 100  # of a curve of training: a longer one is averaged over so many parts
 LEGEND_WIDTH = 110  # in letters; a label has its line and the gaps beside it, too
@@ -27,26 +26,6 @@ RANKS = 3  # most panels of candidates, as in CaSP's Figure 9
 LEAST_SHARE = 1e-5  # of tokens, at the lower edge of the histograms
 Measure = Callable[[EvaluationResult], Float[np.ndarray, " P"]]
 ByNumber = dict[int, Float[np.ndarray, "..."]]  # values by a step, or by a k
-
-
-def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last", baseline: str | None = None) -> None:
-    """Draw ``comparison_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG."""
-    _draw(functools.partial(comparison_figure, baseline=baseline), runs, path, at)
-
-
-def draw_histograms(runs: Sequence[Run], path: Path, *, at: str | int = "last") -> None:
-    """Draw ``histogram_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG."""
-    _draw(histogram_figure, runs, path, at)
-
-
-def _draw(draw: Callable[..., Figure], runs: Sequence[Run], path: Path, at: str | int) -> None:
-    check_figure(path)
-    figure = draw(runs, at=at)
-    try:
-        with matplotlib.style.context(STYLE):
-            write_figure(figure, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; the runs are as they were") from None
 
 
 def comparison_figure(runs: Sequence[Run], *, at: str | int = "last", baseline: str | None = None) -> Figure:
@@ -132,7 +111,7 @@ def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm], **style: 
         pieces = np.array_split(np.arange(len(steps)), min(POINTS, len(steps)))
         means = [np.ma.masked_invalid(values[:, piece]).mean(axis=1).filled(np.nan) for piece in pieces]
         bounds = run_arms.measure_bounds(name, np.array(means))
-        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, bounds, **_line_style(number) | style)
+        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, bounds, **line_style(number) | style)
 
 
 def _draw_evaluations(
@@ -149,7 +128,7 @@ def _draw_evaluations(
 
 def _draw_step_differences(axes: Axes, measure: Measure, arms: Sequence[ComparedArm], base: int) -> None:
     """Draw by how much a share is more than the baseline's against step, of the seeds and steps that both have."""
-    axes.axhline(0, **_line_style(base))
+    axes.axhline(0, **line_style(base))
     theirs = _measured(arms[base], measure)
     for number, arm in enumerate(arms):
         if number != base:
@@ -162,15 +141,15 @@ def _draw_by_step(axes: Axes, by_seed: Mapping[int, ByNumber], bounds: Bounds, n
     """Draw what is known of each seed by step, at the steps that all seeds have."""
     steps = _common_steps([np.array(list(own)) for own in by_seed.values()])
     values = [np.stack([own[step] for own in by_seed.values()]) for step in steps]
-    _draw_line(axes, steps, values, bounds, marker="o", **_line_style(number))
+    _draw_line(axes, steps, values, bounds, marker="o", **line_style(number))
 
 
 def _draw_k_differences(axes: Axes, shown: Sequence[ShownArm], base: int) -> None:
     """Draw by how much pass@k is more than the baseline's against k, of the seeds that both have."""
-    axes.axhline(0, **_line_style(base))
+    axes.axhline(0, **line_style(base))
     pairs = [(number, run_arms.common_seeds(shown[base], arm)) for number, arm in enumerate(shown) if number != base]
     curves = [
-        (ours.name, _differences(_by_k(ours), _by_k(theirs)), _line_style(number)) for number, (theirs, ours) in pairs
+        (ours.name, _differences(_by_k(ours), _by_k(theirs)), line_style(number)) for number, (theirs, ours) in pairs
     ]
     _draw_by_k(axes, curves, CHANGE)
 
@@ -225,13 +204,8 @@ def _common_steps(steps: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, " 
 def _with_styles(arms: Sequence[ShownArm], starts: Sequence[ShownArm]) -> list[tuple[ShownArm, dict[str, Any]]]:
     """Return each arm, and in grey below them each start, with the style of its lines."""
     grey = {"color": GREY, "zorder": 0.5}
-    styles = [(arm, _line_style(number)) for number, arm in enumerate(arms)]
-    return styles + [(start, _line_style(number) | grey) for number, start in enumerate(starts)]
-
-
-def _line_style(number: int) -> dict[str, Any]:
-    """Return the colour and the dashes of an arm, the same in every panel."""
-    return {"color": f"C{number % COLOURS}", "linestyle": DASHES[number % len(DASHES)]}
+    styles = [(arm, line_style(number)) for number, arm in enumerate(arms)]
+    return styles + [(start, line_style(number) | grey) for number, start in enumerate(starts)]
 
 
 def _draw_line(

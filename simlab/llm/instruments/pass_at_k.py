@@ -1,11 +1,10 @@
 """Estimate pass@k from counts of correct samples, and an interval of its mean over problems."""
 
-from typing import NamedTuple
-
 import numpy as np
 from jaxtyping import Float, Int
 
 from simlab.errors import InputError, check_whole
+from simlab.intervals import Interval
 
 RESAMPLES = 10_000
 COVERAGE = 0.95
@@ -56,15 +55,7 @@ def powers(samples: int, base: int = 2) -> list[int]:
     return [base**power for power in range(samples.bit_length()) if base**power <= samples]
 
 
-class MeanInterval(NamedTuple):
-    """A mean over problems and the interval around it."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMPLES) -> MeanInterval:
+def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMPLES) -> Interval:
     """Return the mean over problems and its 95 % interval: the percentile bootstrap over problems.
 
     It says how the mean would vary had other problems been drawn, and other samples with them; nothing about other
@@ -84,7 +75,7 @@ def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMP
         [values[random.integers(len(values), size=(size, len(values)))].mean(axis=1) for size in sizes]
     )
     low, high = np.quantile(means, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
-    return MeanInterval(float(values.mean()), float(low), float(high))
+    return Interval(float(values.mean()), float(low), float(high))
 
 
 def check_finite_values(values: Float[np.ndarray, "..."]) -> None:

@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from scipy.special import stdtrit
 
 from simlab.errors import InputError, check_whole
+from simlab.intervals import Interval
 from simlab.llm.instruments.pass_at_k import (
     COVERAGE,
-    MeanInterval,
     check_counts,
     check_finite_values,
     unbiased_pass_at_k,
@@ -145,7 +145,7 @@ def components(values: Float[np.ndarray, "S P"]) -> VarianceComponents:
     return VarianceComponents(of_seeds - noise / problems, of_problems - noise / seeds, noise)
 
 
-def crossed_interval(values: Float[np.ndarray, "S P"]) -> MeanInterval:
+def crossed_interval(values: Float[np.ndarray, "S P"]) -> Interval:
     """Return the mean and its 95 % interval over seeds and problems: how it would vary if both were drawn again.
 
     The half-width squared is t(S-1)^2 var(means of seeds) / S + t(P-1)^2 max(0, variance of problems) / P: the
@@ -161,4 +161,4 @@ def crossed_interval(values: Float[np.ndarray, "S P"]) -> MeanInterval:
         for count, variance in zip(values.shape, variances, strict=True)
     ]
     half, mean = float(np.hypot(*halves)), float(values.mean())
-    return MeanInterval(mean, mean - half, mean + half)
+    return Interval(mean, mean - half, mean + half)
