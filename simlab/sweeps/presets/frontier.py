@@ -51,7 +51,7 @@ _ON_A_BANK = over(ON_BANK, BANK | {RATE: (1.0,)}, budget=Budget(2.0**15, records
 CONDITIONS: dict[str, Condition] = {
     "linear-0.3": _on_interference(0.3),
     "network-adam": Condition(_IN_A_NETWORK, 0.45, RATE, (0.0005, 0.001, 0.004, 0.016), (0.001, 0.004, 0.016)),
-    "linear-adam": Condition(_BY_ADAM, 0.45, RATE, (0.002, 0.004, 0.008, 0.016, 0.032, 0.064), (0.008, 0.032, 0.064)),
+    "linear-adam": Condition(_BY_ADAM, 0.45, RATE, (0.008, 0.016, 0.032, 0.064, 0.128, 0.256), (0.032, 0.128, 0.256)),
     "linear-0.6": _on_interference(0.6),
     "linear-0": _on_interference(0.0),
     "bank": Condition(_ON_A_BANK, 0.6, NORM, (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0, 4.0)),
