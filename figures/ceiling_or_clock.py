@@ -1,7 +1,7 @@
 """Ceiling or clock: which weights change what pass@1 and pass@k come to, and which only how soon.
 
     simlab sweep --preset ceiling --out ceiling.nc              (10 minutes of CPU time)
-    python -m figures.ceiling_or_clock ceiling.nc               (condenses, with countdown's runs that are kept here)
+    python -m figures.ceiling_or_clock ceiling.nc               (condenses what is finished, with countdown's runs)
     python -m figures.ceiling_or_clock --table                  (prints the tables of README.md)
     simlab figures ceiling_or_clock                             (draws from what is kept here)
 
@@ -21,7 +21,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.condensed import keep, provenance, results, rounded
+from figures.shared.condensed import finished, keep, provenance, rounded
 from figures.shared.end_labels import end_labels
 from figures.shared.fitted import averaged, fitted
 from simlab.plotting import STYLE
@@ -41,17 +41,23 @@ PART = 0.25  # of the compute, for the fits that foretell
 SHOWN = ("grpo", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
 
 
-def condense(path: Path) -> dict[str, Any]:
-    """Mean curves, and the fits to all of the compute and to its first part, of each sweep, metric and arm."""
-    sweeps = results(PRESET, path)
-    kept = json.loads(COUNTDOWN.read_text())
+def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
+    """Mean curves, and the fits to all of the compute and to its first part, of each sweep, metric and arm.
+
+    Sweeps that are finished replace what is kept of them.
+    """
+    sweeps, countdown = finished(PRESET, path), json.loads(COUNTDOWN.read_text())
+    new = [provenance(dataset) for dataset in sweeps.values()]
+    done = {origin["configuration"]["problem"] for origin in new}
+    earlier = [own for own in kept["provenance"] if own.get("configuration", {}).get("problem") not in done]
     return {
-        "provenance": [*(provenance(dataset) for dataset in sweeps.values()), *kept["provenance"]],
-        "sweeps": {
+        "provenance": [*new, *earlier],
+        "sweeps": kept["sweeps"]
+        | {
             name: {metric: _of_metric(curves(dataset, metric)) for metric in METRICS}
             for name, dataset in sweeps.items()
         },
-        "countdown": {metric: _of_metric(countdown_curves(kept, metric)) for metric in ("pass@1", "pass@64")},
+        "countdown": {metric: _of_metric(countdown_curves(countdown, metric)) for metric in ("pass@1", "pass@64")},
     }
 
 
@@ -259,7 +265,7 @@ def main(arguments: list[str]) -> None:
     if arguments == ["--table"]:
         print(tables(json.loads(DATA.read_text())))
     else:
-        keep(DATA, condense(*map(Path, arguments)))
+        keep(DATA, condense(Path(*arguments), json.loads(DATA.read_text())))
 
 
 if __name__ == "__main__":

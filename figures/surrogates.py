@@ -1,13 +1,14 @@
 """Every surrogate where ratios leave 1, with gradient steps of one norm: what several epochs on a batch change.
 
     simlab sweep --preset surrogates --out surrogates.nc   (minutes)
-    python -m figures.surrogates surrogates.nc             (condenses surrogates-epochs.nc and its sibling)
+    python -m figures.surrogates surrogates.nc             (adds surrogates-epochs.nc and its sibling to what is kept)
     python -m figures.surrogates --table                   (prints the tables of README.md)
     simlab figures surrogates                              (draws from what is kept here)
 
 Bands and bars are 95 % intervals of the mean over seeds.
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.condensed import condense_or_print, mean_and_error, provenance, results
+from figures.shared.condensed import condense_or_print, mean_and_error, origins, results
 from figures.shared.end_labels import end_labels
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
@@ -84,15 +85,12 @@ def of_minibatches(dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What is drawn and listed, with the provenance of both sweeps."""
-    sweeps = results("surrogates", path)
-    epochs = sweeps["epochs"]
-    return {
-        "provenance": [provenance(dataset) for dataset in sweeps.values()],
-        "level": LEVEL,
-        "steps": epochs.step.values.tolist(),
-        "epochs": of_epochs(epochs),
-        "minibatches": of_minibatches(sweeps["minibatches"]),
+    """What is kept, with the surrogates of both sweeps in the place of those of their names."""
+    kept, sweeps = json.loads(DATA.read_text()), results("surrogates", path)
+    return kept | {
+        "provenance": origins(kept, sweeps),
+        "epochs": kept["epochs"] | of_epochs(sweeps["epochs"]),
+        "minibatches": kept["minibatches"] | of_minibatches(sweeps["minibatches"]),
     }
 
 
