@@ -18,6 +18,7 @@ from simlab.simulator.metrics import EVERY_ASCENT, EVERY_STEP, AscentView, Metri
 from simlab.simulator.mismatch import takes_part
 from simlab.simulator.optimizers import scale_to_norm
 from simlab.simulator.policy import distinct_rollouts
+from simlab.simulator.remedy import remedied_gradient
 from simlab.simulator.state import (
     ADVANTAGE,
     COEFFICIENT,
@@ -121,7 +122,7 @@ def gradient_step(
     """Take a gradient step on the mean of the objectives of the prompts; returns the gradients of these too."""
     coefficients, state = record_gradient_step(context, batch, state, current.log_ratio, number)
     gradients = prompt_gradients(context, coefficients, batch, state, current.policies)
-    gradient = context.problem.pullback(gradients / len(gradients), state.parameters, batch.prompts)
+    gradient, state = remedied_gradient(context, batch, state, gradients)
     return move(context, gradient, state), gradients
 
 

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 
+from simlab.interference.remedies import in_danger_first
 from simlab.methods import Method
 from simlab.simulator.allocation import SIZED, group_sizes, most_learnable
 from simlab.simulator.context import StepContext
 from simlab.simulator.lumped import Lumped, SlotMoves, SlotTable, draw_members, rank_within_label
 from simlab.simulator.policy import Group, Listed, SoftmaxPolicy
 from simlab.simulator.sampling import descend, random_words, threefry
-from simlab.simulator.settings import TRUE_REWARD, StaticSettings
+from simlab.simulator.settings import ENDANGERED, TRUE_REWARD, StaticSettings
 from simlab.simulator.state import LearnerState, Samples
 from simlab.simulator.storage import MOVING
 from simlab.simulator.tempering import draw_temperatures
@@ -61,6 +62,10 @@ def choose_prompts(context: StepContext, key: PRNGKeyArray, state: LearnerState)
     words, _ = _prompt_words(key, CHOOSING, everyone)
     if context.settings.allocation == "learnable":
         return most_learnable(believed_rates(context, state, everyone), words, context.prompts_per_step)
+    if context.settings.remedy == ENDANGERED:
+        strength = context.numbers.remedy_strength
+        first: Array = in_danger_first(state.known.net, words, context.prompts_per_step, strength)
+        return first.astype(jnp.int32)
     # Those of the largest of 24 random bits each; the lower number wins a tie, of which there are too few to show.
     return jax.lax.top_k((words >> 8).astype(jnp.float32), context.prompts_per_step)[1]
 

@@ -22,6 +22,7 @@ from simlab.simulator.ascend import ascend_batch, empty_batch, record_shapes
 from simlab.simulator.context import StepContext
 from simlab.simulator.draw import draw_samples
 from simlab.simulator.lumped import Lumped, most_new
+from simlab.simulator.remedy import known_at_start
 from simlab.simulator.state import LOGIT, MOMENT, UNKNOWN, Fault, LastBatch, LearnerState, Records
 from simlab.simulator.storage import Slots
 from simlab.simulator.tempering import count_outcomes, tempering_at_start
@@ -52,7 +53,7 @@ class Learner(StepContext):
         tempering = (
             tempering_at_start(self.problem.prompts, self.numbers, settings.dtype) if settings.is_tempered else None
         )
-        more = fault, solved, empty_batch(self), schedule, tempering
+        more = fault, solved, empty_batch(self), schedule, tempering, known_at_start(self)
         bare = LearnerState(self.initial_parameters, moments, memory, slots, unknown, {}, None, older, *more)
 
         def first_batch() -> tuple[LastBatch, Records]:

@@ -83,7 +83,7 @@ def _adam(learning_rate: Scalar, b1: Scalar, b2: Scalar, eps: Scalar, weight_dec
 
         def direction(first: Array, second: Array) -> Array:
             bias = [correction.astype(first.dtype) for correction in corrections]
-            return first / bias[0] / (jnp.sqrt(second / bias[1]) + eps)
+            return first / bias[0] / _root(second, bias[1], eps)
 
         directions = jax.tree.map(direction, first, second)
         if weight_decay is not None:
@@ -91,6 +91,28 @@ def _adam(learning_rate: Scalar, b1: Scalar, b2: Scalar, eps: Scalar, weight_dec
         return _downhill(learning_rate, directions), Moments(steps, first, second)
 
     return Optimizer(init, update)
+
+
+def _root(second: Array, correction: Array, eps: Scalar) -> Array:
+    """sqrt(v) + eps, by which Adam divides."""
+    root: Array = jnp.sqrt(second / correction) + eps
+    return root
+
+
+def preconditioner(rule: Optimizer, gradient: Parameters, state: tuple[Any, Parameters], numbers: Any) -> Parameters:
+    """Return M of Adam in the step by this gradient, 1 / (sqrt(v) + eps), and 0 where v is; None for the identity.
+
+    ``state`` are the moments and parameters before the step; all optimisers but Adam and AdamW have the identity.
+    """
+    _, moments = rule.update(gradient, *state)
+    if not isinstance(moments, Moments):
+        return None
+    correction = 1 - numbers["b2"] ** moments.steps
+
+    def of_leaf(second: Array) -> Array:
+        return jnp.where(second > 0, 1 / _root(second, correction.astype(second.dtype), numbers["eps"]), 0)
+
+    return jax.tree.map(of_leaf, moments.second)
 
 
 def muon(learning_rate: Scalar = 0.01, decay: Scalar = 0.95) -> Optimizer:
@@ -125,14 +147,14 @@ def _orthogonal(array: Float[Array, "..."]) -> Float[Array, "..."]:
     length = jnp.linalg.norm(wide)
     wide = wide / jnp.where(length > 0, length, 1)
     for _ in range(5):
-        square = _product(wide, wide.T)
-        wide = QUINTIC[0] * wide + _product(QUINTIC[1] * square + QUINTIC[2] * _product(square, square), wide)
+        square = product(wide, wide.T)
+        wide = QUINTIC[0] * wide + product(QUINTIC[1] * square + QUINTIC[2] * product(square, square), wide)
     factor = wide.T if rows > columns else wide
     orthogonal: Array = (max(1, rows / columns) ** 0.5 * factor).reshape(array.shape)
     return orthogonal
 
 
-_product = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+product = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 def _downhill(learning_rate: Scalar, directions: Parameters) -> Parameters:

@@ -25,12 +25,13 @@ from simlab.simulator.resources import (
     resolved,
     shards_needed,
 )
-from simlab.simulator.settings import LARGEST_INT, STORAGES, Settings, check_fits
+from simlab.simulator.settings import ENDANGERED, LARGEST_INT, NO_REMEDY, STORAGES, Settings, check_fits
 from simlab.simulator.storage import EMPTY
 from simlab.simulator.verifier import check_accepted, correct_rewards
 
 LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
 MOST_SEEDS = MOST_RECORDS = 10**6
+SAMPLED_AS_USUAL = {"lag": 0, "sampler": "exact", "allocation": "even"}
 COORDINATES = {
     "seed": ("seed of the random numbers", "1"),
     "step": ("steps of the policy gradient so far", "1"),
@@ -163,7 +164,9 @@ def check(problem: Problem, settings: Settings) -> None:
     divides = "allowed: whole numbers that divide it"
     _refuse(prompts % parts, f"minibatches = {parts} of {prompts} prompts a step; {divides}")
     _check_allocation(problem, settings, prompts)
-    _check_tempering(settings)
+    pulls = {"kl": 0, "entropy_bonus": 0, "supervised": 0}
+    _check_alone(settings, f"tempering = {settings.tempering:g}", settings.tempering != 1, **SAMPLED_AS_USUAL, **pulls)
+    _check_remedy(problem, settings, prompts)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
     others = ", ".join(name for name in STORAGES if name not in cannot)
@@ -213,13 +216,26 @@ def draws_single_actions(problem: Problem) -> bool:
     return problem.tokens == 1 and type(problem).policy is Problem.policy
 
 
-def _check_tempering(settings: Settings) -> None:
-    """Refuse what reads one temperature of all prompts, where each has one of its own."""
-    others = {"lag": 0, "sampler": "exact", "allocation": "even", "kl": 0, "entropy_bonus": 0, "supervised": 0}
-    wrong = [name for name, usual in others.items() if getattr(settings, name) != usual]
-    if settings.tempering != 1 and wrong:
-        setting = f"{wrong[0]} = {getattr(settings, wrong[0])} with tempering = {settings.tempering:g}"
-        raise InputError(f"{setting}; allowed: {others[wrong[0]]}")
+def _check_alone(settings: Settings, chosen: str, is_chosen: bool, **others: Any) -> None:
+    """Refuse other values of some settings beside one that takes them to be the usual ones."""
+    wrong = [name for name, usual in others.items() if is_chosen and getattr(settings, name) != usual]
+    for name in wrong[:1]:
+        raise InputError(f"{name} = {getattr(settings, name)} with {chosen}; allowed: {others[name]}")
+
+
+def _check_remedy(problem: Problem, settings: Settings, prompts: int) -> None:
+    """Refuse a remedy where prompts share nothing, or where a step is more than one gradient step on one batch."""
+    rule, setting = settings.remedy, f"remedy = {settings.remedy!r}"
+    if rule == NO_REMEDY:
+        return
+    shares = problem.prompts > 1 and not problem.has_own_parameters and draws_single_actions(problem)
+    why = f"of a {type(problem).__name__}, whose prompts share no parameters; allowed: {NO_REMEDY}"
+    _refuse(not shares, f"{setting} {why}")
+    once = {"tempering": 1, "epochs": 1, "minibatches": 1, "isolation": 0}
+    _check_alone(settings, setting, True, **SAMPLED_AS_USUAL, **once)
+    _refuse(settings.group_size < 2, f"group_size = {settings.group_size} with {setting}; allowed: 2 or more")
+    fewer = f"with all {prompts} prompts in each step; allowed: prompts_per_step below {prompts}"
+    _refuse(rule == ENDANGERED and prompts == problem.prompts, f"{setting} {fewer}")
 
 
 def _check_allocation(problem: Problem, settings: Settings, prompts: int) -> None:

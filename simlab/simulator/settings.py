@@ -29,9 +29,13 @@ DTYPES = ("float32", "float64")
 FLOATS = (
     "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
     "top_p", "correction_bound", "isolation", "teacher", "tempering", "tempering_target", "tempering_memory",
+    "remedy_strength",
 )  # fmt: skip
 TRUE_REWARD, PLACEBO, PLACEBO_BY_GROUP = REWARDS = ("true", "placebo", "placebo_by_group")
 SWITCHES = ("kl", "entropy_bonus", "supervised", "update_norm", "isolation")  # 0 turns each off
+NO_REMEDY, ENDANGERED = "none", "endangered"
+REMEDIES = (NO_REMEDY, "damp", "drop", "project", ENDANGERED)  # see ``simlab.simulator.remedy``
+KNOWN_BY = ("memory", "step", "exact")
 STORAGES = ("auto", "dense", "lumped", "sharded")
 WHOLE_NUMBERS = {
     "group_size": (1, LARGEST_GROUP), "epochs": (1, LARGEST_INT), "minibatches": (1, LARGEST_INT),
@@ -42,10 +46,12 @@ CHOICES = {
     "optimizer": sorted(OPTIMIZERS), "update_rule": UPDATE_RULES, "sampler": mismatch.SAMPLERS,
     "correction": mismatch.CORRECTIONS, "correction_unit": mismatch.UNITS, "allocation": ALLOCATIONS,
     "allocation_by": RATE_SOURCES, "reward": REWARDS, "dtype": DTYPES, "storage": STORAGES,
+    "remedy": REMEDIES, "remedy_by": KNOWN_BY,
 }  # fmt: skip
 RANGES = {
     "kl": (0, math.inf), "supervised": (0, math.inf), "update_norm": (0, math.inf), "correction_bound": (1, math.inf),
     "isolation": (0, 1), "tempering": (1, math.inf), "tempering_memory": (0, 1),
+    "remedy_strength": (0, 1),
 }  # fmt: skip
 
 
@@ -68,6 +74,7 @@ class TracedSettings(NamedTuple):
     tempering: Any = 1.0
     tempering_target: Any = 0.5
     tempering_memory: Any = 0.95
+    remedy_strength: Any = 1.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,11 @@ class Settings:
         allocation_by: the solve rates on which the allocation relies: "estimate" (the prompt's last group) or "exact".
         smallest_group, largest_group: bounds on the group sizes of "knapsack", "variance", "sequential" and
             "until_solved"; largest_group = 0 means 4 G.
+        remedy: what is done where prompts harm one another: "none", "damp", "drop", "project" or "endangered", see
+            ``simlab.simulator.remedy``.
+        remedy_by: by what that is known: each prompt's last group with both outcomes ("memory"), the groups of the step
+            itself ("step"), or the exact solve rates ("exact").
+        remedy_strength: from 0, no remedy, to 1.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
@@ -158,6 +170,9 @@ class Settings:
     tempering: float = 1.0
     tempering_target: float = 0.5
     tempering_memory: float = 0.95
+    remedy: str = NO_REMEDY
+    remedy_by: str = KNOWN_BY[0]
+    remedy_strength: float = 1.0
     allocation: str = "even"
     allocation_by: str = "estimate"
     smallest_group: int = 2
@@ -249,6 +264,8 @@ class Settings:
             return f"sampler = {self.sampler!r}"
         if self.tempering != 1:
             return f"tempering = {self.tempering:g}"
+        if self.remedy != NO_REMEDY:
+            return f"remedy = {self.remedy!r}"
         return "optimizer = 'muon'" if self.optimizer == "muon" else ""
 
     @property
@@ -275,6 +292,7 @@ class Settings:
         same |= {"method": self._shape, "optimizer_parameters": {}, "pass_at_k": tuple(self.pass_at_k)}
         same |= {"temperature": 1.0, "top_p": 1.0, "correction_bound": 1.0, "teacher": 1.0, "code": code}
         same |= {"tempering": 1.0 + (self.tempering != 1), "tempering_target": 0.5, "tempering_memory": 1.0}
+        same |= {"remedy_strength": 1.0}
         if self.false_positive == self.false_negative == 0:
             # Runs without errors share a program, whatever their errors would belong to.
             same["errors_of"] = ERRORS_OF[0]

@@ -133,6 +133,7 @@ class LearnerState(NamedTuple):
     partial: PartialBatch | None = None
     schedule: Any = ()  # the memory of a surrogate that changes from batch to batch
     tempering: Any = None  # of each prompt, where each has a temperature of its own
+    known: Any = None  # of the interference of prompts, where a remedy goes by it
 
     def recorded(self, records: Records) -> "LearnerState":
         """Add records to the sums."""
