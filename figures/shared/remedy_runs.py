@@ -10,7 +10,7 @@ from typing import Any
 from simlab.errors import check_choice
 from simlab.sweeps.budget import Budget
 from simlab.sweeps.grid import Sweep
-from simlab.sweeps.presets.frontier import CONDITIONS, NORM
+from simlab.sweeps.presets.frontier import NORM
 from simlab.sweeps.run import run
 
 RATE = "optimizer.learning_rate"
