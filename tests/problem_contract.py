@@ -266,7 +266,7 @@ KINDS = {
         | {"estimator": "w_reinforce", "rewards": (2.0, -0.5), "temperature": 1.3}
     ),
     "one rollout": Kind(ADAM | {"estimator": "w_reinforce", "group_size": 1, "kl": 0.1}, aggregation="constant"),
-    "theorem, one rollout": Kind({"estimator": "psr", "group_size": 1, "update_rule": "theorem"}),
+    "theorem": Kind({"estimator": "psr", "update_rule": "theorem"}),
     "literal": Kind(
         {"estimator": "asym_grpo", "estimator_parameters": {"delta": 0.4}, "update_rule": "simulator_literal"}
     ),

@@ -43,18 +43,6 @@ def test_every_weight_by_number_is_c_times_reward_less_d(correct, wrong):
             assert np.isclose(form.speed[j] * reward - form.offset[j], expected, atol=1e-12), (group, i)
 
 
-@pytest.mark.parametrize("name", ["reinforce", "rloo", "grpo", "maxrl", "nsr", "pkpo", "binary_contrastive"])
-def test_the_expected_update_is_the_mean_speed_times_the_gradient(name):
-    p, size = 0.3, 4
-    form, update = normal_form(estimator(name), size), 0.0
-    for group in itertools.product((0.0, 1.0), repeat=size):
-        chance = np.prod([p if r else 1 - p for r in group])
-        scores = np.array([(1 - p) if r else -p for r in group])  # of the logit of two actions
-        update += chance * np.mean(advantages(name, np.array(group)) * scores)
-    law = [p**j * (1 - p) ** (size - 1 - j) * [1, 3, 3, 1][j] for j in range(size)]
-    assert np.isclose(update, np.dot(law, form.speed) * p * (1 - p), rtol=1e-9)
-
-
 def test_what_a_weight_reads_besides_the_number_of_correct_rollouts_is_named():
     first = chain(lambda advantages, rollouts: rollouts.rewards - rollouts.rewards[:, :1])
     assert beyond(first) == ("order",)

@@ -20,6 +20,7 @@ from simlab.estimators import REGISTRY
 from simlab.methods import method
 from simlab.problems import anchored, custom, prompt_bank
 from simlab.simulator import multinomial as module
+from simlab.simulator.call import seed_keys
 from simlab.simulator.draw import EQUAL_ROLLOUT_NEEDS, counts_suffice
 from simlab.simulator.learner import Learner
 from simlab.simulator.multinomial import LARGEST_MEAN, last_count, multinomial, poisson_pairs, split_means
@@ -147,6 +148,13 @@ def test_the_least_and_the_largest_words_are_counts_too(word, dtype, monkeypatch
     most = last_count(31 if dtype == "float32" else 63)
     assert counts[0] & 0xFFFF == 0  # a mean of 0
     assert counts[1] >> 16 in ((0,) if word else range(20, most + 1))
+
+
+def test_keys_are_those_of_jax():
+    seeds = np.array([0, 1, 2**31, 2**32 - 1])
+    expected = jnp.stack([jax.random.key(int(seed), impl="threefry2x32") for seed in seeds])
+    np.testing.assert_array_equal(jax.random.key_data(seed_keys(seeds)), jax.random.key_data(expected))
+    assert jax.random.key_impl(seed_keys(seeds[0, ...])) == jax.random.key_impl(expected)
 
 
 def test_the_words_are_those_of_jax():

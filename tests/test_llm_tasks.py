@@ -13,7 +13,7 @@ from simlab.llm.tasks.countdown import CountdownProblem, solutions
 from simlab.llm.tasks.drawn import is_held_out
 from simlab.llm.tasks.fewshot import FewShotProblem, Question
 from simlab.llm.tasks.maze import TOKENS, perfect_maze
-from simlab.llm.vocabulary import Vocabulary, Words, characters
+from simlab.llm.vocabulary import Words, characters
 
 CASES = {
     "addition": ("addition", {"evaluation_size": 50}),
@@ -353,14 +353,6 @@ def test_lists_of_prompts_that_are_no_task_are_refused(lists, message):
 
 
 # Vocabularies
-
-
-@pytest.mark.parametrize(("vocabulary", "text"), [(DIGITS, "12+7="), (Words(TOKENS), "<bos> GRID_START UP DONE <eos>")])
-def test_texts_come_back(vocabulary, text):
-    assert isinstance(vocabulary, Vocabulary)
-    ids = vocabulary.encode(text)
-    assert vocabulary.decode(ids) == text
-    assert all(0 <= token < vocabulary.size for token in ids)
 
 
 def test_special_tokens_are_the_first_and_stay_visible():

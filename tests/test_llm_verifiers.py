@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,6 @@ from simlab.llm.tasks import from_callable, task
 from simlab.llm.tasks.gym import ALLOWED, MOST_ADDED
 from simlab.llm.tasks.verifiers import VERIFIERS, boxed, verifier
 
-SUMS = str(Path(__file__).parent / "data" / "sums.jsonl")
 OF_PACKAGES = {"regex": "re2", "math-verify": "math_verify"}
 
 
@@ -139,25 +137,6 @@ def test_no_completion_is_slow_or_raises(name):
         assert time.thread_time() - began < 3
 
 
-TASKS = {
-    "addition": {},
-    "countdown": {},
-    "fewshot": {},
-    "maze": {"size": 7},
-    "data": {"train": SUMS, "verifier": "number"},
-}
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_a_task_judges_hostile_answers_soon_and_takes_none(name):
-    here = task(name, **TASKS[name])
-    problem, began = here.training(0), time.thread_time()
-    for answer in HOSTILE:
-        assert here.reward(problem, answer) == 0
-        assert here.solution(problem, answer) is None
-    assert time.thread_time() - began < 3
-
-
 def test_a_maze_reads_as_many_words_as_an_answer_has_tokens():
     here = task("maze", size=7, max_new_tokens=40, evaluation_size=4)
     problem = here.training(0)
@@ -203,14 +182,6 @@ def test_answers_that_take_forever_are_wrong_in_seconds(latex, answer):
     start = time.perf_counter()
     assert latex.solution(HALF, rf"\boxed{{{answer}}}") is None
     assert time.perf_counter() - start < 20
-
-
-def test_fuzzed_latex_raises_nothing_and_wins_nothing(latex):
-    pieces = [*"13456789+-=,()[]^_ x\x00٣", r"\frac", r"\sqrt", "{", "}", r"\text", "$", r"\left"]
-    draw = random.Random(0)
-    for _ in range(100):
-        answer = "".join(draw.choices(pieces, k=draw.randrange(1, 6)))
-        assert latex.solution(ROOTS, rf"\boxed{{{answer}}}") is None
 
 
 def test_bad_answers_and_other_threads_are_refused(latex):

@@ -1,7 +1,7 @@
 """Lumped storage is dense storage: exactly the same distribution over outcomes."""
 
 import itertools
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from simlab.simulator import call, lumped
 from simlab.simulator.compiled import cached
 from simlab.simulator.draw import assign_slots
 from simlab.simulator.learner import Learner
-from simlab.simulator.lumped import Count, Lumped, draw_members, uniform_below
+from simlab.simulator.lumped import Count, Lumped, uniform_below
 from simlab.simulator.policy import Listed
 from simlab.simulator.runner import run, simulate
 from simlab.simulator.settings import Settings
@@ -208,26 +208,6 @@ def test_counts_lose_members_exactly():
     left = Count.from_integers(counts).subtract(jnp.asarray(taken, jnp.uint32))
     together = [int(high) << 32 | int(low) for high, low in zip(left.high, left.low, strict=True)]
     assert together == (counts - taken).tolist()
-
-
-@pytest.mark.parametrize("members", [1, 3, 5])
-def test_members_of_a_class_repeat_as_often_as_in_a_uniform_draw(members):
-    """Patterns of repeats in groups of 4 from one class, against members^-4 a sequence; within 5 standard errors."""
-    runs, size = 40_000, 4
-    slots = Lumped(1024).initial_slots(custom([0.0] * members, range(members), range(members)).by_classes())
-    drawn = jnp.zeros(size, jnp.int32)
-    ordinals = jax.jit(jax.vmap(lambda words: draw_members(words, slots, drawn, drawn == 0)))(
-        jax.random.bits(jax.random.key(3), (runs, 2, size))
-    )
-    expected = defaultdict(float)
-    for sequence in itertools.product(range(members), repeat=size):
-        order = list(dict.fromkeys(sequence))
-        expected[tuple(order.index(member) for member in sequence)] += members**-size
-    found = Counter(map(tuple, np.asarray(ordinals).tolist()))
-    assert found.keys() <= expected.keys()
-    for pattern, probability in expected.items():
-        standard_error = np.sqrt(probability * (1 - probability) / runs)
-        assert abs(found[pattern] / runs - probability) <= 5 * standard_error
 
 
 def test_a_class_of_10_to_the_18_is_counted_exactly():

@@ -85,43 +85,11 @@ def test_large_groups_come_to_the_limit_as_one_over_g() -> None:
             np.testing.assert_allclose(mass, end, rtol=0, atol=12 / size, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "success", "failure"),
-    [
-        ("pass_at_k_chen", {"k": 2}, 1 / (2 * math.sqrt(3)), 1 / (2 * math.sqrt(3))),
-        ("pkpo", {"k": 3}, 3 / 8, 0),
-        ("pkpo", {"k": 3, "baseline": "none"}, 3 / 2, -9 / 8),
-        ("rloo", {}, 1 / 4, 1 / 4),
-        ("grpo", {"eps": 0.0, "ddof": 1}, 1 / 2, 1 / 2),
-        ("softmax", {}, 0, 0),
-        ("log_mean_exp", {}, 0, 0),
-    ],
-)
-def test_limits_at_one_half(name: str, parameters: dict[str, Any], success: float, failure: float) -> None:
-    assert closed_form(name, 0.5, **parameters) == pytest.approx((success, failure), rel=1e-14)
-
-
 def test_any_share_in_any_shape_is_a_population() -> None:
     p = np.array([[0.0, 1 / math.pi], [0.9, 1.0]], dtype=np.float32)
     success, failure = closed_form("maxrl", p)
     assert success.dtype == failure.dtype == np.float64
     np.testing.assert_array_equal(success, [[0, 1 - float(p[0, 1])], [1 - float(p[1, 0]), 0]])
-
-
-# Where FADE prints other masses than its own definitions give: section 8 of the paper
-
-
-def test_the_printed_masses_of_log_mean_exp_are_not_its_own() -> None:
-    """FADE: p e^beta / (p e^beta + q), [fade:log-mean-exp]; at beta 1 and p 1/2, 0.731 on success and 0.269."""
-    printed = math.e / (math.e + 1)
-    computed = masses("log_mean_exp", 8, beta=1.0)
-    assert computed.success[4] == pytest.approx(0.0341, abs=1e-4)
-    assert computed.failure[4] == pytest.approx(0.0320, abs=1e-4)
-    assert printed == pytest.approx(0.7311, abs=1e-4)
-    nearly_none = masses("log_mean_exp", 8, beta=1e-6)
-    rloo = masses("rloo", 8)
-    np.testing.assert_allclose(nearly_none.success, rloo.success / 8, rtol=1e-5)
-    np.testing.assert_allclose(nearly_none.failure, rloo.failure / 8, rtol=1e-5)
 
 
 # What the estimator is shown

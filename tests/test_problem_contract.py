@@ -47,6 +47,7 @@ QUICK = {
     ("ring", "reads entropies, regularised", "dense"),
     ("anchored", "truncated sampler, masked", "dense"),
     ("anchored", "noise", "dense"),
+    ("anchored", "theorem", "lumped"),
     ("prompt_bank", "reads greedy answers of an older sampler", "lumped"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")
@@ -165,7 +166,10 @@ UNTOUCHED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "storage", "dtype"), some_slow(UNTOUCHED, {("prompt_bank", "lumped", "float32")}))
+@pytest.mark.parametrize(
+    ("name", "storage", "dtype"),
+    some_slow(UNTOUCHED, {("prompt_bank", "lumped", "float32"), ("anchored", "dense", "float32")}),
+)
 def test_an_action_never_drawn_stays_exactly_where_it_was_under_zero_sum_weights(name, storage, dtype):
     """Bit by bit, under an Adam whose eps is so small that rounding would show."""
     kind = Kind({"estimator": "f_grpo", "optimizer": "adam", "optimizer_parameters": {"eps": 1e-20}, "group_size": 2})

@@ -135,12 +135,6 @@ def test_halving_the_step_halves_the_error_against_the_true_softmax(rewards):
             assert np.linalg.norm(whole) / np.linalg.norm(half) == pytest.approx(2, abs=step)
 
 
-def test_the_correct_mass_can_grow_while_the_missed_correct_action_shrinks():
-    """[f-grpo:prop-3.2]."""
-    group = Group([Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)], {0, 1}, {0, 2}, 2)
-    assert group.call(correct_mass_change, (1, -1)) > 0 > group.call(unsampled_correct_mass_change, (1, -1))
-
-
 VALID = {
     "policy": np.array([0.5, 0.25, 0.25]),
     "correct": np.array([True, True, False]),

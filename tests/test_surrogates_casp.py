@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from refusals import refusal
 from token_batches import (
-    Batch,
     Token,
     at_tokens,
     check_equals,
@@ -254,6 +253,7 @@ def naive_rows(settings: Settings) -> list[list[float]]:
 # No ratio, times its penalty, lies on a bound, where min and clip have no derivative.
 SETTINGS = [
     Settings(),
+    Settings(quantile=1.0, alpha=1.0, top_penalty=5.0),
     Settings(alpha=0.3, candidates=2, quantile=0.5, top_penalty=1.5),
     Settings(alpha=0.3, candidates=4, quantile=0.0, top_penalty=1.3, weights="proportional"),
     Settings(alpha=1.0, candidates=1, quantile=0.25, top_penalty=0.6, eps_low=0.3, eps_high=0.28),
@@ -264,35 +264,6 @@ SETTINGS = [
 def test_rows_equal_the_derivative_of_the_objective(settings: Settings) -> None:
     check_equals(casp(**settings._asdict()), naive_rows(settings))
     check_padding_is_irrelevant(casp(**settings._asdict()))
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"alpha": 0.0, "top_penalty": 1.0},
-        {"alpha": 0.0, "top_penalty": 1.0, "quantile": 0.0},
-        {"quantile": 1.0},
-        {"quantile": 1.0, "alpha": 1.0, "top_penalty": 5.0},
-    ],
-)
-def test_with_nothing_to_do_or_nowhere_to_do_it_it_is_ppo_clip(parameters: dict[str, float]) -> None:
-    rows = at_tokens(casp(**parameters).coefficient(*ragged()))
-    np.testing.assert_array_equal(rows[:, 0], at_tokens(ppo_clip().coefficient(*ragged())))
-    np.testing.assert_array_equal(rows[:, 1:], 0)
-
-
-def lone(advantage: float, logp: float, topn: list[float]) -> Batch:
-    """One rollout of one token on policy, given by probabilities."""
-    fields = {"old_logp": np.full((1, 1, 1), math.log(logp)), "entropy": np.full((1, 1, 1), 0.7)}
-    candidates = np.log(np.reshape(topn, (1, 1, 1, -1)))
-    rollouts = Rollouts(np.zeros((1, 1)), topn_logp=candidates, **fields)
-    return Batch(np.ones((1, 1, 1)), np.full((1, 1, 1), advantage), rollouts)
-
-
-@pytest.mark.parametrize(("q", "expected"), [(0.0, [1.8, 0.2]), (0.01, [2.0, 0.0]), (0.8, [2.0, 0.0])])
-def test_a_response_of_one_token_exceeds_no_quantile_above_0(q: float, expected: list[float]) -> None:
-    rows = casp(alpha=0.1, candidates=1, quantile=q).coefficient(*lone(2.0, 0.3, [0.5]))
-    np.testing.assert_allclose(rows, [[[expected]]], rtol=1e-14)
 
 
 def test_too_few_candidates_and_none_are_refused() -> None:

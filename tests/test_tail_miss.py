@@ -91,23 +91,6 @@ def test_no_digit_is_lost_for_rare_targets_and_large_groups(group_size, correct_
         assert abs(conditional - exact / exact_active) <= bound * exact / exact_active
 
 
-def test_a_group_of_one_is_never_active():
-    masses = np.array([0.0, 1e-12, 0.3, 0.5, 1.0])
-    assert np.array_equal(active(1, masses), np.zeros(5))
-    assert np.array_equal(tail_miss(1, masses, masses / 3), np.zeros(5))
-    assert np.isnan(conditional_tail_miss(1, masses, masses / 3)).all()
-
-
-def test_the_risk_rises_and_then_falls_with_the_group_size():
-    """[f-grpo:lemma-3.1]: the paper's reading, for the categorical simulation's mass and typical correct action."""
-    risk = tail_miss(2 ** np.arange(18), 0.6301, 6.297e-5)
-    steps = np.sign(np.diff(risk))
-    peak = int(np.argmax(risk))
-    assert 0 < peak < 17
-    assert (steps[:peak] > 0).all()
-    assert (steps[peak:] < 0).all()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
