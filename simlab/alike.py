@@ -173,10 +173,10 @@ def markdown(group_size: int) -> str:
                 if kind.form is None
                 else [f"`{bars(values)}`" for values in (kind.form.speed, kind.form.baseline)]
             )
-            said = [f"reads {kind.depends}"] if kind.beyond else []
+            remarks = [f"reads {kind.depends}"] if kind.beyond else []
             if kind.form is not None and kind.form.factors is not None:
-                said.append("Dr. GRPO times a number a group")
-            lines.append(f"| `{kind.name}` | {curves[0]} | {curves[1]} | {'; '.join(said)} |")
+                remarks.append("Dr. GRPO times a number a group")
+            lines.append(f"| `{kind.name}` | {curves[0]} | {curves[1]} | {'; '.join(remarks)} |")
     return "\n".join(lines)
 
 
@@ -196,8 +196,12 @@ def groups(kinds: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
     without = [kind for kind in kinds if kind.form is None]
     shared = [(f"the speed of {group[0].name}", group) for group in heads if len(group) > 1]
     single = [group[0] for group in heads if len(group) == 1]
-    rest = ("a speed of its own", single), ("for one group alone, in a fresh state", alone), ("no normal form", without)
-    return [*shared, *rest]
+    remaining = (
+        ("a speed of its own", single),
+        ("for one group alone, in a fresh state", alone),
+        ("no normal form", without),
+    )
+    return [*shared, *remaining]
 
 
 def _speed(kind: Kind) -> Float[np.ndarray, " G"]:

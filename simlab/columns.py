@@ -84,9 +84,9 @@ def read_metric(dataset: xr.Dataset, metric: str) -> dict[str, xr.DataArray]:
     if metric in at_k or (metric == "pass_at_k" and at_k):
         return {metric: at_k[metric]} if metric in at_k else at_k
     if metric == "pass_at_k" or re.fullmatch(r"pass@[1-9][0-9]*", metric):
-        asked = sorted(int(name.partition("@")[2]) for name in {*at_k, metric if "@" in metric else "pass@32"})
+        ks = sorted(int(name.partition("@")[2]) for name in {*at_k, metric if "@" in metric else "pass@32"})
         recorded = f"it has {', '.join(at_k)}" if at_k else "it has no pass@k"
-        records = f"simlab sweep --pass-at-k {','.join(map(str, asked))} records it"
+        records = f"simlab sweep --pass-at-k {','.join(map(str, ks))} records it"
         raise InputError(f"{metric} is not recorded in the result: {recorded}; {records}")
     check_choice("metric", metric, [*at_k, *map(str, dataset.data_vars)])
     values = dataset[metric]
@@ -105,10 +105,10 @@ def with_columns(
 
     Without ``metrics``, those of ``usual_metrics`` of the first result. Raises as ``read_metric``.
     """
-    held = [{*map(str, dataset.data_vars), *_at_each_k(dataset)} for dataset in datasets.values()]
+    names = [{*map(str, dataset.data_vars), *_at_each_k(dataset)} for dataset in datasets.values()]
     if metrics is None:
         metrics = [
-            name for name in usual_metrics(next(iter(datasets.values())), usual) if all(name in of for of in held)
+            name for name in usual_metrics(next(iter(datasets.values())), usual) if all(name in of for of in names)
         ]
     columns = [
         {name: values for metric in metrics for name, values in read_metric(dataset, metric).items()}

@@ -79,8 +79,8 @@ def base_constructor(name: str) -> Constructor:
         outer = {key: value for key, value in values.items() if key not in of_estimator}
         if name not in METHODS:
             return _as_method(estimator(name, **inner))
-        whole = method(name, **outer)
-        return dataclasses.replace(whole, estimator=estimator(name, **inner)) if name in REGISTRY else whole
+        built = method(name, **outer)
+        return dataclasses.replace(built, estimator=estimator(name, **inner)) if name in REGISTRY else built
 
     return Constructor(name, make, {**of_method, **of_estimator})
 

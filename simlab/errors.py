@@ -74,10 +74,10 @@ def nearest(value: object, allowed: Iterable[object]) -> str | None:
     >>> nearest("bas", ["baseline", "at"]), nearest("nothing", ["at"])
     ('baseline', None)
     """
-    known = {str(name).lower().replace("_", "-"): str(name) for name in allowed}
+    by_key = {str(name).lower().replace("_", "-"): str(name) for name in allowed}
     text = str(value).lower().replace("_", "-")
-    close = [name for name in known if text and name.startswith(text)] or difflib.get_close_matches(text, known, n=1)
-    return known[close[0]] if close else None
+    close = [name for name in by_key if text and name.startswith(text)] or difflib.get_close_matches(text, by_key, n=1)
+    return by_key[close[0]] if close else None
 
 
 def did_you_mean(value: object, allowed: Iterable[object]) -> str:
@@ -100,8 +100,8 @@ def check_no_option(pair: str, name: str, value: str, options: Collection[str]) 
 def check_choice(name: str, value: Any, allowed: Any) -> None:
     """Raise ``InputError`` unless ``value`` is one of ``allowed``; it names the nearest of them and all of them."""
     if value not in list(allowed):  # not in a set or dict, which would fail for a list
-        known = ", ".join(str(choice) for choice in allowed)
-        raise InputError(f"{name} = {value!r} is unknown{did_you_mean(value, allowed)}; allowed: {known}")
+        choices = ", ".join(str(choice) for choice in allowed)
+        raise InputError(f"{name} = {value!r} is unknown{did_you_mean(value, allowed)}; allowed: {choices}")
 
 
 def check_parameters(name: str, parameters: Iterable[str], allowed: Collection[str]) -> None:

@@ -100,9 +100,9 @@ def labels(paper: str, roots: Mapping[str, Path], beginning: str = "") -> list[s
     check_choice("paper", paper, SOURCES)
     everything = tagged_lines(roots)
     begins = _begins(paper, beginning)
-    if not (found := [label for label in _labels(paper, everything) if begins.match(f"{paper}:{label}")]):
+    if not (matching := [label for label in _labels(paper, everything) if begins.match(f"{paper}:{label}")]):
         raise _no_tag(paper, beginning, everything)
-    return found
+    return matching
 
 
 def _begins(paper: str, tag: str) -> re.Pattern[str]:
@@ -113,8 +113,8 @@ def _begins(paper: str, tag: str) -> re.Pattern[str]:
 
 def _no_tag(paper: str, tag: str, lines: list[TaggedLine]) -> InputError:
     """Say that a paper has no such tag, with the closest that it has, or else which papers have tags."""
-    if known := _labels(paper, lines):
-        closest = ", ".join(get_close_matches(tag, known, n=5, cutoff=0.0))
+    if labels := _labels(paper, lines):
+        closest = ", ".join(get_close_matches(tag, labels, n=5, cutoff=0.0))
         return InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
     tagged = [source for source in SOURCES if _labels(source, lines)]
     return InputError(f"no line carries a tag of {paper}; allowed: {', '.join(tagged)}")
@@ -130,8 +130,8 @@ def _scripts(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine
     if kind not in ("fig", "table") or "figure" not in roots:
         return []
     paths = sorted(roots["figure"].glob(f"{paper.replace('-', '_')}_{kind}*.py"))
-    wanted = re.split(r"[^0-9]", number)[0]
-    named = [path for path in paths if not wanted or wanted in re.findall(r"[0-9]+", path.stem)]
+    digits = re.split(r"[^0-9]", number)[0]
+    named = [path for path in paths if not digits or digits in re.findall(r"[0-9]+", path.stem)]
     return [TaggedLine(f"{paper}:{tag}", "figure", f"{path.parent.name}/{path.name}", 1, "") for path in named]
 
 

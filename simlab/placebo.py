@@ -44,6 +44,6 @@ def verdict(arm: str, placebo: str, differences: Mapping[str, Excess], seeds: in
     if seeds < BAND_SEEDS:
         return too_few(seeds, f"if {arm} differs from {placebo}")
     clear = [metric for metric, difference in differences.items() if difference.is_clear]
-    told = f"told from {placebo} in {' and '.join(clear)}" if clear else f"not told from {placebo}"
+    verdict_words = f"told from {placebo} in {' and '.join(clear)}" if clear else f"not told from {placebo}"
     numbers = ", ".join(f"{metric} {difference.text}" for metric, difference in differences.items())
-    return f"{arm} is {told}: differences {numbers}, paired by {seeds} seeds"
+    return f"{arm} is {verdict_words}: differences {numbers}, paired by {seeds} seeds"

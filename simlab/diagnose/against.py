@@ -104,8 +104,8 @@ def compare(logs: Sequence[Log], level: float) -> Comparison:
         prompts = f"{len(shared):,} that both have"
     populations = [fit_population(log, level) if len(log.prompt) else None for log in logs]
     ks = min((carried_ks(now) for now in (populations[0], populations[-1]) if now), key=len)
-    wanted = [ks, *[(ks[0], ks[-1])] * (len(logs) - 2), ks]
-    curves = tuple(pass_at_k(now, of) if now else () for now, of in zip(populations, wanted, strict=True))
+    ks_of_logs = [ks, *[(ks[0], ks[-1])] * (len(logs) - 2), ks]
+    curves = tuple(pass_at_k(now, of) if now else () for now, of in zip(populations, ks_of_logs, strict=True))
     pairs = zip(ks, curves[0], curves[-1], strict=True)
     changes = tuple(
         difference(f"change of pass@{k}", before, after, _correlation(logs[0], logs[-1], k)).within(-1, 1)
@@ -129,13 +129,13 @@ def _correlation(first: Log, last: Log, k: int) -> float:
 
 def _say(compared: Comparison) -> str:
     """Write ``pass@1 .295 -> .526 (+.231 [+.2, +.26]) while pass@8 .887 -> .562 (-.325 [-.36, -.29])``."""
-    said = []
+    clauses = []
     for index in compared.ends:
         first, last, change = compared.curves[0][index], compared.curves[-1][index], compared.change[index]
         by = f"{_short(change.value, '+')} [{_short(change.low, '+')}, {_short(change.high, '+')}]"
-        said.append(f"pass@{compared.k[index]} {_short(first.value)} -> {_short(last.value)} ({by})")
+        clauses.append(f"pass@{compared.k[index]} {_short(first.value)} -> {_short(last.value)} ({by})")
     opposite = compared.change[0].value * compared.change[-1].value < 0
-    return (" while " if opposite else " and ").join(said)
+    return (" while " if opposite else " and ").join(clauses)
 
 
 def _short(number: float, sign: str = "") -> str:

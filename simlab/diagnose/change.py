@@ -48,7 +48,7 @@ def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, s
     if logged.sum() < FEWEST or np.ptp(values[logged]) == 0:
         return None
     parts = np.array_split(np.stack([step[logged], values[logged]]), min(POINTS, logged.sum()), axis=1)
-    time, series = np.array([part.mean(axis=1) for part in parts]).T
+    time, series = np.array([chunk.mean(axis=1) for chunk in parts]).T
     shapes, starts, widths = _shapes(len(series))
     centred = series - series.mean()
     gains = (shapes @ centred) ** 2  # of the sum of squares
@@ -80,8 +80,8 @@ def _shapes(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     at, edge = np.arange(count), max(3, count // 20)
     starts = np.tile(np.arange(1, count - edge + 1), len(WIDTHS))
     widths = np.repeat(WIDTHS, len(starts) // len(WIDTHS))
-    kept = (starts >= edge) | (widths == WIDTHS[-1])  # a bend may begin at once
-    starts, widths = starts[kept], widths[kept]
+    possible = (starts >= edge) | (widths == WIDTHS[-1])  # a bend may begin at once
+    starts, widths = starts[possible], widths[possible]
     shapes = 1 - np.exp(-np.maximum(at - starts[:, None] + 1, 0) / (widths[:, None] * count))
     shapes -= shapes.mean(axis=1, keepdims=True)
     return shapes / np.linalg.norm(shapes, axis=1, keepdims=True), starts, widths
@@ -89,10 +89,10 @@ def _shapes(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _draw(residual: np.ndarray, source: np.random.Generator) -> np.ndarray:
     """Draw series of the autoregression of order 1 whose residuals are like this one, (DRAWS, T)."""
-    seen, spread = _seen(len(residual))
+    measurable, spread = _seen(len(residual))
     measured = _correlation(residual[None])[0]
     cautious = measured + math.sqrt((1 - measured**2) / len(residual))  # a standard error more
-    correlation = float(np.interp(cautious, seen, CORRELATIONS))
+    correlation = float(np.interp(cautious, measurable, CORRELATIONS))
     variance = residual.var() / np.interp(correlation, CORRELATIONS, spread)
     return math.sqrt(variance) * _autoregression(correlation, len(residual), source)
 
@@ -113,13 +113,13 @@ def _correlation(residuals: np.ndarray) -> np.ndarray:
 def _seen(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return what the best shape leaves of noise of each of ``CORRELATIONS``: its mean correlation, and variance."""
     shapes, *_ = _shapes(count)
-    seen, spread = [], []
+    correlations, spread = [], []
     for correlation in CORRELATIONS:
         noise = _autoregression(correlation, count, np.random.default_rng(0))
         noise -= noise.mean(axis=1, keepdims=True)
         sizes = noise @ shapes.T
         best = np.argmax(sizes**2, axis=1)
         residuals = noise - np.take_along_axis(sizes, best[:, None], axis=1) * shapes[best]
-        seen.append(_correlation(residuals).mean())
+        correlations.append(_correlation(residuals).mean())
         spread.append(residuals.var(axis=1).mean())
-    return np.maximum.accumulate(seen), np.array(spread)
+    return np.maximum.accumulate(correlations), np.array(spread)

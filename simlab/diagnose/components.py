@@ -132,9 +132,9 @@ def correlations(
     """Return the correlation within groups of each pair of parts, with a bootstrap over prompts."""
     sums = resample_sums(products.reshape(len(products), -1), 0).reshape(-1, *products.shape[1:])
     estimates = []
-    for one, other in itertools.combinations(parts, 2):
-        draws = ratio(sums[:, one, other], np.sqrt(sums[:, one, one] * sums[:, other, other]))
-        name = f"{names[one]} and {names[other]}"
+    for first, second in itertools.combinations(parts, 2):
+        draws = ratio(sums[:, first, second], np.sqrt(sums[:, first, first] * sums[:, second, second]))
+        name = f"{names[first]} and {names[second]}"
         estimates.append(percentile_interval(name, float(draws[0]), draws[1:], level, "bootstrap over prompts"))
     return estimates
 
@@ -170,16 +170,16 @@ def by_trust(reading: Reading) -> list[str]:
 
 def independent(columns: Mapping[str, Float[np.ndarray, " N"]]) -> dict[str, Float[np.ndarray, " N"]]:
     """Return the columns that are not 0, nor made up of those before."""
-    kept: dict[str, np.ndarray] = {}
+    chosen: dict[str, np.ndarray] = {}
     basis: list[np.ndarray] = []
     for name, column in columns.items():
-        rest = column
+        residue = column
         for axis in basis:
-            rest = rest - (axis @ rest) * axis
-        if np.linalg.norm(rest) > EXACT * max(float(np.linalg.norm(column)), EXACT):
-            basis.append(rest / np.linalg.norm(rest))
-            kept[name] = column
-    return kept
+            residue = residue - (axis @ residue) * axis
+        if np.linalg.norm(residue) > EXACT * max(float(np.linalg.norm(column)), EXACT):
+            basis.append(residue / np.linalg.norm(residue))
+            chosen[name] = column
+    return chosen
 
 
 def _centred(values: np.ndarray) -> np.ndarray:

@@ -136,8 +136,8 @@ def difference(
     """
     value = last.value - first.value
     low, high = (
-        math.sqrt(max(one**2 + other**2 - 2 * correlation * one * other, 0.0))
-        for one, other in (
+        math.sqrt(max(near**2 + far**2 - 2 * correlation * near * far, 0.0))
+        for near, far in (
             (last.value - last.low, first.high - first.value),
             (last.high - last.value, first.value - first.low),
         )

@@ -71,7 +71,7 @@ class Changes(NamedTuple):
 
     def select(self, mask: Bool[np.ndarray, " P"]) -> "Changes":
         """Return some of them."""
-        texts = [text for text, kept in zip(self.prompts, mask, strict=True) if kept]
+        texts = [text for text, is_chosen in zip(self.prompts, mask, strict=True) if is_chosen]
         return Changes(texts, *(column[mask] for column in self[1:]))
 
     def surely(self, level: float, sign: int = -1) -> Bool[np.ndarray, " P"]:

@@ -68,13 +68,13 @@ def _say(cut: Rows, lengths: Rows, weights: Rows) -> str:
     """Say the shares, lengths and weights that there are, in at most 40 words."""
     kinds = ("wrong", "right")
     shares = [f"{share(cut[CUT_OFF.format(kind)])} of {kind}" for kind in kinds if CUT_OFF.format(kind) in cut]
-    said = [f"{' and '.join(shares)} rollouts are cut off"] if shares else []
+    clauses = [f"{' and '.join(shares)} rollouts are cut off"] if shares else []
     if TIMES in weights:
-        said.append(f"{'wrong ones' if said else 'wrong rollouts'} are {shown(weights[TIMES])} times as long")
+        clauses.append(f"{'wrong ones' if clauses else 'wrong rollouts'} are {shown(weights[TIMES])} times as long")
     else:
         tokens = {kind: lengths[LENGTH.format(kind)] for kind in kinds if LENGTH.format(kind) in lengths}
-        said += [f"{kind} rollouts have {shown(mean)} tokens" for kind, mean in tokens.items()]
-    sentence = "; ".join(said).capitalize() + "."
+        clauses += [f"{kind} rollouts have {shown(mean)} tokens" for kind, mean in tokens.items()]
+    sentence = "; ".join(clauses).capitalize() + "."
     if (weight := weights.get(WEIGHT.format("wrong"))) is not None:
         sentence += f" Averaging the loss by sequence, not token, weighs their tokens {shown(weight)} times as much."
     return sentence

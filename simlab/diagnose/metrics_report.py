@@ -155,14 +155,14 @@ class MetricsReport:
 
 def report_metrics(metrics: Metrics) -> MetricsReport:
     """Find the changes of each metric, and what they are signs of."""
-    found = []
+    trends = []
     for name, column in metrics.values.items():
         logged = column[np.isfinite(column)]
         edge = max(1, int(EDGE * len(logged)))
         change = find_change(metrics.step, column)
         first, last = float(logged[:edge].mean()), float(logged[-edge:].mean())
-        found.append(Trend(name, metrics.sources[name], first, last, change))
-    return MetricsReport(metrics, tuple(found), tuple(_sentences(metrics, {trend.name: trend for trend in found})))
+        trends.append(Trend(name, metrics.sources[name], first, last, change))
+    return MetricsReport(metrics, tuple(trends), tuple(_sentences(metrics, {trend.name: trend for trend in trends})))
 
 
 def describe(change: Change | None) -> str:

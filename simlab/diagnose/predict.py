@@ -95,7 +95,7 @@ def step_means(log: Log) -> dict[str, Float[np.ndarray, " steps"]]:
     if log.answers is not None:
         values[SOLUTIONS] = np.bincount(log.answers.group, minlength=len(right))
     _, step, times = np.unique(log.step, return_inverse=True, return_counts=True)
-    return {name: np.bincount(step, own) / times for name, own in values.items()}
+    return {name: np.bincount(step, column) / times for name, column in values.items()}
 
 
 def _predict_ahead(log: Log, ahead: int, level: float) -> tuple[IntervalEstimate, ...]:

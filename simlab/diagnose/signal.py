@@ -55,9 +55,9 @@ def group_signal(reading: Reading, first_step: int) -> GroupSignal:
     for name in reward_weights(reading):
         cancel |= silent & spreads(rollouts, len(log.step), rollouts.components[name])
     residue = silent & ~log.equal if log.equal is not None else np.zeros(len(silent), bool)
-    kept = (log.step >= first_step) & (log.group_size > 1)
+    counted = (log.step >= first_step) & (log.group_size > 1)
     columns = (log.prompt, silent, residue, log.correct == 0, log.correct == log.group_size, cancel)
-    return GroupSignal(*(column[kept] for column in columns))
+    return GroupSignal(*(column[counted] for column in columns))
 
 
 def spreads(rollouts: LoggedRollouts, groups: int, values: Float[np.ndarray, " N"]) -> Bool[np.ndarray, " groups"]:
@@ -202,9 +202,9 @@ def least_draws(log: Log, group_size: int, level: float) -> float:
     usual = np.flatnonzero(log.group_size == group_size)
     _, first = np.unique(log.prompt[usual], return_index=True)
     right, prompts = np.unique(log.correct[usual[first]], return_counts=True)
-    kept = 1 - dead_share(group_size)
-    possible = kept > 0
-    likelihood = np.where(possible, components().moment(right, group_size - right) / np.where(possible, kept, 1), 0)
+    mixed = 1 - dead_share(group_size)
+    possible = mixed > 0
+    likelihood = np.where(possible, components().moment(right, group_size - right) / np.where(possible, mixed, 1), 0)
     mixture = fit_likelihood(likelihood / likelihood.max(axis=1, keepdims=True), prompts)
-    draws = np.minimum(1 / np.maximum(kept, 1 / MOST_DRAWS), MOST_DRAWS)
+    draws = np.minimum(1 / np.maximum(mixed, 1 / MOST_DRAWS), MOST_DRAWS)
     return max(1.0, mixture.bounds(draws, level)[0])

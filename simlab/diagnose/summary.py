@@ -51,8 +51,8 @@ def truncated_shares(reading: Reading) -> dict[str, float] | None:
     rollouts = reading.rollouts
     if rollouts.truncated is None:
         return None
-    known = np.isfinite(rollouts.truncated)
-    masks = {"all": known, "right": known & rollouts.correct, "wrong": known & ~rollouts.correct}
+    logged = np.isfinite(rollouts.truncated)
+    masks = {"all": logged, "right": logged & rollouts.correct, "wrong": logged & ~rollouts.correct}
     return {name: float(rollouts.truncated[mask].mean()) for name, mask in masks.items() if mask.any()}
 
 

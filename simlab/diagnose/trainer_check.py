@@ -138,8 +138,8 @@ def _best(fits: Iterable[Candidate]) -> Candidate:
 
 def _decimal_rounding(values: Float[np.ndarray, " N"]) -> float:
     """Return by how much the decimals of a log may move a value: half a unit of the last."""
-    known = values[np.isfinite(values)]
-    places = next((place for place in DECIMALS if np.abs(known - known.round(place)).max() < 1e-12), None)
+    finite = values[np.isfinite(values)]
+    places = next((decimals for decimals in DECIMALS if np.abs(finite - finite.round(decimals)).max() < 1e-12), None)
     return 0.0 if places is None else 0.5 * 10.0**-places
 
 

@@ -60,8 +60,8 @@ def read(text: str) -> ast.expr:
     """
     if len(text) > LONGEST:
         raise InputError(f"formula {shortened(text)} is too long; allowed: up to {LONGEST} characters")
-    known = _TOKENS.match(text)
-    end = known.end() if known else 0
+    match = _TOKENS.match(text)
+    end = match.end() if match else 0
     if end < len(text):
         raise InputError(f"formula {shortened(text)} cannot be read at character {end + 1}; {ALLOWED}")
     half = np.array(0.5)

@@ -140,7 +140,7 @@ def _estimator(name: str) -> dict[str, Any]:
     entry, form = REGISTRY[name], CLOSED_FORMS.get(name)
     return {
         "formula": entry.formula,
-        "parameters": {key: _plain(own) for key, own in parameters_of(name).items()},
+        "parameters": {key: _plain(parameter) for key, parameter in parameters_of(name).items()},
         "defaults": entry.parameters,
         "success": form.success if form else None,
         "failure": form.failure if form else None,

@@ -141,17 +141,17 @@ def _run_of(settings: PanelSettings, method: str = "", **more: Any) -> Settings:
     )
 
 
-def _rare_rates(whole: JointView) -> Float[Array, " P"]:
-    learner = whole.learner
-    policies = learner.policies_at(whole.state.parameters, whole.state.slots)
+def _rare_rates(view: JointView) -> Float[Array, " P"]:
+    learner = view.learner
+    policies = learner.policies_at(view.state.parameters, view.state.slots)
     rates: Float[Array, " P"] = jax.vmap(lambda policy, target: correct_mass(policy.shares, target, policy.sum))(
         policies, learner.target
     )
     return rates
 
 
-def _node_policies(one: PolicyView) -> Float[Array, "nodes B"]:
-    policies: Float[Array, "nodes B"] = jax.vmap(lambda node: node.p)(one.token_policy.nodes)
+def _node_policies(view: PolicyView) -> Float[Array, "nodes B"]:
+    policies: Float[Array, "nodes B"] = jax.vmap(lambda node: node.p)(view.token_policy.nodes)
     return policies
 
 
@@ -260,8 +260,8 @@ def drift(settings: PanelSettings) -> dict[str, list[float]] | None:
 
 
 def _tree_result(settings: PanelSettings, rows: dict[str, Rows]) -> Result:
-    policies = {name: np.round(own.pop("policies")[0], 5).tolist() for name, own in rows.items()}
-    metrics = {name: {metric: moments(values) for metric, values in own.items()} for name, own in rows.items()}
+    policies = {name: np.round(records.pop("policies")[0], 5).tolist() for name, records in rows.items()}
+    metrics = {name: {metric: moments(values) for metric, values in records.items()} for name, records in rows.items()}
     return {"methods": {name: {"metrics": metrics[name], "policies": policies[name]} for name in rows}}
 
 

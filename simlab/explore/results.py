@@ -173,7 +173,7 @@ class Result:
 
     def _labels(self, name: str) -> list[float | str]:
         if name not in self.dataset.coords:
-            return [float(self.every.get(name, 1) * place) for place in range(self.dataset.sizes[name])]
+            return [float(self.every.get(name, 1) * index) for index in range(self.dataset.sizes[name])]
         labels = self.dataset[name].values
         return [float(label) if labels.dtype.kind in "fiu" else str(label) for label in labels]
 

@@ -111,7 +111,7 @@ def fit_curves(curves: Curves) -> Fit | Refusal:
     draws = np.array([draw.parameters for draw in resampled]).reshape(-1, 3)
     r_squared = 1 - float(((curve.at(compute) - mean) ** 2).sum() / max(((mean - mean.mean()) ** 2).sum(), 1e-300))
     half, quarter = (_fit_until(compute, mean, base, compute[-1] * share) for share in (0.5, 0.25))
-    asymptote, *logs = (_interval(mean, own, seeds) for mean, own in zip(curve.parameters, draws.T, strict=True))
+    asymptote, *logs = (_interval(mean, draw, seeds) for mean, draw in zip(curve.parameters, draws.T, strict=True))
     shrinking = 1.0
     if half is not None and quarter is not None and (before := abs(half.asymptote - quarter.asymptote)) > ROUNDING:
         shrinking = min(abs(curve.asymptote - half.asymptote) / before, 1.0)
@@ -204,7 +204,7 @@ def against(baseline: Fit, arm: Fit, margin: float = MARGIN) -> Difference:
         raise InputError(f"seeds {seeds} are not the baseline's, {others}; allowed: the same")
     means, draws = arm.curve.parameters - baseline.curve.parameters, (arm.draws - baseline.draws).T
     asymptote, exponent, midpoint = (_interval(*each, len(seeds)) for each in zip(means, draws, strict=True))
-    drift = sum(abs(own.curve.asymptote - own.half.asymptote) if own.half else np.nan for own in (baseline, arm))
+    drift = sum(abs(each.curve.asymptote - each.half.asymptote) if each.half else np.nan for each in (baseline, arm))
     verdict = _verdict(asymptote, drift, midpoint, margin)
     advice = ""
     if verdict == UNDECIDED and len(seeds) > 1:
@@ -274,17 +274,17 @@ def scaling_tables(metric: str, unit: str, arms: Mapping[str, Curves], baseline:
     rows = [
         {
             "arm": name,
-            "seeds": str(len(own.seeds)),
-            "R0": f"{own.curve.base:.3f}",
-            "A": shown(own.asymptote),
-            "A of half": f"{own.half.asymptote:.3f}" if own.half else "-",
-            "B": shown(own.exponent, 2),
-            "C_mid": shown(own.midpoint, 0),
+            "seeds": str(len(fitted.seeds)),
+            "R0": f"{fitted.curve.base:.3f}",
+            "A": shown(fitted.asymptote),
+            "A of half": f"{fitted.half.asymptote:.3f}" if fitted.half else "-",
+            "B": shown(fitted.exponent, 2),
+            "C_mid": shown(fitted.midpoint, 0),
             "last C": f"{arms[name].compute[-1]:.0f}",
-            "R^2": f"{own.r_squared:.4f}",
+            "R^2": f"{fitted.r_squared:.4f}",
         }
-        for name, own in fits.items()
-        if isinstance(own, Fit)
+        for name, fitted in fits.items()
+        if isinstance(fitted, Fit)
     ]
     head = f"{metric} = {FORMULA}, C in {unit}; 95 % intervals by the bootstrap over seeds"
     lines = [head, *_table(rows, fits)]
@@ -294,7 +294,7 @@ def scaling_tables(metric: str, unit: str, arms: Mapping[str, Curves], baseline:
 def _table(rows: list[dict[str, str]], results: Mapping[str, object]) -> Iterator[str]:
     """Yield a table, and a line for each arm that has none."""
     yield from aligned(rows) if rows else ()
-    yield from (f"{name}: {own.reason}" for name, own in results.items() if isinstance(own, Refusal))
+    yield from (f"{name}: {result.reason}" for name, result in results.items() if isinstance(result, Refusal))
 
 
 def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, Fit | Refusal]) -> Iterator[str]:
@@ -303,14 +303,14 @@ def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, F
     rows = [
         {
             "arm": name,
-            "A more": shown(own.asymptote, sign="+"),
-            "drift": "-" if np.isnan(own.drift) else f"{own.drift:.3f}",
-            "B times": shown(own.exponent, 2),
-            "C_mid times": shown(own.midpoint, 2),
-            "verdict": f"{own.verdict}: {own.advice}" if own.advice else own.verdict,
+            "A more": shown(result.asymptote, sign="+"),
+            "drift": "-" if np.isnan(result.drift) else f"{result.drift:.3f}",
+            "B times": shown(result.exponent, 2),
+            "C_mid times": shown(result.midpoint, 2),
+            "verdict": f"{result.verdict}: {result.advice}" if result.advice else result.verdict,
         }
-        for name, own in results.items()
-        if isinstance(own, Difference)
+        for name, result in results.items()
+        if isinstance(result, Difference)
     ]
     yield from aligned(rows) if rows else ()
     for name, refused in results.items():

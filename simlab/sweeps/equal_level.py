@@ -201,7 +201,7 @@ def _beside_placebos(results: Mapping[str, xr.Dataset], readings: Cells, level: 
 
 def _differences(readings: Cells, base: str) -> list[str]:
     """Return the table of differences from a cell, paired by seed, and a sentence on the first column."""
-    rows, told, seeds = [], list[int](), 0
+    rows, signs, seeds = [], list[int](), 0
     for name, reading in readings.items():
         if name == base:
             continue
@@ -212,11 +212,11 @@ def _differences(readings: Cells, base: str) -> list[str]:
         less = {column: (ours[column] - theirs[column]).values for column in columns}
         texts = {column: _with_interval(less[column], change_of(bounds_of(column))) for column in columns}
         rows.append({"cell": name, "seeds": str(ours.sizes["seed"]), **texts})
-        told.append(sign_of(less[columns[1]], change_of(bounds_of(columns[1]))))
+        signs.append(sign_of(less[columns[1]], change_of(bounds_of(columns[1]))))
         seeds = max(seeds, ours.sizes["seed"])
     if not rows:
         return []
-    in_short = difference_in_short(base, columns[1], told, seeds)
+    in_short = difference_in_short(base, columns[1], signs, seeds)
     interval = " [95 % interval over seeds]" * (seeds >= BAND_SEEDS)
     return ["", f"difference from {base}, paired by seed{interval}:", *aligned(rows), "", in_short]
 
@@ -249,7 +249,7 @@ def figure_at(
     masses = [pass_at_1(cell) for cell in cells.values()]
     levels = np.linspace(min(float(mass.min()) for mass in masses), max(float(mass.max()) for mass in masses), POINTS)
     curves = {name: read_at(cell, columns, levels) for name, cell in cells.items()}
-    shown: list[Curves] = [(name, levels, {cell: own[name] for cell, own in curves.items()}) for name in columns]
+    shown: list[Curves] = [(name, levels, {cell: curve[name] for cell, curve in curves.items()}) for name in columns]
     by_k = _by_k(results, level)
     rows = [(*each, LABELS.get(each[0], each[0]), bounds_of(each[0])) for each in shown + by_k]
     for column, x, lines in [shown[0], *by_k] if len(cells) > 1 else []:

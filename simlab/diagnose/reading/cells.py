@@ -126,7 +126,7 @@ def split_chat(chat: Any) -> tuple[Any, Any]:
     start = len(chat) - 1
     if is_messages(chat):
         speakers = [str(message.get("role", message.get("from", ""))).lower() for message in chat]
-        start = next((place for place, who in enumerate(speakers) if who in ("assistant", "gpt", "model")), start)
+        start = next((index for index, who in enumerate(speakers) if who in ("assistant", "gpt", "model")), start)
     return chat[:start], chat[start:]
 
 

@@ -135,8 +135,8 @@ class Chooser:
         """Return the column of a role: the one that is named, or the most trusted that suits."""
         if role in self.named:
             return self.named_path(self.named[role], role)
-        found = candidates(role, self.paths, alike=role == "completion")
-        return next((path for path in found if suits(path)), None)
+        ranked = candidates(role, self.paths, alike=role == "completion")
+        return next((path for path in ranked if suits(path)), None)
 
     def is_text(self, path: str) -> bool:
         """Return True where most cells are texts or lists."""
@@ -187,8 +187,8 @@ class Chooser:
         of["group"] = self._group(of)
         of["prompt"] = of["prompt"] or of["group"] or self._unnamed_text(of, is_prompt=True)
         if of["prompt"] is None:
-            known = list_columns(self.rows)
-            raise InputError(f"no column is known as the prompt; needed: --columns prompt=NAME; its columns: {known}")
+            columns = list_columns(self.rows)
+            raise InputError(f"no column is known as the prompt; needed: --columns prompt=NAME; its columns: {columns}")
         if of["completion"] is None:
             of["completion"] = self._unnamed_text(of, is_prompt=False)
         others = of["prompt"], of["completion"]
@@ -210,8 +210,8 @@ class Chooser:
         if of["length"] is None and of["log_probability"] is not None and self._is_list(of["log_probability"]):
             of["length"] = of["log_probability"]  # one a token
         of["task"] = self.find("task", lambda path: self._is_task(path, of["prompt"]))
-        found = {role: path for role, path in of.items() if path is not None}
-        return Columns(found, rewards, components, split)
+        chosen = {role: path for role, path in of.items() if path is not None}
+        return Columns(chosen, rewards, components, split)
 
     def _is_prompt(self, path: str) -> bool:
         """Return True for texts and token ids, and for any values of a column with the first of names."""
@@ -265,8 +265,10 @@ class Chooser:
             rewards = self._unnamed_rewards() or empty[:1]
             if len(rewards) != 1:
                 hint = rewards[0] if rewards else "NAME"
-                known = list_columns(self.rows)
-                raise InputError(f"no column is known as the reward; needed: --columns reward={hint}; columns: {known}")
+                columns = list_columns(self.rows)
+                raise InputError(
+                    f"no column is known as the reward; needed: --columns reward={hint}; columns: {columns}"
+                )
         differs = correct not in rewards and not all(map(self._is_constant, rewards))
         if differs and correct is not None and leaf(correct) in UNSURE | {"success"} and self._is_constant(correct):
             correct = None  # whether a request succeeded
@@ -284,8 +286,8 @@ class Chooser:
     def _unnamed_rewards(self) -> list[str]:
         """Return the numbers that have no other role; if one of them alone is a verdict, that one."""
         numbers = [path for path in self.paths if self.is_number(path) and len(set(map(str, self.cells[path]))) > 1]
-        taken = {path for role in NAMES if role not in ("reward", "correct") for path in candidates(role, numbers)}
-        numbers = [path for path in numbers if path not in taken and leaf(path) not in RIGHT_ANSWER]
+        others = {path for role in NAMES if role not in ("reward", "correct") for path in candidates(role, numbers)}
+        numbers = [path for path in numbers if path not in others and leaf(path) not in RIGHT_ANSWER]
         numbers = [path for path in numbers if not NO_REWARD.search(leaf(path))]
         verdicts = [path for path in numbers if self.is_verdict(path)]
         return verdicts if len(verdicts) == 1 else numbers

@@ -54,27 +54,27 @@ def _scalars(event: list[tuple[int, Any]]) -> Iterator[tuple[str, float]]:
 def _fields(content: bytes) -> list[tuple[int, Any]]:
     """Return the fields of a protocol buffer: whole numbers, or bytes."""
     fields: list[tuple[int, Any]] = []
-    place = 0
-    while place < len(content):
-        key, place = _varint(content, place)
+    position = 0
+    while position < len(content):
+        key, position = _varint(content, position)
         kind = key & 7
         if kind == 0:
-            value, place = _varint(content, place)
+            value, position = _varint(content, position)
             fields.append((key >> 3, value))
             continue
         size = WIDTH.get(kind)
         if size is None:
-            size, place = _varint(content, place)
-        fields.append((key >> 3, content[place : place + size]))
-        place += size
+            size, position = _varint(content, position)
+        fields.append((key >> 3, content[position : position + size]))
+        position += size
     return fields
 
 
-def _varint(content: bytes, place: int) -> tuple[int, int]:
+def _varint(content: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = content[place]
+        byte = content[position]
         value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+        position, shift = position + 1, shift + 7
         if byte < 128:
-            return value, place
+            return value, position

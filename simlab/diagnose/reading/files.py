@@ -89,8 +89,8 @@ def _find_run_file(folder: Path) -> list[Path]:
     else:
         seeds = [folder] if name.startswith("seed-") else []
     if len(seeds) > 1:
-        one = shlex.quote(str(seeds[0]))  # names of arms have brackets, which a shell reads
-        raise InputError(f"{folder} has {len(seeds)} arms and seeds; allowed: one of them, such as {one}")
+        first = shlex.quote(str(seeds[0]))  # names of arms have brackets, which a shell reads
+        raise InputError(f"{folder} has {len(seeds)} arms and seeds; allowed: one of them, such as {first}")
     files = [seed / file for seed in seeds for file in (ROLLOUTS, EVALUATIONS) if (seed / file).is_file()]
     if seeds and not files and (seeds[0] / METRICS).is_file():
         raise InputError(f"{seeds[0]} has neither {ROLLOUTS} nor {EVALUATIONS}; allowed: a run that keeps one of them")

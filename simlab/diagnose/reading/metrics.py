@@ -73,13 +73,13 @@ def is_metrics(rows: Sequence[Row]) -> bool:
     paths = list(dict.fromkeys(path for row in rows for path in row))
     if any(candidates(role, paths) for role in ("prompt", "completion", "conversation")):
         return False
-    known = {metric for path in paths if _is_numeric(rows, path) and (metric := metric_of(path)) is not None}
-    of_rollouts = any(candidates(role, paths) for role in ("id", "group")) and not known & OF_STEPS
-    if not known or of_rollouts:
+    metrics = {metric for path in paths if _is_numeric(rows, path) and (metric := metric_of(path)) is not None}
+    of_rollouts = any(candidates(role, paths) for role in ("id", "group")) and not metrics & OF_STEPS
+    if not metrics or of_rollouts:
         return False
     step = _step_of(paths)
     steps = [row[step] for row in rows if not is_absent(row.get(step))] if step is not None else []
-    return len(known) > 1 or len(set(map(str, steps))) > len(rows) / 2
+    return len(metrics) > 1 or len(set(map(str, steps))) > len(rows) / 2
 
 
 def _step_of(paths: Iterable[str]) -> str | None:
@@ -114,8 +114,8 @@ def _rank(path: str) -> tuple[str, int] | None:
     name = path.rpartition(" - ")[2].replace(".", "/").lower().removeprefix("data/").removeprefix("train/").lstrip("_")
     if SUFFIX.search(path) or NOT_TRAINING.search(name):
         return None
-    if found := PASS_AT.search(name):
-        return f"pass@{found[1]}", 0
+    if match := PASS_AT.search(name):
+        return f"pass@{match[1]}", 0
     ranks = [
         (2 * number + (name != word), metric)
         for metric, words in WORDS.items()
@@ -141,7 +141,7 @@ def read_metrics(rows: Iterable[Row], files: int) -> Metrics:
                 table.setdefault(name, {})[step] = value
     steps = np.array(sorted(set().union(*table.values())), dtype=np.int64)
     columns = {name: np.array([cells.get(step, math.nan) for step in steps.tolist()]) for name, cells in table.items()}
-    ranks = sorted((found[1], found[0], name) for name in columns if (found := _rank(name)) is not None)
+    ranks = sorted((rank[1], rank[0], name) for name in columns if (rank := _rank(name)) is not None)
     sources = {metric: name for _, metric, name in reversed(ranks)}
     order = {metric: number for number, metric in enumerate(WORDS)}
     values = {

@@ -198,9 +198,9 @@ class Table:
         real = {name: np.frombuffer(values, float) for name, values in self._real.items()}
         reward, correct = real["reward"], self._correct(real["reward"], real["correct"])
         notes = []
-        kept = np.isfinite(correct)
-        if not kept.all():
-            notes.append(f"rollouts without a verdict, left out: {(~kept).sum():,}")
+        counted = np.isfinite(correct)
+        if not counted.all():
+            notes.append(f"rollouts without a verdict, left out: {(~counted).sum():,}")
         pairs = itertools.pairwise(sorted(self._contents))
         repeated = [late for early, late in pairs if self._contents[early] == self._contents[late]]
         if repeated:
@@ -208,14 +208,14 @@ class Table:
         again = _superseded(step, prompt, key)
         if again.any():
             notes.append(f"rollouts that a restart has logged again, of which the later are read: {again.sum():,}")
-        kept &= ~np.isin(step, repeated) & ~again
-        answer = np.frombuffer(self._answer, np.uint64)[kept] if self.has_answers else None
-        step, prompt, key, reward, correct = (column[kept] for column in (step, prompt, key, reward, correct > 0))
+        counted &= ~np.isin(step, repeated) & ~again
+        answer = np.frombuffer(self._answer, np.uint64)[counted] if self.has_answers else None
+        step, prompt, key, reward, correct = (column[counted] for column in (step, prompt, key, reward, correct > 0))
         log, group = gather(form, step, prompt, correct, answer, key=key, reward=reward)
-        optional = {name: column[kept] for name, column in real.items() if name in OPTIONAL}
+        optional = {name: column[counted] for name, column in real.items() if name in OPTIONAL}
         if "task" in optional:
             optional["task"] = np.nan_to_num(optional["task"], nan=-1).astype(int)
-        parts = {name: np.frombuffer(values, float)[kept] for name, values in self._parts.items()}
+        parts = {name: np.frombuffer(values, float)[counted] for name, values in self._parts.items()}
         rollouts = LoggedRollouts(
             group,
             step,
@@ -226,7 +226,7 @@ class Table:
             parts,
             **optional,
             tasks=tuple(self._tasks),
-            token_ratios={name: column[kept] for name, column in real.items() if name in SUMS},
+            token_ratios={name: column[counted] for name, column in real.items() if name in SUMS},
             prompt_hashes=tuple(self._prompts),
         )
         return dataclasses.replace(log, prompts=tuple(self.titles), refused=refused), rollouts, tuple(notes)
@@ -242,8 +242,8 @@ class Table:
             self.rule = f"{least:g} is correct"
             return (reward >= least).astype(float)
         self.rule = "correct by its own column"
-        known = self.different <= {-1, 0, 1}
-        return np.where(np.isnan(verdict), (reward >= least).astype(float) if known else math.nan, verdict)
+        is_verdict = self.different <= {-1, 0, 1}
+        return np.where(np.isnan(verdict), (reward >= least).astype(float) if is_verdict else math.nan, verdict)
 
 
 def _texts(row: Row, columns: Columns) -> tuple[Any, Any]:
@@ -278,7 +278,7 @@ def _superseded(step: np.ndarray, prompt: np.ndarray, key: np.ndarray) -> np.nda
     if not len(turns) or not turns[-1]:
         return none
     _, group = np.unique(np.stack([step, prompt]), axis=1, return_inverse=True)
-    times, part, sizes = np.unique(np.stack([group, turns]), axis=1, return_inverse=True, return_counts=True)
+    times, piece, sizes = np.unique(np.stack([group, turns]), axis=1, return_inverse=True, return_counts=True)
     visits = np.bincount(times[0])
     once = sizes[visits[times[0]] == 1]
     if not len(once) or visits.max() == 1:
@@ -288,4 +288,4 @@ def _superseded(step: np.ndarray, prompt: np.ndarray, key: np.ndarray) -> np.nda
         return none
     last = np.zeros(len(visits), int)
     np.maximum.at(last, times[0], times[1])
-    return np.asarray((times[1] < last[times[0]])[part])
+    return np.asarray((times[1] < last[times[0]])[piece])

@@ -122,7 +122,9 @@ def _draw_evaluations(
         level = run_arms.estimate_mean(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
         axes.axhline(level.mean, color=GREY, linestyle=DASHES[number % len(DASHES)])
     for number, arm in enumerate(arms):
-        samples = max((own.samples for history in _histories(arm).values() for own in history.values()), default=0)
+        samples = max(
+            (evaluation.samples for history in _histories(arm).values() for evaluation in history.values()), default=0
+        )
         _draw_by_step(axes, _measured(arm, measure), run_arms.measure_bounds(name, np.zeros(0), samples), number)
 
 
@@ -132,15 +134,15 @@ def _draw_step_differences(axes: Axes, measure: Measure, arms: Sequence[Compared
     theirs = _measured(arms[base], measure)
     for number, arm in enumerate(arms):
         if number != base:
-            pairs = {seed: (own, theirs[seed]) for seed, own in _measured(arm, measure).items() if seed in theirs}
-            less = {seed: _differences(own, other) for seed, (own, other) in pairs.items()}
+            pairs = {seed: (values, theirs[seed]) for seed, values in _measured(arm, measure).items() if seed in theirs}
+            less = {seed: _differences(values, other) for seed, (values, other) in pairs.items()}
             _draw_by_step(axes, less, CHANGE, number)
 
 
 def _draw_by_step(axes: Axes, by_seed: Mapping[int, ByNumber], bounds: Bounds, number: int) -> None:
     """Draw what is known of each seed by step, at the steps that all seeds have."""
-    steps = _common_steps([np.array(list(own)) for own in by_seed.values()])
-    values = [np.stack([own[step] for own in by_seed.values()]) for step in steps]
+    steps = _common_steps([np.array(list(by_step)) for by_step in by_seed.values()])
+    values = [np.stack([by_step[step] for by_step in by_seed.values()]) for step in steps]
     _draw_line(axes, steps, values, bounds, marker="o", **line_style(number))
 
 

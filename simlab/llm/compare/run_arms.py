@@ -274,9 +274,9 @@ def _last_mean(training: Training, name: str, until: int) -> float:
     if name not in training.metrics:
         return np.nan
     values = training.metrics[name][training.metrics["step"] <= until]
-    known = values[len(values) * (LAST_PART - 1) // LAST_PART :]
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if known.size else np.nan
+    recent = values[len(values) * (LAST_PART - 1) // LAST_PART :]
+    recent = recent[~np.isnan(recent)]
+    return float(recent.mean()) if recent.size else np.nan
 
 
 def check_ks(ks: Sequence[int] | None, shown: Iterable[ShownArm], default: Sequence[int] | None = None) -> list[int]:

@@ -106,7 +106,7 @@ def _estimates(
     """Return the mean and the interval of each measure, or of the difference of each; a count is ``most`` at most."""
     bounds = {label: run_arms.measure_bounds(label, array, most) for label, array in values.items()}
     if change:
-        bounds = {label: change_of(own) for label, own in bounds.items()}
+        bounds = {label: change_of(limits) for label, limits in bounds.items()}
     return {label: run_arms.estimate_mean(array, bounds[label]) for label, array in values.items()}
 
 
@@ -155,8 +155,8 @@ def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]
             rows.append({"arm": second.name, "seeds": str(seeds)} | _cells(estimates, "+"))
             if seeds > 1:
                 shown.append(_in_short(second.name, seeds, estimates))
-        asked = METHODS_ASK.format("seeds and problems" if shown else "problems")
-        lines = [f"difference from {baseline.name}: {asked}; {errors}", *aligned(rows), *shown]
+        question = METHODS_ASK.format("seeds and problems" if shown else "problems")
+        lines = [f"difference from {baseline.name}: {question}; {errors}", *aligned(rows), *shown]
     lines += [f"{arm.name}: no seed in common with {baseline.name}" for _, arm in pairs if not arm.evaluations]
     tests = [row for pair in paired for row in _test_rows(*pair, ks)]
     return [*lines, "", MODELS_ASK, *aligned(tests)] if tests else lines

@@ -43,7 +43,7 @@ def perfect_maze(size: int, random: Random) -> tuple[frozenset[Position], tuple[
 @functools.cache
 def _walls_around(cell: Position, size: int) -> tuple[Wall, ...]:
     ways = [(_moved(cell, move), _moved(_moved(cell, move), move), move) for move in MOVES]
-    return tuple((cell, gap, behind, move) for gap, behind, move in ways if all(0 < place < size for place in behind))
+    return tuple((cell, gap, behind, move) for gap, behind, move in ways if all(0 < x < size for x in behind))
 
 
 def _moved(position: Position, move: str) -> Position:

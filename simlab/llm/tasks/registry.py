@@ -28,9 +28,9 @@ def task(name: str, **parameters: Any) -> Task:
     (10, 3, 8)
     """
     if name == OWN:
-        called, known = parameters.get("called", OWN), ", ".join(TASKS)
+        called, names = parameters.get("called", OWN), ", ".join(TASKS)
         raise InputError(
-            f"the task {called!r} was handed in from Python; allowed: train(own_task=...), or a task of {known}"
+            f"the task {called!r} was handed in from Python; allowed: train(own_task=...), or a task of {names}"
         )
     built: Task = build("task", name, TASKS, parameters)
     return built

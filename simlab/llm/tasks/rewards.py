@@ -84,8 +84,8 @@ class WeightedReward:
         >>> WeightedReward.read("verifier@0.5").weight
         0.5
         """
-        file, colon, rest = text.rpartition(":")
-        name, _, weights = rest.partition("@")
+        file, colon, reference_and_weights = text.rpartition(":")
+        name, _, weights = reference_and_weights.partition("@")
         reference = file + colon + name
         function = None if reference == VERIFIER else load(reference)
         if function is not None and not callable(function):
