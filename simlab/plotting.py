@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.transforms import Bbox
 
 from simlab.columns import grid_dimensions, lacking, plain, record_axis, seed_counts, with_columns
 from simlab.errors import InputError
@@ -172,23 +170,6 @@ def save_figure(figure: Figure, path: Path) -> None:
             write_figure(figure, path)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {str(error).splitlines()[0]}; the result is kept") from None
-
-
-def save_everywhere(figure: Figure, stem: Path) -> None:
-    """Write ``stem``.svg, .pdf and .png; two runs give identical bytes, since no date is written."""
-    with matplotlib.style.context(STYLE):
-        settle(figure)
-        for suffix in METADATA:
-            write_figure(figure, stem.with_suffix(suffix))
-
-
-def settle(figure: Figure) -> None:
-    """Place the axes once and in round numbers: a constrained layout may differ in the last digit in another run."""
-    figure.set_dpi(mpl.rcParams["savefig.dpi"])  # at another resolution letters have other widths
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        axes.set_position(Bbox(axes.get_position(original=True).get_points().round(4)))
 
 
 def write_figure(figure: Figure, path: Path) -> None:

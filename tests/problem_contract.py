@@ -26,7 +26,7 @@ from own_problem import Ring, ring
 
 from simlab.arms import parse
 from simlab.problems import (
-    Interference,
+    InterferingPrompts,
     LinearSoftmax,
     Network,
     Problem,
@@ -107,7 +107,7 @@ def records_of_a_ring(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
     return rows
 
 
-def row_of_interference(problem: Interference) -> Row:
+def row_of_interference(problem: InterferingPrompts) -> Row:
     records = functools.partial(naive_interference.records, hard=problem.hard)
     return Row(problem, head_of, records, learned=problem.learned.astype(float))
 

@@ -15,14 +15,11 @@ from simlab.estimators import advantages
 from simlab.theory import (
     contrast,
     crossing_k,
-    crossing_step,
     expected_speed,
     judged_masses,
     judged_speed,
-    largest_mixed_mass,
     log_odds_drift,
     masses,
-    misplaced_share,
     pass_at_k_change,
     time_until_lost,
     transfer,
@@ -185,16 +182,6 @@ def test_at_the_threshold_of_overlap_a_prompt_stands_still_and_beyond_it_falls()
         assert np.sign(sum(drift_at(overlap))[1]) == sign
 
 
-def test_the_bound_is_that_of_groups_which_all_put_the_most_on_what_they_have():
-    for size, p in itertools.product((1, 3, 4), (0.05, 0.6)):
-        total = 0.0
-        for group in itertools.product((False, True), repeat=size):
-            chance = math.prod(p if right else 1 - p for right in group)
-            total += chance * ((1 - p) * 0.5 * any(group) + p * 2.0 * (not all(group)))
-        found = largest_mixed_mass(np.array([p]), size, success=0.5, failure=2.0)
-        assert found[0] == pytest.approx(total, rel=1e-12)
-
-
 def naive_change(solve_rates, changes, k):
     return sum(k * (1 - q) ** (k - 1) * d for q, d in zip(solve_rates, changes, strict=True)) / len(solve_rates)
 
@@ -250,20 +237,6 @@ def test_there_is_no_crossing(solved, changes):
     assert math.isnan(crossing_k(np.array(solved), np.array(changes)))
 
 
-@given(st.lists(st.lists(st.sampled_from([-0.25, 0.0, 0.125, 0.5]), min_size=2, max_size=2), min_size=1, max_size=6))
-def test_the_crossing_step_is_where_the_line_to_the_first_record_below_meets_0(gains):
-    steps = np.cumsum(np.arange(1.0, len(gains) + 1))
-    for k, found in enumerate(crossing_step(steps, np.array(gains))):
-        expected = math.inf
-        for record, gain in enumerate(own[k] for own in gains):
-            if gain < 0:
-                before = gains[record - 1][k] if record else 0.0
-                start = steps[record - 1] if record else steps[0]
-                expected = start + (steps[record] - start) * before / (before - gain)
-                break
-        assert found == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -281,15 +254,10 @@ def test_the_crossing_step_is_where_the_line_to_the_first_record_below_meets_0(g
         (lambda: bad_transfer(counts=np.array([1, 1, 1, 0])), r"counts = \[1 1 1 0\] are not allowed; allowed: 4"),
         (lambda: log_odds_drift(KERNEL, np.ones(2)), r"solve_rates has shape \(2,\); allowed: \(3,\)"),
         (lambda: log_odds_drift(KERNEL[:, :2], np.ones(3)), r"effects has shape \(3, 2\); allowed: \(3, 3\)"),
-        (lambda: largest_mixed_mass(np.array([0.5]), 0), r"group_size = 0 is outside its range"),
-        (lambda: largest_mixed_mass(np.array([0.5]), 2, failure=-1.0), r"failure = -1\.0 is outside its range \[0"),
         (lambda: pass_at_k_change(np.ones(2), np.ones(2), 0.5), r"k = 0\.5 is not allowed; allowed: finite numbers"),
         (lambda: pass_at_k_change(np.ones(2), np.ones(3), 2.0), r"solve_rates \(2,\) and changes \(3,\); allowed"),
         (lambda: crossing_k(np.zeros(0), np.zeros(0)), "allowed: one axis of one or more prompts each"),
         (lambda: crossing_k(np.array([0.5]), np.array([math.nan])), "changes holds NaN or infinity; allowed: finite"),
-        (lambda: crossing_step(np.array([1.0, 1.0]), np.zeros(2)), r"steps = \[1\. 1\.\]; allowed: an increasing"),
-        (lambda: crossing_step(np.array([1.0]), np.zeros(2)), r"an increasing number for each of the 2 records"),
-        (lambda: crossing_step(np.array([1.0]), np.array([math.nan])), "gains holds NaN; allowed: numbers"),
     ],
 )
 def test_bad_input_is_named_in_one_line(call, message, monkeypatch):
@@ -372,26 +340,6 @@ def test_the_time_until_a_prompt_is_lost_is_that_of_many_small_steps(pace):
         easy, lost, steps = easy + dt * own * m, lost + dt * pull * m, steps + 1
     assert time_until_lost(0.4, drop, own=own, pull=pull, pace=pace) == pytest.approx(steps * dt, rel=2e-3)
     assert "pull = 0.0 is outside its range" in refusal(time_until_lost, 0.4, drop, own=own, pull=0.0, pace=pace)
-
-
-@pytest.mark.parametrize("name", ["psr", "grpo", "maxrl", "f_grpo"])
-@pytest.mark.parametrize("size", [2, 8, 64])
-def test_of_one_prompt_the_share_knows_neither_weight_nor_group_size(name, size):
-    for p in (0.0, 0.01, 0.5):
-        share = (1 - p) * F / ((1 - p) * F + p * (1 - N))
-        assert misplaced_share(name, size, np.array([p]), F, N) == pytest.approx(share)
-
-
-@given(
-    rates=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=6),
-    errors=st.tuples(st.floats(0.001, 0.5), st.floats(0.0, 0.49)),
-    size=st.integers(2, 12),
-)
-def test_a_focal_weight_never_misplaces_less_than_its_base(rates, errors, size):
-    shares = [misplaced_share("f_grpo", size, np.array(rates), *errors, gamma=gamma) for gamma in (0.0, 0.5, 2.0)]
-    if not np.isnan(shares).any():
-        assert shares[0] <= shares[1] + 1e-9
-        assert shares[1] <= shares[2] + 1e-9
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.style
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
@@ -18,7 +21,7 @@ from figures.shared.registry import Script
 from simlab.errors import InputError
 from simlab.files import WRITER, check_replaceable, write_whole
 from simlab.identity import commit, versions
-from simlab.plotting import save_everywhere
+from simlab.plotting import METADATA, STYLE, write_figure
 
 FIGURES = Path(figures.__file__).parent
 LIBRARIES = ("simlab", "jax", "numpy", "scipy", "matplotlib")
@@ -86,3 +89,20 @@ def read_origin(path: Path) -> dict[str, Any]:
     """Return what a PNG that ``write`` drew says of itself."""
     with Image.open(path) as image:
         return dict(json.loads(image.info[ORIGIN]))
+
+
+def save_everywhere(figure: Figure, stem: Path) -> None:
+    """Write ``stem``.svg, .pdf and .png; two runs give identical bytes, since no date is written."""
+    with matplotlib.style.context(STYLE):
+        settle(figure)
+        for suffix in METADATA:
+            write_figure(figure, stem.with_suffix(suffix))
+
+
+def settle(figure: Figure) -> None:
+    """Place the axes once and in round numbers: a constrained layout may differ in the last digit in another run."""
+    figure.set_dpi(mpl.rcParams["savefig.dpi"])  # at another resolution letters have other widths
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position(Bbox(axes.get_position(original=True).get_points().round(4)))

@@ -3,7 +3,7 @@
 from simlab.problems.base import Problem
 from simlab.problems.categorical import Categorical, anchored, custom
 from simlab.problems.graded import format_reward, length_penalty, partial_credit, reward_hack, rubric
-from simlab.problems.interference import Interference, interference
+from simlab.problems.interference import InterferingPrompts, interference
 from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
 from simlab.problems.network import Network, network
 from simlab.problems.prompt_bank import PromptBank, prompt_bank
@@ -11,7 +11,7 @@ from simlab.problems.registry import PROBLEMS, problem, register
 from simlab.problems.tree import Tree, tree
 
 __all__ = [
-    "PROBLEMS", "Categorical", "Interference", "LinearSoftmax", "Network", "Problem", "PromptBank", "Tree", "anchored",
-    "custom", "format_reward", "interference", "length_penalty", "linear_softmax", "network", "partial_credit",
-    "problem", "prompt_bank", "register", "reward_hack", "rubric", "tree",
+    "PROBLEMS", "Categorical", "InterferingPrompts", "LinearSoftmax", "Network", "Problem", "PromptBank", "Tree",
+    "anchored", "custom", "format_reward", "interference", "length_penalty", "linear_softmax", "network",
+    "partial_credit", "problem", "prompt_bank", "register", "reward_hack", "rubric", "tree",
 ]  # fmt: skip

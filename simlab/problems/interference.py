@@ -21,7 +21,7 @@ OWN, RANDOM = "own", "random"  # features of prompts beside the direction that t
 
 
 @dataclass(frozen=True, eq=False)
-class Interference(LinearSoftmax):
+class InterferingPrompts(LinearSoftmax):
     """M easy and hard prompts whose logits are those of a base model plus W h_i, with one head W for all, 0 at first.
 
     A gradient step on prompt i moves the logits of prompt j by h_i . h_j times what it moves its own by: the
@@ -87,7 +87,7 @@ def interference(
     distractor_share: float = 0.3,
     reward_correct: float = 1.0,
     reward_incorrect: float = 0.0,
-) -> Interference:
+) -> InterferingPrompts:
     """Easy prompts that one answer solves, and hard ones for which it is wrong, with features that overlap.
 
     The feature of a prompt is h = sqrt(1 - abs(c)) f + sqrt(abs(c)) s u, with c = ``overlap``, a direction u that no f
@@ -148,7 +148,7 @@ def interference(
     signs = np.where(hard & (overlap < 0), -1, 1)[:, None]
     separate = separate_features(features, len(rates), dimension, feature_seed)
     teaching = np.hstack([np.sqrt(abs(overlap)) * signs, np.sqrt(1 - abs(overlap)) * separate])
-    return Interference(
+    return InterferingPrompts(
         np.hstack([np.zeros((len(counts), teaching.shape[1])), base.T]),
         np.hstack([teaching, np.eye(len(rates))]),
         main | rare,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from simlab.errors import InputError, check_range, check_whole
+from simlab.errors import InputError, check_range
 from simlab.estimators import Estimator
 from simlab.theory.masses import masses
 
@@ -147,8 +147,8 @@ def transfer(
 def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
     """d log(Q_j / (1 - Q_j)) = dQ_j / (Q_j (1 - Q_j)), split into the prompt's own effect and the others'.
 
-    The own part is eta / M K_jj m_j |u_j|^2 with m_j = kappa_j Q_j (1 - Q_j), which ``largest_mixed_mass`` bounds; it
-    vanishes with Q_j. The incoming part, eta / M sum_i K_ij m_i <u_i, u_j>, does not ``[simlab:interference-drift]``.
+    The own part is eta / M K_jj m_j |u_j|^2 with m_j = kappa_j Q_j (1 - Q_j), and vanishes with
+    Q_j. The incoming part, eta / M sum_i K_ij m_i <u_i, u_j>, does not ``[simlab:interference-drift]``.
     ``effects`` are such as ``transfer``; both parts are NaN where Q is 0 or 1.
 
     >>> log_odds_drift(np.array([[0.1, -0.2], [0.0, 0.05]]), np.array([0.5, 0.5]))
@@ -162,30 +162,6 @@ def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
     diagonal = np.diagonal(effects)
     others = np.where(np.eye(len(effects), dtype=bool), 0.0, effects).sum(axis=0)
     return Drift(diagonal / spread, others / spread)
-
-
-def largest_mixed_mass(solve_rates: Rates, group_size: int, *, success: float = 1.0, failure: float = 1.0) -> Rates:
-    """The most that (1 - Q) M_S + Q M_F, which is kappa Q (1 - Q), can be under any weight of reward and solve rate.
-
-    A (1 - Q) (1 - (1 - Q)^G) + B Q (1 - Q^G), where no group has a larger m_S than A (``success``) or a larger m_F than
-    B (``failure``): a group without a success has no m_S, one without a failure no m_F. The weight with these masses in
-    every other group reaches it ``[simlab:interference-bound]``. A = 1 bounds PSR and MaxRL, 1/2 GRPO.
-
-    >>> largest_mixed_mass(np.array([0.5]), 2)
-    array([0.75])
-    """
-    _check_shares("solve_rates", solve_rates)
-    check_whole("group_size", group_size, 1)
-    check_range("success", success, 0)
-    check_range("failure", failure, 0)
-    mixed = success * (1 - solve_rates) * _chance_of_any(solve_rates, group_size)
-    return np.asarray(mixed + failure * solve_rates * _chance_of_any(1 - solve_rates, group_size))
-
-
-def _chance_of_any(shares: Rates, draws: int) -> Rates:
-    """1 - (1 - p)^G, without cancellation at small p."""
-    certain = shares >= 1
-    return np.asarray(np.where(certain, 1.0, -np.expm1(draws * np.log1p(-np.where(certain, 0.0, shares)))))
 
 
 def binomial_chances(draws: int, shares: Rates) -> Rates:

@@ -52,29 +52,6 @@ def crossing_k(solve_rates: PerPrompt, changes: PerPrompt) -> float:
     return 1.0 + max(_crossings(distinct, sums), default=0.0)
 
 
-def crossing_step(
-    steps: Float[np.ndarray, " records"], gains: Float[np.ndarray, "records ..."]
-) -> Float[np.ndarray, "..."]:
-    """The step at which pass@k first falls below the base model's, by straight lines between the records of a run.
-
-    ``gains`` are pass@k less the base model's, such as ``pass_at_k_gain``; infinity where no record is below.
-
-    >>> crossing_step(np.array([0.0, 10.0, 20.0]), np.array([[0.0, 0.0], [0.2, 0.1], [0.3, -0.3]]))
-    array([ inf, 12.5])
-    """
-    if steps.shape != gains.shape[:1] or not len(steps) or not (np.diff(steps) > 0).all():
-        raise InputError(f"steps = {steps}; allowed: an increasing number for each of the {len(gains)} records")
-    if np.isnan(gains).any():
-        raise InputError("gains holds NaN; allowed: numbers")
-    below = gains < 0
-    first = np.argmax(below, axis=0)
-    earlier = np.maximum(first - 1, 0)
-    ahead, behind = (np.take_along_axis(gains, records[None], 0)[0] for records in (earlier, first))
-    share = ahead / np.where(ahead > behind, ahead - behind, 1.0)
-    crossing = steps[earlier] + share * (steps[first] - steps[earlier])
-    return np.where(below.any(axis=0), crossing, np.inf)
-
-
 def _crossings(decays: PerPrompt, coefficients: PerPrompt) -> list[float]:
     """List the x > 0 at which sum_j c_j exp(-d_j x) changes its sign, in order; d increases.
 

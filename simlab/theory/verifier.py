@@ -8,8 +8,6 @@ corrections of Cai et al. (arXiv:2510.00915) are ``simlab.simulator.verifier.cor
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from simlab.errors import check_range
 from simlab.estimators import Estimator
 from simlab.theory.interference import Rates, expected_advantages, expected_speed
@@ -60,29 +58,6 @@ def judged_masses(
         (1 - solve_rates) * (1 - false_positive) * failure,
         solve_rates * false_negative * failure,
     )
-
-
-def misplaced_share(
-    name: str | Estimator,
-    group_size: int,
-    solve_rates: Rates,
-    false_positive: float,
-    false_negative: float,
-    **parameters: Any,
-) -> float:
-    """The share of the accepted rollouts' advantages that goes to wrong ones ``[simlab:verifier-hard-focus]``.
-
-    Of one prompt it is (1 - p) f / q, whatever the weight and G. Over prompts it is the mean of these shares, weighted
-    by M_S(q): the more a weight looks at hard prompts, the larger it is. NaN for a weight that gives accepted rollouts
-    none.
-
-    >>> rates = np.array([0.01, 0.5])
-    >>> [round(misplaced_share("f_grpo", 8, rates, 0.1, 0.0, gamma=gamma), 2) for gamma in (0.0, 1.0, 4.0)]
-    [0.36, 0.47, 0.69]
-    """
-    right, wrong, *_ = judged_masses(name, group_size, solve_rates, false_positive, false_negative, **parameters)
-    total = float(np.sum(right + wrong))
-    return float(np.sum(wrong)) / total if total else float("nan")
 
 
 def judged_speed(
