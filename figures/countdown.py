@@ -20,9 +20,9 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import t as t_law
 
 from figures.shared import trained
+from simlab.intervals import half_width
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "countdown.json"
@@ -65,7 +65,7 @@ def at_the_end(files: dict[str, Any], arm: str, seed: int) -> np.ndarray:
 def interval(each: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means over seeds, the first axis, and the half-widths of their 95 % t-intervals."""
     seeds = len(each)
-    return each.mean(axis=0), float(t_law.ppf(0.975, seeds - 1)) * each.std(axis=0, ddof=1) / np.sqrt(seeds)
+    return each.mean(axis=0), half_width(each.std(axis=0, ddof=1) / np.sqrt(seeds), seeds)
 
 
 def draw(files: dict[str, Any]) -> Figure:

@@ -83,11 +83,17 @@ def within(mean: Values, half: Values, bounds: Bounds) -> tuple[Float[np.ndarray
     return np.asarray(ends[0]), np.asarray(ends[1])
 
 
+def half_width(error: Values, seeds: int | Int[np.ndarray, "..."], coverage: float = COVERAGE) -> Values:
+    """Return half of Student's interval of a mean over S seeds, or other units: t(S - 1) times its standard error."""
+    half: Values = stdtrit(np.asarray(seeds) - 1, (1 + coverage) / 2) * error
+    return half
+
+
 def student(
     mean: Values, error: Values, seeds: int | Int[np.ndarray, "..."], bounds: Bounds
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
     """Return the ends of Student's 95 % interval of a mean with a standard error over seeds, as ``within`` does."""
-    return within(mean, stdtrit(np.asarray(seeds) - 1, (1 + COVERAGE) / 2) * error, bounds)
+    return within(mean, half_width(error, seeds), bounds)
 
 
 def over_seeds(values: Float[np.ndarray, "S ..."], bounds: Bounds = ANY) -> Estimate:

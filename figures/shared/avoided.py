@@ -8,11 +8,9 @@ pass@64, and negative for one that loses more than GRPO.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t
 
 from simlab.columns import at_equal_mass
-
-CLEAR = 0.95  # of intervals
+from simlab.intervals import half_width
 
 
 class Share(NamedTuple):
@@ -44,7 +42,7 @@ def share(own: np.ndarray, baseline: np.ndarray, base: np.ndarray) -> Share:
     gained, fall = own - baseline, base - baseline
     ratio = gained.mean() / fall.mean()
     error = (gained - ratio * fall).std(ddof=1) / np.sqrt(len(fall)) / abs(fall.mean())
-    width = t.ppf((1 + CLEAR) / 2, len(fall) - 1) * error
+    width = half_width(error, len(fall))
     return Share(float(ratio), float(ratio - width), float(ratio + width))
 
 

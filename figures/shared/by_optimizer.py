@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr, t
+from scipy.stats import spearmanr
 
-from figures.shared.avoided import CLEAR, at_gain
+from figures.shared.avoided import at_gain
+from simlab.intervals import half_width
 
 PREDICTION = Path(__file__).parents[1] / "data" / "weights_by_optimizer_prediction.json"
 READ = ("pass@1", "pass@64")
@@ -41,8 +42,7 @@ def at_own_rate(curves: dict[str, Any], gain: float) -> np.ndarray:
 
 def interval(differences: np.ndarray) -> list[float]:
     """The mean over seeds, and the ends of its interval (Student's)."""
-    error = differences.std(ddof=1) / np.sqrt(len(differences))
-    width = t.ppf((1 + CLEAR) / 2, len(differences) - 1) * error
+    width = half_width(differences.std(ddof=1) / np.sqrt(len(differences)), len(differences))
     return [float(differences.mean() + shift) for shift in (0, -width, width)]
 
 

@@ -38,6 +38,7 @@ from simlab.diagnose.reading import Reading
 from simlab.diagnose.solve_rates import all_within
 from simlab.diagnose.summary import describe_steps
 from simlab.interference.record import Record
+from simlab.intervals import half_width
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.text import shortened
 
@@ -178,7 +179,7 @@ def pass_at_k_change(records: Sequence[Record], level: float) -> tuple[int, Inte
     name, method, value, count = f"change of pass@{k} a step", "Student's over measurements", fmean(values), len(values)
     if count < FEWEST:
         return k, missing(name, level, method, value)
-    half = math.sqrt(max(float(np.var(values, ddof=1)), fmean(variances)) / count) * stdtrit(count - 1, (1 + level) / 2)
+    half = float(half_width(math.sqrt(max(float(np.var(values, ddof=1)), fmean(variances)) / count), count, level))
     return k, IntervalEstimate(name, value, value - half, value + half, level, method)
 
 

@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from simlab.arms import parse
 from simlab.diagnose.dead_groups import GroupEstimates, PredictedGroups, dead_share
@@ -20,6 +19,7 @@ from simlab.diagnose.mixture import components
 from simlab.diagnose.solve_rates import Population
 from simlab.diagnose.tail_misses import Range, Sums, Typical, TypicalSolution
 from simlab.errors import InputError, check_whole
+from simlab.intervals import half_width
 
 SMALLEST = 2  # rollouts of a group that teaches
 
@@ -243,7 +243,7 @@ def _seed_interval(name: str, differences: list[np.ndarray], level: float) -> In
     """Return the mean of the fitted bank's seeds, in an interval that holds Student's of every bank."""
     ends = []
     for values in differences:
-        half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / math.sqrt(len(values))
+        half = float(half_width(values.std(ddof=1) / math.sqrt(len(values)), len(values), level))
         ends += [float(values.mean()) - half, float(values.mean()) + half]
     method = f"simulation of {len(differences)} banks x {len(differences[0])} seeds"
     return IntervalEstimate(name, float(differences[0].mean()), min(ends), max(ends), level, method)

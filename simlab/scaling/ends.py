@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import stdtrit
 
-from simlab.intervals import Interval
+from simlab.intervals import Interval, half_width
 from simlab.scaling.sigmoid import Curves
 
 ROUNDING = 1e-9  # a smaller change is none
@@ -65,9 +64,8 @@ def with_half(
     changes: Float[np.ndarray, "S N"], level: float
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """Return means over seeds and half of their t-intervals; of one seed the half is rounding."""
-    seeds = len(changes)
-    quantile = stdtrit(seeds - 1, 1 - level / 2) if seeds > 1 else 1.0
-    return changes.mean(axis=0), np.maximum(quantile * standard_error(changes), ROUNDING)
+    half = half_width(standard_error(changes), max(len(changes), 2), 1 - level)
+    return changes.mean(axis=0), np.maximum(half, ROUNDING)
 
 
 def standard_error(values: Float[np.ndarray, "S N"]) -> Float[np.ndarray, " N"]:

@@ -27,10 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import stdtrit
 
 from simlab.errors import InputError, check_choice, check_range
-from simlab.intervals import Interval
+from simlab.intervals import Interval, half_width
 from simlab.scaling.ends import MARGIN, ROUNDING, compare_ends, describe, shown, standard_error, with_half
 from simlab.scaling.sigmoid import HIGHEST, LOWEST, Curves, Sigmoid, fit, fit_each
 from simlab.text import aligned, plain_number
@@ -85,7 +84,7 @@ def _interval(mean: float, draws: Float[np.ndarray, " R"], seeds: int) -> Interv
     """Return an estimate with the interval that the head of this file says; NaN for one seed."""
     if seeds < 2:
         return Interval(float(mean), np.nan, np.nan)
-    half = float(stdtrit(seeds - 1, 0.975) * np.sqrt(seeds / (seeds - 1)) * draws.std())
+    half = float(half_width(np.sqrt(seeds / (seeds - 1)) * draws.std(), seeds))
     return Interval(float(mean), float(mean) - half, float(mean) + half)
 
 

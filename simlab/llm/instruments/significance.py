@@ -5,12 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import stdtrit
 
 from simlab.errors import InputError, check_whole
-from simlab.intervals import Interval
+from simlab.intervals import Interval, half_width
 from simlab.llm.instruments.pass_at_k import (
-    COVERAGE,
     check_counts,
     check_finite_values,
     unbiased_pass_at_k,
@@ -157,8 +155,8 @@ def crossed_interval(values: Float[np.ndarray, "S P"]) -> Interval:
     problems = components(values).problems
     variances = values.mean(axis=1).var(ddof=1), max(0.0, problems)
     halves = [
-        stdtrit(count - 1, (1 + COVERAGE) / 2) * np.sqrt(variance / count)
+        float(half_width(np.sqrt(variance / count), count))
         for count, variance in zip(values.shape, variances, strict=True)
     ]
-    half, mean = float(np.hypot(*halves)), float(values.mean())
+    half, mean = math.hypot(*halves), float(values.mean())
     return Interval(mean, mean - half, mean + half)
