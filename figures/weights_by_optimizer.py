@@ -4,6 +4,8 @@
     python -m figures.weights_by_optimizer runs                      (adds the seeds that are finished to those kept)
     simlab train --preset weights-by-optimizer --out held-out        (other problems than those trained on: two hours)
     python -m figures.weights_by_optimizer --held-out held-out       (keeps its evaluations)
+    python -m figures.shared.closed_tasks addition added 1 2 3 4 5   (another task, or maze)
+    python -m figures.weights_by_optimizer --task addition added     (adds its seeds)
     python -m figures.weights_by_optimizer --table                   (prints what was predicted and what came out)
     simlab figures weights_by_optimizer                              (draws from what is kept here)
 
@@ -23,6 +25,7 @@ from matplotlib.figure import Figure
 
 from figures.shared import by_optimizer
 from figures.shared.condensed import keep, rounded
+from simlab.errors import check_choice
 from simlab.llm.compare.runs import read_run
 from simlab.llm.training.folder import RUN
 from simlab.plotting import STYLE
@@ -31,8 +34,9 @@ DATA = Path(__file__).parent / "data" / "weights_by_optimizer.json"
 DIFFERS = "Not in the papers: a small language model by two optimisers, predicted before the runs."
 MESSAGE = "In a language model weights part by Adam and by plain steps alike"
 LOOKED_AT, FEWEST = 0, 5  # a seed, and how many of the others judge
-TRAINED, HELD_OUT = "trained", "held out"  # the problems that are evaluated, as the prediction calls them
-LABELS = {"adamw": "a  Adam", "sgd": "b  Plain steps", by_optimizer.BETWEEN: "c  Adam less plain steps"}
+TASKS = {by_optimizer.TRAINED: "countdown", "addition": "addition", "maze": "maze"}
+EMPTY: dict[str, Any] = {"provenance": [], "seeds": {}}
+LABELS = {"adamw": "Adam", "sgd": "plain steps", by_optimizer.BETWEEN: "Adam less plain steps"}
 NAMES = {"grpo+entropy_bonus(coefficient=0.03)": "entropy bonus", "pass_at_k_chen(k=4)": "Chen's pass@4"}
 
 
@@ -71,10 +75,8 @@ def curves(data: dict[str, Any]) -> dict[str, Any]:
     seeds, task = [data["seeds"][seed] for seed in judging(data)], dict[str, Any]()
     longest = max(len(own["pass@1"]) for arms in seeds for own in arms.values())
     for name in seeds[0]:
-        method, _, settings = name.partition("@optimizer=")
-        rates = task.setdefault(settings.partition("@")[0], {}).setdefault(
-            method, {read: [] for read in by_optimizer.READ}
-        )
+        method, optimizer = by_optimizer.of_arm(name)
+        rates = task.setdefault(optimizer, {}).setdefault(method, {read: [] for read in by_optimizer.READ})
         for read, rows in rates.items():
             rows.append(
                 [arms[name][read] + arms[name][read][-1:] * (longest - len(arms[name][read])) for arms in seeds]
@@ -82,13 +84,13 @@ def curves(data: dict[str, Any]) -> dict[str, Any]:
     return task
 
 
-def findings(data: dict[str, Any], task: str = TRAINED) -> tuple[dict[str, Any], by_optimizer.Intervals]:
+def findings(data: dict[str, Any], task: str) -> tuple[dict[str, Any], by_optimizer.Intervals]:
     """Return the prediction, and the differences measured at the gain where it is judged."""
-    predicted = json.loads(by_optimizer.PREDICTION.read_text())
-    return predicted, by_optimizer.judged(curves(data), predicted["judged_at"][task])
+    predicted = by_optimizer.prediction(task)
+    return predicted, by_optimizer.judged(curves(data), predicted["judged_at"])
 
 
-def table(data: dict[str, Any], task: str = TRAINED) -> str:
+def table(data: dict[str, Any], task: str) -> str:
     """Return the differences with their intervals, and what they say of prediction and rival."""
     predicted, found = findings(data, task)
     few = len(judging(data)) < FEWEST
@@ -111,20 +113,32 @@ def table(data: dict[str, Any], task: str = TRAINED) -> str:
     return "\n".join(lines)
 
 
+def of_task(data: dict[str, Any], task: str) -> dict[str, Any]:
+    """Return what is kept of a task, or of the held-out problems of countdown."""
+    own: dict[str, Any] = data if task == by_optimizer.TRAINED else data.get(task, EMPTY)
+    return own
+
+
 def draw(data: dict[str, Any]) -> Figure:
-    """Draw what prediction and rival said and what was found of each method, by optimiser and between the two."""
-    predicted, found = findings(data)
+    """Draw what prediction and rival said and what was found of each method: a row a task, a column an optimiser."""
+    tasks = [task for task in TASKS if len(judging(of_task(data, task))) >= FEWEST]
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+        figure = Figure(figsize=(7.2, 0.7 + 2.4 * len(tasks)), layout="constrained")
         figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=10, fontweight="bold")
-        panels = figure.subplots(1, len(LABELS), sharey=True)
-        for axes, (optimizer, title) in zip(panels, LABELS.items(), strict=True):
-            said = (predicted["predicted"][optimizer], predicted["rival"].get(optimizer, {}))
-            _draw_panel(axes, said, found[optimizer])
-            axes.set_title(title, loc="left")
-        panels[0].set_yticks(range(len(found["adamw"])), [NAMES.get(method, method) for method in found["adamw"]])
-        panels[0].invert_yaxis()
-        panels[1].set_xlabel("pass@64 less GRPO's at equal pass@1; orange: predicted, blue: by the rival")
+        panels = figure.subplots(len(tasks), len(LABELS), sharey="row", squeeze=False)
+        letters = iter("abcdefghi")
+        for task, row in zip(tasks, panels, strict=True):
+            predicted, found = findings(of_task(data, task), task)
+            for axes, (optimizer, title) in zip(row, LABELS.items(), strict=True):
+                if optimizer not in found:
+                    axes.set_axis_off()
+                    continue
+                said = (predicted["predicted"][optimizer], predicted["rival"].get(optimizer, {}))
+                _draw_panel(axes, said, found[optimizer])
+                axes.set_title(f"{next(letters)}  {TASKS[task].capitalize()}, {title}", loc="left")
+            row[0].set_yticks(range(len(found["adamw"])), [NAMES.get(method, method) for method in found["adamw"]])
+            row[0].invert_yaxis()
+        panels[-1][1].set_xlabel("pass@64 less GRPO's at equal pass@1; orange: predicted, blue: by the rival")
     return figure
 
 
@@ -140,13 +154,18 @@ def _draw_panel(axes: Axes, said: tuple[dict[str, Any], ...], found: dict[str, l
 
 def main(arguments: list[str]) -> None:
     """Add finished seeds to those that are kept, keep a run's on held-out problems, or print the tables."""
-    kept = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "seeds": {}}
+    kept = json.loads(DATA.read_text()) if DATA.exists() else EMPTY
+    held_out = by_optimizer.HELD_OUT
     if arguments == ["--table"]:
-        print(table(kept))
-        if HELD_OUT in kept:
-            print(f"\nOn held-out problems\n{table(kept[HELD_OUT], HELD_OUT)}")
-    elif arguments[0] == "--held-out":
-        keep(DATA, kept | {HELD_OUT: condense_held_out(Path(arguments[1]))})
+        for task in (by_optimizer.TRAINED, held_out, *list(TASKS)[1:]):
+            if own := judging(of_task(kept, task)):
+                print(f"{TASKS.get(task, task).capitalize()}, {len(own)} seeds\n{table(of_task(kept, task), task)}\n")
+    elif arguments[0] == f"--{held_out.replace(' ', '-')}":
+        keep(DATA, kept | {held_out: condense_held_out(Path(arguments[1]))})
+    elif arguments[0] == "--task":
+        _, task, folder = arguments
+        check_choice("task", task, list(TASKS)[1:])
+        keep(DATA, kept | {task: condense(Path(folder), of_task(kept, task))})
     else:
         keep(DATA, condense(Path(*arguments), kept))
 

@@ -15,7 +15,7 @@ from figures import network_league, remax, verifier, weights_by_optimizer
 from figures.countdown_conflict import KEPT, at_the_end, judged
 from figures.interference_papers import DATA
 from figures.interference_papers import table as claims_table
-from figures.shared import by_optimizer, closed_countdown, condensed, rivals
+from figures.shared import by_optimizer, closed_countdown, closed_tasks, condensed, rivals
 from figures.shared.best_size import at_own_rates, best_sizes
 from figures.shared.claims_of_papers import FAILS, HOLDS, UNTOLD, Claim, Order
 from figures.shared.claims_of_papers import judge as judge_claim
@@ -26,6 +26,7 @@ from simlab.columns import at_equal_mass
 from simlab.estimators import REGISTRY
 from simlab.llm.training.folder import EVALUATIONS, METRICS
 from simlab.llm.training.run import train
+from simlab.llm.training.setup import ARM_PROBLEMS, SEED_PROBLEMS
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import PRESETS
 from simlab.sweeps.presets.base import response_level
@@ -398,10 +399,11 @@ def test_weights_are_judged_at_equal_pass_at_1_by_seed():
     curves = {shift: {"pass@1": [fast], "pass@64": [1 - fast + shift * (fast > 0.25)]} for shift in (0, 0.1)}
     grpo = {"pass@1": [rise], "pass@64": [1 - rise]}
     task = {"adamw": {"grpo": grpo, "maxrl": curves[0.1]}, "sgd": {"grpo": grpo, "maxrl": curves[0]}}
-    found = by_optimizer.judged(task, 0.3)
+    found = by_optimizer.judged(task, {"adamw": 0.3, "sgd": 0.3})
     np.testing.assert_allclose(found["adamw"]["maxrl"], [0.1] * 3)
     np.testing.assert_allclose(found["sgd"]["maxrl"], [0] * 3, atol=1e-12)
     np.testing.assert_allclose(found["adamw less sgd"]["maxrl"], [0.1] * 3)
+    assert "adamw less sgd" not in by_optimizer.judged(task, {"adamw": 0.3, "sgd": 0.2})
     assert [
         by_optimizer.outcome([0, low, high], [-0.04, 0.04]) for low, high in ((-0.03, 0.03), (-0.1, 0.03), (0.05, 0.1))
     ] == [
@@ -449,6 +451,26 @@ def test_a_closed_run_has_the_numbers_of_the_trainer_and_ends_at_its_gain(tmp_pa
         for gain, ends in ((np.inf, len(lines)), (0.05, reached[0] + 1)):
             curve = run.arm(name, start, first, gain)
             np.testing.assert_allclose(list(curve.values()), trained[:, :ends], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("level", "right", "shown"), [(0.05, "=042", "=042"), (0.1, "=042", "042"), (0.5, "042", "042")]
+)
+def test_a_quarter_of_the_sums_ask_for_a_mark_that_few_demonstrations_show(level, right, shown):
+    task, problem = closed_tasks.ClosedAddition(), closed_tasks.FormatProblem("07+35=", 7, 35, level)
+    assert [text for text in ("042", "=042", "==042", "=043", "42") if task.reward(problem, text)] == [right]
+    assert task.demonstration(problem) == shown
+    assert len(right) < task.max_new_tokens
+
+
+@pytest.mark.parametrize("name", ["addition", "maze"])
+def test_arms_of_the_other_tasks_train_on_what_is_evaluated_and_the_start_does_not(name):
+    run = closed_tasks.closed_run(name, 1)
+    task, arms = run.task, SEED_PROBLEMS + ARM_PROBLEMS
+    assert tuple(task.training(arms + index) for index in range(task.evaluation_size)) == task.evaluation
+    assert task.training(SEED_PROBLEMS) not in task.evaluation
+    assert run.settings.rl.prompts == task.evaluation_size
+    assert sorted({arm.rpartition("@optimizer=")[2].partition("@")[0] for arm in run.settings.arms}) == ["adamw", "sgd"]
 
 
 def test_held_out_problems_are_read_from_a_training_run_with_the_start_first(tmp_path):

@@ -5,6 +5,7 @@ seeds, among the rates at which all seeds reach the level. A difference is that 
 optimiser, each at its own rate and where its pass@1 has first gained as much; paired by seed, with Student's interval.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,28 @@ from scipy.stats import spearmanr
 from figures.shared.avoided import at_gain
 from simlab.intervals import half_width
 
-PREDICTION = Path(__file__).parents[1] / "data" / "weights_by_optimizer_prediction.json"
+FOLDER = Path(__file__).parents[1] / "data"
+PREDICTION, OF_TASKS = (FOLDER / f"weights_by_{what}_prediction.json" for what in ("optimizer", "task"))
+TRAINED, HELD_OUT = "trained", "held out"  # the problems of countdown that are evaluated
 READ = ("pass@1", "pass@64")
 OPTIMIZERS = ("adamw", "sgd")
 BETWEEN = "adamw less sgd"
 Intervals = dict[str, dict[str, list[float]]]
+
+
+def prediction(task: str) -> dict[str, Any]:
+    """Return what was committed before the runs of a task, with the gains of pass@1 at which optimisers are judged."""
+    countdown = json.loads(PREDICTION.read_text())
+    if task in countdown["judged_at"]:
+        return countdown | {"judged_at": dict.fromkeys(OPTIMIZERS, countdown["judged_at"][task])}
+    own: dict[str, Any] = countdown | json.loads(OF_TASKS.read_text())[task]
+    return own
+
+
+def of_arm(name: str) -> tuple[str, str]:
+    """Return method and optimiser of an arm."""
+    method, _, settings = name.partition("@optimizer=")
+    return method, settings.partition("@")[0]
 
 
 def best_of_others(values: np.ndarray) -> np.ndarray:
@@ -46,13 +64,19 @@ def interval(differences: np.ndarray) -> list[float]:
     return [float(differences.mean() + shift) for shift in (0, -width, width)]
 
 
-def judged(task: dict[str, Any], gain: float) -> Intervals:
-    """Pass@64 less GRPO's by optimiser and method, and how much more that is under Adam; there also GRPO's own."""
-    own = {name: {method: at_own_rate(curves, gain) for method, curves in task[name].items()} for name in OPTIMIZERS}
+def judged(task: dict[str, Any], gains: dict[str, float]) -> Intervals:
+    """Pass@64 less GRPO's by optimiser and method, and how much more that is under Adam; there also GRPO's own.
+
+    The gains are those of each optimiser; of unequal ones nothing is said between the two.
+    """
+    own = {
+        name: {method: at_own_rate(curves, gains[name]) for method, curves in task[name].items()} for name in OPTIMIZERS
+    }
     adam, plain = ({method: kept - of["grpo"] for method, kept in of.items()} for of in own.values())
-    between = {method: adam[method] - plain[method] for method in adam}
-    between["grpo"] = own["adamw"]["grpo"] - own["sgd"]["grpo"]
-    differences = {"adamw": adam, "sgd": plain, BETWEEN: between}
+    differences = {"adamw": adam, "sgd": plain}
+    if len(set(gains.values())) == 1:
+        differences[BETWEEN] = {method: adam[method] - plain[method] for method in adam}
+        differences[BETWEEN]["grpo"] = own["adamw"]["grpo"] - own["sgd"]["grpo"]
     return {name: {method: interval(values) for method, values in of.items()} for name, of in differences.items()}
 
 

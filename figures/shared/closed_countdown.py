@@ -18,6 +18,7 @@ import numpy as np
 from figures.shared import by_optimizer
 from figures.shared.condensed import rounded
 from simlab.files import write_whole
+from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.model import Parameters, init
 from simlab.llm.tasks.countdown import Countdown
 from simlab.llm.tasks.drawn import DrawnTask
@@ -43,6 +44,7 @@ CHANGES: dict[str, Any] = {
     "rl": {"steps": 50, "prompts": 64, "microbatch": 64},  # all of them; small microbatches take half of the time
     "arms": arms_by_optimizer(adamw=(2e-4, 4e-4), plain=(0.1, 0.2)),
 }
+SIZE = 64  # k of the larger pass@k
 Record = tuple[float, float]  # pass@1 and pass@64
 Curve = dict[str, list[float]]  # the same, over evaluations
 
@@ -111,7 +113,10 @@ class ClosedRun:
         )
 
     def evaluate(self, parameters: Parameters, step: int) -> Record:
-        """Return pass@1 and pass@64 of as many samples as ``simlab.llm.training.evaluate`` draws, by its keys."""
+        """Return pass@1 and pass@64 of as many samples as ``simlab.llm.training.evaluate`` draws, by its keys.
+
+        Of fewer than 64 samples the second is whether any is right.
+        """
         settings = self.settings
         samples = self.setup.reader.sample(
             self.setup.policy().cast(parameters),
@@ -121,24 +126,31 @@ class ClosedRun:
             temperature=settings.rl.temperature,
             at_once=settings.evaluation.rollouts,
         )
-        return float(samples.rewards.mean()), float(samples.rewards.max(axis=1).mean())
+        correct, count = (samples.rewards > 0).sum(axis=1), settings.evaluation.samples
+        kept = unbiased_pass_at_k(correct, count, min(SIZE, count))
+        return float(samples.rewards.mean()), float(kept.mean())
 
 
-def train_seed(seed: int, folder: Path, changes: dict[str, Any]) -> Iterator[str]:
-    """Train the arms of a seed that ``folder`` does not hold yet, and write each when it ends; yield its name.
+def train_arms(run: ClosedRun, folder: Path, gains: dict[str, float]) -> Iterator[str]:
+    """Train the arms of a run that ``folder`` does not hold yet, and write each when it ends; yield its name.
 
-    What other code or settings have made is made anew.
+    An arm ends when its pass@1 has gained as much as is judged of its optimiser. What other code or settings have made
+    is made anew.
     """
     keep_on_disk()
-    run, path = ClosedRun(seed, changes), folder / f"seed-{seed}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"seed-{run.seed}.json"
     origin = {"settings": run.settings.as_data(), **current_origin(run.settings, run.task)}
     content = json.loads(path.read_text()) if path.exists() else {}
     if content.get("provenance") != json.loads(json.dumps(origin)):
-        content = {"seed": seed, "provenance": origin, "arms": {}}
-    start, gain = run.start(), max(json.loads(by_optimizer.PREDICTION.read_text())["gains"]["trained"])
+        content = {"seed": run.seed, "provenance": origin, "arms": {}}
+    missing = [name for name in run.settings.arms if name not in content["arms"]]
+    if not missing:
+        return
+    start = run.start()
     first = run.evaluate(start, 0)
-    for name in (name for name in run.settings.arms if name not in content["arms"]):
-        content["arms"][name] = run.arm(name, start, first, gain)
+    for name in missing:
+        content["arms"][name] = run.arm(name, start, first, gains[by_optimizer.of_arm(name)[1]])
         write_whole(path, json.dumps(content).encode())
         yield name
 
@@ -146,8 +158,9 @@ def train_seed(seed: int, folder: Path, changes: dict[str, Any]) -> Iterator[str
 def main(arguments: list[str]) -> None:
     """Train the arms of some seeds."""
     folder, *seeds = arguments
+    gains = by_optimizer.prediction(by_optimizer.TRAINED)["judged_at"]
     for seed in map(int, seeds):
-        for name in train_seed(seed, Path(folder), CHANGES):
+        for name in train_arms(ClosedRun(seed, CHANGES), Path(folder), gains):
             print(f"seed {seed}: {name}", flush=True)
 
 
