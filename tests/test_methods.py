@@ -178,18 +178,6 @@ def scaled_by_failure_rate(values: np.ndarray) -> np.ndarray:
     return values * np.reshape(FAILURE_RATE, (-1, *(1 for _ in values.shape[1:])))
 
 
-@EACH_BARE_METHOD
-def test_f_with_gamma_1_scales_the_advantages_of_a_group_by_its_failure_rate(name: str) -> None:
-    """``[f-grpo:eq-13]``; all else of the method stays as it is."""
-    bare, focused = method(name), method(f"f_{name}")
-    (expected, _), (actual, _) = (
-        each.estimator.update(ragged().rollouts, each.estimator.init()) for each in (bare, focused)
-    )
-    np.testing.assert_allclose(actual[MASK], scaled_by_failure_rate(expected)[MASK], rtol=1e-14, atol=1e-16)
-    assert (focused.aggregation, focused.normaliser) == (bare.aggregation, bare.normaliser)
-    assert focused.needs == bare.needs
-
-
 def test_focal_takes_a_method_without_a_name_and_acts_off_policy() -> None:
     base = Method(estimator("rloo"), cispo(), "constant", 7.0)
     twice = scaled_by_failure_rate(scaled_by_failure_rate(coefficients(base, ragged())))
