@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from diagnose_logs import windows_of
 
-from simlab.diagnose.estimate import jackknife_of
 from simlab.diagnose.lengths import are_lengths_a_bias
 from simlab.diagnose.reading import read_log
 
@@ -72,19 +71,3 @@ def test_the_sentence_is_short_and_says_what_is_there(tmp_path):
     assert judged(tmp_path, right).concern == 0
     bare = [{name: row[name] for name in ("step", "prompt", "reward")} for row in rows]
     assert judged(tmp_path, bare) is None
-
-
-@pytest.mark.slow
-def test_the_jackknife_of_a_change_holds_the_truth_as_often_as_its_level_says():
-    """Prompts of two windows, a third of them of both, with more rollouts for some."""
-    random, held = np.random.default_rng(4), 0
-    for _ in range(1000):
-        effect, size = random.normal(size=60), random.integers(1, 9, size=60)
-        early, late = np.arange(60) < 40, np.arange(60) >= 20
-        table = np.stack([
-            early * random.normal(size * effect, np.sqrt(size)), early * size,
-            late * random.normal(size * (effect + 0.5), np.sqrt(size)), late * size,
-        ], axis=1)  # fmt: skip
-        change = jackknife_of("x", table, lambda s: s[..., 2] / s[..., 3] - s[..., 0] / s[..., 1], 0.9)
-        held += change.low <= 0.5 <= change.high
-    assert 0.87 < held / 1000 < 0.93

@@ -1,6 +1,5 @@
 """The page as one file without a server: every panel, the map, runs in advance, undo, tour, help, phones."""
 
-import itertools
 import re
 from urllib.parse import unquote
 
@@ -232,24 +231,3 @@ def cut_off(alone):
             return own.left < all.left - 1 || own.right > all.right + 1 || own.top < all.top - 1;
         }).map((title) => title.textContent)"""
     )
-
-
-def luminance(colour):
-    shares = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_every_line_stands_out_from_its_ground(alone, exported):
-    for (theme, ground), view in itertools.product(
-        (("light", "#ffffff"), ("dark", "#1c2026")), ("panel=miss", "preset=fade-fig2", "panel=map")
-    ):
-        alone.open(f"{exported}#{view}&theme={theme}")
-        colours = alone.page.evaluate(
-            """document.getElementById("chart").data.map((trace) => trace.line?.color)
-                .filter((colour) => /^#/.test(colour))"""
-        )
-        assert len(set(colours)) > 2
-        for colour in colours:
-            low, high = sorted((luminance(colour), luminance(ground)))
-            assert (high + 0.05) / (low + 0.05) >= 3, colour

@@ -7,10 +7,8 @@ import faulthandler
 import re
 import subprocess
 
-import numpy as np
 import pytest
 
-import simlab
 from docs_build import newcomer
 from docs_build.shown_blocks import HERE, ROOT, blocks, lines, named, script
 
@@ -77,14 +75,6 @@ def test_the_suite_is_what_a_submission_must_pass():
     assert SUITE in README.read_text().split("<!-- test command -->")[1].split("```")[1]
     assert "/<!-- test command -->/" in gate
     assert 'eval "$test_command"' in gate
-
-
-def test_the_weight_that_a_newcomer_writes_moves_no_action_that_nobody_drew(tmp_path):
-    namespace = {}
-    exec(blocks(START, "python")[0], namespace)
-    rewards = np.array([[1.0, 0, 0, 0], [1, 1, 1, 0]])
-    found = simlab.advantages(simlab.chain(namespace["only_hard"]), rewards)
-    np.testing.assert_array_equal(found, [[0.75, -0.25, -0.25, -0.25], [0, 0, 0, 0]])
 
 
 def test_the_minutes_that_a_newcomer_is_promised_are_those_that_were_measured():

@@ -3,12 +3,10 @@
 What holds of every problem is in test_problem_contract.py.
 """
 
-import functools
 import math
 
 import jax
 import jax.numpy as jnp
-import naive_tree
 import numpy as np
 import pytest
 from problem_contract import ROWS, Bench, Kind, naive_of
@@ -54,36 +52,6 @@ def test_leaves_are_named_by_words_numbers_or_a_file(tmp_path):
 # A sequence and its tokens
 
 OWN = ROWS["tree"]
-
-
-def slopes(function, logits, width=1e-6):
-    """Central differences of a function of the logits, entry by entry: (*logits.shape, *values)."""
-    found = np.empty((*logits.shape, *np.shape(function(logits))))
-    for place in np.ndindex(logits.shape):
-        step = np.zeros_like(logits)
-        step[place] = width
-        found[place] = (function(logits + step) - function(logits - step)) / (2 * width)
-    return found
-
-
-def test_every_sequence_moves_along_the_gradient_of_its_log_probability_and_the_mean_along_that_of_q_pos():
-    """All B^T sequences: REINFORCE's step from one is grad log p(leaf) times its reward, and their mean grad Q_pos.
-
-    With weights that add up a rollout's tokens; the mean over tokens is a T-th of it.
-    """
-    alone = Kind(
-        {"estimator": "reinforce", "surrogate": "reinforce", "group_size": 1, "rewards": (1.0, -1.0)}
-        | {"temperature": 0.8, "optimizer_parameters": {"learning_rate": 1e-4}},
-        aggregation="constant",
-    )
-    naive, rewarded = naive_of(OWN, alone), OWN.problem.correct
-    changes = Bench(OWN, alone, "dense").taught(np.zeros((27, 1)), np.arange(27)[:, None, None]) - OWN.problem.logits
-    gradients = slopes(functools.partial(naive_tree.leaf_logp, naive), OWN.problem.logits)
-    signs = np.where(rewarded, 1, -1)
-    np.testing.assert_allclose(np.moveaxis(changes, 0, -1) / 1e-4, gradients * signs, rtol=0, atol=1e-8)
-    p = np.exp(naive_tree.leaf_logp(naive, OWN.problem.logits))
-    q_pos = slopes(lambda logits: np.exp(naive_tree.leaf_logp(naive, logits))[rewarded].sum(), OWN.problem.logits)
-    np.testing.assert_allclose(np.einsum("i,ijk->jk", p, changes) / 1e-4, 2 * q_pos, rtol=0, atol=1e-8)
 
 
 # A tree of one level
