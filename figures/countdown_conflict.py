@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 from figures.shared import countdown_prediction
 from figures.shared.avoided import at_gain, gain_at_fall, share, verdict
-from figures.shared.condensed import keep, rounded
+from figures.shared.condensed import condense_or_print, rounded
 from figures.shared.end_labels import end_labels
 from figures.shared.trained import condense as condense_run
 from simlab.plotting import STYLE
@@ -38,7 +38,7 @@ NAMES = {"grpo+kl_penalty(coefficient=0.1)": "kl", "grpo+entropy_bonus(coefficie
 USUAL_GROUP_SIZE = 16
 
 
-def condense(folders: list[Path]) -> dict[str, Any]:
+def condense(*folders: Path) -> dict[str, Any]:
     """What each arm is at each evaluation, (KEPT, seeds, evaluations), with the start first."""
     runs = [condense_run(folder) for folder in folders]
     return {
@@ -223,10 +223,7 @@ def _table(found: dict[str, dict[str, Any]], predicted: dict[str, dict[str, Any]
 
 def main(arguments: list[str]) -> None:
     """Condense run folders, or print the tables of README.md."""
-    if arguments == ["--table"]:
-        print(table(json.loads(DATA.read_text())))
-    else:
-        keep(DATA, condense(list(map(Path, arguments))))
+    condense_or_print(arguments, DATA, condense, table)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@
 Every loss is that of a seed against itself with a verifier that does not err.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
+from figures.shared.condensed import condense_or_print, mean_and_error, provenance, results, rounded
 from figures.shared.end_labels import end_labels
 from figures.shared.method_colours import METHOD_COLOURS
 from simlab.errors import InputError
@@ -309,11 +308,7 @@ def _number(mean: float, error: float) -> str:
 
 def main(arguments: list[str]) -> None:
     """Condense results, or print the table of what is kept."""
-    if arguments == ["--table"]:
-        data = json.loads(DATA.read_text())
-        print(table(data), correlations(data), sep="\n\n")
-    else:
-        keep(DATA, condense(Path(arguments[0])))
+    condense_or_print(arguments, DATA, condense, lambda data: f"{table(data)}\n\n{correlations(data)}")
 
 
 if __name__ == "__main__":
