@@ -36,7 +36,7 @@ MESSAGE = "In a language model weights part by Adam and by plain steps alike"
 LOOKED_AT, FEWEST = 0, 5  # a seed, and how many of the others judge
 TASKS = {by_optimizer.TRAINED: "countdown", "addition": "addition", "maze": "maze"}
 EMPTY: dict[str, Any] = {"provenance": [], "seeds": {}}
-LABELS = {"adamw": "Adam", "sgd": "plain steps", by_optimizer.BETWEEN: "Adam less plain steps"}
+LABELS = {"adamw": "Adam", "sgd": "plain steps", by_optimizer.BETWEEN: "difference"}
 NAMES = {"grpo+entropy_bonus(coefficient=0.03)": "entropy bonus", "pass_at_k_chen(k=4)": "Chen's pass@4"}
 
 
