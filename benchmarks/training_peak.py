@@ -35,6 +35,7 @@ LONG: dict[str, object] = {
     "task.max_new_tokens": 700, "model.max_positions": 1024, "rl.prompts": 2, "rl.group_size": 4, "rl.microbatch": 4,
     "task.evaluation_size": 2, "evaluation.samples": 4,
 }  # fmt: skip
+PROBED: dict[str, object] = {"probe.every": 1, "probe.estimator": "both", "probe.panel": 64, "probe.rollouts": 64}
 # The constants of simlab.llm.training.memory were fitted to these. Of the others, the peaks of the groups, the
 # adapters and bfloat16 were known by then.
 FITTED: dict[str, tuple[str, list[str], dict[str, object]]] = {
@@ -53,6 +54,8 @@ RUNS = FITTED | {
     "addition, hidden size 512, 8 layers, bfloat16, gradient checkpointing": (
         "addition", ["grpo"], {**WIDE, **CHECKPOINTING, "model.dtype": "bfloat16"},
     ),
+    "countdown, a probe of 64 problems by both estimators": ("countdown", ["grpo"], PROBED),
+    "addition, hidden size 512, 8 layers, a probe of 64 problems": ("addition", ["grpo"], {**WIDE, **PROBED}),
 }  # fmt: skip
 UNITS = {"MiB": 2**20, "GiB": 2**30}
 

@@ -11,8 +11,9 @@ from trl import GRPOTrainer
 from trl_cases import PROMPTS, VOCABULARY, reward, trainer
 
 from simlab.adapters import trl_probe
+from simlab.adapters.measuring import sketched
 from simlab.adapters.trl import SimlabGRPOTrainer, learned_tokens
-from simlab.adapters.trl_probe import ProbeCallback, head_rows, sketched, trainer_method
+from simlab.adapters.trl_probe import ProbeCallback, head_rows, trainer_method
 from simlab.cli import main
 from simlab.errors import InputError
 from simlab.interference import read_records
@@ -97,7 +98,7 @@ def test_measuring_waits_until_it_is_below_its_share_of_the_run(tmp_path, monkey
     one.train()
     steps = [record.step for record in read_records(callback.folder, "head")]
     assert steps == [1, 6]
-    assert callback._spent <= 0.1 * now[0]
+    assert callback._schedule.spent <= 0.1 * now[0]
 
 
 def test_micro_batches_and_several_updates_of_a_batch_are_measured_once(tmp_path):

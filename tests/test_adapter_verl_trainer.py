@@ -11,13 +11,11 @@ pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default")]  # verl a
 pytest.importorskip("verl")
 
 import torch
-from hydra import compose, initialize_config_module
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.tensordict_utils import get_tensordict
-from verl_cases import LENGTHS, PROMPTS, REWARDS, dispatched
+from verl_cases import LENGTHS, PROMPTS, REWARDS, dispatched, nested, trainer
 from verl_runs import prepare, train
 
-from simlab.adapters.verl import SimlabPPOTrainerSync
 from simlab.adapters.verl.functions import memory, supplied
 from simlab.diagnose.live import Live
 from simlab.errors import InputError
@@ -29,15 +27,6 @@ KEYS = [f"{prompt}_{row}_0" for row, prompt in enumerate(PROMPTS)]
 @pytest.fixture(autouse=True)
 def without_memory():
     memory.clear()
-
-
-def trainer(*overrides: str) -> SimlabPPOTrainerSync:
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        return SimlabPPOTrainerSync(compose("ppo_trainer", ["trainer.v1.trainer_mode=simlab_sync", *overrides]))
-
-
-def nested(rows) -> torch.Tensor:
-    return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
 
 
 class Batch:

@@ -86,6 +86,23 @@ def test_a_microbatch_and_the_rollouts_at_once_are_counted_and_not_the_whole_bat
     assert part < whole / 2
 
 
+def test_a_probe_is_counted_where_it_measures_and_grows_with_what_it_compares():
+    """Its features, of each rollout 1021 numbers for each of 4 layers and what is outside, are there three times."""
+
+    def probed(**changes):
+        few = {"prompts": 4, "group_size": 4, "microbatch": 4, "rollouts": 16}
+        return needed(rl=few, probe={"every": 10, "panel": 512, "rollouts": 64} | changes)
+
+    def of_more(**changes):
+        return probed(panel=1024, **changes)["probe"] - probed(**changes)["probe"]
+
+    assert "probe" not in needed(probe={"panel": 512})
+    rollouts = 3 * 4 * 512 * 64
+    assert of_more() == rollouts * 1021 * 5
+    assert of_more(estimator="head") == of_more(estimator="both") == rollouts * 256 * 64
+    assert probed()["probe"] > 3 * 4 * 516 * 64 * 1021 * 5
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr("simlab.llm.training.run.free_memory", lambda: 2**20)
     with pytest.raises(InputError, match=r"memory: about \d+ MiB \(.*process.*\), but 1 MiB are free; allowed: less"):

@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from verl import DataProto
 from verl.trainer.ppo.core_algos import AdvantageEstimator
 from verl.trainer.ppo.ray_trainer import compute_advantage
+
+from simlab.adapters.verl import SimlabPPOTrainerSync
 
 # Rollouts of four prompts, scattered and unequal in number; one prompt is solved always and one never.
 PROMPTS = list("abacbacbdacbd")
@@ -53,3 +56,12 @@ def dispatched(
 def by_prompt(prompts=None) -> list[list[int]]:
     prompts = prompts or PROMPTS
     return [[row for row, other in enumerate(prompts) if other == prompt] for prompt in dict.fromkeys(prompts)]
+
+
+def trainer(*overrides: str) -> SimlabPPOTrainerSync:
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return SimlabPPOTrainerSync(compose("ppo_trainer", ["trainer.v1.trainer_mode=simlab_sync", *overrides]))
+
+
+def nested(rows) -> torch.Tensor:
+    return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)

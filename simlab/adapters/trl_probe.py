@@ -19,21 +19,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from transformers import TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
+from simlab.adapters.measuring import SKETCH, Schedule, batch_record, check_method, sketched
 from simlab.adapters.trl import join_sequences, learned_tokens, logged_rewards
 from simlab.arms import parse
-from simlab.diagnose.live import are_correct
 from simlab.diagnose.reading.cells import message_text
-from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.errors import InputError, check_choice, check_whole
 from simlab.interference.head import head_features, projected_size, projection, residuals
-from simlab.interference.kernel import FEWEST, measure
+from simlab.interference.kernel import FEWEST
 from simlab.interference.record import FOLDER, Record, remove_later, write_record
-from simlab.interference.weights import rollout_weights
 from simlab.methods import Method
-from simlab.rollouts import Rollouts
 
 ESTIMATORS = {"group": "grpo(ddof=1,eps=0.0001)", "none": "dr_grpo"}  # by GRPOConfig.scale_rewards
 AGGREGATIONS = {  # by GRPOConfig.loss_type
@@ -41,9 +39,7 @@ AGGREGATIONS = {  # by GRPOConfig.loss_type
     "cispo": "token_mean", "vespo": "token_mean",
 }  # fmt: skip
 KINDS = ("head", "full")
-SKETCH = 16381  # numbers onto which the gradient of a rollout is projected: a prime, so that no columns meet
 Scales = dict[torch.Tensor, torch.Tensor]  # of each parameter
-READ = frozenset({"rewards"})  # what the weights of a group without one of its members are computed from
 
 
 class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped package
@@ -79,18 +75,14 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
         clock: Callable[[], float] = time.perf_counter,
     ):
         check_choice("estimator", estimator, KINDS)
-        check_whole("every", every, 1)
-        check_range("share", share, 0, 1, open_low=True)
+        self._schedule = Schedule(every, share, clock)
         check_whole("GRPOConfig.num_generations", trainer.num_generations, FEWEST)
         if trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
             raise InputError("the parameters are sharded (FSDP, ZeRO-3); allowed: whole ones in each process")
         self._method = parse(method).build() if isinstance(method, str) else method or trainer_method(trainer)
-        if more := self._method.needs - READ:
-            raise InputError(f"the method reads {', '.join(sorted(more))}; allowed: one of rewards alone, with method=")
-        self._trainer, self._every, self._share, self._threshold = trainer, every, share, threshold
-        self._estimator = estimator
-        self._clock, self._began, self._spent, self._longest = clock, clock(), 0.0, 0.0
-        self._last, self._clip, self._waiting = 0, 1.0, list[Record]()
+        check_method(self._method)
+        self._trainer, self._estimator, self._threshold = trainer, estimator, threshold
+        self._clip, self._waiting = 1.0, list[Record]()
         self._score = trainer._generate_and_score_completions
         trainer._generate_and_score_completions = self._watch
 
@@ -101,7 +93,7 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Begin the clock, and remove what a run that was cut off had measured beyond its checkpoint."""
-        self._began, self._last = self._clock(), state.global_step
+        self._schedule.begin(state.global_step)
         if state.is_world_process_zero:
             remove_later(self.folder, state.global_step)
 
@@ -122,42 +114,37 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
     def _watch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         memory = getattr(self._trainer, "_memory", None)
         output: dict[str, Any] = self._score(inputs)
-        began, step = self._clock(), self._trainer.state.global_step + 1
-        affordable = self._spent + self._longest <= self._share * (began - self._began) or not self._longest
-        is_due = self._trainer.model.training and step >= self._last + self._every and affordable
+        began, step = self._schedule.clock(), self._trainer.state.global_step + 1
+        is_due = self._trainer.model.training and self._schedule.is_due(step)
         if is_due and self._trainer.state.is_world_process_zero:
-            self._waiting = self._measure(output, memory, step)
-            self._longest, self._last = self._clock() - began, step
-            self._spent += self._longest
-            metric = self._spent / max(self._clock() - self._began, 1e-9)
-            self._trainer._metrics["train"]["probe/share"].append(metric)
+            if record := self._measure(output, memory, step):
+                self._waiting.append(record)
+            share = self._schedule.spend(step, self._schedule.clock() - began)
+            self._trainer._metrics["train"]["probe/share"].append(share)
         return output
 
-    def _measure(self, output: dict[str, Any], memory: Any, step: int) -> list[Record]:
+    def _measure(self, output: dict[str, Any], memory: Any, step: int) -> Record | None:
         """Measure the first process's groups; those in which fewer than three rollouts were judged are left out."""
         trainer, size = self._trainer, self._trainer.num_generations
         prompts, everywhere = len(output["completion_ids"]) // size, trainer.args.generation_batch_size // size
-        rewards = logged_rewards(trainer)[: prompts * size].reshape(prompts, size)
-        present: Bool[np.ndarray, "N G"] = ~np.isnan(rewards)
-        kept, correct = present.sum(axis=1) >= FEWEST, are_correct(rewards, self._threshold)
-        if not kept.any():
-            return []
         tokens = learned_tokens(output)[: prompts * size].numpy(force=True).reshape(prompts, size, -1) > 0
-        rollouts = Rollouts(np.nan_to_num(rewards), mask=present, token_mask=tokens)
-        arrays = correct, *rollout_weights(self._method, rollouts, memory, prompts=everywhere)
         scales = root_preconditioner(trainer.optimizer) if self._estimator == "full" else None
         if self._estimator == "full":
             sketch, features = SKETCH, gradient_rows(trainer, output, prompts * size, scales, SKETCH)
         else:
             sketch = projected_size(trainer.model.config.vocab_size)
             features = head_rows(trainer, output, prompts * size)
-        layer = features.reshape(prompts, size, -1)[kept]
-        found = measure([layer], *(values[kept] for values in arrays), present=present[kept], sketch=sketch)
-        every = list(trainer._logs["prompt"])[: prompts * size : size]
-        texts = [message_text(prompt, "prompt") or "" for prompt, known in zip(every, kept, strict=True) if known]
-        count, batch = present[kept].sum(axis=1), np.ones(len(texts), bool)
-        facts = {**self._facts(step), "sketch": sketch, "preconditioner": "adam" if scales else "none"}
-        return [Record(facts, texts, batch, count, correct[kept].sum(axis=1) / count, found)]
+        return batch_record(
+            {**self._facts(step), "sketch": sketch, "preconditioner": "adam" if scales else "none"},
+            [message_text(each, "prompt") or "" for each in list(trainer._logs["prompt"])[: prompts * size : size]],
+            logged_rewards(trainer)[: prompts * size].reshape(prompts, size),
+            tokens,
+            features.reshape(prompts, size, -1),
+            method=self._method,
+            threshold=self._threshold,
+            memory=memory,
+            prompts=everywhere,
+        )
 
     def _facts(self, step: int) -> dict[str, Any]:
         trainer, args = self._trainer, self._trainer.args
@@ -228,21 +215,6 @@ def gradient_rows(
             leaves = [leaf * scales[value] for value, leaf in zip(trained, leaves, strict=True)]
         features.append(sketched([leaf.float().flatten() for leaf in leaves], sketch).numpy(force=True))
     return np.stack(features)
-
-
-def sketched(leaves: list[torch.Tensor], size: int) -> torch.Tensor:
-    """Project vectors onto ``size`` numbers by random signs, bucket after bucket; one after the other for a size of 0.
-
-    Inner products are right in expectation over the signs, which depend on the place of a number alone.
-    """
-    if not size:
-        return torch.cat(leaves)
-    total = torch.zeros(size, device=leaves[0].device)
-    for seed, leaf in enumerate(leaves):
-        source = torch.Generator(leaf.device).manual_seed(seed)
-        signs = 2 * torch.randint(2, leaf.shape, generator=source, device=leaf.device) - 1
-        total += torch.nn.functional.pad(leaf * signs, (0, -len(leaf) % size)).reshape(-1, size).sum(dim=0)
-    return total
 
 
 def root_preconditioner(optimizer: Any) -> Scales | None:

@@ -14,12 +14,14 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from simlab.adapters.grouping import MEMORY, state_numbers
 from simlab.adapters.verl import functions
 from simlab.adapters.verl.functions import PREFIX, TOKEN_FIELDS, advantage_function, memory, policy_loss
+from simlab.adapters.verl.probe import FLAG, BatchProbe, measuring_workers
 from simlab.diagnose.live import Live
 from simlab.errors import InputError, check_choice
 from simlab.estimators import REGISTRY, Estimator, chain
 from simlab.files import write_whole
 from simlab.surrogates import SURROGATES
 
+PROBED = ("every", "share", "threshold")  # settings of ``BatchProbe``
 LIVE = ("every", "window", "threshold", "level", "share")  # the numbers of ``simlab.diagnose.live.Live``
 
 Trainer: Any = object  # at run time a mixin; all other attributes are the trainer's
@@ -31,7 +33,8 @@ class SimlabPPOMixin(Trainer):
     It supplies the log-probabilities and entropies of the whole batch, which verl has computed by then, and the parts
     of rewards that ``algorithm.gdpo_reward_keys`` names. It saves the states of estimators as
     ``simlab_estimator.json`` in the folder of a checkpoint. With ``algorithm.simlab_diagnose``, a mapping that may be
-    empty, each step's metrics hold those of ``simlab.diagnose.live``.
+    empty, each step's metrics hold those of ``simlab.diagnose.live``. With ``algorithm.simlab_probe`` files in a folder
+    ``probe`` say now and then how the prompts of a batch move one another: see ``BatchProbe``.
 
     Raises: InputError: before any worker starts, for settings of an estimator or surrogate that it does not take, for
     settings that would have no effect, and for methods that verl cannot run.
@@ -48,8 +51,34 @@ class SimlabPPOMixin(Trainer):
         for name in settings or ():
             check_choice("algorithm.simlab_diagnose", str(name), LIVE)
         self._live = None if settings is None else Live(**settings)
+        chosen = config.algorithm.get("simlab_probe")
+        for name in chosen or ():
+            check_choice("algorithm.simlab_probe", str(name), PROBED)
+        self._probe = None if chosen is None else BatchProbe(config, self._estimator, **chosen)
         memory.clear()
         super().__init__(config)
+
+    def _init_resource_pool_mgr(self) -> None:
+        """Choose the classes of workers, which measure where that is asked for."""
+        super()._init_resource_pool_mgr()
+        if self._probe is not None:
+            self.role_worker_mapping.update(measuring_workers(self.role_worker_mapping))
+
+    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        """Compute the log-probabilities before the update; on steps that are due, the workers measure each rollout."""
+        if self._probe is not None:
+            self._probe.ask(batch, self.global_steps)
+        computed = super()._compute_old_log_prob(batch, metrics)
+        computed.extra_info.pop(FLAG, None)
+        return computed
+
+    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        """Update the actor; write what was measured, for the norm of the gradient is known now."""
+        updated = super()._update_actor(batch, metrics)
+        if self._probe is not None and self._probe.waits:
+            columns = _columns(batch, list(BatchProbe.fields))
+            self._probe.write(columns, self.tokenizer, metrics, self.global_steps)
+        return updated
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Compute advantages with the token fields, and the parts of the rewards, that the estimator reads."""
@@ -98,6 +127,8 @@ class SimlabPPOMixin(Trainer):
     def _load_checkpoint(self) -> None:
         """Load a checkpoint with the estimator's state."""
         super()._load_checkpoint()
+        if self._probe is not None:
+            self._probe.begin(self.global_steps)
         if not self.global_steps:
             return
         settings = self.config.trainer

@@ -36,8 +36,7 @@ def full_features(
     ``scale`` are the factors M^(1/2) of each parameter, None for 1.
     """
     trained = sum(leaf.size for leaf in jax.tree.leaves(parameters))
-    most, result = CPU_NUMBERS if jax.default_backend() == "cpu" else NUMBERS, Features()
-    at_once = max(1, min(policy.microbatch, most // trained))
+    at_once, result = gradients_at_once(trained, policy.microbatch, jax.default_backend()), Features()
     for piece in microbatches(batch, policy.microbatch):
         found = _gradient_features(
             parameters, policy.base, scale, config=policy.config, batch=piece.batch, temperature=policy.temperature,
@@ -60,6 +59,11 @@ def features_by(
     if estimator == "full":
         return full_features(policy, parameters, batch, scale, sketch), sketch
     return head_features_of(policy, parameters, batch), projected_size(policy.config.vocab_size)
+
+
+def gradients_at_once(trained: int, microbatch: int, platform: str) -> int:
+    """Return how many rollouts' gradients by so many parameters are there at once."""
+    return max(1, min(microbatch, (CPU_NUMBERS if platform == "cpu" else NUMBERS) // trained))
 
 
 def head_features_of(policy: DecoderPolicy, parameters: Parameters, batch: CompletionBatch) -> Features:

@@ -5,13 +5,15 @@ from typing import Any
 
 import jax
 
+from simlab.interference.head import PROJECTED
 from simlab.llm.batch_layout import batch_size, rounded_length, rounded_up
 from simlab.llm.completions import unrolled
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, rows_at_once, shapes
+from simlab.llm.training.features import gradients_at_once
 from simlab.llm.training.gradient import tokens_at_once, turns
-from simlab.llm.training.settings import PolicyGradientSettings, TrainingSettings
+from simlab.llm.training.settings import PolicyGradientSettings, ProbeSettings, TrainingSettings
 
 FLOAT, MIB = 4, 2**20  # bytes
 PROCESS, PROCESS_LAYER = 750 * MIB, 25 * MIB  # Python, JAX, the compiler, and compiled programs of each layer
@@ -19,6 +21,7 @@ PROCESS, PROCESS_LAYER = 750 * MIB, 25 * MIB  # Python, JAX, the compiler, and c
 # stores the products of matrices (with adapters 1.75 times as many), and computes the rest of a layer a second time.
 ALL, PRODUCTS, INPUTS = (6.7, 5.2, 3.65), (4.7, 1.6, 1.4), (1.0, 0.0, 0.0)
 ADAPTER_PRODUCTS, PASSING, LOGITS = 1.75, 5.0, 4  # PASSING: only in one layer's gradient; LOGITS: while sampling
+FEATURES = 3  # times that the features of rollouts are there: of batch and panel, of both, and of those that exist
 Sizes = tuple[int, int]
 
 
@@ -33,7 +36,8 @@ def needed_memory(
 ) -> dict[str, int]:
     """Return the bytes of a run by their purpose, while it trains the arm that needs most.
 
-        memory = model, now and at the start + AdamW's two moments + max(sampling, gradient, update) + process on a CPU
+        memory = model, now and at the start + AdamW's two moments + max(sampling, gradient, update, probe)
+                 + process on a CPU
 
     ``lengths`` are the most tokens of a prompt and a completion, ``problems`` those of the largest evaluation set.
     """
@@ -61,8 +65,15 @@ def needed_memory(
         height //= turns((height, members, lengths[1]), tokens_at_once(platform))
         how: Any = {"checkpointing": model.gradient_checkpointing, "lora_rank": rank}
         gradient = min(count, 3) * trained + cast + activation_bytes(config, (height, members), lengths, size, **how)
-        samples = max(evaluated, sampling(rl.prompts, rl.group_size, rl.rollouts))
-        phases = {"sampling": copies + samples, "gradient of a microbatch": gradient, "update": 2 * trained}
+        samples = [evaluated, sampling(rl.prompts, rl.group_size, rl.rollouts)]
+        phases = {"gradient of a microbatch": gradient, "update": 2 * trained}
+        if settings.probe.every:
+            samples.append(sampling(settings.probe.panel, settings.probe.rollouts, rl.rollouts))
+            rollout = gradients_at_once(trained // FLOAT, rl.microbatch, platform)
+            passes = rollout * (2 * trained + activation_bytes(config, (1, 1), lengths, size, **how))
+            features = probe_bytes(settings.probe, rl, config, trained // FLOAT)
+            phases["probe"] = trained + cast + passes + features
+        phases["sampling"] = copies + max(samples)
         largest = max(phases, key=lambda name: phases[name])
         process = PROCESS + PROCESS_LAYER * config.num_layers if platform == "cpu" else 0
         moments = 2 * trained if rl.optimizer == "adamw" else 0
@@ -70,6 +81,16 @@ def needed_memory(
         return {name: size for name, size in (needed | {largest: phases[largest], "process": process}).items() if size}
 
     return max(map(estimate, map(settings.arm_rl, settings.arms)), key=lambda needed: sum(needed.values()))
+
+
+def probe_bytes(probe: ProbeSettings, rl: PolicyGradientSettings, config: ModelConfig, trained: int) -> int:
+    """Return the bytes of the features of all rollouts that a probe compares; ``trained`` are the parameters."""
+    rollouts = (rl.prompts + probe.panel) * max(rl.group_size, probe.rollouts if probe.panel else 0)
+    numbers = {
+        "full": probe.sketch * (config.num_layers + 1) or trained,
+        "head": config.hidden_size * min(config.vocab_size, PROJECTED),
+    }
+    return FEATURES * FLOAT * rollouts * max(numbers[name] for name in probe.estimators)
 
 
 def activation_bytes(

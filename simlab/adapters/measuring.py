@@ -1,0 +1,116 @@
+"""What the probes beside TRL's and verl's trainers share: when to measure, and the record of a batch; needs torch."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from simlab.diagnose.live import are_correct
+from simlab.errors import InputError, check_range, check_whole
+from simlab.estimators.base import State
+from simlab.interference.kernel import FEWEST, measure
+from simlab.interference.record import Record
+from simlab.interference.weights import rollout_weights
+from simlab.methods import Method
+from simlab.rollouts import Rollouts
+
+SKETCH = 16381  # numbers onto which the gradient of a rollout is projected: a prime, so that no columns meet
+READ = frozenset({"rewards"})  # what the weights of a group without one of its members are computed from
+
+
+class Schedule:
+    """Say when a measurement is due, and which share of the run's time they took.
+
+    Args:
+        every: steps from one measurement to the next.
+        share: the most of the run's time that they may take: one that would take more waits. The first measures the
+            time of one, and is made when it is due.
+        clock: the time in seconds.
+
+    Raises: InputError: for numbers outside of their range.
+    """
+
+    def __init__(self, every: int = 10, share: float = 0.05, clock: Callable[[], float] = time.perf_counter):
+        check_whole("every", every, 1)
+        check_range("share", share, 0, 1, open_low=True)
+        self.clock, self.spent = clock, 0.0
+        self._every, self._share, self._began, self._latest, self._step = every, share, clock(), 0.0, 0
+
+    def begin(self, step: int) -> None:
+        """Begin the clock, after so many steps."""
+        self._began, self._step = self.clock(), step
+
+    def is_due(self, step: int) -> bool:
+        """Return True where this step is measured."""
+        affordable = self.spent + self._latest <= self._share * (self.clock() - self._began)
+        return step >= self._step + self._every and (affordable or not self._latest)
+
+    def spend(self, step: int, seconds: float) -> float:
+        """Add a measurement; return the share of the run's time that all took."""
+        self._step, self._latest = step, seconds
+        self.spent += seconds
+        return self.spent / max(self.clock() - self._began, 1e-9)
+
+
+def check_method(method: Method) -> None:
+    """Raise ``InputError`` for a method that reads more than rewards."""
+    if more := method.needs - READ:
+        raise InputError(f"the method reads {', '.join(sorted(more))}; allowed: one of rewards alone")
+
+
+def batch_record(
+    facts: Mapping[str, Any],
+    texts: Sequence[str],
+    rewards: Float[np.ndarray, "N G"],
+    tokens: Bool[np.ndarray, "N G T"],
+    features: Float[np.ndarray, "N G F"],
+    *,
+    method: Method,
+    threshold: float | None = None,
+    memory: State | None = None,
+    prompts: int | None = None,
+) -> Record | None:
+    """Measure the groups of a batch; None where none has three rollouts.
+
+    Args:
+        facts: those of ``simlab.interference.record``.
+        texts: of the prompts.
+        rewards: NaN for rollouts that are not there, or that nobody judged.
+        tokens: true for tokens that are learned from.
+        features: of each rollout.
+        method: whose weights the update has.
+        threshold: least reward of a correct rollout; None where all rewards are 0 or 1.
+        memory: of the estimator before the batch.
+        prompts: of the whole batch, where some are elsewhere.
+
+    Raises: InputError: for rewards other than 0 and 1 without a threshold.
+    """
+    present = ~np.isnan(rewards)
+    kept, correct = present.sum(axis=1) >= FEWEST, are_correct(rewards, threshold)
+    if not kept.any():
+        return None
+    rollouts = Rollouts(np.nan_to_num(rewards), mask=present, token_mask=tokens)
+    weights = rollout_weights(method, rollouts, memory, prompts=prompts)
+    arrays = (values[kept] for values in (correct, *weights))
+    found = measure([features[kept]], *arrays, present=present[kept], sketch=facts["sketch"])
+    names = [text for text, known in zip(texts, kept, strict=True) if known]
+    count = present[kept].sum(axis=1)
+    return Record(facts, names, np.ones(len(names), bool), count, correct[kept].sum(axis=1) / count, found)
+
+
+def sketched(leaves: Sequence[torch.Tensor], size: int) -> torch.Tensor:
+    """Project vectors onto ``size`` numbers by random signs, bucket after bucket; one after the other for a size of 0.
+
+    Inner products are right in expectation over the signs, which depend on the place of a number alone.
+    """
+    if not size:
+        return torch.cat(tuple(leaves))
+    total = torch.zeros(size, device=leaves[0].device)
+    for seed, leaf in enumerate(leaves):
+        source = torch.Generator(leaf.device).manual_seed(seed)
+        signs = 2 * torch.randint(2, leaf.shape, generator=source, device=leaf.device) - 1
+        total += torch.nn.functional.pad(leaf * signs, (0, -len(leaf) % size)).reshape(-1, size).sum(dim=0)
+    return total
