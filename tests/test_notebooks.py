@@ -194,5 +194,5 @@ def test_it_opens_and_runs_in_jupyter(name, tmp_path):
     pictures = [
         output for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
     ]
-    assert len(pictures) == (CHECKOUT / name).read_text().count("Figure(figsize")
+    assert len(pictures) == len(re.findall(r"Figure\(figsize|\bdraw_map\(", (CHECKOUT / name).read_text()))
     assert [cell.cell_type for cell in notebook.cells][:2] == ["code", "markdown"], "the setup, and the opening text"
