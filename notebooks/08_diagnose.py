@@ -14,6 +14,7 @@ with app.setup(hide_code=True):
     from pathlib import Path
 
     import marimo as mo
+    import matplotlib.pyplot as plt
     import numpy as np
 
     from simlab.bundled import SAMPLE_LOG
@@ -30,10 +31,13 @@ with app.setup(hide_code=True):
     from simlab.interference import Record, measure, read_records, rollout_weights, write_record
     from simlab.interference.head import head_features, residuals
     from simlab.methods import method
+    from simlab.plotting import STYLE
     from simlab.problems import interference
     from simlab.rollouts import Rollouts
 
     LEVEL, SEED = 0.9, 0
+    plt.style.use(STYLE)
+    plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded
 
 
 @app.cell(hide_code=True)

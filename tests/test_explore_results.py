@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from diagnose_logs import bank, log
+from probe_records import PACE, planted, written
 from run_folders import evaluation, metrics, write_run
 
 from simlab.cli import main
@@ -300,3 +301,45 @@ def test_a_band_of_different_solutions_ends_at_the_samples(tmp_path):
     answer = Results((write_run(tmp_path / "run", arms),)).answer({"variable": "distinct", "across": "evaluation"})
     ((mean,), (low,), (high,)) = (answer[name][0] for name in ("mean", "low", "high"))
     assert 0 < low < mean < high < 8
+
+
+# Measurements of a probe
+
+
+def test_a_folder_of_a_probe_is_a_map_of_prompts_by_prompts_with_the_worst_first(tmp_path):
+    """Planted: the last three of twelve prompts are pushed down by .6 and by .6, by two of six sources."""
+    written(tmp_path / "out" / "probe", planted())
+    (described,) = Results((tmp_path / "out",)).describe()
+    assert described["variables"]["clear_change"]["dimensions"] == ["source", "target"]
+    assert sorted(described["dimensions"]["source"][:2]) == ["s0", "s1"]
+    assert sorted(described["dimensions"]["target"][:3]) == ["p10", "p11", "p9"]
+    controls = {control.name: control.default for control in result_controls([described])}
+    chosen = {name.removeprefix("results."): value for name, value in controls.items()}
+    expected = {"variable": "clear_change", "view": "map", "across": "target", "lines": "source"}
+    assert {name: chosen[name] for name in expected} == expected
+
+    for folder in ("out", "out/probe"):
+        results = Results((tmp_path / folder,))
+        question = {"file": 0, "variable": "clear_change", "across": "target", "lines": "source"}
+        cells = np.array(results.answer(question)["mean"], float)
+        assert cells[:2, :3] == pytest.approx(-0.6 * PACE, abs=0.1 * PACE)
+        assert cells[2:, :3] == pytest.approx(0, abs=0.1 * PACE)
+        assert cells[:, 3:] == pytest.approx(PACE / 6, abs=0.1 * PACE)
+        net = results.answer({"file": 0, "variable": "net_change", "across": "target"})
+        assert net["mean"][0][:3] == pytest.approx([-1.2 * PACE] * 3, abs=0.2 * PACE)
+        assert all(
+            low < mean < high for low, mean, high in zip(net["low"][0], net["mean"][0], net["high"][0], strict=True)
+        )
+
+
+def test_what_was_never_measured_together_is_blank_and_what_is_within_its_error_is_0(tmp_path):
+    first, second = planted(1), planted(1)
+    second = [record._replace(prompts=[f"b{text}" for text in record.prompts]) for record in second]
+    moved = [record._replace(facts={**record.facts, "step": 99}) for record in second]
+    dataset = open_dataset(written(tmp_path / "probe", [*first, *moved]))
+    cells = dataset.change.sel(source="s0", target="bp0")
+    assert np.isnan(cells)
+    assert not np.isnan(dataset.change.sel(source="s0", target="p0"))
+    within = np.abs(dataset.change) <= dataset.error
+    assert within.any()
+    xr.testing.assert_equal(dataset.clear_change, dataset.change.where(~within, 0).rename("clear_change"))

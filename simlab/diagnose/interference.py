@@ -97,11 +97,15 @@ class Changes(NamedTuple):
         value = min(max(float(mixture.weights[grid < 0].sum()), low), high)
         return IntervalEstimate(name, value, float(low), float(high), level, f"{CHANCES}; mixture of points")
 
+    def ends(self, level: float) -> Float[np.ndarray, "P 3"]:
+        """Return each change with the ends of its interval, Student's."""
+        halves = self.error * stdtrit(self.freedom, (1 + level) / 2)
+        return np.stack([self.mean, self.mean - halves, self.mean + halves], axis=1)
+
     def rows(self, level: float, order: Int[np.ndarray, " n"]) -> Rows:
         """Return some prompts with their changes, each with Student's interval of its own."""
         name, method = "predicted change of a solve rate by a step", "Student's, errors of the probe"
-        halves = self.error * stdtrit(self.freedom, (1 + level) / 2)
-        ends = np.stack([self.mean, self.mean - halves, self.mean + halves], axis=1)[order].tolist()
+        ends = self.ends(level)[order].tolist()
         labels = [f"  {shortened(self.prompts[at])}" for at in order]
         estimates = (IntervalEstimate(name, value, low, high, level, method) for value, low, high in ends)
         return tuple(zip(labels, estimates, strict=True))

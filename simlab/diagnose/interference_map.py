@@ -72,8 +72,11 @@ def _draw(axes: Axes, moves: Moves) -> None:
     largest = float(np.nanmax(np.abs(clear), initial=0.0)) or 1.0
     axes.set_facecolor("0.85")
     mesh = axes.pcolormesh(np.ma.masked_invalid(clear), cmap="RdBu", norm=TwoSlopeNorm(0.0, -largest, largest))
-    axes.set_xticks(np.arange(len(moves.targets)) + 0.5, [_short(text) for text in moves.targets], rotation=90)
-    axes.set_yticks(np.arange(len(moves.sources)) + 0.5, [_short(text) for text in moves.sources])
+    targets, sources = (
+        [short_text(text).replace("$", r"\$") for text in texts] for texts in (moves.targets, moves.sources)
+    )
+    axes.set_xticks(np.arange(len(targets)) + 0.5, targets, rotation=90)
+    axes.set_yticks(np.arange(len(sources)) + 0.5, sources)
     axes.tick_params(labelsize=6, length=0)
     axes.invert_yaxis()
     axes.set(xlabel="whose solve rate moves: most in danger first", ylabel="whose update moves it: worst first")
@@ -81,7 +84,7 @@ def _draw(axes: Axes, moves: Moves) -> None:
     axes.figure.colorbar(mesh, ax=axes, format="%.1g", shrink=0.8).ax.tick_params(labelsize=6)
 
 
-def _short(text: str) -> str:
-    """Write the end of a text, without what mathematics would be to the page."""
-    line = " ".join(text.split()).replace("$", r"\$")
+def short_text(text: str) -> str:
+    """Return the end of a text, of which the end tells most, in one line."""
+    line = " ".join(text.split())
     return line if len(line) <= LONGEST else f"...{line[3 - LONGEST :]}"

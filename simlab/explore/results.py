@@ -3,6 +3,7 @@
 import math
 import shlex
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from simlab.diagnose.estimate import LEVEL
+from simlab.diagnose.interference import mean_changes
+from simlab.diagnose.interference_map import NOISE, short_text, sorted_moves
 from simlab.diagnose.reading.files import PACKED, SUFFIXES
+from simlab.diagnose.reading.probe import read_probe
 from simlab.errors import InputError, check_choice
 from simlab.explore.controls import Control, rounded
+from simlab.interference import Record
+from simlab.interference.record import FOLDER
 from simlab.intervals import BAND_SEEDS, Bounds, change_of, sign_of, student, too_few
 from simlab.llm.compare import Run, Training, read_run
 from simlab.llm.compare.run_arms import measure_bounds
@@ -20,7 +27,10 @@ from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import RUN
 from simlab.reading import check_declared, read_json, reason
 
-ALLOWED = "a result of simlab sweep, a folder of simlab train, or a report of simlab diagnose --json"
+ALLOWED = (
+    "a result of simlab sweep, a folder of simlab train or with measurements of a probe, "
+    "or a report of simlab diagnose --json"
+)
 # Raised by h5py and xarray for a file that is none of theirs, or a damaged one.
 FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 MOST_K = 256  # pass@k is computed at every k up to it
@@ -41,7 +51,10 @@ def open_dataset(path: str | Path) -> xr.Dataset:
     if not path.exists():
         raise InputError(f"{path} does not exist; allowed: {ALLOWED}")
     if path.is_dir():
-        return training_dataset(read_run(path))
+        records = (
+            () if (path / RUN).exists() else read_probe([path, path.parent] if path.name == FOLDER else [path], [])[0]
+        )
+        return probe_dataset(records) if records else training_dataset(read_run(path))
     refuse_log(str(path))
     if path.suffix == ".json":
         return training_dataset(read_run(path.parent)) if path.name == RUN else report_dataset(path)
@@ -97,6 +110,36 @@ def training_dataset(run: Run) -> xr.Dataset:
 
 def _empty(coordinates: Labels) -> xr.DataArray:
     return xr.DataArray(np.full([len(labels) for labels in coordinates.values()], np.nan), coords=coordinates)
+
+
+def probe_dataset(records: Sequence[Record]) -> xr.Dataset:
+    """Return who moves whom, by ``source`` and ``target``, in the order in which ``sorted_moves`` has them.
+
+    ``clear_change`` is 0 within a standard error; ``net_change`` of a target has the ends of its interval along
+    ``BOUND``.
+    """
+    moves, changes = sorted_moves(records), mean_changes(records)
+    ends = dict(zip(changes.prompts, changes.ends(LEVEL), strict=True))
+    coordinates: Labels = {
+        "source": [short_text(text) for text in moves.sources], "target": [short_text(text) for text in moves.targets],
+    }  # fmt: skip
+    words = "predicted change of a solve rate by a step"
+    clear = np.where(np.isnan(moves.change) | (np.abs(moves.change) > NOISE * moves.error), moves.change, 0.0)
+    net = xr.DataArray(
+        [ends[text] for text in moves.targets],
+        coords={"target": coordinates["target"], BOUND: [*BOUNDS]},
+        attrs={"long_name": f"{words}, most in danger first"},
+    )
+    maps = {
+        "clear_change": (clear, f"{words}, 0 within its error: worst first"),
+        "change": (moves.change, words),
+        "error": (moves.error, "its standard error"),
+    }
+    drawn = {
+        name: xr.DataArray(values, coords=coordinates, attrs={"long_name": text})
+        for name, (values, text) in maps.items()
+    }
+    return xr.Dataset(drawn | {"net_change": net})
 
 
 GROUP_CURVES = {
@@ -200,7 +243,7 @@ class Result:
             mean, low, high = np.moveaxis(values, -1, 0)
             return dict(rounded({"mean": mean, "low": low, "high": high, "each": [], "seeds": 0})) | UNTOLD
         bounds = measure_bounds(variable, values, array.attrs.get(MOST, np.inf))
-        return _summary(values, bounds) | ({} if averaged else UNTOLD)
+        return _summary(values, bounds) | ({} if averaged else UNTOLD | {"seeds": 0})
 
 
 def _summary(values: Float[np.ndarray, "L A S"], bounds: Bounds) -> dict[str, Any]:
@@ -267,7 +310,7 @@ class Results:
 NONE = "none"
 SCALES = ("linear", "logarithmic across", "logarithmic up", "logarithmic")
 USUAL_COLUMNS = ("step", "cost", "evaluation", "k", "group_size")
-USUAL_VARIABLES = ("q_pos", "pass_at_k")
+USUAL_VARIABLES = ("q_pos", "pass_at_k", "clear_change")
 
 
 def result_controls(results: list[dict[str, Any]]) -> list[Control]:
@@ -286,6 +329,8 @@ def result_controls(results: list[dict[str, Any]]) -> list[Control]:
     across = next((name for name in USUAL_COLUMNS if name in drawn), drawn[-1])
     lines = next((name for name in drawn if name not in (across, AVERAGED, BOUND) and len(first[name]) > 1), NONE)
 
+    is_of_words = lines != NONE and all(isinstance(label, str) for name in (across, lines) for label in first[name])
+
     def text(label: float | str) -> str:
         return f"{label:g}" if isinstance(label, float) and math.isfinite(label) else str(label)
 
@@ -295,7 +340,7 @@ def result_controls(results: list[dict[str, Any]]) -> list[Control]:
         ("variable", "variable", variable, tuple(variables), "the variable that is drawn"),
         ("across", "across", across, tuple(longest), "the dimension of the x axis"),
         ("lines", "lines", lines, (NONE, *longest), "a line for each label"),
-        ("view", "drawn as", "curves", ("curves", "map"), "a map has no bands"),
+        ("view", "drawn as", "map" if is_of_words else "curves", ("curves", "map"), "a map has no bands"),
         ("axes", "axes", SCALES[0], SCALES, "logarithms show numbers above 0"),
     )
     controls = [

@@ -57,6 +57,7 @@ export class Look {
     this.dashes = description.dashes;
     this.palette = paletteOn(description.palette, this.ink);
     this.scale = [[0, this.ink.card], [1, this.palette[0]]]; // of a map
+    this.signed = [[0, "#b2182b"], [0.5, this.ink.card], [1, "#2166ac"]]; // of one with numbers of both signs
   }
 
   colour(index) {

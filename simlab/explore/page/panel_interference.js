@@ -12,7 +12,6 @@ import { tableOf } from "./tools.js";
 const OF_A_CELL = ["weight", "representation", "optimizer", "overlap", "conflict", "group_size", "hard_rate", "hard_share", "temperature",
   "learning_rate"];
 const ERRORS = 2; // by which pass@k is below the base model's where a cell of the map says so
-const [LOW, HIGH] = ["#b2182b", "#2166ac"]; // of cells where pass@k falls and rises
 const [OVER_K, OF_MAP] = [1, 2]; // the panels after that of the paths
 const KS = [1, 4, 16, 64, 256, 1024, 4096]; // with a tick
 const IN_ADVANCE = 2; // the dash of what is not simulated yet
@@ -68,7 +67,7 @@ function mapTraces(all, one, values, look) {
   const below = (row, column) => one.mean[row][column] !== null && one.mean[row][column] < -ERRORS * one.error[row][column];
   const cells = heat("map", one.mean, OF_MAP, look, {
     zmin: -largest, zmax: largest, xgap: 1, ygap: 1, hoverongaps: true,
-    colorscale: [[0, LOW], [0.5, look.ink.card], [1, HIGH]],
+    colorscale: look.signed,
     text: one.mean.map((row, i) => row.map((_, j) => (below(i, j) ? twoDigits(one.crossing[i][j]) : ""))),
     texttemplate: "%{text}", textfont: { size: 11 },
     customdata: one.mean.map((row, i) => row.map((_, j) => cellInWords(all, one, i, j))),

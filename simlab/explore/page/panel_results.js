@@ -66,8 +66,13 @@ function curves(values, result, slice, panel, look) {
   });
 }
 
-function map(result, slice, panel, look, range) {
-  return [heat(result.name, slice.mean, panel, look, { showscale: panel === 0, zmin: range[0], zmax: range[1], hovertemplate: "%{z:.5g}<extra></extra>" })];
+// Numbers of both signs have a colour for each.
+function map(values, result, slice, panel, look, numbers) {
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
+  const range = least < 0 && most > 0 ? { zmin: -Math.max(-least, most), zmax: Math.max(-least, most), colorscale: look.signed } : { zmin: least, zmax: most };
+  const [columns, rows] = [values.across, values.lines].map((name) => (result.dimensions[name] || [""]).map((label) => named(name, label)));
+  const customdata = rows.map((row) => columns.map((column) => escaped([row, column].filter(Boolean).join(", "))));
+  return [heat(result.name, slice.mean, panel, look, { showscale: panel === 0, customdata, hovertemplate: "%{customdata}: %{z:.5g}<extra></extra>", ...range })];
 }
 
 function panelOf(values, result) {
@@ -76,7 +81,7 @@ function panelOf(values, result) {
   if (values.view === "map") {
     const rows = values.lines === NONE ? [""] : result.dimensions[values.lines];
     return { title: `${escaped(result.name)}: ${escaped(description)}`, x: { title: values.across, ...places(result.dimensions[values.across]) },
-      y: { title: values.lines === NONE ? "" : values.lines, ...places(rows) } };
+      y: { title: values.lines === NONE ? "" : values.lines, ...places(rows), automargin: true, ...(typeof rows[0] === "string" ? { autorange: "reversed" } : {}) } };
   }
   const isLog = (axis) => values.axes === "logarithmic" || values.axes === `logarithmic ${axis}`;
   const isNumber = result.dimensions[values.across].every((label) => typeof label === "number");
@@ -95,9 +100,8 @@ function compute({ values, description, look, answers: slices }) {
   const layout = look.layout(panels, { height: 480, legend: values.view === "curves" });
   const isReady = !reason && Boolean(slices);
   const numbers = isReady ? slices.flatMap(({ mean }) => mean.flat()).filter((one) => one !== null) : [];
-  const range = [Math.min(...numbers), Math.max(...numbers)];
   const drawn = isReady ? all.flatMap((result, panel) => (values.view === "map"
-    ? map(result, slices[panel], panel, look, range) : curves(values, result, slices[panel], panel, look))) : [];
+    ? map(values, result, slices[panel], panel, look, numbers) : curves(values, result, slices[panel], panel, look))) : [];
   layout.hovermode = values.view === "map" ? "closest" : "x unified";
   return { traces: drawn.length ? drawn : [look.line("", [0], [null], { showlegend: false })], layout, notes: thinnedInWords(all),
     readout: reason ? escaped(reason) : isReady ? readout(values, all, slices) : "", command: command(values, all[0]) };
