@@ -243,7 +243,7 @@ class Result:
             mean, low, high = np.moveaxis(values, -1, 0)
             return dict(rounded({"mean": mean, "low": low, "high": high, "each": [], "seeds": 0})) | UNTOLD
         bounds = measure_bounds(variable, values, array.attrs.get(MOST, np.inf))
-        return _summary(values, bounds) | ({} if averaged else UNTOLD | {"seeds": 0})
+        return _summary(values, bounds) | ({} if averaged else UNTOLD)
 
 
 def _summary(values: Float[np.ndarray, "L A S"], bounds: Bounds) -> dict[str, Any]:
