@@ -35,7 +35,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 class Kind(NamedTuple):
-    """What a weight depends on besides the number of correct rollouts, and its normal form where it has one."""
+    """A weight: its normal form where it has one, and all that it depends on besides the number of correct rollouts."""
 
     name: str
     beyond: tuple[str, ...]

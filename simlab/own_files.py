@@ -67,8 +67,8 @@ def raised_in_own_file(error: BaseException) -> InputError | None:
     advice = next((ADVICE[kind.__name__] for kind in type(error).mro() if kind.__name__ in ADVICE), None)
     if advice == ADVICE["TracerBoolConversionError"] and (last.line or "").startswith("while "):
         advice = '"while" on a traced array; use a fixed number of turns, and jnp.where'
-    told = f"{Path(last.filename).name}:{last.lineno}: {advice}" if advice else None
-    described = told or failure(f"{last.name} fails", last.filename, error)
+    advised = f"{Path(last.filename).name}:{last.lineno}: {advice}" if advice else None
+    described = advised or failure(f"{last.name} fails", last.filename, error)
     return InputError(f"{described} (--traceback shows all of it)")
 
 

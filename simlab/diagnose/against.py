@@ -52,7 +52,7 @@ class Comparison(NamedTuple):
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """Where the least and the largest k stand."""
+        """The indices of the least and the largest k."""
         return (0, -1) if len(self.k) > 1 else (0,)
 
 

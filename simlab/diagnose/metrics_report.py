@@ -36,7 +36,7 @@ class Trend(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """What a change of a metric is a sign of, where its level went from one number to another.
+    """A sign of trouble: the change of a metric from one level to another that tells it, and the words for it.
 
     ``docs/diagnose.md`` names the public source of each.
     """
@@ -89,7 +89,7 @@ SIGNS = (
 
 @dataclasses.dataclass(frozen=True)
 class MetricsReport:
-    """What a table of metrics says.
+    """The answer that a table of metrics gives.
 
     Attributes:
         metrics: the table.

@@ -147,7 +147,7 @@ PASS_AT = 64
 
 
 class WeightEffect(NamedTuple):
-    """How much higher a weight's pass@1 and pass@k end than those in use; the overlap None is the bracket of all."""
+    """The rise of pass@1 and pass@k by a weight over those of the one in use; the overlap None brackets all."""
 
     weight: str
     overlap: float | None

@@ -50,7 +50,7 @@ Range = Float[np.ndarray, "3 draws"]
 
 
 class TailMissEstimates(NamedTuple):
-    """How often groups of several sizes miss a solution ``[f-grpo:lemma-3.1]``.
+    """Rates at which groups of several sizes miss a solution ``[f-grpo:lemma-3.1]``.
 
     Attributes:
         mass, solve_rate: its probability, and the solve rate of the prompts that have it.

@@ -108,9 +108,9 @@ def weigh_by_rank() -> Link:
     def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
         rates = solve_rate(rollouts)
-        mixed, place = (rates > 0) & (remainder(rates) > 0), xp.floor(rates * BINS)
+        mixed, index = (rates > 0) & (remainder(rates) > 0), xp.floor(rates * BINS)
         bins = xp.cumulative_sum(xp.ones_like(xp.broadcast_to(rates[:1, :], (1, BINS))), axis=1) - 1
-        here, up_to = (xp.astype(mixed & which, rates.dtype) for which in (place == bins, place <= bins))
+        here, up_to = (xp.astype(mixed & which, rates.dtype) for which in (index == bins, index <= bins))
         density, rank = (
             xp.sum(here * xp.sum(counted, axis=0, keepdims=True), axis=1, keepdims=True) for counted in (here, up_to)
         )

@@ -68,8 +68,8 @@ def weigh_by_escort(beta: Scalar, eps: Scalar) -> Link:
         # From the reward of the likeliest on, so that its own small distance from the mean keeps its digits.
         likeliest = present & (tilt >= highest)
         origin = xp.max(xp.where(likeliest, rewards, xp.full_like(rewards, -xp.inf)), axis=-1, keepdims=True)
-        known = xp.where(present, rewards - origin, xp.zeros_like(rewards))
-        centered = known - xp.sum(weight * known, axis=-1, keepdims=True)
+        is_known = xp.where(present, rewards - origin, xp.zeros_like(rewards))
+        centered = is_known - xp.sum(weight * is_known, axis=-1, keepdims=True)
         freedom = remainder(xp.sum(weight**2, axis=-1, keepdims=True))
         freed = freedom > xp.finfo(rewards.dtype).eps
         squares = xp.sum(weight * centered**2, axis=-1, keepdims=True)

@@ -169,8 +169,8 @@ def divide_by_std_of_others(eps: Scalar = 1e-6) -> Link:
         unit = xp.max(xp.abs(gaps), axis=-1, keepdims=True)
         squares = (gaps / xp.where(unit > 0, unit, xp.ones_like(unit))) ** 2
         # About their own mean, the squares of the others sum to those of all less G / (G - 1) of one's own.
-        own = squares * count / xp.where(count > 1, count - 1, xp.ones_like(count))
-        others = group_sum(squares, rollouts) - own
+        each = squares * count / xp.where(count > 1, count - 1, xp.ones_like(count))
+        others = group_sum(squares, rollouts) - each
         freedom = xp.where(count > 2, count - 2, xp.ones_like(count))
         std = unit * xp.sqrt(xp.where(others > 0, others, xp.zeros_like(others)) / freedom)
         divides = ~others_are_equal(rollouts) & (std > 0)

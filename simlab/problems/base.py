@@ -160,7 +160,7 @@ class Problem:
 
     @property
     def parameters_an_action(self) -> float:
-        """How many parameters there are, over the number of actions."""
+        """The number of parameters over the number of actions."""
         return np.size(self.parameters) / self.entries
 
     @property

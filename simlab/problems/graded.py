@@ -97,9 +97,9 @@ def rubric(rates: tuple[float, ...] = (0.9, 0.6, 0.3, 0.1), constant: int = 1, s
     check_range("share", share)
     _check_shares(**{f"rate {number}": rate for number, rate in enumerate(rates, 1)})
     kinds = {}
-    for met in itertools.product((1, 0), repeat=items):
-        chance = float(np.prod([rate if is_met else 1 - rate for rate, is_met in zip(rates, met, strict=True)]))
-        kinds["".join(map(str, met))] = AnswerKind(chance, (*met, *[1] * constant), all(met), 2)
+    for outcome in itertools.product((1, 0), repeat=items):
+        chance = float(np.prod([rate if is_met else 1 - rate for rate, is_met in zip(rates, outcome, strict=True)]))
+        kinds["".join(map(str, outcome))] = AnswerKind(chance, (*outcome, *[1] * constant), all(outcome), 2)
     names = tuple(f"item {number}" for number in range(1, items + constant + 1))
     weights = np.full(items + constant, share)
     return of_kinds(kinds, "1" * items, reward_parts=names, reward_weights=weights)

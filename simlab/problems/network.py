@@ -87,7 +87,7 @@ class Network(Problem):
 
     @property
     def parameters_an_action(self) -> float:
-        """How many parameters there are, over the number of actions."""
+        """The number of parameters over the number of actions."""
         rows = self.head.shape[1] + 1
         return float(rows + sum(np.size(values) for values in self.hidden.values()) / self.actions)
 

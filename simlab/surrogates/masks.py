@@ -68,8 +68,8 @@ def dppo_kl(delta_low: Scalar = 0.05, delta_high: Scalar = 0.05) -> Surrogate:
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp, old_logp = array_namespace(ratio), _old_logp(rollouts)
         change, floor = _change(ratio, rollouts), xp.full_like(ratio, SMALLEST)
-        rest = xp.maximum(-xp.expm1(old_logp), floor)
-        kl = rest * xp.log(rest / xp.maximum(rest - change, floor)) - xp.exp(old_logp) * log_ratio(ratio)
+        others = xp.maximum(-xp.expm1(old_logp), floor)
+        kl = others * xp.log(others / xp.maximum(others - change, floor)) - xp.exp(old_logp) * log_ratio(ratio)
         above = (advantages > 0) & (change > 0) & (kl > delta_high)
         below = (advantages < 0) & (change < 0) & (kl > delta_low)
         return _without(above | below, product(ratio, advantages))

@@ -60,7 +60,7 @@ class Budget:
 
     @property
     def costs(self) -> Float[np.ndarray, " records"]:
-        """What may have been spent at each record, the first at the start."""
+        """The cost allowed up to each record, the first at the start."""
         return np.array([float(_exact(self.total) * record / self.records) for record in range(self.records + 1)])
 
 

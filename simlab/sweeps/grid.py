@@ -151,10 +151,10 @@ class Sweep:
         optimizer = {name: parameter.default for name, parameter in signature.items()}
         sections: dict[str, Sections] = {}
         for arm in (self._arm(*names) for names in itertools.product(*self.methods.values())):
-            own = dict(estimator={}, problem=problem, surrogate={}, optimizer=optimizer, run=run)
+            of_arm = dict(estimator={}, problem=problem, surrogate={}, optimizer=optimizer, run=run)
             for section, _, defaults in _open_parts(arm, is_pair=not self.arms):
-                own[section] = own[section] | defaults
-            sections[arm.text] = own
+                of_arm[section] = of_arm[section] | defaults
+            sections[arm.text] = of_arm
         return sections
 
     def known_parameters(self) -> dict[str, Any]:
@@ -209,8 +209,8 @@ class Sweep:
     def labels(self, others: Collection[str] = ()) -> dict[str, str]:
         """Return the dimensions' names in a result: bare ones where these are unambiguous and none of ``others``."""
         short = {name: name.rpartition(".")[2] for name in self.dimensions()}
-        taken = [*RESERVED_LABELS, *others, *short.values()]
-        return {name: bare if taken.count(bare) == 1 else name.replace(".", "_") for name, bare in short.items()}
+        names = [*RESERVED_LABELS, *others, *short.values()]
+        return {name: bare if names.count(bare) == 1 else name.replace(".", "_") for name, bare in short.items()}
 
     def cells(self) -> Iterator[tuple[tuple[int, ...], Cell]]:
         """Yield each cell with its index along ``dimensions()``."""
@@ -255,25 +255,25 @@ def _as_tuples(value: Any) -> Any:
 
 def _open_parts(arm: Arm, *, is_pair: bool = False) -> Iterator[tuple[str, Term, dict[str, Any]]]:
     """Yield the parts of an arm with their section, and the defaults of parameters that they leave open."""
-    for index, part in enumerate((arm.base, *arm.added)):
+    for index, term in enumerate((arm.base, *arm.added)):
         find = added_constructor if index else estimator_constructor if is_pair else base_constructor
-        defaults = find(part.name).defaults
-        fixed = dict(part.parameters)
+        defaults = find(term.name).defaults
+        fixed = dict(term.parameters)
         unset = {name: value for name, value in defaults.items() if name not in fixed and isinstance(value, WRITTEN)}
-        yield "surrogate" if index else "estimator", part, unset
+        yield "surrogate" if index else "estimator", term, unset
 
 
 def _with_values(arm: Arm, values: Sections, aggregation: str | None) -> Arm:
     """Return the arm with values, by section, for parameters that it leaves open, and with an aggregation."""
     parts = []
-    for section, part, unset in _open_parts(arm):
+    for section, term, unset in _open_parts(arm):
         # None and truth values are words in an arm.
         written = {
             name: str(value).lower() if value is None or isinstance(value, bool) else value
             for name, value in values[section].items()
             if name in unset
         }
-        parts.append(Term(part.name, tuple(sorted([*part.parameters, *written.items()]))))
+        parts.append(Term(term.name, tuple(sorted([*term.parameters, *written.items()]))))
     base, *added = parts
     filled = replace(arm, base=base, added=tuple(added), aggregation=aggregation)
     return replace(filled, text=str(filled))

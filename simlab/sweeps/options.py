@@ -25,22 +25,24 @@ NO_PARAMETERS = (  # options that a person may take for parameters
 def build_sweeps(options: Any) -> dict[str, Sweep]:
     """Return the sweeps that the options ask for, by their names in a preset; one alone has the name ``""``."""
     names = {field.name for field in fields(Sweep)} - {"parameters", "budget"}
-    own = {name: value for name in names if (value := getattr(options, name)) is not None}
+    chosen = {name: value for name in names if (value := getattr(options, name)) is not None}
     budget = {field.name: value for field in fields(Budget) if (value := getattr(options, field.name)) is not None}
     short = [f"{name}={value}" for name in SHORT_FOR_PARAM if (value := getattr(options, name)) is not None]
     pairs, preset = [*short, *options.param], options.preset
-    if preset is None and own.keys() <= SIZES and not budget and not pairs:
+    if preset is None and chosen.keys() <= SIZES and not budget and not pairs:
         preset = DEFAULT
     if options.shard_actions is not None:
-        own.setdefault("storage", "sharded")
+        chosen.setdefault("storage", "sharded")
     presets = {"": {}} if preset is None else PRESETS[preset]
-    return {name: _build_sweep(settings, own, budget, pairs) for name, settings in presets.items()}
+    return {name: _build_sweep(settings, chosen, budget, pairs) for name, settings in presets.items()}
 
 
-def _build_sweep(preset: SweepSettings, own: SweepSettings, budget: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
+def _build_sweep(
+    preset: SweepSettings, chosen: SweepSettings, budget: Mapping[str, Any], pairs: Sequence[str]
+) -> Sweep:
     settings = dict(preset)
-    replaced = [("estimators", "surrogates")] * ("arms" in own) + [("budget",)] * any(name in own for name in LENGTHS)
-    for name in (name for names in replaced for name in names):
+    replaced = ("estimators", "surrogates") if "arms" in chosen else ()
+    for name in (*replaced, "budget") if LENGTHS.keys() & chosen.keys() else replaced:
         settings.pop(name, None)
     if budget:
         if "total" not in budget and "budget" not in settings:
@@ -49,7 +51,7 @@ def _build_sweep(preset: SweepSettings, own: SweepSettings, budget: Mapping[str,
         changed = replace(settings["budget"], **budget) if "budget" in settings else Budget(**budget)
         settings = {name: value for name, value in settings.items() if name not in LENGTHS} | {"budget": changed}
     inherited = settings.pop("parameters", {})
-    bare = Sweep(**settings | own)
+    bare = Sweep(**settings | chosen)
     defaults = bare.known_parameters()
     # A preset's parameters that an overriding method, problem or optimizer does not have fall away with it.
     parameters = {name: values for name, values in inherited.items() if name in defaults}

@@ -151,7 +151,7 @@ class Plan:
                 )
 
     def _resolve(self, cell: Cell, build: Callable[[], Problem], top_n: int) -> Resolved:
-        sweep, own = self.sweep, build()
+        sweep, problem_of_cell = self.sweep, build()
         settings = Settings(
             cell.arm,
             cell.group_size,
@@ -165,13 +165,13 @@ class Plan:
         )
         steps_taken, step_cost = sweep.recorded, Fraction(0)
         if sweep.budget:
-            step_cost = sweep.budget.step_cost(own, settings)
+            step_cost = sweep.budget.step_cost(problem_of_cell, settings)
             steps_taken = sweep.budget.steps_taken(step_cost, _name(cell))
-        settings = resolved(own, settings, int(steps_taken[-1]))
-        check(own, settings)
-        key = str(cell.arm), type(own)
+        settings = resolved(problem_of_cell, settings, int(steps_taken[-1]))
+        check(problem_of_cell, settings)
+        key = str(cell.arm), type(problem_of_cell)
         if key not in self._user_code:
-            self._user_code[key] = hash_user_code(cell.name, own, settings)
+            self._user_code[key] = hash_user_code(cell.name, problem_of_cell, settings)
             if cell.arm.files:
                 _trace(cell.arm.build(), cell.group_size)
         names = [*cell.arm.files, *([sweep.problem] if is_file(sweep.problem) else [])]
@@ -180,16 +180,16 @@ class Plan:
         opened = opened_files(names)
         self._opened |= opened
         code = self._user_code[key], files, opened
-        return Resolved(cell, build, own.fingerprint, settings, *code, steps_taken, step_cost)
+        return Resolved(cell, build, problem_of_cell.fingerprint, settings, *code, steps_taken, step_cost)
 
     def manifest(self, made_by: Mapping[str, Any]) -> dict[str, Any]:
         """Return what identifies the sweep: its configuration, the user's code with fingerprints, and ``maker()``."""
-        own: dict[str, list[str]] = {}
+        fingerprints: dict[str, list[str]] = {}
         for cell in self.distinct:
             if cell.user_code is not None:
-                own[cell.cell.name] = sorted({*own.get(cell.cell.name, ()), cell.user_code})
+                fingerprints[cell.cell.name] = sorted({*fingerprints.get(cell.cell.name, ()), cell.user_code})
         files = {file: _sha256(text) for file, text in self._texts.items()} | self._opened
-        code = {"own": own, "files": files, "texts": self._texts}
+        code = {"own": fingerprints, "files": files, "texts": self._texts}
         return {"configuration": self.sweep.configuration(), **code, **made_by}
 
     def units(self, code: str, platform: str) -> list[Unit]:

@@ -253,7 +253,7 @@ def compared(datasets: Mapping[str, xr.Dataset], metrics: Sequence[str] | None =
     names = list(dict.fromkeys(name for dataset in datasets.values() for name in grid_dimensions(dataset)))
     first = next(iter(datasets.values()))
     cells = {name: _cells(dataset, names) for name, dataset in datasets.items()}
-    labelled = (([result, *labels], cell) for result, own in cells.items() for labels, cell in own.items())
+    labelled = (([result, *labels], cell) for result, by_labels in cells.items() for labels, cell in by_labels.items())
     rows = [["result", *names, *columns], *_rows(labelled, columns)]
     lines = [f"{name}: {describe_sweep(dataset)}" for name, dataset in datasets.items()]
     lines += [
@@ -282,17 +282,17 @@ def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str
     (reference, base), *others = cells.items()
     if not others:
         return []
-    rows, told, seeds = [["result", *names, *columns]], list[int](), 0
+    rows, signs, seeds = [["result", *names, *columns]], list[int](), 0
     for result, by_labels in others:
         for labels in (labels for labels in by_labels if labels in base):
-            one, other = xr.align(by_labels[labels], base[labels], join="inner", exclude={"k", "rank"})
-            less = [(one[column] - other[column]).values for column in columns]
+            ours, theirs = xr.align(by_labels[labels], base[labels], join="inner", exclude={"k", "rank"})
+            less = [(ours[column] - theirs[column]).values for column in columns]
             rows.append([result, *labels, *map(mean_and_error, less)])
-            told.append(sign_of(less[0]))
+            signs.append(sign_of(less[0]))
             seeds = max(seeds, len(less[0]))
-    if not told:
+    if not signs:
         return ["", f"in short: no cell of {reference} stands in another result"]
-    in_short = difference_in_short(reference, columns[0], told, seeds)
+    in_short = difference_in_short(reference, columns[0], signs, seeds)
     return ["", f"difference from {reference}, paired by seed:", *aligned(rows), "", in_short]
 
 
@@ -335,15 +335,15 @@ def placebo_pairs(results: Mapping[str, xr.Dataset]) -> list[tuple[str, str]]:
 def _paid(result: str, dataset: xr.Dataset, labels: Mapping[str, str]) -> Paid:
     """Tell a cell's method from its setting: result, problem, group size, and all else that a sweep can vary."""
     configuration = json.loads(dataset.attrs["configuration"])
-    asked = list(configuration["parameters"])
-    full = {short: name for name in asked for short in (name.rpartition(".")[2], name.replace(".", "_"))}
+    parameters = list(configuration["parameters"])
+    full = {short: name for name in parameters for short in (name.rpartition(".")[2], name.replace(".", "_"))}
     values = {"surrogate": ", ".join(configuration["surrogates"] or ())}
     values |= {name: str(configuration.get(name)) for name in ("problem", "optimizer")}
     values |= {name: plain(value) for name, value in json.loads(dataset.attrs.get("settled", "{}")).items()}
     values |= {full.get(name, name): text for name, text in labels.items() if text != ABSENT}
     reward = values.pop("run.reward", TRUE_REWARD)
     of_method = {name for name in values if name in METHODS or name.startswith(("estimator.", "surrogate."))}
-    method = {(name, values[name]) for name in of_method if name in METHODS or name in asked}
+    method = {(name, values[name]) for name in of_method if name in METHODS or name in parameters}
     setting = {(name, text) for name, text in values.items() if name not in of_method} | {("result", result)}
     return Paid(reward != TRUE_REWARD, frozenset(method), frozenset(setting))
 

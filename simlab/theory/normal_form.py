@@ -97,5 +97,5 @@ def _depends_on_number(rewards: Float[np.ndarray, "P G"], advantages: np.ndarray
 
 def _close(first: np.ndarray, second: np.ndarray) -> bool:
     """Compare advantages, (P, G) or (P, G, T)."""
-    one, other = (values if values.ndim == 3 else np.atleast_2d(values)[..., None] for values in (first, second))
-    return bool(np.allclose(one, other, rtol=ALIKE, atol=ALIKE))
+    a, b = (values if values.ndim == 3 else np.atleast_2d(values)[..., None] for values in (first, second))
+    return bool(np.allclose(a, b, rtol=ALIKE, atol=ALIKE))

@@ -1,4 +1,4 @@
-"""How many rollouts a hard prompt must be given before it can be kept, whatever the weight knows: a lower bound.
+"""Lower bounds on the rollouts that a hard prompt needs before it can be kept, whatever the weight knows.
 
 Take plain steps, or steps of a bounded norm, and weights that are silent on groups of equal rewards, as all that sum to
 0 in each group are. A group without a success then teaches nothing, and a prompt's own rollouts raise its log-odds in a

@@ -20,7 +20,7 @@ from simlab.seals import Damaged, verified
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """How many of P problems a model solves, each sampled several times.
+    """Counts of correct samples of P problems, each sampled several times.
 
     Attributes:
         step: training steps before it; 0 at the start.

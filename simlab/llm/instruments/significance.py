@@ -80,7 +80,9 @@ def subsampling_test(
     by_count = unbiased_pass_at_k(np.arange(m + 1), m, k)
     for correct, sign in ((second_correct, 1.0), (first_correct, -1.0)):
         difference += sign * float(np.mean(unbiased_pass_at_k(correct, samples, k)))
-        draws += sign * _subsample_means(correct, samples, by_count, random, iterations)
+        for count in correct:  # a problem at a time, to keep memory small
+            hits = random.hypergeometric(count, samples - count, m, size=iterations)
+            draws += sign / len(correct) * by_count[hits]
     draws = difference + math.sqrt(m / (samples - m)) * (draws - difference)
     # p, and the interval whose ends are the draws at which p passes the level
     ordered, more = np.sort(np.where(np.abs(draws) < ROUNDING, 0.0, draws)), iterations + 1
@@ -88,32 +90,6 @@ def subsampling_test(
     edge = math.ceil(more * LEVEL / 2) - 2
     low, high = float(ordered[edge]), float(ordered[-1 - edge])
     return PassAtKDifference(difference, low, high, min(1.0, 2 * (1 + min(below, above)) / more), not low <= 0 <= high)
-
-
-def _subsample_means(
-    correct: Int[np.ndarray, " P"],
-    samples: int,
-    by_count: Float[np.ndarray, " counts"],
-    random: np.random.Generator,
-    iterations: int,
-) -> Float[np.ndarray, " iterations"]:
-    """Return the mean over problems of a value of each subsample's count; a problem at a time, to keep memory small."""
-    total = np.zeros(iterations)
-    for count in correct:
-        cumulative = np.cumsum(hypergeometric(samples, int(count), len(by_count) - 1))
-        cumulative[-1] = 1.0  # rounding may have left it below
-        total += by_count[np.searchsorted(cumulative, random.random(iterations), side="right")]
-    return total / len(correct)
-
-
-def hypergeometric(samples: int, correct: int, m: int) -> Float[np.ndarray, " hits"]:
-    """Return the probabilities of 0 to min(c, m) correct ones among m of n samples drawn without replacement."""
-    hits = np.arange(max(0, m - (samples - correct)), min(correct, m) + 1)
-    before = hits[:-1]
-    ratios = (correct - before) * (m - before) / ((before + 1.0) * (samples - correct - m + before + 1))
-    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
-    shares = np.exp(logs - logs.max())
-    return np.concatenate([np.zeros(hits[0]), shares / shares.sum()])
 
 
 class VarianceComponents(NamedTuple):
