@@ -50,7 +50,7 @@ def known_at_start(context: StepContext) -> Known | None:
 
 
 def remedied_gradient(
-    context: StepContext, batch: WeighedBatch, state: LearnerState, gradients: Float[Array, "P A"]
+    context: StepContext, batch: WeighedBatch, state: LearnerState, gradients: Float[Array, "P ..."]
 ) -> tuple[Any, LearnerState]:
     """Return the gradient of the parameters, from those of the objectives of prompts by logits, and what is known."""
     rule, problem, parameters = context.settings.remedy, context.problem, state.parameters
