@@ -134,7 +134,7 @@ def draw(data: dict[str, Any]) -> Figure:
                     axes.set_axis_off()
                     continue
                 said = (predicted["predicted"][optimizer], predicted["rival"].get(optimizer, {}))
-                _draw_panel(axes, said, found[optimizer])
+                draw_panel(axes, said, found[optimizer])
                 axes.set_title(f"{next(letters)}  {TASKS[task].capitalize()}, {title}", loc="left")
             row[0].set_yticks(range(len(found["adamw"])), [NAMES.get(method, method) for method in found["adamw"]])
             row[0].invert_yaxis()
@@ -142,7 +142,8 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw_panel(axes: Axes, said: tuple[dict[str, Any], ...], found: dict[str, list[float]]) -> None:
+def draw_panel(axes: Axes, said: tuple[dict[str, Any], ...], found: dict[str, list[float]]) -> None:
+    """Draw intervals by method, over what prediction and rival said of each."""
     for row, (method, (mean, low, high)) in enumerate(found.items()):
         for colour, shift, own in zip(("C1", "C0"), (-0.15, 0.15), said, strict=True):
             if own.get(method):

@@ -19,10 +19,10 @@ EXACT = ProbeSettings(sketch=0)
 pytestmark = pytest.mark.usefixtures("quickly")
 
 
-def after_steps(optimizer, steps=1, prompts=16, remedy="none", **others):
+def after_steps(optimizer, steps=1, prompts=16, method="grpo", **others):
     """A trainer after some steps, and the next batch as the remedy sees it."""
-    rl = {"optimizer": optimizer, "prompts": prompts, "group_size": 6, "remedy": remedy} | others
-    trainer, state = trainer_and_state("grpo", rl)
+    rl = {"optimizer": optimizer, "prompts": prompts, "group_size": 6} | others
+    trainer, state = trainer_and_state(method, rl)
     trainer = trainer._replace(probe=EXACT)
     for step in range(steps):
         state, _ = trainer.step(state, jax.random.fold_in(KEY, step), False)
@@ -199,3 +199,16 @@ def test_a_run_that_goes_on_has_the_same_bits(tmp_path):
 def test_a_remedy_that_has_no_meaning_is_refused(rl, line):
     with pytest.raises(InputError, match=line):
         settings({"rl": rl})
+
+
+def test_of_rewards_of_0_and_1_a_projection_is_a_weight_of_prompts():
+    """Of a loss that divides by no length: a prompt's update and u are one vector up to a factor, and so its
+    coefficients are those before, scaled up."""
+    trainer, state, groups, rollouts = after_steps("adamw", method="dr_grpo", learning_rate=0.01)
+    remedy = change(measured_batch(trainer, state, groups, rollouts), "project", 1.0, range(16))
+    plain, mask = coefficients_of(trainer, state, groups, rollouts), groups.batch.mask
+    changed = remedy.applied(plain, mask)
+    for row in np.flatnonzero(remedy.added.any(axis=1)):
+        factors = (changed / np.where(plain == 0, 1, plain))[row][mask[row]]
+        np.testing.assert_allclose(factors, factors[0], rtol=1e-4)
+        assert factors[0] > 1

@@ -39,16 +39,18 @@ def of_arm(name: str) -> tuple[str, str]:
     return method, settings.partition("@")[0]
 
 
-def best_of_others(values: np.ndarray) -> np.ndarray:
-    """(seeds,) of ``values`` (rates, seeds) those at the rate that has the highest mean over all other seeds.
+def best_of_others(values: np.ndarray, read: np.ndarray | None = None) -> np.ndarray:
+    """(seeds,) of ``read``, or of ``values`` (rates, seeds), those at the rate whose values have the highest mean over
+    all other seeds.
 
-    A rate at which a seed has no number is out; no numbers if all are.
+    A rate at which a seed has no value is out; no numbers if all are.
     """
-    reached = values[~np.isnan(values).any(axis=1)]
-    if not len(reached):
+    reached = ~np.isnan(values).any(axis=1)
+    if not reached.any():
         return np.full(values.shape[1], np.nan)
-    best = (reached.sum(axis=1, keepdims=True) - reached).argmax(axis=0)
-    chosen: np.ndarray = reached[best, np.arange(values.shape[1])]
+    left = values[reached]
+    best = (left.sum(axis=1, keepdims=True) - left).argmax(axis=0)
+    chosen: np.ndarray = (values if read is None else read)[reached][best, np.arange(values.shape[1])]
     return chosen
 
 

@@ -40,7 +40,7 @@ from simlab.llm.training.state import TrainerState
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
 from simlab.simulator.mismatch import importance_weights, takes_part
-from simlab.simulator.settings import PLACEBO, TRUE_REWARD
+from simlab.simulator.settings import NO_REMEDY, PLACEBO, TRUE_REWARD
 from simlab.simulator.verifier import shared_chances, verdicts
 
 ROLLOUTS, NOISE, VERDICTS, PAID = 0, 1, 2, 3  # purposes of the random numbers of a step
@@ -209,7 +209,7 @@ class Trainer(NamedTuple):
     def remedy(self, state: TrainerState, groups: RolloutGroups, rollouts: Rollouts) -> Change | None:
         """Return what the settings' remedy makes of a batch; None without one."""
         settings = self.settings
-        if settings.remedy == "none":
+        if settings.remedy == NO_REMEDY:
             return None
         numbers = prompt_numbers(state.again, self.first, state.cursor, settings.prompts)
         return change(self.measured(state, groups, rollouts), settings.remedy, settings.remedy_strength, numbers)

@@ -18,6 +18,7 @@ from simlab.interference.weights import Weights, Without
 from simlab.llm.training.features import Features
 from simlab.llm.training.groups import RolloutGroups, absent_rollouts, correct_rollouts
 from simlab.llm.training.settings import PolicyGradientSettings
+from simlab.simulator.settings import ENDANGERED
 
 NOBODY = -1  # where no prompt comes again
 
@@ -95,7 +96,7 @@ def change(found: Measured, remedy: str, strength: float, numbers: Sequence[int]
 
 def first_again(settings: PolicyGradientSettings) -> Any:
     """Return ``TrainerState.again`` before the first step, of a remedy that has a say in it."""
-    return np.full(settings.prompts, NOBODY) if settings.remedy == "endangered" else ()
+    return np.full(settings.prompts, NOBODY) if settings.remedy == ENDANGERED else ()
 
 
 def prompt_numbers(again: Any, first: int, cursor: int, prompts: int) -> list[int]:

@@ -16,12 +16,11 @@ from simlab.estimators.registry import check_domain
 from simlab.interference.kernel import FEWEST
 from simlab.methods import Method
 from simlab.simulator import mismatch
-from simlab.simulator.settings import REWARDS, TRUE_REWARD
+from simlab.simulator.settings import ENDANGERED, NO_REMEDY, REMEDIES, REWARDS, TRUE_REWARD
 from simlab.simulator.verifier import check_accepted, check_errors, correct_rewards
 from simlab.text import read_value
 
 SCRATCH = "scratch"
-REMEDIES = ("none", "damp", "drop", "project", "endangered")
 NOT_ARCHITECTURE = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")
 LORA_ALPHA = 32.0
 LARGEST_LAG = 1024  # steps, each of which keeps a copy of the parameters
@@ -218,7 +217,7 @@ class PolicyGradientSettings(OptimizerSettings):
     teacher: str = ""
     rounds: CountOrNone = 0
     reward: Annotated[str, check_choice, REWARDS] = TRUE_REWARD
-    remedy: Annotated[str, check_choice, REMEDIES] = "none"
+    remedy: Annotated[str, check_choice, REMEDIES] = NO_REMEDY
     remedy_strength: Share = 0.5
     rollouts: Count = 4096
     microbatch: Count = 256
@@ -267,10 +266,10 @@ class PolicyGradientSettings(OptimizerSettings):
             f"groups of {self.group_size}; allowed: {FEWEST} or more": self.group_size < FEWEST,
             f"{self.updates} updates by a batch; allowed: 1": self.updates > 1,
             "a sampler that is another policy; allowed: rl.lag = 0 and rl.sampler = 'exact'": self.off_policy,
-            f"rl.rounds = {self.rounds}; allowed: 0": self.rounds and self.remedy == "endangered",
+            f"rl.rounds = {self.rounds}; allowed: 0": self.rounds and self.remedy == ENDANGERED,
         }
         for words, refused in wrong.items():
-            if refused and self.remedy != "none":
+            if refused and self.remedy != NO_REMEDY:
                 raise InputError(f"{said} {words}")
 
     def check_method(self, method: Method) -> None:
