@@ -205,3 +205,21 @@ def test_the_rows_of_the_finding_are_points_of_the_fronts():
     assert len(rows) >= 10
     for _, name, _, rollouts, kept, *_ in rows:
         assert known[rollouts] == kept.partition(" ")[0], name
+
+
+def test_what_was_run_where_adds_up_to_the_points():
+    data = json.loads(frontier.DATA.read_text())
+    heads, *rows = [line.split("\t") for line in frontier.covered(data).splitlines()]
+    for column, name in enumerate(heads[1:], 1):
+        points = [int(row[column].partition("(")[2].rstrip(")")) for row in rows]
+        assert sum(points) == len(data["conditions"].get(name, {"points": {"kind": []}})["points"]["kind"])
+
+
+def test_the_numbers_of_a_condition_have_the_provenance_of_its_sweeps_alone():
+    origins = [own for own in json.loads(frontier.DATA.read_text())["provenance"] if "budget" in own["configuration"]]
+    learned = [frontier.what_is_learned(own) for own in origins]
+    others = [own for own in origins if "problem.hard_rate" in own["configuration"]["parameters"]]
+    assert len(others) == 1
+    assert learned.count(frontier.what_is_learned(others[0])) == 1  # its budget is another
+    told = {json.dumps(own, sort_keys=True) for own in learned}
+    assert len(told) <= len(CONDITIONS) + 2  # rare answers, and many actions
