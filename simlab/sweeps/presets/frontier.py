@@ -62,6 +62,8 @@ _VARIANTS += names("tempered_grpo(beta=0.5)")
 # One stands for many, and the other learns from a teacher, not from rewards.
 _LEFT_OUT = names("linked opd")
 WEIGHTS = tuple(f"{name}+reinforce" for name in (*REGISTRY, *_VARIANTS) if name not in _LEFT_OUT)
+# Those that were there when the first of the runs were made.
+EARLIER = tuple(name for name in WEIGHTS if not name.startswith(("optimal_token_baseline", "tempered_grpo")))
 IN_GROUPS = names("grpo+reinforce maxrl+reinforce pass_at_k_tang+reinforce")
 # One of each kind that keeps another share of what an old batch teaches; all of them where all weights are.
 CLIPS = names("grpo+ppo_clip grpo+cispo grpo+vespo grpo+forking_tokens")
@@ -91,10 +93,10 @@ def _sweeps(name: str, condition: Condition) -> Preset:
     few: Values = {"run.prompts_per_step": (4 if name == "bank" else 8,), "run.allocation": ("learnable",)}
     every, usual = condition.lengths, condition.usual
     shown = name == "linear-0.3"
-    weights, clips, seeds = (WEIGHTS, EVERY_CLIP, 32) if shown else (ELSEWHERE, CLIPS, 8)
+    weights, clips, seeds = (EARLIER, EVERY_CLIP, 32) if shown else (ELSEWHERE, CLIPS, 8)
     kinds = {
         "weight": sweep(weights, {}, every),
-        "rest": sweep(tuple(name for name in WEIGHTS if name not in ELSEWHERE), {}, every),
+        "rest": sweep(tuple(name for name in WEIGHTS if name not in weights), {}, every),
         "judged": sweep(JUDGED, {}, every, seeds=seeds),
         "rejection": sweep(("reject_easy+reinforce",), {"estimator.threshold": (0.25, 0.75)}, every),
         "entropy": sweep(PLAIN, {"run.entropy_bonus": (0.03, 0.1, 0.3, 1.0)}, every, seeds=seeds),
@@ -109,8 +111,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
         # With one gradient step a batch the ratio is 1 and no clip acts.
         "surrogate": sweep(clips, {"run.epochs": (4,)}, usual),
     }
-    del kinds["rest" if shown else "judged"]
-    return {f"{kind}-{name}": settings for kind, settings in kinds.items()}
+    return {f"{kind}-{name}": settings for kind, settings in kinds.items() if shown or kind != "judged"}
 
 
 FRONTIER: Preset = {}
