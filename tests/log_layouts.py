@@ -206,13 +206,6 @@ def twice_nested():
     return {"log.json": json.dumps({"run": "x", "steps": steps}, indent=2)}
 
 
-def words():
-    """A table of texts: ids are numbers, verdicts are words, cells are missing."""
-    rows = ["qid,step,verdict,note,completion"]
-    rows += [f'{r["prompt"]},{r["step"]},{"TRUE" if r["right"] else "False"},,"{text(r)}"' for r in RUN]
-    return {"log.csv": "\n".join(rows)}
-
-
 def two_rewards():
     """A column of rewards for each kind of task, empty for the other."""
     return {"log.jsonl": [
@@ -252,19 +245,6 @@ def means_above():
     return {"out.jsonl": [
         {"problem": question(rows[0]), "step": step, "score": 0.5, "samples": [{"output": text(r), "score": float(r["right"])} for r in rows]}
         for (step, _), rows in by("step", "prompt").items()]}  # fmt: skip
-
-
-def table_of_columns():
-    """One object of columns and rows, as Weights & Biases keeps a table."""
-    rows = [[r["step"], question(r), text(r), float(r["right"])] for r in RUN]
-    return {"table.json": json.dumps({"columns": ["step", "prompt", "completion", "reward"], "data": rows})}
-
-
-def by_id():
-    """One object of results by problem, each with lists in parallel."""
-    groups = {prompt: rows for (step, prompt), rows in by("step", "prompt").items() if step == 1}
-    return {"out.json": json.dumps({f"p{prompt}": {"problem": question(rows[0]), "answers": [r["answer"] for r in rows],
-                                                   "correct": [r["right"] for r in rows]} for prompt, rows in groups.items()})}  # fmt: skip
 
 
 def foreign_names():
@@ -412,26 +392,20 @@ def results_by_id():
     return {"r.json": json.dumps({"pass@1": 0.4, "results": tasks})}
 
 
-def episodes():
-    """A file an episode, whose turns have no rewards."""
-    return {f"{r['prompt']}_{r['sample']}.json": json.dumps({"task_id": r["prompt"], "intent": question(r), "score": float(r["right"]),
-            "trajectory": [{"action": "look"}, {"action": text(r)}]}) for r in first_rows()}  # fmt: skip
-
-
 LAYOUTS = {
     function.__name__: function
     for function in (
         verl, ms_swift, nemo_rl, nemo_gym, verifiers, areal, tinker, open_instruct, skyrl, atropos, lm_eval, human_eval, evalplus,
-        matrices, flat_lists, twice_nested, words, two_rewards, twins, restarted,
-        choices, means_above, table_of_columns, by_id, foreign_names, weighted, workers,
+        matrices, flat_lists, twice_nested, two_rewards, twins, restarted,
+        choices, means_above, foreign_names, weighted, workers,
         rllm, bigcode, inspect, inspect_archive, simple_evals, slime, numbered_columns, by_step_and_id, verdicts_by_id,
-        counts, rows_by_number, pretty, cut_list, components, results_by_id, episodes,
+        counts, rows_by_number, pretty, cut_list, components, results_by_id,
     )
 }  # fmt: skip
 
 
-OF_ONE_STEP = ("nemo_gym", "verifiers", "skyrl", "human_eval", "evalplus", "lm_eval", "by_id", "foreign_names", "bigcode", "inspect",
-               "inspect_archive", "simple_evals", "numbered_columns", "verdicts_by_id", "results_by_id", "episodes")  # fmt: skip
+OF_ONE_STEP = ("nemo_gym", "verifiers", "skyrl", "human_eval", "evalplus", "lm_eval", "foreign_names", "bigcode", "inspect",
+               "inspect_archive", "simple_evals", "numbered_columns", "verdicts_by_id", "results_by_id")  # fmt: skip
 
 
 def truth(name):
