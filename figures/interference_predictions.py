@@ -12,6 +12,8 @@ at before and is not judged; no arm is judged from fewer than three seeds.
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from matplotlib.figure import Figure
 from figures.shared import loses_rate
 from figures.shared.by_optimizer import outcome
 from figures.shared.condensed import keep, rounded
-from figures.shared.watched_runs import ARMS, TASKS, WATCHED
+from figures.shared.watched_runs import ARMS, MEASURED, TASKS, WATCHED
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_predictions.json"
@@ -82,6 +84,7 @@ def table(data: dict[str, Any], task: str) -> str:
     found = loses_rate.judged(seeds)
     if not found:
         return f"{task}: not run"
+    told: list[list[str]] = []
     lines = [f"{task} (an arm of fewer than {FEWEST} seeds is not judged)"]
     lines += [
         "| arm | seeds | what | of | found | predicted | outcome | rival |",
@@ -95,11 +98,38 @@ def table(data: dict[str, Any], task: str) -> str:
                 said = [predicted[who].get(optimizer.partition("@")[0], {}).get(kind, {}).get(of) for who in SAYERS]
                 if said == [None, None] and kind not in SHOWN:
                     continue
-                outcomes = ["" if count < FEWEST or each is None else outcome(own, each) for each in said]
+                outcomes = ["" if count < FEWEST or each is None else _outcome(own, each) for each in said]
+                told.append(outcomes)
                 arm = f"{optimizer.replace('@learning_rate=', ' ')} | {count}"
                 number = f"{own[0]:.3f} [{own[1]:.3f}, {own[2]:.3f}]"
                 lines.append(f"| {arm} | {kind} | {of} | {number} | {said[0] or ''} | {' | '.join(outcomes)} |")
-    return "\n".join([*lines, "", fates(seeds, list(found)), "", sharper(seeds)])
+    counted = "; ".join(
+        f"{who}: {_counted(column)}" for who, column in zip(SAYERS, zip(*told, strict=True), strict=True)
+    )
+    return "\n\n".join(["\n".join(lines), counted, progress(seeds), fates(seeds, list(found)), sharper(seeds)])
+
+
+def _outcome(found: list[float], said: list[float]) -> str:
+    return outcome(found, said) if np.isfinite(found).all() else "no number"
+
+
+def _counted(outcomes: Iterable[str]) -> str:
+    every = Counter(filter(None, outcomes))
+    return ", ".join(f"{every[name]} {name}" for name in ("hit", "miss", "undecided", "no number"))
+
+
+def progress(seeds: dict[str, Any]) -> str:
+    """Return the mean solve rates of the prompts that are trained and of the others, over seeds, by steps."""
+    steps = [str(step) for step in MEASURED]
+    lines = [f"| arm | prompts | step {' | '.join(steps)} |", "|---|---|" + "---:|" * len(steps)]
+    for name in ARMS:
+        trained = [arms[name]["measured"] for arms in seeds.values() if name in arms]
+        for kind, rows in (("trained", loses_rate.OWN), ("others", loses_rate.OTHERS)):
+            means = [np.mean([np.array(measured[step])[rows].mean() for measured in trained]) for step in steps]
+            lines.append(
+                f"| {name.partition('optimizer=')[2]} | {kind} | {' | '.join(f'{one:.3f}' for one in means)} |"
+            )
+    return "\n".join(lines)
 
 
 def fates(seeds: dict[str, Any], names: list[str]) -> str:

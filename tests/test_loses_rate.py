@@ -84,6 +84,16 @@ def test_the_jackknife_of_a_mean_is_the_mean():
     assert loses_rate.pseudo_values(np.mean, [1.0, 2.0, 6.0]) == pytest.approx([1.0, 2.0, 6.0])
 
 
+def test_a_ratio_that_rests_on_a_single_seed_has_no_interval():
+    """Two seeds in which nothing is known would else agree to all digits."""
+    assert np.isnan(
+        loses_rate.pseudo_values(
+            lambda seeds: np.divide(sum(seeds), sum(seeds), out=np.array(np.nan), where=sum(seeds) > 0), [0.0, 3.0, 0.0]
+        )
+    ).all()
+    assert np.isnan(loses_rate.over_seeds([np.nan, np.nan, 1.0])).all()
+
+
 @pytest.mark.slow
 def test_a_watched_run_is_kept_once_it_is_finished_and_is_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(watched_runs, "SAMPLES", 64)

@@ -142,10 +142,12 @@ def slope(seeds: list[list[Window]], estimator: str) -> float:
     above = below = 0.0
     for own in (own for windows in seeds for own in windows):
         halves = own.pace * own.pushes[estimator][1][:, own.known]
+        if not own.known.any():
+            continue
         change = own.change[own.known] - own.change[own.known].mean()
         centred = halves - halves.mean(axis=1, keepdims=True)
         above, below = above + float((centred @ change).sum()) / 2, below + float(centred[0] @ centred[1])
-    return above / below
+    return above / below if below else float("nan")
 
 
 def ages(trained: list[dict[str, Any]], estimator: str, lag: int) -> float:
@@ -159,6 +161,8 @@ def ages(trained: list[dict[str, Any]], estimator: str, lag: int) -> float:
         first, later = (arm["watched"][str(WATCHED[0] + shift)] for shift in (0, lag))
         rates = np.array([first["rate"], later["rate"]])[:, OTHERS]
         known = ((rates > 0) & (rates < 1)).all(axis=0)
+        if not known.any():
+            continue
         halves = [np.array(each[estimator]["halves"])[:, OTHERS][:, known] for each in (first, later)]
         own, other = (each - each.mean(axis=1, keepdims=True) for each in halves)
         sums += [(own @ other.T).mean(), own[0] @ own[1], other[0] @ other[1]]
@@ -240,16 +244,23 @@ def numbers(trained: list[dict[str, Any]], name: str) -> Numbers:
     for of in ESTIMATORS:
         aged = {lag: functools.partial(ages, estimator=of, lag=lag) for lag in LAGS}
         found[f"age, {of}"] = {str(lag): pseudo_values(statistic, trained) for lag, statistic in aged.items()}
-    found["falls"] = {"share": [float(np.mean([each.falls[each.known].mean() for each in own])) for own in windows]}
+    found["falls"] = {"share": [_share_that_falls(own) for own in windows]}
     return found
 
 
+def _share_that_falls(windows: list[Window]) -> float:
+    """The mean over the windows in which something is known; NaN where there is none."""
+    shares = [own.falls[own.known].mean() for own in windows if own.known.any()]
+    return float(np.mean(shares)) if shares else float("nan")
+
+
 def pseudo_values(statistic: Callable[[list[Any]], float], seeds: list[Any]) -> list[float]:
-    """Return n s - (n - 1) s without a seed, for each seed."""
+    """Return n s - (n - 1) s without a seed, for each seed; NaN where s rests on a single seed."""
     whole, count = statistic(seeds), len(seeds)
     if count < 2:
         return [whole]
-    return [count * whole - (count - 1) * statistic(seeds[:at] + seeds[at + 1 :]) for at in range(count)]
+    without = np.array([statistic(seeds[:at] + seeds[at + 1 :]) for at in range(count)])
+    return list(count * whole - (count - 1) * without if np.isfinite(without).all() else without * np.nan)
 
 
 def areas(own: Window, others: list[Window], kind: str) -> dict[str, float]:
