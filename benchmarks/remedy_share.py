@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--own", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.own:
-        print(json.dumps(measure(*options.own, 2 if options.quick else 5)))
+        print(json.dumps(measure(*options.own, 2 if options.quick else 3)))
         return
     cases = [(NO_REMEDY, "full"), *((name, by) for by in ("full", "head") for name in REMEDIES[1:])]
     machine, found = describe("jax", "numpy"), list[dict[str, object]]()

@@ -103,6 +103,13 @@ def test_a_probe_is_counted_where_it_measures_and_grows_with_what_it_compares():
     assert probed()["probe"] > 3 * 4 * 516 * 64 * 1021 * 5
 
 
+def test_a_remedy_is_counted_as_a_probe_without_a_panel():
+    few = {"prompts": 4, "group_size": 4, "microbatch": 4, "rollouts": 16}
+    sketch = {"sketch": 10**6}
+    own = needed(rl=few | {"remedy": "damp"}, probe={"panel": 512} | sketch)
+    assert own["probe"] == needed(rl=few, probe={"every": 1} | sketch)["probe"] > 3 * 4 * 16 * 10**6 * 5
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr("simlab.llm.training.run.free_memory", lambda: 2**20)
     with pytest.raises(InputError, match=r"memory: about \d+ MiB \(.*process.*\), but 1 MiB are free; allowed: less"):

@@ -1,5 +1,6 @@
 """Estimate the memory of a run before its first step, to about 25 %."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -14,6 +15,7 @@ from simlab.llm.model import named, rows_at_once, shapes
 from simlab.llm.training.features import gradients_at_once
 from simlab.llm.training.gradient import tokens_at_once, turns
 from simlab.llm.training.settings import PolicyGradientSettings, ProbeSettings, TrainingSettings
+from simlab.simulator.settings import NO_REMEDY
 
 FLOAT, MIB = 4, 2**20  # bytes
 PROCESS, PROCESS_LAYER = 750 * MIB, 25 * MIB  # Python, JAX, the compiler, and compiled programs of each layer
@@ -67,11 +69,12 @@ def needed_memory(
         gradient = min(count, 3) * trained + cast + activation_bytes(config, (height, members), lengths, size, **how)
         samples = [evaluated, sampling(rl.prompts, rl.group_size, rl.rollouts)]
         phases = {"gradient of a microbatch": gradient, "update": 2 * trained}
-        if settings.probe.every:
-            samples.append(sampling(settings.probe.panel, settings.probe.rollouts, rl.rollouts))
+        probe = settings.probe if settings.probe.every else dataclasses.replace(settings.probe, panel=0)
+        if probe.every or rl.remedy != NO_REMEDY:
+            samples.append(sampling(probe.panel, probe.rollouts, rl.rollouts))
             rollout = gradients_at_once(trained // FLOAT, rl.microbatch, platform)
             passes = rollout * (2 * trained + activation_bytes(config, (1, 1), lengths, size, **how))
-            features = probe_bytes(settings.probe, rl, config, trained // FLOAT)
+            features = probe_bytes(probe, rl, config, trained // FLOAT)
             phases["probe"] = trained + cast + passes + features
         phases["sampling"] = copies + max(samples)
         largest = max(phases, key=lambda name: phases[name])
