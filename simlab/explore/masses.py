@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import gammaln, xlog1py, xlogy
+from scipy.special import xlogy
 
 from simlab import theory
 from simlab.errors import InputError
@@ -16,6 +16,7 @@ from simlab.problems import Categorical
 from simlab.problems.exact import pass_at_k
 from simlab.theory import CLOSED_FORMS, closed_form
 from simlab.theory.closed_forms import Group
+from simlab.theory.interference import binomial_chances
 
 GroupMasses = tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]
 RATES = np.linspace(0, 1, 161)  # of a curve in the limit of large groups
@@ -145,8 +146,6 @@ def expected_path(
     problem = problem.by_classes()
     logits, counts, correct = problem.logits.copy(), np.asarray(problem.counts, float), problem.correct
     group_size = len(masses[0]) - 1
-    successes = np.arange(group_size + 1)
-    ways = gammaln(group_size + 1) - gammaln(successes + 1) - gammaln(group_size - successes + 1)
     path: dict[str, list[float]] = {"q_pos": [], "retained_mass": [], "entropy": []}
     recorded_steps, first = {0, *recorded.tolist()}, None
     mean, square = np.zeros_like(logits), np.zeros_like(logits)
@@ -160,7 +159,7 @@ def expected_path(
             path["q_pos"].append(mass)
             path["retained_mass"].append(float(retained / (first[correct] @ counts[correct])))
             path["entropy"].append(float(-xlogy(p, p) @ counts))
-        chance = np.exp(ways + xlogy(successes, mass) + xlog1py(group_size - successes, -min(mass, 1.0)))
+        chance = binomial_chances(group_size, np.array(min(mass, 1.0)))
         success, failure = float(chance @ masses[0]), float(chance @ masses[1])
         reward = np.where(correct, success / max(mass, 1e-300), -failure / max(wrong, 1e-300))
         gradient = p * (reward - (success - failure))

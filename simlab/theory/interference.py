@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.special import xlogy
 
 from simlab.errors import InputError, check_range
 from simlab.estimators import Estimator
@@ -166,18 +167,9 @@ def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
 
 def binomial_chances(draws: int, shares: Rates) -> Rates:
     """(..., n + 1) the probability of 0 to n successes."""
-    successes = np.arange(draws + 1)
+    successes, shares = np.arange(draws + 1), np.asarray(shares)[..., None]
     ways = np.concatenate([[0.0], np.cumsum(np.log((draws + 1 - successes[1:]) / successes[1:]))])
-    return np.asarray(np.exp(ways + _times_log(successes, shares) + _times_log(draws - successes, 1 - shares)))
-
-
-def _times_log(times: Int[np.ndarray, " n"], shares: Rates) -> Rates:
-    """n log p, and 0 log 0 = 0."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(shares)[..., None]
-    product = np.zeros((*shares.shape, len(times)))
-    np.multiply(times, logs, out=product, where=times > 0)
-    return product
+    return np.asarray(np.exp(ways + xlogy(successes, shares) + xlogy(draws - successes, 1 - shares)))
 
 
 def _checked_counts(counts: Int[np.ndarray, " A"] | None, policies: Policies) -> Int[np.ndarray, " A"]:
