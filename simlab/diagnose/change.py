@@ -23,7 +23,7 @@ CORRELATIONS = np.arange(0, 1, 0.1)  # of neighbouring points of noise
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class Shift:
     """A change of a series.
 
     Attributes:
@@ -42,7 +42,7 @@ class Change:
     p_value: float
 
 
-def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, seed: int = 0) -> Change | None:
+def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, seed: int = 0) -> Shift | None:
     """Find the change of a series, (S,) each; None where noise alone may have made it."""
     logged = np.isfinite(values)
     if logged.sum() < FEWEST or np.ptp(values[logged]) == 0:
@@ -63,7 +63,7 @@ def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, s
     inside = gains >= gains[best] - np.quantile(again.max(axis=1) - again[:, best], level)
     fit = series.mean() + size * shapes[best]
     low, high = parts[max(starts[inside].min() - 1, 0)][0, 0], parts[starts[inside].max()][0, -1]
-    return Change(
+    return Shift(
         bool(widths[best] == WIDTHS[0]),
         float(time[starts[best]]),
         float(low),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from simlab.diagnose.change import FEWEST, Change, find_change
+from simlab.diagnose.change import FEWEST, Shift, find_change
 from simlab.diagnose.reading import Metrics
 from simlab.diagnose.report import PAGE, svg, table_row, tags
 from simlab.files import WRITER
@@ -28,7 +28,7 @@ class Trend(NamedTuple):
     source: str
     first: float
     last: float
-    change: Change | None
+    change: Shift | None
 
     def ends(self, digits: int = 3) -> tuple[str, str]:
         """Write the two means."""
@@ -165,10 +165,10 @@ def report_metrics(metrics: Metrics) -> MetricsReport:
     return MetricsReport(metrics, tuple(trends), tuple(_sentences(metrics, {trend.name: trend for trend in trends})))
 
 
-def describe(change: Change | None) -> str:
+def describe(change: Shift | None) -> str:
     """Write a change in words.
 
-    >>> describe(Change(False, 40, 32, 47, 1.0, 0.2, 0.002)), describe(None)
+    >>> describe(Shift(False, 40, 32, 47, 1.0, 0.2, 0.002)), describe(None)
     ('falls from step 40 on [32, 47]', 'none that is sure')
     """
     if change is None:
