@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 from figures.shared import decomposition
 from figures.shared.chosen import judge
-from figures.shared.condensed import finished, keep, origins, rounded
+from figures.shared.condensed import decoded, finished, keep, origins, rounded
 from figures.shared.families import COLOURS, family, write_families
 from simlab.estimators import REGISTRY
 from simlab.plotting import STYLE
@@ -77,9 +77,14 @@ class Rival(NamedTuple):
 
 def rivals(sweep: str, dataset: xr.Dataset) -> Iterator[Rival]:
     """The methods of one sweep."""
-    of_settings = [name for name in SETTINGS if name in dataset.pass_at_k.dims]
-    others = [name for name in dataset.pass_at_k.dims if name not in (*of_settings, "seed", "step", "k")]
-    curves = dataset.pass_at_k.stack(setting=of_settings, rival=others)
+    curves = dataset.pass_at_k
+    if set(SETTINGS).isdisjoint(curves.dims):  # one value of each
+        swept = decoded(dataset.attrs["configuration"])["parameters"]
+        values = {name.partition(".")[2]: list(few) for name, few in swept.items()}
+        curves = curves.expand_dims({name: values[name] for name in SETTINGS if name in values})
+    of_settings = [name for name in SETTINGS if name in curves.dims]
+    others = [name for name in curves.dims if name not in (*of_settings, "seed", "step", "k")]
+    curves = curves.stack(setting=of_settings, rival=others)
     settings = [dict(zip(of_settings, map(float, values), strict=True)) for values in curves.setting.values]
     for names in curves.rival.values:
         own = curves.sel(rival=names).transpose("k", "setting", "seed", "step")
