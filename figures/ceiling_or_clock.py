@@ -21,9 +21,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.condensed import finished, keep, provenance, rounded
+from figures.shared.condensed import finished, keep, origins, rounded
 from figures.shared.end_labels import end_labels
 from figures.shared.fitted import averaged, fitted
+from simlab.errors import InputError
 from simlab.plotting import STYLE
 from simlab.scaling import HIGHER, LOWER, MARGIN, Curves, Sigmoid
 from simlab.sweeps.table import curves
@@ -44,19 +45,16 @@ SHOWN = ("grpo", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_domi
 def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
     """Mean curves, and the fits to all of the compute and to its first part, of each sweep, metric and arm.
 
-    Sweeps that are finished replace what is kept of them.
+    The arms of sweeps that are finished, GRPO among them, replace those of their names or are added.
     """
     sweeps, countdown = finished(PRESET, path), json.loads(COUNTDOWN.read_text())
-    new = [provenance(dataset) for dataset in sweeps.values()]
-    done = {origin["configuration"]["problem"] for origin in new}
-    earlier = [own for own in kept["provenance"] if own.get("configuration", {}).get("problem") not in done]
+    joined = {
+        name: {metric: _joined(kept["sweeps"][name][metric], curves(dataset, metric)) for metric in METRICS}
+        for name, dataset in sweeps.items()
+    }
     return {
-        "provenance": [*new, *earlier],
-        "sweeps": kept["sweeps"]
-        | {
-            name: {metric: _of_metric(curves(dataset, metric)) for metric in METRICS}
-            for name, dataset in sweeps.items()
-        },
+        "provenance": origins(kept, sweeps),
+        "sweeps": kept["sweeps"] | joined,
         "countdown": {metric: _of_metric(countdown_curves(countdown, metric)) for metric in ("pass@1", "pass@64")},
     }
 
@@ -70,6 +68,14 @@ def countdown_curves(kept: dict[str, Any], metric: str) -> dict[str, Curves]:
         rollouts = steps[1:] * rl["prompts"] * rl["group_size"]
         found[arm] = Curves(np.arange(len(values)), rollouts, values[:, 1:], values[:, 0])
     return found
+
+
+def _joined(kept: dict[str, Any], arms: dict[str, Curves]) -> dict[str, Any]:
+    """What is kept of a metric, and more arms at the same compute."""
+    new = _of_metric(arms)
+    if new["compute"] != kept["compute"]:
+        raise InputError("runs of other lengths than those that are kept; allowed: the same")
+    return new | {part: kept[part] | new[part] for part in ("curves", "whole", "part")}
 
 
 def _of_metric(arms: dict[str, Curves]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def _files(preset: str, path: Path) -> dict[str, Path]:
 def origins(kept: dict[str, Any], sweeps: dict[str, xr.Dataset]) -> list[dict[str, Any]]:
     """The provenance of what is kept and of the sweeps that are added, each configuration once."""
     every = (*kept["provenance"], *map(provenance, sweeps.values()))
-    return list({json.dumps(origin["configuration"]): origin for origin in every}.values())
+    return list({json.dumps(origin.get("configuration", origin)): origin for origin in every}.values())
 
 
 def each_cell(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
