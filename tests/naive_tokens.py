@@ -75,11 +75,6 @@ def token_moves(
         coefficients = clip_cov(setting, ratio, advantages, logp, noise)
     elif setting.surrogate == "sequence_clip":
         coefficients = [sequence_clip(setting, *rows) for rows in zip(ratio, advantages, strict=True)]
-    elif setting.surrogate == "forking_tokens":
-        entropies = [
-            [entropy(own[leaf[:t]]) for t in range(len(leaf))] for own, leaf in zip(sampler, group, strict=True)
-        ]
-        coefficients = forking_tokens(setting, ratio, advantages, entropies)
     elif setting.surrogate == "unclipped":
         coefficients = [[x * a for x, a in zip(*rows, strict=True)] for rows in zip(ratio, advantages, strict=True)]
     else:
@@ -143,18 +138,3 @@ def sequence_clip(setting: Setting, ratio: list[float], advantage: list[float]) 
     """GSPO: the geometric mean of the ratios stands for each of them."""
     s = math.exp(sum(math.log(x) for x in ratio) / len(ratio))
     return [naive_simulator.surrogate_coefficient(setting, s, a) for a in advantage]
-
-
-def forking_tokens(setting: Setting, ratio: Table, advantages: Table, entropies: Table) -> Table:
-    """PPO's clip at the tokens of highest entropy of the batch; equal entropies go together."""
-    parameters, everywhere = setting.surrogate_parameters, [h for row in entropies for h in row]
-    kept = sorted(everywhere, reverse=True)[: math.ceil(parameters["share"] * len(everywhere) - 1e-9)]
-
-    def coefficient(x: float, a: float, h: float) -> float:
-        taken_over = x > 1 + parameters["eps_high"] if a > 0 else x < 1 - parameters["eps_low"]
-        return 0.0 if taken_over or h < min(kept) - 1e-12 else x * a
-
-    return [
-        [coefficient(*of_token) for of_token in zip(*rows, strict=True)]
-        for rows in zip(ratio, advantages, entropies, strict=True)
-    ]

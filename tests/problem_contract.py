@@ -313,11 +313,6 @@ KINDS = {
     "sampler of another precision": Kind(
         {"sampler": "bfloat16", "correction": "decoupled", "kl": 0.2, "epochs": 2}
     ),
-    "forking tokens": Kind(
-        {"surrogate": "forking_tokens", "surrogate_parameters": {"share": 0.4} | TIGHT, "epochs": 2}
-        | {"optimizer_parameters": {"learning_rate": 1.5}},
-        prompts=3,
-    ),
     "truncated sampler, masked": Kind(
         {"sampler": "top_p", "top_p": 0.8, "correction": "masked", "correction_bound": 1.4, "lag": 1}
         | {"estimator": "w_reinforce", "rewards": (1.0, -0.5), "optimizer_parameters": {"learning_rate": 1.0}}

@@ -67,24 +67,6 @@ def test_a_truncated_weight_is_at_most_its_bound_and_a_masked_one_between_both_o
     assert whole.shape == ((2, 3, 1) if unit == "sequence" else (2, 3, 4))
 
 
-def test_a_sequence_weighs_the_product_of_its_tokens():
-    log_ratio = np.log([[[2.0, 0.25, 3.0]]])
-    np.testing.assert_allclose(
-        importance_weights(jnp.asarray(log_ratio), "decoupled", "sequence", 2.0), [[[1.5]]], rtol=1e-6
-    )
-
-
-@given(arrays(float, 5, elements=st.floats(-2, 2)), arrays(float, 5, elements=st.floats(-2, 2)))
-def test_decoupled_weights_give_the_policys_own_mean_and_truncated_ones_no_more(now, sampler):
-    """Of any function that is at least 0, over all actions: E_sampler[w f] = E_policy[f]."""
-    p, q = (np.exp(values) / np.exp(values).sum() for values in (now, sampler))
-    log_ratio = jnp.asarray(np.log(p / q))[None, :, None]
-    f = np.arange(5.0)
-    whole, cut = (np.ravel(importance_weights(log_ratio, name, "token", 1.5)) for name in ("decoupled", "truncated"))
-    np.testing.assert_allclose(q @ (whole * f), p @ f, rtol=1e-5)
-    assert q @ (cut * f) <= p @ f * (1 + 1e-5)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
@@ -96,21 +78,3 @@ def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
         expected = mass[max(step - 1 - lag, 0)]
         assert abs(drawn[step] - expected) <= 5 * math.sqrt(expected * (1 - expected) / (40 * 64)) + 1e-9
     assert mass[steps - 1] > mass[steps - 1 - lag] + 0.02
-
-
-@pytest.mark.slow
-def test_no_group_holds_what_its_sampler_left_out_at_any_temperature():
-    """Of four actions the two likeliest: a nucleus of .7 at temperature 1, and of .55 at 4, where p = .33, .29."""
-    problem = custom([1.5, 1.0, 0.0, -1.0], [2, 3], [3])
-    p, hot = (np.exp(np.array([1.5, 1.0, 0.0, -1.0]) / t) for t in (1, 4))
-    assert (p / p.sum())[:2].sum() > 0.7 > p[0] / p.sum()
-    assert (hot / hot.sum())[:2].sum() > 0.55 > hot[0] / hot.sum()
-    still = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.0}, "group_size": 32, "seeds": 3}
-    for own in (
-        {"sampler": "top_p", "top_p": 0.7},
-        {"sampler": "top_p", "top_p": 0.55, "temperature": 4.0},
-        {"sampler": "top_k", "top_k": 2},
-    ):
-        found = simulate(problem, "grpo", steps=50, **still, **own)
-        assert (found.accepted_rate[:, -1] == 0).all()
-        assert (found.q_pos > 0.1).all()

@@ -10,7 +10,7 @@ import pytest
 from problem_contract import Bench, Kind, Row
 from refusals import refusal
 
-from figures.shared.off_policy_moments import Correction, check_method, enumerate_outcomes, gradient_moments, on_policy
+from figures.shared.off_policy_moments import Correction, check_method, enumerate_outcomes, gradient_moments
 from simlab.arms import parse
 from simlab.problems import custom, tree
 from simlab.simulator.mismatch import sampler_logits
@@ -122,40 +122,6 @@ def test_the_effective_share_is_kishs_over_tokens():
             each = [added(correction, ratios, [1.0 * (t == s) for s in range(2)], 1.0) for t in range(2)]
             first, second = first + q * sum(each) / 2, second + q * sum(w * w for w in each) / 2
         assert float(result.effective_share) == pytest.approx(first**2 / second, abs=1e-13)
-
-
-@pytest.mark.slow
-def test_weights_of_whole_rollouts_have_no_bias_where_an_advantage_is_that_of_its_own_reward():
-    for problem, logits, then in ((FLAT, NOW, THEN), (WORDS, AT_NODES, AT_NODES_THEN)):
-        method, whole = "w_reinforce+unclipped", Correction("decoupled", "sequence")
-        outcomes, result = found(problem, logits, then, method, correction=whole)
-        with jax.enable_x64(True):
-            exact = gradient_moments(on_policy(outcomes), parse(method).build(), 3, Correction()).mean
-        np.testing.assert_allclose(result.mean, exact, atol=1e-14)
-
-
-@pytest.mark.parametrize("correction", [*CORRECTIONS[1:3], *SEQUENCES[1:]], ids=str)
-def test_all_corrections_are_the_same_where_the_policy_draws_by_itself(correction):
-    own = found(WORDS, AT_NODES, AT_NODES, correction=correction)[1]
-    plain = found(WORDS, AT_NODES, AT_NODES)[1]
-    np.testing.assert_allclose(own.mean, plain.mean, atol=1e-14)
-    assert float(own.variance) == pytest.approx(float(plain.variance), abs=1e-14)
-    assert float(own.effective_share) == pytest.approx(1, abs=1e-14)
-
-
-@pytest.mark.slow
-def test_what_a_truncated_sampler_never_draws_no_correction_brings_back():
-    """Its own rollouts raise the logit of the rare correct action; from a sampler that lacks it, it can only fall."""
-    with jax.enable_x64(True):
-        then = sampler_logits("top_k", jnp.asarray(NOW), top_k=2)
-        outcomes = enumerate_outcomes(FLAT, jnp.asarray(NOW), then)
-        method = parse("psr+unclipped").build()
-        assert float(outcomes.q[3]) == 0
-        assert float(gradient_moments(on_policy(outcomes), method, 4, Correction()).mean[3]) > 0.02
-        for correction in CORRECTIONS:
-            result = gradient_moments(outcomes, method, 4, correction)
-            assert np.isfinite(result.mean).all()
-            assert float(result.mean[3]) <= 0
 
 
 SEEDS = 20_000
