@@ -111,19 +111,19 @@ function readout(values, all, slices) {
   return all.map((result, i) => {
     const { mean, low, high, seeds, told, untold } = slices[i];
     const end = mean.map((row, line) => {
-      const place = row.findLastIndex((one) => one !== null);
+      const place = values.view === "map" ? row.indexOf(Math.min(...row.filter((one) => one !== null))) : row.findLastIndex((one) => one !== null);
       if (place < 0) return null;
       return { value: row[place], low: low[line][place], high: high[line][place], name: values.lines === NONE ? "" : named(values.lines, result.dimensions[values.lines][line]) };
     }).filter(Boolean).sort((left, right) => right.value - left.value);
     if (!end.length) return `<b>${escaped(result.name)}</b> holds no number here.`;
     const say = ({ name, value, low: from, high: to }) => `<b>${short(value, 3)}</b>${
       from === null || to === null ? "" : ` [${short(from, 3)}, ${short(to, 3)}]`}${name && ` (${escaped(name)})`}`;
-    const [most, least] = [end[0], end.at(-1)];
-    const words = end.length < 2 ? `at the end ${say(most)}` : short(most.value, 3) === short(least.value, 3)
-      ? `<b>${short(most.value, 3)}</b> at the end of all ${end.length} lines` : told ? `highest at the end: ${say(most)}, lowest: ${say(least)}`
-        : `at the end from ${say(least)} to ${say(most)}${untold ? ` (${untold})` : ""}`;
+    const [most, least, when] = [end[0], end.at(-1), values.view === "map" ? "lowest in its row" : "at the end"];
+    const words = end.length < 2 ? `${when} ${say(most)}` : short(most.value, 3) === short(least.value, 3)
+      ? `<b>${short(most.value, 3)}</b> ${when} of all ${end.length} lines` : told && values.view !== "map" ? `highest at the end: ${say(most)}, lowest: ${say(least)}`
+        : `${when}: from ${say(least)} to ${say(most)}${untold && values.view !== "map" ? ` (${untold})` : ""}`;
     const where = placed(values, result).map((name) => `${name} ${text(result.dimensions[name][placeIn(result, name, all[0], values[name] ?? 0)])}`);
-    return `<b>${escaped(result.name)}</b>: ${words}${seeds ? `, over ${seeds} seed${seeds > 1 ? "s" : ""}` : ""}${where.length ? `, at ${escaped(where.join(", "))}` : ""}.`;
+    return `<b>${escaped(result.name)}</b>: ${words}${seeds && result.variables[values.variable].dimensions.includes("seed") ? `, over ${seeds} seed${seeds > 1 ? "s" : ""}` : ""}${where.length ? `, at ${escaped(where.join(", "))}` : ""}.`;
   }).join(" ");
 }
 
