@@ -17,7 +17,7 @@ from refusals import refusal
 
 from simlab.errors import InputError
 from simlab.problems import LinearSoftmax, linear_softmax
-from simlab.simulator.head_metrics import residual_metrics, svd_each
+from simlab.simulator.head_metrics import svd_each
 from simlab.simulator.learner import Learner
 from simlab.simulator.runner import run
 from simlab.simulator.settings import Settings
@@ -117,21 +117,6 @@ def test_measures_of_rank_and_alignment_on_cases_known_by_hand():
         assert math.isnan(nothing)
     assert math.isnan(singular_gap(np.array([2.0])))
     assert math.isnan(alignment(np.zeros(3), np.ones(3)))
-
-
-def test_one_mode_of_successes_is_correlated_and_many_failures_are_not():
-    """Features along orthonormal modes beside u_1: successes of one mode have rho = 1, one failure of each of six 0."""
-    features = np.hstack([np.ones((8, 1)), np.eye(7)[[0, 0, 1, 2, 3, 4, 5, 6]]])
-    correct = np.tile([True, False, False], (8, 1))
-    times = np.array([[2.0, 0.0, 0.0]] * 2 + [[0.0, 1.0, 0.0]] * 6)
-    with jax.enable_x64(True):
-        row = jax.jit(residual_metrics)(jnp.eye(8)[0], features, times, np.full((8, 3), 1 / 3), correct)
-    assert float(row["residual_correlation_correct"]) == pytest.approx(1)
-    assert float(row["residual_correlation_failed"]) == pytest.approx(0, abs=1e-12)
-    assert float(row["residual_norm_ratio_predicted"]) == pytest.approx(math.sqrt(4 / 6))
-    error = math.sqrt(6) / 3  # |e_y - pi| of a uniform policy over three actions
-    assert float(row["residual_norm_correct"]) == pytest.approx(error)
-    assert float(row["residual_norm_failed"]) == pytest.approx(error / math.sqrt(6))  # [fade:cor-15.2-norm]
 
 
 @pytest.mark.parametrize("groups", [[[2, 3, 2, 4]] * 2, [[0] * 4, [1] * 4]], ids=["all wrong", "all right"])

@@ -1,4 +1,4 @@
-"""Closed forms of one redistribution step, against exact arithmetic and against the true softmax step."""
+"""Closed forms of one redistribution step, against exact arithmetic."""
 
 from fractions import Fraction
 from itertools import product
@@ -100,39 +100,6 @@ def test_updates_and_changes_equal_exact_arithmetic_for_every_group(rewards):
             mass = sum(exact[action] for action in subset)
             assert off_by(subset_change(group.probabilities, update, group.mask(subset)), mass) <= 1e-15
             assert off_by(group.call(closed_form, rewards), mass) <= 1e-15
-
-
-def softmax(logits):
-    weights = np.exp(logits - logits.max())
-    return weights / weights.sum()
-
-
-def error_per_step(group, rewards, step):
-    """(True softmax change - first-order change) / step of each action, of Q_pos and of Q_upos."""
-    update = group.call(logit_update, rewards, learning_rate=step)
-    true = softmax(np.log(group.probabilities) + update) - group.probabilities
-    correct_error = true[group.mask(group.correct)].sum() - group.call(correct_mass_change, rewards, step)
-    missed = group.mask(group.correct - group.sampled)
-    missed_error = true[missed].sum() - group.call(unsampled_correct_mass_change, rewards, step)
-    return np.array([*(true - first_order_change(group.probabilities, update)), correct_error, missed_error]) / step
-
-
-@pytest.mark.parametrize("rewards", [REWARDS[0], *(pytest.param(r, marks=pytest.mark.slow) for r in REWARDS[1:])])
-def test_halving_the_step_halves_the_error_against_the_true_softmax(rewards):
-    """error / step -> 0 at the rate of the step, for every group, within bounds that hold for any softmax.
-
-    The mass f(t) of a set under the logits z + t u, the entries of u spanning a width w, has |f''| <= w^2 / 4 and
-    |f'''| <= w^3: they are joint cumulants of the set's indicator and u. So error / step is at most step w^2 / 8, and
-    it halves with the step but for at most step^2 w^3 / 4.
-    """
-    step, rounding = 2.0**-8, 1e-13
-    for group in every_group(sizes=(3,)):  # which reaches every set of the smaller sizes; G only scales the step
-        width = np.ptp(group.call(logit_update, rewards, learning_rate=1))
-        whole, half = error_per_step(group, rewards, step), error_per_step(group, rewards, step / 2)
-        assert np.abs(whole).max() <= step * width**2 / 8 + rounding
-        assert np.abs(whole - 2 * half).max() <= step**2 * width**3 / 4 + rounding
-        if width > 0:
-            assert np.linalg.norm(whole) / np.linalg.norm(half) == pytest.approx(2, abs=step)
 
 
 VALID = {

@@ -93,14 +93,6 @@ def test_a_noisy_curve_has_the_fit_of_a_search_by_hand(curve, seed):
     np.testing.assert_allclose(fitted, naive, rtol=2e-3)
 
 
-def test_a_unit_of_compute_moves_the_midpoint_alone_and_a_mirror_the_asymptote():
-    values = RISING.at(COMPUTE) + np.random.default_rng(0).normal(scale=0.02, size=len(COMPUTE))
-    fitted, other = fit(COMPUTE, values, 0.2), fit(COMPUTE / 1000, values, 0.2)
-    np.testing.assert_allclose(other, fitted._replace(midpoint=fitted.midpoint / 1000), rtol=1e-6)
-    mirrored = fitted._replace(base=0.8, asymptote=1 - fitted.asymptote)
-    np.testing.assert_allclose(fit(COMPUTE, 1 - values, 0.8), mirrored, rtol=1e-6)
-
-
 @pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say():
     """95 % of those of 6 seeds, which differ by noise and asymptotes, with a standard error of 1.1 %."""

@@ -13,26 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from refusals import refusal
-from token_batches import PRESENT, TOKEN_MASK, Batch, at_tokens, on_policy, ragged
+from token_batches import Batch, at_tokens, on_policy, ragged
 
 from simlab import Rollouts, surrogates
-from simlab.simulator.mismatch import importance_weights
 from simlab.surrogates import (
     AGGREGATIONS,
     SURROGATES,
     Surrogate,
     aggregation_weights,
     casp,
-    cispo,
     clip_cov,
     entropy_bonus,
     kl_penalty,
-    reinforce,
     sequence_mask,
     surrogate,
     unclipped,
 )
-from simlab.surrogates.clip import is_forking
 
 # On each side of every bound below, and far beyond; none lies on a bound, where min and clip have no derivative.
 RATIOS = [1e-3, 0.3, 0.75, 0.85, 1.0, 1.1, 1.25, 1.5, 2.9, 5.5, 7.0, 1e3]
@@ -269,45 +265,12 @@ def of(name: str, batch: Batch, **parameters: float) -> np.ndarray:
     return at_tokens(found[..., 0] if found.ndim == 4 else found)
 
 
-def of_single_tokens(seed: int = 3) -> Batch:
-    """Rollouts of one token: the first of each response of the ragged batch, and a token for the one that has none."""
-    batch = ragged(1.0, seed)
-    first = jax.tree.map(lambda field: field[:, :, :1] if field.ndim > 2 else field, batch)
-    return first._replace(rollouts=first.rollouts._replace(token_mask=np.ones_like(TOKEN_MASK[:, :, :1]), mask=None))
-
-
 @pytest.mark.parametrize("name", SURROGATES)
 def test_on_policy_every_surrogate_is_the_plain_ratio(name: str) -> None:
     """With one gradient step a batch the clips, gates and sequence weights are one method."""
     batch = on_policy(ragged())
     expected = at_tokens(unclipped().coefficient(*batch))
     np.testing.assert_allclose(of(name, batch, **TO_ALL_TOKENS.get(name, {})), expected, rtol=1e-12, atol=0)
-
-
-@pytest.mark.parametrize("bound", [1.5, 8.0])
-def test_truncated_importance_sampling_is_a_cispo(bound: float) -> None:
-    """TIS, sg(min(ratio, bound)) A log pi, is no surrogate of its own: it is CISPO with these bounds.
-
-    For a sampler that is not the policy at the start of the step it is the simulator's ``correction = truncated``.
-    """
-    batch = on_policy(ragged())
-    weight = importance_weights(jnp.log(jnp.where(PRESENT, ragged().ratio, 1.0)), "truncated", "token", bound)
-    expected = at_tokens(weight * np.where(PRESENT, reinforce().coefficient(*batch), 0.0))
-    actual = at_tokens(cispo(eps_low=1.0, eps_high=bound - 1).coefficient(*ragged()))
-    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=0)
-
-
-@pytest.mark.parametrize(
-    ("name", "bounds", "clip"),
-    [("sequence_clip", (0.2, 0.2), (0.2, 0.2)), ("gmpo", (0.4, 0.3), (-math.expm1(-0.4), math.expm1(0.3)))],
-)
-def test_a_sequence_of_one_token_has_the_clip_of_tokens(
-    name: str, bounds: tuple[float, float], clip: tuple[float, float]
-) -> None:
-    batch = of_single_tokens()
-    actual, expected = (getattr(surrogates, n)(*b).coefficient(*batch) for n, b in ((name, bounds), ("ppo_clip", clip)))
-    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=0)
-    assert 0 < np.sum(expected == 0) < expected.size
 
 
 def one_token(ratio: float, advantage: float) -> Batch:
@@ -321,13 +284,3 @@ def test_a_weight_is_finite_and_never_turns_an_advantage_round(name: str, ratio:
     weight = surrogate(name).coefficient(*one_token(ratio, advantage)).item()
     assert math.isfinite(weight)
     assert weight * advantage >= 0
-
-
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.99])
-def test_forking_tokens_are_that_share_of_all_and_those_that_tie_with_the_last(share: float) -> None:
-    rollouts = ragged().rollouts
-    entropy, kept = at_tokens(rollouts.entropy), at_tokens(is_forking(rollouts, share))
-    wanted = math.ceil(share * len(entropy) - 1e-9)
-    last = np.sort(entropy)[::-1][wanted - 1] if wanted else math.inf
-    np.testing.assert_array_equal(kept, entropy >= last)
-    assert kept.sum() >= wanted
