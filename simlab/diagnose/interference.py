@@ -111,11 +111,6 @@ class Changes(NamedTuple):
         return tuple(zip(labels, estimates, strict=True))
 
 
-def knows_optimizer(record: Record) -> bool:
-    """Return True where predicted changes are those of the optimiser's steps: its preconditioner is known, or none."""
-    return record.facts["preconditioner"] != "none" or "sgd" in record.facts["optimizer"]
-
-
 def watched_rows(records: Sequence[Record]) -> list[Bool[np.ndarray, " N"]]:
     """Return of each measurement the mask of the prompts to answer for."""
     panel = any(not record.batch.all() for record in records)
@@ -220,7 +215,8 @@ def do_prompts_harm_one_another(reading: Reading, result: Diagnosis) -> Finding 
     hard = changes.select(changes.rate <= HARD).share_below("share of hard prompts in danger", level)
     k, loss = pass_at_k_change(records, level)
     pace = loss.linear(f"change of pass@{k} in {AHEAD} steps", 0.0, AHEAD).within(-1.0, 1.0)
-    in_steps = knows_optimizer(records[-1])
+    # Predicted changes are those of the optimiser's steps where its preconditioner is known, or it has none.
+    in_steps = records[-1].facts["preconditioner"] != "none" or "sgd" in records[-1].facts["optimizer"]
     step = "step" if in_steps else "plain gradient step"
     lost = changes.surely(level)
     order = np.argsort(stdtr(changes.freedom, changes.mean / changes.error))

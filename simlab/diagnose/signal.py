@@ -165,7 +165,7 @@ def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None
     """
     if result.groups is None:
         return None
-    log = last_window(reading, result)
+    log = reading.log.select(reading.log.step >= result.solve_rates.windows[-1].first)
     size = result.groups.observed.group_size
     if log.group_size.max() < 2 or (log.correct == 0).any() or (log.correct == log.group_size).any():
         return None
@@ -183,11 +183,6 @@ def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None
         f"{batch:g} groups took at least {np.ceil(batch * draws):g} prompts ({(1 + result.level) / 2:.0%} sure), "
     )
     return Finding(FILTER_QUESTION, f"{sentence}more if some are never solved.", FILTERED, rows)
-
-
-def last_window(reading: Reading, result: Diagnosis) -> Log:
-    """Return the groups that the estimates of a diagnosis are of."""
-    return reading.log.select(reading.log.step >= result.solve_rates.windows[-1].first)
 
 
 def least_draws(log: Log, group_size: int, level: float) -> float:

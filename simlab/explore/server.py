@@ -13,7 +13,6 @@ import tempfile
 import webbrowser
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -219,7 +218,7 @@ def serve(
     port = listener.getsockname()[1]
     address = f"http://{HOST}:{port}/" + (f"#{view}" if view else "")
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     server = ExplorerServer(port, Laboratory((*WORKER, *estimators)), results)
     print(f"explorer  {address}  ({note}Ctrl-C stops it)", flush=True)
     if browser and (sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))):
@@ -228,7 +227,3 @@ def serve(
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     print("stopped")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
