@@ -71,11 +71,11 @@ CHANGES: dict[str, dict[str, Any]] = {
         "arms": arms_by_optimizer(adamw=(1.5e-4,), plain=(0.002,)),
     },
     "maze": {
-        "task": {"size": 9, "max_new_tokens": 32, "evaluation_size": 64},
-        "warm_start": {"steps": 280, "batch": 64, "learning_rate": 2e-3, "warmup": 20},
-        "rl": {"steps": 36, "prompts": 64, "microbatch": 64},
-        "evaluation": {"every": 6},
-        "arms": arms_by_optimizer(adamw=(2e-4,), plain=(0.005,)),
+        "task": {"size": 7, "max_new_tokens": 18, "evaluation_size": 24},
+        "warm_start": {"steps": 250, "batch": 64, "learning_rate": 1e-3, "warmup": 20},
+        "rl": {"steps": 100, "prompts": 24, "microbatch": 64},
+        "evaluation": {"every": 10, "samples": 128},
+        "arms": arms_by_optimizer(adamw=(1e-4,), plain=(0.005,)),
     },
 }
 
