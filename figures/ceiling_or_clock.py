@@ -31,7 +31,7 @@ from simlab.sweeps.table import curves
 
 DATA = Path(__file__).parent / "data" / "ceiling_or_clock.json"
 COUNTDOWN = Path(__file__).parent / "data" / "countdown_conflict.json"
-MESSAGE = "45 of 50 weights change how fast pass@1 rises, not where it ends"
+MESSAGE = "53 of 60 weights change how fast pass@1 rises, not where it ends"
 DIFFERS = (
     "Not in the papers: ScaleRL fits recipes for language models; here are all weights, on two problems and countdown."
 )

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import figures
-from figures import ceiling_or_clock, interference_league, network_law, remax
+from figures import ceiling_or_clock, interference_league, league, network_law, network_league, remax
+from figures import surrogates as surrogates_figure
 from figures.shared import decomposition
 from figures.shared.decomposition import PAIRS
-from simlab.sweeps.presets import PRESETS
+from simlab.surrogates import SURROGATES
+from simlab.sweeps.presets.base import WEIGHTS
 
 pytestmark = pytest.mark.slow
 FOLDER = Path(figures.__file__).parent
@@ -53,6 +55,33 @@ def test_on_a_bank_remax_keeps_more_rare_mass_than_any_baseline_and_takes_longer
     assert cost["remax"] > 1.5 * cost["dr_grpo"]
 
 
+# Not on the bank, which is of one advantage a rollout: advantages of tokens, parts and roles; and what came later.
+TOKENS = {"cw_grpo", "entropy_advantage", "advantage_reweighting", "optimal_token_baseline", "opd", "gdpo", "rae"}
+LATER = {"remax", "bbg", "curve_rl", "tempered_grpo", "a_star_po", "least_variance"}
+WITHOUT_EPOCHS = {"entropy_target_clip"}  # whose target is a choice of the run
+
+
+def rows_of(data, sweeps):
+    return {rival["name"] for rival in data["rivals"] if rival["sweep"] in sweeps}
+
+
+def test_every_weight_has_a_row_in_the_leagues_and_in_ceiling_or_clock():
+    weights = set(WEIGHTS)
+    assert rows_of(kept(interference_league), {"rate"}) == rows_of(kept(interference_league), {"norm"}) == weights
+    wanted = {"representation": "one", "optimizer": "adam", "group_size": "8", "hard_rate": "0.01", "prompts": "32"}
+    of_network = network_league.selected(kept(network_league), wanted | {"prompts_per_step": "0", "level": "0.45"})
+    assert weights <= {row["method"].removesuffix("(gamma=1)") for row in of_network if row["beside"] == ""}
+    assert set(kept(league)["named"]) == weights - TOKENS - LATER
+    sweeps = kept(ceiling_or_clock)["sweeps"]
+    assert set(sweeps["interference"]["pass@1"]["whole"]) == weights
+    assert set(sweeps["bank"]["pass@1"]["whole"]) == weights - TOKENS - LATER
+    surrogates = {f"grpo+{name}" for name in SURROGATES}
+    assert rows_of(kept(interference_league), {"surrogates"}) == surrogates
+    several = {row["method"] for row in of_network if row["beside"] == "epochs = 4"}
+    assert surrogates - {"grpo+reinforce"} | {"grpo"} <= several
+    assert set(kept(surrogates_figure)["epochs"]) == set(SURROGATES) - WITHOUT_EPOCHS
+
+
 def counted(data, sweep, metric):
     fits = data["sweeps"][sweep][metric]["whole"]
     return Counter(ceiling_or_clock.verdict(fit) for name, fit in fits.items() if name != "grpo")
@@ -74,12 +103,10 @@ def test_the_readme_counts_ceilings_and_clocks_as_the_data_do():
     # What a sigmoid cannot tell of pass@1 ends above GRPO's pass@256, at 1 to three places.
     sweep = data["sweeps"]["interference"]
     plateaus = [name for name, fit in sweep["pass@1"]["whole"].items() if ceiling_or_clock.verdict(fit) == "no sigmoid"]
-    assert len(plateaus) == 5
+    assert len(plateaus) == 6
     curves = sweep["pass@256"]["curves"]
     assert all(curves[name]["mean"][-1] == pytest.approx(1, abs=5e-4) for name in plateaus)
     assert curves["grpo"]["mean"][-1] < 0.51
-    # ReMax came after the runs, which ``simlab figures ceiling_or_clock --rerun`` makes anew with it.
-    assert set(sweep["pass@1"]["whole"]) == set(PRESETS["interference-league"]["rate"]["estimators"]) - {"remax"}
 
 
 def hits_of(data):
