@@ -96,7 +96,7 @@ def draw(data: dict[str, Any]) -> Figure:
         panels = figure.subplots(3, 2).flat
         interference = data["sweeps"]["interference"]
         _draw_curves(panels[0], interference[METRICS[0]], METRICS[0])
-        _draw_plane(panels[1], interference, [(0.45, 0.85), (0.45, 0.85)])
+        _draw_plane(panels[1], interference, [(0.95, 0.75), (0.45, 0.85)])
         _write_metrics(panels[1])
         _draw_curves(panels[2], interference[METRICS[1]], METRICS[1])
         _draw_foretold(panels[3], interference)
@@ -182,7 +182,7 @@ def _name(axes: Axes, points: list[tuple[float, float, str]], start: tuple[float
 def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
     """The last record against the asymptote that the first quarter foretells."""
     axes.axline((0.5, 0.5), slope=1, color="0.8", linewidth=0.8)
-    for number, (metric, names) in enumerate(zip(METRICS, ((0.4, 0.5), (0.6, 0.93)), strict=True)):
+    for number, (metric, names) in enumerate(zip(METRICS, ((0.33, 0.75), (0.6, 0.93)), strict=True)):
         fits = {name: fit for name, fit in found[metric]["part"].items() if "refusal" not in fit}
         asymptote = np.array([fit["asymptote"] for fit in fits.values()]).T
         last = np.array([found[metric]["curves"][name]["mean"][-1] for name in fits])
