@@ -1,6 +1,7 @@
 """Which prompts lose solve rate in the next steps: net pushes, solve rates and trends, predicted before the runs.
 
     python -m figures.shared.watched_runs runs countdown 1 2 3 4   (a seed at a time, as many as there is time for)
+    python -m figures.shared.watched_runs runs addition 1 2 3 4
     python -m figures.shared.sharper_pushes runs countdown 1 2 3   (the push anew, by many more rollouts)
     python -m figures.interference_predictions runs                (adds the arms that are finished to those kept)
     python -m figures.interference_predictions --table             (prints what was predicted and what came out)
@@ -13,8 +14,9 @@ at before and is not judged; no arm is judged from fewer than three seeds.
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import matplotlib as mpl
@@ -31,9 +33,10 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_predictions.json"
 DIFFERS = "Not in the papers: prompts that lose solve rate, by predictors that were judged after a prediction."
-MESSAGE = "Prompts in danger fall more often, but 32 rollouts are not seen to order better than a log"
+MESSAGE = "Prompts in danger fall more often; 32 rollouts order better than a log in one arm of six"
 LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
-DRAWN, SAYERS = "countdown", ("predicted", "rival")
+FEWEST_KNOWN = 100  # prompts in all windows
+SAYERS = ("predicted", "rival")
 SHOWN = ("area", "falls")  # also where nothing is predicted
 LABELS = {
     "full": "net push, full",
@@ -172,26 +175,36 @@ def _windows(seeds: dict[str, Any], name: str) -> list[loses_rate.Window]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Draw the areas by predictor, measured by predicted changes, and what became of prompts in danger."""
-    seeds = judging(data, DRAWN)
-    found = loses_rate.judged(seeds)
+    """Draw for each task the areas by predictor, measured by predicted changes, and what became of prompts in danger.
+
+    Left out are arms that leave fewer than ``FEWEST_KNOWN`` prompts to read.
+    """
+    tasks = {task: judging(data, task) for task in TASKS if judging(data, task)}
+    letters = iter(ascii_lowercase)
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+        figure = Figure(figsize=(7.2, 0.3 + 2.9 * len(tasks)), layout="constrained")
         figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=10, fontweight="bold")
-        areas, changes, fallen = figure.subplots(1, 3)
-        _draw_areas(areas, found)
-        for name in found:
-            _draw_changes(changes, name, _windows(seeds, name))
-            _draw_fates(fallen, name, _windows(seeds, name))
-        changes.axhline(0, color="0.6", linewidth=0.8)
-        changes.set(xlabel="tenth of the predicted change", ylabel="measured change, mean")
-        changes.set_title("b  By how much", loc="left")
-        changes.legend()
-        spans = [f"{low:g} to {min(high, 1):g}" for low, high in loses_rate.DANGERS]
-        fallen.set_xticks(range(len(spans)), spans)
-        fallen.set(xlabel="chance of a push down", ylabel="share that falls", ylim=(0, 1))
-        fallen.set_title("c  Prompts in danger", loc="left")
+        for row, (task, seeds) in zip(figure.subplots(len(tasks), 3, squeeze=False), tasks.items(), strict=True):
+            _draw_task(row, seeds, {axes: f"{next(letters)}  {task.capitalize()}: " for axes in row})
     return figure
+
+
+def _draw_task(row: Sequence[Axes], seeds: dict[str, Any], titles: dict[Axes, str]) -> None:
+    areas, changes, fallen = row
+    known = {name: sum(int(own.known.sum()) for own in _windows(seeds, name)) for name in ARMS}
+    found = {name: own for name, own in loses_rate.judged(seeds).items() if known[name] >= FEWEST_KNOWN}
+    _draw_areas(areas, found)
+    for name in found:
+        _draw_changes(changes, name, _windows(seeds, name))
+        _draw_fates(fallen, name, _windows(seeds, name))
+    changes.axhline(0, color="0.6", linewidth=0.8)
+    changes.set(xlabel="tenth of the predicted change", ylabel="measured change, mean")
+    changes.legend()
+    spans = [f"{low:g} to {min(high, 1):g}" for low, high in loses_rate.DANGERS]
+    fallen.set_xticks(range(len(spans)), spans)
+    fallen.set(xlabel="chance of a push down", ylabel="share that falls", ylim=(0, 1))
+    for axes, text in zip(row, ("who falls", "by how much", "in danger"), strict=True):
+        axes.set_title(titles[axes] + text, loc="left")
 
 
 def _arm(name: str) -> tuple[str, str, str]:
@@ -212,8 +225,7 @@ def _draw_areas(axes: Axes, found: dict[str, loses_rate.Numbers]) -> None:
     axes.axvline(0.5, color="0.6", linewidth=0.8)
     axes.set_yticks(range(len(LABELS)), [*LABELS.values()])
     axes.invert_yaxis()
-    axes.set_xlabel("area under the curve")
-    axes.set_title("a  Which prompts fall", loc="left")
+    axes.set(xlabel="area under the curve", xlim=(0.2, 0.95))
 
 
 def _draw_changes(axes: Axes, name: str, windows: list[loses_rate.Window]) -> None:
