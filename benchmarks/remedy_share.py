@@ -32,6 +32,7 @@ from simlab.simulator.compiled import keep_on_disk
 from simlab.simulator.settings import NO_REMEDY, REMEDIES
 
 PRESET, MIB = "countdown-conflict", 2**20
+COMPILING = (0, 1, 5)  # cases with programs of their own, which a first process compiles and keeps
 
 
 def measure(remedy: str, estimator: str, repeats: int) -> dict[str, object]:
@@ -66,11 +67,11 @@ def main() -> None:
     if options.own:
         print(json.dumps(measure(*options.own, 2 if options.quick else 3)))
         return
-    cases = [(NO_REMEDY, "full"), *((name, by) for by in ("full", "head") for name in REMEDIES[1:])]
+    cases = [(NO_REMEDY, "full"), *((name, "full") for name in REMEDIES[1:]), ("project", "head")]
     machine, found = describe("jax", "numpy"), list[dict[str, object]]()
-    for case in cases[: 2 if options.quick else None]:
+    for number, case in enumerate(cases[: 2 if options.quick else None]):
         command = [sys.executable, "-m", "benchmarks.remedy_share", "--own", *case, *["--quick"] * options.quick]
-        for _ in range(2):  # the first compiles
+        for _ in range(1 + (number in COMPILING)):
             said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         found.append(json.loads(said.splitlines()[-1]))
     rows = [[str(value) for value in row.values()] for row in found]
