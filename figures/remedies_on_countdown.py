@@ -1,0 +1,158 @@
+"""Can a small language model spend what its rollouts say of interference: three remedies beside today's best.
+
+    python -m figures.remedies_on_countdown runs 1 2 3 4 5     (trains a seed at a time; goes on where it was stopped)
+    python -m figures.remedies_on_countdown --keep runs        (adds the seeds that are finished to those kept)
+    python -m figures.remedies_on_countdown --table            (prints what was predicted and what came out)
+    simlab figures remedies_on_countdown                       (draws from what is kept here)
+
+Countdown whose arms train on the very problems that are evaluated (``figures.shared.closed_countdown``), by AdamW at
+two learning rates. The prediction and the rule of judging were committed before the runs; seed 0 was looked at before
+and is not judged.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.figure import Figure
+
+from figures import weights_by_optimizer
+from figures.shared.avoided import at_gain
+from figures.shared.by_optimizer import READ, TRAINED, best_of_others, interval, outcome, prediction
+from figures.shared.closed_countdown import CHANGES, ClosedRun, train_arms
+from figures.shared.condensed import keep
+from simlab.plotting import STYLE
+
+DATA = Path(__file__).parent / "data" / "remedies_on_countdown.json"
+PREDICTION = DATA.with_name("remedies_on_countdown_prediction.json")
+DIFFERS = "Not in the papers: gradient surgery and two other remedies in RLVR, predicted before the runs."
+MESSAGE = "Turning updates off the prompts they harm keeps less than a weight"
+GRPO, BEST = "GRPO", "F-GRPO, gamma 2"
+METHODS = {
+    GRPO: "grpo",
+    "entropy bonus": "grpo+entropy_bonus(coefficient=0.03)",
+    BEST: "f_grpo(gamma=2)",
+    "easy prompts rejected": "reject_easy(threshold=0.5)",
+    "harmful prompts dropped": "grpo@remedy=drop@remedy_strength=0.5",
+    "update projected": "grpo@remedy=project@remedy_strength=1",
+    "prompts in danger again": "grpo@remedy=endangered@remedy_strength=0.5",
+    "F-GRPO, projected": "f_grpo(gamma=2)@remedy=project@remedy_strength=1",
+}
+RATES = (2e-4, 4e-4)
+
+
+def arm(method: str, rate: float) -> str:
+    """Return a method by AdamW at a learning rate."""
+    name, _, remedy = method.partition("@")
+    return f"{name}@optimizer=adamw@learning_rate={rate:.4g}" + f"@{remedy}" * bool(remedy)
+
+
+RUNS: dict[str, Any] = CHANGES | {"arms": [arm(method, rate) for method in METHODS.values() for rate in RATES]}
+EACH = 64 * 8 * 10  # rollouts between two evaluations
+PASS_1, PASS_64, KEPT, PRICE = "pass@1, equal rollouts", "pass@64, equal rollouts", "pass@64, equal pass@1", "rollouts"
+BESIDE = f"{KEPT}, less F-GRPO's"
+Found = dict[str, dict[str, list[float]]]
+
+
+def curves(data: dict[str, Any]) -> dict[str, np.ndarray]:
+    """(pass@1 and pass@64, rates, seeds, evaluations) of each method, the start's first, of the seeds that count.
+
+    Where an arm ended, its last evaluation stands for the others: it has gained all that is judged.
+    """
+    seeds = [data["seeds"][seed] for seed in weights_by_optimizer.judging(data)]
+    longest = max(len(own["pass@1"]) for arms in seeds for own in arms.values())
+
+    def padded(values: list[float]) -> list[float]:
+        return values + values[-1:] * (longest - len(values))
+
+    return {
+        label: np.array(
+            [[[padded(arms[arm(method, rate)][read]) for arms in seeds] for rate in RATES] for read in READ]
+        )
+        for label, method in METHODS.items()
+    }
+
+
+def readings(own: np.ndarray, evaluation: int, gain: float) -> dict[str, np.ndarray]:
+    """(seeds,) what is judged of a method, at a learning rate that the other seeds choose.
+
+    At equal rollouts, those until ``evaluation``, by the highest pass@1; where pass@1 has first gained so much by the
+    highest pass@64, with the binary logarithm of the rollouts until there.
+    """
+    mass, kept = own
+    steps = np.broadcast_to(np.arange(mass.shape[-1], dtype=float), mass.shape[1:])
+    at = [np.array([at_gain(*pair, gain) for pair in zip(mass, values, strict=True)]) for values in (kept, [steps] * 2)]
+    early = mass[..., evaluation]
+    return {
+        PASS_1: best_of_others(early),
+        PASS_64: best_of_others(early, kept[..., evaluation]),
+        KEPT: best_of_others(at[0]),
+        PRICE: np.log2(best_of_others(at[0], at[1]) * EACH),
+    }
+
+
+def findings(data: dict[str, Any]) -> tuple[dict[str, Any], Found]:
+    """Return the prediction, and each reading less GRPO's with its interval, by reading and method."""
+    predicted = json.loads(PREDICTION.read_text())
+    own = {label: readings(values, **predicted["judged_at"]) for label, values in curves(data).items()}
+    base, best = own.pop(GRPO), own[BEST][KEPT]
+    found = {name: {label: interval(values[name] - base[name]) for label, values in own.items()} for name in base}
+    return predicted, found | {BESIDE: {label: interval(values[KEPT] - best) for label, values in own.items()}}
+
+
+def table(data: dict[str, Any]) -> str:
+    """Return the differences from GRPO with their intervals, and what they say of the prediction."""
+    predicted, found = findings(data)
+    lines = [f"seeds {', '.join(weights_by_optimizer.judging(data))}"]
+    lines += ["| | method | less GRPO's | predicted | outcome |", "|---|---|---:|---:|---|"]
+    del found[BESIDE][BEST]
+    for name, methods in found.items():
+        for label, own in methods.items():
+            said = predicted["predicted"].get(name, {}).get(label)
+            numbers = f"{own[0]:+.3f} [{own[1]:+.3f}, {own[2]:+.3f}]"
+            lines.append(f"| {name} | {label} | {numbers} | {said or ''} | {outcome(own, said)} |")
+    return "\n".join(lines)
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Draw what was predicted and found of each method, at equal rollouts and at equal pass@1."""
+    predicted, found = findings(data)
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        panels = figure.subplots(1, 3, sharey=True)
+        for axes, name, letter in zip(panels, (PASS_1, PASS_64, KEPT), "abc", strict=True):
+            weights_by_optimizer.draw_panel(axes, (predicted["predicted"].get(name, {}), {}), found[name])
+            axes.set_title(f"{letter}  {name}", loc="left")
+        panels[0].set_yticks(range(len(found[KEPT])), list(found[KEPT]))
+        panels[0].invert_yaxis()
+        panels[1].set_xlabel("less GRPO's; orange: predicted")
+    return figure
+
+
+def kept() -> dict[str, Any]:
+    """Return the seeds that are kept."""
+    data: dict[str, Any] = json.loads(DATA.read_text()) if DATA.exists() else weights_by_optimizer.EMPTY
+    return data
+
+
+def main(arguments: list[str]) -> None:
+    """Train seeds, keep finished ones, or print the table."""
+    data = kept()
+    if arguments == ["--table"]:
+        print(table(data))
+    elif arguments[0] == "--keep":
+        keep(DATA, weights_by_optimizer.condense(Path(arguments[1]), data))
+    else:
+        folder, *seeds = arguments
+        for seed in map(int, seeds):
+            for name in train_arms(ClosedRun(seed, RUNS), Path(folder), prediction(TRAINED)["judged_at"]):
+                print(f"seed {seed}: {name}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

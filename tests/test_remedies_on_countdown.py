@@ -1,0 +1,48 @@
+"""What the figure of remedies on countdown reads of runs, by hand."""
+
+import numpy as np
+import pytest
+
+from figures import remedies_on_countdown as figure
+from figures.shared.by_optimizer import best_of_others
+from simlab.llm.training.settings import TrainingSettings, read_arm
+
+# (rates, seeds, evaluations): the first rate is slow and keeps more, the second is fast.
+PASS_1 = np.array([[[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.4]], [[0.1, 0.3, 0.5, 0.5], [0.1, 0.4, 0.4, 0.4]]])
+PASS_64 = np.array([[[0.9, 0.9, 0.9, 0.9], [0.8, 0.8, 0.8, 0.8]], [[0.9, 0.8, 0.7, 0.7], [0.8, 0.7, 0.5, 0.5]]])
+
+
+def test_readings_are_at_the_rate_that_the_other_seeds_choose():
+    found = figure.readings(np.array([PASS_1, PASS_64]), evaluation=2, gain=0.3)
+    np.testing.assert_allclose(found[figure.PASS_1], [0.5, 0.4])
+    np.testing.assert_allclose(found[figure.PASS_64], [0.7, 0.5])
+    np.testing.assert_allclose(found[figure.KEPT], [0.9, 0.8])
+    np.testing.assert_allclose(found[figure.PRICE], np.log2(3 * figure.EACH))
+
+
+def test_a_rate_may_be_chosen_by_one_number_and_read_by_another():
+    """Seed 0 follows seed 1, which is best at the second rate, and seed 1 follows seed 0."""
+    chosen_by, read = np.array([[3.0, 1.0], [2.0, 5.0]]), np.array([[10.0, 20.0], [30.0, 40.0]])
+    assert best_of_others(chosen_by, read).tolist() == [30.0, 20.0]
+    chosen_by[1, 0] = np.nan
+    assert best_of_others(chosen_by, read).tolist() == [10.0, 20.0], "a rate that a seed does not reach is out"
+
+
+def test_a_gain_that_is_not_reached_at_any_rate_is_no_number():
+    found = figure.readings(np.array([PASS_1, PASS_64]), evaluation=2, gain=0.5)
+    assert np.isnan(found[figure.KEPT]).all()
+
+
+def test_the_arms_are_those_of_a_run():
+    settings = TrainingSettings(arms=tuple(figure.RUNS["arms"]))
+    rates = {settings.arm_rl(name).learning_rate for name in settings.arms}
+    assert rates == set(figure.RATES)
+    remedies = [read_arm(name).overrides.get("remedy") for name in settings.arms]
+    assert {"drop", "project", "endangered", None} == set(remedies)
+
+
+@pytest.mark.parametrize("name", ["harmful prompts dropped", "F-GRPO, projected"])
+def test_what_was_predicted_is_a_method_that_is_drawn(name):
+    predicted, found = figure.findings(figure.kept())
+    assert name in predicted["predicted"][figure.KEPT]
+    assert name in found[figure.BESIDE]
