@@ -49,16 +49,16 @@ def halves(point: Point) -> tuple[Point, Point]:
     return point.seeds(slice(choosing)), point.seeds(slice(choosing, None))
 
 
-def points(kind: str, dataset: xr.Dataset, level: float) -> Iterator[Point]:
-    """Yield a point for each cell of a sweep with a budget."""
-    extended, _ = with_columns({"": dataset}, [KEPT], ())
+def points(kind: str, dataset: xr.Dataset, level: float, kept: str = KEPT) -> Iterator[Point]:
+    """Yield a point for each cell of a sweep with a budget; ``kept`` is read where pass@1 is at the level."""
+    extended, _ = with_columns({"": dataset}, [kept], ())
     for labels, cell in each_cell(extended[""]):
         method = labels.pop("arm").removesuffix("+reinforce")
         if (threshold := labels.pop("threshold", ABSENT)) != ABSENT:
             method += f"(threshold={threshold})"
-        read = read_at(cell, [KEPT], np.array([level]))
+        read = read_at(cell, [kept], np.array([level]))
         named = [f"{name} = {label}" for name, label in labels.items() if _tells(dataset, name, label)]
-        yield Point(kind, method, ", ".join(named), read["cost"].values[0], read[KEPT].values[0])
+        yield Point(kind, method, ", ".join(named), read["cost"].values[0], read[kept].values[0])
 
 
 def _tells(dataset: xr.Dataset, name: str, label: str) -> bool:
