@@ -41,14 +41,22 @@ NAMES = {"grpo+entropy_bonus(coefficient=0.03)": "entropy bonus", "pass_at_k_che
 
 
 def condense(folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return the seeds that are kept, and those of ``folder`` that have all arms, which replace them."""
+    """Return the seeds that are kept, and those of ``folder`` with all arms of an optimiser, which replace them."""
     runs = [json.loads(path.read_text()) for path in folder.glob("seed-*.json")]
-    finished = {str(run["seed"]): run for run in runs if len(run["arms"]) == len(run["provenance"]["settings"]["arms"])}
+    finished = {str(run["seed"]): run | {"arms": arms} for run in runs if (arms := whole(run))}
     origins = {str(origin["seed"]): origin for origin in kept["provenance"]}
     origins |= {seed: {"seed": run["seed"], **run["provenance"]} for seed, run in finished.items()}
     arms = kept["seeds"] | {seed: run["arms"] for seed, run in finished.items()}
     order = sorted(arms, key=int)
     return kept | {"provenance": [origins[seed] for seed in order], "seeds": {seed: arms[seed] for seed in order}}
+
+
+def whole(run: dict[str, Any]) -> dict[str, Any]:
+    """Return the arms of the optimisers of which a seed has all."""
+    missing = {
+        by_optimizer.of_arm(name)[1] for name in run["provenance"]["settings"]["arms"] if name not in run["arms"]
+    }
+    return {name: own for name, own in run["arms"].items() if by_optimizer.of_arm(name)[1] not in missing}
 
 
 def condense_held_out(folder: Path) -> dict[str, Any]:
@@ -68,13 +76,13 @@ def judging(data: dict[str, Any]) -> list[str]:
 
 
 def curves(data: dict[str, Any]) -> dict[str, Any]:
-    """Return (rates, seeds, evaluations) of what is read, by optimiser and method, of the seeds that count.
+    """Return (rates, seeds, evaluations) of what is read, by optimiser and method, of the arms that all seeds have.
 
     Where an arm ended, its last evaluation stands for the others: it has gained all that is judged.
     """
     seeds, task = [data["seeds"][seed] for seed in judging(data)], dict[str, Any]()
     longest = max(len(own["pass@1"]) for arms in seeds for own in arms.values())
-    for name in seeds[0]:
+    for name in (name for name in seeds[0] if all(name in arms for arms in seeds)):
         method, optimizer = by_optimizer.of_arm(name)
         rates = task.setdefault(optimizer, {}).setdefault(method, {read: [] for read in by_optimizer.READ})
         for read, rows in rates.items():
@@ -106,7 +114,7 @@ def table(data: dict[str, Any], task: str) -> str:
                 f"| {optimizer} | `{method}` | {own[0]:+.3f} [{own[1]:+.3f}, {own[2]:+.3f}] | "
                 f"{said[0] or ''} | {' | '.join(outcomes)} |"
             )
-    for optimizer in by_optimizer.OPTIMIZERS:
+    for optimizer in (name for name in by_optimizer.OPTIMIZERS if name in found):
         order = by_optimizer.order(found[optimizer], predicted["toy"])
         lines.append(f"Order under {optimizer} beside the toy network's: {order:.2f}")
     lines.append(f"(predicted under Adam: at least {predicted['order']})")

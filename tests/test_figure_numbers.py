@@ -403,7 +403,8 @@ def test_weights_are_judged_at_equal_pass_at_1_by_seed():
     np.testing.assert_allclose(found["adamw"]["maxrl"], [0.1] * 3)
     np.testing.assert_allclose(found["sgd"]["maxrl"], [0] * 3, atol=1e-12)
     np.testing.assert_allclose(found["adamw less sgd"]["maxrl"], [0.1] * 3)
-    assert "adamw less sgd" not in by_optimizer.judged(task, {"adamw": 0.3, "sgd": 0.2})
+    for said, gains in ((task, {"adamw": 0.3, "sgd": 0.2}), ({"adamw": task["adamw"]}, {"adamw": 0.3, "sgd": 0.3})):
+        assert "adamw less sgd" not in by_optimizer.judged(said, gains)
     assert [
         by_optimizer.outcome([0, low, high], [-0.04, 0.04]) for low, high in ((-0.03, 0.03), (-0.1, 0.03), (0.05, 0.1))
     ] == [
@@ -471,6 +472,18 @@ def test_arms_of_the_other_tasks_train_on_what_is_evaluated_and_the_start_does_n
     assert task.training(SEED_PROBLEMS) not in task.evaluation
     assert run.settings.rl.prompts == task.evaluation_size
     assert sorted({arm.rpartition("@optimizer=")[2].partition("@")[0] for arm in run.settings.arms}) == ["adamw", "sgd"]
+
+
+def test_a_seed_counts_for_the_optimisers_of_which_it_has_all_arms(tmp_path):
+    names = [f"{method}@optimizer={name}@learning_rate=1" for name in ("adamw", "sgd") for method in ("grpo", "psr")]
+    for seed, there in ((1, 4), (2, 3), (3, 1)):
+        arms = {key: {"pass@1": [0.2, 0.6], "pass@64": [1.0, 0.8]} for key in names[:there]}
+        run = {"seed": seed, "provenance": {"settings": {"arms": names}}, "arms": arms}
+        (tmp_path / f"seed-{seed}.json").write_text(json.dumps(run))
+    kept = weights_by_optimizer.condense(tmp_path, {"provenance": [], "seeds": {}})
+    assert {seed: list(arms) for seed, arms in kept["seeds"].items()} == {"1": names, "2": names[:2]}
+    assert [origin["seed"] for origin in kept["provenance"]] == [1, 2]
+    assert list(weights_by_optimizer.curves(kept)) == ["adamw"]
 
 
 def test_held_out_problems_are_read_from_a_training_run_with_the_start_first(tmp_path):

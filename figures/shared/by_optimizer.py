@@ -69,14 +69,12 @@ def interval(differences: np.ndarray) -> list[float]:
 def judged(task: dict[str, Any], gains: dict[str, float]) -> Intervals:
     """Pass@64 less GRPO's by optimiser and method, and how much more that is under Adam; there also GRPO's own.
 
-    The gains are those of each optimiser; of unequal ones nothing is said between the two.
+    The gains are those of each optimiser; of unequal ones, and of one alone, nothing is said between the two.
     """
-    own = {
-        name: {method: at_own_rate(curves, gains[name]) for method, curves in task[name].items()} for name in OPTIMIZERS
-    }
-    adam, plain = ({method: kept - of["grpo"] for method, kept in of.items()} for of in own.values())
-    differences = {"adamw": adam, "sgd": plain}
-    if len(set(gains.values())) == 1:
+    own = {name: {method: at_own_rate(rates, gains[name]) for method, rates in of.items()} for name, of in task.items()}
+    differences = {name: {method: kept - of["grpo"] for method, kept in of.items()} for name, of in own.items()}
+    if len(own) > 1 and len(set(gains.values())) == 1:
+        adam, plain = (differences[name] for name in OPTIMIZERS)
         differences[BETWEEN] = {method: adam[method] - plain[method] for method in adam}
         differences[BETWEEN]["grpo"] = own["adamw"]["grpo"] - own["sgd"]["grpo"]
     return {name: {method: interval(values) for method, values in of.items()} for name, of in differences.items()}
