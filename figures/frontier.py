@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from figures.shared.condensed import keep, provenance, rounded
-from figures.shared.front import KEPT, Point, Step, front, halves, points, steps, with_more_seeds
+from figures.shared.front import CHOOSING, KEPT, Point, Step, front, halves, points, steps, with_more_seeds
 from figures.shared.frontier_runs import named, path_of
-from simlab.errors import check_choice
+from simlab.errors import InputError, check_choice
 from simlab.intervals import Estimate
 from simlab.plotting import STYLE
 from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER, MANY, RARE
@@ -45,7 +45,7 @@ TITLES = {
     "bank": "bank of prompts",
 }
 COLOURS = {"weight": "C0", "group": "C1", "surrogate": "C2", "allocation": "C3", "entropy": "C4", "rejection": "C5"}
-COLOURS |= {"kl": "C6", "teacher": "C8"}
+COLOURS |= {"kl": "C6", "teacher": "saddlebrown"}
 WORDS = {"surrogate": "surrogate, 4 epochs", "allocation": "allocation, curriculum, tempering"}
 WORDS |= {"entropy": "entropy bonus", "kl": "KL penalty", "group": "group size"}
 WORDS |= {"rejection": "easy prompts rejected", "teacher": "distillation from a teacher"}
@@ -53,6 +53,7 @@ NEED_NO_SUCCESS = ("entropy", "bonus", "adaptive", "kl", "teacher")  # kinds tha
 REWARDS = "of rewards alone"
 FRONTS = ("front", REWARDS)
 PROMPTS = 32  # of a step
+ROUNDING = 5e-4  # of four digits
 ALSO = {"curriculum": "allocation", "tempering": "allocation", "bonus": "entropy", "adaptive": "entropy"}
 ALSO |= {"rest": "weight"}  # drawn alike
 MARKS = {"group_only": "D", "with_history": "s", "with_rates": "^"}
@@ -97,11 +98,60 @@ def read_point(plain: dict[str, Any]) -> Point:
     return Point(*plain.values())._replace(rollouts=np.array(plain["rollouts"]), kept=np.array(plain["kept"]))
 
 
-def what_is_learned(origin: dict[str, Any]) -> list[Any]:
-    """Return what tells the sweeps of one condition from those of the others, of the provenance of one."""
-    asked = origin["configuration"]
-    overlap = asked.get("parameters", {}).get("problem.overlap")
-    return [asked.get("problem"), asked.get("optimizer"), asked.get("budget"), overlap]
+def replaces(anew: dict[str, Any], before: dict[str, Any]) -> bool:
+    """True if a sweep holds all points of another, by what the provenance of both says was asked."""
+    new, old = anew["configuration"], before["configuration"]
+    if "arms" not in old or any(new[key] != old[key] for key in ("problem", "optimizer", "budget")):
+        return False
+    first, second = new["parameters"], old["parameters"]
+    same = (
+        new["seeds"] >= old["seeds"]
+        and first.keys() == second.keys()
+        and all(set(values) <= set(first[key]) for key, values in second.items())
+    )
+    return same and set(old["arms"]) <= set(new["arms"]) and set(old["group_sizes"]) <= set(new["group_sizes"])
+
+
+def kept_points(own: dict[str, Any]) -> list[Point]:
+    """Return the points of a condition that are kept: those of its fronts by seed, of others the means that chose.
+
+    Of these the rollouts are at the upper end of their rounding, so that a tie goes to a point with seeds.
+    """
+    by_name = {point.name: point for which in FRONTS for point in map(read_point, own.get(which, []))}
+    found = []
+    for kind, method, setting, _, *numbers in zip(*own.get("points", {}).values(), strict=True):
+        means = [np.nan] * 2 if None in numbers[:4] else numbers[:2]  # where some seed fails the level is not reached
+        means = [means[0] * (1 + ROUNDING), means[1]]
+        point = Point(kind, method, setting, *np.repeat(means, 2).reshape(2, 2))
+        found.append(by_name.get(point.name, point))
+    return found
+
+
+def merged(name: str, found: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a condition: points that were run anew, and others as they were kept.
+
+    Raises: InputError: if a point of a front was kept without its seeds, for no sweep of ``found`` has it.
+    """
+    names = {point.name for point in found["points"]}
+    others = [point for point in kept_points(before) if point.name not in names]
+    columns = {key: list(values) for key, values in as_columns(found["points"]).items()}
+    for row in zip(*before.get("points", {}).values(), strict=True):
+        if Point(*row[:3], *np.zeros((2, 1))).name not in names:
+            for values, value in zip(columns.values(), row, strict=True):
+                values.append(value)
+    every = [*found["points"], *others]
+    fronts = {"front": every, REWARDS: [point for point in every if point.kind not in NEED_NO_SUCCESS]}
+    more = [*found["more"], *(read_point(own) for which in FRONTS for own in before.get(which, []))]
+    chosen = {which: with_more_seeds(front(own), more) for which, own in fronts.items()}
+    lost = dict.fromkeys(point.name for own in chosen.values() for point in own if len(point.kept) < 2 * CHOOSING)
+    if lost:
+        raise InputError(f"{name} was kept without the seeds of {', '.join(lost)}; allowed: with their sweeps run anew")
+    plain = {which: [by_seed(point) for point in own] for which, own in chosen.items()}
+    return {
+        "level": CONDITIONS[name].level,
+        "base": rounded(found["base"][0], 4),
+        "points": columns,
+    } | plain
 
 
 def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
@@ -111,19 +161,9 @@ def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
     for name in CONDITIONS:
         found = condition_points(path, name)
         if found["points"]:
-            anew = [what_is_learned(origin) for origin in found["provenance"]]
-            origins = {key: origin for key, origin in origins.items() if what_is_learned(origin) not in anew}
-            of_rewards = [point for point in found["points"] if point.kind not in NEED_NO_SUCCESS]
-            fronts = {"front": found["points"], REWARDS: of_rewards}
-            chosen = {
-                which: [by_seed(point) for point in with_more_seeds(front(own), found["more"])]
-                for which, own in fronts.items()
-            }
-            conditions[name] = {
-                "level": CONDITIONS[name].level,
-                "base": rounded(found["base"][0], 4),
-                "points": as_columns(found["points"]),
-            } | chosen
+            fresh = found["provenance"]
+            origins = {key: own for key, own in origins.items() if not any(replaces(new, own) for new in fresh)}
+            conditions[name] = merged(name, found, conditions.get(name, {}))
             origins |= {json.dumps(origin["configuration"]): origin for origin in found["provenance"]}
     more: dict[str, Any] = {}
     if path_of(path, RARE).exists():

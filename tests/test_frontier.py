@@ -17,6 +17,7 @@ from figures.shared.front import Point, front, price_at, staircase, steps, with_
 from figures.shared.speed_classes import History, group_only, with_history, with_rates
 from simlab.arms import parse
 from simlab.cli import main
+from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.rollouts import Rollouts
 from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER, MANY, RARE
@@ -215,11 +216,47 @@ def test_what_was_run_where_adds_up_to_the_points():
         assert sum(points) == len(data["conditions"].get(name, {"points": {"kind": []}})["points"]["kind"])
 
 
-def test_the_numbers_of_a_condition_have_the_provenance_of_its_sweeps_alone():
-    origins = [own for own in json.loads(frontier.DATA.read_text())["provenance"] if "budget" in own["configuration"]]
-    learned = [frontier.what_is_learned(own) for own in origins]
-    others = [own for own in origins if "problem.hard_rate" in own["configuration"]["parameters"]]
-    assert len(others) == 1
-    assert learned.count(frontier.what_is_learned(others[0])) == 1  # its budget is another
-    told = {json.dumps(own, sort_keys=True) for own in learned}
-    assert len(told) <= len(CONDITIONS) + 2  # rare answers, and many actions
+def test_points_that_were_not_run_anew_stay_and_may_leave_the_front():
+    def numbers(*found, before=None):
+        base = {"points": list(found), "more": [], "base": [0.9]}
+        return frontier.merged("linear-0.3", base, before or {})
+
+    first = numbers(point("a", [10] * 8, [0.5] * 8), point("b", [30] * 8, [0.8] * 8), point("c", [40] * 8, [0.7] * 8))
+    assert [own["method"] for own in first["front"]] == ["a", "b"]
+    second = numbers(point("d", [20] * 8, [0.9] * 8), point("a", [11] * 8, [0.6] * 8), before=first)
+    assert [own["method"] for own in second["front"]] == ["a", "d"]
+    assert second["points"]["method"] == ["d", "a", "b", "c"]
+    assert second["points"]["rollouts"] == [20, 11, 30, 40]
+    assert len(second["front"][0]["kept"]) == 8
+    with pytest.raises(InputError, match=r"linear-0\.3 was kept without the seeds of c;"):
+        numbers(point("b", [90] * 8, [0.8] * 8), before=first)
+
+
+def test_a_sweep_replaces_one_whose_points_it_holds():
+    shared = {
+        "problem": "bank",
+        "optimizer": "sgd",
+        "budget": {"total": 1.0},
+        "group_sizes": [8],
+        "arms": ["a", "b"],
+        "seeds": 8,
+    }
+    large = {"configuration": shared | {"parameters": {"norm": [1, 2]}}}
+    small = {"configuration": shared | {"parameters": {"norm": [2]}, "arms": ["a"]}}
+    assert frontier.replaces(large, small)
+    assert not frontier.replaces(small, large)
+    for changed in (
+        {"optimizer": "adam"},
+        {"group_sizes": [4]},
+        {"arms": ["c"]},
+        {"parameters": {"kl": [1]}},
+        {"seeds": 9},
+    ):
+        assert not frontier.replaces(large, {"configuration": small["configuration"] | changed})
+    assert not frontier.replaces(large, {"configuration": {"search": ["group_only", 30.0, None]}})
+
+
+def test_no_provenance_that_is_kept_is_of_runs_that_were_replaced():
+    origins = json.loads(frontier.DATA.read_text())["provenance"]
+    for new, old in itertools.permutations([own for own in origins if "arms" in own["configuration"]], 2):
+        assert not frontier.replaces(new, old)

@@ -85,8 +85,9 @@ def staircase(rollouts: np.ndarray, kept: np.ndarray) -> list[int]:
 
 def with_more_seeds(chosen: Sequence[Point], others: Sequence[Point]) -> list[Point]:
     """Return points in place of which there are others of the same name with more seeds, whose first are the same."""
-    more = {point.name: point for point in others}
-    return [more.get(point.name, point)._replace(kind=point.kind) for point in chosen]
+    more = {point.name: point for point in sorted(others, key=lambda point: len(point.kept))}
+    longer = [max(point, more.get(point.name, point), key=lambda own: len(own.kept)) for point in chosen]
+    return [own._replace(kind=point.kind) for own, point in zip(longer, chosen, strict=True)]
 
 
 def front(every: Sequence[Point]) -> list[Point]:
