@@ -1,7 +1,7 @@
 """Which prompts lose solve rate in the next steps: net pushes, solve rates and trends, predicted before the runs.
 
-    python -m figures.shared.watched_runs runs countdown 1 2 3 4   (a seed at a time, as many as there is time for)
-    python -m figures.shared.watched_runs runs addition 1 2 3 4
+    python -m figures.shared.watched_runs runs countdown 1 2 3 4 5 (a seed at a time, as many as there is time for)
+    python -m figures.shared.watched_runs runs addition 1 2 3 4 5
     python -m figures.shared.sharper_pushes runs countdown 1 2 3   (the push anew, by many more rollouts)
     python -m figures.interference_predictions runs                (adds the arms that are finished to those kept)
     python -m figures.interference_predictions --table             (prints what was predicted and what came out)
@@ -33,7 +33,7 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_predictions.json"
 DIFFERS = "Not in the papers: prompts that lose solve rate, by predictors that were judged after a prediction."
-MESSAGE = "Prompts in danger fall more often; 32 rollouts order better than a log in one arm of six"
+MESSAGE = "Prompts in danger fall more often; 32 rollouts order better than a log on addition"
 LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
 FEWEST_KNOWN = 100  # prompts in all windows
 SAYERS = ("predicted", "rival")
