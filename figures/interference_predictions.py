@@ -33,7 +33,7 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_predictions.json"
 DIFFERS = "Not in the papers: prompts that lose solve rate, by predictors that were judged after a prediction."
-MESSAGE = "Prompts in danger fall more often; 32 rollouts order better than a log on addition"
+MESSAGE = "Prompts in danger fall more often; on addition 32 rollouts order better than the trend"
 LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
 FEWEST_KNOWN = 100  # prompts in all windows
 SAYERS = ("predicted", "rival")
