@@ -20,13 +20,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.condensed import condense_or_print, mean_and_error, origins, results
+from figures.shared.condensed import condense_or_print, finished, mean_and_error, origins
 from figures.shared.end_labels import end_labels
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "surrogates.json"
-MESSAGE = "The more a surrogate lets an old batch teach, the less of the rare correct mass is left"
+MESSAGE = "The more an old batch teaches, the less rare correct mass is left: less so with VESPO, DPPO and IPO's mask"
 DIFFERS = "Not in the papers: every surrogate with several epochs on a batch, at equal update norm and at equal pass@1."
 LEVEL = 0.65  # of pass@1, from .28 of the base model
 METRICS = {"pass_at_1": "pass@1", "pass_at_256": "pass@256", "entropy": "entropy (nats)"}
@@ -38,6 +38,7 @@ SHOWN = {
     "sequence_clip": ("GSPO's bounds", "C5"),
     "sapo": ("SAPO", "C1"),
     "vespo": ("VESPO", "C2"),
+    "ipo_mask": ("IPO's mask", "C4"),
     "forking_tokens": ("forking tokens", "C3"),
 }
 
@@ -85,13 +86,11 @@ def of_minibatches(dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What is kept, with the surrogates of both sweeps in the place of those of their names."""
-    kept, sweeps = json.loads(DATA.read_text()), results("surrogates", path)
-    return kept | {
-        "provenance": origins(kept, sweeps),
-        "epochs": kept["epochs"] | of_epochs(sweeps["epochs"]),
-        "minibatches": kept["minibatches"] | of_minibatches(sweeps["minibatches"]),
-    }
+    """What is kept, with the surrogates of the sweeps that are finished in the place of those of their names."""
+    kept, sweeps = json.loads(DATA.read_text()), finished("surrogates", path)
+    read = {"epochs": of_epochs, "minibatches": of_minibatches}
+    found = {name: kept[name] | read[name](sweep) for name, sweep in sweeps.items()}
+    return kept | found | {"provenance": origins(kept, sweeps)}
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -138,14 +137,20 @@ def draw_rows(below: Any, data: dict[str, Any], numbers: list[str]) -> None:
     order = sorted(at_most, key=lambda name: _retained(at_most[name], numbers[-1]))
     left, right = below
     for number, epochs in enumerate(numbers):
-        draw_bars(left, order, lambda name, epochs=epochs: at_most[name][epochs]["level"]["retained_mass"], number)
+        draw_bars(
+            left,
+            dict(enumerate(order)),
+            lambda name, epochs=epochs: at_most[name][epochs]["level"]["retained_mass"],
+            number,
+        )
     left.legend([f"{epochs} epoch{'s' * (epochs != '1')}" for epochs in numbers], loc="upper left", fontsize=7)
     left.set(xlabel=f"retained mass where pass@1 is {data['level']:g}", ylim=(-0.7, len(order) - 0.3))
     left.set_yticks(range(len(order)), order, fontsize=7)
     left.set_title("(d) at equal pass@1", loc="left")
+    few = {row: name for row, name in enumerate(order) if name in data["minibatches"]}
     parts = list(next(iter(data["minibatches"].values())))
     for number, part in enumerate(parts):
-        draw_bars(right, order, lambda name, part=part: data["minibatches"][name][part], number)
+        draw_bars(right, few, lambda name, part=part: data["minibatches"][name][part], number)
     right.legend([f"{part} minibatch{'es' * (part != '1')}" for part in parts], loc="center left", fontsize=7)
     right.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     right.set(xlabel="mean pass@1, less that of unclipped")
@@ -159,9 +164,9 @@ def _retained(own: dict[str, Any], epochs: str) -> float:
     return -1.0 if mean is None else mean
 
 
-def draw_bars(axes: Axes, order: list[str], of: Any, number: int) -> None:
+def draw_bars(axes: Axes, order: dict[int, str], of: Any, number: int) -> None:
     """A mean with its interval in the row of each surrogate that has one."""
-    found = [(row, of(name)) for row, name in enumerate(order) if of(name)["mean"] is not None]
+    found = [(row, of(name)) for row, name in order.items() if of(name)["mean"] is not None]
     rows, numbers = zip(*found, strict=True)
     mean, error = (np.array([one[key] for one in numbers]) for key in ("mean", "error"))
     style = {"fmt": "osD"[number], "color": ("0.55", "C0", "C3")[number], "markersize": 3.5, "elinewidth": 0.9}
