@@ -26,7 +26,7 @@ from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "surrogates.json"
-MESSAGE = "The more an old batch teaches, the less rare correct mass is left: less so with VESPO, DPPO and IPO's mask"
+MESSAGE = "The more an old batch teaches, the less rare mass is left, but for masks of probability"
 DIFFERS = "Not in the papers: every surrogate with several epochs on a batch, at equal update norm and at equal pass@1."
 LEVEL = 0.65  # of pass@1, from .28 of the base model
 METRICS = {"pass_at_1": "pass@1", "pass_at_256": "pass@256", "entropy": "entropy (nats)"}
