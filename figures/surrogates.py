@@ -36,9 +36,8 @@ SHOWN = {
     "unclipped": ("ratio A", "black"),
     "ppo_clip": ("PPO's clip", "C0"),
     "sequence_clip": ("GSPO's bounds", "C5"),
-    "sapo": ("SAPO", "C1"),
     "vespo": ("VESPO", "C2"),
-    "ipo_mask": ("IPO's mask", "C4"),
+    "ipo_mask": ("IPO's mask", "C1"),
     "forking_tokens": ("forking tokens", "C3"),
 }
 
