@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from refusals import refusal
-from token_batches import Batch, at_tokens, on_policy, ragged
+from token_batches import Batch
 
 from simlab import Rollouts, surrogates
 from simlab.surrogates import (
@@ -27,7 +27,6 @@ from simlab.surrogates import (
     kl_penalty,
     sequence_mask,
     surrogate,
-    unclipped,
 )
 
 # On each side of every bound below, and far beyond; none lies on a bound, where min and clip have no derivative.
@@ -246,31 +245,6 @@ def test_aggregation_equals_the_loops(aggregation: str, mask: str) -> None:
     for xp in (np, array_api_strict):
         actual = aggregation_weights(xp.asarray(MASKS[mask]), aggregation, normaliser=8.0)
         np.testing.assert_allclose(np.asarray(actual), naive_weights(MASKS[mask], aggregation, 8.0), rtol=1e-15, atol=0)
-
-
-# Where surrogates must agree: at a ratio of 1, at the ends of parameters, and on sequences of one token
-
-# What a surrogate takes to move sampled tokens alone, and all of them: the others do with their defaults.
-TO_ALL_TOKENS: dict[str, dict[str, float]] = {
-    "casp": {"alpha": 0.0, "top_penalty": 1.0},
-    "clip_cov": {"low": 1e3, "high": 2e3},
-    "forking_tokens": {"share": 1.0},
-    "kl_cov": {"share": 1.0},
-}
-
-
-def of(name: str, batch: Batch, **parameters: float) -> np.ndarray:
-    """The coefficients at the tokens that exist; of a surrogate of candidates those of the sampled ones."""
-    found = np.asarray(surrogate(name, **parameters).coefficient(*batch))
-    return at_tokens(found[..., 0] if found.ndim == 4 else found)
-
-
-@pytest.mark.parametrize("name", SURROGATES)
-def test_on_policy_every_surrogate_is_the_plain_ratio(name: str) -> None:
-    """With one gradient step a batch the clips, gates and sequence weights are one method."""
-    batch = on_policy(ragged())
-    expected = at_tokens(unclipped().coefficient(*batch))
-    np.testing.assert_allclose(of(name, batch, **TO_ALL_TOKENS.get(name, {})), expected, rtol=1e-12, atol=0)
 
 
 def one_token(ratio: float, advantage: float) -> Batch:
