@@ -85,7 +85,6 @@ def test_every_image_has_a_script_and_all_of_them_are_small():
 
 # At the width of a page: 7.2 inches, text of 7 points, and no more than six lines to tell apart in a panel.
 WIDEST, SMALLEST_TEXT, MOST_LINES = 7.2, 7.0, 6
-POINTS = 72  # of an inch
 
 
 def check_that_it_fits(found):

@@ -7,11 +7,9 @@ from naive_training import assert_trees_agree, naive_gradient, naive_logp
 from training_cases import parameters_of, trainer_and_state
 
 from simlab.llm.completions import CompletionBatch
-from simlab.llm.config import ModelConfig
 from simlab.llm.training.gradient import DecoderPolicy, microbatches, turns
 
 TEMPERATURE = 0.7
-MODEL = ModelConfig(vocab_size=64, hidden_size=64, intermediate_size=256, num_layers=2, num_heads=4, num_kv_heads=2)
 LENGTHS = [[3, 2, 3, 1], [1, 3, 2, 2], [3, 3, 3, 3], [2, 1, 0, 3]]  # one rollout has no token
 
 
