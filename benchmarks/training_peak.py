@@ -55,7 +55,6 @@ RUNS = FITTED | {
         "addition", ["grpo"], {**WIDE, **CHECKPOINTING, "model.dtype": "bfloat16"},
     ),
     "countdown, a probe of 64 problems by both estimators": ("countdown", ["grpo"], PROBED),
-    "addition, hidden size 512, 8 layers, a probe of 64 problems": ("addition", ["grpo"], {**WIDE, **PROBED}),
 }  # fmt: skip
 UNITS = {"MiB": 2**20, "GiB": 2**30}
 
