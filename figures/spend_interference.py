@@ -1,6 +1,6 @@
 """Spending what is known of interference: rollouts to a level of pass@1 against the pass@256 that is kept there.
 
-python -m figures.shared.remedy_runs remedies.nc       (half an hour of CPU time)
+python -m figures.shared.remedy_runs remedies.nc       (eight minutes of CPU time)
 python -m figures.spend_interference remedies.nc       (condenses what is finished, and keeps the rest)
 python -m figures.spend_interference --table           (every point, and what became of the prediction)
 simlab figures spend_interference                      (draws from what is kept here)
