@@ -27,7 +27,7 @@ from simlab.plotting import STYLE
 from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "spend_interference.json"
-MESSAGE = "Known by rollouts, who harms whom buys nothing that a weight does not; known exactly, it does"
+MESSAGE = "Known by rollouts, who harms whom buys little; known exactly, much"
 DIFFERS = (
     "Not in the papers: PCGrad and GEM are for tasks with data of their own, here for prompts that are hardly solved."
 )
