@@ -2,6 +2,8 @@
 
     python -m figures.remedies_on_countdown runs 1 2 3 4 5     (trains a seed at a time; goes on where it was stopped)
     python -m figures.remedies_on_countdown --keep runs        (adds the seeds that are finished to those kept)
+    python -m figures.shared.projection_controls runs 1 2 3 4 5    (two controls, run after the outcome was seen)
+    python -m figures.remedies_on_countdown --controls runs    (keeps them)
     python -m figures.remedies_on_countdown --table            (prints what was predicted and what came out)
     simlab figures remedies_on_countdown                       (draws from what is kept here)
 
@@ -31,14 +33,14 @@ DATA = Path(__file__).parent / "data" / "remedies_on_countdown.json"
 PREDICTION = DATA.with_name("remedies_on_countdown_prediction.json")
 DIFFERS = "Not in the papers: gradient surgery and two other remedies in RLVR, predicted before the runs."
 MESSAGE = "Turning updates off the prompts they harm keeps less than a weight"
-GRPO, BEST = "GRPO", "F-GRPO, gamma 2"
+GRPO, BEST, PROJECTED = "GRPO", "F-GRPO, gamma 2", "update projected"
 METHODS = {
     GRPO: "grpo",
     "entropy bonus": "grpo+entropy_bonus(coefficient=0.03)",
     BEST: "f_grpo(gamma=2)",
     "easy prompts rejected": "reject_easy(threshold=0.5)",
     "harmful prompts dropped": "grpo@remedy=drop@remedy_strength=0.5",
-    "update projected": "grpo@remedy=project@remedy_strength=1",
+    PROJECTED: "grpo@remedy=project@remedy_strength=1",
     "prompts in danger again": "grpo@remedy=endangered@remedy_strength=0.5",
     "F-GRPO, projected": "f_grpo(gamma=2)@remedy=project@remedy_strength=1",
 }
@@ -58,7 +60,7 @@ BESIDE = f"{KEPT}, less F-GRPO's"
 Found = dict[str, dict[str, list[float]]]
 
 
-def curves(data: dict[str, Any]) -> dict[str, np.ndarray]:
+def curves(data: dict[str, Any], methods: dict[str, str] = METHODS) -> dict[str, np.ndarray]:
     """(pass@1 and pass@64, rates, seeds, evaluations) of each method, the start's first, of the seeds that count.
 
     Where an arm ended, its last evaluation stands for the others: it has gained all that is judged.
@@ -73,7 +75,7 @@ def curves(data: dict[str, Any]) -> dict[str, np.ndarray]:
         label: np.array(
             [[[padded(arms[arm(method, rate)][read]) for arms in seeds] for rate in RATES] for read in READ]
         )
-        for label, method in METHODS.items()
+        for label, method in methods.items()
     }
 
 
@@ -115,7 +117,22 @@ def table(data: dict[str, Any]) -> str:
             said = predicted["predicted"].get(name, {}).get(label)
             numbers = f"{own[0]:+.3f} [{own[1]:+.3f}, {own[2]:+.3f}]"
             lines.append(f"| {name} | {label} | {numbers} | {said or ''} | {outcome(own, said)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *control_lines(data, predicted["judged_at"])])
+
+
+def control_lines(data: dict[str, Any], judged_at: dict[str, Any]) -> list[str]:
+    """Return what each control keeps at equal pass@1 less GRPO and less the projection, on the seeds that it has."""
+    lines, methods = list[str](), {label: METHODS[label] for label in (GRPO, PROJECTED)}
+    for name, control in data.get("controls", {}).items():
+        (own,) = curves(control, {name: METHODS[PROJECTED]}).values()
+        beside = curves({"seeds": {seed: data["seeds"][seed] for seed in control["seeds"]}}, methods)
+        keeps, *others = (readings(values, **judged_at)[KEPT] for values in (own, *beside.values()))
+        for label, kept in zip(methods, others, strict=True):
+            mean, low, high = interval(keeps - kept)
+            lines.append(
+                f"{name}, seeds {', '.join(control['seeds'])}, less {label}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+            )
+    return lines
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -145,6 +162,13 @@ def main(arguments: list[str]) -> None:
     data = kept()
     if arguments == ["--table"]:
         print(table(data))
+    elif arguments[0] == "--controls":
+        folder = Path(arguments[1])
+        controls = {
+            path.name: weights_by_optimizer.condense(path, weights_by_optimizer.EMPTY)
+            for path in sorted(folder.iterdir())
+        }
+        keep(DATA, data | {"controls": controls})
     elif arguments[0] == "--keep":
         keep(DATA, weights_by_optimizer.condense(Path(arguments[1]), data))
     else:

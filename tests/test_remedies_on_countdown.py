@@ -5,6 +5,7 @@ import pytest
 
 from figures import remedies_on_countdown as figure
 from figures.shared.by_optimizer import best_of_others
+from figures.shared.projection_controls import dealt
 from simlab.llm.training.settings import TrainingSettings, read_arm
 
 # (rates, seeds, evaluations): the first rate is slow and keeps more, the second is fast.
@@ -46,3 +47,14 @@ def test_what_was_predicted_is_a_method_that_is_drawn(name):
     predicted, found = figure.findings(figure.kept())
     assert name in predicted["predicted"][figure.KEPT]
     assert name in found[figure.BESIDE]
+
+
+def test_multipliers_are_dealt_out_to_the_prompts_that_are_heard():
+    targets = np.array([[0.5, -0.5], [0.0, 0.0], [0.25, -0.25], [1.0, -1.0]])
+    added = np.array([2.0, 0.0, 0.0, 3.0])[:, None] * targets
+    found = dealt(added, targets, seed=1)
+    multipliers = [row[0] / target[0] if target[0] else 0.0 for row, target in zip(found, targets, strict=True)]
+    assert sorted(multipliers) == pytest.approx([0, 0, 2, 3])
+    assert not found[1].any()
+    orders = {tuple(dealt(added, targets, seed).ravel()) for seed in range(40)}
+    assert len(orders) == 6
