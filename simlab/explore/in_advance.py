@@ -4,6 +4,7 @@
 --explorer`` the map, and ``figures.shared.explorer_paths`` the paths of interfering prompts.
 """
 
+import bz2
 import functools
 import json
 import math
@@ -24,7 +25,7 @@ from simlab.explore.masses import RATES, group_masses, has_masses, limit_curve, 
 from simlab.explore.presets import PRESETS
 from simlab.explore.weights import SEPARATOR, WeightParameter, parameters_of, read_weight, write_weight
 
-RUNS = Path(__file__).with_name("in_advance.json")
+RUNS = Path(__file__).with_name("in_advance.json.bz2")
 MAP = Path(__file__).with_name("interference_map.json")
 PATHS = Path(__file__).with_name("interference_paths.json")
 LINKED_TABLES = Path(__file__).with_name("linked_tables.json")
@@ -38,7 +39,7 @@ LINKED = "linked"
 @functools.cache
 def in_advance() -> list[dict[str, Any]]:
     """Return the runs: ``panel``, ``settings`` other than its defaults, ``result``; few hold values of single seeds."""
-    runs: list[dict[str, Any]] = json.loads(RUNS.read_text(encoding="utf-8"))
+    runs: list[dict[str, Any]] = json.loads(bz2.decompress(RUNS.read_bytes()))
     for run in runs:
         if run["result"].get("theory"):
             run["result"]["theory"] = with_pass_at_k(run["result"]["theory"])
