@@ -1,6 +1,6 @@
 """The frontier: rollouts to a level of pass@1 against the pass@256 that is kept there, for all that a run can be given.
 
-    python -m figures.shared.frontier_runs frontier.nc     (half an hour of CPU time)
+    python -m figures.shared.frontier_runs frontier.nc     (runs the sweeps)
     python -m figures.frontier frontier.nc                 (condenses what is finished, and keeps the rest)
     python -m figures.frontier --table [CONDITION]         (prints the front with its prices, tab-separated)
     python -m figures.frontier --tables KIND ...           (prints every point of these kinds)

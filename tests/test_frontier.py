@@ -199,11 +199,19 @@ def test_more_seeds_judge_where_there_are_some():
 
 def test_the_rows_of_the_finding_are_points_of_the_fronts():
     data = json.loads(frontier.DATA.read_text())
-    judged = [step for which in frontier.FRONTS for step in frontier.front_steps(data, "linear-0.3", which)]
-    known = {f"{float(step.rollouts.mean):,.0f}": f"{float(step.kept.mean):.3f}".lstrip("0") for step in judged}
+    judged = {which: frontier.front_steps(data, "linear-0.3", which) for which in frontier.FRONTS}
+    every = [step for own in judged.values() for step in own]
+    known = {f"{float(step.rollouts.mean):,.0f}": f"{float(step.kept.mean):.3f}".lstrip("0") for step in every}
     section = FINDING.read_text().partition("### The front, ")[2].partition("\n###")[0]
     rows = [[cell.strip() for cell in line.split("|")] for line in section.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) >= 10
+    rows = [row for row in rows if row[2] != "norm"]
+    assert {row[3] for row in rows} == set(known)  # none is left out
+    priced = [(row[3], row[6]) for row in rows if row[6]]
+    by_front = [
+        {(f"{float(own.rollouts.mean):,.0f}", "yes" if own.holds else "no") for own in judged[which]}
+        for which in judged
+    ]
+    assert set(priced) <= set.union(*by_front)
     for _, name, _, rollouts, kept, *_ in rows:
         assert known[rollouts] == kept.partition(" ")[0], name
 
