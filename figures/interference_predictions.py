@@ -109,7 +109,8 @@ def table(data: dict[str, Any], task: str) -> str:
     counted = "; ".join(
         f"{who}: {_counted(column)}" for who, column in zip(SAYERS, zip(*told, strict=True), strict=True)
     )
-    return "\n\n".join(["\n".join(lines), counted, progress(seeds), fates(seeds, list(found)), sharper(seeds)])
+    others = [progress(seeds), fates(seeds, list(found)), sizes(seeds, list(found)), sharper(seeds)]
+    return "\n\n".join(["\n".join(lines), counted, *others])
 
 
 def _outcome(found: list[float], said: list[float]) -> str:
@@ -155,10 +156,24 @@ def fates(seeds: dict[str, Any], names: list[str]) -> str:
     return "\n".join(lines)
 
 
+def sizes(seeds: dict[str, Any], names: list[str]) -> str:
+    """Return how large pushes are beside their errors, and what trained prompts gain in a window, of all seeds."""
+    lines = [
+        "| arm | error by deviation of pushes | halves correlate by | trained: change, predicted | measured |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name in names:
+        numbers = loses_rate.sizes([arms[name] for arms in seeds.values() if name in arms], name)
+        columns = " | ".join(f"{value:.3f}" for value in numbers.values())
+        lines.append(f"| {name.partition('optimizer=')[2]} | {columns} |")
+    return "\n".join(lines)
+
+
 def sharper(seeds: dict[str, Any]) -> str:
     """Return what many more rollouts at step 10 say of the changes to later steps; no part of the prediction."""
-    lines = ["| arm | seeds | steps later | reliability | slope | area | by fewer | by the trend | less, from | to |"]
-    lines.append("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    lines = ["| arm | seeds | steps later | reliability | slope | area | by fewer | by the trend "]
+    lines[0] += "| less the trend's, from | to | less that by fewer, from | to |"
+    lines.append("|---" + "|---:" * 11 + "|")
     for name in ARMS:
         trained = [arms[name] for arms in seeds.values() if "sharper" in arms.get(name, {})]
         for lag in loses_rate.LAGS if trained else ():

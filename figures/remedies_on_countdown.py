@@ -55,7 +55,8 @@ def arm(method: str, rate: float) -> str:
 
 RUNS: dict[str, Any] = CHANGES | {"arms": [arm(method, rate) for method in METHODS.values() for rate in RATES]}
 EACH = 64 * 8 * 10  # rollouts between two evaluations
-PASS_1, PASS_64, KEPT, PRICE = "pass@1, equal rollouts", "pass@64, equal rollouts", "pass@64, equal pass@1", "rollouts"
+PASS_1, PASS_64, KEPT = "pass@1, equal rollouts", "pass@64, equal rollouts", "pass@64, equal pass@1"
+PRICE = "rollouts, binary logarithm"
 BESIDE = f"{KEPT}, less F-GRPO's"
 Found = dict[str, dict[str, list[float]]]
 
@@ -117,21 +118,34 @@ def table(data: dict[str, Any]) -> str:
             said = predicted["predicted"].get(name, {}).get(label)
             numbers = f"{own[0]:+.3f} [{own[1]:+.3f}, {own[2]:+.3f}]"
             lines.append(f"| {name} | {label} | {numbers} | {said or ''} | {outcome(own, said)} |")
-    return "\n".join([*lines, *control_lines(data, predicted["judged_at"])])
+    judged_at = predicted["judged_at"]
+    return "\n".join([*lines, "", *own_lines(curves(data), judged_at), "", *control_lines(data, judged_at)])
+
+
+def own_lines(of: dict[str, np.ndarray], judged_at: dict[str, Any]) -> list[str]:
+    """Return each reading of each method itself, with the standard error of its mean over seeds."""
+    lines = [f"| method | {PASS_1} | {PASS_64} | {KEPT} | {PRICE} |", "|---|---:|---:|---:|---:|"]
+    for label, values in of.items():
+        own = readings(values, **judged_at).values()
+        numbers = (f"{each.mean():.3f} ({each.std(ddof=1) / np.sqrt(len(each)):.3f})" for each in own)
+        lines.append(f"| {label} | {' | '.join(numbers)} |")
+    return lines
 
 
 def control_lines(data: dict[str, Any], judged_at: dict[str, Any]) -> list[str]:
-    """Return what each control keeps at equal pass@1 less GRPO and less the projection, on the seeds that it has."""
-    lines, methods = list[str](), {label: METHODS[label] for label in (GRPO, PROJECTED)}
+    """Return what each control has, and that less GRPO, the projection and F-GRPO, on the seeds that it has."""
+    lines, methods = list[str](), {label: METHODS[label] for label in (GRPO, PROJECTED, BEST)}
     for name, control in data.get("controls", {}).items():
-        (own,) = curves(control, {name: METHODS[PROJECTED]}).values()
+        own = curves(control, {name: METHODS[PROJECTED]})
         beside = curves({"seeds": {seed: data["seeds"][seed] for seed in control["seeds"]}}, methods)
-        keeps, *others = (readings(values, **judged_at)[KEPT] for values in (own, *beside.values()))
-        for label, kept in zip(methods, others, strict=True):
-            mean, low, high = interval(keeps - kept)
-            lines.append(
-                f"{name}, seeds {', '.join(control['seeds'])}, less {label}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]"
-            )
+        found, *others = (readings(values, **judged_at) for values in (own | beside).values())
+        lines += [f"{name}, seeds {', '.join(control['seeds'])}", *own_lines(own, judged_at), ""]
+        lines += ["| less that of | what | difference |", "|---|---|---:|"]
+        for label, other in zip(methods, others, strict=True):
+            for what, values in found.items():
+                mean, low, high = interval(values - other[what])
+                lines.append(f"| {label} | {what} | {mean:+.3f} [{low:+.3f}, {high:+.3f}] |")
+        lines.append("")
     return lines
 
 

@@ -139,3 +139,22 @@ def test_many_rollouts_say_how_reliable_a_push_is_and_how_much_of_it_comes(monke
     assert found["slope"] == pytest.approx(0.3, abs=0.03)
     assert 0.75 < found["sharper"] < 0.9
     assert found["full"] == found["trend"] == 0.5
+    assert np.isnan(found["less full, low"]), "a single seed has no interval"
+
+
+def test_sizes_are_read_beside_their_errors_and_beside_what_comes():
+    """Trained prompts have pushes of .25 and gain .1; the others have errors of half the deviation of their pushes."""
+    random = np.random.default_rng(5)
+    net = random.standard_normal(64 + 32)
+    net[64:] = 0.25
+    own = {
+        "net": net.tolist(),
+        "halves": [net.tolist(), (3 * net).tolist()],
+        "error": [0.5 * float(net[:64].std())] * len(net),
+    }
+    even = [0.5] * len(net)
+    after = {step: [0.5] * 64 + [0.5 + gain] * 32 for step, gain in (("30", 0.1), ("50", 0.2))}
+    watched = {"rate": even, "full": own, "head": own}
+    arm = {"measured": {"0": even, "10": even, **after}, "watched": {step: watched for step in ("10", "20", "30")}}
+    found = loses_rate.sizes([arm], "grpo@learning_rate=0.01")
+    assert found == pytest.approx({"noise": 0.5, "halves": 1.0, "predicted": 20 * 0.01 * 0.25, "measured": 0.1})

@@ -49,6 +49,12 @@ def test_what_was_predicted_is_a_method_that_is_drawn(name):
     assert name in found[figure.BESIDE]
 
 
+def test_the_table_has_each_method_itself_with_its_standard_error():
+    """Readings of .9 and .8 at equal pass@1: a mean of .85, whose standard error is .05."""
+    *_, line = figure.own_lines({"slow": np.array([PASS_1, PASS_64])}, {"evaluation": 2, "gain": 0.3})
+    assert line == "| slow | 0.450 (0.050) | 0.600 (0.100) | 0.850 (0.050) | 13.907 (0.000) |"
+
+
 def test_multipliers_are_dealt_out_to_the_prompts_that_are_heard():
     targets = np.array([[0.5, -0.5], [0.0, 0.0], [0.25, -0.25], [1.0, -1.0]])
     added = np.array([2.0, 0.0, 0.0, 3.0])[:, None] * targets

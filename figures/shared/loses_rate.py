@@ -29,6 +29,7 @@ CLEAR_FALL = 2.0
 DANGERS = ((0.0, 0.1), (0.1, 0.9), (0.9, 2.0))  # chances that a net push is down, by which prompts are grouped
 ESTIMATORS = ("full", "head")
 PREDICTORS = (*ESTIMATORS, "rate", "rate, learned", "trend", "constant")
+FEWEST_SPREAD = 3  # prompts of a window whose pushes have a spread
 NEIGHBOURS = 32  # prompts of other seeds by which a solve rate learns how often such a rate falls
 Values = Float[np.ndarray, " N"]
 
@@ -176,8 +177,8 @@ def sharper(trained: list[dict[str, Any]], name: str, end: int) -> dict[str, flo
 
     Returns: ``reliability``, the correlation of two that share no rollout; the ``slope`` of the change to step ``end``
     on it, where one is the other's instrument; the mean areas by it, by the push of fewer rollouts, and by the trend,
-    where a prompt falls if its rate is lower at all; and the interval of the first of these less the last. Rates at
-    ``end`` are by the samples that count if there are any, else by rollouts.
+    where a prompt falls if its rate is lower at all; and the intervals of the first of these less the last, and less
+    the second. Rates at ``end`` are by the samples that count if there are any, else by rollouts.
     """
     pace = float(name.rpartition("learning_rate=")[2]) * (end - WATCHED[0])
     sums, ordered = np.zeros(3), []
@@ -193,9 +194,38 @@ def sharper(trained: list[dict[str, Any]], name: str, end: int) -> dict[str, flo
         fewer = [first.scores()[of][known] for of in ("full", "trend")]
         ordered.append([area(scores, change < 0) for scores in (-halves.mean(axis=(0, 1)), *fewer)])
     areas_by = dict(zip(("sharper", "full", "trend"), np.mean(ordered, axis=0).tolist(), strict=True))
-    less = over_seeds([own - trend for own, _, trend in ordered])
-    ends = {"less, low": less[1], "less, high": less[2]}
+    less = {f"less {of}": over_seeds([row[0] - row[at] for row in ordered]) for of, at in (("trend", 2), ("full", 1))}
+    ends = {f"{of}, {end}": own[at] for of, own in less.items() for end, at in (("low", 1), ("high", 2))}
     return {"reliability": float(sums[1] / sums[2]), "slope": float(sums[0] / sums[1]), **areas_by, **ends}
+
+
+def sizes(trained: list[dict[str, Any]], name: str) -> dict[str, float]:
+    """Read how large net pushes are beside their errors and beside what comes; no part of the rule.
+
+    Returns: over the windows of all seeds and the prompts of which something is known, the median of ``noise``, the
+    root mean square of the standard errors by the standard deviation of the pushes, and the mean correlation of the two
+    ``halves`` of a target's rollouts; and of the prompts that are trained the mean change of their solve rates in a
+    window, as ``predicted`` and as ``measured``.
+    """
+    noise, halves, trained_changes = list[float](), list[float](), list[list[float]]()
+    for arm in trained:
+        for step, (_, start, _) in WINDOWS.items():
+            own, sources = window(arm, name, step), window(arm, name, step, OWN)
+            trained_changes.append([sources.pace * sources.pushes["full"][0].mean(), sources.change.mean()])
+            known = own.known
+            if known.sum() < FEWEST_SPREAD:
+                continue
+            net, both = own.pushes["full"]
+            errors = np.array(arm["watched"][str(start)]["full"]["error"])[OTHERS][known]
+            noise.append(float(np.sqrt(np.mean(errors**2)) / net[known].std()))
+            halves.append(float(np.corrcoef(both[:, known])[0, 1]))
+    predicted, measured = np.mean(trained_changes, axis=0).tolist()
+    return {
+        "noise": float(np.median(noise)),
+        "halves": float(np.mean(halves)),
+        "predicted": predicted,
+        "measured": measured,
+    }
 
 
 Numbers = dict[str, dict[str, list[float]]]
