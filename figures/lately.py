@@ -9,6 +9,7 @@ docs/lately.md quotes the papers. Bands are 95 % intervals of the mean over seed
 """
 
 import itertools
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from figures import frontier
 from figures.budget import banded
 from figures.shared.condensed import condense_or_print, mean_and_error, number_and_error, provenance, results, rounded
+from figures.shared.front import margin, price_at
 from figures.shared.oscillator import fit_oscillator
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
@@ -41,6 +44,13 @@ HALFWAY = {"bank": 0.6, "interference": 0.4}  # pass@1 at which a path is timed,
 LEVELS = (0.3, 0.45)  # of pass@1, at which weights are compared
 ERRORS = {(0.0, 0.0): "none", (0.2, 0.0): "20 % false positives", (0.0, 0.2): "20 % false negatives"}
 SIZES = {4: "C0", 16: "C1", 64: "C2"}
+ON_THE_FRONTIER = {  # of each proposal the kind, the method and the setting of its points
+    "GRPO": ("weight", "grpo", ""), "NGU": ("allocation", "grpo", "allocation = until_solved"),
+    "SignBalance": ("weight", "binary_contrastive", ""), "WAPO": ("weight", "relu", ""), "BBG": ("weight", "bbg", ""),
+    "CurveRL": ("weight", "curve_rl", ""),
+}  # fmt: skip
+ROUNDED = 1e-4  # of a share that the frontier keeps by four digits
+WHERE = ("linear-0.3", "network-adam", "linear-adam")  # of the frontier's conditions
 
 
 def condense(path: Path) -> dict[str, Any]:
@@ -240,7 +250,8 @@ def _draw_coverage(axes: Axes, tax: dict[str, Any]) -> None:
 
 def table(data: dict[str, Any]) -> str:
     """All tables of docs/lately.md."""
-    return "\n\n".join((path_table(data), noise_table(data), error_table(data), tax_table(data), weight_table(data)))
+    own = (path_table(data), noise_table(data), error_table(data), tax_table(data), weight_table(data))
+    return "\n\n".join((*own, frontier_table(json.loads(frontier.DATA.read_text()))))
 
 
 def path_table(data: dict[str, Any]) -> str:
@@ -290,12 +301,14 @@ def error_table(data: dict[str, Any]) -> str:
 
 
 def tax_table(data: dict[str, Any]) -> str:
-    """Both taxes beside what becomes of pass@128."""
-    lines = ["| problem | pass@1 | pass@128 | Tax_A(128) | Tax_S(128) |", "|---|--:|--:|--:|--:|"]
+    """Both taxes beside what becomes of pass@128, and the share of the base model's correct mass that is left."""
+    heads = ["problem", "pass@1", "pass@128", "Tax_A(128)", "Tax_S(128)", "correct mass kept"]
+    lines = [f"| {' | '.join(heads)} |", f"|---|{'--:|' * (len(heads) - 1)}"]
     for name, own in data["tax"].items():
         ends = [f"{own['before'][index]:.3f} to {own['after']['mean'][index]:.3f}" for index in (0, -1)]
         taxes = [number_and_error(*own["raw"].values(), 2), number_and_error(*own["calibrated"].values())]
-        lines.append(f"| {name} | {' | '.join([*ends, *taxes])} |")
+        mass = number_and_error(*own["retained_mass"].values())
+        lines.append(f"| {name} | {' | '.join([*ends, *taxes, mass])} |")
     return "\n".join(lines)
 
 
@@ -314,6 +327,34 @@ def weight_table(data: dict[str, Any]) -> str:
                 shown += [number_and_error(*kept.values()) or end, number_and_error(*steps.values(), 0)]
             lines.append(f"| {name} | `{arm}` | {' | '.join(shown)} |")
     return "\n".join(lines)
+
+
+def frontier_table(data: dict[str, Any]) -> str:
+    """Points of the frontier by proposal: that of the fewest rollouts, and that which keeps most, if that is more.
+
+    Both are chosen on the first seeds and read on the others, as the front beside them.
+    """
+    heads = ["problem", "proposal", "step", "rollouts", "pass@256", "the front of rewards alone, for as much"]
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---|--:|--:|--:|"]
+    for name, proposal in itertools.product(WHERE, ON_THE_FRONTIER):
+        judged = frontier.front_steps(data, name, frontier.REWARDS)
+        front = [(float(own.rollouts.mean), float(own.kept.mean) + ROUNDED) for own in judged]
+        for setting, rollouts, kept, error in _fastest_and_best(data["conditions"][name]["points"], proposal):
+            step = setting.partition(", ")[0].replace("update_norm", "norm").replace("learning_rate", "rate")
+            shown = [f"{rollouts:,.0f}", number_and_error(kept, error, 4), f"{price_at(front, kept):,.0f}"]
+            lines.append(f"| {frontier.TITLES[name]} | {proposal} | {step} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def _fastest_and_best(points: dict[str, list[Any]], proposal: str) -> list[tuple[str, float, float, float]]:
+    kind, method, setting = ON_THE_FRONTIER[proposal]
+    rows = [row for row in zip(*points.values(), strict=True) if row[:2] == (kind, method) and setting in row[2]]
+    able = sorted((row for row in rows if None not in row), key=lambda row: row[4])
+    if not able:
+        return []
+    fastest, best = able[0], max(able, key=lambda row: row[5])
+    chosen = [fastest, best] if best[5] >= fastest[5] + margin(fastest[5]) else [fastest]
+    return [(row[2], *row[6:]) for row in chosen]
 
 
 def main(arguments: list[str]) -> None:

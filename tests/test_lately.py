@@ -79,7 +79,8 @@ def test_every_paragraph_quotes_says_what_was_read_and_names_claims_that_are_rec
         assert re.search(r"\d{4}\.\d{5}", title), title
         assert "**Read:**" in text, title
         assert "“" in text, title
-        named = re.findall(r"`(simlab:[a-z0-9-]+)`", text)
+        assert re.search(r"^\*\*Try:\*\* `[^`]+`", text.rstrip().splitlines()[-1]), title
+        named = re.findall(r"[` ](simlab:[a-z0-9-]+)`", text)
         assert set(named) <= set(claims), title
         assert {verdicts[tag] for tag in named} <= {"holds", "identity"}, title
 
