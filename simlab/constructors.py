@@ -132,7 +132,8 @@ def _from_file(
     if required == len(arguments) and not isinstance(loaded, type):
         return Constructor(name, join, defaults)
     if required != 0:
-        raise refusal(f"is a {type(loaded).__name__}")
+        wrong = ", ".join(inspect.signature(loaded).parameters) if inspect.isfunction(loaded) else None
+        raise refusal(f"is a {type(loaded).__name__}" + ("" if wrong is None else f" of the wrong arguments ({wrong})"))
     return Constructor(name, make, defaults)
 
 

@@ -213,13 +213,35 @@ def test_a_pair_that_was_never_together_is_unknown():
 # The files
 
 
-def test_measurements_beside_a_log_are_read_and_damaged_ones_named(tmp_path):
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flipped(content):
+    at = content.index(b"kernel.npy") + 60  # within the packed values
+    return content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :]
+
+
+def flipped_flag(content):
+    at = content.index(b"PK\1\2") + 8  # of the list of members: this one is said to be encrypted
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flipped, flipped_flag])
+def test_measurements_beside_a_log_are_read_and_damaged_ones_named(tmp_path, capsys, damage):
     out = write_trl(tmp_path, ROWS)
     folder = written(out / "probe", planted(steps=9))
-    (folder / "00000090.full.npz").write_bytes(b"PK\3\4 cut off")
+    path = folder / "00000090.full.npz"
+    path.write_bytes(damage(path.read_bytes()))
     reading = read_log([out])
     assert [record.step for record in reading.probe] == [20, 30, 40, 50, 60, 70, 80], "the last eight, less one"
-    assert any("00000090.full.npz is damaged" in note for note in reading.notes)
+    (warning,) = reading.warnings
+    assert warning.startswith(f"a measurement of the probe is left out: {path} is damaged (")
+    for more in ([], ["--contents"]):
+        assert main(["diagnose", str(out), *more]) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        assert printed.startswith("WARNING a measurement of the probe is left out: ")
+        assert "00000090.full.npz is damaged (" in printed
     written(out / "probe", [record._replace(facts=record.facts | {"estimator": "head"}) for record in planted()])
     assert {record.facts["estimator"] for record in read_log([out]).probe} == {"full"}
 

@@ -12,8 +12,8 @@ import pytest
 from figures import frontier
 from figures.shared import challenge
 from figures.shared.by_number import tabled
-from figures.shared.challenge import digest_of, hidden_problems, place
-from figures.shared.front import Point, front, price_at, staircase, steps, with_more_seeds
+from figures.shared.challenge import LEAST_GAIN, RIVALS, digest_of, hidden_problems, place, run_points
+from figures.shared.front import Point, front, staircase, steps, with_more_seeds
 from figures.shared.speed_classes import History, group_only, with_history, with_rates
 from simlab.arms import parse
 from simlab.cli import main
@@ -66,8 +66,6 @@ def test_what_costs_more_and_keeps_more_in_every_seed_holds():
     high = point("high", [0] * 4 + [20, 21, 19, 21], [0] * 4 + [0.7, 0.7, 0.69, 0.71])
     assert steps([low, high])[1].holds
     assert not steps([high, low])[1].holds
-    assert price_at([(10, 0.5), (20, 0.7)], 0.6) == 20
-    assert price_at([(10, 0.5)], 0.6) == math.inf
 
 
 REWARDS = np.array([[1.0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0], [0] * 8, [1] * 8])
@@ -140,7 +138,7 @@ def test_hidden_problems_are_drawn_by_what_the_entry_says(tmp_path):
         assert 0.005 <= problem["hard_rate"] <= 0.03
 
 
-def test_an_entry_is_ahead_if_all_of_its_interval_is_below_what_the_front_takes():
+def test_an_entry_is_ahead_if_all_of_its_interval_is_well_below_what_the_front_takes():
     rivals = [point("low", [10] * 8, [0.5] * 8), point("high", [100] * 8, [0.9] * 8)]
     cheap, dear = point("mine", [49, 50, 51, 50] * 2, [0.8] * 8), point("mine", [149, 150, 151, 150] * 2, [0.9] * 8)
     (placed,) = place([cheap], rivals)
@@ -149,6 +147,41 @@ def test_an_entry_is_ahead_if_all_of_its_interval_is_below_what_the_front_takes(
     assert (placed.price, placed.is_ahead) == (100, False)
     (placed,) = place([point("mine", [500, 510] * 4, [0.95] * 8)], rivals)
     assert (placed.price, placed.is_ahead) == (math.inf, True)  # nobody keeps as much
+
+
+def test_what_a_rival_varies_by_and_a_small_gain_are_no_lead():
+    """By seed, 0.9 of a rival that varies threefold is a lead; 0.96 of it is less than the least gain."""
+    varied, kept = np.array([50, 100, 150, 80] * 2), [0.8] * 8
+    rival = point("rival", varied, kept)
+    assert place([point("mine", 0.9 * varied, kept)], [rival])[0].is_ahead
+    assert not place([point("mine", 0.96 * varied, kept)], [rival])[0].is_ahead
+    assert not place([point("mine", [85] * 8, kept)], [rival])[0].is_ahead  # against 95, standard error 21
+    noisy = point("noisy", [10] * 8, [0.2, 0.95, 0.9, 0.5] * 2)  # may keep as much
+    assert place([point("mine", [90] * 8, kept)], [rival, noisy])[0].price == 10
+
+
+def test_raw_rewards_and_grpo_are_alike_and_neither_is_ahead_of_the_other(monkeypatch):
+    monkeypatch.setattr(challenge, "LENGTHS", (0.8, 1.6))
+    arms = ["reinforce+reinforce", "grpo+reinforce"]
+    _, problem = hidden_problems(digest_of("reinforce+reinforce"))
+    every = run_points(arms, 8, problem)
+    raw, grpo = every[:2], every[2:]
+    for own, other in ((raw, grpo), (grpo, raw), (raw, raw)):
+        assert not any(placed.is_ahead for placed in place(own, other))
+    assert set(arms) <= set(RIVALS)
+    ratios = [float(placed.ratio.mean) for placed in place(raw, grpo)]
+    assert 1 - LEAST_GAIN < min(ratios) < 1  # the lead that is too small
+
+
+@pytest.mark.slow
+def test_an_entry_of_the_registry_is_told_that_the_front_has_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(challenge, "LENGTHS", (0.8, 1.6))
+    assert main(["challenge", "grpo", "--seeds", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert "ahead of the front on 0 of 2 hidden problems, and not on the one that is shown\n" in printed
+    assert "grpo is among the weights that stand for the front: it cannot be ahead\n" in printed
+    assert "ahead: 5% fewer rollouts beyond the 95 % interval" in printed
 
 
 @pytest.mark.slow

@@ -122,7 +122,11 @@ def test_after_a_plus_it_is_a_surrogate_a_constructor_of_one_or_a_plain_function
     [
         ("weight = 3", "mine.py:weight", "mine.py:weight is a int; allowed: Method, Estimator, Link, a function with"),
         ("def weight(): return 3", "mine.py:weight", "mine.py:weight makes a int; allowed: Method, Estimator, Link"),
-        ("def weight(a, b, c): return a", "mine.py:weight", "mine.py:weight is a function; allowed: "),
+        (
+            "def weight(a, b, c): return a",
+            "mine.py:weight",
+            "mine.py:weight is a function of the wrong arguments (a, b, c); allowed: ",
+        ),
         ("weight = clip_higher(0.1, 0.1)", "mine.py:weight", "mine.py:weight is a Surrogate; allowed: Method"),
     ],
 )

@@ -3,7 +3,7 @@
 The shown problem is that of the frontier's first panel. A hidden one has another overlap, other solve rates and another
 number of prompts; whoever changes the entry changes these too, so that nobody tunes to them. Beside it run weights that
 are on the front of rewards alone. All take steps of the same lengths; the first half of the seeds chooses
-what is on the front of a problem, the second half judges.
+what is on the front of a problem, the second half judges, paired by seed with the other weights.
 """
 
 import hashlib
@@ -19,11 +19,12 @@ from matplotlib.figure import Figure
 from figures import frontier
 from figures.shared import by_number
 from figures.shared.by_number import labelled, tabled
-from figures.shared.front import KEPT, Point, front, halves, margin, points, price_at
+from figures.shared.front import KEPT, Point, front, halves, margin, points, ratio_by_seed
 from figures.shared.registry import script
 from simlab.arms import parse
 from simlab.errors import InputError, check_whole
-from simlab.intervals import POSITIVE, SHARE, Estimate, over_seeds
+from simlab.estimators import REGISTRY
+from simlab.intervals import CHANGE, POSITIVE, SHARE, Estimate, over_seeds
 from simlab.own_files import source_of
 from simlab.plotting import STYLE
 from simlab.sweeps.api import sweep
@@ -35,9 +36,13 @@ SHOWN = "linear-0.3"
 RIVALS = (
     *("grpo+reinforce", "pkpo+reinforce", "pass_at_k_tang+reinforce", "reject_easy(threshold=0.25)+reinforce"),
     *("f_grpo(gamma=2)+reinforce", "pass_at_k_chen+reinforce"),
+    "reinforce+reinforce",  # raw rewards, what a link of the user's begins with
 )
 HIDDEN = 2
 LENGTHS = CONDITIONS[SHOWN].lengths[1:5]
+# Few weights at few lengths stand for the front: between their points it is not known to some per cent of the rollouts,
+# and weights that are alike, such as raw rewards and GRPO, differ by 2 or 3.
+LEAST_GAIN = 0.05
 
 
 def hidden_problems(digest: str, number: int = HIDDEN) -> list[dict[str, Any]]:
@@ -89,19 +94,21 @@ def run_points(arms: Sequence[str], seeds: int, problem: dict[str, Any]) -> list
 class Placed:
     """A point of an entry beside others, by the seeds that judge.
 
-    ``price`` is the rollouts of the cheapest other point, by means, that keeps as much as the entry surely does, the
-    lower end of its 95 % interval less a margin; infinite if none does.
+    ``price`` is the mean rollouts of the cheapest other point of those that the entry does not surely outdo in what is
+    kept, by a margin beyond the 95 % interval of the difference; infinite if it outdoes all. ``ratio`` is the entry's
+    rollouts over those of that point, None without one. Both compare seed by seed.
     """
 
     point: Point
     rollouts: Estimate
     kept: Estimate
     price: float
+    ratio: Estimate | None
 
     @property
     def is_ahead(self) -> bool:
-        """True if the whole 95 % interval of the entry's rollouts lies below the price."""
-        return _end(self.rollouts, "high") < self.price
+        """True if the whole 95 % interval of the ratio lies ``LEAST_GAIN`` below 1, or there is no price."""
+        return self.ratio is None or _end(self.ratio, "high") < 1 - LEAST_GAIN
 
 
 def _end(estimate: Estimate, end: str) -> float:
@@ -112,15 +119,23 @@ def _end(estimate: Estimate, end: str) -> float:
 
 def place(entry: Sequence[Point], rivals: Sequence[Point]) -> list[Placed]:
     """Place the points of an entry that are its own front beside all points of others that reach the level."""
-    beside = [halves(point)[1] for point in rivals if point.reached]
-    means = [(float(point.rollouts.mean()), float(point.kept.mean())) for point in beside]
-    placed = []
-    for point in (halves(own)[1] for own in front(entry)):
-        kept = over_seeds(point.kept, SHARE)
-        least = _end(kept, "low")
-        price = price_at(means, least - margin(least))
-        placed.append(Placed(point, over_seeds(point.rollouts, POSITIVE), kept, price))
-    return placed
+    return [_place(own, [point for point in rivals if point.reached]) for own in front(entry)]
+
+
+def _place(entry: Point, rivals: Sequence[Point]) -> Placed:
+    judged = halves(entry)[1]
+    first, last = len(entry.kept) - len(judged.kept), len(entry.kept)
+    pairs = [(judged.seeds(slice(len(own.kept))), own) for own in (rival.seeds(slice(first, last)) for rival in rivals)]
+    rest = [(mine, own) for mine, own in pairs if not _outdoes(mine, own)]
+    cheapest = min(rest, key=lambda pair: pair[1].rollouts.mean(), default=None)
+    price = float(cheapest[1].rollouts.mean()) if cheapest else float("inf")
+    ratio = ratio_by_seed(cheapest[0].rollouts, cheapest[1].rollouts) if cheapest else None
+    return Placed(judged, over_seeds(judged.rollouts, POSITIVE), over_seeds(judged.kept, SHARE), price, ratio)
+
+
+def _outdoes(point: Point, other: Point) -> bool:
+    """Return whether a point keeps a margin more than another of the same seeds, beyond the 95 % interval."""
+    return _end(over_seeds(point.kept - other.kept, CHANGE), "low") > margin(float(other.kept.mean()))
 
 
 @dataclass(frozen=True)
@@ -149,9 +164,20 @@ class Challenge:
         """Say on how many hidden problems some point of the entry is ahead of the front."""
         ahead = sum(any(placed.is_ahead for placed in own) for _, own in self.hidden)
         where = "also" if any(placed.is_ahead for placed in self.shown) else "not"
-        return (
+        told = (
             f"ahead of the front on {ahead} of {len(self.hidden)} hidden problems, and {where} on the one that is shown"
         )
+        least = f"{LEAST_GAIN:.0%} fewer rollouts beyond the 95 % interval of the ratio by seed, or no price"
+        return "\n".join([told, *self._known, f"ahead: {least}"])
+
+    @property
+    def _known(self) -> list[str]:
+        """Say in a line how the front treats an entry that is a weight of the registry; no line of another one."""
+        if f"{self.entry}+reinforce" in RIVALS:
+            return [f"{self.entry} is among the weights that stand for the front: it cannot be ahead"]
+        if self.entry in REGISTRY:
+            return [f"{self.entry} ran for the front that is shown; the {len(RIVALS)} weights of a hidden one lack it"]
+        return []
 
     def figure(self) -> Figure:
         """Draw the entry on the panel of the problem that is shown."""
@@ -175,9 +201,12 @@ def _row(problem: str, placed: Placed) -> dict[str, str]:
         for end in ("mean", "low", "high")
     )
     cells = {name: f"{means[name]} [{lows[name]}, {highs[name]}]" for name in digits}
-    price = f"{placed.price:.0f}" if np.isfinite(placed.price) else "-"
+    price, ratio = "-", "-"
+    if placed.ratio is not None:
+        price = f"{placed.price:.0f}"
+        ratio = f"{float(placed.ratio.mean):.2f} [{_end(placed.ratio, 'low'):.2f}, {_end(placed.ratio, 'high'):.2f}]"
     told = {"problem": problem, "step": placed.point.setting, "rollouts": cells["rollouts"], KEPT: cells["kept"]}
-    return told | {"the front takes": price, "ahead": "yes" if placed.is_ahead else "no"}
+    return told | {"the front takes": price, "ratio": ratio, "ahead": "yes" if placed.is_ahead else "no"}
 
 
 def challenge(entry: str, seeds: int) -> Challenge:

@@ -5,7 +5,7 @@ there. A point is on the front if no other keeps as much for fewer rollouts.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -125,22 +125,13 @@ def steps(chosen: Sequence[Point]) -> list[Step]:
         if number:
             both = slice(min(len(own.kept), len(judged[number - 1].kept)))  # the seeds that both have
             after, before = own.seeds(both), judged[number - 1].seeds(both)
-            ratio = _ratio(after.rollouts, before.rollouts)
+            ratio = ratio_by_seed(after.rollouts, before.rollouts)
             gain = over_seeds(after.kept - before.kept, CHANGE)
         found.append(Step(own, over_seeds(own.rollouts, POSITIVE), over_seeds(own.kept, SHARE), ratio, gain))
     return found
 
 
-def _ratio(values: np.ndarray, others: np.ndarray) -> Estimate:
+def ratio_by_seed(values: np.ndarray, others: np.ndarray) -> Estimate:
     """Return the geometric mean of a ratio by seed with its interval; the error is that of its logarithm."""
     logs = over_seeds(np.log(values / others))
     return Estimate(np.exp(logs.mean), logs.error, np.exp(logs.low), np.exp(logs.high))
-
-
-def price_at(chosen: Sequence[Any], kept: float) -> float:
-    """Return the fewest rollouts of the points (rollouts, kept) that keep as much; infinite if none does.
-
-    >>> price_at([(10.0, 0.5), (80.0, 0.9)], 0.7)
-    80.0
-    """
-    return min((rollouts for rollouts, own in chosen if own >= kept), default=float("inf"))

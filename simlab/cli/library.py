@@ -230,7 +230,10 @@ class ExploreCommand(Command):
     exclusive = (("preset", "export"),)
 
     results: tuple[Path, ...] = argument(
-        "RESULT", "results to open: a sweep's .nc, the folder of a training run, the report.json of a diagnosis", ()
+        "RESULT",
+        "results to open: a sweep's .nc, the folder of a training run or of a probe, here or in TRL or verl, "
+        "the report.json of a diagnosis",
+        (),
     )
     estimator: str | None = option("estimators of your own to choose: mine.py:weight", "LIST")
     port: int | None = option("port of the page (default 8737, or any if it is taken; 0: any)", "N")

@@ -132,7 +132,7 @@ def read_record(path: Path) -> Record:
         return Record(
             facts, prompts, arrays["batch"], arrays["rollouts"], arrays["solve_rate"], found, arrays.get("moved")
         )
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, RuntimeError) as error:
         raise Damaged(f"{path} is damaged ({f'{type(error).__name__}: {error}'.splitlines()[0]})") from None
 
 

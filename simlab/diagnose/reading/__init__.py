@@ -118,7 +118,7 @@ def read_logs(
     probe, damaged = read_probe(paths, files)
     notes = [NO_ROLLOUTS] if any(path.name == EVALUATIONS for path in files) else []
     notes += [f"files of metrics beside the rollouts, left out: {len(metrics)}"] if metrics else []
-    notes += [*damaged, *left_out, *(f"{what}: {name}" for what, name in refused.notes.items())]
+    notes += [*left_out, *(f"{what}: {name}" for what, name in refused.notes.items())]
     notes += _notes(table, log, kind.columns)
     return Reading(
         log=log,
@@ -130,7 +130,7 @@ def read_logs(
         answer=_describe_answers(log, kind.columns, answer),
         guessed=f"read {kind.columns.describe()} (change: --columns ROLE=NAME)",
         notes=tuple(notes),
-        warnings=tuple(_warnings(log, kind.columns, len(rollouts.group), table.unscored)),
+        warnings=(*damaged, *_warnings(log, kind.columns, len(rollouts.group), table.unscored)),
         unscored=table.unscored,
         probe=probe,
     )

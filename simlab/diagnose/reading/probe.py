@@ -17,7 +17,7 @@ def find_folders(paths: Sequence[Path], files: Sequence[Path]) -> list[Path]:
 
 
 def read_probe(paths: Sequence[Path], files: Sequence[Path]) -> tuple[tuple[Record, ...], list[str]]:
-    """Read the last measurements by one estimator, by step; none if there are none. Also return why some are left out.
+    """Read the last measurements by one estimator, by step, if there are any. Also return a line for each left out.
 
     Of several folders the first counts.
     """
@@ -28,7 +28,7 @@ def read_probe(paths: Sequence[Path], files: Sequence[Path]) -> tuple[tuple[Reco
                 try:
                     records.append(read_record(path))
                 except Damaged as why:
-                    notes.append(str(why))
+                    notes.append(f"a measurement of the probe is left out: {why}")
             if records or notes:
                 return tuple(records), notes
     return (), []
