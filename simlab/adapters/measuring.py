@@ -21,7 +21,7 @@ SKETCH = 16381  # numbers onto which the gradient of a rollout is projected: a p
 READ = frozenset({"rewards"})  # what the weights of a group without one of its members are computed from
 
 
-class Schedule:
+class Pace:
     """Say when a measurement is due, and which share of the run's time they took.
 
     Args:

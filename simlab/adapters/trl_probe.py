@@ -23,7 +23,7 @@ from jaxtyping import Float
 from transformers import TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
-from simlab.adapters.measuring import SKETCH, Schedule, batch_record, check_method, sketched
+from simlab.adapters.measuring import SKETCH, Pace, batch_record, check_method, sketched
 from simlab.adapters.trl import join_sequences, learned_tokens, logged_rewards
 from simlab.arms import parse
 from simlab.diagnose.reading.cells import message_text
@@ -75,7 +75,7 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
         clock: Callable[[], float] = time.perf_counter,
     ):
         check_choice("estimator", estimator, KINDS)
-        self._schedule = Schedule(every, share, clock)
+        self._schedule = Pace(every, share, clock)
         check_whole("GRPOConfig.num_generations", trainer.num_generations, FEWEST)
         if trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
             raise InputError("the parameters are sharded (FSDP, ZeRO-3); allowed: whole ones in each process")

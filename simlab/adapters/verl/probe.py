@@ -21,7 +21,7 @@ from verl.utils.device import get_torch_device
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from simlab.adapters.grouping import Grouping
-from simlab.adapters.measuring import SKETCH, Schedule, batch_record, check_method, sketched
+from simlab.adapters.measuring import SKETCH, Pace, batch_record, check_method, sketched
 from simlab.adapters.verl.functions import PREFIX, configured_surrogate
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.estimators import Estimator, estimator
@@ -125,7 +125,7 @@ class BatchProbe:
     Args:
         config: verl's.
         chosen: the estimator of simlab that ``algorithm.adv_estimator`` names; any for one of verl's.
-        every, share: see ``Schedule``.
+        every, share: see ``Pace``.
         threshold: least reward of a correct rollout; None where all rewards are 0 or 1.
         clock: the time in seconds.
 
@@ -144,7 +144,7 @@ class BatchProbe:
         threshold: float | None = None,
         **clock: Callable[[], float],
     ):
-        self._schedule = Schedule(every, share, **clock)
+        self._schedule = Pace(every, share, **clock)
         if threshold is not None:
             check_range("threshold", threshold)
         _check_settings(config)

@@ -34,7 +34,7 @@ from simlab.llm.training.groups import (
     weighted_parts,
 )
 from simlab.llm.training.optimizer import ascend
-from simlab.llm.training.remedies import Change, Measured, change, measured, prompt_numbers
+from simlab.llm.training.remedies import Change, MeasuredPushes, change, measured, prompt_numbers
 from simlab.llm.training.settings import PolicyGradientSettings, ProbeSettings
 from simlab.llm.training.state import TrainerState
 from simlab.methods import Method
@@ -214,7 +214,7 @@ class Trainer(NamedTuple):
         numbers = prompt_numbers(state.again, self.first, state.cursor, settings.prompts)
         return change(self.measured(state, groups, rollouts), settings.remedy, settings.remedy_strength, numbers)
 
-    def measured(self, state: TrainerState, groups: RolloutGroups, rollouts: Rollouts) -> Measured:
+    def measured(self, state: TrainerState, groups: RolloutGroups, rollouts: Rollouts) -> MeasuredPushes:
         """Measure by the rollouts of a batch what its prompts do to one another."""
         scale = root_preconditioner(self.settings, state.optimizer)
         features, sketch = features_by(

@@ -23,7 +23,7 @@ from simlab.simulator.settings import ENDANGERED
 NOBODY = -1  # where no prompt comes again
 
 
-class Measured(NamedTuple):
+class MeasuredPushes(NamedTuple):
     """What the rollouts of a batch say: the kernel, net pushes, <u_j, M u_k>, and the weights of rollouts in u."""
 
     kernel: Float[np.ndarray, "P P"]
@@ -65,16 +65,18 @@ class Change(NamedTuple):
         return {"in_danger": float(self.in_danger.mean()), "remedied": float(count / len(weighed))}
 
 
-def measured(features: Features, sketch: int, groups: RolloutGroups, weighed: tuple[Weights, Without]) -> Measured:
+def measured(
+    features: Features, sketch: int, groups: RolloutGroups, weighed: tuple[Weights, Without]
+) -> MeasuredPushes:
     """Measure a batch by its own rollouts: their features, and their weights as ``rollout_weights`` gives them."""
     present, correct = ~absent_rollouts(groups), correct_rollouts(groups)
     found = measure(features, correct, *weighed, present=present, sketch=sketch)
     directions = np.concatenate(solve_rate_gradients(features, correct, present), axis=1)
     targets = solve_rate_weights(np.where(present, correct, 0.0), present.astype(float))
-    return Measured(found.kernel, found.push.net, directions @ directions.T, targets)
+    return MeasuredPushes(found.kernel, found.push.net, directions @ directions.T, targets)
 
 
-def change(found: Measured, remedy: str, strength: float, numbers: Sequence[int]) -> Change:
+def change(found: MeasuredPushes, remedy: str, strength: float, numbers: Sequence[int]) -> Change:
     """Return what a remedy makes of a batch; ``numbers`` are those of its prompts in training."""
     in_danger, prompts = found.net < 0, len(found.net)
     factors, added, again = np.ones(prompts), np.zeros_like(found.targets), None
