@@ -306,6 +306,14 @@ def test_a_band_of_different_solutions_ends_at_the_samples(tmp_path):
 # Measurements of a probe
 
 
+def test_a_folder_of_damaged_measurements_is_refused_by_the_name_of_one(tmp_path):
+    folder = written(tmp_path / "out" / "probe", planted(steps=1))
+    (path,) = folder.glob("*.npz")
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(InputError, match=f"{path.name} is damaged"):
+        open_dataset(tmp_path / "out")
+
+
 def test_a_folder_of_a_probe_is_a_map_of_prompts_by_prompts_with_the_worst_first(tmp_path):
     """Planted: the last three of twelve prompts are pushed down by .6 and by .6, by two of six sources."""
     written(tmp_path / "out" / "probe", planted())

@@ -51,9 +51,10 @@ def open_dataset(path: str | Path) -> xr.Dataset:
     if not path.exists():
         raise InputError(f"{path} does not exist; allowed: {ALLOWED}")
     if path.is_dir():
-        records = (
-            () if (path / RUN).exists() else read_probe([path, path.parent] if path.name == FOLDER else [path], [])[0]
-        )
+        near = [path, path.parent] if path.name == FOLDER else [path]
+        records, damaged = ((), []) if (path / RUN).exists() else read_probe(near, [])
+        if damaged and not records:
+            raise InputError(f"{damaged[0]}; allowed: {ALLOWED}")
         return probe_dataset(records) if records else training_dataset(read_run(path))
     refuse_log(str(path))
     if path.suffix == ".json":
