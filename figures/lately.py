@@ -25,7 +25,7 @@ from matplotlib.ticker import NullLocator
 from figures import frontier
 from figures.budget import banded
 from figures.shared.condensed import condense_or_print, mean_and_error, number_and_error, provenance, results, rounded
-from figures.shared.front import margin, price_at
+from figures.shared.front import margin
 from figures.shared.oscillator import fit_oscillator
 from simlab.columns import at_equal_mass
 from simlab.plotting import STYLE
@@ -341,7 +341,8 @@ def frontier_table(data: dict[str, Any]) -> str:
         front = [(float(own.rollouts.mean), float(own.kept.mean) + ROUNDED) for own in judged]
         for setting, rollouts, kept, error in _fastest_and_best(data["conditions"][name]["points"], proposal):
             step = setting.partition(", ")[0].replace("update_norm", "norm").replace("learning_rate", "rate")
-            shown = [f"{rollouts:,.0f}", number_and_error(kept, error, 4), f"{price_at(front, kept):,.0f}"]
+            price = min((fewest for fewest, keeps in front if keeps >= kept), default=float("inf"))
+            shown = [f"{rollouts:,.0f}", number_and_error(kept, error, 4), f"{price:,.0f}"]
             lines.append(f"| {frontier.TITLES[name]} | {proposal} | {step} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
