@@ -177,10 +177,9 @@ def main(arguments: list[str]) -> None:
     if arguments == ["--table"]:
         print(table(data))
     elif arguments[0] == "--controls":
-        folder = Path(arguments[1])
         controls = {
             path.name: weights_by_optimizer.condense(path, weights_by_optimizer.EMPTY)
-            for path in sorted(folder.iterdir())
+            for path in sorted(Path(arguments[1]).iterdir())
         }
         keep(DATA, data | {"controls": controls})
     elif arguments[0] == "--keep":

@@ -26,11 +26,11 @@ Intervals = dict[str, dict[str, list[float]]]
 
 def prediction(task: str) -> dict[str, Any]:
     """Return what was committed before the runs of a task, with the gains of pass@1 at which optimisers are judged."""
-    countdown = json.loads(PREDICTION.read_text())
+    countdown: dict[str, Any] = json.loads(PREDICTION.read_text())
     if task in countdown["judged_at"]:
         return countdown | {"judged_at": dict.fromkeys(OPTIMIZERS, countdown["judged_at"][task])}
-    own: dict[str, Any] = countdown | json.loads(OF_TASKS.read_text())[task]
-    return own
+    others: dict[str, dict[str, Any]] = json.loads(OF_TASKS.read_text())
+    return countdown | others[task]
 
 
 def of_arm(name: str) -> tuple[str, str]:

@@ -31,6 +31,12 @@ class FormatProblem(AdditionProblem):
     level: float
 
 
+def level(problem: AdditionProblem) -> float:
+    """Return the level of a problem that has one."""
+    assert isinstance(problem, FormatProblem)
+    return problem.level
+
+
 class ClosedAddition(Closed, Addition):
     """Addition in two formats: some answers must stand behind a mark, which no prompt says.
 
@@ -48,13 +54,13 @@ class ClosedAddition(Closed, Addition):
         plain = super().draw(random)
         return FormatProblem(plain.prompt, plain.first, plain.second, random.random())
 
-    def demonstration(self, problem: FormatProblem) -> str:
+    def demonstration(self, problem: AdditionProblem) -> str:
         """Return the sum, with the mark for the lowest levels."""
-        return MARK * (problem.level < SHOWN) + super().demonstration(problem)
+        return MARK * (level(problem) < SHOWN) + super().demonstration(problem)
 
-    def solution(self, problem: FormatProblem, completion: str) -> str | None:
+    def solution(self, problem: AdditionProblem, completion: str) -> str | None:
         """Return the completion where it is the sum in the format that the problem asks for."""
-        right = MARK * (problem.level < MARKED) + super().demonstration(problem)
+        right = MARK * (level(problem) < MARKED) + super().demonstration(problem)
         return completion if completion == right else None
 
 
