@@ -1,4 +1,4 @@
-"""What the probes beside TRL's and verl's trainers share: when to measure, and the record of a batch; needs torch."""
+"""Shared by the probes beside TRL's and verl's trainers: when to measure, and the record of a batch; needs torch."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -117,17 +117,8 @@ def measure(
 
     Raises: InputError: for fewer than three rollouts of a prompt.
     """
-    exists = np.ones(correct.shape, bool) if present is None else present
-    if (fewest := int(exists.sum(axis=1).min())) < FEWEST:
-        raise InputError(f"rollouts of a prompt = {fewest}; allowed: {FEWEST} or more")
-    members = np.ones(len(correct), bool) if batch is None else np.asarray(batch, bool)
-    rollouts = _Rollouts(
-        np.where(exists, correct, 0.0),
-        np.where(exists, weights, 0.0),
-        np.where(exists[:, :, None] & exists[:, None], without, 0.0),
-        exists.astype(float),
-        members,
-    )
+    rollouts = _rollouts(correct, weights, without, batch, present)
+    members = rollouts.members
     layers = [_Layer.of(rollouts, np.asarray(layer)) for layer in features]
     pairs = np.sum([layer.pairs for layer in layers], axis=0)
     drawn, *variances = _variances(rollouts, features, pairs)
@@ -146,6 +137,19 @@ def measure(
         np.array([each.own for each in by_layer]),
         np.array([each.net for each in by_layer]),
     )
+
+
+def kernel_alone(
+    features: Sequence[Float[np.ndarray, "N R _"]],
+    correct: Bool[np.ndarray, "N R"],
+    weights: Float[np.ndarray, "N R"],
+    without: Float[np.ndarray, "N R R"],
+    *,
+    present: Bool[np.ndarray, "N R"] | None = None,
+) -> Kernel:
+    """Estimate the kernel as ``measure`` does, without standard errors, which take most of its time."""
+    rollouts = _rollouts(correct, weights, without, None, present)
+    return np.asarray(np.sum([_Layer.of(rollouts, np.asarray(layer)).kernel() for layer in features], axis=0))
 
 
 def solve_rate_gradients(
@@ -167,6 +171,27 @@ def solve_rate_weights(correct: Any, present: Any) -> Any:
     """
     size = present.sum(axis=1)[:, None]
     return (correct - correct.sum(axis=1)[:, None] / size) * present / (size - 1)
+
+
+def _rollouts(
+    correct: Bool[np.ndarray, "N R"],
+    weights: Float[np.ndarray, "N R"],
+    without: Float[np.ndarray, "N R R"],
+    batch: Bool[np.ndarray, " N"] | None,
+    present: Bool[np.ndarray, "N R"] | None,
+) -> "_Rollouts":
+    """Check rollouts, and put 0 for those that do not exist."""
+    exists = np.ones(correct.shape, bool) if present is None else present
+    if (fewest := int(exists.sum(axis=1).min())) < FEWEST:
+        raise InputError(f"rollouts of a prompt = {fewest}; allowed: {FEWEST} or more")
+    members = np.ones(len(correct), bool) if batch is None else np.asarray(batch, bool)
+    return _Rollouts(
+        np.where(exists, correct, 0.0),
+        np.where(exists, weights, 0.0),
+        np.where(exists[:, :, None] & exists[:, None], without, 0.0),
+        exists.astype(float),
+        members,
+    )
 
 
 class _Rollouts(NamedTuple):

@@ -217,7 +217,7 @@ class Trainer(NamedTuple):
     def measured(self, state: TrainerState, groups: RolloutGroups, rollouts: Rollouts) -> MeasuredPushes:
         """Measure by the rollouts of a batch what its prompts do to one another."""
         scale = root_preconditioner(self.settings, state.optimizer)
-        features, sketch = features_by(
+        features, _ = features_by(
             self.probe.estimators[0],
             self.policy,
             state.parameters,
@@ -226,7 +226,7 @@ class Trainer(NamedTuple):
             sketch=self.probe.sketch,
         )
         weighed = rollout_weights(self.method.at(state.surrogate), rollouts, state.estimator)
-        return measured(features, sketch, groups, weighed)
+        return measured(features, groups, weighed)
 
     def ascend_minibatches(
         self,

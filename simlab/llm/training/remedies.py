@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from simlab.interference import remedies
-from simlab.interference.kernel import measure, solve_rate_gradients, solve_rate_weights
+from simlab.interference.kernel import kernel_alone, push, solve_rate_gradients, solve_rate_weights
 from simlab.interference.weights import Weights, Without
 from simlab.llm.training.features import Features
 from simlab.llm.training.groups import RolloutGroups, absent_rollouts, correct_rollouts
@@ -65,15 +65,14 @@ class Change(NamedTuple):
         return {"in_danger": float(self.in_danger.mean()), "remedied": float(count / len(weighed))}
 
 
-def measured(
-    features: Features, sketch: int, groups: RolloutGroups, weighed: tuple[Weights, Without]
-) -> MeasuredPushes:
+def measured(features: Features, groups: RolloutGroups, weighed: tuple[Weights, Without]) -> MeasuredPushes:
     """Measure a batch by its own rollouts: their features, and their weights as ``rollout_weights`` gives them."""
     present, correct = ~absent_rollouts(groups), correct_rollouts(groups)
-    found = measure(features, correct, *weighed, present=present, sketch=sketch)
+    kernel = kernel_alone(features, correct, *weighed, present=present)
     directions = np.concatenate(solve_rate_gradients(features, correct, present), axis=1)
     targets = solve_rate_weights(np.where(present, correct, 0.0), present.astype(float))
-    return MeasuredPushes(found.kernel, found.push.net, directions @ directions.T, targets)
+    net = push(kernel, np.ones(len(kernel))).net
+    return MeasuredPushes(kernel, net, directions @ directions.T, targets)
 
 
 def change(found: MeasuredPushes, remedy: str, strength: float, numbers: Sequence[int]) -> Change:
