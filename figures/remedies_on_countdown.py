@@ -4,6 +4,8 @@
     python -m figures.remedies_on_countdown --keep runs        (adds the seeds that are finished to those kept)
     python -m figures.shared.projection_controls runs 1 2 3 4 5    (two controls, run after the outcome was seen)
     python -m figures.remedies_on_countdown --controls runs    (keeps them)
+    python -m figures.shared.projection_controls --fresh runs 6 7 8 9 10   (one of them, predicted, on fresh seeds)
+    python -m figures.remedies_on_countdown --fresh runs/head  (keeps them)
     python -m figures.remedies_on_countdown --table            (prints what was predicted and what came out)
     simlab figures remedies_on_countdown                       (draws from what is kept here)
 
@@ -31,6 +33,7 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "remedies_on_countdown.json"
 PREDICTION = DATA.with_name("remedies_on_countdown_prediction.json")
+FRESH_PREDICTION = DATA.with_name("projection_by_head_prediction.json")
 DIFFERS = "Not in the papers: gradient surgery and two other remedies in RLVR, predicted before the runs."
 MESSAGE = "Turning updates off the prompts they harm keeps less than a weight"
 GRPO, BEST, PROJECTED = "GRPO", "F-GRPO, gamma 2", "update projected"
@@ -43,6 +46,12 @@ METHODS = {
     PROJECTED: "grpo@remedy=project@remedy_strength=1",
     "prompts in danger again": "grpo@remedy=endangered@remedy_strength=0.5",
     "F-GRPO, projected": "f_grpo(gamma=2)@remedy=project@remedy_strength=1",
+}
+FRESH = {
+    GRPO: METHODS[GRPO],
+    BEST: METHODS[BEST],
+    "projected by the last layer": METHODS[PROJECTED],
+    "damped by the last layer": "grpo@remedy=damp@remedy_strength=1",
 }
 RATES = (2e-4, 4e-4)
 

@@ -50,8 +50,8 @@ def test_a_progression_keeps_whole_numbers_whole(first, ratio, step, count):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1,,2", "1,", "...,4", "1,...,4", "1,2,...", "1,2,...,8,9", "1,2,...,8,...,32", "1,1,...,4", "2,4,...,9",
-     "4,2,...,8", "1,2,...,inf", "a,b,...,c", "0,1,...,1000000000"],
+    ["", "...", "1,,2", "1,", "...,4", "1,...,4", "1,2,...", "1,2,...,8,9", "1,2,...,8,...,32", "1,1,...,4",
+     "2,4,...,9", "4,2,...,8", "1,2,...,inf", "a,b,...,c", "0,1,...,1000000000"],
 )  # fmt: skip
 def test_a_list_that_no_short_progression_fits_is_refused(text):
     assert repr(text) in refusal(expand, text)

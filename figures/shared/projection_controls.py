@@ -1,6 +1,7 @@
-"""Two controls of the projection on countdown, run after its outcome was seen: what it knows, and what it costs.
+"""Two controls of the projection on countdown, run after its outcome was seen, and fresh seeds for one of them.
 
     python -m figures.shared.projection_controls runs 1 2 3 4 5     (goes on with what runs/dealt and runs/head hold)
+    python -m figures.shared.projection_controls --fresh runs 6 7 8 9 10    (predicted before: GRPO, F-GRPO, by head)
 
 By ``dealt`` each step's multipliers go to the prompts that are heard at random: as much is added, to whom is chance. By
 ``head`` the kernel is that of the last layer, which costs no gradient.
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from figures.remedies_on_countdown import METHODS, PROJECTED, RATES, arm
+from figures.remedies_on_countdown import FRESH, METHODS, PROJECTED, RATES, arm
 from figures.shared.by_optimizer import TRAINED, prediction
 from figures.shared.closed_countdown import CHANGES, ClosedRun, train_arms
 from simlab.llm.model import Parameters
@@ -23,6 +24,7 @@ from simlab.llm.training.state import TrainerState
 from simlab.rollouts import Rollouts
 
 RUNS = CHANGES | {"arms": [arm(METHODS[PROJECTED], rate) for rate in RATES]}
+FRESH_RUNS = CHANGES | {"arms": [arm(method, rate) for method in FRESH.values() for rate in RATES]}
 
 
 class Dealt(Trainer):
@@ -64,10 +66,12 @@ class ByHead(Controlled):
 
 
 def main(arguments: list[str]) -> None:
-    """Train both controls of some seeds."""
-    folder, *seeds = arguments
+    """Train both controls of some seeds, or what is judged of fresh ones."""
+    fresh = arguments[0] == "--fresh"
+    folder, *seeds = arguments[fresh:]
     for seed in map(int, seeds):
-        for run in (Controlled(seed, RUNS), ByHead(seed, RUNS)):
+        runs = (ByHead(seed, FRESH_RUNS),) if fresh else (Controlled(seed, RUNS), ByHead(seed, RUNS))
+        for run in runs:
             for name in train_arms(run, Path(folder) / run.control, prediction(TRAINED)["judged_at"]):
                 print(f"seed {seed}, {run.control}: {name}", flush=True)
 

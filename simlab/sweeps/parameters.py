@@ -142,8 +142,8 @@ def expand(text: str) -> tuple[str, ...]:
         if "" in items:
             raise InputError(f"list {text!r} has an empty item; allowed: values separated by commas")
         return items
-    *before, _, last = items
     try:
+        *before, _, last = items
         if len(before) < 2 or items.index("...") != len(before):
             raise ValueError
         values = _progression(float(before[-2]), float(before[-1]), float(last))
