@@ -107,28 +107,36 @@ def readings(own: np.ndarray, evaluation: int, gain: float) -> dict[str, np.ndar
     }
 
 
-def findings(data: dict[str, Any]) -> tuple[dict[str, Any], Found]:
+def findings(data: dict[str, Any], methods: dict[str, str] = METHODS, path: Path = PREDICTION) -> tuple[Any, Found]:
     """Return the prediction, and each reading less GRPO's with its interval, by reading and method."""
-    predicted = json.loads(PREDICTION.read_text())
-    own = {label: readings(values, **predicted["judged_at"]) for label, values in curves(data).items()}
+    predicted = json.loads(path.read_text())
+    own = {label: readings(values, **predicted["judged_at"]) for label, values in curves(data, methods).items()}
     base, best = own.pop(GRPO), own[BEST][KEPT]
     found = {name: {label: interval(values[name] - base[name]) for label, values in own.items()} for name in base}
     return predicted, found | {BESIDE: {label: interval(values[KEPT] - best) for label, values in own.items()}}
 
 
 def table(data: dict[str, Any]) -> str:
-    """Return the differences from GRPO with their intervals, and what they say of the prediction."""
-    predicted, found = findings(data)
+    """Return what was predicted and found, of the first seeds, the controls and the fresh seeds."""
+    lines = judged_lines(data)
+    lines += control_lines(data, json.loads(PREDICTION.read_text())["judged_at"])
+    if fresh := data.get("fresh"):
+        lines += ["Fresh seeds, by the last layer:", *judged_lines(fresh, FRESH, FRESH_PREDICTION)]
+    return "\n".join(lines)
+
+
+def judged_lines(data: dict[str, Any], methods: dict[str, str] = METHODS, path: Path = PREDICTION) -> list[str]:
+    """Return the differences from GRPO with their intervals, what they say of a prediction, and all readings."""
+    predicted, found = findings(data, methods, path)
     lines = [f"seeds {', '.join(weights_by_optimizer.judging(data))}"]
     lines += ["| | method | less GRPO's | predicted | outcome |", "|---|---|---:|---:|---|"]
     del found[BESIDE][BEST]
-    for name, methods in found.items():
-        for label, own in methods.items():
+    for name, differences in found.items():
+        for label, own in differences.items():
             said = predicted["predicted"].get(name, {}).get(label)
             numbers = f"{own[0]:+.3f} [{own[1]:+.3f}, {own[2]:+.3f}]"
             lines.append(f"| {name} | {label} | {numbers} | {said or ''} | {outcome(own, said)} |")
-    judged_at = predicted["judged_at"]
-    return "\n".join([*lines, "", *own_lines(curves(data), judged_at), "", *control_lines(data, judged_at)])
+    return [*lines, "", *own_lines(curves(data, methods), predicted["judged_at"]), ""]
 
 
 def own_lines(of: dict[str, np.ndarray], judged_at: dict[str, Any]) -> list[str]:
@@ -191,6 +199,8 @@ def main(arguments: list[str]) -> None:
             for path in sorted(Path(arguments[1]).iterdir())
         }
         keep(DATA, data | {"controls": controls})
+    elif arguments[0] == "--fresh":
+        keep(DATA, data | {"fresh": weights_by_optimizer.condense(Path(arguments[1]), weights_by_optimizer.EMPTY)})
     elif arguments[0] == "--keep":
         keep(DATA, weights_by_optimizer.condense(Path(arguments[1]), data))
     else:
