@@ -1,7 +1,9 @@
 """Run every test in every environment, and write what ran to tests/everything.md: ``python -m tests.everything``.
 
 Each part is one call of pytest: the unmarked tests, those of one marker, or the slow tests of one file. A part that has
-finished on the same files is not run again, so an interrupted command goes on where it stopped.
+finished on the same files is not run again, so an interrupted command goes on where it stopped. With ``--mended`` one
+that passed on earlier files is not run again either: mends are tried on the parts that failed, and the page says on
+which commit each part ran.
 """
 
 import argparse
@@ -67,7 +69,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a part; ``ended`` is empty if pytest ended by itself."""
+    """The result of a part on a commit; ``ended`` is empty if pytest ended by itself."""
 
     part: str
     passed: int
@@ -75,6 +77,7 @@ class Outcome:
     skipped: int
     seconds: float
     ended: str = ""
+    commit: str = ""
 
 
 def oldest(package: str) -> str:
@@ -120,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, pytest_arguments in parts(environment, python):
             if not any(fnmatch(name, pattern) or fnmatch(name, f"{pattern}/*") for pattern in patterns):
                 continue
-            outcome = run(name, python, pytest_arguments, results, options.limit)
+            outcome = (options.mended and passed_before(name, results)) or run(
+                name, python, pytest_arguments, results, options.limit
+            )
             if checkout() != tree:
                 print("the checkout changed: this part does not count; start again", file=sys.stderr)
                 return 1
@@ -213,9 +218,26 @@ def _variables() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT)}
 
 
+def head() -> str:
+    """Return the short name of the commit that is checked out."""
+    git = ["git", "log", "-1", "--format=%h"]
+    return subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def passed_before(name: str, results: Path) -> Outcome | None:
+    """Return the latest outcome of a part on other files, if it passed; ``results`` are those of the present files."""
+    records = sorted(results.parent.glob(f"*/{_record(name)}"), key=lambda path: path.stat().st_mtime)
+    outcome = Outcome(**json.loads(records[-1].read_text())) if records else None
+    return outcome if outcome and not outcome.failed else None
+
+
+def _record(name: str) -> str:
+    return f"{name.replace('/', '--')}.json"
+
+
 def run(name: str, python: Path, arguments: Sequence[str], results: Path, limit: float) -> Outcome:
     """Run a part, or return what it came to before on the same files."""
-    record = results / f"{name.replace('/', '--')}.json"
+    record = results / _record(name)
     if record.exists():
         return Outcome(**json.loads(record.read_text()))
     report, began = record.with_suffix(".xml"), time.monotonic()
@@ -229,7 +251,7 @@ def run(name: str, python: Path, arguments: Sequence[str], results: Path, limit:
         except subprocess.TimeoutExpired:
             ended = f"ended after {limit:.0f} s, its limit"
     passed, failed, skipped = (0, (), 0) if ended else count(report)
-    outcome = Outcome(name, passed, failed, skipped, time.monotonic() - began, ended)
+    outcome = Outcome(name, passed, failed, skipped, time.monotonic() - began, ended, head())
     if not ended:
         record.write_text(json.dumps(asdict(outcome)))
     print(f"{name}: {ended or f'{passed} passed, {len(failed)} failed'}", file=sys.stderr, flush=True)
@@ -252,19 +274,19 @@ def count(report: Path) -> tuple[int, tuple[str, ...], int]:
 
 def table(outcomes: Sequence[Outcome], missing: dict[str, str], versions: dict[str, str]) -> str:
     """Return the Markdown page: what ran, on which commit, what failed, and what could not be had."""
-    git = subprocess.run(["git", "log", "-1", "--format=%h"], cwd=ROOT, capture_output=True, text=True, check=True)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     machine = f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}"
     passed, failed = sum(one.passed for one in outcomes), sum(len(one.failed) for one in outcomes)
     lines = [
         "# Every test, in every environment\n",
-        f"Written by `python -m tests.everything` on {datetime.now(UTC):%Y-%m-%d}, commit {git.stdout.strip()}, on "
+        f"Written by `python -m tests.everything` on {datetime.now(UTC):%Y-%m-%d}, commit {head()}, on "
         f"{machine}: {passed} passed, {failed} failed in {len(outcomes)} parts.\n",
         *(f"- {name}: {text}" for name, text in versions.items()),
         *(f"- {name}: **did not run**: {reason}" for name, reason in missing.items()),
-        "\n| part | passed | failed | skipped | seconds | |\n|---|---|---|---|---|---|",
+        "\n| part | passed | failed | skipped | seconds | commit | |\n|---|---|---|---|---|---|---|",
         *(
-            f"| {one.part} | {one.passed} | {len(one.failed)} | {one.skipped} | {one.seconds:.0f} | {one.ended} |"
+            f"| {one.part} | {one.passed} | {len(one.failed)} | {one.skipped} | {one.seconds:.0f} | {one.commit} "
+            f"| {one.ended} |"
             for one in outcomes
         ),
         "",
@@ -277,6 +299,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.everything", description="Run every test.")
     parser.add_argument("--only", action="append", default=[], metavar="PART", help="environments or parts, * for any")
     add_interpreters(parser)
+    parser.add_argument("--mended", action="store_true", help="run only parts that have not passed on earlier files")
     parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="for each part (3600)")
     parser.add_argument("--folder", type=Path, default=ROOT / ".everything", help="environments and results")
     parser.add_argument("--table", type=Path, default=ROOT / TABLE, help=f"the page to write ({TABLE})")

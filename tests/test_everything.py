@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from everything import ENVIRONMENTS, Outcome, Unusable, checkout, interpreter, run, table
+from everything import ENVIRONMENTS, Outcome, Unusable, checkout, interpreter, passed_before, run, table
 
 TESTS = """
 import pathlib, pytest
@@ -22,10 +22,10 @@ def part(tmp_path, monkeypatch):
     """Run a file of tests as a part, with a limit in seconds."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
-    def run_part(text, limit=60.0):
+    def run_part(text, limit=60.0, results=tmp_path):
         (tmp_path / "test_a.py").write_text(text)
         arguments = ["-q", "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path / "test_a.py")]
-        return run("python/part", Path(sys.executable), arguments, tmp_path, limit)
+        return run("python/part", Path(sys.executable), arguments, results, limit)
 
     return run_part
 
@@ -36,6 +36,17 @@ def test_a_part_counts_its_tests_and_is_not_run_again(part, tmp_path):
     assert [name.rpartition("::")[2] for name in first.failed] == ["test_fails", "test_errs"]
     assert (second.passed, list(second.failed)) == (first.passed, list(first.failed))
     assert (tmp_path / "runs").read_text() == "run "
+
+
+def test_after_a_mend_a_part_counts_if_it_has_passed_on_earlier_files(part, tmp_path):
+    earlier, now = tmp_path / "earlier", tmp_path / "now"
+    for folder in (earlier, now):
+        folder.mkdir()
+    assert passed_before("python/part", now) is None
+    passed = part("def test_passes(): ...", results=earlier)
+    assert passed_before("python/part", now).commit == passed.commit
+    part(TESTS, results=now)
+    assert passed_before("python/part", now) is None
 
 
 @pytest.mark.parametrize(
