@@ -306,10 +306,13 @@ def test_a_band_of_different_solutions_ends_at_the_samples(tmp_path):
 # Measurements of a probe
 
 
-def test_a_folder_of_damaged_measurements_is_refused_by_the_name_of_one(tmp_path):
-    folder = written(tmp_path / "out" / "probe", planted(steps=1))
-    (path,) = folder.glob("*.npz")
+def test_damaged_measurements_are_named_and_left_out_and_a_folder_of_them_alone_is_refused(tmp_path, capsys):
+    folder = written(tmp_path / "out" / "probe", planted(steps=2))
+    path, other = sorted(folder.glob("*.npz"))
     path.write_bytes(path.read_bytes()[:500])
+    assert "net_change" in open_dataset(tmp_path / "out")
+    assert f"{path.name} is damaged" in capsys.readouterr().err
+    other.unlink()
     with pytest.raises(InputError, match=f"{path.name} is damaged"):
         open_dataset(tmp_path / "out")
 

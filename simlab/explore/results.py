@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +47,10 @@ Labels = dict[str, list[Any]]
 
 
 def open_dataset(path: str | Path) -> xr.Dataset:
-    """Open a result: the folder of a training run, the ``.json`` report of a diagnosis, or the file of a sweep."""
+    """Open a result: the folder of a training run, the ``.json`` report of a diagnosis, or the file of a sweep.
+
+    Measurements of a probe that are damaged are left out, with a line for each.
+    """
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist; allowed: {ALLOWED}")
@@ -55,6 +59,8 @@ def open_dataset(path: str | Path) -> xr.Dataset:
         records, damaged = ((), []) if (path / RUN).exists() else read_probe(near, [])
         if damaged and not records:
             raise InputError(f"{damaged[0]}; allowed: {ALLOWED}")
+        for line in damaged:
+            print(line, file=sys.stderr)
         return probe_dataset(records) if records else training_dataset(read_run(path))
     refuse_log(str(path))
     if path.suffix == ".json":
