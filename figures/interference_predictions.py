@@ -2,6 +2,7 @@
 
     python -m figures.shared.watched_runs runs countdown 1 2 3 4 5 (a seed at a time, as many as there is time for)
     python -m figures.shared.watched_runs runs addition 1 2 3 4 5
+    python -m figures.shared.watched_runs runs maze 1 2 3 4 5
     python -m figures.shared.sharper_pushes runs countdown 1 2 3   (the push anew, by many more rollouts)
     python -m figures.interference_predictions runs                (adds the arms that are finished to those kept)
     python -m figures.interference_predictions --table             (prints what was predicted and what came out)
@@ -83,7 +84,8 @@ def judging(data: dict[str, Any], task: str) -> dict[str, Any]:
 
 def table(data: dict[str, Any], task: str) -> str:
     """Return what was found with its intervals, and what it says of prediction and rival."""
-    seeds, predicted = judging(data, task), json.loads(loses_rate.PREDICTION.read_text())
+    seeds, every = judging(data, task), json.loads(loses_rate.PREDICTION.read_text())
+    predicted = every["by_task"].get(task, every)
     found = loses_rate.judged(seeds)
     if not found:
         return f"{task}: not run"
@@ -128,6 +130,8 @@ def progress(seeds: dict[str, Any]) -> str:
     lines = [f"| arm | prompts | step {' | '.join(steps)} |", "|---|---|" + "---:|" * len(steps)]
     for name in ARMS:
         trained = [arms[name]["measured"] for arms in seeds.values() if name in arms]
+        if not trained:
+            continue
         for kind, rows in (("trained", loses_rate.OWN), ("others", loses_rate.OTHERS)):
             means = [np.mean([np.array(measured[step])[rows].mean() for measured in trained]) for step in steps]
             lines.append(

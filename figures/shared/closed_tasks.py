@@ -89,9 +89,13 @@ CHANGES: dict[str, dict[str, Any]] = {
 def closed_run(task: str, seed: int, changes: dict[str, Any] | None = None) -> ClosedRun:
     """Return the run of a seed of ``"addition"`` or ``"maze"``, with changes of the settings."""
     check_choice("task", task, list(TASKS))
+    return ClosedRun(seed, merge_layers(CHANGES[task], changes or {}), preset(task), TASKS[task])
+
+
+def preset(task: str) -> dict[str, Any]:
+    """Return the settings of a task before its changes: the small model, trained as by ``weights-by-optimizer``."""
     own = {name: PRESETS[task][name] for name in ("task", "warm_start")} | {"model": SMALL}
-    shared = {name: WEIGHTS_BY_OPTIMIZER[name] for name in ("rl", "evaluation", "record")}
-    return ClosedRun(seed, merge_layers(CHANGES[task], changes or {}), merge_layers(own, shared), TASKS[task])
+    return merge_layers(own, {name: WEIGHTS_BY_OPTIMIZER[name] for name in ("rl", "evaluation", "record")})
 
 
 def main(arguments: list[str]) -> None:

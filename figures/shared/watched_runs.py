@@ -1,11 +1,11 @@
 """Watch which way prompts push one another while a small decoder trains, and what becomes of their solve rates.
 
-    python -m figures.shared.watched_runs FOLDER TASK SEED ...    (TASK: countdown or addition; goes on with FOLDER)
+    python -m figures.shared.watched_runs FOLDER TASK SEED ...    (countdown, addition or maze; goes on with FOLDER)
 
 GRPO trains on the last 32 of 96 problems, 8 rollouts of each a step, by AdamW and by plain steps at two learning rates
-each. At the steps ``WATCHED`` both estimators of ``simlab.llm.training.probe`` read 32 rollouts of every problem, which
-nothing learns from: what a batch of the 32 does to them and to the 64 others. At the steps ``MEASURED`` other samples
-give the solve rates that count.
+each, in mazes by AdamW alone. At the steps ``WATCHED`` both estimators of ``simlab.llm.training.probe`` read 32
+rollouts of every problem, which nothing learns from: what a batch of the 32 does to them and to the 64 others. At the
+steps ``MEASURED`` other samples give the solve rates that count.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from figures.shared import closed_tasks
 from figures.shared.closed_countdown import CHANGES, Closed, ClosedCountdown, ClosedRun
 from figures.shared.condensed import rounded
 from simlab.errors import check_choice
@@ -36,7 +37,7 @@ WATCHED, MEASURED = (10, 15, 20, 30), (0, 10, 30, 50)  # steps
 ROLLOUTS, SAMPLES = 32, 192  # of each problem, for the two
 OUTSIDE, TRAINED = 64, 32  # problems
 PROBE_KEY = EVALUATION_KEY + 3  # beside those of ``simlab.llm.training.setup``
-TASKS = ("countdown", "addition")
+TASKS = ("countdown", "addition", "maze")
 RATES = {"adamw": (1e-4, 2e-4), "sgd": (0.05, 0.1)}
 ARMS = [f"grpo@optimizer={name}@learning_rate={rate:g}" for name, rates in RATES.items() for rate in rates]
 Arm = dict[str, Any]
@@ -54,9 +55,19 @@ class PartlyAddition(Closed, Addition):
     trained = TRAINED
 
 
+class PartlyMaze(closed_tasks.ClosedMaze):
+    """Mazes."""
+
+    trained = TRAINED
+
+
 def closed_run(task: str, seed: int, changes: dict[str, Any] | None = None) -> ClosedRun:
     """Return the run of a seed, with changes of the settings."""
     own = {"task": {"evaluation_size": OUTSIDE + TRAINED}, "rl": {"prompts": TRAINED}, "arms": ARMS}
+    if task == "maze":
+        start = {name: closed_tasks.CHANGES[task][name] for name in ("task", "warm_start")}
+        changes = merge_layers(CHANGES, start, own, {"arms": ARMS[:2]}, changes or {})
+        return ClosedRun(seed, changes, closed_tasks.preset(task), PartlyMaze)
     changes = merge_layers(CHANGES, own, changes or {})
     if task == "countdown":
         return ClosedRun(seed, changes, WEIGHTS_BY_OPTIMIZER, PartlyCountdown)
