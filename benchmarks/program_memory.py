@@ -227,8 +227,12 @@ def _bodies(name: str, params: Any, given: list[Value]) -> list[tuple[Jaxpr, Vie
     if name == "cond":
         return [(branch.jaxpr, _views(branch.jaxpr, given), slice(0)) for branch in params["branches"]]
     if name == "scan":
-        body, first = params["jaxpr"].jaxpr, params["num_consts"]
-        return [(body, _views(body, given), slice(first, first + params["num_carry"]))]
+        body = params["jaxpr"].jaxpr
+        if "ft_in" in params:  # JAX 0.12 on
+            first, carried, _ = map(len, params["ft_in"].unpack())
+        else:
+            first, carried = params["num_consts"], params["num_carry"]
+        return [(body, _views(body, given), slice(first, first + carried))]
     body = params["body_jaxpr"].jaxpr
     return [(body, _views(body, given[params["cond_nconsts"] :]), slice(params["body_nconsts"], None))]
 

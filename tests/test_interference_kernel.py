@@ -6,9 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from probe_records import PACE, measurement
 
+from simlab.diagnose.interference import harm_by_source
+from simlab.diagnose.interference_map import sorted_moves
 from simlab.errors import InputError
 from simlab.interference import (
+    Push,
     Record,
     danger,
     log_odds,
@@ -16,6 +20,7 @@ from simlab.interference import (
     push,
     read_record,
     read_records,
+    record,
     rollout_weights,
     write_record,
 )
@@ -263,6 +268,26 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert worst == sorted(worst, key=lambda pair: pair[1])
     assert all(source in (0, 1) and push < 0 for source, push in worst)
     assert read_records(tmp_path / "absent") == []
+
+
+def test_a_record_of_many_prompts_keeps_the_columns_of_the_others_and_of_those_in_danger(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "WHOLE", 5)
+    monkeypatch.setattr(record, "COLUMNS", 3)
+    sources, targets = [f"s{number}" for number in range(6)], ["t0", "t1"]
+    kernel = np.random.default_rng(0).normal(size=(6, 2))
+    many = measurement(10, sources, targets, kernel, 0.1)
+    net, error = np.array([3.0, 1.0, -2.0, 1.0, -1.0, 2.0, 5.0, 5.0]), np.full(8, 0.5)
+    pushes = many.interference._replace(push=Push(net, net, net), error=Push(error, error, error))
+    read = read_record(write_record(tmp_path, many._replace(interference=pushes)))
+    recorded = np.isfinite(read.interference.kernel).all(axis=0)
+    assert [text for text, mask in zip(read.prompts, recorded, strict=True) if mask] == ["s2", "t0", "t1"]
+    np.testing.assert_allclose(read.interference.kernel[:6, 6:], kernel, rtol=1e-6)
+    np.testing.assert_allclose(read.interference.kernel_error[:6, 6:], 0.1, rtol=1e-6)
+    np.testing.assert_array_equal(read.interference.push.net, net)
+    assert read.harm(0) == []
+    assert harm_by_source([read], {"t0"}).mean == pytest.approx(PACE * kernel[:, 0])
+    moves = sorted_moves([read])
+    assert np.isfinite(moves.change).all()
 
 
 def test_a_damaged_record_is_refused_in_one_line(tmp_path):

@@ -43,7 +43,8 @@ def sorted_moves(records: Sequence[Record]) -> Moves:
     change, variance, count = np.zeros((3, len(sources), len(targets)))
     for record, watched in zip(records, watched_rows(records), strict=True):
         rows = {text: at for at, text in enumerate(record.prompts) if record.batch[at]}
-        columns = {text: at for at, text in enumerate(record.prompts) if watched[at]}
+        recorded = watched & np.isfinite(record.interference.kernel).all(axis=0)
+        columns = {text: at for at, text in enumerate(record.prompts) if recorded[at]}
         of_rows, of_columns = ([at for at, text in enumerate(texts) if text in there]
                                for texts, there in ((sources, rows), (targets, columns)))  # fmt: skip
         entries = np.ix_([rows[sources[at]] for at in of_rows], [columns[targets[at]] for at in of_columns])

@@ -1,7 +1,9 @@
 """The file of one measurement of interference: which trainer wrote it does not matter.
 
 A compressed ``.npz`` a step and estimator, ``FOLDER/00000010.full.npz``; it appears complete or not at all, and each
-member has a checksum. ``facts`` and ``prompts`` are JSON in arrays of one text; all other arrays are numbers.
+member has a checksum. ``facts`` and ``prompts`` are JSON in arrays of one text; all other arrays are numbers. All
+prompts have their pushes. Of more than ``WHOLE`` prompts the kernel has ``COLUMNS`` columns: those of prompts outside
+of the batch, then those of prompts in danger, the likeliest first.
 """
 
 import json
@@ -21,7 +23,9 @@ from simlab.seals import Damaged
 
 FOLDER = "probe"  # beside the files of an arm
 VERSION = 1
+WHOLE, COLUMNS = 512, 128  # 2 MiB of kernel and errors; of 4,096 prompts 4 MiB, where all columns would take 128
 TEXTS = ("facts", "prompts")
+KERNELS = ("kernel", "kernel_error")
 FACTS = (
     "step", "estimator", "preconditioner", "optimizer", "method", "learning_rate", "clip", "updates", "sketch",
     "group_size", "temperature",
@@ -39,7 +43,7 @@ class Record(NamedTuple):
         batch: true for prompts that the step learned from.
         rollouts: number of rollouts of each prompt.
         solve_rate: share of correct ones.
-        interference: kernel, pushes and errors.
+        interference: kernel, pushes and errors; NaN in the columns of a kernel that its file did not keep.
         moved: how far the step that was taken moves each solve rate, to first order: with momentum, clipping and decay,
             which the pushes leave out. NaN for prompts of the batch, whose rollouts made the step; None for ``head``.
     """
@@ -89,6 +93,7 @@ def write_record(folder: Path, record: Record) -> Path:
         "batch": np.asarray(record.batch, bool),
         "rollouts": np.asarray(record.rollouts, np.int32),
         **{name: np.asarray(array, np.float32) for name, array in _numbers(found).items()},
+        **_columns_of(record),
         "solve_rate": np.asarray(record.solve_rate, np.float32),
         **({} if record.moved is None else {"moved": np.asarray(record.moved, np.float32)}),
     }
@@ -112,6 +117,23 @@ def _numbers(found: Interference) -> dict[str, np.ndarray]:
     return {**pushes, **errors, **others, "net_halves": found.halves}
 
 
+def _columns_of(record: Record) -> dict[str, np.ndarray]:
+    """Return the columns of a large kernel that are kept, and whose they are; nothing of a small one."""
+    if len(record.prompts) <= WHOLE:
+        return {}
+    kept = np.lexsort([-np.nan_to_num(record.danger), record.batch])[:COLUMNS]
+    columns = {name: getattr(record.interference, name)[:, kept].astype(np.float32) for name in KERNELS}
+    return {"columns": kept.astype(np.int32), **columns}
+
+
+def _whole(columns: Float[np.ndarray, "N C"], kept: Int[np.ndarray, " C"] | None) -> Float[np.ndarray, "N N"]:
+    if kept is None:
+        return columns
+    whole = np.full((len(columns), len(columns)), np.nan, columns.dtype)
+    whole[:, kept] = columns
+    return whole
+
+
 def read_record(path: Path) -> Record:
     """Read a file; ``Damaged`` if it is not what was written, or of a version that this one does not know."""
     try:
@@ -121,8 +143,7 @@ def read_record(path: Path) -> Record:
         if facts.pop("version") != VERSION:
             raise ValueError("it is of another version")
         found = Interference(
-            kernel=arrays["kernel"],
-            kernel_error=arrays["kernel_error"],
+            **{name: _whole(arrays[name], arrays.get("columns")) for name in KERNELS},
             push=Push(*(arrays[name] for name in Push._fields)),
             error=Push(*(arrays[f"{name}_error"] for name in Push._fields)),
             halves=arrays["net_halves"],
@@ -132,7 +153,7 @@ def read_record(path: Path) -> Record:
         return Record(
             facts, prompts, arrays["batch"], arrays["rollouts"], arrays["solve_rate"], found, arrays.get("moved")
         )
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, LookupError, ValueError, RuntimeError) as error:
         raise Damaged(f"{path} is damaged ({f'{type(error).__name__}: {error}'.splitlines()[0]})") from None
 
 

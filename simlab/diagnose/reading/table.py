@@ -1,8 +1,10 @@
 """Gather the rows of a log into columns of numbers; a text is kept as its hash, and a prompt's first characters."""
 
 import dataclasses
+import functools
 import itertools
 import math
+import operator
 from array import array
 from collections import defaultdict
 from collections.abc import Callable
@@ -108,7 +110,8 @@ class Table:
             return
         if not cells:
             raise Unreadable(f"no column {columns.rewards[0]!r} for the reward")
-        reward = sum(read_number(cell, name) for name, cell in cells)
+        # Term by term, as trainers add: since Python 3.12 sum() rounds but once.
+        reward = functools.reduce(operator.add, (read_number(cell, name) for name, cell in cells))
         step = read_whole(row.get(of["step"]), "step") if "step" in of else 0
         prompt, completion = _texts(row, columns)
         real = {role: self._read(role, row, of) for role in OPTIONAL if role in of}
