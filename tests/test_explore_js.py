@@ -179,10 +179,10 @@ def test_graded_rewards_of_a_group_give_the_estimators_advantages_or_say_what_it
     settings = step_settings(**group, c2=0.7, c3=0.2, w4=-0.5)
     for weight in ("grpo", "f_grpo(gamma=2)", "linked(scale=std,sign=relu)"):
         (question,) = called("panel_step", "questions", settings | {"weight": weight})
-        assert question == {"weight": weight, "rewards": [0.7, 0.2, -0.5]}
+        assert question == {"weight": weight, "rewards": [0.7, 0.2, -0.5], "correct": [1, 1, 0]}
         step = called("panel_step", "rewardedStep", settings, [answer("advantages", question)])
         name, parameters = read_weight(weight)
-        expected = simlab.advantages(name, question["rewards"], **parameters)
+        expected = simlab.advantages(name, question["rewards"], correct=[True, True, False], **parameters)
         close(np.array(step["rewards"])[[1, 2, 8]], expected, atol=1e-11)
         assert np.count_nonzero(step["rewards"]) == np.count_nonzero(expected)
         assert step["groupSize"] == 3

@@ -43,17 +43,19 @@ def answer_masses(body: Mapping[str, Any]) -> Answer:
 def answer_advantages(body: Mapping[str, Any]) -> Answer:
     """Return the ``advantages`` of a group with ``rewards`` (G,) by a ``weight``, or why it is ``refused``.
 
-    From a fresh state, at log-probabilities and entropies of 0, as masses are.
+    ``correct`` (G,) says which rollouts are; without it rewards above 0 do. From a fresh state, at log-probabilities
+    and entropies of 0, as masses are.
     """
     rewards = np.asarray(body["rewards"], dtype=float)
     check_whole("rollouts", rewards.size, 1, LARGEST_GROUP)
+    correct = np.asarray(body["correct"], dtype=bool) if "correct" in body else None
     text, _ = hold_weight(body.get("weight", "grpo"), closed=True)
     name, parameters = read_weight(text)
     chosen, tokens = estimator(name, **parameters), np.zeros((rewards.size, 1))
     try:
         check_domain(chosen, rewards, text)
         with np.errstate(all="ignore"):  # as in masses
-            return {"advantages": advantages(chosen, rewards, old_logp=tokens, entropy=tokens)}
+            return {"advantages": advantages(chosen, rewards, old_logp=tokens, entropy=tokens, correct=correct)}
     except InputError as error:  # a line of the panel, so that other rewards asked for beside these are answered
         return {"refused": str(error)}
 

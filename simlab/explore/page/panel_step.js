@@ -37,10 +37,11 @@ function termBars(look, names, terms, panel, name) {
 // The names of the actions in the group.
 const heldOf = (values) => stepOf(values).sampled.flatMap((held, i) => (held ? [nameOf(values, i)] : []));
 
+const correctOf = (names) => names.map((name) => Number(name.startsWith("c")));
 export function questions(values) {
   if (values.rewards === ESTIMATOR) return massQuestions([values.weight], stepOf(values).groupSize);
-  const rewards = heldOf(values).map((name) => values[name]);
-  return values.rewards === GRADED && rewards.length ? [{ weight: values.weight, rewards }] : [];
+  const held = heldOf(values);
+  return values.rewards === GRADED && held.length ? [{ weight: values.weight, rewards: held.map((name) => values[name]), correct: correctOf(held) }] : [];
 }
 
 // The step with the rewards of the sliders, those that an estimator gives in a group with the policy's solve rate, or its advantages
@@ -105,7 +106,7 @@ function tableOfActions(names, step, change) {
 }
 
 const commandOfGroup = ({ weight, ...values }) => `python -c "${registering([weight])}from simlab.explore.answers import answer_advantages as f; ` +
-  `print(f({'weight': '${weight}', 'rewards': [${heldOf(values).map((name) => exact(values[name]))}]}))"`;
+  `print(f({'weight': '${weight}', 'rewards': [${heldOf(values).map((name) => exact(values[name]))}], 'correct': [${correctOf(heldOf(values))}]}))"`;
 
 function command(step) {
   const list = (values) => `[${values.join(",")}]`;
