@@ -118,7 +118,7 @@ def test_bytes_that_a_program_holds_and_moves_are_those_counted_by_hand(program,
 @pytest.mark.slow
 @pytest.mark.parametrize("name", compare.MEASUREMENTS)
 def test_every_measurement_runs(name, tmp_path, monkeypatch):
-    monkeypatch.delenv("XLA_FLAGS", raising=False)  # of conftest: without optimisation a sweep takes eight times as long
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # of conftest: unoptimised, a sweep takes 8 times as long
     checkout = Path(compare.__file__).parents[1]
     assert compare.run_once(checkout, compare.MEASUREMENTS[name], tmp_path).processor > 0
 

@@ -237,12 +237,13 @@ def test_a_step_from_counts_is_the_step_from_their_actions(method, rule, optimiz
     problem = dataclasses.replace(PLACE, reward_incorrect=0.0) if method == "ha_dw" else PLACE
     chosen = {"temperature": 0.8, "update_rule": rule, "dtype": "float64", "storage": "dense"} | optimizer | options
     with jax.enable_x64(True):
-        learner = learners(problem, Settings(method, size, **chosen))(jax.random.key(1))
-        keys, prompts, nowhere = learner.key[None], jnp.zeros(1, jnp.int32), jnp.zeros(40)
-        states = [learner.start()] * 2
+        make = functools.partial(learners(problem, Settings(method, size, **chosen)), jax.random.key(1))
+        learner, prompts, nowhere = make(), jnp.zeros(1, jnp.int32), jnp.zeros(40)
+        keys, states = learner.key[None], [learner.start()] * 2
 
         @jax.jit
         def step(state, group):
+            learner = make()  # of this trace: what a learner keeps belongs to the trace that made it
             batch, memory = learner.weigh(keys, prompts, drawn(learner, state, group), state)
             return learner.ascend(batch, state._replace(memory=memory))
 
