@@ -44,8 +44,10 @@ def test_one_claim_is_judged_here_and_printed(two_claims, capsys, asked):
 def test_all_are_judged_in_processes_and_written(two_claims, tmp_path, capsys):
     written = tmp_path / "new" / "verdicts.json", tmp_path / "new" / "report.html"
     assert main(["check", "--jobs", "2", "--json", str(written[0]), "--html", str(written[1])]) == 0
-    assert capsys.readouterr().out.endswith("\n2 claims: 2 holds\n")
-    found = json.loads(written[0].read_text())
+    printed = capsys.readouterr().out
+    assert "\n2 claims: 2 holds\n" in printed
+    assert all(str(path) in printed for path in written)
+    found = json.loads(written[0].read_text())["verdicts"]
     assert [entry["tag"] for entry in found] == [LEMMA, PEAK]
     assert {piece["method"] for piece in found[0]["evidence"]} == {"symbolic", "enumerated", "Monte Carlo"}
     assert written[1].read_text().count("<article ") == 2
