@@ -243,7 +243,7 @@ def _seed_interval(name: str, differences: list[np.ndarray], level: float) -> In
     """Return the mean of the fitted bank's seeds, in an interval that holds Student's of every bank."""
     ends = []
     for values in differences:
-        half = float(half_width(values.std(ddof=1) / math.sqrt(len(values)), len(values), level))
+        half = float(half_width(float(values.std(ddof=1)) / math.sqrt(len(values)), len(values), level))
         ends += [float(values.mean()) - half, float(values.mean()) + half]
     method = f"simulation of {len(differences)} banks x {len(differences[0])} seeds"
     return IntervalEstimate(name, float(differences[0].mean()), min(ends), max(ends), level, method)
