@@ -152,7 +152,8 @@ def advantages_of(
         [[float(np.sum(own[m][word[:t]] ** 2)) for t in range(naive.depth)] for word in groups[m]] for m in groups
     ]
     told = [teachers_logp(naive, m, groups[m]) if naive.depth == 1 else [] for m in groups]
-    batch = Step(rewards, logp, entropies, greedy, collision=squares, teacher=told)
+    alone = [[[reward] for reward in group] for group in rewards]  # one part, of weight 1
+    batch = Step(rewards, logp, entropies, greedy, alone, (1.0,), list(groups), squares, told)
     weights = REFERENCES[setting.estimator]([*memory.batches, batch], **setting.estimator_parameters)[-1]
     return batch, {
         m: [weight if isinstance(weight, list) else [weight] * naive.depth for weight in group]

@@ -262,7 +262,11 @@ def choices_of(case):
     return name, *((key, value) for key, value in parameters.items() if key not in floats_of(name, parameters))
 
 
-PROGRAMS = [list(cases) for _, cases in groupby(sorted(CASES, key=lambda case: str(choices_of(case))), choices_of)]
+def program_of(case):
+    return str((choices_of(case), sorted(floats_of(*case))))
+
+
+PROGRAMS = [list(cases) for _, cases in groupby(sorted(CASES, key=program_of), program_of)]
 FIRST = {cases[0][0]: cases for cases in reversed(PROGRAMS)}
 
 
