@@ -120,11 +120,12 @@ def test_the_league_judges_two_predictions_as_the_page_of_the_law_says():
         network_law.in_the_league(json.loads(path.read_text()))
         for path in (network_law.EARLIER, network_law.PREDICTION)
     )
-    assert hits_of(later) == [[60, 61], [114, 114], [50, 50]]
-    assert hits_of(earlier)[:2] == [[13, 24], [65, 66]]
-    (four,) = (cell for cell in earlier["cells"] if cell["group_size"] == 4)
+    assert hits_of(later) == [[119, 124], [193, 195], [100, 101]]
+    adam = [cell for cell in earlier["cells"] if cell["optimizer"] == "adam"]
+    assert hits_of(earlier | {"cells": adam})[:2] == [[13, 24], [65, 66]]
+    (four,) = (cell for cell in adam if cell["group_size"] == 4)
     assert (min(four["measured"]), max(four["measured"])) == pytest.approx((0.729, 0.781), abs=5e-4)
-    above = [np.subtract(cell["measured"], cell["predicted"]) for cell in earlier["cells"]]
+    above = [np.subtract(cell["measured"], cell["predicted"]) for cell in adam]
     assert np.max(above) < 0.001
 
 
