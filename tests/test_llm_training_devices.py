@@ -39,7 +39,7 @@ def both(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_device_computes_gradients_and_log_probabilities(both, kind):
-    assert both[2][kind] == {"_gradient": list(range(DEVICES)), "_logp": list(range(DEVICES))}
+    assert both[2][kind] == {"_gradient": list(range(DEVICES)), "completions_logp": list(range(DEVICES))}
 
 
 @pytest.mark.slow

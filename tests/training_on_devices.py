@@ -11,7 +11,7 @@ gradient, run = (importlib.import_module(f"simlab.llm.training.{name}") for name
 
 def train_and_say_where(layers, out):
     """Train a run; returns the numbers of the devices that have computed a gradient, and log-probabilities."""
-    names, places = ("_gradient", "_logp"), {}
+    names, places = ("_gradient", "completions_logp"), {}
     computed = {name: getattr(gradient, name) for name in names}
 
     def noted(name, *arguments, **others):
