@@ -1,6 +1,7 @@
 """Condense the three results of ``league``: how well each did at each norm, which beats which, and which are alike."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.stats import spearmanr
 
 from figures.shared.condensed import provenance, rounded
 from figures.shared.rivals import best_settings, front, judge, mean_and_error
+from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.problems import PromptBank
 from simlab.rollouts import Rollouts
@@ -74,7 +76,11 @@ def written_down(names: list[str]) -> dict[str, Estimator]:
     over = {f"{name}(base={base})": (name, {"base": base}) for name in names for base in names if has_base(name)}
     asked: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in names} | over
     asked["asym_grpo(delta=0.5)"] = ("asym_grpo", {"delta": 0.5})
-    return {call: estimator(name, **parameters) for call, (name, parameters) in asked.items()}
+    built = {}
+    for call, (name, parameters) in asked.items():
+        with suppress(InputError):  # of a base that reads more than a group's rewards
+            built[call] = estimator(name, **parameters)
+    return built
 
 
 def has_base(name: str) -> bool:
