@@ -31,7 +31,7 @@ from simlab.sweeps.result import read
 DATA = Path(__file__).parent / "data" / "league.json"
 DIFFERS = "Not in the papers: every estimator on one bank at equal update norms."
 MESSAGE = (
-    "At equal pass@1, weights of failures and of pass@k keep the most rare answers;\n"
+    "At equal pass@1, ReMax and weights of failures or pass@k keep the most rare answers;\n"
     "weights that push successes on easy prompts keep the fewest"
 )
 RANKED_BY, AT_LEVEL = 2, (2, 3, 1)  # places in METRICS
