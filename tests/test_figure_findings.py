@@ -57,7 +57,6 @@ def test_on_a_bank_remax_keeps_more_rare_mass_than_any_baseline_and_takes_longer
 
 # Not on the bank, which is of one advantage a rollout: advantages of tokens, parts and roles; and what came later.
 TOKENS = {"cw_grpo", "entropy_advantage", "advantage_reweighting", "optimal_token_baseline", "opd", "gdpo", "rae"}
-LATER = {"remax", "bbg", "curve_rl", "tempered_grpo", "a_star_po", "least_variance"}
 WITHOUT_EPOCHS = {"entropy_target_clip"}  # whose target is a choice of the run
 
 
@@ -71,10 +70,10 @@ def test_every_weight_has_a_row_in_the_leagues_and_in_ceiling_or_clock():
     wanted = {"representation": "one", "optimizer": "adam", "group_size": "8", "hard_rate": "0.01", "prompts": "32"}
     of_network = network_league.selected(kept(network_league), wanted | {"prompts_per_step": "0", "level": "0.45"})
     assert weights <= {row["method"].removesuffix("(gamma=1)") for row in of_network if row["beside"] == ""}
-    assert set(kept(league)["named"]) == weights - TOKENS - LATER
+    assert set(kept(league)["named"]) == weights - TOKENS
     sweeps = kept(ceiling_or_clock)["sweeps"]
     assert set(sweeps["interference"]["pass@1"]["whole"]) == weights
-    assert set(sweeps["bank"]["pass@1"]["whole"]) == weights - TOKENS - LATER
+    assert set(sweeps["bank"]["pass@1"]["whole"]) == weights - TOKENS
     surrogates = {f"grpo+{name}" for name in SURROGATES}
     assert rows_of(kept(interference_league), {"surrogates"}) == surrogates
     several = {row["method"] for row in of_network if row["beside"] == "epochs = 4"}
