@@ -101,7 +101,7 @@ def draw(data: dict[str, Any]) -> Figure:
         _draw_curves(panels[2], interference[METRICS[1]], METRICS[1])
         _draw_foretold(panels[3], interference)
         _draw_countdown(panels[4], data["countdown"]["pass@64"])
-        _draw_plane(panels[5], data["sweeps"]["bank"], [(0.34, 0.42), (0.34, 0.42)])
+        _draw_plane(panels[5], data["sweeps"]["bank"], [(0.37, 0.56), (0.37, 0.56)])
         titles = (
             "interfering prompts, pass@1",
             "the same: ceiling and clock",
