@@ -65,8 +65,9 @@ def closed_run(task: str, seed: int, changes: dict[str, Any] | None = None) -> C
     """Return the run of a seed, with changes of the settings."""
     own = {"task": {"evaluation_size": OUTSIDE + TRAINED}, "rl": {"prompts": TRAINED}, "arms": ARMS}
     if task == "maze":
-        start = {name: closed_tasks.CHANGES[task][name] for name in ("task", "warm_start")}
-        changes = merge_layers(CHANGES, start, own, {"arms": ARMS[:2]}, changes or {})
+        start = {"warm_start": {**closed_tasks.CHANGES[task]["warm_start"], "steps": 500}}
+        larger = {"task": {"size": 9, "max_new_tokens": 32}, "arms": ARMS[:2]}  # of 7 x 7 only 24 are held out
+        changes = merge_layers(CHANGES, start, own, larger, changes or {})
         return ClosedRun(seed, changes, closed_tasks.preset(task), PartlyMaze)
     changes = merge_layers(CHANGES, own, changes or {})
     if task == "countdown":
