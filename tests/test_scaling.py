@@ -341,7 +341,6 @@ def test_a_wrong_option_of_fit_is_refused_in_one_line(bank, capsys):
     for option, value in (("metric", "pass@3"), ("metric", "pass_at_k"), ("baseline", "rloo"), ("from", "-1")):
         assert main(["fit", str(bank), f"--{option}", value]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert f"{option} = " in line
         assert value in line
 
 
