@@ -55,7 +55,7 @@ def test_on_a_bank_remax_keeps_more_rare_mass_than_any_baseline_and_takes_longer
     assert cost["remax"] > 1.5 * cost["dr_grpo"]
 
 
-# Not on the bank, which is of one advantage a rollout: advantages of tokens, parts and roles; and what came later.
+# Not on the bank, which is of one advantage a rollout: advantages of tokens, parts and roles.
 TOKENS = {"cw_grpo", "entropy_advantage", "advantage_reweighting", "optimal_token_baseline", "opd", "gdpo", "rae"}
 WITHOUT_EPOCHS = {"entropy_target_clip"}  # whose target is a choice of the run
 

@@ -338,9 +338,15 @@ def test_fit_prints_the_tables_of_each_metric(bank, capsys):
 
 @pytest.mark.slow
 def test_a_wrong_option_of_fit_is_refused_in_one_line(bank, capsys):
-    for option, value in (("metric", "pass@3"), ("metric", "pass_at_k"), ("baseline", "rloo"), ("from", "-1")):
+    for option, value, words in (
+        ("metric", "pass@3", "pass@3 is not recorded"),
+        ("metric", "pass_at_k", "metric 'pass_at_k' has several numbers"),
+        ("baseline", "rloo", "baseline = "),
+        ("from", "-1", "from = "),
+    ):
         assert main(["fit", str(bank), f"--{option}", value]) == 2
         (line,) = capsys.readouterr().err.splitlines()
+        assert words in line
         assert value in line
 
 

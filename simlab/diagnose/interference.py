@@ -189,8 +189,7 @@ def harm_by_source(records: Sequence[Record], targets: set[str]) -> Changes:
     """
     rows = []
     for record, mask in zip(records, watched_rows(records), strict=True):
-        recorded = np.isfinite(record.interference.kernel).all(axis=0)
-        columns = mask & recorded & np.array([text in targets for text in record.prompts])
+        columns = mask & record.recorded & np.array([text in targets for text in record.prompts])
         for source in np.flatnonzero(record.batch) if columns.any() else ():
             others = columns & (np.arange(len(columns)) != source)
             push, error = (

@@ -24,7 +24,7 @@ class Moves(NamedTuple):
     Attributes:
         sources: texts, those that push the targets in danger down the most first.
         targets: texts, those most likely in danger first.
-        change: mean over the measurements; NaN where source and target were never in one of them.
+        change: mean over the measurements; NaN where no measurement has both, or kept the target's column.
         error: its standard error.
     """
 
@@ -43,8 +43,8 @@ def sorted_moves(records: Sequence[Record]) -> Moves:
     change, variance, count = np.zeros((3, len(sources), len(targets)))
     for record, watched in zip(records, watched_rows(records), strict=True):
         rows = {text: at for at, text in enumerate(record.prompts) if record.batch[at]}
-        recorded = watched & np.isfinite(record.interference.kernel).all(axis=0)
-        columns = {text: at for at, text in enumerate(record.prompts) if recorded[at]}
+        shown = watched & record.recorded
+        columns = {text: at for at, text in enumerate(record.prompts) if shown[at]}
         of_rows, of_columns = ([at for at, text in enumerate(texts) if text in there]
                                for texts, there in ((sources, rows), (targets, columns)))  # fmt: skip
         entries = np.ix_([rows[sources[at]] for at in of_rows], [columns[targets[at]] for at in of_columns])

@@ -71,6 +71,11 @@ class Record(NamedTuple):
         """Chance that the net push on a prompt is below 0; NaN where its rollouts are all right or all wrong."""
         return danger(self.interference.push.net, self.interference.error.net)
 
+    @property
+    def recorded(self) -> Bool[np.ndarray, " N"]:
+        """Mask of the targets whose columns of the kernel are there."""
+        return np.asarray(np.isfinite(self.interference.kernel).all(axis=0))
+
     def harm(self, target: int, count: int = 5) -> list[tuple[int, float]]:
         """Return the sources of the batch that push a prompt down the most, worst first, with their push."""
         column = np.where(self.batch, self.interference.kernel[:, target], 0.0)
