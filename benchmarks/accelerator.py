@@ -3,7 +3,7 @@
     python -m benchmarks.accelerator            # some twenty minutes on one GPU
     python -m benchmarks.accelerator --quick    # small sizes, a minute or two on a CPU; prints, writes nothing
 
-First the device's numbers are compared with those of the CPU of the same process. Then come the simulator (dense and
+First the device's numbers are compared with the CPU's, in the same process. Then come the simulator (dense and
 lumped storage, a thousand seeds and ten thousand), whole sweeps, and a language model's rollouts and training steps. On
 a machine without an accelerator the CPU takes its place, and the comparison with itself says nothing.
 """
@@ -33,18 +33,18 @@ def main() -> None:
     machine = {**describe("jax", "jaxlib", "numpy"), "device": device_in_words()}
     speeds = device_speeds(2**20 if quick else 2**27, 1024 if quick else 8192)
     print(f"{machine['device']}: {_speeds_in_words(speeds)}", file=sys.stderr)
-    parts = {
+    sections = {
         "agreement with the CPU": accelerator_simulator.agreement(quick),
         "simulator": accelerator_simulator.throughput(speeds, quick),
         "whole sweeps": [] if quick else accelerator_simulator.sweeps(),
         "language model": accelerator_language.throughput(speeds, quick),
     }
-    text = "\n\n".join(f"## {name}\n\n{_table(rows)}" for name, rows in parts.items() if rows)
+    text = "\n\n".join(f"## {name}\n\n{_table(rows)}" for name, rows in sections.items() if rows)
     text = f"# {machine['device']}\n\n{text}\n\n{_speeds_in_words(speeds)}. {in_words(machine)}.\n"
     print(text)
     if not quick:
         name = f"accelerator_{jax.local_devices()[0].device_kind.lower().replace(' ', '_')}"
-        content = {"machine": machine, "speeds": speeds, **parts}
+        content = {"machine": machine, "speeds": speeds, **sections}
         (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
         (RESULTS / f"{name}.md").write_text(text)
 

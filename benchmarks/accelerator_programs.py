@@ -1,13 +1,12 @@
-"""What the programs of a GPU hold and move, computed without one from the programs that are lowered for it.
+"""Compute what the programs of a GPU hold and move, from the programs lowered for it: no GPU is needed.
 
     python -m benchmarks.accelerator_programs            # a minute or two
     python -m benchmarks.accelerator_programs --quick    # small sizes; prints, writes nothing
 
-A row is one step of as many runs as a call holds on a GPU, or a token of rollouts, or a gradient. Nothing is compiled
-and nothing is run. What a program holds at its peak, and how many bytes it moves, is told by two models of a compiler
-(see ``benchmarks.program_memory``), one that fuses every element-wise operation and one that fuses none; XLA counts
-what the latter moves too. The bytes that a program moves at least are those of its state and of what else it reads,
-once.
+A row is one step of the runs that a call holds on a GPU, or a token of rollouts, or a gradient. Nothing is compiled and
+nothing is run. Two models of a compiler (see ``benchmarks.program_memory``) estimate the bytes that a program holds at
+its peak and the bytes that it moves: one fuses every element-wise operation, the other none. XLA counts the moves of
+the latter too. A program moves at least its state and its other inputs, once.
 """
 
 import argparse
@@ -32,7 +31,7 @@ from simlab.simulator.resources import batch_size
 from simlab.simulator.settings import Settings
 from simlab.simulator.trajectory import Inputs
 
-PLATFORM, KIND = "cuda", "gpu"  # as XLA and as JAX call it
+PLATFORM, KIND = "cuda", "gpu"  # names in XLA and in JAX
 STEPS = 1000
 MIB = 2**20
 
@@ -48,7 +47,7 @@ class Program(NamedTuple):
 
 
 def step_of(name: str, problem: Problem, settings: Settings, must_move: int | None = None) -> Program:
-    """A step of as many runs as one call holds on a GPU."""
+    """A step of the runs that one call holds on a GPU."""
     runs = batch_size(problem, settings, KIND)
     with computing(settings, None):
         call = Call(problem, [settings] * runs, list(range(runs)), np.array([STEPS]), None)
@@ -62,8 +61,8 @@ def step_of(name: str, problem: Problem, settings: Settings, must_move: int | No
 
         state = jax.eval_shape(lambda inputs: learners(inputs).map(Learner.start)(), inputs)
         traced = jax.jit(step, donate_argnums=2).trace(inputs, jax.ShapeDtypeStruct((), jnp.int32), state)
-    kept = [True] * (len(jax.tree.leaves(inputs)) + 1) + [False] * len(jax.tree.leaves(state))
-    return Program(name, runs, traced, kept, must_move and must_move * runs)
+    reuse = [True] * (len(jax.tree.leaves(inputs)) + 1) + [False] * len(jax.tree.leaves(state))
+    return Program(name, runs, traced, reuse, must_move and must_move * runs)
 
 
 def simulator(quick: bool) -> Iterator[Program]:
@@ -84,22 +83,22 @@ def decoder(quick: bool) -> Iterator[Program]:
         case = Computed(2, 4, 64, 32, dtype) if quick else Computed(8, 16, 310, 180, dtype)
         further = sampling_programs(case, MAZE_MODEL)["further tokens"]
         parameters, _, state, *choices = further.arguments
-        kept = [(parameters, True), (state, False), (choices, True)]
+        pairs = [(parameters, True), (state, False), (choices, True)]
         batch = f"{case.prompts} x {case.members}, {dtype}"
-        yield Program(f"a token of rollouts, {batch}", 1, further.trace(), _kept(kept))
+        yield Program(f"a token of rollouts, {batch}", 1, further.trace(), _flag_leaves(pairs))
         gradient = gradient_program(case, MAZE_MODEL)
-        kept = [(gradient.arguments, True), (gradient.named["terms"], True)]
-        yield Program(f"gradient, {batch}", 1, gradient.trace(), _kept(kept))
+        pairs = [(gradient.arguments, True), (gradient.named["terms"], True)]
+        yield Program(f"gradient, {batch}", 1, gradient.trace(), _flag_leaves(pairs))
 
 
-def _kept(parts: list[tuple[Any, bool]]) -> list[bool]:
-    return [kept for part, kept in parts for _ in jax.tree.leaves(part)]
+def _flag_leaves(pairs: list[tuple[Any, bool]]) -> list[bool]:
+    return [flag for argument, flag in pairs for _ in jax.tree.leaves(argument)]
 
 
 def measured(program: Program) -> dict[str, Any]:
-    """Bytes of a program by both models, and as XLA counts what it is given."""
+    """Bytes of a program by both models, and by XLA's count."""
     jaxpr = program.traced.jaxpr
-    fused, apart = (estimate(jaxpr, PLATFORM, program.kept, fused=own) for own in (True, False))
+    fused, apart = (estimate(jaxpr, PLATFORM, program.kept, fused=is_fused) for is_fused in (True, False))
     lowered = program.traced.lower(lowering_platforms=(PLATFORM,))
     return {
         "program": program.name,
@@ -144,7 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes; write nothing")
     quick = parser.parse_args().quick
-    rows = [measured(program) for part in (simulator, decoder) for program in part(quick)]
+    rows = [measured(program) for programs in (simulator, decoder) for program in programs(quick)]
     machine = describe("jax", "jaxlib")
     text = f"# Programs for a GPU\n\n{report(rows)}\n\n{EXPLANATION}\n\n{in_words(machine)}.\n"
     print(text)

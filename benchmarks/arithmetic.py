@@ -34,18 +34,18 @@ def functions(values: jax.Array) -> jax.Array:
 
 
 def per_second(kernel: Callable[[jax.Array], jax.Array], values: np.ndarray) -> float:
-    """How many numbers all cores together take through one turn of a kernel in a second."""
+    """Numbers that all cores together take through one turn of a kernel in a second."""
 
     def begin() -> Callable[[], object]:
-        own = jnp.asarray(values)
-        kernel(own).block_until_ready()  # which compiles, the first time
-        return lambda: kernel(own).block_until_ready()
+        array = jnp.asarray(values)
+        kernel(array).block_until_ready()  # compiles, the first time
+        return lambda: kernel(array).block_until_ready()
 
     return TURNS * values.size * passes_per_second(begin)
 
 
 def speeds() -> tuple[float, float]:
-    """Random words a second, two of which come from one counter; and actions a second, by the functions of each."""
+    """Random words a second, two from each counter; and actions a second, by the functions of each."""
     counters = np.arange(SIZE, dtype=np.uint32)
     values = np.linspace(0.1, 1, SIZE, dtype=np.float32)
     return 2 * per_second(words, counters), per_second(functions, values)

@@ -29,16 +29,16 @@ class Cell:
     def __init__(self, storage: str, group_size: int, gamma: float, steps: int, actions: int = ACTIONS):
         size = {"problem.actions": (actions,), "problem.correct": (round(actions * CORRECT_SHARE),)}
         parameters = F_GRPO_FIG2["parameters"] | size | {"estimator.gamma": (gamma,)}
-        own = {"group_sizes": (group_size,), "steps": steps, "storage": storage, "parameters": parameters}
-        plan = Plan(Sweep(**F_GRPO_FIG2 | own))
+        options = {"group_sizes": (group_size,), "steps": steps, "storage": storage, "parameters": parameters}
+        plan = Plan(Sweep(**F_GRPO_FIG2 | options))
         [resolved] = plan.distinct
         self.problem, self.settings, self.steps = resolved.problem, resolved.settings, resolved.steps
         self.devices = devices_by(1)[0]  # named, as a sweep does: a program is kept by its devices
         self.together = batch_size(self.problem, self.settings, platform_of(self.devices))
 
     def run(self, seed: int) -> dict[str, np.ndarray]:
-        """The records of as many seeds as the storage simulates in one call."""
-        seeds = [seed + place for place in range(self.together)]
+        """The records of the seeds that the storage simulates in one call."""
+        seeds = [seed + offset for offset in range(self.together)]
         return run(self.problem, [self.settings] * self.together, seeds, self.steps, self.devices)
 
     def compile_seconds(self) -> float:
@@ -74,16 +74,16 @@ def step_bytes(actions: int, group_size: int) -> int:
 def step_words(actions: int, group_size: int) -> int:
     """Random words of 32 bits that a step of dense storage draws.
 
-    Two a rollout; where a group is known by its counts, one for each of the N + G / 4 cells whose counts are drawn,
-    beside which the few draws that complete the group are not counted.
+    Two a rollout; where a group is known by its counts, one for each of the N + G / 4 cells whose counts are drawn.
+    The few draws that complete the group are not counted.
     """
     if group_size < max(LEAST_GROUP, GROUP_TO_ACTIONS * actions):
         return 2 * group_size
     return actions + math.ceil(group_size / LARGEST_MEAN)
 
 
-# Of Threefry-2x32, which gives two: 20 rounds of an addition, a rotation (two shifts, an or) and an exclusive or, and
-# 17 additions of the key and of counters.
+# Threefry-2x32 gives two words: 20 rounds of an addition, a rotation (two shifts, an or) and an exclusive or, and 17
+# additions of the key and of counters.
 OPERATIONS_A_WORD = (20 * 5 + 17) / 2
 
 

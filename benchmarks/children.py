@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class Child(NamedTuple):
-    """What a process did.
+    """The outcome of a process.
 
     Attributes:
-        peak: bytes, the ``ru_maxrss`` that the system reports of it and of what it ran; never less than what the
-            calling process held when it began it.
+        peak: bytes, the ``ru_maxrss`` that the system reports of it and its children; never less than the calling
+            process held at its start.
         code: its exit code.
-        output: what it wrote to stdout.
-        complaint: the last line that it wrote to stderr.
+        output: its stdout.
+        complaint: the last line of its stderr.
     """
 
     peak: int
@@ -26,7 +26,7 @@ class Child(NamedTuple):
 
 
 def run_simlab(arguments: list[str], environment: Mapping[str, str] | None = None) -> Child:
-    """Run ``simlab`` with these arguments to its end, with variables beside those of this process."""
+    """Run ``simlab`` with these arguments to its end, with variables added to this process's."""
     command, variables = [sys.executable, "-m", "simlab.cli", *arguments], {**os.environ, **(environment or {})}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         # Not subprocess.run: only wait4 gives the peak of this one child.

@@ -31,7 +31,7 @@ from simlab.errors import InputError, check_choice, check_whole
 
 COMMAND = ("-m", "simlab.cli")
 SWEEP = (*COMMAND, "sweep", "--arms", "grpo", "--out", "sweep.nc", "--figure", "sweep.png", "--seeds", "4")
-# What is run, from an empty folder. Sizes were chosen so that no run but the longest takes over some ten seconds on two
+# Commands run from an empty folder. Sizes were chosen so that no run but the longest takes over some ten seconds on two
 # cores.
 MEASUREMENTS: dict[str, tuple[str, ...]] = {
     "import": ("-c", "import simlab"),
@@ -65,7 +65,7 @@ class Ratio(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What the interval says."""
+        """The interval in words."""
         if self.low <= 1 <= self.high:
             return "not told apart"
         return f"{'faster' if self.high < 1 else 'slower'} by {max(self.value, 1 / self.value):.2f}"
@@ -86,11 +86,11 @@ def checked_out(repository: Path, revision: str) -> Iterator[Path]:
     Raises:
         InputError: for a revision that the repository does not have.
     """
-    found = _git(repository, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", check=False)
-    if not found:
+    commit = _git(repository, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", check=False)
+    if not commit:
         raise InputError(f"revision {revision!r} is unknown; allowed: what git rev-parse takes, such as HEAD~1")
     folder = Path(tempfile.mkdtemp()) / "checkout"
-    _git(repository, "worktree", "add", "--quiet", "--detach", str(folder), found)
+    _git(repository, "worktree", "add", "--quiet", "--detach", str(folder), commit)
     try:
         yield folder
     finally:
@@ -107,21 +107,21 @@ def run_once(checkout: Path, command: tuple[str, ...], cache: Path) -> Times:
     """Run a command of a checkout in an empty folder.
 
     Raises:
-        InputError: for a command that fails, with the last line that it said.
+        InputError: for a command that fails, with its last line of output.
     """
     settings = {"PYTHONPATH": str(checkout), "JAX_COMPILATION_CACHE_DIR": str(cache)}
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
         begun = time.perf_counter()
         # Not subprocess.run: only wait4 gives the processor time of this one child.
         process = subprocess.Popen(
-            [sys.executable, *command], cwd=folder, env=os.environ | settings, stdout=said, stderr=said
+            [sys.executable, *command], cwd=folder, env=os.environ | settings, stdout=output, stderr=output
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.perf_counter() - begun
         if process.returncode:
-            said.seek(0)
-            last = (said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+            output.seek(0)
+            last = (output.read().decode(errors="replace").strip().splitlines() or [""])[-1]
             raise InputError(f"{' '.join(command)} ends with {process.returncode} in {checkout.name}: {last}")
     return Times(usage.ru_utime + usage.ru_stime, wall)
 
@@ -130,23 +130,23 @@ def compared(old: Path, new: Path, command: tuple[str, ...], pairs: int, cold: b
     """Times of both checkouts, pair by pair."""
     times: dict[Path, list[Times]] = {old: [], new: []}
     with contextlib.ExitStack() as folders:
-        caches = {one: Path(folders.enter_context(tempfile.TemporaryDirectory())) for one in (old, new)}
-        for one in () if cold else (old, new):
-            run_once(one, command, caches[one])
+        caches = {checkout: Path(folders.enter_context(tempfile.TemporaryDirectory())) for checkout in (old, new)}
+        for checkout in () if cold else (old, new):
+            run_once(checkout, command, caches[checkout])
         for pair in range(pairs):
-            for one in (old, new) if pair % 2 == 0 else (new, old):
+            for checkout in (old, new) if pair % 2 == 0 else (new, old):
                 if cold:
-                    caches[one] = Path(folders.enter_context(tempfile.TemporaryDirectory()))
-                times[one].append(run_once(one, command, caches[one]))
+                    caches[checkout] = Path(folders.enter_context(tempfile.TemporaryDirectory()))
+                times[checkout].append(run_once(checkout, command, caches[checkout]))
     return times[old], times[new]
 
 
 def row(name: str, old: list[Times], new: list[Times]) -> list[str]:
     """A measurement in words: seconds of the processor at the median, and both ratios."""
-    processor = ratio([one.processor for one in old], [one.processor for one in new])
-    wall = ratio([one.wall for one in old], [one.wall for one in new])
-    medians = [f"{np.median([one.processor for one in own]):.2f}" for own in (old, new)]
-    return [name, *medians, *(f"{own.value:.3f} [{own.low:.3f}, {own.high:.3f}]" for own in (processor, wall)),
+    processor = ratio([times.processor for times in old], [times.processor for times in new])
+    wall = ratio([times.wall for times in old], [times.wall for times in new])
+    medians = [f"{np.median([times.processor for times in runs]):.2f}" for runs in (old, new)]
+    return [name, *medians, *(f"{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]" for mean in (processor, wall)),
             processor.verdict]  # fmt: skip
 
 
@@ -182,11 +182,11 @@ def main() -> int:
     options = parser.parse_args()
     try:
         names = options.measure.split(",")
-        found = compare(Path(__file__).parent, options.old, options.new, names, pairs=options.pairs, cold=options.cold)
+        report = compare(Path(__file__).parent, options.old, options.new, names, pairs=options.pairs, cold=options.cold)
     except InputError as error:
         print(f"compare: {error}", file=sys.stderr)
         return 2
-    print(f"{in_words(describe('jax', 'numpy'))}\n\n{found}")
+    print(f"{in_words(describe('jax', 'numpy'))}\n\n{report}")
     return 0
 
 

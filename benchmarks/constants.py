@@ -24,11 +24,11 @@ from simlab.problems import anchored
 from simlab.simulator import multinomial, resources, runner, sampling
 from simlab.simulator.settings import Settings
 
-MATRICES = ((576, 192, 30), (576, 1536, 30), (1536, 576, 30), (576, 49_152, 1))  # those of SmolLM2
+MATRICES = ((576, 192, 30), (576, 1536, 30), (1536, 576, 30), (576, 49_152, 1))  # SmolLM2's
 
 
 class Case(NamedTuple):
-    """A constant at some values: what is timed at each, and which one the library has."""
+    """A constant at some values, the call to time at each, and the library's value."""
 
     constant: str
     case: str
@@ -50,7 +50,7 @@ def compiled(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]
 
 
 def drawing(actions: int, group_size: int) -> Iterator[Case]:
-    """How large the blocks are of which a group is drawn."""
+    """Sizes of the blocks that a group is drawn from."""
     weights, key = weights_of(actions), jax.random.key(0, impl="threefry2x32")
     case = f"N = {actions}, G = {group_size}"
 
@@ -67,14 +67,14 @@ def drawing(actions: int, group_size: int) -> Iterator[Case]:
 
 
 def counting(actions: int, group_size: int) -> Iterator[Case]:
-    """From which group on counts are drawn in place of rollouts, and of how many cells they are made."""
+    """The group size from which counts replace rollouts, and the constants of their draw."""
     weights, key = weights_of(actions), jax.random.key(0, impl="threefry2x32")
     total, case = jnp.sum(weights), f"N = {actions}, G = {group_size}"
 
     def drawn(counted: bool) -> Callable[[], Any]:
         def listed(key: jax.Array, weights: jax.Array, total: jax.Array) -> jax.Array:
-            places = sampling.draw(key, weights, group_size)
-            return jnp.zeros(actions, jnp.int32).at[places].add(1)
+            indices = sampling.draw(key, weights, group_size)
+            return jnp.zeros(actions, jnp.int32).at[indices].add(1)
 
         def counts(key: jax.Array, weights: jax.Array, total: jax.Array) -> jax.Array:
             return multinomial.multinomial(key, weights, total, group_size)
@@ -96,10 +96,10 @@ def counting(actions: int, group_size: int) -> Iterator[Case]:
 
 
 def batching(actions: int) -> Iterator[Case]:
-    """How many runs one call of dense storage holds, in one thread; a sweep calls from a thread a core."""
+    """The runs that one call of dense storage holds, in one thread; a sweep calls from a thread a core."""
     problem = anchored(actions, actions * 10 // 128)
     settings, steps = Settings("grpo", group_size=32, storage="dense"), 50
-    own = resources.batch_size(problem, settings, "cpu")
+    current = resources.batch_size(problem, settings, "cpu")
 
     def together(runs: int) -> Callable[[], Any]:
         def eight_runs() -> Any:
@@ -109,31 +109,31 @@ def batching(actions: int) -> Iterator[Case]:
         eight_runs()
         return eight_runs
 
-    yield Case("resources.batch_size", f"N = {actions}, G = 32, 8 runs of {steps} steps", (1, 8), own, together)
+    yield Case("resources.batch_size", f"N = {actions}, G = 32, 8 runs of {steps} steps", (1, 8), current, together)
 
 
 def multiplying(count: int, wide: int, out: int, matrices: int) -> Case:
-    """Whether the rows of a matrix come first where so many values are multiplied; more matrices than a cache holds."""
+    """Rows of a matrix first or not, for a number of values to multiply; more matrices than a cache holds."""
 
     def rows_first(first: bool) -> Callable[[], Any]:
         values = jnp.ones((count, wide), jnp.float32)
         rows = [jnp.full((out, wide), number, jnp.float32) for number in range(matrices)]
         with patch.object(product, "MOST", count if first else 0):
-            return compiled(lambda values, rows: [product.with_rows(values, one) for one in rows], values, rows)
+            return compiled(lambda values, rows: [product.with_rows(values, matrix) for matrix in rows], values, rows)
 
-    own = product.FEWEST <= count <= product.MOST
+    current = product.FEWEST <= count <= product.MOST
     case = f"{count} values, {matrices} matrices of {wide} x {out}"
-    return Case("product: rows come first", case, (False, True), own, rows_first)
+    return Case("product: rows come first", case, (False, True), current, rows_first)
 
 
 def best(call: Callable[[], Any], seconds: float) -> float:
     """Microseconds of the fastest of some calls."""
-    found, end = [], time.perf_counter() + seconds
-    while not found or time.perf_counter() < end:
+    times, end = [], time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
         start = time.perf_counter()
         call()
-        found.append(time.perf_counter() - start)
-    return 1e6 * min(found)
+        times.append(time.perf_counter() - start)
+    return 1e6 * min(times)
 
 
 def main() -> None:
@@ -155,10 +155,10 @@ def main() -> None:
             cases += batching(actions)
         for count, (wide, out, matrices) in itertools.product((2, 4, 8, 16, 32, 64), MATRICES):
             cases.append(multiplying(count, wide, out, matrices))
-    for one in cases:
-        times = {value: best(one.timed(value), 0.2 if quick else 2.0) for value in one.values}
-        listed = ", ".join(f"{value}{'*' * (value == one.own)}: {taken:.0f}" for value, taken in times.items())
-        print(f"{one.constant} ({one.case}): {listed} us", flush=True)
+    for trial in cases:
+        times = {value: best(trial.timed(value), 0.2 if quick else 2.0) for value in trial.values}
+        listed = ", ".join(f"{value}{'*' * (value == trial.own)}: {taken:.0f}" for value, taken in times.items())
+        print(f"{trial.constant} ({trial.case}): {listed} us", flush=True)
     print(in_words(describe("jax", "jaxlib", "numpy")))
 
 

@@ -10,9 +10,9 @@ from benchmarks.cell import CORES
 
 
 def passes_per_second(begin: Callable[[], Callable[[], object]], seconds: float = 0.2) -> float:
-    """How many passes all cores together make in a second.
+    """Passes that all cores together make in a second.
 
-    ``begin`` is called once for each core, before its time counts, and returns what a pass calls.
+    ``begin`` is called once for each core, before its time counts, and returns the call of a pass.
     """
 
     def repeat(_: int) -> float:
@@ -28,7 +28,7 @@ def passes_per_second(begin: Callable[[], Callable[[], object]], seconds: float 
 
 
 def bandwidth(size: int) -> float:
-    """Bytes a second of c = a + b, which reads two arrays of so many float32 numbers and writes one, on each core."""
+    """Bytes a second of c = a + b on all cores; each reads two arrays of ``size`` float32 numbers and writes one."""
 
     def begin() -> Callable[[], object]:
         a, b, c = np.ones(size, np.float32), np.ones(size, np.float32), np.ones(size, np.float32)

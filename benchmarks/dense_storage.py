@@ -43,7 +43,7 @@ def agreement(group_size: int = 256, steps: int = 200, seeds: int = 4) -> list[d
     Raises:
         SystemExit: if a peer's mean is more than 4 combined standard errors from simlab's.
     """
-    found: list[dict[str, float | str]] = []
+    lines: list[dict[str, float | str]] = []
     for gamma in (0.0, 1.0):
         cell = Cell("dense", group_size, gamma, steps)
         rows = [cell.run(seed) for seed in range(seeds)]
@@ -55,12 +55,12 @@ def agreement(group_size: int = 256, steps: int = 200, seeds: int = 4) -> list[d
             for column, quantity in enumerate(("q_pos", "retained_mass")):
                 means = {"simlab": float(ours[:, column].mean()), "peer_mean": float(theirs[:, column].mean())}
                 gap = {"standard_errors": float(gaps[column])}
-                found.append({"gamma": gamma, "peer": name, "quantity": quantity} | means | gap)
-    for line in found:
+                lines.append({"gamma": gamma, "peer": name, "quantity": quantity} | means | gap)
+    for line in lines:
         print(json.dumps(line), file=sys.stderr)
-    if max(float(line["standard_errors"]) for line in found) > 4:
+    if max(float(line["standard_errors"]) for line in lines) > 4:
         raise SystemExit("the programs disagree: nothing was timed")
-    return found
+    return lines
 
 
 def peers() -> dict[str, Measure]:

@@ -1,20 +1,20 @@
-"""How often the intervals of ``simlab.diagnose`` hold the truth, on simulated logs whose truth is known.
+"""Coverage of the intervals of ``simlab.diagnose``, on simulated logs whose truth is known.
 
     python -m benchmarks.diagnose_coverage                 # 200 logs a bank; an hour of one core
     python -m benchmarks.diagnose_coverage --quick         # 20 logs of the small settings; a minute
-    python -m benchmarks.diagnose_coverage --solutions     # what is estimated from answers, in a table of its own
-    python -m benchmarks.diagnose_coverage --table         # prints the table of what is kept
+    python -m benchmarks.diagnose_coverage --solutions     # estimates from answers, in a table of its own
+    python -m benchmarks.diagnose_coverage --table         # prints the stored table
     python -m benchmarks.diagnose_coverage --repetitions 50 --settings 3   # fifteen of the twenty banks
 
-The truth of a distribution is that of the shape the prompts are drawn from. That of the undrawn mass is what these very
-prompts have left. Predictions are of later steps of the same bank, whose policy stays as it is.
+The truth of a distribution comes from the shape that the prompts are drawn from, the truth of the undrawn mass from
+these very prompts. Predictions are of later steps of the same bank, whose policy stays as it is.
 
 Intervals that only shift and scale another one are not listed, since they hold the truth where it does: the groups of a
-step that teach are the dead ones. Not measured are the brackets of ``--simulate``, and what comes with being the
-recommended one of several splits.
+step that teach are the dead ones. Not measured are the brackets of ``--simulate``, and the effect of
+selecting the recommended split among several.
 
-A run that ends early is gone on with by the same command, and one of fewer logs by one of more: logs that the same code
-has been through are kept.
+The same command continues a run that ended early, and a command for more logs continues a run of fewer: the logs of the
+same code stay.
 """
 
 import argparse
@@ -59,15 +59,15 @@ DATA, OF_SOLUTIONS = RESULTS / "diagnose_coverage.json", RESULTS / "diagnose_cov
 SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each visited once
 QUICK = ((4, 100), (64, 100))
 REPETITIONS, AT_ONCE = 200, 25  # logs of a bank, in all and before the next bank
-STEPS = 24  # of logs whose later half is predicted
-MEAN_SURPRISE, OF_CORRECT = 20.0, 0.8  # of a wrong rollout, and that of a correct one by it
+STEPS = 24  # steps of a log whose later half is predicted
+MEAN_SURPRISE, OF_CORRECT = 20.0, 0.8  # a wrong rollout's, and the ratio of a correct one's to it
 MEAN_LENGTH = 10
 OF_PROMPTS = tuple(f"gradient from {which} prompts" for which in ("hard", "middling", "easy"))  # in ``RANGES``
 OF_GROUPS = tuple(f"gradient from groups of {which} correct" for which in ("few", "some", "many"))
 
 
 class Seeds(NamedTuple):
-    """What each part of one simulated log is drawn with."""
+    """The seeds of one simulated log."""
 
     bank: int
     log: int
@@ -77,7 +77,7 @@ class Seeds(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """An estimate and what it should have been."""
+    """An estimate and its truth."""
 
     estimate: IntervalEstimate
     truth: float
@@ -90,30 +90,30 @@ def expectation(shape: str, function, points: int = 50_000) -> float:
 
 @functools.cache
 def quantiles(of, points: int) -> np.ndarray:
-    """The solve rates at the middles of as many equal parts of a Beta, or the one solve rate."""
+    """The solve rates at the middles of equal parts of a Beta, or the single solve rate."""
     return np.array([of]) if isinstance(of, float) else beta.ppf((np.arange(points) + 0.5) / points, *of)
 
 
 def grpo_mass(group_size: int) -> np.ndarray:
     """Mean |A| of groups with 0 to G correct rollouts under GRPO, from its definition."""
-    found = []
+    masses = []
     for correct in range(group_size + 1):
         rewards = np.array([1.0] * correct + [0.0] * (group_size - correct))
-        found.append(np.abs((rewards - rewards.mean()) / (rewards.std() + 1e-6)).mean())
-    return np.array(found)
+        masses.append(np.abs((rewards - rewards.mean()) / (rewards.std() + 1e-6)).mean())
+    return np.array(masses)
 
 
 def chances(rate: np.ndarray, group_size: int) -> np.ndarray:
     """Pr(X = x), (rates, G + 1), by adding one rollout after the other."""
-    found = np.ones((len(rate), 1))
+    probabilities = np.ones((len(rate), 1))
     for _ in range(group_size):
-        right, wrong = found * rate[:, None], found * (1 - rate[:, None])
-        found = np.pad(right, ((0, 0), (1, 0))) + np.pad(wrong, ((0, 0), (0, 1)))
-    return found
+        right, wrong = probabilities * rate[:, None], probabilities * (1 - rate[:, None])
+        probabilities = np.pad(right, ((0, 0), (1, 0))) + np.pad(wrong, ((0, 0), (0, 1)))
+    return probabilities
 
 
 def truths(shape: str, size: int) -> dict[str, float]:
-    """What is true of a shape."""
+    """True values of a shape."""
 
     def mean(function: Callable[[np.ndarray], np.ndarray]) -> float:
         return expectation(shape, function)
@@ -124,7 +124,7 @@ def truths(shape: str, size: int) -> dict[str, float]:
     mass = grpo_mass(size)
     whole = mean(lambda p: chances(p, size) @ mass)
     shares = np.arange(size + 1) / size
-    found = {
+    truth = {
         "mean solve rate": mean(lambda p: p),
         "mean of p (1 - p)": mean(lambda p: p * (1 - p)),
         "change of the mean solve rate": 0.0,
@@ -134,18 +134,18 @@ def truths(shape: str, size: int) -> dict[str, float]:
     }
     for (low, high), hard, few in zip(RANGES, OF_PROMPTS, OF_GROUPS, strict=True):
         inside = mass * ((shares > low) | (low == 0)) * (shares <= high)
-        found[hard] = mean(lambda p, low=low, high=high: chances(p, size) @ mass * ((low < p) & (p <= high))) / whole
-        found[few] = mean(lambda p, inside=inside: chances(p, size) @ inside) / whole
-    found |= {f"share of prompts with p <= {rate:g}": mean(lambda p, r=rate: 1.0 * (p <= r)) for rate in RATES}
-    found |= of_surprise(found["mean solve rate"])
-    found |= {f"dead at {name}": dead(int(times * size)) for name, times in SIZES.items()}
-    found |= {f"all wrong at {name}": mean(lambda p, k=k: (1 - p) ** (k * size)) for name, k in (("G", 1), ("4 G", 4))}
-    found |= {f"pass@{name}": mean(lambda p, k=k: 1 - (1 - p) ** (k * size)) for name, k in PASSES.items()}
-    return found | of_solutions(shape, size)
+        truth[hard] = mean(lambda p, low=low, high=high: chances(p, size) @ mass * ((low < p) & (p <= high))) / whole
+        truth[few] = mean(lambda p, inside=inside: chances(p, size) @ inside) / whole
+    truth |= {f"share of prompts with p <= {rate:g}": mean(lambda p, r=rate: 1.0 * (p <= r)) for rate in RATES}
+    truth |= of_surprise(truth["mean solve rate"])
+    truth |= {f"dead at {name}": dead(int(times * size)) for name, times in SIZES.items()}
+    truth |= {f"all wrong at {name}": mean(lambda p, k=k: (1 - p) ** (k * size)) for name, k in (("G", 1), ("4 G", 4))}
+    truth |= {f"pass@{name}": mean(lambda p, k=k: 1 - (1 - p) ** (k * size)) for name, k in PASSES.items()}
+    return truth | of_solutions(shape, size)
 
 
 def of_surprise(rate: float) -> dict[str, float]:
-    """What is true of log-probabilities, of prompts with this mean solve rate."""
+    """True values of log-probabilities, at this mean solve rate of prompts."""
     entropy = MEAN_SURPRISE * (1 - (1 - OF_CORRECT) * rate)
     return {
         "entropy": entropy,
@@ -182,7 +182,7 @@ def of_solutions(shape: str, size: int) -> dict[str, float]:
         return 1 - p**G - (1 - p) ** G
 
     correct = mean(lambda p, pi: pi)
-    found = {
+    truth = {
         "mass of a typical solution": mean(lambda p, pi: pi**2) / correct,
         "solve rate of prompts with a typical solution": mean(lambda p, pi: pi * p) / correct,
     }
@@ -191,25 +191,25 @@ def of_solutions(shape: str, size: int) -> dict[str, float]:
         G = int(times * size)
         gone, reached = mean(lambda p, pi, G=G: pi * missed(G, p, pi)), mean(lambda p, pi, G=G: pi * teaches(G, p))
         teaching = expectation(shape, lambda p, G=G: teaches(G, p))
-        found[f"tail miss at {where}"] = gone / correct
-        found[f"taught against at {where}"] = gone / reached
+        truth[f"tail miss at {where}"] = gone / correct
+        truth[f"taught against at {where}"] = gone / reached
         of_groups[where] = (teaching * gone / reached / times, teaching * (1 - gone / reached) / times)
-    for place, name in enumerate(("groups against it", "groups holding it")):
-        found[f"{name} at G / 2"] = of_groups["G / 2"][place]
-        found[f"more {name} at G / 2"] = of_groups["G / 2"][place] - of_groups["G"][place]
-    return found
+    for index, name in enumerate(("groups against it", "groups holding it")):
+        truth[f"{name} at G / 2"] = of_groups["G / 2"][index]
+        truth[f"more {name} at G / 2"] = of_groups["G / 2"][index] - of_groups["G"][index]
+    return truth
 
 
 def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]) -> float:
-    """As ``expectation``, of fewer quantiles: these functions are smooth."""
+    """``expectation`` by fewer quantiles: these functions are smooth."""
     return expectation(shape, function, points=400)
 
 
 def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iterator[tuple[str, Checked]]:
-    """Estimates from rewards and log-probabilities, and what is true, by name."""
-    now, own = fit_population(seen, LEVEL), count_by_prompt(seen)
+    """Estimates from rewards and log-probabilities with their truths, by name."""
+    now, counts = fit_population(seen, LEVEL), count_by_prompt(seen)
     yield "mean solve rate", Checked(mean_solve_rate(now), truth["mean solve rate"])
-    of_window = bootstrap("mean solve rate", own.successes / own.trials, LEVEL, seeds.resamples)
+    of_window = bootstrap("mean solve rate", counts.successes / counts.trials, LEVEL, seeds.resamples)
     yield "mean solve rate of a window", Checked(of_window, truth["mean solve rate"])
     yield "mean of p (1 - p)", Checked(learnability(now), truth["mean of p (1 - p)"])
     yield "change of the mean solve rate", Checked(mean_change(*split_windows(seen, 2), LEVEL, seeds.resamples), 0.0)
@@ -226,9 +226,9 @@ def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iter
     yield "effective prompts at G", Checked(here.effective_prompts, truth["effective prompts at G"])
     yield "all wrong at 4 G", Checked(at_sizes["4 G"].all_wrong, truth["all wrong at 4 G"])
     by_prompt, by_group, whole = expected_masses("grpo", size)
-    for names, parts in ((OF_PROMPTS, by_prompt), (OF_GROUPS, by_group)):
-        for name, part in zip(names, parts.values(), strict=True):
-            yield name, Checked(now.ratio(name, part, whole), truth[name])
+    for names, masses in ((OF_PROMPTS, by_prompt), (OF_GROUPS, by_group)):
+        for name, mass in zip(names, masses.values(), strict=True):
+            yield name, Checked(now.ratio(name, mass, whole), truth[name])
     gain = evaluate_split(now, None, at_sizes["2 G"], here, size).gain
     yield "groups gained at 2 G", Checked(gain, truth["groups gained at 2 G"])
     for where, curve in zip(PASSES, pass_at_k(now, [int(times * size) for times in PASSES.values()]), strict=True):
@@ -245,17 +245,17 @@ def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iter
         yield name, Checked(estimate, truth[name])
 
 
-def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
-    """What is estimated from answers."""
+def of_answers(source: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
+    """Estimates from answers, by name."""
     drawn = count_solutions(seen)
-    left, share = undrawn(own, seen)
-    found = estimate_unseen_mass(drawn, LEVEL)
-    yield "undrawn mass", Checked(found.mass, left)
-    yield "undrawn share", Checked(found.share, share)
-    without = found.share._replace(low=np.nan, high=np.nan)
+    left, share = undrawn(source, seen)
+    unseen = estimate_unseen_mass(drawn, LEVEL)
+    yield "undrawn mass", Checked(unseen.mass, left)
+    yield "undrawn share", Checked(unseen.share, share)
+    without = unseen.share._replace(low=np.nan, high=np.nan)
     yield "undrawn share, error", Checked(without, share)
-    yield "change of the undrawn share", change_of_share(own, seen, seed)
-    naive = without._replace(value=found.good_turing)
+    yield "change of the undrawn share", change_of_share(source, seen, seed)
+    naive = without._replace(value=unseen.good_turing)
     yield "undrawn share by Good-Turing, error", Checked(naive, share)
     sizes = tuple(int(times * size) for times in SIZES.values())
     solution = typical_solution(drawn, LEVEL, seed, sizes)
@@ -268,8 +268,8 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
         yield f"taught against at {where}", Checked(against, truth[f"taught against at {where}"])
     now = fit_population(seen, LEVEL)
     half, whole = predict_groups(now, (size // 2, size), GROUPS_PER_STEP)
-    part = evaluate_split(now, solution, half, whole, size)
-    of_groups = {"groups against it": (part.against, part.loss), "groups holding it": (part.holding, part.net)}
+    split = evaluate_split(now, solution, half, whole, size)
+    of_groups = {"groups against it": (split.against, split.loss), "groups holding it": (split.holding, split.net)}
     for name, (estimate, more) in of_groups.items():
         assert estimate is not None
         assert more is not None
@@ -277,20 +277,20 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
         yield f"more {name} at G / 2", Checked(more, truth[f"more {name} at G / 2"])
 
 
-def change_of_share(own: Bank, seen: Log, seed: int) -> Checked:
-    """Of what the second half of the steps leaves undrawn, less what the first half does."""
-    parts = split_windows(seen, 2)
-    found = estimate_unseen(parts, LEVEL, seed, ())
-    assert found is not None
-    assert found.change is not None
-    first, last = (undrawn(own, part)[1] for part in parts)
-    return Checked(found.change, last - first)
+def change_of_share(source: Bank, seen: Log, seed: int) -> Checked:
+    """The share that the second half of the steps leaves undrawn, less the first half's."""
+    windows = split_windows(seen, 2)
+    unseen = estimate_unseen(windows, LEVEL, seed, ())
+    assert unseen is not None
+    assert unseen.change is not None
+    first, last = (undrawn(source, window)[1] for window in windows)
+    return Checked(unseen.change, last - first)
 
 
-def predicted(own: Bank, size: int, seed: int) -> Iterator[tuple[str, Checked]]:
+def predicted(source: Bank, size: int, seed: int) -> Iterator[tuple[str, Checked]]:
     """Predictions of the later half of a log, of a visit or more a prompt."""
-    for found in score(log(own, size, seed, steps=STEPS), 0.5, LEVEL):
-        yield f"next steps: {found.predicted.name.split('@')[0]}", Checked(found.predicted, found.truth)
+    for forecast in score(log(source, size, seed, steps=STEPS), 0.5, LEVEL):
+        yield f"next steps: {forecast.predicted.name.split('@')[0]}", Checked(forecast.predicted, forecast.truth)
 
 
 def seeds_of_logs(shape: str, size: int, prompts: int, repetitions: int) -> list[Seeds]:
@@ -303,23 +303,23 @@ def cell(shape: str, size: int, prompts: int, logs: range, solutions_alone: bool
     """Coverage, widths and errors of these logs of a bank."""
     truth, rows = truths(shape, size), defaultdict(list)
     for seeds in seeds_of_logs(shape, size, prompts, logs.stop)[logs.start :]:
-        own = bank(shape, prompts, seeds.bank)
-        seen = log(own, size, seeds.log, steps=2)
-        found = (
-            of_answers(own, seen, truth, size, seeds.resamples)
+        source = bank(shape, prompts, seeds.bank)
+        seen = log(source, size, seeds.log, steps=2)
+        checks = (
+            of_answers(source, seen, truth, size, seeds.resamples)
             if solutions_alone
-            else (*checked(seen, truth, size, seeds), *predicted(own, size, seeds.later))
+            else (*checked(seen, truth, size, seeds), *predicted(source, size, seeds.later))
         )
-        for name, one in found:
-            estimate = one.estimate
-            rows[name].append((estimate.value, estimate.low, estimate.high, one.truth))
+        for name, check in checks:
+            estimate = check.estimate
+            rows[name].append((estimate.value, estimate.low, estimate.high, check.truth))
     return {
         "shape": shape,
         "group_size": size,
         "prompts": prompts,
         "repetitions": len(logs),
         "code": code(),
-        "estimates": {name: summary(np.array(found, dtype=float)) for name, found in rows.items()},
+        "estimates": {name: summary(np.array(numbers, dtype=float)) for name, numbers in rows.items()},
     }
 
 
@@ -329,7 +329,7 @@ def code() -> str:
 
 
 def summary(rows: np.ndarray) -> dict[str, float | None]:
-    """Of (repetitions, 4) values, lows, highs and truths; intervals that are missing count as not holding."""
+    """Summarise (repetitions, 4) values, lows, highs and truths; a missing interval counts as not holding."""
     value, low, high, truth = rows.T
     told, bounded = np.isfinite(value), np.isfinite(low)
     off = (value - truth)[told]
@@ -345,54 +345,54 @@ def summary(rows: np.ndarray) -> dict[str, float | None]:
     }
 
 
-def joined(own: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """The cell of the logs of two cells of one bank."""
-    estimates = {name: both(found, more["estimates"][name]) for name, found in own["estimates"].items()}
-    return own | {"repetitions": own["repetitions"] + more["repetitions"], "estimates": estimates}
+def joined(first: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """One cell of all logs of two cells of one bank."""
+    estimates = {name: both(numbers, more["estimates"][name]) for name, numbers in first["estimates"].items()}
+    return first | {"repetitions": first["repetitions"] + more["repetitions"], "estimates": estimates}
 
 
 def both(first: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
     """The summary of the rows of two summaries."""
-    found = {name: first[name] + last[name] for name in ("logs", "values", "intervals")}
+    counts = {name: first[name] + last[name] for name in ("logs", "values", "intervals")}
 
     def mean(name: str, of: str, power: int = 1) -> float | None:
         if first[name] is None and last[name] is None:
             return None
-        return (sum((own[name] or 0.0) ** power * own[of] for own in (first, last)) / found[of]) ** (1 / power)
+        return (sum((half[name] or 0.0) ** power * half[of] for half in (first, last)) / counts[of]) ** (1 / power)
 
     means = {"held": mean("held", "logs"), "width": mean("width", "intervals"), "bias": mean("bias", "values")}
-    return found | means | {"error": mean("error", "values", 2), "truth": mean("truth", "logs")}
+    return counts | means | {"error": mean("error", "values", 2), "truth": mean("truth", "logs")}
 
 
 def table(content: dict[str, Any]) -> str:
-    """A row an estimate: the coverage of each setting, its mean over shapes, and the shapes outside 85 to 95 %."""
+    """A row an estimate: in each setting, the coverage or the error of each shape."""
     cells = content["cells"]
     settings = list(dict.fromkeys(map(_setting, cells)))
-    logs = [min(own["repetitions"] for own in cells if _setting(own) == setting) for setting in settings]
+    logs = [min(entry["repetitions"] for entry in cells if _setting(entry) == setting) for setting in settings]
     heads = [
         f"G = {size}, {prompts} prompts, {count} logs" for (size, prompts), count in zip(settings, logs, strict=True)
     ]
     lines = [f"| estimate | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for name in cells[0]["estimates"]:
-        row = [[own for own in cells if _setting(own) == setting] for setting in settings]
-        lines.append(f"| {name} | {' | '.join(_held(own, name) for own in row)} |")
+        row = [[entry for entry in cells if _setting(entry) == setting] for setting in settings]
+        lines.append(f"| {name} | {' | '.join(_held(group, name) for group in row)} |")
     return "\n".join(lines)
 
 
-def _setting(own: dict[str, Any]) -> tuple[int, int]:
-    return own["group_size"], own["prompts"]
+def _setting(entry: dict[str, Any]) -> tuple[int, int]:
+    return entry["group_size"], entry["prompts"]
 
 
 def _held(cells: list[dict[str, Any]], name: str) -> str:
     """The coverage of each shape, in the order of ``SHAPES``; errors where there is no interval."""
-    found = [own["estimates"].get(name) for own in cells]
-    if found[0]["held"] is None:
-        return " ".join(f"({one['error']:.3f})" for one in found)
-    return " ".join(f"{100 * one['held']:.0f}" for one in found)
+    summaries = [entry["estimates"].get(name) for entry in cells]
+    if summaries[0]["held"] is None:
+        return " ".join(f"({numbers['error']:.3f})" for numbers in summaries)
+    return " ".join(f"{100 * numbers['held']:.0f}" for numbers in summaries)
 
 
 def main() -> None:
-    """Run every setting on some processes, or print what is kept."""
+    """Run every setting on some processes, or print the stored table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="20 logs of the small settings; writes nothing")
     parser.add_argument(
@@ -408,40 +408,40 @@ def main() -> None:
         print(table(json.loads(path.read_text())))
         return
     settings, repetitions = (QUICK, 20) if options.quick else (SETTINGS[: options.settings], options.repetitions)
-    cells = {} if options.quick else kept_cells(path)
+    cells = {} if options.quick else read_cells(path)
     left = [
-        (*place, range(first, min(first + AT_ONCE, repetitions)), options.solutions)
-        for place in ((shape, *setting) for setting in settings for shape in SHAPES)
-        for first in range(cells[place]["repetitions"] if place in cells else 0, repetitions, AT_ONCE)
+        (*key, range(first, min(first + AT_ONCE, repetitions)), options.solutions)
+        for key in ((shape, *setting) for setting in settings for shape in SHAPES)
+        for first in range(cells[key]["repetitions"] if key in cells else 0, repetitions, AT_ONCE)
     ]
-    left.sort(key=lambda own: own[3].start)  # some logs of every bank before more of any
+    left.sort(key=lambda task: task[3].start)  # some logs of every bank before more of any
     content = {"level": LEVEL, "shapes": list(SHAPES), "machine": describe(), "cells": list(cells.values())}
     with ProcessPoolExecutor(options.processes) as pool:
-        for found in pool.map(cell, *zip(*left, strict=True)) if left else ():
-            place = place_of(found)
-            cells[place] = joined(cells[place], found) if place in cells else found
+        for entry in pool.map(cell, *zip(*left, strict=True)) if left else ():
+            key = key_of(entry)
+            cells[key] = joined(cells[key], entry) if key in cells else entry
             content["cells"] = list(cells.values())
-            print(*place, cells[place]["repetitions"], flush=True)
+            print(*key, cells[key]["repetitions"], flush=True)
             if not options.quick:  # whatever is finished stays if the run ends early
                 keep(path, content)
     print(table(content))
 
 
-def place_of(own: dict[str, Any]) -> tuple[str, int, int]:
-    """Which bank and setting a cell is of."""
-    return own["shape"], own["group_size"], own["prompts"]
+def key_of(entry: dict[str, Any]) -> tuple[str, int, int]:
+    """The bank and setting of a cell."""
+    return entry["shape"], entry["group_size"], entry["prompts"]
 
 
-def kept_cells(path: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
-    """What the same code has found before, by bank."""
+def read_cells(path: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
+    """Read the cells of the same code, by bank."""
     if not path.exists():
         return {}
     now = code()
-    return {place_of(own): own for own in json.loads(path.read_text())["cells"] if own.get("code") == now}
+    return {key_of(entry): entry for entry in json.loads(path.read_text())["cells"] if entry.get("code") == now}
 
 
 def keep(path: Path, content: dict[str, Any]) -> None:
-    """Write the numbers, and the table of them."""
+    """Write the numbers, and their table."""
     write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
     title = TITLE.replace("COMMAND", f"diagnose_coverage{' --solutions' * (path == OF_SOLUTIONS)}")
     done = f"{len(content['cells'])} of {len(SETTINGS) * len(SHAPES)} banks are in this table.\n\n"

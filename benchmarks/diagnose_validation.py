@@ -1,20 +1,20 @@
-"""Predictions of ``simlab diagnose`` beside what came, on logs of real trainings.
+"""Predictions of ``simlab diagnose`` beside the outcome, on logs of real trainings.
 
     python -m benchmarks.diagnose_validation "countdown, seed 0=OUT/arms/ARM/seed-0" "TRL=trl-log"
-    python -m benchmarks.diagnose_validation --table       # prints the table of what is kept
+    python -m benchmarks.diagnose_validation --table       # prints the stored table
 
-Of each log three things are predicted:
+The predictions of each log:
 
 - *Larger groups.* Half of the groups are thinned at random to a quarter of their rollouts, G. From these come the dead
-  groups at 2 G and 4 G, and pass@2G and pass@4G, which no thinned group carries. What is seen is the mean over the
-  groups of the other half, with all their rollouts, by the unbiased estimate over subsets of a group.
-- *The next steps*: from all steps but the last 20, means over these. Those that are kept were told by a line, which
+  groups at 2 G and 4 G, and pass@2G and pass@4G, which no thinned group carries. They are compared with the means over
+  the groups of the other half, with all their rollouts, by the unbiased estimate over subsets of a group.
+- *The next steps*: from all steps but the last 20, means over these. The stored predictions come from a line, which
   ``simlab diagnose`` used before; ``benchmarks.forecasts`` scores both.
 
-Logs that are kept from before stay, unless one of their name is given.
+Stored logs stay, unless a log of the same name is named.
 
-A prediction is held if what is seen lies in its interval. For larger groups the interval is of the mean over all such
-prompts, and what is seen is one of a sample: it is widened by 1.645 standard errors of that, in quadrature.
+A prediction is held if the mean that is seen lies in its interval. For larger groups the interval is of the mean over
+all such prompts, but a sample is seen: the interval is widened by 1.645 standard errors of it, in quadrature.
 """
 
 import argparse
@@ -49,8 +49,8 @@ def thinned(log: Log, random: np.random.Generator) -> Log:
 
 
 def subsets_all_alike(count: np.ndarray, size: np.ndarray, chosen: int) -> np.ndarray:
-    """The share of a group's subsets of so many rollouts that lie within ``count`` of them."""
-    ways = [math.comb(int(own), chosen) / math.comb(int(whole), chosen) for own, whole in zip(count, size, strict=True)]
+    """The share of a group's subsets of ``chosen`` rollouts that lie within ``count`` of them."""
+    ways = [math.comb(int(c), chosen) / math.comb(int(n), chosen) for c, n in zip(count, size, strict=True)]
     return np.array(ways)
 
 
@@ -69,14 +69,14 @@ def larger_groups(log: Log, random: np.random.Generator) -> Iterator[dict[str, A
         yield beside(curve, 1 - wrong) | {"quantity": f"pass@k at k = {where}"}
 
 
-def beside(own: IntervalEstimate, seen: np.ndarray) -> dict[str, Any]:
-    """A prediction and the mean of what is seen of groups."""
+def beside(estimate: IntervalEstimate, seen: np.ndarray) -> dict[str, Any]:
+    """A prediction beside the mean over groups."""
     mean, error = float(seen.mean()), float(seen.std(ddof=1)) / math.sqrt(len(seen))
-    low = own.value - math.hypot(own.value - own.low, NORMAL * error)
-    high = own.value + math.hypot(own.high - own.value, NORMAL * error)
+    low = estimate.value - math.hypot(estimate.value - estimate.low, NORMAL * error)
+    high = estimate.value + math.hypot(estimate.high - estimate.value, NORMAL * error)
     return {
-        "quantity": own.name, "predicted": own.value, "low": own.low, "high": own.high, "seen": mean,
-        "standard_error": error, "held": bool(low <= mean <= high),
+        "quantity": estimate.name, "predicted": estimate.value, "low": estimate.low, "high": estimate.high,
+        "seen": mean, "standard_error": error, "held": bool(low <= mean <= high),
     }  # fmt: skip
 
 
@@ -85,12 +85,12 @@ def next_steps(log: Log) -> Iterator[dict[str, Any]]:
     steps = len(np.unique(log.step))
     if steps < 2 * STEPS:
         return
-    for found in score(log, STEPS / steps, LEVEL):
-        own = found.predicted
-        if math.isfinite(own.low):
+    for forecast in score(log, STEPS / steps, LEVEL):
+        estimate = forecast.predicted
+        if math.isfinite(estimate.low):
             yield {
-                "quantity": f"next {STEPS} steps: {own.name}", "predicted": own.value, "low": own.low,
-                "high": own.high, "seen": found.truth, "standard_error": None, "held": bool(found.held),
+                "quantity": f"next {STEPS} steps: {estimate.name}", "predicted": estimate.value, "low": estimate.low,
+                "high": estimate.high, "seen": forecast.truth, "standard_error": None, "held": bool(forecast.held),
             }  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def validated(name: str, folder: Path) -> dict[str, Any]:
 
 
 def provenance(folder: Path) -> Any:
-    """The settings and versions of the run that a log is of."""
+    """The settings and versions of a log's run."""
     for above in (folder, *folder.absolute().parents):
         for name in ("run.json", "origin.json"):
             if (above / name).is_file():
@@ -128,25 +128,25 @@ def table(content: dict[str, Any]) -> str:
 
 
 def counted(content: dict[str, Any]) -> str:
-    """How many predictions are held, of each kind."""
+    """The number of held predictions of each kind."""
     rows = [row for log in content["logs"] for row in log["rows"]]
     kinds = {"dead groups": "dead groups", "pass@k": "pass@k", "the next steps": "next"}
     told = []
     for kind, begins in kinds.items():
-        own = [row["held"] for row in rows if row["quantity"].startswith(begins)]
-        told.append(f"{sum(own)} of {len(own)} of {kind}")
+        hits = [row["held"] for row in rows if row["quantity"].startswith(begins)]
+        told.append(f"{sum(hits)} of {len(hits)} of {kind}")
     return f"Held: {', '.join(told)}. Rows of one log are not independent."
 
 
 def page(content: dict[str, Any]) -> str:
-    """The table with what it is of."""
+    """The table with its logs and counts."""
     logs = "\n".join(
-        f"- {own['log']}: {own['rollouts']:,} rollouts in {own['groups']:,} groups of {own['group_size']}, "
-        f"{own['steps']} steps, written by {own['format']}"
-        for own in content["logs"]
+        f"- {log['log']}: {log['rollouts']:,} rollouts in {log['groups']:,} groups of {log['group_size']}, "
+        f"{log['steps']} steps, written by {log['format']}"
+        for log in content["logs"]
     )
-    parts = ["# Predictions of `simlab diagnose` on real runs", HEAD, logs, counted(content), table(content)]
-    return "\n\n".join(parts) + "\n"
+    sections = ["# Predictions of `simlab diagnose` on real runs", HEAD, logs, counted(content), table(content)]
+    return "\n\n".join(sections) + "\n"
 
 
 HEAD = """By `python -m benchmarks.diagnose_validation`, whose head says what is predicted from what. G is a quarter of
@@ -156,7 +156,7 @@ of these logs were told by a line, which `simlab diagnose` has given up: what it
 
 
 def main() -> None:
-    """Validate the logs that are named, or print the table of what is kept."""
+    """Validate the named logs, or print the stored table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="*", metavar="NAME=FOLDER", help="logs of runs")
     parser.add_argument("--table", action="store_true", help="print the table of what is kept")
@@ -164,8 +164,8 @@ def main() -> None:
     if options.table:
         print(table(json.loads(DATA.read_text())))
         return
-    named = [(name, Path(folder)) for name, _, folder in (own.partition("=") for own in options.logs)]
-    logs = {own["log"]: own for own in json.loads(DATA.read_text())["logs"]} if DATA.exists() else {}
+    named = [(name, Path(folder)) for name, _, folder in (argument.partition("=") for argument in options.logs)]
+    logs = {log["log"]: log for log in json.loads(DATA.read_text())["logs"]} if DATA.exists() else {}
     content = {"logs": list((logs | {name: validated(name, folder) for name, folder in named}).values())}
     write_whole(DATA, (json.dumps(content, indent=1) + "\n").encode())
     write_whole(TABLE, page(content).encode())

@@ -55,7 +55,7 @@ def redraws(page: Page, slider: str) -> list[float]:
 
 def first_pictures(page: Page, slider: str) -> list[float]:
     """Milliseconds from a change to the first result of its simulation."""
-    found = []
+    times = []
     for _ in range(PRESSES):
         wait_for_seeds(page)
         page.evaluate("performance.clearMarks()")
@@ -64,16 +64,16 @@ def first_pictures(page: Page, slider: str) -> list[float]:
         page.keyboard.press("ArrowRight")
         while not (marks := page.evaluate("performance.getEntriesByName('simulated').map((mark) => mark.startTime)")):
             page.wait_for_timeout(5)
-        found.append(marks[0] - started)
-    return found
+        times.append(marks[0] - started)
+    return times
 
 
 def wait_for_seeds(page: Page, seconds: float = 300) -> None:
     """Wait until the simulation is refined to its end."""
     end = time.monotonic() + seconds
     while True:
-        found = re.search(r"(\d+) of (\d+) seeds", page.inner_text("#status"))
-        if found and found[1] == found[2]:
+        match = re.search(r"(\d+) of (\d+) seeds", page.inner_text("#status"))
+        if match and match[1] == match[2]:
             return
         if time.monotonic() > end:
             raise TimeoutError(page.inner_text("#status") + page.inner_text("#error"))
@@ -82,7 +82,7 @@ def wait_for_seeds(page: Page, seconds: float = 300) -> None:
 
 def maps(page: Page) -> dict[str, list[float]]:
     """Milliseconds from a change of the seeds to the first map, and to the refined one."""
-    found: dict[str, list[float]] = {"first map": [], "refined map": []}
+    times: dict[str, list[float]] = {"first map": [], "refined map": []}
     for number in range(1, MAPS + 1):
         page.evaluate("performance.clearMarks()")
         started = page.evaluate("performance.now()")
@@ -91,14 +91,14 @@ def maps(page: Page) -> dict[str, list[float]]:
         page.wait_for_timeout(200)
         wait_for_seeds(page)
         marks = page.evaluate("performance.getEntriesByName('simulated').map((mark) => mark.startTime)")
-        found["first map"].append(marks[COARSE - 1] - started)
-        found["refined map"].append(marks[-1] - started)
-    return found
+        times["first map"].append(marks[COARSE - 1] - started)
+        times["refined map"].append(marks[-1] - started)
+    return times
 
 
 def measured() -> dict[str, dict[str, Any]]:
     """Median, 95th percentile and number of measurements of every panel."""
-    found = {}
+    panels = {}
     with sync_playwright() as playwright, explorer() as server:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         page = browser.new_page(viewport={"width": 1360, "height": 900})
@@ -109,16 +109,16 @@ def measured() -> dict[str, dict[str, Any]]:
                 page.goto("about:blank")
                 page.goto(f"{server.address}#{view}")
                 page.wait_for_selector("html[data-ready]")
-                found[name] = summarised(kind, measure(page, slider))
-                print(name, found[name], flush=True)
+                panels[name] = summarised(kind, measure(page, slider))
+                print(name, panels[name], flush=True)
         page.goto("about:blank")
         page.goto(f"{server.address}#{MAP}")
         page.wait_for_selector("html[data-ready]")
         for kind, values in maps(page).items():
-            found[kind] = summarised(kind, values)
-            print(kind, found[kind], flush=True)
+            panels[kind] = summarised(kind, values)
+            print(kind, panels[kind], flush=True)
         browser.close()
-    return found
+    return panels
 
 
 def summarised(kind: str, values: list[float]) -> dict[str, Any]:
@@ -137,8 +137,8 @@ def summarised(kind: str, values: list[float]) -> dict[str, Any]:
 def main() -> None:
     """Measure, and write the results."""
     machine = describe("jax", "plotly", "starlette", "uvicorn", "playwright")
-    found = measured()
-    text = json.dumps({"machine": machine, "panels": found}, indent=1)
+    panels = measured()
+    text = json.dumps({"machine": machine, "panels": panels}, indent=1)
     (RESULTS / "explorer.json").write_text(text + "\n", encoding="utf-8")
     header = [
         "panel",
@@ -149,7 +149,7 @@ def main() -> None:
         "target, ms",
         "target at the 95th, ms",
     ]
-    rows = [[name, *(f"{value}" for value in row.values())] for name, row in found.items()]
+    rows = [[name, *(f"{value}" for value in row.values())] for name, row in panels.items()]
     report = f"# The explorer's answers\n\n{table(header, rows)}\n\n{in_words(machine)}\n"
     (RESULTS / "explorer.md").write_text(report, encoding="utf-8")
     print(report)

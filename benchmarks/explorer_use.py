@@ -1,4 +1,4 @@
-"""Use the explorer for long and by many: whether updates are lost, and whether memory grows.
+"""Use the explorer for long and by many: count lost updates and measure memory.
 
     pip install -e ".[browser]"
     python -m benchmarks.explorer_use
@@ -7,8 +7,8 @@ Twenty clients change a setting of the simulation ten times each, at once, each 
 a newer request takes the place of an older one of the same client; a client's update is lost if its last request ends
 without the result of its settings. An hour of use is 3600 changes, a second of an hour each, sent as fast as they are
 drawn, over all panels in turn; the memory is that of the page after a collection, and of the server and its simulating
-process. The latter two grow until they keep as many compiled programs as they may, ``KEPT_PROGRAMS`` of some 20 MB, of
-which the start compiles those of the presets, and ``KEPT_RESULTS`` results; then they are flat.
+process. The latter two grow until they keep ``KEPT_PROGRAMS`` compiled programs of some 20 MB and ``KEPT_RESULTS``
+results, and then are flat; the start compiles the programs of the presets.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ STAY = 25  # changes in one panel before the next one is opened
 
 
 def client(address: str, number: int) -> tuple[bool, float]:
-    """Whether the last of a client's changes was answered with its own result, and after how many seconds."""
+    """Return True if a client's last change was answered with its own result, and the seconds until then."""
     host = address.removeprefix("http://").rstrip("/")
     with ThreadPoolExecutor(CHANGES) as pool:
         asked = []
@@ -53,8 +53,8 @@ def client(address: str, number: int) -> tuple[bool, float]:
             time.sleep(0.05)
         began = time.monotonic()
         last = asked[-1].result()
-        own = settings_of(number, CHANGES - 1)["steps"]
-        return last.get("event") == "result" and last["result"]["step"][-1] == own, time.monotonic() - began
+        steps = settings_of(number, CHANGES - 1)["steps"]
+        return last.get("event") == "result" and last["result"]["step"][-1] == steps, time.monotonic() - began
 
 
 def settings_of(number: int, change: int) -> dict[str, Any]:
@@ -70,37 +70,37 @@ def answered(host: str, body: str) -> dict[str, Any]:
 
 
 def resident(process: int) -> int:
-    """Bytes of memory that a process and those that it began hold."""
-    own = next(line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    """Bytes of memory that a process and its descendants hold."""
+    entry = next(line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS"))
     begun = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return 1024 * int(own.split()[1]) + sum(resident(int(child)) for child in begun)
+    return 1024 * int(entry.split()[1]) + sum(resident(int(child)) for child in begun)
 
 
 def held_by(page: CDPSession) -> int:
     """Bytes of JavaScript that are alive in a page."""
     page.send("HeapProfiler.collectGarbage")
-    metrics = {one["name"]: one["value"] for one in page.send("Performance.getMetrics")["metrics"]}
+    metrics = {metric["name"]: metric["value"] for metric in page.send("Performance.getMetrics")["metrics"]}
     return int(metrics["JSHeapUsedSize"])
 
 
 def used_for_an_hour(page: Page, server: Explorer) -> list[dict[str, float]]:
-    """Memory after every so many changes, in MiB."""
+    """Memory after every ``EVERY`` changes, in MiB."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
-    found: list[dict[str, float]] = []
+    rows: list[dict[str, float]] = []
     names = list(PANELS)
     for change in range(HOUR + 1):
         if change % EVERY == 0:
             memory = {"page": held_by(session), "server": resident(server.process.pid)}
-            found.append({"changes": change} | {name: round(size / 2**20, 1) for name, size in memory.items()})
-            print(found[-1], flush=True)
+            rows.append({"changes": change} | {name: round(size / 2**20, 1) for name, size in memory.items()})
+            print(rows[-1], flush=True)
         if change % STAY == 0:
             panel = names[change // STAY % len(names)]
             page.click(f"#tab-{panel}")
             page.focus(PANELS[panel])
         page.keyboard.press("ArrowRight" if change % 20 < 10 else "ArrowLeft")
         page.wait_for_timeout(100)
-    return found
+    return rows
 
 
 def main() -> None:
@@ -118,9 +118,9 @@ def main() -> None:
         memory = used_for_an_hour(page, server)
         browser.close()
     waits = sorted(seconds for _, seconds in clients)
-    lost = sum(not kept for kept, _ in clients)
-    found = {"clients": CLIENTS, "changes": CHANGES, "lost": lost, "slowest_s": round(waits[-1], 2), "memory": memory}
-    text = json.dumps({"machine": machine, **found}, indent=1)
+    lost = sum(not is_answered for is_answered, _ in clients)
+    content = {"clients": CLIENTS, "changes": CHANGES, "lost": lost, "slowest_s": round(waits[-1], 2), "memory": memory}
+    text = json.dumps({"machine": machine, **content}, indent=1)
     (RESULTS / "explorer_use.json").write_text(text + "\n", encoding="utf-8")
     rows = [[f"{value}" for value in row.values()] for row in memory]
     report = (

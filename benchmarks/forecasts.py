@@ -2,22 +2,22 @@
 
     python -m benchmarks.forecasts FOLDER NAME=FOLDER ...      # scores these logs, and keeps the numbers
     python -m benchmarks.forecasts --reward mean_reward FILE   # of metrics in another column, perhaps a list in a .json
-    python -m benchmarks.forecasts --table                     # prints what is kept
+    python -m benchmarks.forecasts --table                     # prints the stored table
 
-A log is cut at a quarter, a half and three quarters of its steps. From what lies before a cut each forecaster tells the
-mean over the next steps, 20 of them or as many as there are before the next cut, with an interval at 90 %: of rollouts
+A log is cut at a quarter, a half and three quarters of its steps. From the steps before a cut each forecaster tells the
+mean over the next 20 steps, or over all before the next cut if they are fewer, with an interval at 90 %: of rollouts
 the mean solve rate and the middle pass@k, of metrics the reward. The score is the continuous ranked probability score
 of the normal distribution with that mean and that width, in units of the quantity, lower for the better.
 
-- *diagnose*: what ``simlab diagnose`` tells, a walk seen through noise (``simlab.diagnose.predict``);
+- *diagnose*: the forecast of ``simlab diagnose``, a walk seen through noise (``simlab.diagnose.predict``);
 - *no change*: the mean of the last ten steps;
 - *last trend*: a line through the last ten steps;
 - *sigmoid*: ScaleRL's form, of least squares through all steps;
 - *oscillator*: the response of a damped oscillator (arXiv 2606.30789), likewise;
 - *line*: one through the later half of the steps, which ``simlab diagnose`` told before.
 
-All but the first have for their noise the variance of the residuals, of the mean of the coming steps and of that of the
-steps that they rest on. The standard error beside a difference of scores is over logs, as if
+All but the first take their width from the variance of the residuals, in the mean of the coming steps and in the mean
+of the steps that they rest on. The standard error beside a difference of scores is over logs, as if
 they were independent; runs of one start are not quite.
 """
 
@@ -45,12 +45,12 @@ from simlab.files import write_whole
 from simlab.scaling.sigmoid import fit
 
 DATA = RESULTS / "forecasts.json"
-CUTS = (0.25, 0.5, 0.75)  # shares of the steps before which is the past
+CUTS = (0.25, 0.5, 0.75)  # shares of the steps that are the past
 AHEAD = 20  # steps
 LAST = 10  # steps that no change and the last trend rest on
-LEVEL, NORMAL = 0.9, 1.6448536  # of intervals
+LEVEL, NORMAL = 0.9, 1.6448536  # level and normal quantile of intervals
 REWARD, DIAGNOSE, NO_CHANGE = "reward", "diagnose", "no change"
-LEAST = 1e-12  # variance of what does not vary at all
+LEAST = 1e-12  # variance of a constant
 
 Values = Float[np.ndarray, " N"]
 
@@ -64,7 +64,7 @@ class Forecast(NamedTuple):
 
 
 class Quantity(NamedTuple):
-    """A quantity of a log by step, and what ``simlab diagnose`` tells of it from so many steps for the ones ahead."""
+    """A quantity of a log by step, and the forecast of ``simlab diagnose`` from its first steps for steps ahead."""
 
     name: str
     steps: Values
@@ -169,20 +169,20 @@ def _rows(path: Path, reward: str) -> list[dict[str, Any]]:
 
 
 def _metric(name: str, step: np.ndarray, column: Values) -> Quantity:
-    kept = np.isfinite(column)
-    steps, index = np.unique(step[kept].astype(int), return_inverse=True)
-    values = np.bincount(index, column[kept]) / np.bincount(index)
+    mask = np.isfinite(column)
+    steps, index = np.unique(step[mask].astype(int), return_inverse=True)
+    values = np.bincount(index, column[mask]) / np.bincount(index)
 
     def told(first: int, ahead: int) -> Forecast:
-        own = extend_walk(name, values[:first], ahead, groups=math.inf, level=LEVEL)
-        return Forecast(own.value, own.low, own.high)
+        estimate = extend_walk(name, values[:first], ahead, groups=math.inf, level=LEVEL)
+        return Forecast(estimate.value, estimate.low, estimate.high)
 
     return Quantity(name, steps.astype(float), values, told)
 
 
 def _diagnosed(log: Log, name: str, first: int, ahead: int) -> Forecast:
     early = log.select(log.step < np.unique(log.step)[first])
-    told = next(own for own in predict(early, LEVEL, ahead).next_steps if own.name == name)
+    told = next(estimate for estimate in predict(early, LEVEL, ahead).next_steps if estimate.name == name)
     return Forecast(told.value, told.low, told.high)
 
 
@@ -206,7 +206,7 @@ def score(quantity: Quantity) -> Iterator[dict[str, Any]]:
 
 
 def summarise(logs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, float, float, float, int, int]]:
-    """Yield of each forecaster: its CRPS, how much more no change's is with the standard error over logs, and hits."""
+    """Yield each forecaster's CRPS, its gain over no change with the standard error over logs, and its hits."""
     for name in (DIAGNOSE, *RIVALS):
         means, plain = (
             [np.mean([row["crps"][who] for row in log["rows"]]) for log in logs] for who in (name, NO_CHANGE)
@@ -239,7 +239,7 @@ def _named(argument: str) -> tuple[str, Path]:
 
 
 def page(content: dict[str, Any]) -> str:
-    """Return the table with where the logs are from."""
+    """Return the table and the sources of the logs."""
     sources = sorted({f"- {log['set']}: {log['source']}" for log in content["logs"] if log["source"]})
     return "\n".join(
         ["# Forecasts of training logs", "", table(content), "", *sources, "", in_words(content["made_by"]), ""]
@@ -247,7 +247,7 @@ def page(content: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Score logs, each a run, and keep the numbers; or print the table of what is kept."""
+    """Score logs, each a run, and keep the numbers; or print the stored table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="*", metavar="FOLDER", help="a log, or NAME=FOLDER")
     parser.add_argument("--set", default="logs", help="what the table calls these logs")
@@ -259,15 +259,15 @@ def main() -> int:
     try:
         content = json.loads(options.out.read_text()) if options.out.exists() else {"logs": []}
         if not options.table:
-            kept = {(log["set"], log["log"]): log for log in content["logs"]}
+            logs = {(log["set"], log["log"]): log for log in content["logs"]}
             for argument in options.logs:
                 name, path = _named(argument)
                 rows = [row for quantity in quantities(path, options.reward) for row in score(quantity)]
                 if not rows:
                     raise InputError(f"{path} has too few steps to be cut; allowed: {4 * FEWEST} or more")
                 about_log = {"set": options.set, "source": options.source, "log": name}
-                kept[options.set, name] = {**about_log, "rows": rows}
-            content = {"made_by": describe("numpy", "scipy"), "logs": list(kept.values())}
+                logs[options.set, name] = {**about_log, "rows": rows}
+            content = {"made_by": describe("numpy", "scipy"), "logs": list(logs.values())}
             write_whole(options.out, (json.dumps(content) + "\n").encode())
             write_whole(options.out.with_suffix(".md"), page(content).encode())
         print(table(content))

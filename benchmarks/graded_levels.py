@@ -3,9 +3,9 @@
     python -m benchmarks.graded_levels            # some minutes on an otherwise idle machine
     python -m benchmarks.graded_levels --quick    # fewer levels; prints, writes nothing
 
-One prompt of N equally likely actions, as many of each of L rewards, GRPO with Adam, G = 32. The cells are run in
-turns, and of their processor seconds the fewest of some rounds count. Beside them stands dense storage of 131,072
-actions with as many levels.
+One prompt of N equally likely actions, N / L of each of L rewards, GRPO with Adam, G = 32. The cells run in turns, and
+the fewest processor seconds of some rounds count. Beside them stands dense storage of 131,072 actions with the same
+levels.
 """
 
 import argparse
@@ -30,7 +30,7 @@ GROUP_SIZE, STEPS, ROUNDS = 32, 200, 5
 
 
 class Cell:
-    """N actions in L classes of as many, whose rewards differ, in one storage."""
+    """N actions in L equal classes, whose rewards differ, in one storage."""
 
     def __init__(self, storage: str, actions: int, levels: int):
         rewards, counts = np.linspace(0, 1, levels), np.full(levels, actions // levels)
@@ -54,14 +54,14 @@ def measured(levels: tuple[int, ...], rounds: int) -> list[dict[str, float | str
     """The time of a step of each cell."""
     cells = [("lumped", actions, number) for actions in ACTIONS for number in levels]
     cells += [("dense", DENSE_ACTIONS, number) for number in levels]
-    made = {place: Cell(*place) for place in cells}
+    made = {key: Cell(*key) for key in cells}
     for cell in made.values():
         cell.seconds()  # compiles
-    rows = [{place: cell.seconds() for place, cell in made.items()} for _ in range(rounds)]
+    rows = [{key: cell.seconds() for key, cell in made.items()} for _ in range(rounds)]
     return [
-        {"storage": place[0], "actions": place[1], "levels": place[2], "slots": cell.slots}
-        | {"seconds": min(row[place] for row in rows)}
-        for place, cell in made.items()
+        {"storage": key[0], "actions": key[1], "levels": key[2], "slots": cell.slots}
+        | {"seconds": min(row[key] for row in rows)}
+        for key, cell in made.items()
     ]
 
 
@@ -70,7 +70,7 @@ def report(rows: list[dict[str, float | str]]) -> str:
     keys = ("storage", "actions", "levels", "slots")
     lines = [[*(f"{row[key]:,}" if key != "storage" else str(row[key]) for key in keys)] for row in rows]
     times = [f"{1e6 * float(row['seconds']):.0f}" for row in rows]
-    return table([*keys, "us a step"], [[*line, own] for line, own in zip(lines, times, strict=True)])
+    return table([*keys, "us a step"], [[*line, number] for line, number in zip(lines, times, strict=True)])
 
 
 def main() -> None:

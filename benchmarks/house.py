@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-# Names that say nothing of what they hold.
+# Names that do not say what they hold.
 ODD = {
     "found", "own", "one", "part", "place", "given", "held", "left", "told", "kept", "made", "said", "taken", "whole",
     "known", "asked", "wanted", "met", "seen", "rest",
@@ -154,12 +154,12 @@ def main() -> None:
     tokens = (t for path in paths for t in tokenize.generate_tokens(io.StringIO(path.read_text()).readline))
     comments = sum(token.type == tokenize.COMMENT for token in tokens)
     print(f"comments: {comments}, {comments / count['simlab']:.1%} of lines")
-    places = defaultdict(list)
+    classes = defaultdict(list)
     for path, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(str(path.relative_to(checkout)))
-    for name, files in sorted(places.items()):
+                classes[node.name].append(str(path.relative_to(checkout)))
+    for name, files in sorted(classes.items()):
         if len(files) > 1:
             print(f"class {name} stands in {', '.join(files)}")
     modules = {

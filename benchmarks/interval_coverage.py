@@ -1,7 +1,7 @@
-"""How often the 95 % intervals of ``simlab.intervals`` hold the mean, on seeds drawn from laws whose mean is known.
+"""Coverage of the 95 % intervals of ``simlab.intervals``, on seeds drawn from laws whose mean is known.
 
     python -m benchmarks.interval_coverage           # a minute; writes results/interval_coverage.json and .md
-    python -m benchmarks.interval_coverage --table   # prints the table of what is kept
+    python -m benchmarks.interval_coverage --table   # prints the stored table
 
 Two intervals of the same seeds stand side by side: Student's, cut at the bounds, and that of simlab. Samples whose
 seeds are all equal have no interval and are counted apart.
@@ -68,19 +68,19 @@ def measure(law: str, seeds: int, samples: int) -> dict[str, float]:
         "cut": (np.maximum(student.low, bounds[0]), np.minimum(student.high, bounds[1])),
         "simlab": (inside.low, inside.high),
     }
-    found = {"none": 1 - float(told.mean())}
+    row = {"none": 1 - float(told.mean())}
     for name, (low, high) in ends.items():
-        found[name] = round(float(((low <= mean) & (mean <= high)).mean()), 4)
-        found[f"{name}_width"] = round(float(np.median(high - low)), 4)
-    return found
+        row[name] = round(float(((low <= mean) & (mean <= high)).mean()), 4)
+        row[f"{name}_width"] = round(float(np.median(high - low)), 4)
+    return row
 
 
-def page(kept: dict[str, dict[str, dict[str, float]]]) -> str:
+def page(content: dict[str, dict[str, dict[str, float]]]) -> str:
     """Write the tables of coverage, of width, and of samples without an interval."""
     header = ["law of a seed", *(f"{seeds} seeds" for seeds in SEEDS)]
 
     def rows(write: Callable[[dict[str, float]], str]) -> str:
-        return table(header, [[law, *(write(kept[law][str(seeds)]) for seeds in SEEDS)] for law in LAWS])
+        return table(header, [[law, *(write(content[law][str(seeds)]) for seeds in SEEDS)] for law in LAWS])
 
     return "\n\n".join(
         [
@@ -90,25 +90,25 @@ def page(kept: dict[str, dict[str, dict[str, float]]]) -> str:
             "## Coverage",
             "Student's interval, cut at the bounds (which changes no coverage), and behind it simlab's. Samples "
             "whose seeds are all equal are left out.",
-            rows(lambda found: f"{found['cut']:.3f} {found['simlab']:.3f}"),
+            rows(lambda row: f"{row['cut']:.3f} {row['simlab']:.3f}"),
             "## Median width",
             "The same two.",
-            rows(lambda found: f"{found['cut_width']:.2f} {found['simlab_width']:.2f}"),
+            rows(lambda row: f"{row['cut_width']:.2f} {row['simlab_width']:.2f}"),
             "## Samples whose seeds are all equal",
             "Their share; they have no interval.",
-            rows(lambda found: f"{found['none']:.2f}"),
+            rows(lambda row: f"{row['none']:.2f}"),
         ]
     )
 
 
 def main() -> None:
-    """Measure and keep, or print what is kept."""
+    """Measure and write, or only print the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", action="store_true", help="print the page of what is kept")
     if not parser.parse_args().table:
-        kept = {law: {str(seeds): measure(law, seeds, SAMPLES) for seeds in SEEDS} for law in LAWS}
-        write_whole(DATA, (json.dumps(kept, indent=1) + "\n").encode())
-        write_whole(DATA.with_suffix(".md"), (page(kept) + "\n").encode())
+        content = {law: {str(seeds): measure(law, seeds, SAMPLES) for seeds in SEEDS} for law in LAWS}
+        write_whole(DATA, (json.dumps(content, indent=1) + "\n").encode())
+        write_whole(DATA.with_suffix(".md"), (page(content) + "\n").encode())
     print(page(json.loads(DATA.read_text())))
 
 

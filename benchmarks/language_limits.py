@@ -1,7 +1,7 @@
 """The least time that rollouts and a training step can take on this machine, whatever the program is.
 
 A multiplication and an addition are two operations, at the speed of a large product of matrices measured in the same
-run; memory is what has to be read at least, at the speed of a copy measured in the same run. A program that works as
+run; memory is the least that has to be read, at the speed of a copy measured in the same run. A program that works as
 little as possible reads a prompt once for its whole group.
 """
 
@@ -23,10 +23,10 @@ def speeds(rounds: int = 5) -> dict[str, float]:
     matrix = np.ones((2048, 2048), np.float32)
     product = min(_seconds(lambda: matrix @ matrix) for _ in range(rounds))
     cores = os.cpu_count() or 1
-    parts = [(np.ones(2**25, np.float32), np.ones(2**25, np.float32)) for _ in range(cores)]
+    pairs = [(np.ones(2**25, np.float32), np.ones(2**25, np.float32)) for _ in range(cores)]
     with ThreadPoolExecutor(cores) as pool:
-        copy = min(_seconds(lambda: list(pool.map(lambda part: np.copyto(*part), parts))) for _ in range(rounds))
-    return {"operations": 2 * 2048**3 / product, "bytes": 2 * cores * parts[0][0].nbytes / copy}
+        copy = min(_seconds(lambda: list(pool.map(lambda pair: np.copyto(*pair), pairs))) for _ in range(rounds))
+    return {"operations": 2 * 2048**3 / product, "bytes": 2 * cores * pairs[0][0].nbytes / copy}
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -43,8 +43,8 @@ def rollouts(case: Case, config: ModelConfig, speed: dict[str, float], size: int
     for step in range(1, case.new_tokens):
         seen = sum(case.group_size * (len(prompt) + step) for prompt in case.prompts)
         operations = 2 * count * (_matrices(config) + _head(config)) + _attention(config) * seen
-        kept = prompts + count * step  # keys and values: those of a prompt serve its whole group
-        read = size * (_matrices(config) + _head(config) + kept * _memory(config))
+        entries = prompts + count * step  # keys and values: a prompt's serve its whole group
+        read = size * (_matrices(config) + _head(config) + entries * _memory(config))
         total += max(operations / speed["operations"], read / speed["bytes"])
     return total
 
@@ -58,9 +58,9 @@ def training_step(case: Case, config: ModelConfig, speed: dict[str, float], shar
     operations = 0.0
     for prompt in case.prompts:
         S = len(prompt)
-        own = S * (1 if shared else G) + G * T
+        tokens = S * (1 if shared else G) + G * T
         pairs = (1 if shared else G) * S * S / 2 + G * (T * S + T * T / 2)
-        operations += 2 * own * _matrices(config) + 2 * G * T * _head(config) + _attention(config) * pairs
+        operations += 2 * tokens * _matrices(config) + 2 * G * T * _head(config) + _attention(config) * pairs
     return 3 * operations / speed["operations"]
 
 

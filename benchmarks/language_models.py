@@ -34,7 +34,7 @@ PEERS = {
     "tunix": ("benchmarks.peer_tunix", ("jax", "flax", "google-tunix")),
 }
 ROUNDS = 3
-TOLERANCE = 1e-4  # of log-probabilities; a program may add it up in another order
+TOLERANCE = 1e-4  # in log-probabilities; a program may add them up in another order
 
 
 class Worker:
@@ -45,7 +45,7 @@ class Worker:
         self.pool.submit(_start, module, case).result()
 
     def timed(self, name: str, *arguments: object) -> tuple:
-        """What a method of the program returns, and the seconds it took there."""
+        """The result of a method of the program, and the seconds it took there."""
         return self.pool.submit(_timed, name, *arguments).result()
 
     def close(self) -> None:
@@ -59,8 +59,8 @@ def _start(module: str, case: Case) -> None:
 
 def _timed(name: str, *arguments: object) -> tuple:
     start = time.perf_counter()
-    found = getattr(globals()["program"], name)(*arguments)
-    return found, time.perf_counter() - start
+    value = getattr(globals()["program"], name)(*arguments)
+    return value, time.perf_counter() - start
 
 
 def compare(case: Case, peer: str, rounds: int) -> dict:
@@ -70,21 +70,21 @@ def compare(case: Case, peer: str, rounds: int) -> dict:
     difference = float(np.abs(logp["simlab"] - logp[peer]).max())
     if difference > TOLERANCE:
         raise SystemExit(f"{case.name}: the log-probabilities of simlab and {peer} differ by {difference:.1e}")
-    found = {"case": case.name, "shape": case.shape, "logp_difference": difference, "programs": {}}
+    result = {"case": case.name, "shape": case.shape, "logp_difference": difference, "programs": {}}
     calls = {"full": ("rollouts", ()), "stopped": ("rollouts", case.stops), "step": ("step", None)}
     for kind, (name, stops) in calls.items():
         for round_ in range(rounds + 2):  # the first two may compile
             for program, worker in workers.items():
                 value, seconds = worker.timed(name, *(() if stops is None else (round_, stops)))
-                entry = found["programs"].setdefault(program, {}).setdefault(kind, {"values": [], "seconds": []})
+                entry = result["programs"].setdefault(program, {}).setdefault(kind, {"values": [], "seconds": []})
                 entry["values"].append(value)
                 entry["seconds"].append(seconds)
                 print(case.name, program, kind, round_, value, round(seconds, 3), file=sys.stderr)
     for worker in workers.values():
         worker.close()
-    norms = [found["programs"][program]["step"]["values"][0] for program in workers]
-    found["norm_difference"] = abs(norms[0] / norms[1] - 1)
-    return found
+    norms = [result["programs"][program]["step"]["values"][0] for program in workers]
+    result["norm_difference"] = abs(norms[0] / norms[1] - 1)
+    return result
 
 
 def limits(case: Case) -> dict[str, float]:
@@ -99,12 +99,12 @@ def limits(case: Case) -> dict[str, float]:
     }
 
 
-def report(found: dict, peer: str) -> str:
+def report(result: dict, peer: str) -> str:
     """The table of one case."""
-    programs, limit = found["programs"], found["limits"]
+    programs, limit = result["programs"], result["limits"]
     header = ["", "simlab", peer, f"{peer} / simlab", "limit", "simlab / limit", f"{peer} / limit"]
-    full, step = ({name: min(one[kind]["seconds"][2:]) for name, one in programs.items()} for kind in ("full", "step"))
-    stopped = {name: _seconds_per_token(one["stopped"], slice(2, None)) for name, one in programs.items()}
+    full, step = ({name: min(run[kind]["seconds"][2:]) for name, run in programs.items()} for kind in ("full", "step"))
+    stopped = {name: _seconds_per_token(run["stopped"], slice(2, None)) for name, run in programs.items()}
     tokens = programs["simlab"]["full"]["values"][0]
     rows = [
         _row("rollouts of full length, tokens/s", full, limit["full"], lambda value: f"{tokens / value:.0f}"),
@@ -112,21 +112,21 @@ def report(found: dict, peer: str) -> str:
         _row("training step, s", step, limit["step"], lambda value: f"{value:.2f}"),
     ]
     for label, kind in (("rollouts", "full"), ("rollouts with stops", "stopped"), ("training step", "step")):
-        first = {name: one[kind]["seconds"][0] for name, one in programs.items()}
+        first = {name: run[kind]["seconds"][0] for name, run in programs.items()}
         rows.append(_row(f"first call, {label}, s", first, None, lambda value: f"{value:.1f}"))
-    return f"{agreement(found)}\n\n{table(header, rows)}"
+    return f"{agreement(result)}\n\n{table(header, rows)}"
 
 
-def agreement(found: dict) -> str:
-    """How far both programs agree in one case."""
+def agreement(result: dict) -> str:
+    """The agreement of both programs in one case."""
     return (
-        f"{found['case']}: {found['shape']} tokens. Log-probabilities differ by {found['logp_difference']:.0e} at "
-        f"most, the norms of the first gradients by a part of {found['norm_difference']:.0e}."
+        f"{result['case']}: {result['shape']} tokens. Log-probabilities differ by {result['logp_difference']:.0e} at "
+        f"most, the norms of the first gradients by a part of {result['norm_difference']:.0e}."
     )
 
 
 def _seconds_per_token(entry: dict, rounds: slice) -> float:
-    """The median of some rounds; their lengths differ, and so does what a program does in each."""
+    """The median of some rounds; their lengths differ, and so does the work of each."""
     return statistics.median(s / v for s, v in zip(entry["seconds"][rounds], entry["values"][rounds], strict=True))
 
 
@@ -153,7 +153,7 @@ def main() -> None:
         print(*map(agreement, cases), "One timed call of small batches is no result: no speeds are shown.", sep="\n\n")
         return
     speeds = cases[0]["limits"]
-    text = "\n\n".join(report(found, options.peer) for found in cases) + (
+    text = "\n\n".join(report(result, options.peer) for result in cases) + (
         f"\n\nFastest of {ROUNDS} calls after two; with stops, the median. The limit: "
         f"{speeds['operations_per_second'] / 1e9:.0f} GFLOP/s and {speeds['bytes_per_second'] / 1e9:.1f} GB/s, as "
         f"measured; see benchmarks/language_limits.py. {in_words(machine)}.\n"

@@ -33,10 +33,10 @@ class Program:
     def rollouts(self, seed: int, stops: tuple[int, ...]) -> int:
         """Sample; the number of tokens."""
         case, key = self.case, jax.random.key(seed)
-        found = sample(
+        completions = sample(
             self.parameters, self.config, case.prompts, case.group_size, case.new_tokens, key=key, stop_ids=stops
         )
-        return int(found.mask.sum())
+        return int(completions.mask.sum())
 
     def logp(self) -> np.ndarray:
         """(P, G, T) log-probabilities of the fixed completions."""

@@ -1,4 +1,4 @@
-"""What the metrics of ``simlab.diagnose.live`` cost a training step, on the processor.
+"""Processor time that the metrics of ``simlab.diagnose.live`` add to a training step.
 
     python -m benchmarks.live_overhead            # a minute
     python -m benchmarks.live_overhead --quick    # a tenth of the batches; writes nothing
@@ -6,7 +6,7 @@
 Batches are given to ``Live()`` with its defaults, a fit every ten batches of the last twenty. Prompts are new in every
 batch, solve rates u-shaped, completions of 2,000 characters with one of 30 answers. The mean over all batches is
 stated, fits included, and the longest batch. A step that lasts a hundred times the mean spends 1 % on them: steps of
-language models with as many rollouts take longer. Time is the processor's, since other work may share the machine.
+language models with such batches take longer. Time is the processor's, since other work may share the machine.
 """
 
 import argparse
@@ -41,9 +41,9 @@ def measure(prompts: int, size: int, batches: int) -> dict[str, float]:
     source, live = np.random.default_rng(0), Live()
     spent = []
     for batch in range(-live.every, batches):
-        own = rollouts(source, batch, prompts, size)
+        columns = rollouts(source, batch, prompts, size)
         began = time.process_time()
-        live.observe(*own)
+        live.observe(*columns)
         if batch >= 0:  # the first fit builds tables that later ones share
             spent.append(1e3 * (time.process_time() - began))
     mean = float(np.mean(spent))
@@ -63,13 +63,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the batches; write nothing")
     options = parser.parse_args()
     machine = describe("numpy", "scipy")
-    found = [measure(*own, BATCHES // 10 if options.quick else BATCHES) for own in SIZES]
+    rows = [measure(*sizes, BATCHES // 10 if options.quick else BATCHES) for sizes in SIZES]
     header = ["prompts", "G", "ms a step", "ms of the longest", "1 % of a step of seconds"]
-    text = f"{table(header, [[str(value) for value in row.values()] for row in found])}\n\n{in_words(machine)}.\n"
+    text = f"{table(header, [[str(value) for value in row.values()] for row in rows])}\n\n{in_words(machine)}.\n"
     print(text)
     if not options.quick:
         options.out.mkdir(parents=True, exist_ok=True)
-        content = {"machine": machine, "batches": BATCHES, "measured": found}
+        content = {"machine": machine, "batches": BATCHES, "measured": rows}
         (options.out / "live_overhead.json").write_text(json.dumps(content, indent=1) + "\n")
         (options.out / "live_overhead.md").write_text(text)
 

@@ -5,8 +5,8 @@
 
 The log has groups of 8, 10,000 prompts in turn, and completions of 600 characters; a step has 8,000 rows. Each format
 is read by a process of its own. The system reports its peak (``ru_maxrss``) and its time on the processor when it ends;
-beside the peak stands that of a log of one step. On a machine that others use too, the time on the processor is what
-compares.
+beside the peak stands that of a log of one step. On a machine that others use too, compare the time on the
+processor.
 """
 
 import argparse
@@ -58,28 +58,28 @@ def write_csv(folder: Path, rows: int) -> None:
     with (folder / "log.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, ["step", "prompt", "completion", "reward"])
         writer.writeheader()
-        for _, own in steps(rows):
-            writer.writerows(own)
+        for _, records in steps(rows):
+            writer.writerows(records)
 
 
 def write_verl(folder: Path, rows: int) -> None:
     """A JSONL file a step, as verl writes it."""
-    for step, own in steps(rows):
+    for step, records in steps(rows):
         lines = (
             {"input": row["prompt"], "output": row["completion"], "gts": "1", "score": row["reward"], "step": step}
-            for row in own
+            for row in records
         )
         (folder / f"{step}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def write_trl(folder: Path, rows: int) -> None:
     """A parquet file a step, as TRL writes it."""
-    import pyarrow  # noqa: PLC0415  # of an extra
+    import pyarrow  # noqa: PLC0415  # from an extra
     from pyarrow import parquet  # noqa: PLC0415
 
-    for step, own in steps(rows):
-        columns = {name: [row[name] for row in own] for name in ("step", "prompt", "completion", "reward")}
-        frame = pyarrow.table({**columns, "advantage": [float(step)] * len(own)})
+    for step, records in steps(rows):
+        columns = {name: [row[name] for row in records] for name in ("step", "prompt", "completion", "reward")}
+        frame = pyarrow.table({**columns, "advantage": [float(step)] * len(records)})
         parquet.write_table(frame, folder / f"completions_{step:05d}.parquet")
 
 
@@ -87,36 +87,36 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {"csv": write_csv, "verl": wri
 
 
 def read(folder: Path) -> tuple[float, float, int, str]:
-    """Seconds, seconds of the processor and peak bytes of the command, and what it said.
+    """Seconds, seconds of the processor and peak bytes of the command, and its output.
 
     Raises:
         SystemExit: if it fails.
     """
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         began = time.perf_counter()
         # Not subprocess.run: only wait4 gives the peak of this one child.
         command = [sys.executable, "-m", "simlab.cli", "diagnose", "--contents", str(folder)]
-        process = subprocess.Popen(command, stdout=said)
+        process = subprocess.Popen(command, stdout=output)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        words = said.read().decode()
+        output.seek(0)
+        words = output.read().decode()
     if process.returncode:
         raise SystemExit(f"the command ended with {process.returncode}")
     return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, words
 
 
 def measure(form: str, rows: int) -> dict[str, object]:
-    """One format: a log of so many rows, and one of a step."""
-    found = {}
+    """One format: a log of all rows, and one of a step."""
+    readings = {}
     for name, count in (("small", ROWS_OF_A_STEP), ("large", rows)):
         with tempfile.TemporaryDirectory() as folder:
             WRITERS[form](Path(folder), count)
             size = sum(path.stat().st_size for path in Path(folder).iterdir())
-            found[name] = read(Path(folder))
-        assert f"rows        {count:,}, and 0 refused" in found[name][3]
-    seconds, busy, peak, _ = found["large"]
+            readings[name] = read(Path(folder))
+        assert f"rows        {count:,}, and 0 refused" in readings[name][3]
+    seconds, busy, peak, _ = readings["large"]
     return {
         "format": form,
         "rows": rows,
@@ -125,7 +125,7 @@ def measure(form: str, rows: int) -> dict[str, object]:
         "seconds_of_the_processor": round(busy, 1),
         "rows_per_second_of_the_processor": round(rows / busy),
         "peak_mib": round(peak / 2**20),
-        "peak_mib_of_one_step": round(found["small"][2] / 2**20),
+        "peak_mib_of_one_step": round(readings["small"][2] / 2**20),
     }
 
 
@@ -135,16 +135,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a fiftieth of the rows; write nothing")
     options = parser.parse_args()
-    machine, found = describe("numpy", "pyarrow"), []
+    machine, rows = describe("numpy", "pyarrow"), []
     for form in WRITERS:
-        found.append(measure(form, ROWS // 50 if options.quick else ROWS))
-        print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+        rows.append(measure(form, ROWS // 50 if options.quick else ROWS))
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     header = ["format", "rows", "MiB", "seconds", "of the processor", "rows/s of it", "peak MiB", "of one step"]
-    text = f"{table(header, [[str(value) for value in row.values()] for row in found])}\n\n{in_words(machine)}.\n"
+    text = f"{table(header, [[str(value) for value in row.values()] for row in rows])}\n\n{in_words(machine)}.\n"
     print(text)
     if not options.quick:
         options.out.mkdir(parents=True, exist_ok=True)
-        content = {"machine": machine, "logs": found}
+        content = {"machine": machine, "logs": rows}
         (options.out / "log_reading.json").write_text(json.dumps(content, indent=1) + "\n")
         (options.out / "log_reading.md").write_text(text)
 

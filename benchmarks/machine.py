@@ -1,4 +1,4 @@
-"""What a measurement was made on, without the name of the machine."""
+"""The machine of a measurement, without its name."""
 
 import datetime
 import importlib.metadata

@@ -3,8 +3,8 @@
     python -m benchmarks.memory            # a quarter of an hour
     python -m benchmarks.memory --quick    # fewer seeds; prints, writes nothing
 
-Each sweep is a process of its own; its peak is the ``ru_maxrss`` that the system reports when it ends, of it and of
-what it ran. All must stay within the budget given.
+Each sweep is a process of its own; its peak is the ``ru_maxrss`` that the system reports when it ends, of it and its
+children. All must stay within their budget.
 """
 
 import argparse
@@ -68,19 +68,19 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a fiftieth of the seeds; write nothing")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the sweeps whose name holds TEXT")
     options = parser.parse_args()
-    machine, found = describe("jax", "jaxlib", "numpy"), []
+    machine, rows = describe("jax", "jaxlib", "numpy"), []
     for name in (name for name in SWEEPS if options.only in name):
         for budget in BUDGETS:
-            found.append(measure(name, budget, 0.02 if options.quick else 1.0))
-            print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+            rows.append(measure(name, budget, 0.02 if options.quick else 1.0))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     header = ["sweep", "seeds", "--memory", "peak MiB", "share", "outcome"]
-    text = f"{table(header, [[str(value) for value in row.values()] for row in found])}\n\n{in_words(machine)}.\n"
+    text = f"{table(header, [[str(value) for value in row.values()] for row in rows])}\n\n{in_words(machine)}.\n"
     print(text)
     if not options.quick:
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "memory.json").write_text(json.dumps({"machine": machine, "sweeps": found}, indent=1) + "\n")
+        (options.out / "memory.json").write_text(json.dumps({"machine": machine, "sweeps": rows}, indent=1) + "\n")
         (options.out / "memory.md").write_text(text)
-    if any(row["outcome"] == "over" for row in found):
+    if any(row["outcome"] == "over" for row in rows):
         raise SystemExit("a sweep took more than its budget")
 
 

@@ -80,8 +80,8 @@ def changes(path: Path, name: str) -> Iterator[Mutant]:
             id(inner)
             for node in ast.walk(function)
             for field in ("annotation", "returns", "exc", "msg")
-            if isinstance(part := getattr(node, field, None), ast.AST)
-            for inner in ast.walk(part)
+            if isinstance(child := getattr(node, field, None), ast.AST)
+            for inner in ast.walk(child)
         }
         for node in ast.walk(function):
             if id(node) not in skipped and (mutant := _change(node, lines, name)):

@@ -1,4 +1,4 @@
-"""Time steps of prompts that share a network: simlab, the same in PyTorch, and what bounds them.
+"""Time steps of prompts that share a network: simlab, the same in PyTorch, and their bounds.
 
     python -m benchmarks.network            # ten minutes on an otherwise idle machine
     python -m benchmarks.network --quick    # a minute; prints, writes nothing
@@ -38,7 +38,7 @@ from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, StoredProblem
 
 SEEDS = (1, 8, 64, 512)
-STEPS = 400  # of simlab's calls, as in the sweeps of this problem
+STEPS = 400  # in simlab's calls, as in the sweeps of this problem
 CHECKED, AGREE = 5, 1e-10
 PROBLEM = network().listed()
 ARRAYS = {name: np.asarray(values) for name, values in PROBLEM.parameters.items()}
@@ -85,12 +85,12 @@ def agreement() -> float:
 
 
 def simlab_seconds(seeds: int, steps: int) -> float:
-    """Seconds of all seeds, in calls of as many as the runner puts together, a thread a core."""
-    own = settings()
+    """Seconds of all seeds, in calls of the size that the runner chooses, a thread a core."""
+    chosen = settings()
     together = min(seeds, TOGETHER)
 
     def call(first: int) -> None:
-        run(PROBLEM, [own] * together, range(first, first + together), np.array([steps]))
+        run(PROBLEM, [chosen] * together, range(first, first + together), np.array([steps]))
 
     start = time.perf_counter()
     with ThreadPoolExecutor(CORES) as pool:
@@ -116,8 +116,8 @@ def limit() -> dict[str, float]:
     """The seconds that a seed-step needs on this machine, by memory, and by arithmetic; the least of several counts.
 
     Memory: three arrays as large as the parameters and moments of a call's seeds. Arithmetic: the products at the speed
-    of a large one; two random words a rollout; and as many exponentials, roots and quotients as there are logits, which
-    leaves out most of Adam's.
+    of a large one; two random words a rollout; and an exponential, a root and a quotient a logit, which leaves out
+    most of Adam's.
     """
     memory, products = bandwidth(TOGETHER * PARAMETERS), device_speeds(1, 2048)["operations"]
     words, functions = arithmetic.speeds()
@@ -132,7 +132,7 @@ def limit() -> dict[str, float]:
 
 
 def measure(seeds: int, steps: int, rounds: int) -> dict[str, object]:
-    """The programs in turn, so many times, and the medians in seconds a seed-step."""
+    """The programs in turn for some rounds, and the medians in seconds a seed-step."""
     peer = Learners(ARRAYS, PROBLEM.inputs, PROBLEM.correct, seeds)
     programs: dict[str, Callable[[], float]] = {"simlab": lambda: simlab_seconds(seeds, STEPS) / STEPS}
     for threads in dict.fromkeys((1, CORES)):

@@ -1,4 +1,4 @@
-"""The problem ``network`` as a short PyTorch script: what simlab's steps on it are compared with.
+"""The problem ``network`` as a short PyTorch script, to compare with simlab's steps.
 
 Prompts share one hidden layer of tanh units. Each step draws G actions for every prompt, weighs them by GRPO, and takes
 an Adam step on -mean(advantage * log-probability). Autograd writes the gradient. Seeds are the first axis of every
@@ -15,7 +15,7 @@ GROUP, LEARNING_RATE, EPS = 8, 5e-4, 1e-6
 
 
 class Learners:
-    """As many seeds of one network, each with its own parameters."""
+    """Seeds of one network, each with its own parameters."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], inputs: np.ndarray, correct: np.ndarray, seeds: int):
         kind = torch.get_default_dtype()
@@ -29,9 +29,9 @@ class Learners:
 
     def step(self, actions: torch.Tensor | None = None) -> None:
         """Take a step on (seeds, M, G) actions, or on actions that are drawn."""
-        own = self.parameters
-        hidden = torch.tanh(self.inputs @ own["weights_1"].mT + own["biases_1"][:, None])
-        logp = torch.log_softmax(hidden @ own["head"].mT + own["head_biases"][:, None], dim=-1)
+        parameters = self.parameters
+        hidden = torch.tanh(self.inputs @ parameters["weights_1"].mT + parameters["biases_1"][:, None])
+        logp = torch.log_softmax(hidden @ parameters["head"].mT + parameters["head_biases"][:, None], dim=-1)
         if actions is None:
             weights = logp.detach().exp().flatten(0, 1)
             actions = torch.multinomial(weights, GROUP, replacement=True).view(*logp.shape[:2], GROUP)
@@ -44,7 +44,7 @@ class Learners:
         self.optimizer.step()
 
     def seconds(self, steps: int, threads: int) -> float:
-        """Seconds of so many steps with so many threads."""
+        """Seconds of some steps with some threads."""
         torch.set_num_threads(threads)
         start = time.perf_counter()
         for _ in range(steps):

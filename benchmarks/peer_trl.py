@@ -13,9 +13,9 @@ from benchmarks.language_cases import CLIP, LEARNING_RATE, MAX_GRAD_NORM, Case
 
 
 class Program:
-    """One case in TRL: what its trainer does with a batch of prompts, piece by piece.
+    """One case in TRL: the work of its trainer on a batch of prompts, piece by piece.
 
-    Where TRL's defaults cost time and change no number, the faster choice is made: no gradient checkpointing, and
+    The faster choice replaces defaults of TRL that cost time and change no number: no gradient checkpointing, and
     attention by torch's own kernels.
     """
 
@@ -57,10 +57,10 @@ class Program:
         tokens = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         seen = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
         with torch.no_grad():
-            found, *_ = self.trainer._get_per_token_logps_and_entropies(
+            values, *_ = self.trainer._get_per_token_logps_and_entropies(
                 self.model, tokens, seen, self.case.completions.shape[2]
             )
-        return found.numpy().reshape(self.case.completions.shape)
+        return values.numpy().reshape(self.case.completions.shape)
 
     def step(self) -> float:
         """One update on the fixed completions; the norm of the gradient."""

@@ -51,7 +51,7 @@ class Program:
 
     def rollouts(self, seed: int, stops: tuple[int, ...]) -> int:
         """Sample; the number of tokens. Without stops the sequences end at a token that no model has."""
-        found = self.sampler(
+        output = self.sampler(
             [" ".join(map(str, row)) for row in self.rows],
             max_generation_steps=self.case.new_tokens,
             max_prompt_length=self.longest,
@@ -60,14 +60,14 @@ class Program:
             top_p=1.0,
             seed=seed,
         )
-        return sum(min(len(tokens) + 1, self.case.new_tokens) for tokens in found.tokens)  # with the end token
+        return sum(min(len(tokens) + 1, self.case.new_tokens) for tokens in output.tokens)  # with the end token
 
     def logp(self) -> np.ndarray:
         """(P, G, T) log-probabilities of the fixed completions."""
         batch, (graph, _) = self._batch(), self.sampler.model_def_and_state()
         state = self.sampler.transformer_state
-        found = compute_per_token_logps(graph, state, batch.prompt_ids, batch.completion_ids, PAD, NEVER)
-        return np.asarray(found).reshape(self.case.completions.shape)
+        values = compute_per_token_logps(graph, state, batch.prompt_ids, batch.completion_ids, PAD, NEVER)
+        return np.asarray(values).reshape(self.case.completions.shape)
 
     def step(self) -> float:
         """One update on the fixed completions; the norm of the gradient."""
@@ -90,7 +90,7 @@ class Program:
 
 
 class Tokens:
-    """The tokenizer that Tunix asks for, of texts that are the tokens' numbers."""
+    """The tokenizer that Tunix asks for, for texts that are the tokens' numbers."""
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text."""

@@ -1,10 +1,10 @@
-"""What ``probe.every=10`` costs a training run: the processor's time of a measurement beside that of a step.
+"""The cost of ``probe.every=10`` to a training run: processor time of a measurement beside a step's.
 
     python -m benchmarks.probe_share            # minutes
     python -m benchmarks.probe_share --quick    # the smallest model alone; writes nothing
 
-A step samples a batch and computes the gradient of all its tokens, of a new model, whose completions are long; a
-measurement is of the same batch. Programs are compiled before. Time is the processor's, since other work may share the
+A step samples a batch of a new model, whose completions are long, and computes the gradient of all its tokens; a
+measurement uses the same batch. Programs are compiled before. Time is the processor's, since other work may share the
 machine.
 """
 
@@ -68,7 +68,7 @@ def measure(name: str, repeats: int) -> list[dict[str, object]]:
     taken = seconds(step, repeats)
     rows = []
     for kind, options in KINDS.items():
-        own = seconds(
+        elapsed = seconds(
             partial(probe, trainer, state, groups, ProbeSettings(every=EVERY, **options), step_key(0, 2)), repeats
         )
         rows.append(
@@ -78,8 +78,8 @@ def measure(name: str, repeats: int) -> list[dict[str, object]]:
                 "rollouts": groups.rewards.size,
                 "seconds_of_a_step": round(taken, 3),
                 "measured": kind,
-                "seconds": round(own, 3),
-                "share": round(own / (EVERY * taken), 4),
+                "seconds": round(elapsed, 3),
+                "share": round(elapsed / (EVERY * taken), 4),
             }
         )
     return rows
@@ -92,14 +92,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the smallest model alone; write nothing")
     options = parser.parse_args()
     machine = describe("jax", "numpy")
-    found = [row for name in CASES[: 1 if options.quick else None] for row in measure(name, 1 if options.quick else 3)]
+    costs = [row for name in CASES[: 1 if options.quick else None] for row in measure(name, 1 if options.quick else 3)]
     share = f"share of a run, every {EVERY} steps"
     header = ["model", "parameters", "rollouts", "s a step", "measured", "s", share]
-    rows = [[f"{value:.1%}" if name == "share" else str(value) for name, value in row.items()] for row in found]
+    rows = [[f"{value:.1%}" if name == "share" else str(value) for name, value in row.items()] for row in costs]
     text = f"{table(header, rows)}\n\n{in_words(machine)}.\n"
     print(text)
     if not options.quick:
-        content = {"machine": machine, "every": EVERY, "measured": found}
+        content = {"machine": machine, "every": EVERY, "measured": costs}
         (options.out / "probe_share.json").write_text(json.dumps(content, indent=1) + "\n")
         (options.out / "probe_share.md").write_text(text)
 

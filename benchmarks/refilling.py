@@ -1,11 +1,11 @@
-"""Time rollouts of which some wait: places that are taken anew, beside batches one after the other.
+"""Time rollouts some of which wait: refilled places, beside batches one after the other.
 
     python -m benchmarks.refilling           # some minutes
     python -m benchmarks.refilling --quick   # small sizes; prints, writes nothing
 
 Both ways draw the same tokens. They take turns after a call of each, which compiles; the fastest of three counts. The
-completions are those of the benchmarks of language models, which end by themselves: of a new maze model at about one
-token in 32, of SmolLM2 with a line.
+completions of the benchmarks of language models end by themselves: of a new maze model at about one token in 32, of
+SmolLM2 with a line.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.sampling import Sampled, sample
 
 DATA = RESULTS / "refilling.json"
-TIMES = 4  # as many prompts as the case has
+TIMES = 4  # times the prompts of the case
 CALLS = 3
 
 
@@ -50,8 +50,8 @@ def of_case(case: Case) -> dict[str, Any]:
 
     def one_after_the_other() -> np.ndarray:
         size = len(case.prompts)
-        parts = [drawn(prompts[first : first + size], first) for first in range(0, len(prompts), size)]
-        return np.concatenate([part.tokens for part in parts])
+        batches = [drawn(prompts[first : first + size], first) for first in range(0, len(prompts), size)]
+        return np.concatenate([batch.tokens for batch in batches])
 
     ways: dict[str, Callable[[], np.ndarray]] = {
         "taken anew": lambda: drawn(prompts).tokens,
@@ -71,7 +71,7 @@ def of_case(case: Case) -> dict[str, Any]:
         "case": f"{case.name}: {TIMES} times {case.shape}, {at_once} at once",
         "mean_tokens": float((tokens["taken anew"] != 0).sum(axis=2).mean()),
         "tokens_alike": alike,
-        "seconds": {name: min(own) for name, own in seconds.items()},
+        "seconds": {name: min(times) for name, times in seconds.items()},
     }
 
 

@@ -1,9 +1,9 @@
-"""What ``rl.remedy`` costs a training run: time and memory of a step with each remedy beside a plain one.
+"""Time and memory of a training step with each ``rl.remedy``, beside a plain step.
 
     python -m benchmarks.remedy_share            # minutes
     python -m benchmarks.remedy_share --quick    # one remedy; writes nothing
 
-Steps of a new model, whose completions are long, in a process of its own for each remedy, whose programs were compiled
+Each remedy has a process of its own, which takes steps of a new model with long completions; its programs were compiled
 before. Time is the processor's, since other work may share the machine; memory is the most that the process ever has.
 """
 
@@ -32,14 +32,14 @@ from simlab.simulator.compiled import keep_on_disk
 from simlab.simulator.settings import NO_REMEDY, REMEDIES
 
 PRESET, MIB = "countdown-conflict", 2**20
-COMPILING = (0, 1, 5)  # cases with programs of their own, which a first process compiles and keeps
+COMPILING = (0, 1, 5)  # cases with programs of their own: a first process compiles and keeps them
 
 
 def measure(remedy: str, estimator: str, repeats: int) -> dict[str, object]:
     """Time and memory of a step, in this process."""
     keep_on_disk()
-    own = {"rl": {"remedy": remedy}, "probe": {"estimator": estimator}}
-    asked = TrainingSettings.from_data(merge_layers(PRESETS[PRESET], own))
+    layer = {"rl": {"remedy": remedy}, "probe": {"estimator": estimator}}
+    asked = TrainingSettings.from_data(merge_layers(PRESETS[PRESET], layer))
     setup, method = Setup(asked, task(**asked.task)), parse("grpo").build()
     parameters = init(setup.loaded.config, jax.random.key(0))
     common = (setup.policy(), setup.reader, method, asked.rl, parameters)
@@ -68,17 +68,17 @@ def main() -> None:
         print(json.dumps(measure(*options.own, 2 if options.quick else 3)))
         return
     cases = [(NO_REMEDY, "full"), *((name, "full") for name in REMEDIES[1:]), ("project", "head")]
-    machine, found = describe("jax", "numpy"), list[dict[str, object]]()
+    machine, costs = describe("jax", "numpy"), list[dict[str, object]]()
     for number, case in enumerate(cases[: 2 if options.quick else None]):
         command = [sys.executable, "-m", "benchmarks.remedy_share", "--own", *case, *["--quick"] * options.quick]
         for _ in range(1 + (number in COMPILING)):
-            said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        found.append(json.loads(said.splitlines()[-1]))
-    rows = [[str(value) for value in row.values()] for row in found]
-    text = f"{table(list(found[0]), rows)}\n\nPreset {PRESET}, GRPO. {in_words(machine)}.\n"
+            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        costs.append(json.loads(output.splitlines()[-1]))
+    rows = [[str(value) for value in row.values()] for row in costs]
+    text = f"{table(list(costs[0]), rows)}\n\nPreset {PRESET}, GRPO. {in_words(machine)}.\n"
     print(text)
     if not options.quick:
-        content = {"machine": machine, "measured": found}
+        content = {"machine": machine, "measured": costs}
         (options.out / "remedy_share.json").write_text(json.dumps(content, indent=1) + "\n")
         (options.out / "remedy_share.md").write_text(text)
 

@@ -1,9 +1,9 @@
-"""Write ``docs/speed.md``: every measurement beside its peer and its limit, from what ``benchmarks/results`` holds.
+"""Write ``docs/speed.md``: every measurement beside its peer and its limit, from ``benchmarks/results``.
 
-    python -m benchmarks.speed_page              # from what is there
+    python -m benchmarks.speed_page              # from the stored results
     python -m benchmarks.speed_page --measure    # runs every benchmark of the page first: hours, on an idle machine
 
-Each part says which command measures it, and when and of which commit its numbers are.
+Each part names its command, and the date and commit of its numbers.
 """
 
 import argparse
@@ -22,16 +22,16 @@ from simlab.files import write_whole
 
 PAGE = Path(__file__).parent.parent / "docs" / "speed.md"
 HEADER = ["what", "simlab", "peer", "times as fast", "limit", "simlab / limit"]
-GROUPS = (32, 2048, 131072)  # of the simulator's cells, those that are shown
+GROUPS = (32, 2048, 131072)  # the simulator's cells that are shown
 KINDS = {"full": "rollouts of full length", "step": "training step"}
 
 Row = list[str]
 
 
 def results(name: str) -> dict[str, Any]:
-    """What a benchmark has left."""
-    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    """Results of a benchmark."""
+    content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return content
 
 
 def number(value: float) -> str:
@@ -49,14 +49,14 @@ def simulator_rows() -> list[Row]:
     for cell in results("dense_storage")["cells"]:
         if cell["group_size"] not in GROUPS:
             continue
-        own = cell["seconds_per_seed_step"]
+        seconds = cell["seconds_per_seed_step"]
         for peer, name in (("torch_processes", "PyTorch, a process a core"), ("numpy", "NumPy, a process a core")):
             rows.append(
                 [
                     f"step of 128,000 actions, G = {cell['group_size']}, ms",
-                    number(1000 * own["simlab"]),
-                    f"{name}: {number(1000 * own[peer])}",
-                    number(own[peer] / own["simlab"]),
+                    number(1000 * seconds["simlab"]),
+                    f"{name}: {number(1000 * seconds[peer])}",
+                    number(seconds[peer] / seconds["simlab"]),
                     number(1000 * cell["floor_seconds"]),
                     number(cell["times_floor"]),
                 ]
@@ -65,14 +65,14 @@ def simulator_rows() -> list[Row]:
 
 
 def limit_rows() -> list[Row]:
-    """What each cell's step moves, draws and computes at least, and how far its time is from the larger limit."""
+    """The least that each cell's step moves, draws and computes, and its time over the larger limit."""
     rows = []
     for cell in results("dense_storage")["cells"]:
         size = cell["group_size"]
         words = step_words(ACTIONS, size)
         counted = step_bytes(ACTIONS, size), words, OPERATIONS_A_WORD * words, step_functions(ACTIONS)
         seconds = cell["seconds_per_seed_step"]["simlab"], cell["floor_seconds"], cell["arithmetic_seconds"]
-        times = *(1000 * own for own in seconds), cell["times_larger_limit"]
+        times = *(1000 * duration for duration in seconds), cell["times_larger_limit"]
         rows.append([str(size), *(f"{value / 1e6:.3g}" for value in counted), *map(number, times)])
     return rows
 
@@ -82,13 +82,13 @@ def storage_rows() -> list[Row]:
     rows = []
     for cell in results("storages")["storages"]:
         if cell["group_size"] in GROUPS and cell.get(cell["chosen"]):
-            own = cell[cell["chosen"]]
+            seconds = cell[cell["chosen"]]
             rows.append(
                 [
                     f"the same, {cell['chosen']} storage as chosen, G = {cell['group_size']}, ms",
-                    number(1000 * own),
+                    number(1000 * seconds),
                     f"PyTorch: {number(1000 * cell['torch'])}",
-                    number(cell["torch"] / own),
+                    number(cell["torch"] / seconds),
                     "",
                     "",
                 ]
@@ -98,20 +98,20 @@ def storage_rows() -> list[Row]:
 
 def network_rows() -> list[Row]:
     """Steps of a network by number of seeds, beside PyTorch and the larger of the limits of memory and arithmetic."""
-    found = results("network")
-    least = max(found["limit"]["memory_seconds"], found["limit"]["arithmetic_seconds"])
+    content = results("network")
+    least = max(content["limit"]["memory_seconds"], content["limit"]["arithmetic_seconds"])
     rows = []
-    for cell in found["cells"]:
-        own, peer = (cell["seconds"][name] for name in ("simlab", "torch"))
-        rates = number(1 / own), f"PyTorch: {number(1 / peer)}", number(peer / own), number(1 / least)
+    for cell in content["cells"]:
+        ours, peer = (cell["seconds"][name] for name in ("simlab", "torch"))
+        rates = number(1 / ours), f"PyTorch: {number(1 / peer)}", number(peer / ours), number(1 / least)
         rows.append(
-            [f"{cell['seeds']} seeds at load {cell['load_average']:.0f}, seed-steps/s", *rates, number(own / least)]
+            [f"{cell['seeds']} seeds at load {cell['load_average']:.0f}, seed-steps/s", *rates, number(ours / least)]
         )
     return rows
 
 
 def level_rows() -> list[Row]:
-    """Steps of lumped storage by actions and distinct reward levels, beside dense storage with as many levels."""
+    """Steps of lumped storage by actions and distinct reward levels, beside dense storage with the same levels."""
     cells = results("graded_levels")["cells"]
     dense = {cell["levels"]: cell for cell in cells if cell["storage"] == "dense"}
     return [
@@ -139,19 +139,19 @@ def trainer_rows(peer: str) -> list[Row]:
         if ": " in line and not line.startswith("|") and "prompts of" in line:
             case = line.split(":")[0]
         elif line.startswith("|") and len(cells) == 7 and cells[0] and not cells[0].startswith("---"):
-            what, own, other, ratio, limit, of_limit, _ = cells
-            rows.append([f"{case}: {what}", own, f"{peer.upper()}: {other}", ratio, limit, of_limit])
+            what, ours, other, ratio, limit, of_limit, _ = cells
+            rows.append([f"{case}: {what}", ours, f"{peer.upper()}: {other}", ratio, limit, of_limit])
     return rows
 
 
 def start_rows() -> list[Row]:
     """Start-up beside an import of JAX."""
-    found = results("start_up")
-    medians = {name: statistics.median(own) for name, own in found["seconds"].items()}
+    content = results("start_up")
+    medians = {name: statistics.median(times) for name, times in content["seconds"].items()}
     jax = medians["import jax"]
     return [
         [f"{name}, s", number(medians[name]), f"import jax: {number(jax)}", number(jax / medians[name]), "", ""]
-        for name in found["targets"]
+        for name in content["targets"]
     ]
 
 
@@ -166,7 +166,7 @@ class Part(NamedTuple):
     words: str = ""
 
     def written(self) -> str:
-        """The heading, where the numbers are from, and the table."""
+        """The heading, the origin of the numbers, and the table."""
         machine = results(self.source)["machine"]
         made = f"{machine['cpu']}, {machine['cores']} cores, {machine['date']}, commit {machine['commit'][:8]}"
         return (
@@ -239,12 +239,12 @@ PARTS = (
 
 def page() -> str:
     """The whole page."""
-    return BEGINNING + "\n".join(part.written() for part in PARTS) + END
+    return BEGINNING + "\n".join(section.written() for section in PARTS) + END
 
 
 def measure() -> None:
     """Run every benchmark of the page, each once."""
-    for command in dict.fromkeys(part.command for part in PARTS):
+    for command in dict.fromkeys(section.command for section in PARTS):
         subprocess.run([sys.executable, "-m", *command], check=True)
 
 

@@ -1,9 +1,9 @@
-"""How long it takes to begin: an import, the help, and the first simulated step in a fresh process.
+"""Time the beginning: an import, the help, and the first simulated step in a fresh process.
 
     python -m benchmarks.start_up
 
 Each is a process of its own, nine times in turns, with a compile cache that is full after the first. Beside them stand
-Python that does nothing and ``import jax``, which no program that simulates can do without.
+Python that does nothing and ``import jax``, which every program that simulates needs.
 """
 
 import json
@@ -40,15 +40,15 @@ def main() -> None:
     """Measure, and write the results."""
     machine = describe("jax", "numpy", "xarray")
     seconds(PROGRAMS["first step of a small problem"])  # fills the cache
-    found: dict[str, list[float]] = {name: [] for name in PROGRAMS}
+    times: dict[str, list[float]] = {name: [] for name in PROGRAMS}
     for _ in range(TIMES):
         for name, arguments in PROGRAMS.items():
-            found[name].append(round(seconds(arguments), 4))
-    text = json.dumps({"machine": machine, "seconds": found, "targets": TARGETS}, indent=1)
+            times[name].append(round(seconds(arguments), 4))
+    text = json.dumps({"machine": machine, "seconds": times, "targets": TARGETS}, indent=1)
     (RESULTS / "start_up.json").write_text(text + "\n", encoding="utf-8")
     rows = [
-        [name, f"{statistics.median(own):.2f}", f"{min(own):.2f}", f"{TARGETS.get(name, '')}"]
-        for name, own in found.items()
+        [name, f"{statistics.median(values):.2f}", f"{min(values):.2f}", f"{TARGETS.get(name, '')}"]
+        for name, values in times.items()
     ]
     report = f"# Start-up\n\n{table(['program', 'median, s', 'fastest, s', 'goal, s'], rows)}\n\n{in_words(machine)}\n"
     (RESULTS / "start_up.md").write_text(report, encoding="utf-8")

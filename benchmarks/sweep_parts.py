@@ -1,4 +1,4 @@
-"""What the processor time of the Figure 2 sweep consists of, with an empty and with a full cache of compiled programs.
+"""Processor time of each part of the Figure 2 sweep, with an empty and with a full cache of compiled programs.
 
     python -m benchmarks.sweep_parts
 
@@ -24,13 +24,13 @@ from benchmarks.machine import RESULTS, describe, in_words, table
 
 OPTIONS = ("--preset", "f-grpo-fig2")
 CACHES = ("empty cache", "full cache")
-RANGES = ((0, "up to 4096"), (4097, "8192 to 32,768"), (32769, "65,536 and 131,072"))  # of G in dense storage
+RANGES = ((0, "up to 4096"), (4097, "8192 to 32,768"), (32769, "65,536 and 131,072"))  # group sizes in dense storage
 ALL = "all of it"
 Seconds = dict[str, float]
 
 
 def part_of(kind: str, storage: str, group_size: int) -> str:
-    """The part that a program belongs to: what is made, or what is run."""
+    """The part that a program belongs to when it is made, or run."""
     if kind == "made":
         return f"programs of {storage} storage: traced, and compiled or read"
     if storage != "dense":
@@ -40,12 +40,12 @@ def part_of(kind: str, storage: str, group_size: int) -> str:
 
 
 class Parts:
-    """Processor seconds of the parts of a process, told by ``call.cached``, which every program comes from."""
+    """Processor seconds of the parts of a process, measured in ``call.cached``, which returns every program."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
-    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that adds its processor time to a part."""
 
         def call(*arguments: Any) -> Any:
@@ -53,7 +53,7 @@ class Parts:
 
             start = time.process_time()
             done = jax.block_until_ready(function(*arguments))  # type: ignore[no-untyped-call]
-            self.seconds[part] += time.process_time() - start
+            self.seconds[name] += time.process_time() - start
             return done
 
         return call
@@ -68,13 +68,13 @@ class Parts:
 
         return timed
 
-    def timed_compilation(self, part: str, compile_it: Callable[[], Any]) -> Callable[[], Any]:
+    def timed_compilation(self, name: str, compile_it: Callable[[], Any]) -> Callable[[], Any]:
         """A compilation that adds its processor time to a part."""
 
         def compiled() -> Any:
             start = time.process_time()
             program = compile_it()
-            self.seconds[part] += time.process_time() - start
+            self.seconds[name] += time.process_time() - start
             return program
 
         return compiled
@@ -90,14 +90,14 @@ def sweep(options: Sequence[str]) -> Seconds:
     from simlab import cli  # noqa: PLC0415  # so that its import counts, on one core
     from simlab.simulator import call, compiled  # noqa: PLC0415
 
-    parts = Parts()
-    timed = mock.patch.object(call, "cached", parts.cached(compiled.cached))
+    clock = Parts()
+    timed = mock.patch.object(call, "cached", clock.cached(compiled.cached))
     with timed, contextlib.redirect_stdout(io.StringIO()):
         code = cli.main(["sweep", *options])
     if code:
         raise RuntimeError(f"the sweep ends with {code}")
-    rest = time.process_time() - sum(parts.seconds.values())
-    return {**parts.seconds, "start, plan, records, result and figure": rest}
+    rest = time.process_time() - sum(clock.seconds.values())
+    return {**clock.seconds, "start, plan, records, result and figure": rest}
 
 
 def in_a_process(options: Sequence[str], cache: Path) -> Seconds:
@@ -105,8 +105,8 @@ def in_a_process(options: Sequence[str], cache: Path) -> Seconds:
     command = [sys.executable, "-m", "benchmarks.sweep_parts", *options]
     environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-    found: Seconds = json.loads(done.stdout)
-    return found
+    seconds: Seconds = json.loads(done.stdout)
+    return seconds
 
 
 def measured(options: Sequence[str]) -> dict[str, Seconds]:
@@ -118,23 +118,23 @@ def measured(options: Sequence[str]) -> dict[str, Seconds]:
         }
 
 
-def rows(found: dict[str, Seconds]) -> list[list[str]]:
+def rows(seconds: dict[str, Seconds]) -> list[list[str]]:
     """A row for each part, and one for their sums."""
-    names = list(dict.fromkeys(name for own in found.values() for name in own))
-    each = [[name, *(f"{own.get(name, 0):.1f}" for own in found.values())] for name in names]
-    return [*each, [ALL, *(f"{sum(own.values()):.1f}" for own in found.values())]]
+    names = list(dict.fromkeys(name for column in seconds.values() for name in column))
+    each = [[name, *(f"{column.get(name, 0):.1f}" for column in seconds.values())] for name in names]
+    return [*each, [ALL, *(f"{sum(column.values()):.1f}" for column in seconds.values())]]
 
 
 def main() -> None:
-    """Measure both, and write the results; with options of a sweep, print the parts of that one as JSON."""
+    """Measure both, and write the results; with options of a sweep, print its parts as JSON."""
     if options := sys.argv[1:]:
         print(json.dumps(sweep(options)))
         return
     machine = describe("jax", "jaxlib", "numpy")
-    found = measured(OPTIONS)
-    text = json.dumps({"machine": machine, "seconds": found}, indent=1)
+    seconds = measured(OPTIONS)
+    text = json.dumps({"machine": machine, "seconds": seconds}, indent=1)
     (RESULTS / "sweep_parts.json").write_text(text + "\n", encoding="utf-8")
-    shown = table(["processor seconds", *found], rows(found))
+    shown = table(["processor seconds", *seconds], rows(seconds))
     report = f"# Parts of the Figure 2 sweep\n\n{shown}\n\n{in_words(machine)}\n"
     (RESULTS / "sweep_parts.md").write_text(report, encoding="utf-8")
     print(report)

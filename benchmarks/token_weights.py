@@ -32,7 +32,7 @@ from simlab.surrogates import unclipped
 ROLLOUTS, TOKENS, ROUNDS = 64, 512, 5
 CORES = os.cpu_count() or 1
 THREADS = ThreadPoolExecutor(CORES)
-PROMPTS_AT_ONCE = 32  # 4 MiB of float32, what a core's cache holds
+PROMPTS_AT_ONCE = 32  # 4 MiB of float32, which a core's cache holds
 GROUP_SIZES = (64, 512, 4096)
 ROLLOUTS_IN_ALL = 2**20
 Batch = tuple[Any, Any]  # rewards (P, G) and a number of each token (P, G, T)
@@ -59,16 +59,16 @@ def copy(rewards: Any, tokens: Any) -> Any:
 def in_blocks(weights: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A few prompts at a time, as an engine with much data would: groups do not see each other."""
 
-    def one(batch: Batch) -> Any:
+    def weigh(batch: Batch) -> Any:
         return weights(batch[0][None], batch[1][None])[0]
 
-    return lambda rewards, tokens: jax.lax.map(one, (rewards, tokens), batch_size=PROMPTS_AT_ONCE)
+    return lambda rewards, tokens: jax.lax.map(weigh, (rewards, tokens), batch_size=PROMPTS_AT_ONCE)
 
 
 def copy_into(source: np.ndarray, target: np.ndarray) -> Callable[[], Any]:
     """The same into memory that has been written before, a thread a core."""
-    parts = list(zip(np.array_split(source, CORES), np.array_split(target, CORES), strict=True))
-    return lambda: list(THREADS.map(lambda pair: np.multiply(pair[0], 2, out=pair[1]), parts))
+    pairs = list(zip(np.array_split(source, CORES), np.array_split(target, CORES), strict=True))
+    return lambda: list(THREADS.map(lambda pair: np.multiply(pair[0], 2, out=pair[1]), pairs))
 
 
 def a_thread_a_core(weights: Callable[[Any, Any], Any], rewards: np.ndarray, tokens: np.ndarray) -> Callable[[], Any]:
@@ -103,8 +103,8 @@ def check(rewards: np.ndarray, tokens: np.ndarray) -> None:
     few = rewards[:64], tokens[:64]
     for weights in (cw_grpo, grpo):
         expected = np.asarray(weights(*few))
-        for found in (jax.jit(weights)(*few), jax.jit(in_blocks(weights))(*few), as_torch(weights, *few)()):
-            np.testing.assert_allclose(np.asarray(found), expected, rtol=2e-4, atol=1e-6)
+        for result in (jax.jit(weights)(*few), jax.jit(in_blocks(weights))(*few), as_torch(weights, *few)()):
+            np.testing.assert_allclose(np.asarray(result), expected, rtol=2e-4, atol=1e-6)
 
 
 def as_torch(weights: Callable[[Any, Any], Any], rewards: np.ndarray, tokens: np.ndarray) -> Callable[[], Any]:
@@ -121,7 +121,7 @@ def as_torch(weights: Callable[[Any, Any], Any], rewards: np.ndarray, tokens: np
 
 
 def of_tokens(prompts: int) -> list[list[str]]:
-    """A row a program: what it is, its seconds, and those over the copy's."""
+    """A row a program: its name, its seconds, and their ratios to both copies'."""
     draw = np.random.default_rng(0)
     rewards = draw.integers(0, 2, (prompts, ROLLOUTS)).astype(np.float32)
     tokens = draw.random((prompts, ROLLOUTS, TOKENS), dtype=np.float32) - 2

@@ -5,7 +5,7 @@
 
 Each run is a process of its own, of one step, one evaluation of the start and one of each arm; its peak is what the
 system reports when it ends. A verifier that errs makes groups of unequal rewards, so that there is a gradient although
-the model has learnt nothing. No program is compiled before: with those of a former run a process takes less than the
+the model has learnt nothing. No program is compiled before: with compiled programs a process takes less than the
 statement says.
 """
 
@@ -26,7 +26,7 @@ WIDE: dict[str, object] = {"model.hidden_size": 512, "model.intermediate_size": 
 DEEP: dict[str, object] = {
     "model.hidden_size": 576, "model.intermediate_size": 1536, "model.num_layers": 24, "model.num_heads": 9,
     "model.num_kv_heads": 3, "rl.prompts": 32, "task.evaluation_size": 32, "evaluation.samples": 8,
-    "record.weight_changes": "false",  # which take minutes
+    "record.weight_changes": "false",  # they take minutes
 }  # fmt: skip
 SIZES = ["grpo", "grpo@group_size=4", "grpo@group_size=2"]
 MAZE: dict[str, object] = {"task.size": 7, "task.evaluation_size": 8, "evaluation.samples": 16, "rl.prompts": 8}
@@ -60,24 +60,24 @@ UNITS = {"MiB": 2**20, "GiB": 2**30}
 
 
 def stated_bytes(output: str) -> float:
-    """What the command's line ``memory: about 5.8 GiB (...)`` says.
+    """The bytes in the command's line ``memory: about 5.8 GiB (...)``.
 
     >>> stated_bytes("memory: about 5 MiB (parameters 5 MiB)") / 2**20
     5.0
     """
-    found = re.search(r"^memory: about ([\d.]+) ([MG]iB)", output, re.MULTILINE)
-    assert found, output
-    return float(found[1]) * UNITS[found[2]]
+    match = re.search(r"^memory: about ([\d.]+) ([MG]iB)", output, re.MULTILINE)
+    assert match, output
+    return float(match[1]) * UNITS[match[2]]
 
 
 def measure(name: str) -> dict[str, object]:
-    """One run, of which nothing is compiled before.
+    """One run, with nothing compiled before.
 
     Raises:
         SystemExit: if it fails.
     """
-    preset, arms, own = RUNS[name]
-    chosen = [part for key, value in {**SHORT, **own}.items() for part in ("--param", f"{key}={value}")]
+    preset, arms, settings = RUNS[name]
+    chosen = [word for key, value in {**SHORT, **settings}.items() for word in ("--param", f"{key}={value}")]
     arguments = ["train", "--preset", preset, "--arms", ",".join(arms), "--seeds", "1", *chosen]
     with tempfile.TemporaryDirectory() as folder:
         child = run_simlab([*arguments, "--out", f"{folder}/out"], {"XDG_CACHE_HOME": folder})
@@ -100,30 +100,30 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the smallest run; write nothing")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the runs whose name holds TEXT; write nothing")
     options = parser.parse_args()
-    machine, found = describe("jax", "jaxlib", "numpy"), list[dict[str, object]]()
+    machine, runs = describe("jax", "jaxlib", "numpy"), list[dict[str, object]]()
     for name in [name for name in RUNS if options.only in name][: 1 if options.quick else None]:
-        found.append(measure(name))
-        print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+        runs.append(measure(name))
+        print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
         if not options.quick and not options.only:
-            _write(options.out, machine, found)
-    print(_text(machine, found))
+            _write(options.out, machine, runs)
+    print(_text(machine, runs))
 
 
-def _text(machine: dict[str, object], found: list[dict[str, object]]) -> str:
+def _text(machine: dict[str, object], runs: list[dict[str, object]]) -> str:
     header = ["run", "fitted to", "stated MiB", "peak MiB", "stated / peak"]
     rows = [
-        ["yes" if value is True else "" if value is False else str(value) for value in row.values()] for row in found
+        ["yes" if value is True else "" if value is False else str(value) for value in row.values()] for row in runs
     ]
-    missing = [name for name in RUNS if name not in {row["run"] for row in found}]
+    missing = [name for name in RUNS if name not in {row["run"] for row in runs}]
     not_measured = f"Not measured yet: {'; '.join(missing)}.\n\n" if missing else ""
     return f"{table(header, rows)}\n\n{not_measured}{in_words(machine)}.\n"
 
 
-def _write(out: Path, machine: dict[str, object], found: list[dict[str, object]]) -> None:
-    """Write what is measured so far, so that a benchmark that is stopped has told what it knew."""
+def _write(out: Path, machine: dict[str, object], runs: list[dict[str, object]]) -> None:
+    """Write the runs so far, so that a benchmark that is stopped leaves what it measured."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "training_peak.json").write_text(json.dumps({"machine": machine, "runs": found}, indent=1) + "\n")
-    (out / "training_peak.md").write_text(_text(machine, found))
+    (out / "training_peak.json").write_text(json.dumps({"machine": machine, "runs": runs}, indent=1) + "\n")
+    (out / "training_peak.md").write_text(_text(machine, runs))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The programs of a training run, and the shapes of what they are called with: neither compiled nor run."""
+"""The programs of a training run, and the shapes of their arguments: neither compiled nor run."""
 
 from typing import Any, NamedTuple
 
@@ -19,14 +19,14 @@ class Computed(NamedTuple):
     """The sizes of a gradient or of a sampler.
 
     Attributes:
-        prompts: P; of a gradient, those of one turn.
+        prompts: P; of a gradient, in one turn.
         members: rollouts of each, G.
         before: tokens of a prompt.
         own: tokens of a rollout.
         dtype: of the model.
         checkpointing: layers store only their inputs.
         lora_rank: the rank of the adapters; 0 where all parameters are trained.
-        turns: of a program, one after the other, each of so many prompts.
+        turns: of a program, one after the other, each of P prompts.
     """
 
     prompts: int
@@ -40,7 +40,7 @@ class Computed(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A jitted function, and what it is called with: shapes in place of arrays."""
+    """A jitted function and its arguments: shapes in place of arrays."""
 
     function: Any
     arguments: tuple[Any, ...]
@@ -109,13 +109,13 @@ def sampling_programs(case: Computed, config: ModelConfig) -> dict[str, Program]
 
     begun = first(case.prompts, case.members, case.own)
     state, rows = begun.trace().out_info, (case.prompts, case.members)
-    places = array(rows[:1], jnp.int32), array(rows, jnp.int32), array(rows, jnp.int32), array(rows, bool)
+    move = array(rows[:1], jnp.int32), array(rows, jnp.int32), array(rows, jnp.int32), array(rows, bool)
     new = first(1, case.members, 1).trace().out_info
     return {
         "first token": begun,
         "further tokens": Program(
             batch.go_on, (jax.eval_shape(apart, parameters), config, state, choices, array((), jnp.int32)), {}
         ),
-        "a move": Program(batch.move, (state, *places), {}),
+        "a move": Program(batch.move, (state, *move), {}),
         "new rollouts": Program(batch.join, (state, new, array((), jnp.int32), array(rows[:1], jnp.int32)), {}),
     }

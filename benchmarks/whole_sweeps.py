@@ -31,7 +31,7 @@ def sweep_times(options: tuple[str, ...]) -> dict[str, Times]:
 
 
 def sweep_seconds(options: tuple[str, ...]) -> dict[str, float]:
-    """The wall times among these."""
+    """Wall times of a sweep."""
     return {cache: times.wall for cache, times in sweep_times(options).items()}
 
 
@@ -54,8 +54,8 @@ def _timed(options: list[str], environment: dict[str, str]) -> Times:
 
 def main() -> None:
     """Time the sweep of these options, and print the table."""
-    found = sweep_times(tuple(sys.argv[1:]))
-    rows = [[cache, f"{times.processor:.1f}", f"{times.wall:.1f}"] for cache, times in found.items()]
+    results = sweep_times(tuple(sys.argv[1:]))
+    rows = [[cache, f"{times.processor:.1f}", f"{times.wall:.1f}"] for cache, times in results.items()]
     print(f"{table(['', 'processor s', 'wall s'], rows)}\n\n{in_words(describe('jax', 'jaxlib', 'numpy'))}")
 
 

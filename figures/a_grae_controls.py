@@ -4,7 +4,7 @@
     python -m figures.a_grae_controls a-grae.nc   (condenses a-grae-few.nc and its siblings)
     simlab figures a_grae_controls                (draws from the condensed numbers kept here)
 
-Only part of what is condensed is drawn; figures/README.md quotes the rest.
+Some condensed numbers are not drawn; figures/README.md quotes them.
 """
 
 import itertools
@@ -155,7 +155,7 @@ def _at_levels(runs: xr.Dataset, name: str) -> np.ndarray:
 
 
 def _collapse(runs: xr.Dataset) -> dict[str, Any]:
-    """How many seeds surge and collapse, when, how the runs end, and what goes with a large surge between seeds."""
+    """Count the seeds that surge and collapse, with times, ends, and what the final unsolved share correlates with."""
     q_pos, unsolved, entropy = (_metric(runs, name) for name in ("q_pos", "unsolved", "entropy"))
     lowest = np.minimum.accumulate(unsolved, axis=1)
     surge = (unsolved > SURGE_FACTOR * lowest) & (unsolved - lowest > SURGE_SHARE)
@@ -239,26 +239,26 @@ def _draw_gains(axes: Axes, data: dict[str, Any], experiment: str) -> None:
 def _draw_surges(axes: Axes, cells: list[dict[str, Any]]) -> None:
     """The share of runs with a surge, with the 95 % interval of Wilson."""
     rows = [(label, cell) for cell in cells if (label := _surge_label(cell))]
-    for place, (_, cell) in enumerate(rows):
+    for row, (_, cell) in enumerate(rows):
         share, count = cell["surged"] / cell["seeds"], cell["seeds"]
         centre = (share + 1.92 / count) / (1 + 3.84 / count)
         half = 1.96 * np.sqrt(share * (1 - share) / count + 0.96 / count**2) / (1 + 3.84 / count)
         colour = COLOURS[cell["cell"]["estimator"]]
-        axes.plot([centre - half, centre + half], [place, place], color=colour, linewidth=1.2)
-        axes.plot(share, place, "o", color=colour)
+        axes.plot([centre - half, centre + half], [row, row], color=colour, linewidth=1.2)
+        axes.plot(share, row, "o", color=colour)
     axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=7)
     axes.invert_yaxis()
     axes.set(xlabel="share of seeds", xlim=(-0.04, 1.04))
 
 
 def _surge_label(cell: dict[str, Any]) -> str:
-    """What is special about a cell of the collapse sweeps; nothing for the cells that panel (f) leaves out."""
-    place = cell["cell"]
+    """Name what sets a cell of the collapse sweeps apart; empty for cells that panel (f) leaves out."""
+    setting = cell["cell"]
     special = {
-        "collapse": f"rate {place.get('learning_rate', 0):g}",
+        "collapse": f"rate {setting.get('learning_rate', 0):g}",
         "collapse-a-grae": "A-GRAE",
-        "collapse-eps": f"eps {place.get('eps', 0):.0e}",
-        "collapse-sgd": f"SGD, {place.get('learning_rate', 0):g}",
+        "collapse-eps": f"eps {setting.get('eps', 0):.0e}",
+        "collapse-sgd": f"SGD, {setting.get('learning_rate', 0):g}",
         "collapse-group": "G = 32",
         "collapse-actions": "250 actions",
     }

@@ -61,8 +61,8 @@ def _draw_all(axes: Axes, change: np.ndarray, p: np.ndarray, counts: np.ndarray,
     axes.axvline(right.sum() - 0.5, color="0.6", linewidth=0.6)
     axes.set_xticks(range(len(p)), [f".{100 * chance:02.0f}\n{n}" for chance, n in zip(p, counts, strict=True)])
     axes.set(xlabel="probability, rollouts", ylabel=r"change of logit / $\eta$")
-    for place, word in ((right.sum() / 2 - 0.5, "correct"), (right.sum() + (~right).sum() / 2 - 0.5, "incorrect")):
-        axes.text(place, axes.get_ylim()[1], word, ha="center", va="bottom", fontsize=8)
+    for centre, word in ((right.sum() / 2 - 0.5, "correct"), (right.sum() + (~right).sum() / 2 - 0.5, "incorrect")):
+        axes.text(centre, axes.get_ylim()[1], word, ha="center", va="bottom", fontsize=8)
     axes.set_title("(a) one group, GRPO\n", loc="left")
 
 
@@ -70,9 +70,9 @@ def _draw_unsampled(
     axes: Axes, changes: dict[str, np.ndarray], p: np.ndarray, missed: np.ndarray, right: np.ndarray
 ) -> None:
     """The change of the logits of the actions that the group has not drawn."""
-    for place, (method, change) in enumerate(changes.items()):
-        x = np.arange(len(missed)) + 0.27 * (place - 1)
-        style = {"color": f"C{place}", "hatch": HATCHES[place], "edgecolor": "white", "linewidth": 0}
+    for number, (method, change) in enumerate(changes.items()):
+        x = np.arange(len(missed)) + 0.27 * (number - 1)
+        style = {"color": f"C{number}", "hatch": HATCHES[number], "edgecolor": "white", "linewidth": 0}
         axes.bar(x, change[missed], 0.25, label=NAMES[method], **style)
     axes.axhline(0, color="0.3", linewidth=0.6)
     words = ["correct" if right[action] else "incorrect" for action in missed]
@@ -87,7 +87,7 @@ def _draw_magnitude(axes: Axes, group_size: int) -> None:
     """The sum of the sizes of GRPO's advantages, of groups of one size."""
     rates = np.sin(np.linspace(0, np.pi / 2, 201)) ** 2
     axes.plot(rates, group_size * sum(closed_form("grpo", rates, eps=0.0)), color="C0")
-    found = masses("grpo", int(group_size), eps=0.0)
-    axes.plot(found.successes / group_size, group_size * (found.success + found.failure), "o", color="C0", markersize=4)
+    dots = masses("grpo", int(group_size), eps=0.0)
+    axes.plot(dots.successes / group_size, group_size * (dots.success + dots.failure), "o", color="C0", markersize=4)
     axes.set(xlabel="success rate p", ylabel=r"$\sum |A|$" f", G = {group_size}", ylim=(0, None))
     axes.set_title("(c) between groups\n", loc="left")

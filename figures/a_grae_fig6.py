@@ -52,10 +52,10 @@ def draw(data: dict[str, Any]) -> Figure:
 
 def _draw_size(axes: Axes, group_size: int, scale: float, ddof: int, **style: Any) -> None:
     """``scale`` times the mean size of the advantages of a group."""
-    found = masses("grpo", group_size, eps=0.0, ddof=ddof)
-    axes.plot(found.successes / group_size, scale * (found.success + found.failure), "o", color=style["color"])
+    dots = masses("grpo", group_size, eps=0.0, ddof=ddof)
+    axes.plot(dots.successes / group_size, scale * (dots.success + dots.failure), "o", color=style["color"])
     if ddof == 0:  # the population's does not depend on the group size, so that p is continuous
         rates = np.sin(np.linspace(0, np.pi / 2, 201)) ** 2
         axes.plot(rates, scale * sum(closed_form("grpo", rates, eps=0.0)), **style)
     else:
-        axes.plot(found.successes / group_size, scale * (found.success + found.failure), **style)
+        axes.plot(dots.successes / group_size, scale * (dots.success + dots.failure), **style)

@@ -45,7 +45,7 @@ OTHERS = [
 ]
 
 
-# Which arms a row of panels shows: by sign above, by difficulty below, and in both the whole beside GRPO.
+# The arms of each row of panels: by sign above, by difficulty below, and in both the whole beside GRPO.
 ROWS = (
     ("grpo", "positive_dominant", "negative_dominant", ASS, "a_grae"),
     ("grpo", "easy_focused", "hard_focused", DDAS, "a_grae"),
@@ -53,7 +53,7 @@ ROWS = (
 
 
 def draw(data: Data) -> Figure:
-    """Differences from GRPO; and by sign and by difficulty, the ways of pass@32 and the entropy."""
+    """Differences from GRPO; and the paths of pass@32 and of entropy, by sign and by difficulty."""
     arms = {arm: BASELINE for arm in STYLES if arm != BASELINE}
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 4.2), layout="constrained")
@@ -63,13 +63,13 @@ def draw(data: Data) -> Figure:
             panels[below].sharey(panels[above])
         draw_gains(panels["a"], data, arms, {arm: label for arm, (label, _, _) in STYLES.items()})
         panels["a"].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
-        for places, shown, kind in zip(("bc", "de"), ROWS, ("sign", "difficulty"), strict=True):
-            path, entropy = (panels[place] for place in places)
+        for letters, shown, kind in zip(("bc", "de"), ROWS, ("sign", "difficulty"), strict=True):
+            path, entropy = (panels[letter] for letter in letters)
             draw_paths(path, data, {arm: STYLES[arm] for arm in shown})
             draw_entropy(entropy, data, {arm: STYLES[arm] for arm in shown})
             end_labels(entropy)
-            path.set_title(f"({places[0]}) {kind}, from x", loc="left")
-            entropy.set_title(f"({places[1]}) entropy of tokens", loc="left")
+            path.set_title(f"({letters[0]}) {kind}, from x", loc="left")
+            entropy.set_title(f"({letters[1]}) entropy of tokens", loc="left")
         panels["a"].set_title("(a) less GRPO", loc="left")
     return figure
 

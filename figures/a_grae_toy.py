@@ -48,8 +48,8 @@ def draw(data: dict[str, Any]) -> Figure:
         for axes, title in zip(panels[0], TITLES, strict=True):
             axes.set_title(title.format(batch), loc="left", fontsize=8)
         step = data["experiments"]["few"]["step"]
-        for place, axes in enumerate(panels[1]):
-            axes.set_xlabel(f"k, at step {step[len(step) // 4]}" if place in (0, 2) else "step")
+        for column, axes in enumerate(panels[1]):
+            axes.set_xlabel(f"k, at step {step[len(step) // 4]}" if column in (0, 2) else "step")
         lines = {}
         for axes in panels[0]:
             lines |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
@@ -70,5 +70,5 @@ def _draw_curves(axes: Axes, experiment: dict[str, Any], methods: tuple[str, ...
     """A metric while training, times ``scale``."""
     for method in methods:
         curve = experiment["methods"][method]["curves"][metric]
-        scaled = {part: scale * np.array(values) for part, values in curve.items()}
+        scaled = {key: scale * np.array(values) for key, values in curve.items()}
         banded(axes, experiment["step"], scaled, method)

@@ -38,44 +38,44 @@ GROUP_SIZE, SMALLEST = 8, 2
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """Curves of every allocation by cost, and those that know the solve rates beside them."""
+    """Curves of every allocation by cost, beside allocations that know the solve rates."""
     sweeps = results("allocation", path)
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "provenance": [provenance(dataset) for dataset in sweeps.values()],
         "cost": {name: sweeps[name]["cost"].values.tolist() for name in ("bank", "shared")},
         "gains": {},
         "curves": {},
     }
     bank = reached(sweeps["bank"]["q_pos"])
-    found["gains"]["bank"] = gains(bank, bank["even"])
-    found["gains"]["bank-exact"] = gains(reached(sweeps["bank-exact"]["q_pos"]), bank["even"])
-    found["curves"]["bank"] = curves(bank)
+    data["gains"]["bank"] = gains(bank, bank["even"])
+    data["gains"]["bank-exact"] = gains(reached(sweeps["bank-exact"]["q_pos"]), bank["even"])
+    data["curves"]["bank"] = curves(bank)
     for rate in sweeps["shared"]["hard_rate"].values:
-        own, exact = (
+        estimated, exact = (
             reached(sweeps[name]["q_pos_by_kind"].sel(kind="hard", hard_rate=rate))
             for name in ("shared", "shared-exact")
         )
-        found["curves"][f"shared {rate:g}"] = curves(own)
-        found["gains"][f"shared {rate:g}"] = gains(own, own["even"])
-        found["gains"][f"shared {rate:g}-exact"] = gains(exact, own["even"])
-    return found
+        data["curves"][f"shared {rate:g}"] = curves(estimated)
+        data["gains"][f"shared {rate:g}"] = gains(estimated, estimated["even"])
+        data["gains"][f"shared {rate:g}-exact"] = gains(exact, estimated["even"])
+    return data
 
 
 def reached(values: xr.DataArray) -> dict[str, np.ndarray]:
     """(seeds, costs) of each allocation, at the learning rate that the other seeds choose."""
     ordered = values.squeeze(drop=True).transpose("allocation", "learning_rate", "seed", "cost")
-    own = at_own_rates(ordered.values.astype(float))
-    return dict(zip(ordered["allocation"].values.tolist(), own, strict=True))
+    chosen = at_own_rates(ordered.values.astype(float))
+    return dict(zip(ordered["allocation"].values.tolist(), chosen, strict=True))
 
 
 def curves(values: dict[str, np.ndarray]) -> dict[str, Any]:
     """Means over seeds."""
-    return {name: mean_and_error(own.T) for name, own in values.items()}
+    return {name: mean_and_error(runs.T) for name, runs in values.items()}
 
 
 def gains(values: dict[str, np.ndarray], reference: np.ndarray) -> dict[str, Any]:
-    """By how much each allocation is above another, seed by seed."""
-    return {name: mean_and_error((own - reference).T) for name, own in values.items() if own is not reference}
+    """The gain of each allocation over a reference, seed by seed."""
+    return {name: mean_and_error((runs - reference).T) for name, runs in values.items() if runs is not reference}
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -103,7 +103,7 @@ def thousands(costs: list[float]) -> np.ndarray:
 
 
 def draw_gains(axes: Axes, data: dict[str, Any]) -> None:
-    """What each allocation gains over even groups on the bank."""
+    """The gain of each allocation over even groups on the bank."""
     axes.axhline(0, color=COLOURS["even"], lw=1.4)
     for name, gain in data["gains"]["bank"].items():
         banded(axes, thousands(data["cost"]["bank"]), gain, color=COLOURS[name], label=name)
@@ -116,8 +116,8 @@ def draw_curves(panels: Sequence[Axes], data: dict[str, Any], name: str) -> None
     """Q_pos of hard prompts by cost, each rule in a panel with even groups."""
     curves = data["curves"][name]
     for axes, rule in zip(panels, (rule for rule in curves if rule != "even"), strict=True):
-        for own in ("even", rule):
-            banded(axes, thousands(data["cost"]["shared"]), curves[own], color=COLOURS[own])
+        for allocation in ("even", rule):
+            banded(axes, thousands(data["cost"]["shared"]), curves[allocation], color=COLOURS[allocation])
         axes.set_title(rule, loc="left", fontsize=8)
         axes.set(xlabel="thousands of rollouts", ylim=(-0.03, 1.03))
         axes.xaxis.label.set_fontsize(8)
@@ -125,17 +125,17 @@ def draw_curves(panels: Sequence[Axes], data: dict[str, Any], name: str) -> None
 
 
 def draw_exact(axes: Axes, data: dict[str, Any]) -> None:
-    """Gains over even groups at a part of the budget, by estimated and by exact solve rates."""
+    """Gains over even groups at a share of the budget, by estimated and by exact solve rates."""
     problems = [name for name in data["gains"] if not name.endswith("-exact")]
     rules = list(data["gains"]["bank-exact"])
     for row, problem in enumerate(problems):
         costs = data["cost"][problem.partition(" ")[0]]
-        place = round(SHOWN_SHARE * (len(costs) - 1))
+        index = round(SHOWN_SHARE * (len(costs) - 1))
         for number, rule in enumerate(rules):
             for exact, marker, shift in (("", "o", -0.06), ("-exact", "D", 0.06)):
                 gain = data["gains"][problem + exact][rule]
                 x = row + 0.25 * (number - 1) + shift
-                mean, error = gain["mean"][place], 1.96 * gain["error"][place]
+                mean, error = gain["mean"][index], 1.96 * gain["error"][index]
                 style = {"color": COLOURS[rule], "markerfacecolor": "white" if exact else COLOURS[rule]}
                 axes.errorbar(x, mean, error, fmt=marker, markersize=4.5, lw=1, **style)
     axes.axhline(0, color="0.6", lw=0.8)
@@ -153,7 +153,7 @@ def bank_rates() -> np.ndarray:
 
 
 def sizes_of(rule: str, rates: np.ndarray) -> np.ndarray:
-    """How many rollouts each prompt gets, of 8 in the mean."""
+    """The rollouts of each prompt, 8 in the mean."""
     if rule not in SIZED:
         return np.full(len(rates), GROUP_SIZE)
     return np.asarray(group_sizes(rule, jnp.asarray(rates, jnp.float32), GROUP_SIZE, SMALLEST, USUAL_ROOM * GROUP_SIZE))

@@ -1,4 +1,4 @@
-"""Which group size is best at equal cost, by budget, difficulty, shared features and the price of an update.
+"""The best group size at equal cost, by budget, difficulty, shared features and the price of an update.
 
     simlab sweep --preset budget --out budget.nc          (ten minutes)
     python -m figures.budget budget.nc                    (condenses budget-difficulty.nc, ...)
@@ -66,7 +66,7 @@ def shown_costs(dataset: xr.Dataset) -> np.ndarray:
 
 
 def condensed(dataset: xr.Dataset) -> dict[str, Any]:
-    """Of one problem: Q_pos of hard prompts at each size and cost, the best sizes, and the gain over the smallest."""
+    """Q_pos of hard prompts of a problem by size and cost, the best sizes, and their gain over the smallest."""
     values = dataset["q_pos_by_kind"].sel(kind="hard", cost=shown_costs(dataset)).squeeze(drop=True)
     reached = at_own_rates(values.transpose("group_size", "learning_rate", "seed", "cost").values.astype(float))
     best, sizes = best_sizes(reached), dataset["group_size"].values
@@ -82,7 +82,7 @@ def condensed(dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Curves against G, the best G in three settings, and what it is worth."""
+    """Curves against G, the best G in three settings, and its gain."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 9.0), layout="constrained")
         above, middle, below = figure.subfigures(3, 1, height_ratios=(1, 2.2, 1))
@@ -101,21 +101,21 @@ def draw(data: dict[str, Any]) -> Figure:
 
 def banded(axes: Axes, x: Any, values: dict[str, Any], **style: Any) -> None:
     """A line in its 95 % band over seeds."""
-    mean, error = (np.array(values[part], dtype=float) for part in ("mean", "error"))
+    mean, error = (np.array(values[key], dtype=float) for key in ("mean", "error"))
     (line,) = axes.plot(x, mean, **style)
     axes.fill_between(x, mean - 1.96 * error, mean + 1.96 * error, color=line.get_color(), alpha=0.2, lw=0)
 
 
 def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
     """Q_pos of hard prompts against G at a few budgets."""
-    found = data["sweeps"]["difficulty"][f"{SHOWN_RATE:g}"]
-    curves = found["q_pos"]
+    problem = data["sweeps"]["difficulty"][f"{SHOWN_RATE:g}"]
+    curves = problem["q_pos"]
     for number, cost in enumerate(CURVES):
-        place = data["cost"].index(cost)
-        chosen = {part: [row[place] for row in curves[part]] for part in ("mean", "error")}
+        index = data["cost"].index(cost)
+        chosen = {key: [row[index] for row in curves[key]] for key in ("mean", "error")}
         shade = mpl.colormaps["viridis"](0.85 - 0.28 * number)
         label = f"$2^{{{int(np.log2(cost))}}}$ rollouts"
-        banded(axes, found["group_size"], chosen, color=shade, marker="o", label=label)
+        banded(axes, problem["group_size"], chosen, color=shade, marker="o", label=label)
     axes.set_xscale("log", base=2)
     axes.set(xlabel="group size G", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
     axes.set_title(f"(a) hard prompts start at {SHOWN_RATE:g}", loc="left")
@@ -124,19 +124,19 @@ def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
 
 def extremes(data: dict[str, Any]) -> tuple[int, int]:
     """The smallest and the largest size of any sweep."""
-    sizes = [size for sweep in data["sweeps"].values() for found in sweep.values() for size in found["group_size"]]
+    sizes = [size for sweep in data["sweeps"].values() for problem in sweep.values() for size in problem["group_size"]]
     return min(sizes), max(sizes)
 
 
 def draw_best(row: Sequence[Axes], data: dict[str, Any], name: str) -> None:
-    """The best size against the budget, in the range of those as good, a panel for each difficulty.
+    """The best size against the budget, in the range of sizes as good, a panel for each difficulty.
 
-    There is nothing where every size is as good. A bar is the range at a budget whose neighbours have none.
+    Nothing is drawn where every size is as good. A bar is the range at a budget whose neighbours have none.
     """
     smallest, largest = extremes(data)
-    for number, ((rate, found), axes) in enumerate(zip(data["sweeps"][name].items(), row, strict=True)):
-        best, low, high = (np.array(found[part], dtype=float) for part in ("best", "lowest", "highest"))
-        told = (low > found["group_size"][0]) | (high < found["group_size"][-1])
+    for number, ((rate, problem), axes) in enumerate(zip(data["sweeps"][name].items(), row, strict=True)):
+        best, low, high = (np.array(problem[key], dtype=float) for key in ("best", "lowest", "highest"))
+        told = (low > problem["group_size"][0]) | (high < problem["group_size"][-1])
         best[~told], low[~told], high[~told] = np.nan, np.nan, np.nan
         axes.plot(data["cost"], best, color=f"C{number}", marker="o", markersize=3.5)
         axes.fill_between(data["cost"], low, high, color=f"C{number}", alpha=0.16, lw=0)
@@ -154,7 +154,7 @@ def draw_prompts(axes: Axes, data: dict[str, Any]) -> None:
     """Q_pos of hard prompts at the whole budget against the prompts a step, for each G."""
     prompts, sizes = data["prompts"]["prompts_per_step"], data["prompts"]["group_size"]
     for number, size in enumerate(sizes):
-        chosen = {part: [curve[part][number][-1] for curve in data["prompts"]["curves"]] for part in ("mean", "error")}
+        chosen = {key: [curve[key][number][-1] for curve in data["prompts"]["curves"]] for key in ("mean", "error")}
         shade = mpl.colormaps["plasma"](0.85 - 0.25 * number)
         banded(axes, prompts, chosen, color=shade, marker="o", label=f"G = {size}")
     axes.set_xscale("log", base=2)
@@ -164,12 +164,12 @@ def draw_prompts(axes: Axes, data: dict[str, Any]) -> None:
 
 
 def draw_worth(axes: Axes, data: dict[str, Any]) -> None:
-    """What the best size is worth over the smallest."""
-    for number, (rate, found) in enumerate(data["sweeps"]["difficulty"].items()):
-        banded(axes, data["cost"], found["over_smallest"], color=f"C{number}", marker="o", markersize=3, label=rate)
+    """The gain of the best size over the smallest."""
+    for number, (rate, problem) in enumerate(data["sweeps"]["difficulty"].items()):
+        banded(axes, data["cost"], problem["over_smallest"], color=f"C{number}", marker="o", markersize=3, label=rate)
     axes.set_xscale("log", base=2)
     axes.axhline(0, color="0.6", lw=0.8)
-    axes.set_ylabel(f"gain in $Q_{{pos}}$ over G = {found['group_size'][0]}")
+    axes.set_ylabel(f"gain in $Q_{{pos}}$ over G = {problem['group_size'][0]}")
     axes.set_title("(f) what the best G is worth in (b)", loc="left")
     end_labels(axes)
 

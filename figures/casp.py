@@ -4,8 +4,8 @@
     python -m figures.casp casp.nc   (condenses casp-grpo.nc and its siblings)
     simlab figures casp              (draws from the condensed numbers kept here)
 
-A mode is held where its probability is .01 or more. Bars and bands are 95 % of the mean over seeds; what is compared is
-compared seed by seed.
+A mode is held where its probability is .01 or more. Bars and bands are 95 % of the mean over seeds; comparisons are
+seed by seed.
 """
 
 import itertools
@@ -36,7 +36,7 @@ Cell = dict[str, Any]
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What every cell ended with, in which cells the paper's outcome was seen, and CaSP beside the bonus."""
+    """The ends of every cell, the cells with the paper's outcome, and CaSP beside the bonus."""
     sweeps = results("casp", path)
     return {
         "provenance": [provenance(dataset) for dataset in sweeps.values()],
@@ -57,7 +57,7 @@ def condense(path: Path) -> dict[str, Any]:
 
 
 def _less(more: xr.Dataset, other: xr.Dataset) -> list[Cell]:
-    """What the runs of every cell ended with, less those of the other kind in the same setting, seed by seed."""
+    """The ends of every cell's runs, less runs of the other kind in the same setting, seed by seed."""
     other = other.isel(step=-1)
     rows = []
     for runs in each_cell(more):
@@ -84,21 +84,21 @@ def _point(runs: xr.Dataset) -> dict[str, float]:
 
 
 def _endings(last: xr.Dataset) -> dict[str, np.ndarray]:
-    """(seeds,) whether a run ended in one mode, in all, in all and leaking, in all and exactly."""
+    """(seeds,) masks of runs that ended in one mode, in all, in all and leaking, in all and exactly."""
     held, accuracy = last["modes_held"].values, last["q_pos"].values
     six = held == MODES
     return {"one": held == 1, "six": six, "leaking": six & (accuracy < LEAKING), "exact": six & (accuracy > EXACT)}
 
 
 def _outcome(grpo: xr.Dataset, entropy: xr.Dataset, casp: xr.Dataset) -> list[Cell]:
-    """For each bonus and each CaSP, in how many settings most seeds have the paper's three endings together.
+    """Count, for each bonus and CaSP, the settings in which most seeds have the paper's three endings together.
 
-    Also how many settings have each, and in how many the bonus alone ends as CaSP is said to.
+    Also count the settings with each ending, and those in which the bonus alone ends as the paper says of CaSP.
     """
     first = _by_setting(grpo)
     rows = []
-    for bonus, own in itertools.product(_variants(entropy), _variants(casp)):
-        second, third = _by_setting(entropy.sel(bonus)), _by_setting(casp.sel(own))
+    for bonus, variant in itertools.product(_variants(entropy), _variants(casp)):
+        second, third = _by_setting(entropy.sel(bonus)), _by_setting(casp.sel(variant))
         seen = {
             "one": {at: runs["one"] for at, runs in first.items()},
             "leaking": {at: runs["leaking"] for at, runs in second.items()},
@@ -108,7 +108,7 @@ def _outcome(grpo: xr.Dataset, entropy: xr.Dataset, casp: xr.Dataset) -> list[Ce
         seen["all"] = {at: seen["one"][at] & seen["leaking"][at] & seen["exact"][at] for at in first}
         counts = {name: sum(bool(runs.mean() > 0.5) for runs in by.values()) for name, by in seen.items()}
         where = [at for at, runs in seen["all"].items() if runs.mean() > 0.5]
-        rows.append(bonus | own | {"settings": len(first), "counts": counts, "where": where})
+        rows.append(bonus | variant | {"settings": len(first), "counts": counts, "where": where})
     return rows
 
 
@@ -122,7 +122,7 @@ def _variants(dataset: xr.Dataset) -> list[dict[str, float]]:
 
 
 def _by_setting(dataset: xr.Dataset) -> dict[tuple[float, ...], dict[str, np.ndarray]]:
-    """How the runs of each group size and learning rate ended."""
+    """The endings of the runs of each group size and learning rate."""
     return {tuple(runs[name].item() for name in SETTINGS): _endings(runs.isel(step=-1)) for runs in each_cell(dataset)}
 
 
@@ -187,7 +187,7 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def _draw_map(axes: Axes, cells: list[Cell], metric: str) -> AxesImage:
-    """The final means over group size and learning rate, written into their places."""
+    """The final means over group size and learning rate, written into their cells."""
     sizes, rates = (sorted({cell[name] for cell in cells}) for name in SETTINGS)
     table = np.full((len(rates), len(sizes)), np.nan)
     for cell in cells:

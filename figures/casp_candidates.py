@@ -3,8 +3,8 @@
     python -m figures.casp_candidates ranks   (reads the models of casp_fig3's run)
     simlab figures casp_candidates            (draws from the numbers kept here)
 
-The response is the first correct one that the start draws, to the problem of the evaluation to which its samples hold
-the most different solutions. All models read this same response.
+The problem is the one of the evaluation with the most different solutions among the start's samples; the response is
+the first correct sample. All models read it.
 """
 
 import sys
@@ -52,17 +52,17 @@ def condense(run: Path) -> dict[str, Any]:
 def chosen(put: Reader, parameters: Any) -> tuple[list[int], list[int]]:
     """The prompt and the response, as tokens."""
     groups = put.sample(parameters, put.task.evaluation, SAMPLES, key=jax.random.key(SEED))
-    place = int(np.argmax([len(set(forms) - {None}) for forms in groups.solutions]))
-    member = next(member for member, form in enumerate(groups.solutions[place]) if form is not None)
-    response = groups.sampled.tokens[place, member][groups.sampled.mask[place, member]]
-    return put.prompt(groups.problems[place]), response.tolist()
+    index = int(np.argmax([len(set(forms) - {None}) for forms in groups.solutions]))
+    member = next(member for member, form in enumerate(groups.solutions[index]) if form is not None)
+    response = groups.sampled.tokens[index, member][groups.sampled.mask[index, member]]
+    return put.prompt(groups.problems[index]), response.tolist()
 
 
 def candidates(run: Path, arm: str, put: Reader, prompt: list[int], response: list[int]) -> list[dict[str, Any]]:
-    """Of each token of the response: candidates down to ``MASS``, the sampled one always, and the latter's place."""
-    own = model(run, arm)
+    """The candidates of each token of the response down to ``MASS``, always the sampled one, and its rank."""
+    policy = model(run, arm)
     tokens = np.array([[*prompt, *response]])
-    p = np.asarray(jax.nn.softmax(forward(own.parameters, own.config, tokens)[0, len(prompt) - 1 : -1]))
+    p = np.asarray(jax.nn.softmax(forward(policy.parameters, policy.config, tokens)[0, len(prompt) - 1 : -1]))
     columns = []
     for distribution, sampled in zip(p, response, strict=True):
         order = np.argsort(-distribution, kind="stable")
@@ -104,18 +104,18 @@ def draw(data: dict[str, Any]) -> Figure:
 def _draw_matrix(axes: Axes, columns: list[dict[str, Any]], rows: int) -> QuadMesh:
     """Cells as dark as they are likely; a box around each token of the response."""
     p = np.full((rows, len(columns)), np.nan)
-    for place, column in enumerate(columns):
-        p[: len(column["p"]), place] = column["p"]
+    for position, column in enumerate(columns):
+        p[: len(column["p"]), position] = column["p"]
     edges = np.arange(len(columns) + 1) - 0.5, np.arange(rows + 1) - 0.5
     mesh = axes.pcolormesh(*edges, p, cmap="Blues", vmin=0, vmax=1, edgecolors="0.9", lw=0.3)
-    for place, column in enumerate(columns):
-        for rank, (text, own) in enumerate(zip(column["texts"], column["p"], strict=True)):
-            colour = "white" if own > 0.6 else "black"
-            axes.text(place, rank, text, color=colour, fontsize=7, ha="center", va="center")
+    for position, column in enumerate(columns):
+        for rank, (text, probability) in enumerate(zip(column["texts"], column["p"], strict=True)):
+            colour = "white" if probability > 0.6 else "black"
+            axes.text(position, rank, text, color=colour, fontsize=7, ha="center", va="center")
     path = [column["sampled"] for column in columns]
     axes.plot(range(len(path)), path, ls="", marker="s", ms=12, markerfacecolor="none", color="C1")
     axes.set(ylim=(rows - 0.5, -0.5), xticks=range(len(columns)), yticks=range(rows))
-    axes.set_xticklabels([str(place + 1) for place in range(len(columns))], fontsize=7)
+    axes.set_xticklabels([str(position + 1) for position in range(len(columns))], fontsize=7)
     axes.set_yticklabels([str(rank + 1) for rank in range(rows)], fontsize=7)
     axes.tick_params(length=0)
     return mesh

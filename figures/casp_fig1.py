@@ -35,12 +35,12 @@ def draw(configuration: dict[str, Any]) -> Figure:
     policies = np.broadcast_to(np.array(configuration["policies"]), (*ranks.shape, 4))
     rollouts = example(policies, ranks, np.array(configuration["rewards"]))
     cells = {title: coefficients(name, rollouts, ranks) for title, name in configuration["methods"].items()}
-    limit = max(np.abs(own).max() for own in cells.values())
+    limit = max(np.abs(values).max() for values in cells.values())
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 2.5), layout="constrained")
         panels = figure.subplots(1, len(cells), sharey=True)
-        for axes, (title, own), letter in zip(panels, cells.items(), "abc", strict=True):
-            mesh = _draw_cells(axes, own, ranks, limit)
+        for axes, (title, values), letter in zip(panels, cells.items(), "abc", strict=True):
+            mesh = _draw_cells(axes, values, ranks, limit)
             axes.set_title(f"({letter}) {title}", loc="left")
         rewards = configuration["rewards"]
         panels[0].set_yticks(range(len(rewards)), ["right" if reward else "wrong" for reward in rewards])
@@ -52,7 +52,7 @@ def draw(configuration: dict[str, Any]) -> Figure:
 
 
 def _draw_cells(axes: Axes, cells: np.ndarray, ranks: np.ndarray, limit: float) -> QuadMesh:
-    """Coefficients by rollout, token and candidate; a dot on what was sampled."""
+    """Coefficients by rollout, token and candidate; a dot on each sampled candidate."""
     size, tokens, candidates = cells.shape
     edges = np.arange(tokens * candidates + 1) - 0.5
     axes.set_facecolor("0.93")

@@ -36,32 +36,32 @@ _BASE_STYLE = ("start", "C4", (0, (1, 1)))
 
 
 def condense(run: Path) -> dict[str, Any]:
-    """pass@k of the kept runs, and the probabilities by rank of this one."""
-    kept = json.loads((FOLDER / "countdown.json").read_text())
-    seeds = kept["run.json"]["seeds"]
-    ends = {arm: [kept[f"arms/{arm}/seed-{seed}/evaluation.jsonl"][-1] for seed in seeds] for arm in COMPARED}
-    ends[BASE] = [kept[f"start/seed-{seed}/evaluation.jsonl"][-1] for seed in seeds]
+    """pass@k of countdown's runs, and the probabilities by rank of this run."""
+    files = json.loads((FOLDER / "countdown.json").read_text())
+    seeds = files["run.json"]["seeds"]
+    ends = {arm: [files[f"arms/{arm}/seed-{seed}/evaluation.jsonl"][-1] for seed in seeds] for arm in COMPARED}
+    ends[BASE] = [files[f"start/seed-{seed}/evaluation.jsonl"][-1] for seed in seeds]
     k = list(ends[BASE][0]["pass_at_k"])
     curves = {
-        arm: np.array([[line["pass_at_k"][own]["mean"] for line in lines] for own in k]) for arm, lines in ends.items()
+        arm: np.array([[line["pass_at_k"][key]["mean"] for line in lines] for key in k]) for arm, lines in ends.items()
     }
     less = mean_and_error(curves["casp"] - curves["grpo"])
     return {
-        "provenance": [kept["run.json"], run_file(run)],
+        "provenance": [files["run.json"], run_file(run)],
         "k": list(map(int, k)),
-        "pass_at_k": {arm: mean_and_error(own) for arm, own in curves.items()} | {"casp less grpo": less},
+        "pass_at_k": {arm: mean_and_error(values) for arm, values in curves.items()} | {"casp less grpo": less},
         "rank_probability": {arm: probabilities(run, arm) for arm in RANKED},
     }
 
 
 def probabilities(run: Path, arm: str) -> list[float]:
     """The mean probability of the rank-n candidate over the tokens of a model's own rollouts, n = 1 to 4."""
-    own = model(run, arm)
-    put = reader(run, own)
-    groups = put.sample(own.parameters, put.task.evaluation, SAMPLES, key=jax.random.key(SEED), top_n=RANKS)
+    policy = model(run, arm)
+    put = reader(run, policy)
+    groups = put.sample(policy.parameters, put.task.evaluation, SAMPLES, key=jax.random.key(SEED), top_n=RANKS)
     assert groups.sampled.topn_logp is not None
-    found: list[float] = rounded(mean_over_tokens(np.exp(groups.sampled.topn_logp), groups.sampled.mask))
-    return found
+    means: list[float] = rounded(mean_over_tokens(np.exp(groups.sampled.topn_logp), groups.sampled.mask))
+    return means
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -77,9 +77,9 @@ def draw(data: dict[str, Any]) -> Figure:
         middle.axhline(0, color="0.6", lw=0.6, zorder=0)
         middle.set(xlabel="k", ylabel="CaSP less GRPO")
         middle.set_title("(b) paired by seed", loc="left")
-        for arm, own in data["rank_probability"].items():
+        for arm, values in data["rank_probability"].items():
             label, colour, dashes = _style(arm)
-            right.plot(range(1, len(own) + 1), own, linestyle=dashes, marker="o", color=colour, label=label)
+            right.plot(range(1, len(values) + 1), values, linestyle=dashes, marker="o", color=colour, label=label)
         right.set(xlabel="rank n", ylabel="mean probability", yscale="log", xticks=range(1, RANKS + 1))
         right.set_title("(c) by rank", loc="left")
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=len(RANKED))
@@ -93,7 +93,7 @@ def _style(arm: str) -> tuple[str, str, Any]:
 def _draw_band(axes: Axes, data: dict[str, Any], name: str, style: tuple[str, str, Any]) -> None:
     """A line in its band, along k."""
     _, colour, dashes = style
-    mean, half = (np.array(data["pass_at_k"][name][part]) for part in ("mean", "error"))
+    mean, half = (np.array(data["pass_at_k"][name][key]) for key in ("mean", "error"))
     axes.plot(data["k"], mean, linestyle=dashes, color=colour)
     axes.fill_between(data["k"], mean - 1.96 * half, mean + 1.96 * half, color=colour, alpha=0.2, lw=0)
     axes.set_xscale("log", base=2)

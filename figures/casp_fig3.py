@@ -28,7 +28,7 @@ DIFFERS = (
     "Countdown by a model of 0.12 million parameters from scratch, one seed, in place of Llama and Qwen on "
     "mathematics; CaSP at ten times its alpha is added."
 )
-WINDOW = 10  # steps that one point is the mean of
+WINDOW = 10  # steps, averaged into one point
 
 
 def condense(run: Path) -> dict[str, Any]:
@@ -44,9 +44,9 @@ def draw(data: dict[str, Any]) -> Figure:
         titles = ("(a) sampled token", "(b) rank 1", "(c) rank 2", "(d) rank 3")
         for rank, (axes, title) in enumerate(zip(panels, titles, strict=True)):
             for arm, style in ARMS.items():
-                own = data["arms"][arm]
-                logp = own["sample_logp"] if rank == 0 else np.array(own["rank_logp"])[:, rank - 1]
-                _draw_smoothed(axes, np.array(own["step"]), np.array(logp), style)
+                curves = data["arms"][arm]
+                logp = curves["sample_logp"] if rank == 0 else np.array(curves["rank_logp"])[:, rank - 1]
+                _draw_smoothed(axes, np.array(curves["step"]), np.array(logp), style)
             axes.set_title(title, loc="left")
             axes.set_xlabel("step")
         panels[0].set_ylabel(r"$\Lambda$ (nats)")
@@ -58,7 +58,7 @@ def _draw_smoothed(axes: Axes, step: np.ndarray, values: np.ndarray, style: tupl
     """Means over windows of steps."""
     label, colour, dashes = style
     count = len(step) // WINDOW * WINDOW
-    x, y = (own[:count].reshape(-1, WINDOW).mean(axis=1) for own in (step, values))
+    x, y = (series[:count].reshape(-1, WINDOW).mean(axis=1) for series in (step, values))
     axes.plot(x, y, linestyle=dashes, color=colour, label=label)
 
 

@@ -54,12 +54,12 @@ def _cells(configuration: dict[str, Any], method: str, rank: int, reward: float)
 def _draw_success(axes: Axes, configuration: dict[str, Any]) -> None:
     """The first-order change of every candidate's probability, for a unit step."""
     policy, rank = np.array(configuration["policy"]), configuration["success_at_rank"]
-    places = np.arange(len(policy)) + 1
+    ranks = np.arange(len(policy)) + 1
     for method, label, (colour, hatch, shift) in zip(("psr", configuration["casp"]), _NAMES, BARS, strict=True):
         change = first_order_change(policy, logit_change(policy, _cells(configuration, method, rank, 1.0)))
-        axes.bar(places + shift, change, 0.38, color=colour, hatch=hatch, edgecolor="white", label=label)
+        axes.bar(ranks + shift, change, 0.38, color=colour, hatch=hatch, edgecolor="white", label=label)
     axes.axhline(0, color="0.3", lw=0.6)
-    axes.set(xlabel="rank of the candidate", ylabel=r"d$\pi$ / step", xticks=places)
+    axes.set(xlabel="rank of the candidate", ylabel=r"d$\pi$ / step", xticks=ranks)
     axes.legend()
 
 
@@ -67,14 +67,14 @@ _NAMES = ("policy gradient", "CaSP")
 
 
 def _draw_failures(axes: Axes, configuration: dict[str, Any]) -> None:
-    """What multiplies the sampled token's grad log pi, by its rank."""
-    places = np.arange(len(configuration["policy"])) + 1
+    """The coefficient of the sampled token's grad log pi, by its rank."""
+    ranks = np.arange(len(configuration["policy"])) + 1
     methods = ("nsr", configuration["casp_on_failures"])
     for method, label, (colour, hatch, shift) in zip(methods, _NAMES, BARS, strict=True):
-        own = [_cells(configuration, method, int(rank), 0.0)[rank - 1] for rank in places]
-        axes.bar(places + shift, own, 0.38, color=colour, hatch=hatch, edgecolor="white", label=label)
+        values = [_cells(configuration, method, int(rank), 0.0)[rank - 1] for rank in ranks]
+        axes.bar(ranks + shift, values, 0.38, color=colour, hatch=hatch, edgecolor="white", label=label)
     axes.axhline(0, color="0.3", lw=0.6)
-    axes.set(xlabel="rank of the sampled token", ylabel="its coefficient", xticks=places)
+    axes.set(xlabel="rank of the sampled token", ylabel="its coefficient", xticks=ranks)
 
 
 def _draw_equal_entropy(axes: Axes, configuration: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ NODE_LOGP = Metric(
 
 
 class BareTree(Tree):
-    """A tree of which the policies of all nodes are recorded, and nothing else."""
+    """A tree that records the policies of all nodes, and nothing else."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -70,7 +70,7 @@ def simulate() -> dict[str, Any]:
         logp = final_logp(plan)
         data["provenance"].append(plan.manifest(maker()) | {"dtype": plan.sweep.dtype})
         data["trees"][name] = rounded(np.exp(logp[SHOWN_SEED]), 4)
-        data["endings"][name] = [_ending(own) for own in logp]
+        data["endings"][name] = [_ending(policy) for policy in logp]
     return data
 
 
@@ -86,20 +86,20 @@ def final_logp(plan: Plan) -> np.ndarray:
 def _ending(logp: np.ndarray) -> dict[str, Any]:
     """Modes held, modes that 1000 responses are expected to reach, and the accuracy of one run."""
     p, correct = np.exp(path_sums(logp)), tree().correct
-    found = {name: rounded(value) for name, value in mode_metrics(jnp.asarray(p), jnp.asarray(correct)).items()}
-    return found | {"accuracy": rounded(p[correct].sum())}
+    modes = {name: rounded(value) for name, value in mode_metrics(jnp.asarray(p), jnp.asarray(correct)).items()}
+    return modes | {"accuracy": rounded(p[correct].sum())}
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """The four trees, and how all seeds ended."""
+    """The four trees, and the ends of all seeds."""
     problem = tree()
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 3.4), layout="constrained")
         panels = figure.subplots(1, 5, width_ratios=(1, 1, 1, 1, 0.9))
         before = np.exp(node_logp_of(problem))
-        trees = {"before": before} | {name: np.array(own, dtype=float) for name, own in data["trees"].items()}
-        for axes, (name, own), letter in zip(panels, trees.items(), "abcd", strict=False):
-            _draw_tree(axes, problem, own)
+        trees = {"before": before} | {name: np.array(p, dtype=float) for name, p in data["trees"].items()}
+        for axes, (name, p), letter in zip(panels, trees.items(), "abcd", strict=False):
+            _draw_tree(axes, problem, p)
             axes.set_title(f"({letter}) {name}", loc="left")
         _draw_endings(panels[4], data)
     return figure
@@ -113,21 +113,21 @@ def node_logp_of(problem: Tree) -> np.ndarray:
 
 
 def _draw_tree(axes: Axes, problem: Tree, p: np.ndarray) -> None:
-    """Every branch as wide as it is likely to be taken on the way; rewarded leaves named, with their probability."""
+    """Every branch, wider the likelier it is; rewarded leaves by name, with their probability."""
     branching, depth = problem.branching, problem.depth
-    levels = [np.array([1.0]), *(np.exp(own) for own in prefix_sums(np.log(np.maximum(p, 1e-30))))]
-    places = [(np.arange(branching**level) + 0.5) / branching**level for level in range(depth + 1)]
+    levels = [np.array([1.0]), *(np.exp(logp) for logp in prefix_sums(np.log(np.maximum(p, 1e-30))))]
+    heights = [(np.arange(branching**level) + 0.5) / branching**level for level in range(depth + 1)]
     for level in range(1, depth + 1):
         for child, mass in enumerate(levels[level]):
             leaks = level == depth and not problem.correct[child]
             colour = "C1" if leaks else "C0"
-            ends = places[level - 1][child // branching], places[level][child]
+            ends = heights[level - 1][child // branching], heights[level][child]
             axes.plot((level - 1, level), ends, color="0.85", lw=0.3, zorder=0)
             style: dict[str, Any] = {"color": colour, "lw": 5 * np.sqrt(mass), "solid_capstyle": "round"}
             axes.plot((level - 1, level), ends, "--" if leaks else "-", **style)
     for leaf in np.flatnonzero(problem.correct):
         text = f"{word(int(leaf), depth, branching)} {levels[depth][leaf]:.2f}"
-        axes.text(depth + 0.12, places[depth][leaf], text, fontsize=7, va="center")
+        axes.text(depth + 0.12, heights[depth][leaf], text, fontsize=7, va="center")
     accuracy = levels[depth][problem.correct].sum()
     axes.set(xlim=(-0.1, depth + 1.7), ylim=(1.02, -0.02), xlabel=f"accuracy {accuracy:.2f}", xticks=(), yticks=())
     axes.spines[:].set_visible(False)
@@ -137,7 +137,7 @@ def _draw_endings(axes: Axes, data: dict[str, Any]) -> None:
     """Modes against accuracy, a point a seed."""
     for name, (colour, marker) in STYLES.items():
         ended = data["endings"][name]
-        x, y = ([own[part] for own in ended] for part in ("accuracy", "modes_held"))
+        x, y = ([ending[key] for ending in ended] for key in ("accuracy", "modes_held"))
         shifted = np.array(y) + np.linspace(-0.25, 0.25, len(y))
         axes.plot(x, shifted, ls="", marker=marker, ms=2.5, color=colour, label=name)
     axes.set(xlabel="accuracy", ylabel="modes held, of 6", xlim=(0.4, 1.05), ylim=(0, 7.9), yticks=range(7))

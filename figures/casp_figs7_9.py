@@ -72,20 +72,20 @@ def _draw_chances(axes: Axes, data: Data, rank: int) -> None:
 def shares(data: Data, arm: str, name: str) -> np.ndarray:
     """A histogram, of each rank if it has any, as shares of all tokens."""
     counts = np.array(data["histograms"][arm][name], float)
-    found: np.ndarray = counts / counts.sum(axis=-1, keepdims=True)
-    return found
+    share: np.ndarray = counts / counts.sum(axis=-1, keepdims=True)
+    return share
 
 
 def table(data: Data) -> str:
-    """Of the start and every arm: log-probabilities by rank in the last window, and shares of tokens at the end."""
+    """The start and every arm: log-probabilities by rank in the last window, and shares of tokens at the end."""
     heads = ("arm", "rank 1", "rank 2", "rank 3", "entropy < .1", "rank 1 >= .9", "rank 3 < .1")
     lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
     for arm in (START, *STYLES):
         trained, window = (BASELINE, 0) if arm == START else (arm, -1)  # the first step samples from the start
         logp = np.array(data["training"][trained]["rank_logp"])[:, window]
         ranks = [shown(estimate_mean(of_rank)) for of_rank in logp.T]
-        own = shares(data, arm, "candidate_histogram")
-        counted = (shares(data, arm, "entropy_histogram")[0], own[0, -1], own[2, 0])
+        candidates = shares(data, arm, "candidate_histogram")
+        counted = (shares(data, arm, "entropy_histogram")[0], candidates[0, -1], candidates[2, 0])
         lines.append(f"| `{arm}` | {' | '.join(ranks)} | {' | '.join(f'{share:.3f}' for share in counted)} |")
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@
     simlab figures ceiling_or_clock                             (draws from what is kept here)
 
 The sigmoid of ScaleRL (arXiv 2510.13786, Eq. 1) is fitted to all of each run, and to its first quarter as if the run
-had ended there: what that foretells can be compared with what came.
+had ended there: this forecast can be compared with the end.
 """
 
 import json
@@ -37,60 +37,60 @@ DIFFERS = (
 )
 PRESET, BASELINE = "ceiling", "grpo"
 METRICS = ("pass@1", "pass@256")
-PART = 0.25  # of the compute, for the fits that foretell
+PART = 0.25  # of the compute, for the early fits
 # Named in the panels of curves; all others are grey.
 SHOWN = ("grpo", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
 
 
-def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
+def condense(path: Path, data: dict[str, Any]) -> dict[str, Any]:
     """Mean curves, and the fits to all of the compute and to its first part, of each sweep, metric and arm.
 
-    The arms of sweeps that are finished, GRPO among them, replace those of their names or are added.
+    Arms of finished sweeps, GRPO among them, replace arms of the same name or are added.
     """
     sweeps, countdown = finished(PRESET, path), json.loads(COUNTDOWN.read_text())
     joined = {
-        name: {metric: _joined(kept["sweeps"][name][metric], curves(dataset, metric)) for metric in METRICS}
+        name: {metric: _joined(data["sweeps"][name][metric], curves(dataset, metric)) for metric in METRICS}
         for name, dataset in sweeps.items()
     }
     return {
-        "provenance": origins(kept, sweeps),
-        "sweeps": kept["sweeps"] | joined,
+        "provenance": origins(data, sweeps),
+        "sweeps": data["sweeps"] | joined,
         "countdown": {metric: _of_metric(countdown_curves(countdown, metric)) for metric in ("pass@1", "pass@64")},
     }
 
 
-def countdown_curves(kept: dict[str, Any], metric: str) -> dict[str, Curves]:
-    """The evaluations of countdown's arms against rollouts, of which all have as many a step."""
-    rl = kept["provenance"][0]["settings"]["rl"]
-    found = {}
-    for arm, own in kept["arms"].items():
-        values, steps = np.array(own[metric]), np.array(own["step"], dtype=float)
+def countdown_curves(data: dict[str, Any], metric: str) -> dict[str, Curves]:
+    """The evaluations of countdown's arms against rollouts; all arms have as many rollouts a step."""
+    rl = data["provenance"][0]["settings"]["rl"]
+    by_arm = {}
+    for arm, record in data["arms"].items():
+        values, steps = np.array(record[metric]), np.array(record["step"], dtype=float)
         rollouts = steps[1:] * rl["prompts"] * rl["group_size"]
-        found[arm] = Curves(np.arange(len(values)), rollouts, values[:, 1:], values[:, 0])
-    return found
+        by_arm[arm] = Curves(np.arange(len(values)), rollouts, values[:, 1:], values[:, 0])
+    return by_arm
 
 
-def _joined(kept: dict[str, Any], arms: dict[str, Curves]) -> dict[str, Any]:
-    """What is kept of a metric, and more arms at the same compute."""
+def _joined(earlier: dict[str, Any], arms: dict[str, Curves]) -> dict[str, Any]:
+    """The earlier record of a metric, and more arms at the same compute."""
     new = _of_metric(arms)
-    if new["compute"] != kept["compute"]:
+    if new["compute"] != earlier["compute"]:
         raise InputError("runs of other lengths than those that are kept; allowed: the same")
-    return new | {part: kept[part] | new[part] for part in ("curves", "whole", "part")}
+    return new | {key: earlier[key] | new[key] for key in ("curves", "whole", "part")}
 
 
 def _of_metric(arms: dict[str, Curves]) -> dict[str, Any]:
     compute = arms[BASELINE].compute
-    first = {name: own.between(0, PART * compute[-1]) for name, own in arms.items()}
+    first = {name: curve.between(0, PART * compute[-1]) for name, curve in arms.items()}
     return {
         "compute": rounded([0, *compute]),
-        "curves": {name: averaged(own) for name, own in arms.items()},
+        "curves": {name: averaged(curve) for name, curve in arms.items()},
         "whole": fitted(arms, BASELINE),
         "part": fitted(first, BASELINE),
     }
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Curves with the fits to their first quarter; differences from GRPO of ceiling and clock; what was foretold."""
+    """Curves with the fits to their first quarter; differences from GRPO of ceiling and clock; the forecasts."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 8.4), layout="constrained")
         panels = figure.subplots(3, 2).flat
@@ -115,11 +115,11 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw_curves(axes: Axes, found: dict[str, Any], metric: str) -> None:
-    """Means in 95 % bands against rollouts; dashed and grey, where the fits to the first quarter go from there."""
-    compute = np.array(found["compute"][1:])
-    for name, own in found["curves"].items():
-        mean, error = (np.array(own[key][1:]) for key in ("mean", "error"))
+def _draw_curves(axes: Axes, record: dict[str, Any], metric: str) -> None:
+    """Means in 95 % bands against rollouts; dashed and grey, the fits to the first quarter beyond it."""
+    compute = np.array(record["compute"][1:])
+    for name, curve in record["curves"].items():
+        mean, error = (np.array(curve[key][1:]) for key in ("mean", "error"))
         if name not in SHOWN:
             axes.plot(compute, mean, color="0.8", linewidth=0.5, zorder=0)
             continue
@@ -127,7 +127,7 @@ def _draw_curves(axes: Axes, found: dict[str, Any], metric: str) -> None:
         axes.plot(compute, mean, color=colour, label=name)
         low, high = np.clip([mean - 1.96 * error, mean + 1.96 * error], 0, 1)
         axes.fill_between(compute, low, high, color=colour, alpha=0.2, linewidth=0)
-        if (fit := found["part"][name]) and "refusal" not in fit:
+        if (fit := record["part"][name]) and "refusal" not in fit:
             beyond = compute[compute >= PART * compute[-1]]
             axes.plot(beyond, _curve(fit).at(beyond), color="0.5", linestyle="--", linewidth=1)
     axes.axvline(PART * compute[-1], color="0.6", linewidth=0.8, linestyle=":")
@@ -146,15 +146,15 @@ def _curve(fit: dict[str, Any]) -> Sigmoid:
     return Sigmoid(fit["base"], fit["asymptote"][0], fit["exponent"][0], fit["midpoint"][0])
 
 
-def _draw_plane(axes: Axes, found: dict[str, Any], names: list[tuple[float, float]]) -> None:
-    """Of each arm with a fit: by how much its asymptote is higher than GRPO's, against how much slower its clock is."""
+def _draw_plane(axes: Axes, records: dict[str, Any], names: list[tuple[float, float]]) -> None:
+    """Every arm with a fit: its asymptote less GRPO's, against its midpoint over GRPO's."""
     axes.axhspan(-MARGIN, MARGIN, color="0.92", zorder=0)
     axes.axvline(1, color="0.8", linewidth=0.8, zorder=0)
     for number, metric in enumerate(METRICS):
-        against = {name: own["against"] for name, own in found[metric]["whole"].items() if own["against"]}
-        rows = {name: own for name, own in against.items() if "refusal" not in own}
+        against = {name: fit["against"] for name, fit in records[metric]["whole"].items() if fit["against"]}
+        rows = {name: difference for name, difference in against.items() if "refusal" not in difference}
         numbers = (np.array([row[key] for row in rows.values()]) for key in ("midpoint", "asymptote"))
-        clock, ceiling = (own.reshape(-1, 3).T for own in numbers)
+        clock, ceiling = (array.reshape(-1, 3).T for array in numbers)
         bars = {"xerr": np.abs(clock[1:] - clock[0]), "yerr": np.abs(ceiling[1:] - ceiling[0])}
         axes.errorbar(clock[0], ceiling[0], **bars, **_points(number))
         points = zip(clock[0], ceiling[0], rows, strict=True)
@@ -170,22 +170,22 @@ def _points(number: int) -> dict[str, Any]:
 
 
 def _name(axes: Axes, points: list[tuple[float, float, str]], start: tuple[float, float]) -> None:
-    """The names of points (x, y, name) in a column from a place of the panel down, joined to them by thin lines."""
+    """The names of points (x, y, name) in a column down from ``start``, joined to the points by thin lines."""
     line = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.5", "shrinkA": 0, "shrinkB": 2}
     for number, (x, y, name) in enumerate(sorted(points, key=lambda point: -point[1])):
-        place = (start[0], start[1] - 0.075 * number)
+        position = (start[0], start[1] - 0.075 * number)
         axes.annotate(
-            name, (x, y), place, textcoords="axes fraction", arrowprops=line, ha="right", va="center", fontsize=7
+            name, (x, y), position, textcoords="axes fraction", arrowprops=line, ha="right", va="center", fontsize=7
         )
 
 
-def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
+def _draw_foretold(axes: Axes, records: dict[str, Any]) -> None:
     """The last record against the asymptote that the first quarter foretells."""
     axes.axline((0.5, 0.5), slope=1, color="0.8", linewidth=0.8)
     for number, (metric, names) in enumerate(zip(METRICS, ((0.33, 0.75), (0.6, 0.93)), strict=True)):
-        fits = {name: fit for name, fit in found[metric]["part"].items() if "refusal" not in fit}
+        fits = {name: fit for name, fit in records[metric]["part"].items() if "refusal" not in fit}
         asymptote = np.array([fit["asymptote"] for fit in fits.values()]).T
-        last = np.array([found[metric]["curves"][name]["mean"][-1] for name in fits])
+        last = np.array([records[metric]["curves"][name]["mean"][-1] for name in fits])
         axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **_points(number))
         points = zip(asymptote[0], last, fits, strict=True)
         _name(axes, [point for point in points if point[1] - point[0] > 2 * MARGIN], names)
@@ -193,34 +193,34 @@ def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
     _write_metrics(axes)
 
 
-def _draw_countdown(axes: Axes, found: dict[str, Any]) -> None:
-    """All arms, and the fits of those that tell an asymptote."""
-    compute = np.array(found["compute"])
-    told = [name for name, fit in found["whole"].items() if "refusal" not in fit]
-    for name, own in found["curves"].items():
-        mean, error = (np.array(own[key]) for key in ("mean", "error"))
+def _draw_countdown(axes: Axes, record: dict[str, Any]) -> None:
+    """All arms, and the fits that have an asymptote."""
+    compute = np.array(record["compute"])
+    told = [name for name, fit in record["whole"].items() if "refusal" not in fit]
+    for name, curve in record["curves"].items():
+        mean, error = (np.array(curve[key]) for key in ("mean", "error"))
         if name not in told:
             axes.plot(compute, mean, color="0.8", linewidth=0.7, zorder=0)
             continue
         colour = f"C{told.index(name)}"
         axes.errorbar(compute, mean, 1.96 * error, color=colour, marker="o", markersize=2, linestyle="none")
         fine = np.linspace(0, compute[-1], 200)
-        axes.plot(fine, _curve(found["whole"][name]).at(fine), color=colour, linewidth=1, label=name)
+        axes.plot(fine, _curve(record["whole"][name]).at(fine), color=colour, linewidth=1, label=name)
     axes.set(xlabel="rollouts", ylabel="pass@64")
     end_labels(axes, size=7.5)
 
 
 def tables(data: dict[str, Any]) -> str:
-    """A table for each sweep and metric, and how often there was which verdict, of all and of the first quarter."""
-    parts = [
-        _table(f"{sweep}, {metric}", found)
+    """A table for each sweep and metric, with counts of verdicts by the whole run and by its first quarter."""
+    texts = [
+        _table(f"{sweep}, {metric}", record)
         for sweep, metrics in data["sweeps"].items()
-        for metric, found in metrics.items()
+        for metric, record in metrics.items()
     ]
-    return "\n\n".join(parts + [_table(f"countdown, {metric}", found) for metric, found in data["countdown"].items()])
+    return "\n\n".join(texts + [_table(f"countdown, {metric}", record) for metric, record in data["countdown"].items()])
 
 
-def _table(title: str, found: dict[str, Any]) -> str:
+def _table(title: str, record: dict[str, Any]) -> str:
     heads = (
         "A of a quarter",
         "A",
@@ -231,27 +231,27 @@ def _table(title: str, found: dict[str, Any]) -> str:
         "verdict",
     )
     lines = [f"| {title} | {' | '.join(heads)} |", f"|---|{'---:|' * 5}---|---|"]
-    for name, whole in found["whole"].items():
-        part, against = found["part"][name], whole["against"] or {}
+    for name, whole in record["whole"].items():
+        first, against = record["part"][name], whole["against"] or {}
         cells = [
-            _cell(part.get("asymptote")),
+            _cell(first.get("asymptote")),
             _cell(whole.get("asymptote")),
-            f"{found['curves'][name]['mean'][-1]:.3f}",
+            f"{record['curves'][name]['mean'][-1]:.3f}",
         ]
         cells += [_cell(against.get("asymptote"), "+.3f"), _cell(against.get("midpoint"), ".2f")]
-        lines.append(f"| `{name}` | {' | '.join([*cells, verdict(part), verdict(whole)])} |")
+        lines.append(f"| `{name}` | {' | '.join([*cells, verdict(first), verdict(whole)])} |")
     counts = [
-        Counter(verdict(own) for name, own in found[key].items() if name != BASELINE) for key in ("part", "whole")
+        Counter(verdict(fit) for name, fit in record[key].items() if name != BASELINE) for key in ("part", "whole")
     ]
     lines += ["", *(f"{text}: {_counted(count)}" for text, count in zip(("a quarter", "all"), counts, strict=True))]
     return "\n".join(lines)
 
 
-def verdict(own: dict[str, Any]) -> str:
-    """What is said of an arm: a verdict, or the head of the reason why there is none; nothing of the baseline."""
-    if "refusal" in own:
-        return str(own["refusal"]).partition(":")[0].partition(",")[0]
-    against = own["against"]
+def verdict(fit: dict[str, Any]) -> str:
+    """The verdict on an arm, or the head of the reason why there is none; empty for the baseline."""
+    if "refusal" in fit:
+        return str(fit["refusal"]).partition(":")[0].partition(",")[0]
+    against = fit["against"]
     return "" if against is None else str(against.get("verdict", "GRPO has no fit"))
 
 

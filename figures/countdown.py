@@ -28,13 +28,13 @@ from simlab.plotting import STYLE
 DATA = Path(__file__).parent / "data" / "countdown.json"
 DIFFERS = "Not in the papers: seven methods train one small language model from scratch, five seeds."
 MESSAGE = "Every method trades pass@64 for pass@1; at equal pass@1 none keeps more than GRPO"
-SHOWN = ("pass@1", "pass@64", "distinct")  # whose differences from GRPO are drawn
+SHOWN = ("pass@1", "pass@64", "distinct")  # differences from GRPO that are drawn
 LABELS = {"distinct": "distinct solutions"}
 NAMES = ("pass@16", "pass@64", "distinct", "entropy", "tail_miss", "tail_miss_lemma")
 
 
 def numbers(files: dict[str, Any], arm: str, seed: int) -> np.ndarray:
-    """(evaluations, 1 + NAMES) pass@1 and what is compared, of an arm since its start."""
+    """(evaluations, 1 + NAMES) pass@1 and the compared numbers of an arm since its start."""
     lines = files[f"start/seed-{seed}/evaluation.jsonl"] + files[f"arms/{arm}/seed-{seed}/evaluation.jsonl"]
     return np.array([[_number(line, name) for name in ("pass@1", *NAMES)] for line in lines])
 
@@ -45,10 +45,10 @@ def _number(line: dict[str, Any], name: str) -> float:
 
 
 def at_equal_pass_1(files: dict[str, Any], arm: str, seed: int) -> np.ndarray:
-    """What an arm ended with, less what GRPO of the same seed had when it first had that pass@1.
+    """The end of an arm, less GRPO of the same seed where it first has that pass@1.
 
-    GRPO is taken to move straight from one evaluation to the next; where it never had so little or so much, the nearest
-    evaluation stands, and a difference in pass@1 is left.
+    GRPO is taken as linear between evaluations; where it never has that pass@1, the nearest evaluation stands, and a
+    difference in pass@1 is left.
     """
     end, path = numbers(files, arm, seed)[-1], numbers(files, "grpo", seed)
     for before, after in itertools.pairwise(path):
@@ -58,7 +58,7 @@ def at_equal_pass_1(files: dict[str, Any], arm: str, seed: int) -> np.ndarray:
 
 
 def at_the_end(files: dict[str, Any], arm: str, seed: int) -> np.ndarray:
-    """What an arm ended with, less what GRPO of the same seed ended with."""
+    """The end of an arm, less the end of GRPO of the same seed."""
     return numbers(files, arm, seed)[-1] - numbers(files, "grpo", seed)[-1]
 
 
@@ -74,8 +74,8 @@ def draw(files: dict[str, Any]) -> Figure:
         figure = Figure(figsize=(7.2, 3.3))
         figure.suptitle(MESSAGE, x=0.01, y=0.985, ha="left", fontsize=9.5, fontweight="bold")
         curves = figure.add_axes((0.065, 0.16, 0.22, 0.66))
-        place = {"left": 0.385, "right": 0.985, "top": 0.82, "bottom": 0.16, "wspace": 0.16}
-        panels = figure.subplots(1, len(SHOWN), sharey=True, gridspec_kw=place)
+        margins = {"left": 0.385, "right": 0.985, "top": 0.82, "bottom": 0.16, "wspace": 0.16}
+        panels = figure.subplots(1, len(SHOWN), sharey=True, gridspec_kw=margins)
         draw_pass_at_k(curves, files)
         draw_differences(panels, files)
         curves.set_title("(a) pass@k", loc="left")
@@ -86,8 +86,8 @@ def draw(files: dict[str, Any]) -> Figure:
 
 def draw_pass_at_k(axes: Axes, files: dict[str, Any]) -> None:
     """The start and the end of GRPO's runs, in 95 % bands over seeds, each named at its line."""
-    for folder, place, name, colour in (("start", 0, "start", "0.45"), ("arms/grpo", -1, "GRPO", "C0")):
-        lines = [files[f"{folder}/seed-{seed}/evaluation.jsonl"][place] for seed in files["run.json"]["seeds"]]
+    for folder, index, name, colour in (("start", 0, "start", "0.45"), ("arms/grpo", -1, "GRPO", "C0")):
+        lines = [files[f"{folder}/seed-{seed}/evaluation.jsonl"][index] for seed in files["run.json"]["seeds"]]
         sizes = [int(k) for k in lines[0]["pass_at_k"]]
         mean, half = interval(np.array([[line["pass_at_k"][str(k)]["mean"] for k in sizes] for line in lines]))
         axes.plot(sizes, mean, color=colour)
@@ -136,8 +136,8 @@ def table(files: dict[str, Any]) -> str:
 
 def main(arguments: list[str]) -> None:
     """Condense a run into the numbers kept here if one is given; print the tables."""
-    kept = trained.keep_run(DATA, Path(arguments[0])) if arguments else DATA
-    print(table(json.loads(kept.read_text())))
+    path = trained.keep_run(DATA, Path(arguments[0])) if arguments else DATA
+    print(table(json.loads(path.read_text())))
 
 
 if __name__ == "__main__":

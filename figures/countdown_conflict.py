@@ -1,4 +1,4 @@
-"""Countdown where problems conflict: which weights keep pass@64 at equal pass@1, beside what was predicted.
+"""Countdown where problems conflict: which weights keep pass@64 at equal pass@1, beside the prediction.
 
     simlab train --preset countdown-conflict --out weights
     simlab train --preset countdown-conflict --arms grpo --group-size 2 --prompts 256 --out group-2
@@ -7,7 +7,7 @@
     python -m figures.countdown_conflict --table                                    (prints the tables of README.md)
     simlab figures countdown_conflict                                               (draws from what is kept here)
 
-What was predicted stands in figures/data/countdown_prediction.json, and was committed before the first run.
+The prediction stands in figures/data/countdown_prediction.json, and was committed before the first run.
 """
 
 import json
@@ -33,13 +33,13 @@ MESSAGE = "GRPO gains pass@1 and loses pass@64; who keeps more pass@64 has gaine
 DIFFERS = "Not in the papers, but for the order over G (F-GRPO, Table 2): one small model from scratch, five seeds."
 KEPT = ("pass@1", "pass@4", "pass@16", "pass@64", "distinct", "rare_nll")
 SHOWN = 0  # of the falls
-# As they are called in the prediction.
+# Their names in the prediction.
 NAMES = {"grpo+kl_penalty(coefficient=0.1)": "kl", "grpo+entropy_bonus(coefficient=0.03)": "entropy"}
 USUAL_GROUP_SIZE = 16
 
 
 def condense(*folders: Path) -> dict[str, Any]:
-    """What each arm is at each evaluation, (KEPT, seeds, evaluations), with the start first."""
+    """Each arm at each evaluation, (KEPT, seeds, evaluations), with the start first."""
     runs = [condense_run(folder) for folder in folders]
     return {
         "provenance": [files["run.json"] for files in runs],
@@ -50,19 +50,19 @@ def condense(*folders: Path) -> dict[str, Any]:
 def _arms(files: dict[str, Any]) -> dict[str, Any]:
     run = files["run.json"]
     size = run["settings"]["rl"]["group_size"]
-    found = {}
+    arms = {}
     for arm in run["arms"]:
         of_seeds = [_evaluations(files, arm, seed) for seed in run["seeds"]]
         name = NAMES.get(arm, arm) if size == USUAL_GROUP_SIZE else f"G = {size}"
-        found[name] = {
+        arms[name] = {
             "step": [line["step"] for line in of_seeds[0]],
-            **{kept: [[rounded(_number(line, kept)) for line in lines] for lines in of_seeds] for kept in KEPT},
+            **{key: [[rounded(_number(line, key)) for line in lines] for lines in of_seeds] for key in KEPT},
         }
-    return found
+    return arms
 
 
 def _evaluations(files: dict[str, Any], arm: str, seed: int) -> list[dict[str, Any]]:
-    return [line for place in ("start", f"arms/{arm}") for line in files[f"{place}/seed-{seed}/evaluation.jsonl"]]
+    return [line for folder in ("start", f"arms/{arm}") for line in files[f"{folder}/seed-{seed}/evaluation.jsonl"]]
 
 
 def _number(line: dict[str, Any], name: str) -> float:
@@ -71,48 +71,48 @@ def _number(line: dict[str, Any], name: str) -> float:
 
 
 def judged(data: dict[str, Any], fall: float) -> dict[str, dict[str, Any]]:
-    """For each arm at one fall of GRPO's pass@64: its share, and what it has at that pass@1, with standard errors."""
+    """Judge each arm at a fall of GRPO's pass@64: its share, and its numbers at that pass@1, with standard errors."""
     pass_at_1, pass_at_64 = (np.array(data["arms"]["grpo"][name]) for name in ("pass@1", "pass@64"))
     gain = gain_at_fall(pass_at_1, pass_at_64, fall)
     at = {arm: _at(curves, gain) for arm, curves in data["arms"].items()}
-    return {arm: _judged(own, at["grpo"], pass_at_64[:, 0]) for arm, own in at.items()}
+    return {arm: _judged(values, at["grpo"], pass_at_64[:, 0]) for arm, values in at.items()}
 
 
 def _at(curves: dict[str, Any], gain: float) -> dict[str, np.ndarray]:
     pass_at_1 = np.array(curves["pass@1"])
     steps = np.broadcast_to(np.array(curves["step"], dtype=float), pass_at_1.shape)
     values = {name: np.array(curves[name]) for name in KEPT} | {"step": steps}
-    return {name: at_gain(pass_at_1, own, gain) for name, own in values.items()}
+    return {name: at_gain(pass_at_1, curve, gain) for name, curve in values.items()}
 
 
-def _judged(own: dict[str, np.ndarray], grpo: dict[str, np.ndarray], base: np.ndarray) -> dict[str, Any]:
-    means = {name: _with_error(values) for name, values in own.items()}
-    if np.isnan(own["pass@64"]).any():
-        reached = int(np.isfinite(own["pass@64"]).sum())
+def _judged(arm: dict[str, np.ndarray], grpo: dict[str, np.ndarray], base: np.ndarray) -> dict[str, Any]:
+    means = {name: _with_error(values) for name, values in arm.items()}
+    if np.isnan(arm["pass@64"]).any():
+        reached = int(np.isfinite(arm["pass@64"]).sum())
         return {"verdict": verdict(None, None), "reached": reached} | means
-    found = share(own["pass@64"], grpo["pass@64"], base)
-    return found._asdict() | {"verdict": verdict(found.low, found.high), "reached": len(base)} | means
+    avoided = share(arm["pass@64"], grpo["pass@64"], base)
+    return avoided._asdict() | {"verdict": verdict(avoided.low, avoided.high), "reached": len(base)} | means
 
 
 def _with_error(values: np.ndarray) -> list[float]:
     return [float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))]
 
 
-def outcome(predicted: dict[str, Any] | None, found: dict[str, Any], baseline: dict[str, Any]) -> str:
-    """Hit, miss, or why neither, by the two verdicts."""
+def outcome(predicted: dict[str, Any] | None, measured: dict[str, Any], baseline: dict[str, Any]) -> str:
+    """Hit, miss, or the reason for neither, by the two verdicts."""
     if "low" not in baseline:
         return "not tested: some seed of GRPO does not fall so much"
-    said, seen = predicted["verdict"] if predicted else verdict(None, None), found["verdict"]
+    expected, seen = predicted["verdict"] if predicted else verdict(None, None), measured["verdict"]
     unclear = verdict(-1, 1)
-    if said == seen:
+    if expected == seen:
         return "hit" if seen != unclear else "nothing predicted, nothing seen"
-    if unclear in (said, seen):
-        return "nothing predicted" if said == unclear else "not seen"
+    if unclear in (expected, seen):
+        return "nothing predicted" if expected == unclear else "not seen"
     return "miss"
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """The paths of some arms; what was predicted of each arm, and found; and two numbers by group size."""
+    """The paths of some arms; the predicted and the measured share of each; and two numbers by group size."""
     predicted = json.loads(countdown_prediction.DATA.read_text())
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 5.8), layout="constrained")
@@ -134,24 +134,24 @@ PATHS = ("grpo", "f_grpo", "maxrl", "pass_at_k_chen(k=4)", "kl", "a_grae")
 
 def _draw_paths(axes: Axes, data: dict[str, Any]) -> None:
     for number, arm in enumerate(PATHS):
-        own = data["arms"][arm]
-        across, up = (np.mean(own[name], axis=0) for name in ("pass@1", "pass@64"))
+        curves = data["arms"][arm]
+        across, up = (np.mean(curves[name], axis=0) for name in ("pass@1", "pass@64"))
         axes.plot(across, up, marker="o", markersize=2, color=f"C{number}", label=arm)
     axes.set(xlabel="pass@1", ylabel="pass@64")
     axes.set_title("(a) from the start, top left, to step 100", loc="left")
     end_labels(axes, PATH_NAMES, size=7.5)
 
 
-def _draw_shares(axes: Axes, found: dict[str, dict[str, Any]], predicted: dict[str, dict[str, Any]]) -> None:
-    rows = [arm for arm in found if arm != "grpo"][::-1]
+def _draw_shares(axes: Axes, results: dict[str, dict[str, Any]], predicted: dict[str, dict[str, Any]]) -> None:
+    rows = [arm for arm in results if arm != "grpo"][::-1]
     for row, arm in enumerate(rows):
         if arm in predicted:
             low, high = predicted[arm]["low"], predicted[arm]["high"]
             axes.plot([low, high], [row, row], color="C1", alpha=0.35, linewidth=6, solid_capstyle="butt")
-        own = found[arm]
-        if "low" in own:
-            axes.plot([own["low"], own["high"]], [row, row], color="0.2", linewidth=1)
-            axes.plot([own["mean"]], [row], "o", color="0.2", markersize=3)
+        result = results[arm]
+        if "low" in result:
+            axes.plot([result["low"], result["high"]], [row, row], color="0.2", linewidth=1)
+            axes.plot([result["mean"]], [row], "o", color="0.2", markersize=3)
         else:
             axes.text(0.25, row, "too little pass@1", va="center", fontsize=7, color="0.4")
     axes.axvline(0, color="0.6", linewidth=0.8)
@@ -161,10 +161,10 @@ def _draw_shares(axes: Axes, found: dict[str, dict[str, Any]], predicted: dict[s
 
 
 def _draw_sizes(axes: Axes, data: dict[str, Any], name: str) -> None:
-    """What GRPO ends at by group size, at 512 rollouts a step, beside the start."""
+    """The end of GRPO by group size, at 512 rollouts a step, beside the start."""
     sizes = {2: "G = 2", 4: "G = 4", 8: "G = 8", USUAL_GROUP_SIZE: "grpo", 32: "G = 32"}
     curves = [np.array(data["arms"][arm][name]) for arm in sizes.values()]
-    mean, error = np.array([_with_error(own[:, -1]) for own in curves]).T
+    mean, error = np.array([_with_error(curve[:, -1]) for curve in curves]).T
     axes.errorbar([*sizes], mean, error, color="C0", marker="o", markersize=3)
     start = curves[0][:, 0].mean()
     axes.axhline(start, color="0.5", linewidth=0.8, linestyle="--")
@@ -178,14 +178,14 @@ def _draw_sizes(axes: Axes, data: dict[str, Any], name: str) -> None:
 
 
 def table(data: dict[str, Any]) -> str:
-    """What was predicted and found at each fall, and what each arm has there."""
-    kept = json.loads(countdown_prediction.DATA.read_text())
-    parts = [_table(judged(data, fall), own, fall) for fall, own in zip(kept["falls"], kept["predicted"], strict=True)]
-    return "\n\n".join([*parts, at_the_end(data)])
+    """Predictions and results at each fall, with the numbers of each arm there; and the ends of all arms."""
+    file = json.loads(countdown_prediction.DATA.read_text())
+    texts = [_table(judged(data, fall), row, fall) for fall, row in zip(file["falls"], file["predicted"], strict=True)]
+    return "\n\n".join([*texts, at_the_end(data)])
 
 
 def at_the_end(data: dict[str, Any]) -> str:
-    """What each arm is after the last step, and by how much its pass@64 is above GRPO's, paired by seed."""
+    """The numbers of each arm after the last step, and its pass@64 less GRPO's, paired by seed."""
     heads = ("arm", *KEPT, "pass@64 less GRPO's")
     lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (1 + len(KEPT))}"]
     baseline = np.array(data["arms"]["grpo"]["pass@64"])[:, -1]
@@ -207,16 +207,16 @@ def _shown(value: list[float]) -> str:
     return f"{value[0]:.3f}({value[1]:.3f})" if np.isfinite(value[0]) else ""
 
 
-def _table(found: dict[str, dict[str, Any]], predicted: dict[str, dict[str, Any]], fall: float) -> str:
+def _table(results: dict[str, dict[str, Any]], predicted: dict[str, dict[str, Any]], fall: float) -> str:
     heads = ("arm", "predicted share", f"share where GRPO falls by {fall}", "outcome", "step", *KEPT)
     lines = [f"| {' | '.join(heads)} |", f"|---|---:|---:|---|{'---:|' * (1 + len(KEPT))}"]
-    for arm, own in found.items():
-        said = predicted.get(arm)
-        shown = [f"{said['low']:.2f} to {said['high']:.2f}" if said else ""]
-        reached = f"{own['reached']} of 5 seeds gain so much"
-        shown.append(f"{own['mean']:.2f} [{own['low']:.2f}, {own['high']:.2f}]" if "low" in own else reached)
-        shown.append("" if arm == "grpo" else outcome(said, own, found["grpo"]))
-        shown += [_shown(own[name]) for name in ("step", *KEPT)]
+    for arm, row in results.items():
+        expected = predicted.get(arm)
+        shown = [f"{expected['low']:.2f} to {expected['high']:.2f}" if expected else ""]
+        reached = f"{row['reached']} of 5 seeds gain so much"
+        shown.append(f"{row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]" if "low" in row else reached)
+        shown.append("" if arm == "grpo" else outcome(expected, row, results["grpo"]))
+        shown += [_shown(row[name]) for name in ("step", *KEPT)]
         lines.append(f"| `{arm}` | {' | '.join(shown)} |")
     return "\n".join(lines)
 

@@ -4,8 +4,8 @@
     python -m figures.cw_grpo cw.nc   (condenses cw-kernel.nc and cw-baselines.nc)
     simlab figures cw_grpo            (draws from the condensed numbers kept here)
 
-Bars and bands are 95 % of the mean over seeds, in (e) the standard deviation of single groups; what is compared is
-compared seed by seed.
+Bars and bands are 95 % of the mean over seeds, in (e) the standard deviation of single groups; comparisons are seed
+by seed.
 """
 
 import sys
@@ -51,7 +51,7 @@ Seeds = dict[str, np.ndarray]
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What every method did at every learning rate, and what it did beyond GRPO; the sums of advantages."""
+    """Every method at every learning rate, alone and less GRPO; and the sums of advantages."""
     sweeps = results("cw-grpo", path)
     cells = {key: _by_seed(runs) for dataset in sweeps.values() for key, runs in _methods(dataset)}
     reference = {rate: cells[GRPO, rate] for rate in RATES}
@@ -63,13 +63,13 @@ def condense(path: Path) -> dict[str, Any]:
             {
                 "name": name,
                 "learning_rate": rate,
-                "own": {quantity: mean_and_error(_seeds_last(values)) for quantity, values in own.items()},
+                "own": {quantity: mean_and_error(_seeds_last(values)) for quantity, values in quantities.items()},
                 "over_grpo": {
                     quantity: mean_and_error(_seeds_last(values - reference[rate][quantity]))
-                    for quantity, values in own.items()
+                    for quantity, values in quantities.items()
                 },
             }
-            for (name, rate), own in cells.items()
+            for (name, rate), quantities in cells.items()
         ],
         "sums": measured(tree(DEPTH, BRANCHING, rewarded=REWARDED, logits=LOGITS)),
     }
@@ -92,17 +92,17 @@ def _by_seed(runs: xr.Dataset) -> Seeds:
     accuracy, entropy = runs["q_pos"].values, runs["entropy"].values
     steps = np.broadcast_to(runs["step"].values, accuracy.shape)
     modes = runs["mode_coverage"].values
-    own: Seeds = {"q_pos": accuracy[:, -1], "entropy": entropy[:, -1], "mode_coverage": modes[:, -1]}
-    own |= {"curve": accuracy[:, DRAWN], "mean_q_pos": accuracy.mean(axis=1)}
-    own |= {"rise": (entropy - entropy[:, :1]).max(axis=1)}
+    quantities: Seeds = {"q_pos": accuracy[:, -1], "entropy": entropy[:, -1], "mode_coverage": modes[:, -1]}
+    quantities |= {"curve": accuracy[:, DRAWN], "mean_q_pos": accuracy.mean(axis=1)}
+    quantities |= {"rise": (entropy - entropy[:, :1]).max(axis=1)}
     for name, values in (("steps", steps), ("entropy", entropy), ("mode_coverage", modes)):
-        own[f"{name}_at_levels"] = at_equal_mass(accuracy, values, LEVELS).T
+        quantities[f"{name}_at_levels"] = at_equal_mass(accuracy, values, LEVELS).T
     learning = (accuracy > MID[0]) & (accuracy < MID[1])
     for name in ("positive_covariance", "negative_covariance"):
         values = np.where(learning[..., None], runs[name].values, np.nan)
         counted = np.isfinite(values).sum(axis=1)
-        own[name] = np.nansum(values, axis=1) / np.where(counted > 0, counted, np.nan)
-    return own
+        quantities[name] = np.nansum(values, axis=1) / np.where(counted > 0, counted, np.nan)
+    return quantities
 
 
 SHOWN = {
@@ -136,7 +136,7 @@ def draw(data: dict[str, Any]) -> Figure:
 
 def _statistics(quantity: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and half-width of its 95 % band; NaN where a seed has no number."""
-    mean, error = (np.array(quantity[part], dtype=float) for part in ("mean", "error"))
+    mean, error = (np.array(quantity[key], dtype=float) for key in ("mean", "error"))
     return mean, 1.96 * error
 
 
@@ -156,7 +156,7 @@ def _draw_training(axes: Axes, data: dict[str, Any]) -> None:
 
 
 def _draw_paths(axes: Axes, data: dict[str, Any], quantity: str, label: str, title: str) -> None:
-    """A quantity where the runs reach some accuracies."""
+    """A quantity where the runs reach each level of accuracy."""
     for name in SHOWN:
         _banded(axes, np.array(data["levels"]), method(data, name, 0.3)["own"][f"{quantity}_at_levels"], name)
     axes.set(xlabel="accuracy", ylabel=label, ylim=(0, None))
@@ -165,14 +165,14 @@ def _draw_paths(axes: Axes, data: dict[str, Any], quantity: str, label: str, tit
 
 def _draw_differences(axes: Axes, data: dict[str, Any]) -> None:
     """Entropy at the accuracy of comparison less GRPO's, at each learning rate."""
-    place = data["levels"].index(LEVEL)
+    index = data["levels"].index(LEVEL)
     for shift, (name, (colour, _, marker)) in enumerate(SHOWN.items()):
         if name == GRPO:
             continue
         for column, rate in enumerate(RATES):
             mean, half = _statistics(method(data, name, rate)["over_grpo"]["entropy_at_levels"])
             axes.errorbar(
-                column + 0.15 * (shift - 2), mean[place], half[place], color=colour, marker=marker, ms=4, lw=1
+                column + 0.15 * (shift - 2), mean[index], half[index], color=colour, marker=marker, ms=4, lw=1
             )
     axes.axhline(0, color="0.6", linewidth=0.6, zorder=0)
     axes.set_xticks(range(len(RATES)), [f"{rate:g}" for rate in RATES])

@@ -1,4 +1,4 @@
-"""What CW-GRPO makes of the advantages of correct and of wrong tokens, by their log-probability ``[cw-grpo:kernel]``,
+"""The advantages of correct and of wrong tokens under CW-GRPO, by their log-probability ``[cw-grpo:kernel]``,
 ``[cw-grpo:covariance]``.
 
 Figure 2 of the paper, computed: groups of 16 rollouts that all have the same log-probabilities, spread exponentially. A
@@ -45,7 +45,7 @@ def _draw_group(axes: Axes, data: dict[str, Any], successes: int) -> None:
     plain = simlab.advantages("grpo", rewards)
     tamed = simlab.advantages("cw_grpo", rewards, old_logp=np.tile(logp, (data["group_size"], 1)))
     axes.axhline(0, color="0.6", linewidth=0.6)
-    for place, colour, word in ((0, "C0", "correct"), (-1, "C1", "wrong")):
-        axes.plot(logp[[0, -1]], plain[[place, place]], "--", color=colour, linewidth=1, label=f"{word}, GRPO")
-        axes.plot(logp, tamed[place], color=colour, label=f"{word}, CW-GRPO")
-        axes.plot(logp[::20], tamed[place, ::20], "|", color=colour, markersize=5)  # how many tokens lie where
+    for rollout, colour, word in ((0, "C0", "correct"), (-1, "C1", "wrong")):
+        axes.plot(logp[[0, -1]], plain[[rollout, rollout]], "--", color=colour, linewidth=1, label=f"{word}, GRPO")
+        axes.plot(logp, tamed[rollout], color=colour, label=f"{word}, CW-GRPO")
+        axes.plot(logp[::20], tamed[rollout, ::20], "|", color=colour, markersize=5)  # every 20th token

@@ -1,4 +1,4 @@
-"""What share of all covariance the most extreme tokens have, simulated and of a trained model ``[cw-grpo:figure-3]``,
+"""The most extreme tokens' share of all covariance, simulated and of a trained model ``[cw-grpo:figure-3]``,
 ``[cw-grpo:extreme-tokens-dominate]``.
 
     simlab train --preset countdown --arms grpo --seeds 1 --steps 30 --out run   (some minutes)
@@ -55,10 +55,10 @@ def condense(run: Path) -> dict[str, Any]:
         f"tree, accuracy {accuracy:g}": tokens_of_tree(problem, accuracy, size, SAMPLED["tree_groups"], seed)
         for accuracy in SAMPLED["tree_accuracy"]
     }
-    tokens |= {name: tokens_of_model(run, place, SAMPLED["model_groups"], seed) for name, place in MODELS.items()}
-    own = {"settings": SAMPLED, "commit": commit(), "versions": versions(), "platform": jax.default_backend()}
+    tokens |= {name: tokens_of_model(run, folder, SAMPLED["model_groups"], seed) for name, folder in MODELS.items()}
+    origin = {"settings": SAMPLED, "commit": commit(), "versions": versions(), "platform": jax.default_backend()}
     return {
-        "provenance": [own, json.loads((run / "run.json").read_text())],
+        "provenance": [origin, json.loads((run / "run.json").read_text())],
         "percent": TOP_PERCENT,
         "shares_of": rounded(SHARES),
         "tokens": {name: spreads(some) for name, some in tokens.items()},

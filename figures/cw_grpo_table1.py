@@ -40,10 +40,10 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def _draw_thresholds(axes: Axes, data: dict[str, Any], sign: str) -> None:
-    places = np.arange(len(data["percent"]))
+    positions = np.arange(len(data["percent"]))
     for (name, (colour, dashes)), marker in zip(STYLES.items(), MARKERS, strict=True):
         sizes = np.abs(data["tokens"][name]["before"][sign]["at"])
-        axes.plot(places, sizes, color=colour, linestyle=dashes, marker=marker, label=name)
+        axes.plot(positions, sizes, color=colour, linestyle=dashes, marker=marker, label=name)
     axes.set_yscale("log")
-    axes.set_xticks(places, [f"{percent:g}" for percent in data["percent"]])
+    axes.set_xticks(positions, [f"{percent:g}" for percent in data["percent"]])
     axes.set(xlabel="% of the tokens of that sign", ylim=(5e-7, 80))

@@ -45,14 +45,14 @@ def draw(data: Data) -> Figure:
 
 
 def checkpoints(data: Data) -> str:
-    """By how much CW-GRPO is above GRPO at each evaluation after the start, paired by seed, with 95 % intervals."""
+    """CW-GRPO less GRPO at each evaluation after the start, paired by seed, with 95 % intervals."""
     lines = [f"| step | {' | '.join(COMPARED)} |", f"|---|{'---:|' * len(COMPARED)}"]
-    for place, step in enumerate(data["step"][1:], start=1):
-        own, other = (
-            {name: np.array(data["arms"][arm][name])[:, place] for name in COMPARED} for arm in (OWN, BASELINE)
+    for index, step in enumerate(data["step"][1:], start=1):
+        weighted, other = (
+            {name: np.array(data["arms"][arm][name])[:, index] for name in COMPARED} for arm in (OWN, BASELINE)
         )
         lines.append(
-            f"| {step} | {' | '.join(interval(estimate_mean(own[name] - other[name])) for name in COMPARED)} |"
+            f"| {step} | {' | '.join(interval(estimate_mean(weighted[name] - other[name])) for name in COMPARED)} |"
         )
     return "\n".join(lines)
 

@@ -6,8 +6,8 @@
     python -m figures.diagnose                              (after a change of an estimate: condenses the sample)
     simlab figures diagnose                                                              (draws from what is kept here)
 
-The log itself is the sample that ships with simlab: ``simlab diagnose sample`` and notebook 08 read it. An answer of it
-is the expression in its canonical form, as countdown tells solutions apart.
+The log itself is the sample that ships with simlab: ``simlab diagnose sample`` and notebook 08 read it. Its answers
+are expressions in canonical form, as countdown tells solutions apart.
 """
 
 import gzip
@@ -41,9 +41,9 @@ DRAWN = ("groups", "pass_at_k", "recommendation")
 
 
 def condense(log: Log, made: dict[str, Any]) -> dict[str, Any]:
-    """What the plots show of a log, and what made it."""
-    found = as_json(diagnose(log, rollouts=ROLLOUTS))
-    return {"provenance": made, "found": {name: found[name] for name in DRAWN}}
+    """The estimates of a log that the plots show, and its origin."""
+    diagnosis = as_json(diagnose(log, rollouts=ROLLOUTS))
+    return {"provenance": made, "found": {name: diagnosis[name] for name in DRAWN}}
 
 
 def as_sample(folder: Path) -> bytes:
@@ -63,9 +63,9 @@ def as_sample(folder: Path) -> bytes:
 
 def draw(data: dict[str, Any]) -> Figure:
     """The report's own plots."""
-    found = json.loads(json.dumps(data["found"]), object_hook=_record)
+    diagnosis = json.loads(json.dumps(data["found"]), object_hook=_record)
     with mpl.style.context(STYLE):
-        return figure(found)
+        return figure(diagnosis)
 
 
 def _record(fields: dict[str, Any]) -> IntervalEstimate | SimpleNamespace:
@@ -75,7 +75,7 @@ def _record(fields: dict[str, Any]) -> IntervalEstimate | SimpleNamespace:
 
 
 def main(folders: list[Path]) -> None:
-    """Condense a log of TRL's, or without one estimate anew from the sample that is kept."""
+    """Condense a log of TRL's; without one, estimate anew from the sample."""
     made = json.loads(DATA.read_text())["provenance"]
     if folders:
         made = json.loads((folders[0] / "origin.json").read_text())

@@ -43,9 +43,9 @@ def draw(data: dict[str, Any]) -> Figure:
             counts = rng.multinomial(data["group_size"], p, size=data["groups"])
             simulated = _simulated(counts, p, right, data["rewards"])
             style = {"color": f"C{number}", "linestyle": dashes, "label": name}
-            for axes, exact, found in zip(panels, _exact(data, p, right), simulated, strict=True):
+            for axes, exact, values in zip(panels, _exact(data, p, right), simulated, strict=True):
                 axes.plot(np.arange(len(exact)), exact, **style)
-                _draw_means(axes, found, counts[:, right].sum(axis=1), f"C{number}")
+                _draw_means(axes, values, counts[:, right].sum(axis=1), f"C{number}")
         for axes, title in zip(panels, TITLES, strict=True):
             axes.set(xlabel="correct rollouts X", xticks=range(0, data["group_size"] + 1, 2))
             axes.set_title(title, loc="left")

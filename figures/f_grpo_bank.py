@@ -38,7 +38,7 @@ MESSAGE = "At equal correct mass the focal weight keeps more rare answers than s
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """Curves of every method, and its metrics where Q_pos reaches each level: its own, and less those of GRPO."""
+    """Curves of every method, and its metrics where Q_pos reaches each level, alone and less GRPO's."""
     sweeps = results("f-grpo", path)
     first = sweeps["adam"]
     return {
@@ -71,7 +71,7 @@ def _compared(focal: xr.Dataset, control: xr.Dataset) -> dict[str, Any]:
 
 
 def _gains(reached: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> dict[str, Any]:
-    """By how much each metric is larger, paired by seed."""
+    """The difference in each metric, paired by seed."""
     return {metric: mean_and_error(values - reference[metric]) for metric, values in reached.items()}
 
 
@@ -87,19 +87,19 @@ def _at_levels(runs: xr.Dataset) -> dict[str, np.ndarray]:
     masses = _metric(runs, "q_pos")
     return {
         metric: np.stack(
-            [at_equal_mass(q_pos, own, LEVELS) for q_pos, own in zip(masses, _metric(runs, metric), strict=True)]
+            [at_equal_mass(q_pos, values, LEVELS) for q_pos, values in zip(masses, _metric(runs, metric), strict=True)]
         )
         for metric in METRICS
     }
 
 
 def _curves(runs: xr.Dataset) -> dict[str, Any]:
-    kept = runs.isel(step=runs["step"].values % STEPS_KEPT == 0)
-    return {name: mean_and_error(_metric(kept, name).swapaxes(1, 2)) for name in ("q_pos", "retained_mass")}
+    thinned = runs.isel(step=runs["step"].values % STEPS_KEPT == 0)
+    return {name: mean_and_error(_metric(thinned, name).swapaxes(1, 2)) for name in ("q_pos", "retained_mass")}
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """What each method gains over GRPO at equal Q_pos, a column for each optimiser."""
+    """The gain of each method over GRPO at equal Q_pos, a column for each optimiser."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         panels = figure.subplots(2, 3, sharex=True, sharey="row")
@@ -124,7 +124,7 @@ def _draw_gains(axes: Axes, data: dict[str, Any], optimizer: str, metric: str) -
             ("short", "--", f"$\\gamma = 0$, steps times $\\lambda({gamma:g})$"),
         ):
             gain = data["optimizers"][optimizer][f"{kind} {gamma:g}"]["over_grpo"][metric]
-            mean, error = (np.array(gain[part][size], dtype=float) for part in ("mean", "error"))
+            mean, error = (np.array(gain[key][size], dtype=float) for key in ("mean", "error"))
             axes.plot(data["level"], mean, dashes, color=f"C{colour}", label=label)
             axes.fill_between(
                 data["level"], mean - 1.96 * error, mean + 1.96 * error, color=f"C{colour}", alpha=0.2, lw=0

@@ -1,5 +1,5 @@
-"""How often a group updates the policy and misses a rare correct target, by group size ``[f-grpo:lemma-3.1]``,
-``[f-grpo:lemma-3.1-competing]``.
+"""The probability that a group updates the policy and misses a rare correct target, by group size
+``[f-grpo:lemma-3.1]``, ``[f-grpo:lemma-3.1-competing]``.
 
 Figure 1(a) of the paper, with the two factors of the lemma beside their product: the share of groups that are active
 and the share of those that miss the target. A regime ends where one of the two crosses 1/2.
@@ -54,7 +54,7 @@ def _crossing(sizes: np.ndarray, probability: np.ndarray) -> int:
 
 
 def _draw_regimes(axes: Axes, ends: list[int]) -> None:
-    for place, name in enumerate(REGIMES):
-        low, high = ends[place : place + 2]
-        axes.axvspan(low, high, color=("1.0", "0.92", "1.0")[place], zorder=0, linewidth=0)
+    for number, name in enumerate(REGIMES):
+        low, high = ends[number : number + 2]
+        axes.axvspan(low, high, color=("1.0", "0.92", "1.0")[number], zorder=0, linewidth=0)
         axes.text(np.sqrt(low * high), 1.22, name, ha="center", va="top", fontsize=8)

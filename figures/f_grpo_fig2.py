@@ -5,8 +5,8 @@
     python -m figures.f_grpo_fig2 fig2.nc fig2-large.nc   (condenses the results)
     simlab figures f_grpo_fig2                            (draws from the condensed numbers kept here)
 
-What differs from the paper's figure: bands (95 % of the mean over seeds) where the paper shows four seeds' mean, and
-panel (a) shades where retained mass ends below one half.
+Bands are 95 % of the mean over seeds, where the paper shows four seeds' mean; panel (a) shades group sizes whose
+retained mass ends below one half.
 """
 
 import sys
@@ -35,7 +35,7 @@ METRICS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 SHOWN_GROUP_SIZES = (2, 8, 32, 256, 4096, 32768, 131072)
 COLLAPSED = 0.5
-# In panel (a), where the names of its lines stand: x, y, the number of the colour, the name, and of which exponent.
+# The names of the lines in panel (a): x, y, the number of the colour, the name, and the exponent.
 WRITTEN = (
     (2**4, 0.55, 0, LABELS["q_pos"], None),
     (2**3, 0.88, 1, LABELS["retained_mass"], None),
@@ -65,9 +65,9 @@ def condense(paths: list[Path]) -> dict[str, Any]:
     }
 
 
-def _statistics(parts: list[xr.DataArray], order: np.ndarray) -> dict[str, Any]:
+def _statistics(arrays: list[xr.DataArray], order: np.ndarray) -> dict[str, Any]:
     """Mean and standard deviation (gamma, group size, step), final quantiles (gamma, group size, quantile)."""
-    ordered = [part.squeeze("estimator").transpose("gamma", "group_size", "step", "seed").values for part in parts]
+    ordered = [array.squeeze("estimator").transpose("gamma", "group_size", "step", "seed").values for array in arrays]
     statistics = {
         "mean": [values.mean(axis=-1) for values in ordered],
         "std": [values.std(axis=-1, ddof=1) for values in ordered],
@@ -79,7 +79,7 @@ def _statistics(parts: list[xr.DataArray], order: np.ndarray) -> dict[str, Any]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """All group sizes at the end, and how some came to it, each in a panel of its own."""
+    """All group sizes at the end, and the training of some, a panel each."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 4.3), layout="constrained")
         above, below = figure.subfigures(2, 1, height_ratios=(1.25, 1), hspace=0.04)

@@ -1,4 +1,4 @@
-"""What other readings of F-GRPO's App. J give ``[f-grpo:app-j]``: the paper states neither optimiser nor gradient.
+"""Other readings of F-GRPO's App. J ``[f-grpo:app-j]``, as the paper states neither optimiser nor gradient.
 
     python -m figures.f_grpo_fig2_readings   (runs the sweeps, some minutes on two cores)
     simlab figures f_grpo_fig2_readings      (draws from the numbers kept here)

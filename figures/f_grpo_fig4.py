@@ -1,4 +1,4 @@
-"""What the focal weight leaves of GRPO's advantages, by success rate ``[f-grpo:app-i]``, ``[f-grpo:eq-13]``.
+"""GRPO's advantages under the focal weight, by success rate ``[f-grpo:app-i]``, ``[f-grpo:eq-13]``.
 
 Figure 4 of the paper. Lines are closed forms in the limit of large groups, dots the estimator itself on every group of
 eight.
@@ -41,13 +41,13 @@ def draw(data: dict[str, Any]) -> Figure:
                 label=label,
                 color=f"C{number}",
             )
-            found = masses("f_grpo", data["group_size"], gamma=gamma)
+            dots = masses("f_grpo", data["group_size"], gamma=gamma)
             mixed = slice(1, data["group_size"])
             _draw_sizes(
                 panels,
-                found.successes[mixed] / data["group_size"],
-                found.success[mixed],
-                found.failure[mixed],
+                dots.successes[mixed] / data["group_size"],
+                dots.success[mixed],
+                dots.failure[mixed],
                 color=f"C{number}",
                 marker="o",
                 linestyle="none",

@@ -33,13 +33,13 @@ LOOKS = {"grpo": ("C0", "-"), "f_grpo(gamma=0.5)": ("C1", "--"), "f_grpo": ("C2"
 
 
 def evaluations(files: dict[str, Any], arm: str) -> list[dict[str, Any]]:
-    """What an arm's evaluations say, that of the start first."""
+    """The evaluations of an arm, the start's first."""
     lines: list[dict[str, Any]] = files["start/seed-0/evaluation.jsonl"]
     return lines + files[f"arms/{arm}/seed-0/evaluation.jsonl"]
 
 
 def draw(files: dict[str, Any]) -> Figure:
-    """Pass@32 on the way, and at the end what F-GRPO has over GRPO on the same mazes, against k."""
+    """Pass@32 along training, and at the end F-GRPO's pass@k less GRPO's on the same mazes."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 3.1), layout="constrained")
         many, gain = figure.subplots(1, 2)
@@ -61,20 +61,20 @@ def draw(files: dict[str, Any]) -> Figure:
 
 
 def over_grpo(files: dict[str, Any], arm: str) -> dict[int, dict[str, float]]:
-    """By k: the mean over mazes of an arm's pass@k less GRPO's at the end, and its 95 % interval."""
-    own, usual = (evaluations(files, name)[-1] for name in (arm, "grpo"))
-    found = {}
-    for k in map(int, own["pass_at_k"]):
-        both = (unbiased_pass_at_k(np.array(line["correct"]), line["samples"], k) for line in (own, usual))
+    """The mean over mazes of an arm's pass@k less GRPO's at the end, and its 95 % interval, by k."""
+    focal, usual = (evaluations(files, name)[-1] for name in (arm, "grpo"))
+    gains = {}
+    for k in map(int, focal["pass_at_k"]):
+        both = (unbiased_pass_at_k(np.array(line["correct"]), line["samples"], k) for line in (focal, usual))
         differences = np.subtract(*both)
         mean, half = differences.mean(), 1.96 * differences.std(ddof=1) / np.sqrt(len(differences))
-        found[k] = {"mean": mean, "low": mean - half, "high": mean + half}
-    return found
+        gains[k] = {"mean": mean, "low": mean - half, "high": mean + half}
+    return gains
 
 
 def _draw_band(axes: Axes, points: dict[int, dict[str, float]], colour: str, dashes: str) -> None:
     """Means in their 95 % intervals over problems."""
-    mean, low, high = (np.array([point[part] for point in points.values()]) for part in ("mean", "low", "high"))
+    mean, low, high = (np.array([point[key] for point in points.values()]) for key in ("mean", "low", "high"))
     axes.plot(list(points), mean, dashes, color=colour, marker="o", markersize=2.5)
     axes.fill_between(list(points), low, high, color=colour, alpha=0.12, lw=0)
 

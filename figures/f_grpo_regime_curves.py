@@ -33,9 +33,9 @@ def draw(data: dict[str, Any]) -> Figure:
             (panels[0], SHRINKING, "(a) the anchor's mass shrinks as 1/N"),
             (panels[1], HELD, "(b) the anchor's mass is held"),
         ):
-            found = rows(data, path, 0.0)
-            for axes, some in zip(row, np.array_split(sorted(found), PANELS), strict=True):
-                _draw_cut(axes, {int(actions): found[actions] for actions in some}, scaled=path == SHRINKING)
+            by_actions = rows(data, path, 0.0)
+            for axes, some in zip(row, np.array_split(sorted(by_actions), PANELS), strict=True):
+                _draw_cut(axes, {int(actions): by_actions[actions] for actions in some}, scaled=path == SHRINKING)
                 end_labels(axes)
             row[0].set_title(title, loc="left")
             row[0].set_ylabel(f"{LABELS['retained_mass']}")
@@ -43,9 +43,9 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw_cut(axes: Axes, found: dict[int, Row], *, scaled: bool) -> None:
+def _draw_cut(axes: Axes, by_actions: dict[int, Row], *, scaled: bool) -> None:
     """Retained mass of each N against G, or against G tau, with its 95 % band."""
-    for number, (actions, row) in enumerate(found.items()):
+    for number, (actions, row) in enumerate(by_actions.items()):
         x = row.group_size * initial_masses(SHRINKING, actions)[2] if scaled else row.group_size
         half = 1.96 * row.retained_error
         colour = f"C{number}"
@@ -56,7 +56,7 @@ def _draw_cut(axes: Axes, found: dict[int, Row], *, scaled: bool) -> None:
         axes.plot(x, np.exp(-x), "--", color="0.5", linewidth=1)
         axes.set(xlabel=r"$G\tau$, draws of the target a step")
     else:
-        _, mu, tau = initial_masses(HELD, max(found))  # as for every N
+        _, mu, tau = initial_masses(HELD, max(by_actions))  # as for every N
         x = np.arange(2, 4096)
         axes.plot(x, tail_miss(x, mu, tau), "--", color="0.5", linewidth=1)
         axes.set(xlabel=LABELS["group_size"], xlim=(2**0.5, 2**18))

@@ -50,7 +50,7 @@ Edge = tuple[float, float]
 
 
 class Piece(NamedTuple):
-    """One sweep: what becomes of the anchor, N, G, the gammas, how many seeds, and the storage."""
+    """One sweep: a shrinking or a fixed anchor, N, G, the gammas, the number of seeds, and the storage."""
 
     anchor: str
     actions: int
@@ -78,12 +78,12 @@ class Piece(NamedTuple):
 
 
 def correct(actions: int) -> int:
-    """How many actions are correct: the paper's share."""
+    """The number of correct actions, at the paper's share."""
     return 5 * actions // 64
 
 
 def anchor_logit(anchor: str, actions: int) -> float:
-    """The paper's, or the one that gives the anchor the mass it has in the paper."""
+    """The paper's logit of the anchor, or the one that gives the anchor its mass in the paper."""
     if anchor == SHRINKING:
         return 5.0
     odds = PAPER_ANCHOR_MASS / (1 - PAPER_ANCHOR_MASS)
@@ -96,7 +96,7 @@ def _others(actions: int) -> float:
 
 
 def initial_masses(anchor: str, actions: int) -> tuple[float, float, float]:
-    """Of the anchor, of the correct actions (mu), and of one that is not the anchor (tau)."""
+    """Masses of the anchor, of all correct actions (mu), and of a correct one other than the anchor (tau)."""
     likeliest = math.exp(anchor_logit(anchor, actions))
     total = likeliest + _others(actions)
     tau = math.exp(CORRECT_LOGIT) / total
@@ -104,7 +104,7 @@ def initial_masses(anchor: str, actions: int) -> tuple[float, float, float]:
 
 
 BOTH, MAIN = (0.0, 1.0), (0.0,)
-# What becomes of the anchor, log2 N and log2 G of the pieces, gammas, seeds, storage.
+# A shrinking or a fixed anchor, log2 N and log2 G of the pieces, gammas, seeds, storage.
 GRID: tuple[tuple[str, Iterable[int], Iterable[int], tuple[float, ...], int, str], ...] = (
     (SHRINKING, (10,), (*range(1, 8), 10), BOTH, 8, "dense"),
     (SHRINKING, (10,), (8, 9), BOTH, 8, "lumped"),
@@ -141,7 +141,7 @@ def pieces() -> Iterator[Piece]:
 
 
 def condense(folder: Path) -> dict[str, Any]:
-    """Final Q_pos and retained mass of each seed of each cell that the folder holds, and where they come from."""
+    """Final Q_pos and retained mass of each seed of each cell that the folder holds, with their provenance."""
     cells, provenance = [], {}
     for piece in pieces():
         path = folder / piece.name
@@ -186,7 +186,7 @@ class Row(NamedTuple):
 
 
 def rows(data: dict[str, Any], anchor: str, gamma: float) -> dict[int, Row]:
-    """The runs of each N, in order of G, with those of Figure 2 at its own N, where both anchors are the same."""
+    """The runs of each N, in order of G, with Figure 2's runs at its N, where both anchors are the same."""
     cells: dict[int, list[tuple[float, ...]]] = {}
     for cell in data["cells"]:
         if (cell["anchor"], cell["gamma"]) == (anchor, gamma):
@@ -201,39 +201,35 @@ def _mean_and_error(values: list[float]) -> tuple[float, float]:
 
 
 def _figure_2(gamma: float) -> list[tuple[float, ...]]:
-    """The cells of the paper's N, from the numbers kept of its figure."""
-    kept = json.loads(FIGURE_2.read_text())
-    columns = [np.array(kept["group_size"], dtype=float)]
+    """The cells of the paper's N, from the condensed numbers of its figure."""
+    data = json.loads(FIGURE_2.read_text())
+    columns = [np.array(data["group_size"], dtype=float)]
     for name in METRICS:
-        mean, std = (
-            np.array(kept["metrics"][name][part])[kept["gamma"].index(gamma), :, -1] for part in ("mean", "std")
-        )
-        columns += [mean, std / np.sqrt(kept["seeds"])]
+        mean, std = (np.array(data["metrics"][name][key])[data["gamma"].index(gamma), :, -1] for key in ("mean", "std"))
+        columns += [mean, std / np.sqrt(data["seeds"])]
     return list(zip(*columns, strict=True))
 
 
 def zone(row: Row) -> tuple[Edge, Edge]:
     """Lower and upper edge of the zone of lost mass, as log2 G with a standard error; NaN where it has none.
 
-    Where the mean retained mass crosses one half, interpolated in log G; the error is what those of the means give,
-    drawn as normal.
+    An edge is where the mean retained mass crosses one half, interpolated in log G; its error is the spread over normal
+    draws of the means.
     """
     sizes = np.log2(row.group_size)
     random = np.random.default_rng(0)
-    found = crossings(sizes, row.retained)
+    edges = crossings(sizes, row.retained)
     drawn = random.normal(row.retained, row.retained_error, (RESAMPLES, len(sizes)))
     spread = np.array([crossings(sizes, retained) for retained in drawn])
     lower, upper = (
-        (found[side], float(np.nanstd(spread[:, side], ddof=1)) if np.isfinite(found[side]) else math.nan)
+        (edges[side], float(np.nanstd(spread[:, side], ddof=1)) if np.isfinite(edges[side]) else math.nan)
         for side in (0, 1)
     )
     return lower, upper
 
 
 def crossings(sizes: np.ndarray, retained: np.ndarray) -> Edge:
-    """Where retained mass first falls below one half, and last rises above it; NaN where it does not, or between
-    group sizes too far apart.
-    """
+    """Sizes at which retained mass first falls below one half and last rises above it; NaN for none or a wide gap."""
     inside = np.flatnonzero(retained < COLLAPSED)
     if inside.size == 0:
         return math.nan, math.nan
@@ -262,12 +258,12 @@ def slope(edges: dict[int, Edge], *, between: Edge = (0, math.inf)) -> tuple[flo
 
 def all_edges(data: dict[str, Any], anchor: str, gamma: float) -> tuple[dict[int, Edge], dict[int, Edge]]:
     """Lower and upper edge at each N."""
-    found = {actions: zone(row) for actions, row in rows(data, anchor, gamma).items()}
-    return {n: edges[0] for n, edges in found.items()}, {n: edges[1] for n, edges in found.items()}
+    zones = {actions: zone(row) for actions, row in rows(data, anchor, gamma).items()}
+    return {n: edges[0] for n, edges in zones.items()}, {n: edges[1] for n, edges in zones.items()}
 
 
 def group_sizes(largest: int) -> np.ndarray:
-    """Whole group sizes from 2 up, eight an octave where there are so many."""
+    """Whole group sizes from 2 up, at most eight an octave."""
     return np.unique(np.round(2 ** np.arange(1, math.log2(largest) + 1 / 16, 1 / 8)))
 
 
@@ -317,10 +313,10 @@ EDGES: dict[float, dict[str, Any]] = {
 
 
 def _draw_map(axes: Axes, data: dict[str, Any], anchor: str) -> Any:
-    """Retained mass over G and N, with the zone's edges and what the lemma says."""
-    found = rows(data, anchor, 0.0)
-    borders = _borders(np.log2(list(found)))
-    for row, bottom, top in zip(found.values(), borders[:-1], borders[1:], strict=True):
+    """Retained mass over G and N, with the zone's edges and the lemma's lines."""
+    by_actions = rows(data, anchor, 0.0)
+    borders = _borders(np.log2(list(by_actions)))
+    for row, bottom, top in zip(by_actions.values(), borders[:-1], borders[1:], strict=True):
         x, y = 2.0 ** _borders(np.log2(row.group_size)), 2.0 ** np.array([bottom, top])
         mesh = axes.pcolormesh(
             x, y, row.retained[None], cmap="cividis", vmin=0, vmax=1, edgecolor="face", linewidth=0.2
@@ -328,7 +324,7 @@ def _draw_map(axes: Axes, data: dict[str, Any], anchor: str) -> Any:
     for gamma, style in EDGES.items():
         for edges in all_edges(data, anchor, gamma):
             n = [actions for actions, (at, _) in edges.items() if np.isfinite(at)]
-            at, error = (np.array([edges[actions][part] for actions in n]) for part in (0, 1))
+            at, error = (np.array([edges[actions][index] for actions in n]) for index in (0, 1))
             width = 2**at - 2 ** (at - 1.96 * error), 2 ** (at + 1.96 * error) - 2**at
             axes.errorbar(2**at, n, xerr=width, fmt="o", color="C1", **style)
     whole = [64 * round(2**power / 64) for power in np.linspace(borders[0], SHOWN_ACTIONS[1], 80)]
@@ -344,7 +340,7 @@ def _draw_map(axes: Axes, data: dict[str, Any], anchor: str) -> Any:
 
 
 def _borders(centres: np.ndarray) -> np.ndarray:
-    """Halfway between neighbours, and as far beyond the ends."""
+    """Borders halfway between neighbours, and as far beyond the ends."""
     middle = (centres[1:] + centres[:-1]) / 2
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
 

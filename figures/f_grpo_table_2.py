@@ -35,16 +35,16 @@ PANELS = {"pass@1": "(a) pass@1", "pass@32": "(b) pass@32", "rare_nll": "(c) NLL
 
 def sizes(data: Data) -> dict[int, str]:
     """The arm of GRPO at each group size, the smallest first."""
-    found = {OF_BASELINE: BASELINE}
+    arms = {OF_BASELINE: BASELINE}
     for arm in data["arms"]:
         _, other, rest = arm.partition("@group_size=")
         if other:
-            found[int(rest.partition("@")[0])] = arm
-    return dict(sorted(found.items()))
+            arms[int(rest.partition("@")[0])] = arm
+    return dict(sorted(arms.items()))
 
 
 def draw(data: Data) -> Figure:
-    """Against group size: where GRPO ends in each measure, where it began, and F-GRPO's mark."""
+    """The end and the start of GRPO in each measure against group size, and F-GRPO's mark."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 2.8), layout="constrained")
         for axes, (measure, title) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
@@ -69,9 +69,9 @@ def _draw_measure(axes: Axes, data: Data, measure: str) -> None:
     axes.set_xlabel("group size")
 
 
-def _mark(axes: Axes, at: Sequence[float], found: Sequence[MeanEstimate], **style: str) -> None:
+def _mark(axes: Axes, at: Sequence[float], estimates: Sequence[MeanEstimate], **style: str) -> None:
     """Means with one standard error over seeds."""
-    means, errors = ([getattr(own, name) for own in found] for name in ("mean", "error"))
+    means, errors = ([getattr(estimate, name) for estimate in estimates] for name in ("mean", "error"))
     axes.errorbar(at, means, yerr=errors, lw=1, markersize=4, **style)
 
 

@@ -43,7 +43,7 @@ LOW_RATE = "@learning_rate="  # in the name of one arm
 
 
 def draw(data: Data) -> Figure:
-    """The focal weight over each objective; all others over GRPO; and the ways of pass@32."""
+    """The focal weight over each objective; all others over GRPO; and the paths of pass@32."""
     labels = LABELS | {low_rate(data): "low rate"}
     others = {arm: BASELINE for arm in data["arms"] if arm != BASELINE and arm not in list(FOCAL)[1:]}
     with mpl.style.context(STYLE):
@@ -54,7 +54,7 @@ def draw(data: Data) -> Figure:
         draw_gains(middle, data, others, labels)
         middle.set_title("(b) less GRPO", loc="left")
         shown = [BASELINE, next(iter(FOCAL)), *list(others)[-4:]]
-        styles = {arm: (labels.get(arm, "GRPO"), f"C{place}", "-") for place, arm in enumerate(shown)}
+        styles = {arm: (labels.get(arm, "GRPO"), f"C{number}", "-") for number, arm in enumerate(shown)}
         draw_paths(right, data, styles)
         right.set_title("(c) from the start (x)", loc="left")
         end_labels(right)
@@ -64,8 +64,8 @@ def draw(data: Data) -> Figure:
 
 def low_rate(data: Data) -> str:
     """The arm whose learning rate is shortened as much as the focal weight shortens advantages."""
-    (found,) = (arm for arm in data["arms"] if LOW_RATE in arm)
-    return found
+    (name,) = (arm for arm in data["arms"] if LOW_RATE in arm)
+    return name
 
 
 def pairs(data: Data) -> str:

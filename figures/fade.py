@@ -1,11 +1,11 @@
-"""What sign and difficulty do to entropy, on a bank of prompts ``[fade:fig-4]``.
+"""Effects of sign and difficulty on entropy, on a bank of prompts ``[fade:fig-4]``.
 
     simlab sweep --preset fade --out fade.nc
     python -m figures.fade fade.nc   (condenses fade-sign.nc and its three siblings)
     simlab figures fade              (draws from the condensed numbers kept here)
 
-What the paper plots against one another for whole models is here of 64 tabular policies. Bars and bands are 95 % of the
-mean over seeds; what is compared is compared seed by seed. ``figures/fade_difficulty.py`` draws the rest.
+The paper plots whole models, this figure 64 tabular policies. Bars and bands are 95 % of the mean over seeds;
+comparisons are seed by seed. ``figures/fade_difficulty.py`` draws the rest.
 """
 
 import sys
@@ -47,7 +47,7 @@ Seeds = dict[str, np.ndarray]
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What every weight did, what it did beyond mean GRPO, and the scheduler beside the best static weight."""
+    """Every weight, alone and less mean GRPO, and the scheduler beside the best static weight."""
     sweeps = results("fade", path)
     first = sweeps["sign"]
     return {
@@ -69,7 +69,7 @@ def condense(path: Path) -> dict[str, Any]:
 
 
 def _start(dataset: xr.Dataset) -> dict[str, Any]:
-    """What all runs start from."""
+    """The start of all runs."""
     start = dataset.isel(step=0, update_norm=0, delta=0, estimator=0, group_size=0, seed=[0])
     law = power_laws(start["pass_at_k"]).isel(seed=0)
     return {
@@ -89,8 +89,8 @@ def _weights(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 def _name(runs: xr.Dataset) -> str:
     estimator = str(runs["estimator"].item())
     if estimator == "fade":
-        part = PARTS[runs["alpha_max"].item(), runs["delta_min"].item()]
-        return f"fade {part} {runs['beta'].item():g}"
+        variant = PARTS[runs["alpha_max"].item(), runs["delta_min"].item()]
+        return f"fade {variant} {runs['beta'].item():g}"
     if estimator == "asym_grpo":
         return f"delta {runs['delta'].item():g}"
     focus = {"power_alpha": "power", "easy_power": "easy"}.get(estimator)
@@ -99,15 +99,15 @@ def _name(runs: xr.Dataset) -> str:
 
 def _compared(runs: Runs) -> dict[str, Any]:
     """The weights of one kind of steps."""
-    seeds = {name: _by_seed(own) for name, own in runs.items()}
+    seeds = {name: _by_seed(dataset) for name, dataset in runs.items()}
     return {
         "weights": {
-            name: {quantity: mean_and_error(np.moveaxis(values, 0, -1)) for quantity, values in own.items()}
-            for name, own in seeds.items()
+            name: {quantity: mean_and_error(np.moveaxis(values, 0, -1)) for quantity, values in quantities.items()}
+            for name, quantities in seeds.items()
         },
-        "over_mean_grpo": {name: _differences(own, seeds[MEAN_GRPO]) for name, own in seeds.items()},
+        "over_mean_grpo": {name: _differences(quantities, seeds[MEAN_GRPO]) for name, quantities in seeds.items()},
         "over_best_static": {name: _over_best(name, seeds) for name in seeds if name.startswith("fade")},
-        "parts": _parts(seeds),
+        "parts": _ablations(seeds),
         "correlations": _correlations(runs, seeds),
         "curves": {name: _curves(runs[name]) for name in CURVES},
     }
@@ -117,18 +117,18 @@ def _by_seed(runs: xr.Dataset) -> Seeds:
     """The quantities of one weight, seeds first."""
     q_pos, entropy, last = runs["q_pos"].values, runs["entropy"].values, runs.isel(step=-1)
     law = power_laws(last["pass_at_k"])
-    own: Seeds = {name: last[name].values for name in ("q_pos", "entropy", "retained_mass", "unsolved_prompts")}
-    own |= {name: law[name].values for name in ("scale", "exponent")}
-    own |= {"pass_at_k": last["pass_at_k"].values, "all_k": last["pass_at_k"].mean("k").values}
-    own |= {"mean_q_pos": q_pos.mean(axis=1), "rise": (entropy - entropy[:, :1]).max(axis=1)}
+    numbers: Seeds = {name: last[name].values for name in ("q_pos", "entropy", "retained_mass", "unsolved_prompts")}
+    numbers |= {name: law[name].values for name in ("scale", "exponent")}
+    numbers |= {"pass_at_k": last["pass_at_k"].values, "all_k": last["pass_at_k"].mean("k").values}
+    numbers |= {"mean_q_pos": q_pos.mean(axis=1), "rise": (entropy - entropy[:, :1]).max(axis=1)}
     at_level = {"steps": np.broadcast_to(runs["step"].values, q_pos.shape), "entropy": entropy}
     at_level |= {"retained_mass": runs["retained_mass"].values}
-    own |= {f"{name}_at_level": at_equal_mass(q_pos, values, LEVEL)[0] for name, values in at_level.items()}
+    numbers |= {f"{name}_at_level": at_equal_mass(q_pos, values, LEVEL)[0] for name, values in at_level.items()}
     for name in ("effective_prompts", "effective_rollouts"):
-        own |= {name: runs[name].isel(step=EARLY).mean("step").values}
+        numbers |= {name: runs[name].isel(step=EARLY).mean("step").values}
     masses = [runs[name].sum("bin").isel(step=slice(1, None)).mean("step").values for name in MASSES]
-    own |= {"log_ratio": _log_ratio(*masses, own["mean_q_pos"]), "log_masses": np.log10(masses[0] / masses[1])}
-    return own
+    numbers |= {"log_ratio": _log_ratio(*masses, numbers["mean_q_pos"]), "log_masses": np.log10(masses[0] / masses[1])}
+    return numbers
 
 
 def _log_ratio(success: np.ndarray, failure: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -137,9 +137,9 @@ def _log_ratio(success: np.ndarray, failure: np.ndarray, p: np.ndarray) -> np.nd
         return np.log10(success * p / (failure * (1 - p)))
 
 
-def _differences(own: Seeds, other: Seeds) -> dict[str, Any]:
-    """What a weight has more than another, seed by seed."""
-    return {name: mean_and_error(np.moveaxis(own[name] - other[name], 0, -1)) for name in own}
+def _differences(weight: Seeds, other: Seeds) -> dict[str, Any]:
+    """The differences of a weight from another, seed by seed."""
+    return {name: mean_and_error(np.moveaxis(weight[name] - other[name], 0, -1)) for name in weight}
 
 
 def _over_best(name: str, seeds: dict[str, Seeds]) -> dict[str, Any]:
@@ -150,27 +150,27 @@ def _over_best(name: str, seeds: dict[str, Seeds]) -> dict[str, Any]:
         best = max(static, key=lambda weight, quantity=quantity: seeds[weight][quantity][::2].mean())
         compared[quantity] = {"best": best} | mean_and_error((seeds[name][quantity] - seeds[best][quantity])[1::2])
     chosen = [
-        static[place] for place in np.argmax([seeds[weight]["pass_at_k"][::2].mean(axis=0) for weight in static], 0)
+        static[index] for index in np.argmax([seeds[weight]["pass_at_k"][::2].mean(axis=0) for weight in static], 0)
     ]
-    own = seeds[name]["pass_at_k"]
-    less = [(own[:, k] - seeds[weight]["pass_at_k"][:, k])[1::2] for k, weight in enumerate(chosen)]
+    scheduler = seeds[name]["pass_at_k"]
+    less = [(scheduler[:, k] - seeds[weight]["pass_at_k"][:, k])[1::2] for k, weight in enumerate(chosen)]
     compared["pass_at_k"] = {"best": chosen} | mean_and_error(np.array(less))
     return compared
 
 
-def _parts(seeds: dict[str, Seeds]) -> dict[str, Any]:
-    """What the whole scheduler has more than without a part, and the printed beta more than the other reading."""
+def _ablations(seeds: dict[str, Seeds]) -> dict[str, Any]:
+    """The whole scheduler less the scheduler without a part, and the printed beta less the other reading."""
     pairs = {
-        f"{part} {beta}": (f"fade whole {beta}", f"fade {part} {beta}")
+        f"{variant} {beta}": (f"fade whole {beta}", f"fade {variant} {beta}")
         for beta in ("0.02", "0.98")
-        for part in ("no difficulty", "no sign", "neither")
+        for variant in ("no difficulty", "no sign", "neither")
     }
     pairs["0.98"] = ("fade whole 0.02", "fade whole 0.98")
     return {name: _differences(seeds[whole], seeds[other]) for name, (whole, other) in pairs.items()}
 
 
 def _correlations(runs: Runs, seeds: dict[str, Seeds]) -> dict[str, Any]:
-    """Spearman's rank correlations over the static weights, one a seed; of windows, over all of their windows."""
+    """Spearman's rank correlations over the static weights, one a seed; the drift's over all windows."""
     static = [name for name in seeds if not name.startswith("fade") and name not in ("power 1", "easy 1")]
     count = len(seeds[MEAN_GRPO]["q_pos"])
 
@@ -189,7 +189,7 @@ def _correlations(runs: Runs, seeds: dict[str, Seeds]) -> dict[str, Any]:
 
 
 def _drift(each: list[xr.Dataset]) -> list[float]:
-    """How the change of entropy from record to record goes with the window's ratio."""
+    """The rank correlation of the change of entropy between records with the window's ratio."""
     pairs = []
     for runs in each:
         p = (runs["q_pos"].values[1:] + runs["q_pos"].values[:-1]) / 2
@@ -235,7 +235,7 @@ def _draw_paths(axes: Axes, data: dict[str, Any]) -> None:
     """Entropy against pass@1 along training."""
     for name, colour, dashes in zip(CURVES, ("C0", "C6", "C1"), ("-", "--", ":"), strict=True):
         curves = data["steps"]["equal"]["curves"][name]
-        mean, half = (np.array(curves["entropy"][part]) for part in ("mean", "error"))
+        mean, half = (np.array(curves["entropy"][key]) for key in ("mean", "error"))
         x = curves["q_pos"]["mean"]
         axes.plot(x, mean, dashes, color=colour, label=f"$\\delta = {name.split()[1]}$")
         axes.fill_between(x, mean - 1.96 * half, mean + 1.96 * half, color=colour, alpha=0.2, lw=0)

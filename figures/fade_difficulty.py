@@ -1,7 +1,7 @@
 """FADE's difficulty axis and its scheduler on a bank of prompts ``[fade:fig-6]``, ``[fade:fig-9]``.
 
 The numbers are those of ``figures/fade.py``, whose head says how to make them anew. Bars and bands are 95 % of the mean
-over seeds; what is compared is compared seed by seed.
+over seeds; comparisons are seed by seed.
 """
 
 from pathlib import Path
@@ -51,7 +51,7 @@ def _draw_focus(axes: Axes, data: dict[str, Any]) -> None:
     lines = []
     for steps, dashes, filled in (("weight", "-", "C0"), ("equal", "--", "white")):
         weights = data["steps"][steps]["weights"]
-        mean, error = (np.array([weights[name]["mean_q_pos"][part] for name in names]) for part in ("mean", "error"))
+        mean, error = (np.array([weights[name]["mean_q_pos"][key] for name in names]) for key in ("mean", "error"))
         lines += [
             axes.errorbar(
                 range(len(names)), mean, 1.96 * error, color="C0", ls=dashes, marker="o", ms=4, markerfacecolor=filled
@@ -71,7 +71,7 @@ def _draw_differences(axes: Axes, data: dict[str, Any]) -> None:
     """Final pass@k less mean GRPO's, at steps of one norm."""
     for (name, label), dashes in zip(SHOWN_DIFFERENCES.items(), DASHES, strict=True):
         less = data["steps"]["equal"]["over_mean_grpo"][name]["pass_at_k"]
-        mean, error = (np.array(less[part]) for part in ("mean", "error"))
+        mean, error = (np.array(less[key]) for key in ("mean", "error"))
         (line,) = axes.plot(data["k"], mean, linestyle=dashes, label=label)
         axes.fill_between(data["k"], mean - 1.96 * error, mean + 1.96 * error, color=line.get_color(), alpha=0.2, lw=0)
     axes.set_xscale("log", base=2)
@@ -94,7 +94,7 @@ def _draw_scheduler(axes: Axes, data: dict[str, Any]) -> None:
     """Mean pass@1 of the schedulers less that of the best static weight."""
     for steps, offset, filled in (("weight", -0.12, "C4"), ("equal", 0.12, "white")):
         over = data["steps"][steps]["over_best_static"]
-        mean, error = (np.array([over[name]["mean_q_pos"][part] for name in _ROWS]) for part in ("mean", "error"))
+        mean, error = (np.array([over[name]["mean_q_pos"][key] for name in _ROWS]) for key in ("mean", "error"))
         rows = np.arange(len(_ROWS)) + offset
         axes.errorbar(mean, rows, xerr=1.96 * error, color="C4", marker="o", ls="", ms=4, markerfacecolor=filled)
     axes.axvline(0, color="0.6", lw=0.6, zorder=0)

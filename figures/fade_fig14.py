@@ -30,7 +30,7 @@ DIFFERS = (
     "A bank of 64 tabular prompts in place of 7B and 32B models; learning rates are equalised as in the paper, by the "
     "largest |A| of a group."
 )
-# As the preset's runs of FADE on a bank, at the learning rate that gives mean GRPO about its pace there.
+# The preset's runs of FADE on a bank, at the learning rate that gives mean GRPO about its pace there.
 BANK = PRESETS["fade"]["weights"] | {"seeds": 8, "pass_at_k": (1, 2, 4, 8, 16, 32, 64, 100, 128, 256, 1024)}
 REFERENCE, RATE = "grpo", 4.0
 GROUP_SIZE = 16
@@ -79,9 +79,9 @@ def simulate() -> dict[str, Any]:
 
 
 def _sweep(name: str, parameters: dict[str, Any], rate: float) -> Sweep:
-    own = {f"estimator.{parameter}": (value,) for parameter, value in parameters.items()}
+    estimator = {f"estimator.{parameter}": (value,) for parameter, value in parameters.items()}
     changes = {"optimizer.learning_rate": (rate,), "run.update_norm": (0.0,)}
-    return Sweep(**BANK | {"estimators": (name,), "parameters": BANK["parameters"] | changes | own})
+    return Sweep(**BANK | {"estimators": (name,), "parameters": BANK["parameters"] | changes | estimator})
 
 
 def _condensed(dataset: xr.Dataset) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _draw_curves(axes: Axes, data: dict[str, Any], kind: str, across: str | None
     """Entropy with its band, against steps or against another quantity's mean."""
     for name, (colour, dashes) in LINES.items():
         runs = data["runs"][kind][name]
-        mean, half = (np.array(runs["entropy"][part]) for part in ("mean", "error"))
+        mean, half = (np.array(runs["entropy"][key]) for key in ("mean", "error"))
         x = runs[across]["mean"] if across else data["step"]
         axes.plot(x, mean, linestyle=dashes, color=colour, label=name.replace("delta", r"$\delta$ ="))
         axes.fill_between(x, mean - 1.96 * half, mean + 1.96 * half, color=colour, alpha=0.2, lw=0)

@@ -67,6 +67,6 @@ def _draw_weight(axes: Axes, weight: dict[str, Any], group_size: int, colour: st
     success, failure = closed_form(weight["estimator"], _DENSE, **parameters)
     axes.plot(_DENSE, success, dashes, color=colour, label=weight["label"])
     axes.plot(_DENSE, -failure, dashes, color=colour)
-    own = masses(weight["estimator"], group_size, **parameters)
-    for values in (own.success, -own.failure):
-        axes.plot(own.successes / group_size, values, ls="", marker="o", ms=2.2, color=colour)
+    dots = masses(weight["estimator"], group_size, **parameters)
+    for values in (dots.success, -dots.failure):
+        axes.plot(dots.successes / group_size, values, ls="", marker="o", ms=2.2, color=colour)

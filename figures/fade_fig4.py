@@ -30,17 +30,17 @@ STEPS = "weight"  # steps as the weight gives them
 
 def draw(data: dict[str, Any]) -> Figure:
     """The three panels of the figure."""
-    weights = {name: own for name, own in data["steps"][STEPS]["weights"].items() if not name.startswith("fade")}
-    place = data["k"].index(K)
+    weights = {name: row for name, row in data["steps"][STEPS]["weights"].items() if not name.startswith("fade")}
+    index = data["k"].index(K)
     panels = (
-        ("pass@k", f"pass@{K}", {name: _at(own["pass_at_k"], place) for name, own in weights.items()}),
-        ("learning speed", "mean pass@1 of the run", {name: _at(own["mean_q_pos"]) for name, own in weights.items()}),
-        ("ratio", r"$m_S\,p\;/\;m_F\,(1 - p)$", {name: _ratio(own) for name, own in weights.items()}),
+        ("pass@k", f"pass@{K}", {name: _at(row["pass_at_k"], index) for name, row in weights.items()}),
+        ("learning speed", "mean pass@1 of the run", {name: _at(row["mean_q_pos"]) for name, row in weights.items()}),
+        ("ratio", r"$m_S\,p\;/\;m_F\,(1 - p)$", {name: _ratio(row) for name, row in weights.items()}),
     )
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 2.9), layout="constrained")
         for axes, (title, label, points), letter in zip(figure.subplots(1, 3, sharey=True), panels, "abc", strict=True):
-            rho = _draw_points(axes, points, {name: _at(own["entropy"]) for name, own in weights.items()})
+            rho = _draw_points(axes, points, {name: _at(row["entropy"]) for name, row in weights.items()})
             axes.set(xlabel=label, xscale="log" if title == "ratio" else "linear")
             axes.set_title(rf"({letter}) {title}, $\rho$ = {rho:.2f}", loc="left")
         figure.axes[0].set_ylabel("final entropy (nats)")
@@ -52,9 +52,9 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _at(quantity: dict[str, Any], place: int | None = None) -> tuple[float, float]:
-    """Mean and the half-width of its band, of one quantity or of the one at a place of a list."""
-    mean, error = (quantity[part] if place is None else quantity[part][place] for part in ("mean", "error"))
+def _at(quantity: dict[str, Any], index: int | None = None) -> tuple[float, float]:
+    """Mean and half-width of its band, of a quantity or of an index of its lists."""
+    mean, error = (quantity[key] if index is None else quantity[key][index] for key in ("mean", "error"))
     return (np.nan, np.nan) if mean is None else (mean, 1.96 * error)
 
 
@@ -64,7 +64,7 @@ def _ratio(weight: dict[str, Any]) -> tuple[float, float]:
 
 
 def _draw_points(axes: Axes, across: dict[str, tuple[float, float]], up: dict[str, tuple[float, float]]) -> float:
-    """Points with their bars; the rank correlation of those that have both numbers."""
+    """Points with their bars; the rank correlation of points with both numbers."""
     for name, (x, width) in across.items():
         colour, marker = FAMILIES.get(name.split()[0], FAMILIES["other"])
         y, height = up[name]

@@ -29,12 +29,12 @@ def draw(data: dict[str, Any]) -> Figure:
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2)
-        place = data["k"].index(K)
+        index = data["k"].index(K)
         for name, (colour, dashes) in LINES.items():
             runs = data["runs"]["equal"][name]
             style = {"color": colour, "linestyle": dashes, "label": name.replace("delta", r"$\delta$ =")}
             _draw_path(left, _mean(runs["scale"]), _mean(runs["exponent"]), style)
-            _draw_path(right, _mean(runs["pass_at_k"])[:, 0], _mean(runs["pass_at_k"])[:, place], style)
+            _draw_path(right, _mean(runs["pass_at_k"])[:, 0], _mean(runs["pass_at_k"])[:, index], style)
         left.set(xlabel="scale a", ylabel="exponent b")
         left.set_title("(a) the law G(k) = exp(-a (k + c)$^{-b}$)", loc="left")
         right.set(xlabel="pass@1", ylabel=f"pass@{K}")

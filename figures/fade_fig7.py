@@ -70,9 +70,9 @@ def _draw_alpha(
     solved = random.binomial(size, rates[:, None], (len(rates), configuration["groups_drawn"]))
     drawn = weights[solved].var(axis=1, ddof=1)
     for axes, divided in zip(panels, (False, True), strict=True):
-        own, at_points = (_squared_weight(p, alpha) if divided else 1.0 for p in (_DENSE, rates))
-        axes.plot(_DENSE, exact / own, dashes, color=colour)
-        axes.plot(_DENSE, first_order / own, ":", color=colour, lw=0.7)
+        dense, at_points = (_squared_weight(p, alpha) if divided else 1.0 for p in (_DENSE, rates))
+        axes.plot(_DENSE, exact / dense, dashes, color=colour)
+        axes.plot(_DENSE, first_order / dense, ":", color=colour, lw=0.7)
         axes.plot(rates, drawn / at_points, ls="", marker="o", ms=2.5, color=colour)
 
 

@@ -68,7 +68,7 @@ def simulate() -> dict[str, Any]:
 
 
 def _ended(dataset: xr.Dataset) -> dict[str, Any]:
-    """What the runs of one setting ended with, and the entropy that they started from."""
+    """The ends of the runs of one setting, and their entropy at the start."""
     runs = dataset.isel(estimator=0, group_size=0)
     last = runs.isel(step=-1)
     last = last.assign(norm=last["singular_values"].isel(singular=0) / np.sqrt(last["leading_share"]))
@@ -116,7 +116,7 @@ def _draw_schedule(panels: Sequence[Axes], data: dict[str, Any]) -> None:
 def _draw_targets(axes: Axes, data: dict[str, Any], measure: str, label: str) -> None:
     """A measure of the accumulated weight change against the entropy target; static weights as levels."""
     rows = [row[measure] for row in data["targets"]]
-    mean, error = (np.array([row[part] for row in rows]) for part in ("mean", "error"))
+    mean, error = (np.array([row[key] for row in rows]) for key in ("mean", "error"))
     targets = [row["target"] for row in data["targets"]]
     axes.errorbar(targets, mean, 1.96 * error, color="C4", marker="o", ms=4)
     axes.annotate("FADE", (targets[0], mean[0]), (6, 4), textcoords="offset points", color="C4", fontsize=8)
@@ -124,8 +124,8 @@ def _draw_targets(axes: Axes, data: dict[str, Any], measure: str, label: str) ->
         level = row[measure]["mean"]
         axes.axhline(level, color="0.3", ls=dashes, lw=1)
         name = rf"AsymGRPO $\delta$ = {row['delta']:g}"
-        place = (float(side == "right"), level)
-        axes.annotate(name, place, xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=7.5)
+        position = (float(side == "right"), level)
+        axes.annotate(name, position, xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=7.5)
     axes.set(xlabel="entropy target $H^*$ (nats)", ylabel=label)
 
 

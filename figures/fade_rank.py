@@ -4,8 +4,8 @@
     python -m figures.fade_rank rank.nc   (condenses rank-sgd.nc and its four siblings)
     simlab figures fade_rank              (draws from the condensed numbers kept here)
 
-Runs are compared where they have learnt as much, and as they end. Bars and bands are 95 % of the mean over seeds; what
-is compared is compared seed by seed. ``figures/fade_rank_steps.py`` draws single steps from the same numbers.
+Runs are compared at equal Q_pos, and at the end. Bars and bands are 95 % of the mean over seeds; comparisons are seed
+by seed. ``figures/fade_rank_steps.py`` draws single steps from the same numbers.
 """
 
 import itertools
@@ -59,7 +59,7 @@ Deltas = dict[float, Seeds]
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What every delta did in every setting, and what it did beyond delta 1."""
+    """Every delta in every setting, alone and less delta 1."""
     sweeps = results("fade-rank", path)
     cells = [cell for name, dataset in sweeps.items() for cell in _cells(name, dataset)]
     return {
@@ -85,19 +85,19 @@ def _by_seed(runs: xr.Dataset) -> Seeds:
     """The quantities of one delta, seeds first."""
     runs = runs.transpose("seed", "step", ...)
     q_pos, share = runs["q_pos"].values, runs["leading_share"].values
-    own: Seeds = {f"final_{name}": runs[name].values[:, -1] for name in ("q_pos", "leading_share", "singular_gap")}
-    own |= {"leading_share_at": at_equal_mass(q_pos, share, LEVELS).T}
+    numbers: Seeds = {f"final_{name}": runs[name].values[:, -1] for name in ("q_pos", "leading_share", "singular_gap")}
+    numbers |= {"leading_share_at": at_equal_mass(q_pos, share, LEVELS).T}
     gap = at_equal_mass(q_pos, runs["singular_gap"].values, LEVELS)[-1]
-    own |= {"singular_gap_at": gap, "steps": at_equal_mass(q_pos, _steps(runs), LEVELS)[-1]}
+    numbers |= {"singular_gap_at": gap, "steps": at_equal_mass(q_pos, _steps(runs), LEVELS)[-1]}
     underway = (q_pos >= WAY[0]) & (q_pos < WAY[1])
     for name in SINGLE_STEPS:
-        own[name] = _mean(np.where(underway, runs[name].values, np.nan))
-        own[f"late_{name}"] = _mean(runs[name].values[:, LATE])
+        numbers[name] = _mean(np.where(underway, runs[name].values, np.nan))
+        numbers[f"late_{name}"] = _mean(runs[name].values[:, LATE])
     ratio = _ratio(runs["residual_norm_failed"].values, runs["residual_norm_correct"].values)
     over = _ratio(ratio, runs["residual_norm_ratio_predicted"].values)
     for name, values in (("residual_ratio", ratio), ("residual_ratio_over_predicted", over)):
-        own[name] = _median(np.where(underway, values, np.nan))
-    return own | {"cross_over_own": own["cross_effect"] / own["own_effect"]}
+        numbers[name] = _median(np.where(underway, values, np.nan))
+    return numbers | {"cross_over_own": numbers["cross_effect"] / numbers["own_effect"]}
 
 
 def _steps(runs: xr.Dataset) -> np.ndarray:
@@ -105,18 +105,18 @@ def _steps(runs: xr.Dataset) -> np.ndarray:
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Infinite where only ``below`` is 0, as the residual is of a batch whose gradient has rank 1."""
+    """The ratio, infinite where only ``below`` is 0, as is the residual of a batch whose gradient has rank 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return above / below
 
 
 def _median(values: np.ndarray) -> np.ndarray:
-    """Over the records, the last axis, that have a number, infinity among them; NaN without one."""
-    return np.array([np.median(own[~np.isnan(own)]) if not np.isnan(own).all() else np.nan for own in values])
+    """Median over the records, the last axis, that have a number, infinity among them; NaN without one."""
+    return np.array([np.median(row[~np.isnan(row)]) if not np.isnan(row).all() else np.nan for row in values])
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """Over the records, the last axis, that have a number; NaN without one."""
+    """Mean over the records, the last axis, that have a number; NaN without one."""
     there = np.isfinite(values)
     count = there.sum(axis=-1)
     return np.where(count, np.where(there, values, 0).sum(axis=-1) / np.maximum(count, 1), np.nan)
@@ -127,9 +127,9 @@ def _compared(deltas: Deltas) -> dict[str, Any]:
     balanced = deltas[BALANCED]
     return {
         "delta": list(deltas),
-        "means": {name: [_condensed(own[name]) for own in deltas.values()] for name in balanced},
+        "means": {name: [_condensed(numbers[name]) for numbers in deltas.values()] for name in balanced},
         "over_balanced": {
-            name: [_condensed(own[name] - balanced[name]) for own in deltas.values()] for name in balanced
+            name: [_condensed(numbers[name] - balanced[name]) for numbers in deltas.values()] for name in balanced
         },
         "failure_over_success_bias": {
             name: _condensed(deltas[min(deltas)][name] - deltas[max(deltas)][name]) for name in balanced
@@ -158,7 +158,7 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def marks() -> list[Line2D]:
-    """A mark for each of what is diverse."""
+    """A mark for each kind of diversity."""
     return [
         Line2D([], [], color=colour, marker=marker, ms=4, label=label) for label, colour, marker in DIVERSITIES.values()
     ]
@@ -169,15 +169,15 @@ def _title(axes: Axes, letter: str, text: str) -> None:
 
 
 def cell_of(data: dict[str, Any], sweep: str, modes: tuple[int, int], answers: str | None = None) -> dict[str, Any]:
-    """The one setting of these."""
-    (found,) = (
+    """The setting of a sweep with these modes and answers."""
+    (setting,) = (
         cell
         for cell in data["cells"]
         if cell["sweep"] == sweep
         and (cell["failure_modes"], cell["success_modes"]) == modes
         and cell.get("answers") == answers
     )
-    return found
+    return setting
 
 
 def _draw_paths(axes: Axes, cell: dict[str, Any]) -> None:
@@ -212,8 +212,8 @@ def _draw_settings(axes: Axes, data: dict[str, Any]) -> None:
     """r1 of either bias less that of balance at equal Q_pos, in every setting; open: success bias."""
     for cell in data["cells"]:
         row = next(
-            place
-            for place, (sweep, where) in enumerate(_ROWS.values())
+            index
+            for index, (sweep, where) in enumerate(_ROWS.values())
             if cell["sweep"].startswith(sweep) and where.items() <= cell.items()
         )
         modes = cell["failure_modes"], cell["success_modes"]

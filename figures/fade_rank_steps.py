@@ -49,7 +49,7 @@ def _draw_deltas(axes: Axes, data: dict[str, Any], quantity: str, answers: str) 
     """A quantity against delta, by what is diverse; of several levels the last."""
     for modes, (_, colour, marker) in DIVERSITIES.items():
         cell = cell_of(data, "sgd", modes, answers)
-        mean, error = (np.array([last(value[part]) for value in cell["means"][quantity]]) for part in ("mean", "error"))
+        mean, error = (np.array([last(value[key]) for value in cell["means"][quantity]]) for key in ("mean", "error"))
         axes.errorbar(cell["delta"], mean, 1.96 * error, color=colour, lw=1, marker=marker, ms=3.5)
     axes.set_xscale("log")
     axes.set_xticks([0.3, 1, 3], ["0.3", "1", "3"])

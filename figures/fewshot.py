@@ -27,7 +27,7 @@ LABELS = {"grpo": "GRPO", "f_grpo": "F-GRPO"}
 
 
 def draw(files: dict[str, Any]) -> Figure:
-    """Training on the way; pass@k at its two ends; and at the end what F-GRPO has over GRPO on the same questions."""
+    """Training curves; pass@k at the start and the end; and F-GRPO's less GRPO's at the end on the same questions."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         (reward, entropy), (ends, gain) = figure.subplots(2, 2)
@@ -54,13 +54,13 @@ def draw(files: dict[str, Any]) -> Figure:
 
 
 def _draw_points(axes: Axes, points: dict[Any, dict[str, float]], shift: float, color: str, label: str) -> None:
-    """Means by k with their 95 % intervals over questions, moved aside by a part of an octave."""
-    k = [int(own) * 2**shift for own in points]
-    mean = [own["mean"] for own in points.values()]
+    """Means by k with their 95 % intervals over questions, moved aside by ``shift`` octaves."""
+    k = [int(key) * 2**shift for key in points]
+    mean = [band["mean"] for band in points.values()]
     axes.plot(k, mean, color=color, marker="o", label=label)
-    axes.vlines(k, [own["low"] for own in points.values()], [own["high"] for own in points.values()], color=color)
+    axes.vlines(k, [band["low"] for band in points.values()], [band["high"] for band in points.values()], color=color)
     axes.set_xscale("log", base=2)
-    axes.set(xlabel="k", xticks=[int(own) for own in points], xticklabels=[str(own) for own in points])
+    axes.set(xlabel="k", xticks=[int(key) for key in points], xticklabels=[str(key) for key in points])
 
 
 if __name__ == "__main__":

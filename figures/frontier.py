@@ -1,4 +1,4 @@
-"""The frontier: rollouts to a level of pass@1 against the pass@256 that is kept there, for all that a run can be given.
+"""The frontier: rollouts to a level of pass@1 against pass@256 there, for every setting of a run.
 
     python -m figures.shared.frontier_runs frontier.nc     (runs the sweeps)
     python -m figures.frontier frontier.nc                 (condenses what is finished, and keeps the rest)
@@ -63,21 +63,21 @@ HEADS = ("condition", "front", "method", "rollouts", "", "", KEPT, "", "", "pric
 
 
 def condition_points(path: Path, name: str) -> dict[str, Any]:
-    """Return the points of a condition by the sweeps that are finished, their provenance, and the base model."""
+    """Return the points of a condition from finished sweeps, their provenance, and the base model."""
     finished = [sweep for sweep in FRONTIER if sweep.endswith(f"-{name}") and path_of(path, sweep).exists()]
     sweeps = {sweep: named(sweep, path) for sweep in finished}
     level = CONDITIONS[name].level
-    found = [
+    measured = [
         point for sweep, dataset in sweeps.items() for point in points(sweep.removesuffix(f"-{name}"), dataset, level)
     ]
-    every = [point for point in found if point.kind != "judged"]
-    more = [point for point in found if point.kind == "judged"]
+    every = [point for point in measured if point.kind != "judged"]
+    more = [point for point in measured if point.kind == "judged"]
     base = [float(dataset.pass_at_k.sel(k=256).isel(cost=0).mean()) for dataset in sweeps.values()][:1]
     return {"points": every, "more": more, "provenance": [*map(provenance, sweeps.values())], "base": base}
 
 
 def as_columns(every: list[Point]) -> dict[str, list[Any]]:
-    """Return points by column: of both halves of the seeds the means, and the error of what is kept in the second."""
+    """Return points by column: the means of both halves of the seeds, and the error of ``kept`` in the second."""
     rows = []
     for point in every:
         first, second = halves(point)
@@ -99,7 +99,7 @@ def read_point(plain: dict[str, Any]) -> Point:
 
 
 def replaces(anew: dict[str, Any], before: dict[str, Any]) -> bool:
-    """True if a sweep holds all points of another, by what the provenance of both says was asked."""
+    """Tell from the provenance of two sweeps if the first holds all points of the second."""
     new, old = anew["configuration"], before["configuration"]
     if "arms" not in old or any(new[key] != old[key] for key in ("problem", "optimizer", "budget")):
         return False
@@ -112,59 +112,59 @@ def replaces(anew: dict[str, Any], before: dict[str, Any]) -> bool:
     return same and set(old["arms"]) <= set(new["arms"]) and set(old["group_sizes"]) <= set(new["group_sizes"])
 
 
-def kept_points(own: dict[str, Any]) -> list[Point]:
-    """Return the points of a condition that are kept: those of its fronts by seed, of others the means that chose.
+def kept_points(condition: dict[str, Any]) -> list[Point]:
+    """Return the stored points of a condition: points of its fronts by seed, the others by the means that chose.
 
-    Of these the rollouts are at the upper end of their rounding, so that a tie goes to a point with seeds.
+    The latter's rollouts are at the upper end of their rounding, so that a tie goes to a point with seeds.
     """
-    by_name = {point.name: point for which in FRONTS for point in map(read_point, own.get(which, []))}
-    found = []
-    for kind, method, setting, _, *numbers in zip(*own.get("points", {}).values(), strict=True):
+    by_name = {point.name: point for which in FRONTS for point in map(read_point, condition.get(which, []))}
+    stored = []
+    for kind, method, setting, _, *numbers in zip(*condition.get("points", {}).values(), strict=True):
         means = [np.nan] * 2 if None in numbers[:4] else numbers[:2]  # where some seed fails the level is not reached
         means = [means[0] * (1 + ROUNDING), means[1]]
         point = Point(kind, method, setting, *np.repeat(means, 2).reshape(2, 2))
-        found.append(by_name.get(point.name, point))
-    return found
+        stored.append(by_name.get(point.name, point))
+    return stored
 
 
-def merged(name: str, found: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a condition: points that were run anew, and others as they were kept.
+def merged(name: str, results: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a condition: the points of new runs, and the other points as they were stored.
 
-    Raises: InputError: if a point of a front was kept without its seeds, for no sweep of ``found`` has it.
+    Raises: InputError: if a point of a front is stored without its seeds, and no sweep of ``results`` has it.
     """
-    names = {point.name for point in found["points"]}
+    names = {point.name for point in results["points"]}
     others = [point for point in kept_points(before) if point.name not in names]
-    columns = {key: list(values) for key, values in as_columns(found["points"]).items()}
+    columns = {key: list(values) for key, values in as_columns(results["points"]).items()}
     for row in zip(*before.get("points", {}).values(), strict=True):
         if Point(*row[:3], *np.zeros((2, 1))).name not in names:
             for values, value in zip(columns.values(), row, strict=True):
                 values.append(value)
-    every = [*found["points"], *others]
+    every = [*results["points"], *others]
     fronts = {"front": every, REWARDS: [point for point in every if point.kind not in NEED_NO_SUCCESS]}
-    more = [*found["more"], *(read_point(own) for which in FRONTS for own in before.get(which, []))]
-    chosen = {which: with_more_seeds(front(own), more) for which, own in fronts.items()}
-    lost = dict.fromkeys(point.name for own in chosen.values() for point in own if len(point.kept) < 2 * CHOOSING)
+    more = [*results["more"], *(read_point(entry) for which in FRONTS for entry in before.get(which, []))]
+    chosen = {which: with_more_seeds(front(candidates), more) for which, candidates in fronts.items()}
+    lost = dict.fromkeys(point.name for picks in chosen.values() for point in picks if len(point.kept) < 2 * CHOOSING)
     if lost:
         raise InputError(f"{name} was kept without the seeds of {', '.join(lost)}; allowed: with their sweeps run anew")
-    plain = {which: [by_seed(point) for point in own] for which, own in chosen.items()}
+    plain = {which: [by_seed(point) for point in picks] for which, picks in chosen.items()}
     return {
         "level": CONDITIONS[name].level,
-        "base": rounded(found["base"][0], 4),
+        "base": rounded(results["base"][0], 4),
         "points": columns,
     } | plain
 
 
-def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept, with the conditions that have finished sweeps in place of what they were."""
-    conditions = dict(kept.get("conditions", {}))
-    origins = {json.dumps(origin["configuration"]): origin for origin in kept.get("provenance", [])}
+def condense(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data with the conditions that have finished sweeps in place of the old ones."""
+    conditions = dict(data.get("conditions", {}))
+    origins = {json.dumps(origin["configuration"]): origin for origin in data.get("provenance", [])}
     for name in CONDITIONS:
-        found = condition_points(path, name)
-        if found["points"]:
-            fresh = found["provenance"]
-            origins = {key: own for key, own in origins.items() if not any(replaces(new, own) for new in fresh)}
-            conditions[name] = merged(name, found, conditions.get(name, {}))
-            origins |= {json.dumps(origin["configuration"]): origin for origin in found["provenance"]}
+        results = condition_points(path, name)
+        if results["points"]:
+            fresh = results["provenance"]
+            origins = {key: old for key, old in origins.items() if not any(replaces(new, old) for new in fresh)}
+            conditions[name] = merged(name, results, conditions.get(name, {}))
+            origins |= {json.dumps(origin["configuration"]): origin for origin in results["provenance"]}
     more: dict[str, Any] = {}
     if path_of(path, RARE).exists():
         more[RARE] = condense_rare(path)
@@ -174,13 +174,13 @@ def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
         dataset = named(MANY, path)
         more[MANY] = as_columns(list(points(MANY, dataset, CONDITIONS["linear-0.3"].level)))
         origins[json.dumps(json.loads(dataset.attrs["configuration"]))] = provenance(dataset)
-    return kept | more | {"provenance": list(origins.values()), "conditions": conditions}
+    return data | more | {"provenance": list(origins.values()), "conditions": conditions}
 
 
 def condense_rare(path: Path) -> list[dict[str, Any]]:
     """Return the fewest rollouts by which a method keeps the base model's pass@256, by hard rate and group size.
 
-    The length of a step is chosen on the first seeds and judged on the others; what never keeps it has no row.
+    The length of a step is chosen on the first seeds and judged on the others; a method that never keeps it has no row.
     """
     dataset, level = named(RARE, path), CONDITIONS["linear-0.3"].level
     rows = []
@@ -212,7 +212,7 @@ def table(data: dict[str, Any], names: list[str]) -> str:
     """Return the fronts as tab-separated text: each point as it is judged, and the price of the step to it."""
     lines = ["\t".join(HEADS)]
     for name in names:
-        for which, step in [(own, step) for own in FRONTS for step in front_steps(data, name, own)]:
+        for which, step in [(key, step) for key in FRONTS for step in front_steps(data, name, key)]:
             numbers = written(step.rollouts, 0) + written(step.kept, 3) + written(step.ratio, 2)
             told = [*numbers, written(step.gain, 3)[0], "yes" if step.holds else "no"]
             lines.append("\t".join([name, which, step.point.name, *told]))
@@ -222,8 +222,8 @@ def table(data: dict[str, Any], names: list[str]) -> str:
 def rows_of(data: dict[str, Any], kinds: list[str]) -> Iterator[str]:
     """Yield every point of these kinds as tab-separated text, with a heading, the fewest rollouts first."""
     yield "\t".join(("condition", *COLUMNS))
-    for name, own in data["conditions"].items():
-        rows = [row for row in zip(*own["points"].values(), strict=True) if row[0] in kinds]
+    for name, condition in data["conditions"].items():
+        rows = [row for row in zip(*condition["points"].values(), strict=True) if row[0] in kinds]
         for row in sorted(rows, key=lambda row: row[4] or np.inf):
             yield "\t".join([name, *("" if value is None else str(value) for value in row)])
 
@@ -231,10 +231,10 @@ def rows_of(data: dict[str, Any], kinds: list[str]) -> Iterator[str]:
 def covered(data: dict[str, Any]) -> str:
     """Return the methods, and after them the points, of each kind in each condition, as tab-separated text."""
     count: dict[str, dict[str, tuple[int, int]]] = {}
-    for name, own in data["conditions"].items():
-        kinds = own["points"]["kind"]
+    for name, condition in data["conditions"].items():
+        kinds = condition["points"]["kind"]
         for kind in dict.fromkeys(kinds):
-            methods = [method for method, its in zip(own["points"]["method"], kinds, strict=True) if its == kind]
+            methods = [method for method, its in zip(condition["points"]["method"], kinds, strict=True) if its == kind]
             count.setdefault(kind, {})[name] = len(set(methods)), len(methods)
     rows = [[kind, *("{} ({})".format(*at.get(name, (0, 0))) for name in TITLES)] for kind, at in count.items()]
     return "\n".join("\t".join(row) for row in [["kind", *TITLES], *rows])
@@ -260,9 +260,9 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def draw_condition(axes: Axes, data: dict[str, Any], name: str) -> None:
-    """Draw all points that every seed reaches, the front with its intervals, and what classes of information can do."""
-    own = data["conditions"][name]
-    every = [row for row in zip(*own["points"].values(), strict=True) if None not in row[4:8]]
+    """Draw all points that every seed reaches, the front with its intervals, and the best by class of information."""
+    condition = data["conditions"][name]
+    every = [row for row in zip(*condition["points"].values(), strict=True) if None not in row[4:8]]
     kinds = [ALSO.get(row[0], row[0]) for row in every]
     for kind in dict.fromkeys(kinds):
         x, y = (np.array([row[at] for row, its in zip(every, kinds, strict=True) if its == kind]) for at in (6, 7))
@@ -274,18 +274,18 @@ def draw_condition(axes: Axes, data: dict[str, Any], name: str) -> None:
         style = {"marker": MARKS[best["class"]], "linestyle": "none", "markersize": 5, "markerfacecolor": "none"}
         where = np.mean(best["rollouts"]), np.mean(best["kept"])
         axes.plot(*where, color="black", label=CLASSES[best["class"]], **style)
-    axes.axhline(own["base"], color="0.6", linestyle="--", linewidth=0.8)
+    axes.axhline(condition["base"], color="0.6", linestyle="--", linewidth=0.8)
     axes.set_xscale("log")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title(TITLES[name], loc="left", fontsize=9)
-    axes.set(xlabel=f"rollouts to pass@1 = {own['level']:g}", ylabel=f"{KEPT} there")
+    axes.set(xlabel=f"rollouts to pass@1 = {condition['level']:g}", ylabel=f"{KEPT} there")
 
 
 def draw_rare(axes: Axes, rows: list[dict[str, Any]]) -> None:
     """Draw the fewest rollouts that keep the base model's pass@256 against the hard rate, and those until a success."""
     for size, dashes in ((8, "-"), (32, "--")):
-        own = [row for row in rows if row["group_size"] == size and row["method"] == "pass_at_k_tang"]
-        where, means = [row["hard_rate"] for row in own], [float(np.mean(row["rollouts"])) for row in own]
+        curve = [row for row in rows if row["group_size"] == size and row["method"] == "pass_at_k_tang"]
+        where, means = [row["hard_rate"] for row in curve], [float(np.mean(row["rollouts"])) for row in curve]
         style: dict[str, Any] = {"marker": "o", "markersize": 3, "color": "C3"}
         axes.plot(where, means, dashes, label=f"pass@k of Tang et al., G = {size}", **style)
     rates = np.array(sorted({row["hard_rate"] for row in rows}))
@@ -301,8 +301,8 @@ def draw_front(axes: Axes, judged: list[Step], *, color: str, label: str) -> Non
     """Draw the points of a front as stairs, with the 95 % intervals of the seeds that judge."""
     x, y = (np.array([float(getattr(step, name).mean) for step in judged]) for name in ("rollouts", "kept"))
     axes.step(x, y, where="post", color=color, linewidth=0.9, label=label)
-    for step, rollouts, kept in zip(judged, x, y, strict=True):
-        for across, value, other in ((True, step.rollouts, kept), (False, step.kept, rollouts)):
+    for step, rollouts, retained in zip(judged, x, y, strict=True):
+        for across, value, other in ((True, step.rollouts, retained), (False, step.kept, rollouts)):
             ends = [float(value.low), float(value.high)]
             if np.isfinite(ends).all():
                 axes.plot(*((ends, [other] * 2) if across else ([other] * 2, ends)), color=color, linewidth=0.9)

@@ -31,27 +31,27 @@ DIFFERS = "Not in the papers: graded rewards and rewards in parts, under mean GR
 PRESET = "graded-rewards"
 ARMS = {"dr_grpo+reinforce": "mean GRPO", "grpo+reinforce": "GRPO", "gdpo+reinforce": "GDPO"}
 MEAN, USUAL, APART = ARMS
-# Of each sweep its parameter, and the pass@1 at which runs are compared.
+# The parameter of each sweep, and the pass@1 at which runs are compared.
 SWEEPS = {
     "format": ("format_weight", 0.5), "tests-by-token": ("credit", 0.5), "tests-apart": ("credit", 0.5),
     "length": ("penalty", 0.6), "rubric": (None, 0.5), "hack": ("hack_weight", 0.5), "placebo": ("reward", 0.5),
 }  # fmt: skip
-EVERY = 4  # of the records, those that are kept
+EVERY = 4  # one record in four is kept
 DASHES = {0: "-", 1: "--", 2: ":", 3: "-."}
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """Curves of every cell, and what it has where pass@1 first is at the sweep's level."""
-    found: dict[str, Any] = {"provenance": []}
+    """Curves of every cell, and its numbers where pass@1 first is at the sweep's level."""
+    data: dict[str, Any] = {"provenance": []}
     for name, sweep in results(PRESET, path).items():
         parameter, level = SWEEPS[name]
-        found["provenance"].append(provenance(sweep))
+        data["provenance"].append(provenance(sweep))
         values = [None] if parameter is None else sweep[parameter].values.tolist()
-        found[name] = {"step": sweep["step"].values[::EVERY].tolist(), "parts": sweep["part"].values.tolist()}
+        data[name] = {"step": sweep["step"].values[::EVERY].tolist(), "parts": sweep["part"].values.tolist()}
         for arm, value in itertools.product(ARMS, values):
             cell = sweep.sel(arm=arm) if value is None else sweep.sel({"arm": arm, parameter: value})
-            found[name][_key(arm, value)] = of_cell(cell.squeeze(drop=True), level)
-    return found
+            data[name][_key(arm, value)] = of_cell(cell.squeeze(drop=True), level)
+    return data
 
 
 def _key(arm: str, value: float | str | None = None) -> str:
@@ -62,14 +62,14 @@ def of_cell(cell: xr.Dataset, level: float) -> dict[str, Any]:
     """Means and errors over seeds; null at a level that some seed does not reach."""
     q_pos, target = (cell[name].transpose("seed", "step").values for name in ("q_pos", "target_mass"))
     steps = np.broadcast_to(cell["step"].values.astype(float), q_pos.shape)
-    parts = cell["part_reward"].transpose("part", "step", "seed").values[:, ::EVERY]
+    rewards = cell["part_reward"].transpose("part", "step", "seed").values[:, ::EVERY]
     return {
         "pass_at_1": mean_and_error(q_pos.T[::EVERY]),
-        "parts": mean_and_error(parts),
+        "parts": mean_and_error(rewards),
         "step_at_level": mean_and_error(at_equal_mass(q_pos, steps, np.array([level]))[0]),
         "target_at_level": mean_and_error(at_equal_mass(q_pos, target, np.array([level]))[0]),
         "pass_at_1_at_end": mean_and_error(q_pos[:, -1]),
-        "parts_at_end": mean_and_error(parts[:, -1]),
+        "parts_at_end": mean_and_error(rewards[:, -1]),
     }
 
 
@@ -80,34 +80,34 @@ def draw(data: dict[str, Any]) -> Figure:
         panels = figure.subplots(2, 3)
         titles = ("format", "tests passed", "length penalty", "rubric: GRPO", "rubric: GDPO", "hack")
         draws = (_draw_format, _draw_tests, _draw_length, _draw_rubric(USUAL), _draw_rubric(APART), _draw_hack)
-        for axes, letter, title, own in zip(panels.flat, "abcdef", titles, draws, strict=True):
-            own(axes, data)
+        for axes, letter, title, draw_panel in zip(panels.flat, "abcdef", titles, draws, strict=True):
+            draw_panel(axes, data)
             axes.set_title(f"({letter}) {title}", loc="left")
-            crowded = letter in "abf"  # whose legend stands above the curves
+            crowded = letter in "abf"  # the legend stands above the curves
             axes.set(xlabel="step", ylim=(-0.03, 1.75 if crowded else 1.03), yticks=np.linspace(0, 1, 6))
             axes.legend(loc="upper left" if crowded else "best", ncols=1 + (letter == "f"), columnspacing=0.8)
     return figure
 
 
-def _curve(axes: Axes, sweep: dict[str, Any], key: str, part: int | None = None, **style: Any) -> None:
-    own = sweep[key]["pass_at_1"] if part is None else sweep[key]["parts"]
-    values = {name: np.array(own[name] if part is None else own[name][part], float) for name in ("mean", "error")}
+def _curve(axes: Axes, sweep: dict[str, Any], key: str, index: int | None = None, **style: Any) -> None:
+    curve = sweep[key]["pass_at_1"] if index is None else sweep[key]["parts"]
+    values = {name: np.array(curve[name] if index is None else curve[name][index], float) for name in ("mean", "error")}
     banded(axes, np.array(sweep["step"]), values, **style)
 
 
 def _draw_format(axes: Axes, data: dict[str, Any]) -> None:
     for number, weight in enumerate((0.0, 1.0)):
         key = _key(MEAN, weight)
-        for part, name in enumerate(data["format"]["parts"]):
+        for index, name in enumerate(data["format"]["parts"]):
             label = f"{name}, weight {weight:g}"
-            _curve(axes, data["format"], key, part, color=f"C{part}", linestyle=DASHES[1 - number], label=label)
+            _curve(axes, data["format"], key, index, color=f"C{index}", linestyle=DASHES[1 - number], label=label)
 
 
 def _draw_tests(axes: Axes, data: dict[str, Any]) -> None:
     for colour, (name, label) in enumerate((("tests-by-token", "shared steps"), ("tests-apart", "nothing shared"))):
         for number, credit in enumerate((0.0, 1.0)):
-            said = f"{label}, {'tests' if credit else 'all or nothing'}"
-            _curve(axes, data[name], _key(USUAL, credit), color=f"C{colour}", linestyle=DASHES[1 - number], label=said)
+            text = f"{label}, {'tests' if credit else 'all or nothing'}"
+            _curve(axes, data[name], _key(USUAL, credit), color=f"C{colour}", linestyle=DASHES[1 - number], label=text)
 
 
 def _draw_length(axes: Axes, data: dict[str, Any]) -> None:
@@ -118,8 +118,8 @@ def _draw_length(axes: Axes, data: dict[str, Any]) -> None:
 
 def _draw_rubric(arm: str) -> Any:
     def panel(axes: Axes, data: dict[str, Any]) -> None:
-        for part, name in enumerate(data["rubric"]["parts"]):
-            _curve(axes, data["rubric"], arm, part, color=f"C{part}", label=name)
+        for index, name in enumerate(data["rubric"]["parts"]):
+            _curve(axes, data["rubric"], arm, index, color=f"C{index}", label=name)
 
     return panel
 
@@ -137,16 +137,16 @@ def table(data: dict[str, Any]) -> str:
     lines = ["| sweep | weight | steps to the level | target mass there | pass@1 at the end | parts at the end |"]
     lines.append("|---|---|---:|---:|---:|---|")
     for name, (parameter, level) in SWEEPS.items():
-        for key, own in data[name].items():
+        for key, cell in data[name].items():
             if key in ("step", "parts"):
                 continue
             arm, _, value = key.partition(" ")
-            said = f"{name}" + (f", {parameter} = {value}" if parameter else "") + f", at {level:g}"
-            ends = zip(data[name]["parts"], own["parts_at_end"]["mean"], own["parts_at_end"]["error"], strict=True)
-            parts = ", ".join(f"{part} {number_and_error(mean, error)}" for part, mean, error in ends)
-            cells = [said, ARMS[arm], number_and_error(*own["step_at_level"].values(), digits=0)]
-            cells += [number_and_error(*own[what].values()) for what in ("target_at_level", "pass_at_1_at_end")]
-            lines.append(f"| {' | '.join([*cells, parts])} |")
+            text = f"{name}" + (f", {parameter} = {value}" if parameter else "") + f", at {level:g}"
+            ends = zip(data[name]["parts"], cell["parts_at_end"]["mean"], cell["parts_at_end"]["error"], strict=True)
+            rewards = ", ".join(f"{reward} {number_and_error(mean, error)}" for reward, mean, error in ends)
+            cells = [text, ARMS[arm], number_and_error(*cell["step_at_level"].values(), digits=0)]
+            cells += [number_and_error(*cell[what].values()) for what in ("target_at_level", "pass_at_1_at_end")]
+            lines.append(f"| {' | '.join([*cells, rewards])} |")
     return "\n".join(lines)
 
 

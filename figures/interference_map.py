@@ -1,4 +1,4 @@
-"""Where pass@256 falls below the base model's although pass@1 rises, by the overlap of features and one thing more.
+"""Maps of pass@256 below the base model's although pass@1 rises, by the overlap of features and one thing more.
 
     simlab sweep --preset interference --out interference.nc     (minutes)
     python -m figures.interference_map interference.nc           (condenses interference-conflict.nc, ...)
@@ -35,7 +35,7 @@ NOTE = (
 )
 DIFFERS = "Not in the papers: easy and hard prompts that share features, under GRPO with plain steps or Adam."
 LEVEL, SHOWN_K = 0.4, 256
-ERRORS = 2  # by which pass@k is below the base model's where a cell says so
+ERRORS = 2  # by which pass@k is below the base model's where a cell has a number
 DIMENSIONS = {
     "conflict": "conflict",
     "group-size": "group_size",
@@ -56,7 +56,7 @@ MISSED = "0.82"  # the grey of cells that do not reach the level
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What every cell of every sweep gains at the level, where pass@k crosses, and the theory's threshold."""
+    """The gain of every cell at the level, the k where pass@k crosses the base model's, and the theory's threshold."""
     sweeps = results("interference", path)
     first = next(iter(sweeps.values()))
     return {
@@ -111,18 +111,18 @@ def thresholds(dimension: str, value: float) -> list[Any]:
     """The overlaps, of either sign, beyond which the first expected step harms a hard prompt; null for none."""
     if dimension == "learning_rate":
         return thresholds("group_size", 8)  # any rate has the edge of the usual setting
-    given = {dimension: int(value) if dimension == "group_size" else value}
-    return rounded([sign * overlap_edge(sign, **given) for sign in (-1, 1)])
+    setting = {dimension: int(value) if dimension == "group_size" else value}
+    return rounded([sign * overlap_edge(sign, **setting) for sign in (-1, 1)])
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Six maps, and what their colours mean."""
+    """Six maps, with a bar of their colours."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 7.6), layout="constrained")
         panels = figure.subplots(3, 2).flat
-        largest = max(np.nanmax(np.abs(np.array(one["mean"], dtype=float))) for one in data["maps"].values())
-        for letter, axes, (name, one) in zip("abcdef", panels, data["maps"].items(), strict=True):
-            mesh = draw_map(axes, data["overlap"], one, largest)
+        largest = max(np.nanmax(np.abs(np.array(record["mean"], dtype=float))) for record in data["maps"].values())
+        for letter, axes, (name, record) in zip("abcdef", panels, data["maps"].items(), strict=True):
+            mesh = draw_map(axes, data["overlap"], record, largest)
             axes.set_title(f"({letter}) {LABELS[name]}", loc="left")
         for axes in figure.axes[4:]:
             axes.set_xlabel("overlap of features")
@@ -132,9 +132,9 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def draw_map(axes: Axes, overlaps: list[float], one: dict[str, Any], largest: float) -> Any:
-    """Cells of one size, coloured by what they gain, with the crossing where pass@k falls."""
-    mean, error, crossings = (np.array(one[key], dtype=float) for key in ("mean", "error", "crossing"))
+def draw_map(axes: Axes, overlaps: list[float], record: dict[str, Any], largest: float) -> Any:
+    """Cells of one size, coloured by their gain, with the crossing where pass@k falls."""
+    mean, error, crossings = (np.array(record[key], dtype=float) for key in ("mean", "error", "crossing"))
     edges = [np.arange(size + 1) - 0.5 for size in mean.shape[::-1]]
     axes.set_facecolor(MISSED)
     mesh = axes.pcolormesh(
@@ -146,12 +146,12 @@ def draw_map(axes: Axes, overlaps: list[float], one: dict[str, Any], largest: fl
         # In front of a line of theory, which would strike the number through.
         cell = {"facecolor": mesh.to_rgba(mean[row, column]), "edgecolor": "none", "pad": 0.6}
         axes.text(column, row, number, ha="center", va="center", size=7, color=light, zorder=4, bbox=cell)
-    for row, pair in enumerate(one["threshold"] or []):
-        for place in pair:
-            if place is not None and overlaps[0] <= place <= overlaps[-1]:
-                axes.plot([np.interp(place, overlaps, range(len(overlaps)))] * 2, [row - 0.5, row + 0.5], "-k", lw=1.6)
+    for row, pair in enumerate(record["threshold"] or []):
+        for bound in pair:
+            if bound is not None and overlaps[0] <= bound <= overlaps[-1]:
+                axes.plot([np.interp(bound, overlaps, range(len(overlaps)))] * 2, [row - 0.5, row + 0.5], "-k", lw=1.6)
     axes.set_xticks(range(len(overlaps)), [f"{overlap:g}" for overlap in overlaps], fontsize=7)
-    axes.set_yticks(range(len(one["values"])), [f"{value:g}" for value in one["values"]])
+    axes.set_yticks(range(len(record["values"])), [f"{value:g}" for value in record["values"]])
     return mesh
 
 
@@ -161,8 +161,8 @@ def two_digits(number: float) -> str:
 
 
 def of_explorer(data: dict[str, Any]) -> dict[str, Any]:
-    """What the explorer shows of the condensed numbers, see ``simlab.explore.in_advance.interference_map``."""
-    kept = ("values", "mean", "error", "crossing", "threshold")
+    """The condensed numbers that the explorer shows, see ``simlab.explore.in_advance.interference_map``."""
+    keys = ("values", "mean", "error", "crossing", "threshold")
     return {
         **{name: data[name] for name in ("level", "k", "overlap")},
         "maps": {
@@ -170,9 +170,9 @@ def of_explorer(data: dict[str, Any]) -> dict[str, Any]:
                 "label": LABELS[name],
                 "setting": DIMENSIONS[name],
                 "settings": {"optimizer": "adam" if name == "adam" else "sgd"},
-                **{key: one[key] for key in kept},
+                **{key: record[key] for key in keys},
             }
-            for name, one in data["maps"].items()
+            for name, record in data["maps"].items()
         },
     }
 

@@ -1,4 +1,4 @@
-"""What five papers claim of pass@k, on prompts that share features and on prompts that do not.
+"""Claims of five papers about pass@k, on prompts that share features and on prompts that do not.
 
     simlab sweep --preset interference-papers --out interference-papers.nc   (six minutes on one core)
     python -m figures.interference_papers interference-papers.nc             (condenses)
@@ -57,53 +57,53 @@ def runs(name: str, dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     """The arms of one sweep by name, each with dimensions of its learning rate, seeds and steps."""
     rate = RATE.rpartition(".")[2]
     listed = [dim for dim in ("arm", "group_size", *COEFFICIENTS) if dim in dataset.pass_at_k.dims]
-    for places in itertools.product(*(range(dataset.sizes[dim]) for dim in listed)):
-        own = dataset.isel(dict(zip(listed, places, strict=True))).squeeze(drop=True)
-        yield _written(name, own), own.transpose(rate, "seed", "step", ...)
+    for indices in itertools.product(*(range(dataset.sizes[dim]) for dim in listed)):
+        cell = dataset.isel(dict(zip(listed, indices, strict=True))).squeeze(drop=True)
+        yield _written(name, cell), cell.transpose(rate, "seed", "step", ...)
 
 
-def _written(sweep: str, own: xr.Dataset) -> str:
-    """``grpo, G = 2, 64 rollouts``: what tells an arm from all others."""
-    parts = [str(own.arm.item()).removesuffix("+reinforce")]
+def _written(sweep: str, cell: xr.Dataset) -> str:
+    """``grpo, G = 2, 64 rollouts``: the name of an arm among all others."""
+    words = [str(cell.arm.item()).removesuffix("+reinforce")]
     if sweep.startswith(("groups", "rollouts")):
-        parts.append(f"G = {own.group_size.item()}")
+        words.append(f"G = {cell.group_size.item()}")
     if sweep.startswith("rollouts"):
-        parts.append("64 rollouts")
+        words.append("64 rollouts")
     if sweep.startswith("low-rate"):
-        parts.append("low rate")
-    parts += [f"{name} = {own[name].item():g}" for name in COEFFICIENTS if name in own.coords]
-    return ", ".join(parts)
+        words.append("low rate")
+    words += [f"{name} = {cell[name].item():g}" for name in COEFFICIENTS if name in cell.coords]
+    return ", ".join(words)
 
 
-def measures(own: xr.Dataset) -> dict[str, np.ndarray]:
+def measures(cell: xr.Dataset) -> dict[str, np.ndarray]:
     """The measures of an arm, (learning rates, seeds, steps)."""
-    curves = {f"pass@{k}": own.pass_at_k.sel(k=k).values for k in KS}
-    return curves | {"rare NLL": own.target_nll_by_kind.sel(kind="hard").values, "entropy": own.entropy.values}
+    curves = {f"pass@{k}": cell.pass_at_k.sel(k=k).values for k in KS}
+    return curves | {"rare NLL": cell.target_nll_by_kind.sel(kind="hard").values, "entropy": cell.entropy.values}
 
 
-def read_twice(own: xr.Dataset, level: float) -> dict[str, Any]:
-    """The measures of an arm, seed by seed of the half that is judged, by either reading."""
-    found = measures(own)
-    return {ONE_RATE: at_one_rate(found), EQUAL: at_equal_pass_at_1(found, level)}
+def read_twice(cell: xr.Dataset, level: float) -> dict[str, Any]:
+    """The measures of an arm by either reading, for each seed of the half that is judged."""
+    curves = measures(cell)
+    return {ONE_RATE: at_one_rate(curves), EQUAL: at_equal_pass_at_1(curves, level)}
 
 
-def at_one_rate(found: dict[str, np.ndarray]) -> dict[str, Any]:
-    """At the smaller rate, at the record whose mean pass@1 over the choosing seeds is highest."""
-    half = found["pass@1"].shape[1] // 2
-    best = int(found["pass@1"][0, :half].mean(axis=0).argmax())
-    return {name: rounded(values[0, half:, best], 5) for name, values in found.items()}
+def at_one_rate(curves: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Measures at the smaller rate, at the record with the highest mean pass@1 over the choosing seeds."""
+    half = curves["pass@1"].shape[1] // 2
+    best = int(curves["pass@1"][0, :half].mean(axis=0).argmax())
+    return {name: rounded(values[0, half:, best], 5) for name, values in curves.items()}
 
 
-def at_equal_pass_at_1(found: dict[str, np.ndarray], level: float) -> dict[str, Any]:
-    """Where pass@1 first reaches a level, at the rate with the highest pass@256 there over the choosing seeds.
+def at_equal_pass_at_1(curves: dict[str, np.ndarray], level: float) -> dict[str, Any]:
+    """Measures where pass@1 first reaches a level, at the rate with the highest pass@256 there over the choosing seeds.
 
-    No numbers if there is no rate at which all seeds reach it.
+    No numbers if no rate lets all seeds reach it.
     """
-    pass_at_1, levels = found["pass@1"], np.array([level])
+    pass_at_1, levels = curves["pass@1"], np.array([level])
     half = pass_at_1.shape[1] // 2
     there = {
-        name: np.array([at_equal_mass(own, of_rate, levels)[0] for own, of_rate in zip(pass_at_1, values, strict=True)])
-        for name, values in found.items()
+        name: np.array([at_equal_mass(mass, curve, levels)[0] for mass, curve in zip(pass_at_1, values, strict=True)])
+        for name, values in curves.items()
     }
     best = best_setting(there["pass@256"])
     if best is None:
@@ -112,26 +112,26 @@ def at_equal_pass_at_1(found: dict[str, np.ndarray], level: float) -> dict[str, 
 
 
 def condense(path: Path, preset: str = PRESET) -> dict[str, Any]:
-    """What is judged and drawn, with the provenance of all sweeps."""
+    """The judged and drawn numbers, with the provenance of all sweeps."""
     sweeps = results(preset, path)
     banks: dict[str, dict[str, Any]] = {name.rpartition("-")[2]: {} for name in sweeps}
     for name, dataset in sweeps.items():
         bank = name.rpartition("-")[2]
         arms = banks[bank]
-        for arm, own in runs(name, dataset):
-            arms[arm] = read_twice(own, LEVELS[bank])
+        for arm, cell in runs(name, dataset):
+            arms[arm] = read_twice(cell, LEVELS[bank])
             start = {
-                measure: rounded(values[0, values.shape[1] // 2 :, 0], 5) for measure, values in measures(own).items()
+                measure: rounded(values[0, values.shape[1] // 2 :, 0], 5) for measure, values in measures(cell).items()
             }
             arms.setdefault(BASE, {ONE_RATE: start, EQUAL: start})
     return {"provenance": [provenance(dataset) for dataset in sweeps.values()], "levels": LEVELS, "banks": banks}
 
 
 def with_network(data: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What is kept, with the arms of the network."""
+    """The data with the arms of the network."""
     added = condense(path, IN_A_NETWORK)
-    kept = [entry for entry in data["provenance"] if entry["configuration"]["problem"] != NETWORK]
-    both = {"provenance": kept + added["provenance"], "banks": data["banks"] | added["banks"]}
+    origins = [entry for entry in data["provenance"] if entry["configuration"]["problem"] != NETWORK]
+    both = {"provenance": origins + added["provenance"], "banks": data["banks"] | added["banks"]}
     return data | both | {"levels": LEVELS}
 
 
@@ -146,15 +146,15 @@ def table(data: dict[str, Any]) -> str:
     heads = ["claim", "paper", *(f"{BANK_NAMES[bank]}, {reading}" for bank, reading in shown), "verdict"]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for claim in CLAIMS:
-        found = judged(claim, data)
-        cells = [str(found[reading][bank] or "") for bank, reading in shown]
-        row = (f"{claim.says} `[{claim.tag}]`", claim.reported, *cells, in_words(found[ONE_RATE], found[EQUAL]))
+        verdicts = judged(claim, data)
+        cells = [str(verdicts[reading][bank] or "") for bank, reading in shown]
+        row = (f"{claim.says} `[{claim.tag}]`", claim.reported, *cells, in_words(verdicts[ONE_RATE], verdicts[EQUAL]))
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
 
 def judged(claim: Claim, data: dict[str, Any]) -> dict[str, dict[str, Found | None]]:
-    """What is found of a claim, by reading and bank."""
+    """The verdicts on a claim, by reading and bank."""
     return {
         reading: {
             bank: judge(claim, of_reading(data, bank, reading), equal_pass_at_1=reading == EQUAL) for bank in BANK_NAMES
@@ -199,10 +199,10 @@ def _draw_arms(axes: Axes, data: dict[str, Any]) -> None:
         arms = of_reading(data, bank, EQUAL)
         for row, arm in enumerate(rows):
             reference = OF_CLIPS if "+" in arm else GRPO
-            own, plain = arms[arm]["pass@256"], arms[reference]["pass@256"]
-            if own is None or plain is None:
+            tested, plain = arms[arm]["pass@256"], arms[reference]["pass@256"]
+            if tested is None or plain is None:
                 continue
-            gap = np.array(own) - np.array(plain)
+            gap = np.array(tested) - np.array(plain)
             style = {"color": f"C{number}", "markersize": 3, "elinewidth": 0.8, "label": label if row == 0 else None}
             error = 1.96 * gap.std(ddof=1) / np.sqrt(len(gap))
             axes.errorbar(gap.mean(), row + 0.2 * (1 - number), xerr=error, fmt="o", **style)

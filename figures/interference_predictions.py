@@ -1,4 +1,4 @@
-"""Which prompts lose solve rate in the next steps: net pushes, solve rates and trends, predicted before the runs.
+"""Prompts that lose solve rate in the next steps: net pushes, solve rates and trends, predicted before the runs.
 
     python -m figures.shared.watched_runs runs countdown 1 2 3 4 5 (a seed at a time, as many as there is time for)
     python -m figures.shared.watched_runs runs addition 1 2 3 4 5
@@ -48,11 +48,11 @@ LABELS = {
 }
 
 
-def condense(folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return the seeds that are kept, and those of ``folder`` with the arms that are finished, which replace them."""
+def condense(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data with the seeds of ``folder`` and their finished arms, which replace earlier ones."""
     runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*-*.json"))]
-    origins = {(origin["task"], origin["seed"]): origin for origin in kept["provenance"]}
-    prompts, seeds = dict(kept["prompts"]), {task: dict(own) for task, own in kept["seeds"].items()}
+    origins = {(origin["task"], origin["seed"]): origin for origin in data["provenance"]}
+    prompts, seeds = dict(data["prompts"]), {task: dict(arms) for task, arms in data["seeds"].items()}
     for run in runs:
         origins[run["task"], run["seed"]] = {"task": run["task"], "seed": run["seed"], **run["provenance"]}
         prompts[run["task"]] = run["prompts"]
@@ -61,17 +61,17 @@ def condense(folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
 
 
 def short(arm: dict[str, Any]) -> dict[str, Any]:
-    """Return what is read of an arm, to three digits: rates are shares of 32 or 192 samples."""
+    """Return the numbers of an arm that are read, to three digits: rates are shares of 32 or 192 samples."""
 
     def pushes(of: str, watched: dict[str, Any]) -> dict[str, Any]:
         names = ("net", "error", "halves") if of == "full" else ("net", "halves")
         return {name: rounded(watched[name], 3) for name in names}
 
-    sharper = {"sharper": {of: rounded(own, 5) for of, own in arm["sharper"].items()}} if "sharper" in arm else {}
+    sharper = {"sharper": {of: rounded(values, 5) for of, values in arm["sharper"].items()}} if "sharper" in arm else {}
     return sharper | {
         "watched": {
-            step: {"rate": rounded(own["rate"], 5), **{of: pushes(of, own[of]) for of in loses_rate.ESTIMATORS}}
-            for step, own in arm["watched"].items()
+            step: {"rate": rounded(record["rate"], 5), **{of: pushes(of, record[of]) for of in loses_rate.ESTIMATORS}}
+            for step, record in arm["watched"].items()
         },
         "measured": {step: rounded(rates, 4) for step, rates in arm["measured"].items()},
     }
@@ -83,11 +83,11 @@ def judging(data: dict[str, Any], task: str) -> dict[str, Any]:
 
 
 def table(data: dict[str, Any], task: str) -> str:
-    """Return what was found with its intervals, and what it says of prediction and rival."""
+    """Return the results with their intervals, and the outcomes for prediction and rival."""
     seeds, every = judging(data, task), json.loads(loses_rate.PREDICTION.read_text())
     predicted = every["by_task"].get(task, every)
-    found = loses_rate.judged(seeds)
-    if not found:
+    results = loses_rate.judged(seeds)
+    if not results:
         return f"{task}: not run"
     told: list[list[str]] = []
     lines = [f"{task} (an arm of fewer than {FEWEST} seeds is not judged)"]
@@ -95,28 +95,28 @@ def table(data: dict[str, Any], task: str) -> str:
         "| arm | seeds | what | of | found | predicted | outcome | rival |",
         "|---|---:|---|---|---:|---:|---|---|",
     ]
-    for name, kinds in found.items():
+    for name, kinds in results.items():
         count = sum(name in arms for arms in seeds.values())
         optimizer = name.partition("optimizer=")[2]
         for kind, by in kinds.items():
-            for of, own in by.items():
-                said = [predicted[who].get(optimizer.partition("@")[0], {}).get(kind, {}).get(of) for who in SAYERS]
-                if said == [None, None] and kind not in SHOWN:
+            for of, interval in by.items():
+                claims = [predicted[who].get(optimizer.partition("@")[0], {}).get(kind, {}).get(of) for who in SAYERS]
+                if claims == [None, None] and kind not in SHOWN:
                     continue
-                outcomes = ["" if count < FEWEST or each is None else _outcome(own, each) for each in said]
+                outcomes = ["" if count < FEWEST or each is None else _outcome(interval, each) for each in claims]
                 told.append(outcomes)
                 arm = f"{optimizer.replace('@learning_rate=', ' ')} | {count}"
-                number = f"{own[0]:.3f} [{own[1]:.3f}, {own[2]:.3f}]"
-                lines.append(f"| {arm} | {kind} | {of} | {number} | {said[0] or ''} | {' | '.join(outcomes)} |")
+                number = f"{interval[0]:.3f} [{interval[1]:.3f}, {interval[2]:.3f}]"
+                lines.append(f"| {arm} | {kind} | {of} | {number} | {claims[0] or ''} | {' | '.join(outcomes)} |")
     counted = "; ".join(
         f"{who}: {_counted(column)}" for who, column in zip(SAYERS, zip(*told, strict=True), strict=True)
     )
-    others = [progress(seeds), fates(seeds, list(found)), sizes(seeds, list(found)), sharper(seeds)]
+    others = [progress(seeds), fates(seeds, list(results)), sizes(seeds, list(results)), sharper(seeds)]
     return "\n\n".join(["\n".join(lines), counted, *others])
 
 
-def _outcome(found: list[float], said: list[float]) -> str:
-    return outcome(found, said) if np.isfinite(found).all() else "no number"
+def _outcome(interval: list[float], claim: list[float]) -> str:
+    return outcome(interval, claim) if np.isfinite(interval).all() else "no number"
 
 
 def _counted(outcomes: Iterable[str]) -> str:
@@ -135,13 +135,13 @@ def progress(seeds: dict[str, Any]) -> str:
         for kind, rows in (("trained", loses_rate.OWN), ("others", loses_rate.OTHERS)):
             means = [np.mean([np.array(measured[step])[rows].mean() for measured in trained]) for step in steps]
             lines.append(
-                f"| {name.partition('optimizer=')[2]} | {kind} | {' | '.join(f'{one:.3f}' for one in means)} |"
+                f"| {name.partition('optimizer=')[2]} | {kind} | {' | '.join(f'{mean:.3f}' for mean in means)} |"
             )
     return "\n".join(lines)
 
 
 def fates(seeds: dict[str, Any], names: list[str]) -> str:
-    """Return what became in 20 steps of prompts in danger, and of the others, over all seeds and windows of arms."""
+    """Return the changes in 20 steps of prompts by their danger, over all seeds and windows of arms."""
     lines = [
         "| arm | chance that the push is down | prompts | fall | rise | mean change |",
         "|---|---|---:|---:|---:|---:|",
@@ -149,7 +149,7 @@ def fates(seeds: dict[str, Any], names: list[str]) -> str:
     for name in names:
         windows = _windows(seeds, name)
         danger, falls, rises, change = (
-            np.concatenate([getattr(own, of)[own.known] for own in windows])
+            np.concatenate([getattr(window, of)[window.known] for window in windows])
             for of in ("danger", "falls", "rises", "change")
         )
         for low, high in loses_rate.DANGERS:
@@ -161,7 +161,7 @@ def fates(seeds: dict[str, Any], names: list[str]) -> str:
 
 
 def sizes(seeds: dict[str, Any], names: list[str]) -> str:
-    """Return how large pushes are beside their errors, and what trained prompts gain in a window, of all seeds."""
+    """Return the size of pushes beside their errors, and the gain of trained prompts in a window, over all seeds."""
     lines = [
         "| arm | error by deviation of pushes | halves correlate by | trained: change, predicted | measured |",
         "|---|---:|---:|---:|---:|",
@@ -174,7 +174,7 @@ def sizes(seeds: dict[str, Any], names: list[str]) -> str:
 
 
 def sharper(seeds: dict[str, Any]) -> str:
-    """Return what many more rollouts at step 10 say of the changes to later steps; no part of the prediction."""
+    """Return how pushes by many more rollouts at step 10 tell the changes to later steps; not in the prediction."""
     lines = ["| arm | seeds | steps later | reliability | slope | area | by fewer | by the trend "]
     lines[0] += "| less the trend's, from | to | less that by fewer, from | to |"
     lines.append("|---" + "|---:" * 11 + "|")
@@ -194,9 +194,9 @@ def _windows(seeds: dict[str, Any], name: str) -> list[loses_rate.Window]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Draw for each task the areas by predictor, measured by predicted changes, and what became of prompts in danger.
+    """Draw for each task the areas by predictor, measured by predicted changes, and the fate of prompts in danger.
 
-    Left out are arms that leave fewer than ``FEWEST_KNOWN`` prompts to read.
+    Arms with fewer than ``FEWEST_KNOWN`` prompts to read are left out.
     """
     tasks = {task: judging(data, task) for task in TASKS if judging(data, task)}
     letters = iter(ascii_lowercase)
@@ -210,10 +210,10 @@ def draw(data: dict[str, Any]) -> Figure:
 
 def _draw_task(row: Sequence[Axes], seeds: dict[str, Any], titles: dict[Axes, str]) -> None:
     areas, changes, fallen = row
-    known = {name: sum(int(own.known.sum()) for own in _windows(seeds, name)) for name in ARMS}
-    found = {name: own for name, own in loses_rate.judged(seeds).items() if known[name] >= FEWEST_KNOWN}
-    _draw_areas(areas, found)
-    for name in found:
+    known = {name: sum(int(window.known.sum()) for window in _windows(seeds, name)) for name in ARMS}
+    results = {name: kinds for name, kinds in loses_rate.judged(seeds).items() if known[name] >= FEWEST_KNOWN}
+    _draw_areas(areas, results)
+    for name in results:
         _draw_changes(changes, name, _windows(seeds, name))
         _draw_fates(fallen, name, _windows(seeds, name))
     changes.axhline(0, color="0.6", linewidth=0.8)
@@ -234,8 +234,8 @@ def _arm(name: str) -> tuple[str, str, str]:
     return label, "C0" if optimizer == "adamw" else "C1", "os"[number % 2]
 
 
-def _draw_areas(axes: Axes, found: dict[str, loses_rate.Numbers]) -> None:
-    for number, (name, kinds) in enumerate(found.items()):
+def _draw_areas(axes: Axes, results: dict[str, loses_rate.Numbers]) -> None:
+    for number, (name, kinds) in enumerate(results.items()):
         label, colour, marker = _arm(name)
         rows = np.arange(len(LABELS)) + 0.16 * (number - 1.5)
         means, lows, highs = np.array([kinds["area"][of] for of in LABELS]).T
@@ -249,30 +249,32 @@ def _draw_areas(axes: Axes, found: dict[str, loses_rate.Numbers]) -> None:
 
 def _draw_changes(axes: Axes, name: str, windows: list[loses_rate.Window]) -> None:
     label, colour, marker = _arm(name)
-    said = np.concatenate([own.pushes["full"][0][own.known] for own in windows])
-    came = np.concatenate([own.change[own.known] for own in windows])
-    tenths = [came[rows].mean() for rows in np.array_split(np.argsort(said), 10)]
+    predicted = np.concatenate([window.pushes["full"][0][window.known] for window in windows])
+    came = np.concatenate([window.change[window.known] for window in windows])
+    tenths = [came[rows].mean() for rows in np.array_split(np.argsort(predicted), 10)]
     axes.plot(range(1, 11), tenths, color=colour, marker=marker, markersize=3, linewidth=1, label=label)
 
 
 def _draw_fates(axes: Axes, name: str, windows: list[loses_rate.Window]) -> None:
-    """With intervals of shares of independent prompts."""
+    """The shares that fall, with intervals as of independent prompts."""
     _, colour, marker = _arm(name)
-    danger, falls = (np.concatenate([getattr(own, of)[own.known] for own in windows]) for of in ("danger", "falls"))
+    danger, falls = (
+        np.concatenate([getattr(window, of)[window.known] for window in windows]) for of in ("danger", "falls")
+    )
     groups = [falls[(danger >= low) & (danger < high)] for low, high in loses_rate.DANGERS]
-    means = np.array([own.mean() for own in groups])
-    errors = 1.96 * np.sqrt(means * (1 - means) / [len(own) for own in groups])
-    places = np.arange(len(groups)) + 0.1 * (ARMS.index(name) - 1.5)
-    axes.errorbar(places, means, yerr=errors, color=colour, marker=marker, linestyle="none", markersize=3, linewidth=1)
+    means = np.array([group.mean() for group in groups])
+    errors = 1.96 * np.sqrt(means * (1 - means) / [len(group) for group in groups])
+    x = np.arange(len(groups)) + 0.1 * (ARMS.index(name) - 1.5)
+    axes.errorbar(x, means, yerr=errors, color=colour, marker=marker, linestyle="none", markersize=3, linewidth=1)
 
 
 def main(arguments: list[str]) -> None:
     """Add finished seeds to those that are kept, or print the tables."""
-    kept = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "prompts": {}, "seeds": {}}
+    data = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "prompts": {}, "seeds": {}}
     if arguments == ["--table"]:
-        print("\n\n".join(table(kept, task) for task in TASKS))
+        print("\n\n".join(table(data, task) for task in TASKS))
     else:
-        keep(DATA, condense(Path(*arguments), kept))
+        keep(DATA, condense(Path(*arguments), data))
 
 
 if __name__ == "__main__":

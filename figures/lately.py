@@ -1,4 +1,4 @@
-"""What papers since July 2026 say of paths, noise, verifiers that err and coverage, tried on banks and shared features.
+"""Claims of papers since July 2026 on paths, noise, erring verifiers and coverage, tried on banks and shared features.
 
     simlab sweep --preset lately --out lately.nc     (some minutes)
     python -m figures.lately lately.nc               (condenses lately-bank.nc, ...)
@@ -44,7 +44,7 @@ HALFWAY = {"bank": 0.6, "interference": 0.4}  # pass@1 at which a path is timed,
 LEVELS = (0.3, 0.45)  # of pass@1, at which weights are compared
 ERRORS = {(0.0, 0.0): "none", (0.2, 0.0): "20 % false positives", (0.0, 0.2): "20 % false negatives"}
 SIZES = {4: "C0", 16: "C1", 64: "C2"}
-ON_THE_FRONTIER = {  # of each proposal the kind, the method and the setting of its points
+ON_THE_FRONTIER = {  # kind, method and setting of the points of each proposal
     "GRPO": ("weight", "grpo", ""), "NGU": ("allocation", "grpo", "allocation = until_solved"),
     "SignBalance": ("weight", "binary_contrastive", ""), "WAPO": ("weight", "relu", ""), "BBG": ("weight", "bbg", ""),
     "CurveRL": ("weight", "curve_rl", ""),
@@ -54,7 +54,7 @@ WHERE = ("linear-0.3", "network-adam", "linear-adam")  # of the frontier's condi
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """Paths and their fits, noise about them, what errors cost, taxes, and weights at equal pass@1."""
+    """Paths and their fits, noise about them, the costs of errors, taxes, and weights at equal pass@1."""
     sweeps = results("lately", path)
     return {
         "provenance": [provenance(sweep) for sweep in sweeps.values()],
@@ -70,26 +70,26 @@ def condense(path: Path) -> dict[str, Any]:
 
 
 def path_by_size(sweep: xr.Dataset, halfway: float) -> list[dict[str, Any]]:
-    """Of each group size: pass@1 by step, when it is halfway, and how well the oscillator fits the batches' rewards."""
-    found = []
+    """Each group size: pass@1 by step, the steps to halfway, and how well the oscillator fits the batches' rewards."""
+    rows = []
     for size in sweep.group_size.values:
         cell = sweep.sel(group_size=size).squeeze(drop=True)
-        one = cell.pass_at_k.transpose("seed", "step").values
+        passes = cell.pass_at_k.transpose("seed", "step").values
         rewards = cell.accepted_rate.transpose("seed", "step").values[:, 1:]
         steps = cell.step.values.astype(float)
-        reached = at_equal_mass(one, np.broadcast_to(steps, one.shape), np.array([halfway]))[0]
-        shares = [explained(steps[1:], own, float(base)) for own, base in zip(rewards, one[:, 0], strict=True)]
-        found.append(
-            {"group_size": int(size), "step": steps[::5].tolist(), "pass_at_1": mean_and_error(one[:, ::5].T)}
+        reached = at_equal_mass(passes, np.broadcast_to(steps, passes.shape), np.array([halfway]))[0]
+        shares = [explained(steps[1:], reward, float(base)) for reward, base in zip(rewards, passes[:, 0], strict=True)]
+        rows.append(
+            {"group_size": int(size), "step": steps[::5].tolist(), "pass_at_1": mean_and_error(passes[:, ::5].T)}
             | {"halfway": mean_and_error(reached)}
             | {name: rounded(np.median([share[name] for share in shares]), 4) for name in shares[0]}
             | {"least": rounded(min(share["oscillator"] for share in shares), 4)}
         )
-    return found
+    return rows
 
 
 def explained(steps: np.ndarray, rewards: np.ndarray, base: float) -> dict[str, float]:
-    """R^2 of three forms on a run's rewards, and that of two of them on the half that they were not fitted to."""
+    """R^2 of three forms on a run's rewards, and mean errors of two forms and of no change on the second half."""
     half = len(steps) // 2
     line = np.polynomial.Polynomial.fit(steps, rewards, 1)
     early, sigmoid = fit_oscillator(steps[:half], rewards[:half], base), fit(steps[:half], rewards[:half], base)
@@ -115,20 +115,20 @@ def mean_error(seen: np.ndarray, told: np.ndarray) -> float:
 
 def noise_of_a_path(sweep: xr.Dataset) -> dict[str, Any]:
     """The variance of pass@1 about a cubic through the second half of each run, by estimator and group size."""
-    found: dict[str, Any] = {"group_size": sweep.group_size.values.tolist()}
+    noise: dict[str, Any] = {"group_size": sweep.group_size.values.tolist()}
     for name in sweep.estimator.values:
-        one = sweep.pass_at_k.sel(estimator=name).squeeze(drop=True).transpose("step", "group_size", "seed").values
-        late = one[len(one) // 2 :]
+        passes = sweep.pass_at_k.sel(estimator=name).squeeze(drop=True).transpose("step", "group_size", "seed").values
+        late = passes[len(passes) // 2 :]
         times = np.linspace(-1, 1, len(late))
         cubic = np.polynomial.polynomial.polyfit(times, late.reshape(len(late), -1), 3)
         variance = (late - np.polynomial.polynomial.polyval(times, cubic).T.reshape(late.shape)).var(axis=0)
-        slope = np.polynomial.Polynomial.fit(np.log(found["group_size"]), np.log(variance.mean(axis=1)), 1).convert()
-        found[str(name)] = {
+        slope = np.polynomial.Polynomial.fit(np.log(noise["group_size"]), np.log(variance.mean(axis=1)), 1).convert()
+        noise[str(name)] = {
             "variance": mean_and_error(variance),
-            "last": mean_and_error(one[-1]),
+            "last": mean_and_error(passes[-1]),
             "slope": rounded(slope.coef[1], 3),
         }
-    return found
+    return noise
 
 
 # Verifiers that err
@@ -136,15 +136,15 @@ def noise_of_a_path(sweep: xr.Dataset) -> dict[str, Any]:
 
 def costs_of_errors(sweep: xr.Dataset) -> list[dict[str, Any]]:
     """Pass@1 by step of each weight, group size and kind of errors."""
-    one = sweep.pass_at_k.squeeze("k", drop=True)
-    cells = itertools.product(one.estimator.values.tolist(), ERRORS.items(), one.group_size.values.tolist())
-    found = []
+    passes = sweep.pass_at_k.squeeze("k", drop=True)
+    cells = itertools.product(passes.estimator.values.tolist(), ERRORS.items(), passes.group_size.values.tolist())
+    rows = []
     for weight, ((positive, negative), errors), size in cells:
         of = {"estimator": weight, "group_size": size, "false_positive": positive, "false_negative": negative}
-        cell = one.sel(of).squeeze(drop=True).transpose("step", "seed")
+        cell = passes.sel(of).squeeze(drop=True).transpose("step", "seed")
         row = {"weight": weight, "errors": errors, "group_size": size, "step": cell.step.values.tolist()}
-        found.append(row | {"pass_at_1": mean_and_error(cell.values)})
-    return found
+        rows.append(row | {"pass_at_1": mean_and_error(cell.values)})
+    return rows
 
 
 # Coverage
@@ -171,26 +171,26 @@ def taxes(sweep: xr.Dataset) -> dict[str, Any]:
 
 
 def at_levels(sweep: xr.Dataset) -> dict[str, Any]:
-    """Pass@256 and steps where pass@1 first reaches each level, of each arm, and where both are at the end."""
-    found = {}
+    """Pass@256 and steps of each arm where pass@1 first reaches each level, and both passes at the end."""
+    arms = {}
     for arm in sweep.arm.values:
         cell = sweep.sel(arm=arm).squeeze(drop=True).pass_at_k.transpose("k", "seed", "step")
-        one, many = cell.sel(k=1).values, cell.sel(k=256).values
-        steps = np.broadcast_to(cell.step.values.astype(float), one.shape)
-        found[str(arm).partition("+")[0]] = {
-            "pass_at_256": mean_and_error(at_equal_mass(one, many, np.array(LEVELS))),
-            "steps": mean_and_error(at_equal_mass(one, steps, np.array(LEVELS))),
-            "base": rounded(many[:, 0].mean(), 4),
-            "last": [rounded(values[:, -1].mean(), 4) for values in (one, many)],
+        pass_at_1, pass_at_256 = cell.sel(k=1).values, cell.sel(k=256).values
+        steps = np.broadcast_to(cell.step.values.astype(float), pass_at_1.shape)
+        arms[str(arm).partition("+")[0]] = {
+            "pass_at_256": mean_and_error(at_equal_mass(pass_at_1, pass_at_256, np.array(LEVELS))),
+            "steps": mean_and_error(at_equal_mass(pass_at_1, steps, np.array(LEVELS))),
+            "base": rounded(pass_at_256[:, 0].mean(), 4),
+            "last": [rounded(values[:, -1].mean(), 4) for values in (pass_at_1, pass_at_256)],
         }
-    return found
+    return arms
 
 
 # The figure
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Paths by group size, noise about them, what errors cost, and pass@k before and after."""
+    """Paths by group size, noise about them, the costs of errors, and pass@k before and after."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 5.6), layout="constrained")
         (paths, noise), (errors, coverage) = figure.subplots(2, 2)
@@ -202,20 +202,20 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def _draw_paths(axes: Axes, paths: dict[str, Any]) -> None:
-    for own in paths["bank"]:
-        size = own["group_size"]
-        banded(axes, np.array(own["step"]), own["pass_at_1"], color=SIZES[size], label=f"G = {size}")
+    for row in paths["bank"]:
+        size = row["group_size"]
+        banded(axes, np.array(row["step"]), row["pass_at_1"], color=SIZES[size], label=f"G = {size}")
     axes.set(xlabel="steps", ylabel="pass@1")
     axes.set_title("(a) GRPO on a bank", loc="left")
     axes.legend()
 
 
-def _draw_noise(axes: Axes, found: dict[str, Any]) -> None:
-    sizes = np.array(found["group_size"])
+def _draw_noise(axes: Axes, noise: dict[str, Any]) -> None:
+    sizes = np.array(noise["group_size"])
     for name, colour, label in (("dr_grpo", "C0", "mean GRPO"), ("grpo", "C1", "GRPO")):
-        own = np.array(found[name]["variance"]["mean"])
-        axes.plot(sizes, own, "o-", color=colour, label=label)
-        axes.plot(sizes, own[0] * sizes[0] / sizes, color=colour, linestyle=":")
+        variance = np.array(noise[name]["variance"]["mean"])
+        axes.plot(sizes, variance, "o-", color=colour, label=label)
+        axes.plot(sizes, variance[0] * sizes[0] / sizes, color=colour, linestyle=":")
     axes.set(xscale="log", yscale="log", xlabel="group size G", ylabel="variance of pass@1 about its path")
     axes.set_xticks(sizes, labels=[str(size) for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -226,11 +226,11 @@ def _draw_noise(axes: Axes, found: dict[str, Any]) -> None:
 def _draw_errors(axes: Axes, rows: list[dict[str, Any]]) -> None:
     for errors, colour in zip(ERRORS.values(), ("0.4", "C3", "C0"), strict=True):
         for size, style in ((8, "-"), (64, "--")):
-            own = next(
+            cell = next(
                 row for row in rows if (row["weight"], row["errors"], row["group_size"]) == ("grpo", errors, size)
             )
             label = f"{errors}" if size == 8 else None
-            axes.plot(own["step"], own["pass_at_1"]["mean"], style, color=colour, label=label)
+            axes.plot(cell["step"], cell["pass_at_1"]["mean"], style, color=colour, label=label)
     axes.set(xlabel="steps", ylabel="pass@1")
     axes.set_title("(c) GRPO under errors; dashed: G = 64", loc="left")
     axes.legend()
@@ -250,37 +250,37 @@ def _draw_coverage(axes: Axes, tax: dict[str, Any]) -> None:
 
 def table(data: dict[str, Any]) -> str:
     """All tables of docs/lately.md."""
-    own = (path_table(data), noise_table(data), error_table(data), tax_table(data), weight_table(data))
-    return "\n\n".join((*own, frontier_table(json.loads(frontier.DATA.read_text()))))
+    tables = (path_table(data), noise_table(data), error_table(data), tax_table(data), weight_table(data))
+    return "\n\n".join((*tables, frontier_table(json.loads(frontier.DATA.read_text()))))
 
 
 def path_table(data: dict[str, Any]) -> str:
-    """When a path is halfway by group size, and the R^2 of the fits."""
+    """The steps to halfway by group size, and the R^2 of the fits."""
     lines = [
         "| path | G | steps to halfway | R²: oscillator (least) | sigmoid | line | mean error ahead: oscillator "
         "| sigmoid | no change |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name, rows in data["paths"].items():
-        for own in rows:
-            shown = [number_and_error(*own["halfway"].values(), 1), f"{own['oscillator']:.3f} ({own['least']:.3f})"]
+        for row in rows:
+            shown = [number_and_error(*row["halfway"].values(), 1), f"{row['oscillator']:.3f} ({row['least']:.3f})"]
             shown += [
-                f"{own[key]:.3f}" for key in ("sigmoid", "line", "oscillator_ahead", "sigmoid_ahead", "no_change_ahead")
+                f"{row[key]:.3f}" for key in ("sigmoid", "line", "oscillator_ahead", "sigmoid_ahead", "no_change_ahead")
             ]
-            lines.append(f"| {NAMED[name]} | {own['group_size']} | {' | '.join(shown)} |")
+            lines.append(f"| {NAMED[name]} | {row['group_size']} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
 def noise_table(data: dict[str, Any]) -> str:
-    """The variance of pass@1 about its path times G, and where paths with a penalty are at the end."""
+    """The variance of pass@1 about its path times G, and the end of paths with a penalty."""
     sizes = data["noise"]["group_size"]
     heads = [f"{what}, G = {size}" for what in ("10⁶ variance x G", "pass@1") for size in sizes]
     lines = [f"| weight | {' | '.join(heads)} | slope |", f"|---{'|--:' * (len(heads) + 1)}|"]
     for name in ("dr_grpo", "grpo"):
-        own = data["noise"][name]
-        scaled = [f"{1e6 * value * size:.2g}" for value, size in zip(own["variance"]["mean"], sizes, strict=True)]
-        last = [number_and_error(mean, error) for mean, error in zip(*own["last"].values(), strict=True)]
-        lines.append(f"| `{name}` | {' | '.join([*scaled, *last])} | {own['slope']:.2f} |")
+        noise = data["noise"][name]
+        scaled = [f"{1e6 * value * size:.2g}" for value, size in zip(noise["variance"]["mean"], sizes, strict=True)]
+        last = [number_and_error(mean, error) for mean, error in zip(*noise["last"].values(), strict=True)]
+        lines.append(f"| `{name}` | {' | '.join([*scaled, *last])} | {noise['slope']:.2f} |")
     return "\n".join(lines)
 
 
@@ -291,23 +291,23 @@ def error_table(data: dict[str, Any]) -> str:
         f"| weight | errors | G | {' | '.join(f'pass@1 at {step}' for step in shown)} |",
         "|---|---|--:|--:|--:|--:|",
     ]
-    for own in data["verifier"]:
+    for row in data["verifier"]:
         values = [
-            number_and_error(*(values[own["step"].index(step)] for values in own["pass_at_1"].values()))
+            number_and_error(*(values[row["step"].index(step)] for values in row["pass_at_1"].values()))
             for step in shown
         ]
-        lines.append(f"| `{own['weight']}` | {own['errors']} | {own['group_size']} | {' | '.join(values)} |")
+        lines.append(f"| `{row['weight']}` | {row['errors']} | {row['group_size']} | {' | '.join(values)} |")
     return "\n".join(lines)
 
 
 def tax_table(data: dict[str, Any]) -> str:
-    """Both taxes beside what becomes of pass@128, and the share of the base model's correct mass that is left."""
+    """Both taxes beside pass@1 and pass@128, and the share of the base model's correct mass that is left."""
     heads = ["problem", "pass@1", "pass@128", "Tax_A(128)", "Tax_S(128)", "correct mass kept"]
     lines = [f"| {' | '.join(heads)} |", f"|---|{'--:|' * (len(heads) - 1)}"]
-    for name, own in data["tax"].items():
-        ends = [f"{own['before'][index]:.3f} to {own['after']['mean'][index]:.3f}" for index in (0, -1)]
-        taxes = [number_and_error(*own["raw"].values(), 2), number_and_error(*own["calibrated"].values())]
-        mass = number_and_error(*own["retained_mass"].values())
+    for name, tax in data["tax"].items():
+        ends = [f"{tax['before'][index]:.3f} to {tax['after']['mean'][index]:.3f}" for index in (0, -1)]
+        taxes = [number_and_error(*tax["raw"].values(), 2), number_and_error(*tax["calibrated"].values())]
+        mass = number_and_error(*tax["retained_mass"].values())
         lines.append(f"| {name} | {' | '.join([*ends, *taxes, mass])} |")
     return "\n".join(lines)
 
@@ -317,20 +317,20 @@ def weight_table(data: dict[str, Any]) -> str:
     heads = [f"{what} at pass@1 = {level}" for level in LEVELS for what in ("pass@256", "steps")]
     lines = [f"| problem | weight | {' | '.join(heads)} |", f"|---|---|{'--:|' * len(heads)}"]
     for name, arms in data["weights"].items():
-        for arm, own in arms.items():
+        for arm, numbers in arms.items():
             shown = []
-            for place in range(len(LEVELS)):
-                kept, steps = (
-                    {key: own[what][key][place] for key in ("mean", "error")} for what in ("pass_at_256", "steps")
+            for index in range(len(LEVELS)):
+                coverage, steps = (
+                    {key: numbers[what][key][index] for key in ("mean", "error")} for what in ("pass_at_256", "steps")
                 )
-                end = f"ends at {own['last'][0]:.3f} with {own['last'][1]:.3f}"
-                shown += [number_and_error(*kept.values()) or end, number_and_error(*steps.values(), 0)]
+                end = f"ends at {numbers['last'][0]:.3f} with {numbers['last'][1]:.3f}"
+                shown += [number_and_error(*coverage.values()) or end, number_and_error(*steps.values(), 0)]
             lines.append(f"| {name} | `{arm}` | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
 def frontier_table(data: dict[str, Any]) -> str:
-    """Points of the frontier by proposal: that of the fewest rollouts, and that which keeps most, if that is more.
+    """Points of the frontier by proposal: one of the fewest rollouts, and one that keeps most, if it keeps more.
 
     Both are chosen on the first seeds and read on the others, as the front beside them.
     """
@@ -338,11 +338,11 @@ def frontier_table(data: dict[str, Any]) -> str:
     lines = [f"| {' | '.join(heads)} |", "|---|---|---|--:|--:|--:|"]
     for name, proposal in itertools.product(WHERE, ON_THE_FRONTIER):
         judged = frontier.front_steps(data, name, frontier.REWARDS)
-        front = [(float(own.rollouts.mean), float(own.kept.mean) + ROUNDED) for own in judged]
-        for setting, rollouts, kept, error in _fastest_and_best(data["conditions"][name]["points"], proposal):
+        front = [(float(point.rollouts.mean), float(point.kept.mean) + ROUNDED) for point in judged]
+        for setting, rollouts, coverage, error in _fastest_and_best(data["conditions"][name]["points"], proposal):
             step = setting.partition(", ")[0].replace("update_norm", "norm").replace("learning_rate", "rate")
-            price = min((fewest for fewest, keeps in front if keeps >= kept), default=float("inf"))
-            shown = [f"{rollouts:,.0f}", number_and_error(kept, error, 4), f"{price:,.0f}"]
+            price = min((fewest for fewest, keeps in front if keeps >= coverage), default=float("inf"))
+            shown = [f"{rollouts:,.0f}", number_and_error(coverage, error, 4), f"{price:,.0f}"]
             lines.append(f"| {frontier.TITLES[name]} | {proposal} | {step} | {' | '.join(shown)} |")
     return "\n".join(lines)
 

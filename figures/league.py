@@ -34,7 +34,7 @@ MESSAGE = (
     "At equal pass@1, ReMax and weights of failures or pass@k keep the most rare answers;\n"
     "weights that push successes on easy prompts keep the fewest"
 )
-RANKED_BY, AT_LEVEL = 2, (2, 3, 1)  # places in METRICS
+RANKED_BY, AT_LEVEL = 2, (2, 3, 1)  # indices into METRICS
 PLACE = {"left": 0.245, "right": 0.985, "wspace": 0.1}
 
 
@@ -105,20 +105,20 @@ def point(data: dict[str, Any], name: str) -> dict[str, Any]:
 def draw_rates(axes: Axes, data: dict[str, Any]) -> None:
     """Pass@1 at one norm at every step, and at one learning rate that has this norm at first."""
     rows = sorted(data["fixed_rate"]["estimators"].items(), key=lambda item: item[1]["mean"][0])
-    places = range(len(rows))
+    heights = range(len(rows))
     held, fixed = (np.array([row[key][0] for _, row in rows]) for key in ("at_norm", "mean"))
     errors = [np.array([row[key][0] for _, row in rows]) for key in ("at_norm_error", "error")]
-    axes.hlines(places, held, fixed, color="0.8", linewidth=1)
-    axes.errorbar(held, places, xerr=1.96 * errors[0], fmt="o", color="0.55", markersize=4, label="one norm")
-    axes.errorbar(fixed, places, xerr=1.96 * errors[1], fmt="o", color="C0", markersize=4, label="one learning rate")
-    axes.set_yticks(places, [name for name, _ in rows], fontsize=7.5)
+    axes.hlines(heights, held, fixed, color="0.8", linewidth=1)
+    axes.errorbar(held, heights, xerr=1.96 * errors[0], fmt="o", color="0.55", markersize=4, label="one norm")
+    axes.errorbar(fixed, heights, xerr=1.96 * errors[1], fmt="o", color="C0", markersize=4, label="one learning rate")
+    axes.set_yticks(heights, [name for name, _ in rows], fontsize=7.5)
     axes.set(xlabel=f"pass@1, at norm {MATCHED_NORM:g} or with it at first", xlim=(None, 0.9))
     axes.set_title("(e) without the fixed norm", loc="left")
     axes.legend(loc="lower right")
 
 
 def cell(mean: float, error: float) -> str:
-    """``0.684(4)``: a mean to three places and its standard error in units of the last."""
+    """``0.684(4)``: a mean to three decimals and its standard error in units of the last."""
     return f"{mean:.3f}({round(error * 1000)})"
 
 

@@ -1,4 +1,4 @@
-"""How far the ratio drifts within a batch, where a clip acts and on whose tokens, and what becomes of pass@k.
+"""The drift of the ratio within a batch, the tokens on which a clip acts, and what becomes of pass@k.
 
     simlab sweep --preset minibatches --out minibatches.nc     (minutes)
     python -m figures.minibatches minibatches.nc               (condenses)
@@ -36,15 +36,15 @@ SCALARS = {
     "pass_at_k_at_level": "pass@256, at pass@1 .4",
 }
 OUTCOMES = {"correct": "C2", "wrong": "C3"}
-CLIPPED = "ppo_clip"  # whose tokens are split
+CLIPPED = "ppo_clip"  # its tokens are split
 
 
 def of_cell(cell: xr.Dataset) -> dict[str, np.ndarray]:
     """Each scalar of each seed; metrics of gradient steps are means over all steps of the run."""
-    one, many = (cell.pass_at_k.sel(k=k).transpose("seed", "step").values for k in (1, SHOWN_K))
-    at_level = at_equal_mass(one, many, np.array([LEVEL]))[0]
+    pass_at_1, many = (cell.pass_at_k.sel(k=k).transpose("seed", "step").values for k in (1, SHOWN_K))
+    at_level = at_equal_mass(pass_at_1, many, np.array([LEVEL]))[0]
     means = [_over_steps(cell[name]) for name in ("ratio_drift", "clipped_share")]
-    return dict(zip(SCALARS, (*means, one[:, -1], many[:, -1], at_level), strict=True))
+    return dict(zip(SCALARS, (*means, pass_at_1[:, -1], many[:, -1], at_level), strict=True))
 
 
 def _over_steps(values: xr.DataArray) -> np.ndarray:
@@ -53,37 +53,37 @@ def _over_steps(values: xr.DataArray) -> np.ndarray:
 
 
 def of_tokens(cell: xr.Dataset) -> dict[str, Any]:
-    """Of the tokens of each outcome, by decade of probability: the share that is clipped, and how many there are.
+    """Return for each outcome the share of clipped tokens and the number of tokens, by decade of probability.
 
-    The share is that of all seeds together, with the error of a ratio of two means; null where no token was drawn.
+    The share pools all seeds, and its error is that of a ratio of two means; null where no token was drawn.
     """
-    found = {}
+    numbers = {}
     for outcome in OUTCOMES:
         drawn, clipped = (_over_steps(cell[f"{what}_{outcome}"]) for what in ("drawn", "clipped"))
         total = np.where(drawn.any(axis=0), drawn.mean(axis=0), np.nan)
         share = clipped.mean(axis=0) / total
         error = (clipped - share * drawn).std(axis=0, ddof=1) / np.sqrt(len(drawn)) / total
-        found[outcome] = {"mean": rounded(share), "error": rounded(error), "drawn": rounded(drawn.mean(axis=0))}
-    return found
+        numbers[outcome] = {"mean": rounded(share), "error": rounded(error), "drawn": rounded(drawn.mean(axis=0))}
+    return numbers
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What is drawn, by gradient steps a batch, with the provenance of the sweep."""
+    """Return the numbers of the figure by gradient steps a batch, with the provenance of the sweep."""
     dataset = read(path)
     runs = dataset.squeeze([name for name in dataset.dims if dataset.sizes[name] == 1])
-    settings = [(parts, epochs) for parts in runs.minibatches.values.tolist() for epochs in runs.epochs.values.tolist()]
-    found: dict[str, Any] = {
+    settings = [(count, epochs) for count in runs.minibatches.values.tolist() for epochs in runs.epochs.values.tolist()]
+    data: dict[str, Any] = {
         "provenance": provenance(dataset),
         "settings": settings,
         "decades": runs.decade.values.tolist(),
     }
     for surrogate in SURROGATES:
-        cells = [runs.sel(surrogate=surrogate, minibatches=parts, epochs=epochs) for parts, epochs in settings]
+        cells = [runs.sel(surrogate=surrogate, minibatches=count, epochs=epochs) for count, epochs in settings]
         scalars = [of_cell(cell) for cell in cells]
-        found[surrogate] = {name: mean_and_error(np.array([cell[name] for cell in scalars])) for name in SCALARS}
+        data[surrogate] = {name: mean_and_error(np.array([cell[name] for cell in scalars])) for name in SCALARS}
         if surrogate == CLIPPED:
-            found["tokens"] = [of_tokens(cell) for cell in cells]
-    return found
+            data["tokens"] = [of_tokens(cell) for cell in cells]
+    return data
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -109,28 +109,28 @@ def _draw_scalars(axes: Axes, data: dict[str, Any], name: str) -> None:
     settings = data["settings"]
     for surrogate, (colour, dashes) in SURROGATES.items():
         mean, error = (np.array(data[surrogate][name][key], float) for key in ("mean", "error"))
-        for parts in sorted({parts for parts, _ in settings}):
-            own = [place for place, (number, _) in enumerate(settings) if number == parts]
-            label = surrogate if own[0] == 0 else None
-            axes.plot(own, mean[own], dashes, color=colour, marker=".", markersize=3, label=label)
-            low, high = mean[own] - 1.96 * error[own], mean[own] + 1.96 * error[own]
-            axes.fill_between(own, low, high, color=colour, alpha=0.2, lw=0)
-    axes.set_xticks(range(len(settings)), [f"{parts}x{epochs}" for parts, epochs in settings])
+        for count in sorted({count for count, _ in settings}):
+            indices = [index for index, (number, _) in enumerate(settings) if number == count]
+            label = surrogate if indices[0] == 0 else None
+            axes.plot(indices, mean[indices], dashes, color=colour, marker=".", markersize=3, label=label)
+            low, high = mean[indices] - 1.96 * error[indices], mean[indices] + 1.96 * error[indices]
+            axes.fill_between(indices, low, high, color=colour, alpha=0.2, lw=0)
+    axes.set_xticks(range(len(settings)), [f"{count}x{epochs}" for count, epochs in settings])
     axes.set_xlabel("minibatches x epochs")
 
 
 def _draw_tokens(axes: Axes, data: dict[str, Any]) -> None:
-    """Of the tokens of each decade and outcome, the share that PPO's clip silences, with the most gradient steps."""
-    places = np.arange(len(data["decades"]))
+    """Draw the share of tokens that PPO's clip silences, by decade and outcome, with the most gradient steps."""
+    positions = np.arange(len(data["decades"]))
     for shift, (outcome, colour) in zip((-0.2, 0.2), OUTCOMES.items(), strict=True):
         numbers = data["tokens"][-1][outcome]
         mean, error = (np.array(numbers[key], float) for key in ("mean", "error"))
-        axes.bar(places + shift, mean, 0.4, color=colour, label=f"{outcome} tokens")
-        axes.errorbar(places + shift, mean, 1.96 * error, color="0.2", ls="none", lw=0.8)
+        axes.bar(positions + shift, mean, 0.4, color=colour, label=f"{outcome} tokens")
+        axes.errorbar(positions + shift, mean, 1.96 * error, color="0.2", ls="none", lw=0.8)
     names = [name.replace("below ", "< ").replace(" to ", "\nto ") for name in data["decades"]]
-    axes.set_xticks(places, names, fontsize=7)
-    parts, epochs = data["settings"][-1]
-    axes.set(xlabel="sampler's probability", ylabel=f"clipped share, {parts}x{epochs}")
+    axes.set_xticks(positions, names, fontsize=7)
+    count, epochs = data["settings"][-1]
+    axes.set(xlabel="sampler's probability", ylabel=f"clipped share, {count}x{epochs}")
 
 
 if __name__ == "__main__":

@@ -36,13 +36,13 @@ from simlab.plotting import STYLE
 from simlab.problems.network import Network, network
 
 DATA = Path(__file__).parent / "data" / "network_law.json"
-EARLIER = DATA.with_name("law_prediction.json")  # of a network of its own, whose gain was fitted
+EARLIER = DATA.with_name("law_prediction.json")  # another network, whose gain was fitted
 DIFFERS = "Not in the papers: a prediction by the expected flow, committed before the runs that judge it."
 MESSAGE = (
     "The expected flow foretells what a weight keeps at equal pass@1;\n"
     "in turned coordinates Adam hardly parts the weights"
 )
-TOLERANCE, CLEAR, PARTED, NEAR = 0.04, 0.02, 0.05, 0.01  # of the rule in the prediction
+TOLERANCE, CLEAR, PARTED, NEAR = 0.04, 0.02, 0.05, 0.01  # from the rule in the prediction
 SEEDS, STEPS, EVERY = 6, 800, 10
 
 
@@ -80,9 +80,9 @@ def measure(curves: Any, steps: np.ndarray, level: float) -> tuple[float, float,
 
 def control(predicted: dict[str, Any]) -> dict[str, Any]:
     """Run one layer under Adam in its own coordinates and turned."""
-    own = network().listed()
-    found: dict[str, Any] = {}
-    for name, problem in (("adam", own), ("adam, turned", turned(own))):
+    plain = network().listed()
+    bases: dict[str, Any] = {}
+    for name, problem in (("adam", plain), ("adam, turned", turned(plain))):
         pairs = []
         for method in predicted["methods"]:
             run = simlab.simulate(
@@ -91,9 +91,9 @@ def control(predicted: dict[str, Any]) -> dict[str, Any]:
             )  # fmt: skip
             curves = run.pass_at_k.expand_dims(learning_rate=[0.0005])
             pairs.append(measure(curves, run.step.values, 0.45)[:2])
-        found[name] = dict(zip(("measured", "error"), rounded(np.transpose(pairs), 4), strict=True))
-        found[name]["predicted"] = predicted["pass@256 at .45"][name]
-    return {"methods": predicted["methods"], "bases": found}
+        bases[name] = dict(zip(("measured", "error"), rounded(np.transpose(pairs), 4), strict=True))
+        bases[name]["predicted"] = predicted["pass@256 at .45"][name]
+    return {"methods": predicted["methods"], "bases": bases}
 
 
 def condense(path: Path) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def condense(path: Path) -> dict[str, Any]:
     for cell in prediction["cells"]:
         name = "{representation}-{optimizer}-{group_size}-{hard_rate:g}".format(**cell)
         if name not in sweeps:
-            continue  # of the league
+            continue  # a cell of the league
         curves, steps = sweeps[name].pass_at_k.squeeze(drop=True), sweeps[name].step.values
         for level, predicted in zip(prediction["levels"], cell["pass@256"], strict=True):
             arms = [curves.sel(arm=f"{method}+reinforce") for method in prediction["methods"]]
@@ -111,8 +111,8 @@ def condense(path: Path) -> dict[str, Any]:
             where = {key: cell[key] for key in ("representation", "optimizer", "group_size", "hard_rate")}
             numbers = {"predicted": predicted, "measured": rounded(mean, 4), "error": rounded(error, 2)}
             cells.append(where | {"level": level} | numbers | {"rate": rate.astype(int).tolist()})
-    kept = {"methods": prediction["methods"], "cells": cells, "control": control(prediction["controls"])}
-    return {"provenance": [provenance(dataset) for dataset in sweeps.values()], **kept}
+    content = {"methods": prediction["methods"], "cells": cells, "control": control(prediction["controls"])}
+    return {"provenance": [provenance(dataset) for dataset in sweeps.values()], **content}
 
 
 def in_the_league(prediction: dict[str, Any]) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def in_the_league(prediction: dict[str, Any]) -> dict[str, Any]:
         levels = prediction.get("levels") or [cell["level"]]
         for level, predicted in zip(levels, np.atleast_2d(cell.get("pass@256", [])).tolist(), strict=True):
             wanted = {key: str(value) for key, value in (where | usual | {"level": level}).items()}
-            found = {row["method"]: row["pass@256"] for row in network_league.selected(data, wanted)}
-            measured = [found.get(method) for method in prediction["methods"]]
+            scores = {row["method"]: row["pass@256"] for row in network_league.selected(data, wanted)}
+            measured = [scores.get(method) for method in prediction["methods"]]
             if predicted and any(measured):
                 cells.append(where | {"level": level, "predicted": predicted, "measured": measured})
     return {"methods": prediction["methods"], "cells": cells}
@@ -138,9 +138,9 @@ def judged(methods: list[str], cell: dict[str, Any]) -> dict[str, tuple[int, int
     levels = np.abs(measured - predicted) <= TOLERANCE
     pairs = [(i, j) for i, j in itertools.permutations(range(len(measured)), 2) if predicted[i] - predicted[j] > CLEAR]
     orders = [measured[i] > measured[j] for i, j in pairs]
-    own = [np.abs(values - values[methods.index("grpo")]) for values in numbers]
-    sure = (np.abs(own[0] - PARTED) > NEAR) & ~np.isnan(own[1]) & (np.array(methods) != "grpo")
-    parted = [(own[0] > PARTED)[sure] == (own[1] > PARTED)[sure]]
+    distances = [np.abs(values - values[methods.index("grpo")]) for values in numbers]
+    sure = (np.abs(distances[0] - PARTED) > NEAR) & ~np.isnan(distances[1]) & (np.array(methods) != "grpo")
+    parted = [(distances[0] > PARTED)[sure] == (distances[1] > PARTED)[sure]]
     return {
         name: (int(np.sum(right)), int(np.size(right)))
         for name, right in (("levels", levels), ("orders", orders), ("partings", parted))
@@ -187,13 +187,13 @@ def draw_cells(axes: Axes, cells: list[dict[str, Any]]) -> None:
 
 def draw_control(axes: Axes, control: dict[str, Any]) -> None:
     """Draw one network in its own coordinates and turned: points are measured, lines predicted."""
-    places = range(len(control["methods"]))
+    positions = range(len(control["methods"]))
     for name, marker in (("adam", "s"), ("adam, turned", "D")):
         values = control["bases"][name]
-        axes.errorbar(places, values["measured"], values["error"], fmt=marker, markersize=4, label=name)
-        axes.plot(places, values["predicted"], color="0.6", linewidth=1, zorder=0)
+        axes.errorbar(positions, values["measured"], values["error"], fmt=marker, markersize=4, label=name)
+        axes.plot(positions, values["predicted"], color="0.6", linewidth=1, zorder=0)
     names = [method.replace("(gamma=1)", " 1").replace("_alpha(alpha=3)", " 3") for method in control["methods"]]
-    axes.set_xticks(places, names, rotation=45, ha="right")
+    axes.set_xticks(positions, names, rotation=45, ha="right")
     axes.set(ylabel="pass@256 at pass@1 = .45")
     axes.set_title("c  One network, two bases", loc="left")
     axes.legend(frameon=False)

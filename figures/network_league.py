@@ -34,17 +34,17 @@ DIFFERS = (
 )
 ROWS = {"linear": "linear head", "one": "one hidden layer", "two": "two hidden layers"}
 LABELS = {"sgd": "plain steps", "adam": "Adam"}
-SHOWN = 0.45  # of the levels
+SHOWN = 0.45  # one of LEVELS
 DRAWN = ("grpo", "f_grpo(gamma=2)", "power_alpha(alpha=3)", "nsr", "easy_power(alpha=3)", "pass_at_k_chen")
 FADING = ("pass_at_k_chen", "reject_easy(threshold=0.25)")  # weights that stop teaching solved prompts
-LEVELS = (0.25, 0.3, 0.35, 0.4, 0.45)  # of pass@1; with half of the prompts easy, .5 is where these are solved
+LEVELS = (0.25, 0.3, 0.35, 0.4, 0.45)  # pass@1; with half of the prompts easy, .5 is where these are solved
 CONDITIONS = ("representation", "optimizer", "group_size", "hard_rate", "prompts", "prompts_per_step")
-CELL = (*CONDITIONS, "method", "beside")  # what a cell is known by
+CELL = (*CONDITIONS, "method", "beside")  # the key of a cell
 AT_LEVELS = ("pass@256", "error", "step", "learning_rate")
 COLUMNS = (*CELL, "level", *AT_LEVELS, "base", "most")
 USUAL_PROMPTS = 32
 SAME = {"f_grpo": "f_grpo(gamma=1)"}  # one method by two names
-BESIDE = ("entropy_bonus", "kl", "supervised", "epochs", "tempering", "allocation")  # what is beside a weight
+BESIDE = ("entropy_bonus", "kl", "supervised", "epochs", "tempering", "allocation")  # settings beside a weight
 
 
 def conditions(name: str, dataset: xr.Dataset) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def cells(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
     for cell in curves.stack(cell=others).transpose("cell", "k", "learning_rate", "seed", "step"):
         labels = {dim: cell[dim].item() for dim in others}
         values = {k: cell.sel(k=k).values for k in (1, 256)}
-        own = shared | {key: labels[key] for key in labels if key in (*CONDITIONS, *BESIDE)}
-        beside = ", ".join(f"{key} = {_written(own.pop(key))}" for key in BESIDE if key in own)
+        record = shared | {key: labels[key] for key in labels if key in (*CONDITIONS, *BESIDE)}
+        beside = ", ".join(f"{key} = {_written(record.pop(key))}" for key in BESIDE if key in record)
         arm = str(labels["arm"]).removesuffix("+reinforce")
         numbers = []
         for level in LEVELS:
@@ -76,7 +76,7 @@ def cells(name: str, dataset: xr.Dataset) -> Iterator[dict[str, Any]]:
             numbers.append((*read, rate))
         at_levels = dict(zip(AT_LEVELS, map(list, zip(*numbers, strict=True)), strict=True))
         start = {"base": rounded(values[256][:, :, 0].mean(), 4), "most": rounded(values[1].mean(axis=1).max(), 4)}
-        yield own | {"method": SAME.get(arm, arm), "beside": beside} | at_levels | start
+        yield record | {"method": SAME.get(arm, arm), "beside": beside} | at_levels | start
 
 
 def _written(value: float | str) -> str:
@@ -89,24 +89,24 @@ def by_row(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept and the cells of the sweeps that are finished, which replace cells and sweeps of their like.
+def condense(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the kept data with the cells of finished sweeps, which replace cells and sweeps of their like.
 
-    ``columns`` have a value for each cell; those of ``AT_LEVELS`` a list, over ``levels``.
+    ``columns`` have a value for each cell; columns of ``AT_LEVELS`` have a list, over ``levels``.
     """
     sweeps = finished(PRESET, path)
     new = [cell for name, dataset in sweeps.items() for cell in cells(name, dataset)]
-    every = {tuple(cell[key] for key in CELL): cell for cell in (*by_row(kept["columns"]), *new)}
+    every = {tuple(cell[key] for key in CELL): cell for cell in (*by_row(data["columns"]), *new)}
     columns = {name: [cell[name] for cell in every.values()] for name in COLUMNS if name != "level"}
-    return {"provenance": origins(kept, sweeps), "levels": LEVELS, "columns": columns}
+    return {"provenance": origins(data, sweeps), "levels": LEVELS, "columns": columns}
 
 
 def selected(data: dict[str, Any], conditions: dict[str, str]) -> list[dict[str, Any]]:
     """Return the rows, one for each cell and level, whose columns have these values; the largest pass@256 first."""
     every = (
-        cell | {"level": level} | {name: cell[name][place] for name in AT_LEVELS}
+        cell | {"level": level} | {name: cell[name][index] for name in AT_LEVELS}
         for cell in by_row(data["columns"])
-        for place, level in enumerate(data["levels"])
+        for index, level in enumerate(data["levels"])
     )
     chosen = [row for row in every if all(str(row[name]) == value for name, value in conditions.items())]
     return sorted(chosen, key=lambda row: -(row["pass@256"] or 0))
@@ -143,8 +143,8 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> None:
     ten = [[cells[name, rate]["pass@256"] or np.nan for name in METHODS if name not in FADING] for rate in rates]
     axes.fill_between(rates, np.nanmin(ten, axis=1), np.nanmax(ten, axis=1), color="0.9", label="ten weights")
     for number, method in enumerate(DRAWN):
-        own = [cells[method, rate] for rate in rates]
-        means, errors = (np.array([row[name] or np.nan for row in own]) for name in ("pass@256", "error"))
+        curve = [cells[method, rate] for rate in rates]
+        means, errors = (np.array([row[name] or np.nan for row in curve]) for name in ("pass@256", "error"))
         style = {"color": f"C{number}", "marker": "o", "markersize": 3, "linewidth": 1}
         axes.errorbar(rates, means, yerr=1.96 * errors, label=method, **style)
     base = [cells[DRAWN[0], rate]["base"] for rate in rates]

@@ -19,17 +19,17 @@ MESSAGE = (
     "Many weights are one speed with another baseline:\nREINFORCE, RLOO, Dr. GRPO, PSR and NSR differ in noise alone"
 )
 DIFFERS = "Not in the papers: all weights of rewards 0 and 1 in one form."
-COLUMNS, HEIGHT = 3, 0.3  # of weights side by side; inches of a row
+COLUMNS, HEIGHT = 3, 0.3  # weights side by side; inches of a row
 SPEED, BASELINE = "C0", "C1"
 
 
 def rows(group_size: int) -> list[tuple[str, Kind | None]]:
     """The rows in order: a title without a weight, then the weights below it."""
-    found: list[tuple[str, Kind | None]] = []
+    entries: list[tuple[str, Kind | None]] = []
     for title, kinds in groups(known(group_size)):
         if kinds[0].form is not None:
-            found += [(title, None), *((kind.name, kind) for kind in kinds)]
-    return found
+            entries += [(title, None), *((kind.name, kind) for kind in kinds)]
+    return entries
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -49,13 +49,13 @@ def draw(data: dict[str, Any]) -> Figure:
             figure.text(left, bottom + 0.3 * HEIGHT / height, name, fontsize=7)
             assert kind.form is not None
             curves = (kind.form.speed, SPEED), (kind.form.baseline, BASELINE)
-            for place, (values, colour) in enumerate(curves):
-                box = (left + 0.172 + 0.072 * place, bottom + 0.1 * HEIGHT / height, 0.062, 0.75 * HEIGHT / height)
+            for index, (values, colour) in enumerate(curves):
+                box = (left + 0.172 + 0.072 * index, bottom + 0.1 * HEIGHT / height, 0.062, 0.75 * HEIGHT / height)
                 _draw(figure.add_axes(box), values, colour)
         top = 1 - 0.72 / height
         for column in range(COLUMNS):
-            for place, (text, colour) in enumerate((("c(j)", SPEED), ("b(j)", BASELINE))):
-                figure.text(0.01 + column / COLUMNS + 0.172 + 0.072 * place, top, text, fontsize=7.5, color=colour)
+            for index, (text, colour) in enumerate((("c(j)", SPEED), ("b(j)", BASELINE))):
+                figure.text(0.01 + column / COLUMNS + 0.172 + 0.072 * index, top, text, fontsize=7.5, color=colour)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""What a step learns from an old, imprecise or truncated sampler: bias, variance, effective sample size, rare actions.
+"""Bias, variance, effective sample size and rare actions of a step from an old, imprecise or truncated sampler.
 
     python -m figures.off_policy     (minutes: computes what is kept here)
     simlab figures off_policy        (draws it)
@@ -67,7 +67,7 @@ QUANTITIES = {
     "effective": "effective share of data",
     "rare": "change of rare mass",
 }
-VARIANCES = (5e-3, 2e2)  # that are shown
+VARIANCES = (5e-3, 2e2)  # shown
 ROWS = ("bank, lag", "bank, sampler", "tree of six tokens, lag, a weight a token", "the tree, a weight a sequence")
 NAMES = {"ratio, clipped": "ratio, clip"} | {name: name.partition(",")[0] for name in SEQUENCES}
 LOOKS = {
@@ -82,55 +82,55 @@ LOOKS = {
 def made(name: str) -> tuple[Problem, float]:
     """The problem of a sweep of the preset ``lag``, and its learning rate."""
     parameters = {key: values[0] for key, values in PRESETS["lag"][name]["parameters"].items()}
-    own = {key.removeprefix("problem."): value for key, value in parameters.items() if key.startswith("problem.")}
-    return problem(PRESETS["lag"][name]["problem"], **own).listed(), parameters["optimizer.learning_rate"]
+    options = {key.removeprefix("problem."): value for key, value in parameters.items() if key.startswith("problem.")}
+    return problem(PRESETS["lag"][name]["problem"], **options).listed(), parameters["optimizer.learning_rate"]
 
 
 def trajectory(of: Problem, rate: float, seed: int) -> Float[Array, "step ..."]:
-    """The parameters at the starts of the steps of a run that draws by itself."""
+    """Return the parameters at the start of each step of a run that draws by itself."""
     settings = Settings(METHOD, GROUP_SIZE, "sgd", {"learning_rate": rate}, dtype="float64", storage="dense")
     traced = jax.tree.map(lambda value: jnp.asarray(value, "float64"), settings.traced)
     stored = StoredProblem(DENSE.load(of, "float64"), DENSE, None)
     learner = Learner(settings.static, stored, jax.random.key(seed, impl="threefry2x32"), traced)
 
-    def one(state: Any, index: Array) -> tuple[Any, Array]:
+    def advance(state: Any, index: Array) -> tuple[Any, Array]:
         return learner.step(index, state), state.parameters
 
-    return jax.lax.scan(one, learner.start(), jnp.arange(STEP + 1, dtype=jnp.int32))[1]
+    return jax.lax.scan(advance, learner.start(), jnp.arange(STEP + 1, dtype=jnp.int32))[1]
 
 
 def measured(of: Problem, corrections: dict[str, Correction]) -> Callable[[Array, Array], dict[str, dict[str, Array]]]:
-    """A function of the logits of all prompts, and of those of their samplers: each quantity of each correction."""
+    """Return a function of the logits of all prompts and of their samplers: each quantity of each correction."""
     method, target = parse(METHOD).build(), jnp.atleast_2d(jnp.asarray(of.target))
 
-    def one(outcomes: Outcomes, target: Array) -> dict[str, dict[str, Array]]:
+    def compare(outcomes: Outcomes, target: Array) -> dict[str, dict[str, Array]]:
         exact = gradient_moments(on_policy(outcomes), method, GROUP_SIZE, Correction())
-        found = {name: gradient_moments(outcomes, method, GROUP_SIZE, own) for name, own in corrections.items()}
+        laws = {name: gradient_moments(outcomes, method, GROUP_SIZE, kind) for name, kind in corrections.items()}
         return {
             name: {
-                "squared_bias": jnp.sum((own.mean - exact.mean) ** 2),
+                "squared_bias": jnp.sum((law.mean - exact.mean) ** 2),
                 "squared": jnp.sum(exact.mean**2),
-                "variance": own.variance,
+                "variance": law.variance,
                 "variance_before": exact.variance,
-                "effective": own.effective_share,
-                "rare": speed(outcomes, target, own.mean),
+                "effective": law.effective_share,
+                "rare": speed(outcomes, target, law.mean),
                 "rare_before": speed(outcomes, target, exact.mean),
             }
-            for name, own in found.items()
+            for name, law in laws.items()
         }
 
     def of_all(logits: Array, sampled: Array) -> dict[str, dict[str, Array]]:
         sums: dict[str, dict[str, Array]] = {}
         for prompt in range(of.prompts):
-            row = one(enumerate_outcomes(of, logits[prompt], sampled[prompt], prompt), target[prompt])
+            row = compare(enumerate_outcomes(of, logits[prompt], sampled[prompt], prompt), target[prompt])
             sums = row if not sums else jax.tree.map(jnp.add, sums, row)
-        return {name: _ratios(own, of.prompts) for name, own in sums.items()}
+        return {name: _ratios(total, of.prompts) for name, total in sums.items()}
 
     return jax.jit(of_all)
 
 
 def _ratios(sums: dict[str, Array], prompts: int) -> dict[str, Array]:
-    """The quantities, of sums over prompts."""
+    """Return the quantities from sums over prompts."""
     return {
         "bias": jnp.sqrt(sums["squared_bias"] / sums["squared"]),
         "variance": sums["variance"] / sums["variance_before"],
@@ -141,7 +141,7 @@ def _ratios(sums: dict[str, Array], prompts: int) -> dict[str, Array]:
 
 
 def condensed(rows: list[list[dict[str, dict[str, Array]]]]) -> dict[str, Any]:
-    """Of rows (seeds, values), the mean and its error by quantity and correction."""
+    """Return the mean of rows (seeds, values) and its error, by quantity and correction."""
     return {
         quantity: {
             name: mean_and_error(np.array([[float(row[name][quantity]) for row in seed] for seed in rows]).T)
@@ -155,33 +155,33 @@ def computed() -> dict[str, Any]:
     """Everything that is drawn."""
     settings = {"method": METHOD, "group_size": GROUP_SIZE, "seeds": SEEDS, "step": STEP, "bound": BOUND}
     made_by = {"commit": commit(Path(__file__)), "versions": versions(), "platform": jax.default_backend()}
-    found: dict[str, Any] = {"provenance": {"settings": settings, **made_by}}
-    found |= {"lags": list(LAGS), "samplers": list(SAMPLERS), "solve_rate": {}}
+    data: dict[str, Any] = {"provenance": {"settings": settings, **made_by}}
+    data |= {"lags": list(LAGS), "samplers": list(SAMPLERS), "solve_rate": {}}
     with jax.enable_x64(True):
         for name, corrections in (("bank", CORRECTIONS), ("tree", {**CORRECTIONS, **SEQUENCES})):
-            own, rate = made(name)
+            task, rate = made(name)
             run, moments = (
-                jax.jit(lambda seed, own=own, rate=rate: trajectory(own, rate, seed)),
-                measured(own, corrections),
+                jax.jit(lambda seed, task=task, rate=rate: trajectory(task, rate, seed)),
+                measured(task, corrections),
             )
             paths = [run(seed) for seed in range(SEEDS)]
-            logits = [own.logits_of(path[STEP]) for path in paths]
-            older = [[own.logits_of(path[STEP - lag]) for lag in LAGS] for path in paths]
-            found[f"{name}-lag"] = condensed(
+            logits = [task.logits_of(path[STEP]) for path in paths]
+            older = [[task.logits_of(path[STEP - lag]) for lag in LAGS] for path in paths]
+            data[f"{name}-lag"] = condensed(
                 [[moments(now, then) for then in each] for now, each in zip(logits, older, strict=True)]
             )
             if name == "bank":
                 seen = [[sampler_logits(logits=now, **sampler) for sampler in SAMPLERS.values()] for now in logits]
-                found["bank-sampler"] = condensed(
+                data["bank-sampler"] = condensed(
                     [[moments(now, then) for then in each] for now, each in zip(logits, seen, strict=True)]
                 )
-            found["solve_rate"][name] = rounded(np.mean([solve_rate(own, now) for now in logits]))
-    return found
+            data["solve_rate"][name] = rounded(np.mean([solve_rate(task, now) for now in logits]))
+    return data
 
 
 def solve_rate(of: Problem, logits: Array) -> float:
     """The mean probability of a correct rollout."""
-    each = [enumerate_outcomes(of, own, own, prompt) for prompt, own in enumerate(logits)]
+    each = [enumerate_outcomes(of, row, row, prompt) for prompt, row in enumerate(logits)]
     return float(np.mean([float(outcomes.p @ outcomes.correct) for outcomes in each]))
 
 
@@ -196,11 +196,11 @@ def draw(data: dict[str, Any]) -> Figure:
             rows, ("bank-lag", "bank-sampler", "tree-lag", "tree-lag"), (*[CORRECTIONS] * 3, by_sequence), strict=True
         ):
             for axes, quantity in zip(row, QUANTITIES, strict=True):
-                found = {own: numbers for own, numbers in shown(data[name], quantity).items() if own in corrections}
+                curves = {key: numbers for key, numbers in shown(data[name], quantity).items() if key in corrections}
                 if name == "bank-sampler":
-                    _draw_samplers(axes, data["samplers"], found)
+                    _draw_samplers(axes, data["samplers"], curves)
                 else:
-                    _draw_lines(axes, lags, found)
+                    _draw_lines(axes, lags, curves)
                     _scale_lags(axes)
         _name(rows)
         for row in rows:
@@ -214,12 +214,12 @@ def _scale_lags(axes: Axes) -> None:
     axes.set_xlabel("lag k")
 
 
-def shown(found: dict[str, Any], quantity: str) -> dict[str, Any]:
-    """A quantity by correction; the change of the rare mass, a share of the on-policy one, has the sign of that."""
+def shown(data: dict[str, Any], quantity: str) -> dict[str, Any]:
+    """A quantity by correction; the change of rare mass, a share of the on-policy change, has that change's sign."""
     if quantity != "rare":
-        return dict(found[quantity])
-    sign = np.sign(found["rare_before"]["none"]["mean"][0])
-    return {name: own | {"mean": (sign * np.array(own["mean"])).tolist()} for name, own in found[quantity].items()}
+        return dict(data[quantity])
+    sign = np.sign(data["rare_before"]["none"]["mean"][0])
+    return {name: curve | {"mean": (sign * np.array(curve["mean"])).tolist()} for name, curve in data[quantity].items()}
 
 
 def _name(rows: np.ndarray) -> None:
@@ -242,20 +242,20 @@ def _name(rows: np.ndarray) -> None:
 def _draw_samplers(axes: Axes, samplers: list[str], by_correction: dict[str, Any]) -> None:
     """Each kind of sampler as a line of its own."""
     for kind in ("float", "p =", "k ="):
-        places = np.array([place for place, name in enumerate(samplers) if kind in name])
-        _draw_lines(axes, places, by_correction, places)
+        positions = np.array([index for index, name in enumerate(samplers) if kind in name])
+        _draw_lines(axes, positions, by_correction, positions)
     axes.set_xticks(range(len(samplers)), samplers, rotation=90, fontsize=7)
 
 
-def _draw_lines(axes: Axes, places: np.ndarray, by_correction: dict[str, Any], at: np.ndarray | None = None) -> None:
+def _draw_lines(axes: Axes, positions: np.ndarray, by_correction: dict[str, Any], at: np.ndarray | None = None) -> None:
     """Means and 95 % intervals over the runs; sequences in the colours of the tokens."""
     for name in (name for name in (*CORRECTIONS, *SEQUENCES) if name in by_correction):
         colour, dashes = LOOKS[name.removesuffix(", sequence")]
         numbers = by_correction[name]
         mean, error = (np.array(numbers[key], float)[slice(None) if at is None else at] for key in ("mean", "error"))
         label = "_" if name in _labels(axes) else name
-        axes.plot(places, mean, label=label, color=colour, linestyle=dashes)
-        axes.fill_between(places, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, lw=0)
+        axes.plot(positions, mean, label=label, color=colour, linestyle=dashes)
+        axes.fill_between(positions, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, lw=0)
 
 
 def _labels(axes: Axes) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which corrections keep the rare correct actions, and what they cost: runs from old, imprecise and truncated samplers.
+"""The rare correct actions that corrections keep, and their cost, in runs from old, imprecise and truncated samplers.
 
     simlab sweep --preset lag --out lag.nc               (minutes)
     simlab sweep --preset mismatch --out mismatch.nc     (minutes)
@@ -28,8 +28,8 @@ from simlab.plotting import STYLE
 DATA = Path(__file__).parent / "data" / "off_policy_runs.json"
 MESSAGE = "Decoupled weights bring rare actions back at lag\u00a016; a truncating sampler stops learning early"
 DIFFERS = "Not in the papers: GRPO on a bank of prompts from samplers that are not the policy, by correction."
-LEVEL = 0.6  # of pass@1, from .26: on-policy runs reach it in a fifth of their steps
-NAMES = {"ratio": "ratio, clipped"}  # what off_policy.py calls a correction
+LEVEL = 0.6  # pass@1, from .26: on-policy runs reach it in a fifth of their steps
+NAMES = {"ratio": "ratio, clipped"}  # the name of a correction in off_policy.py
 QUANTITIES = {
     "rare": "mass of rare at pass@1 = .6",
     "step": "steps to pass@1 = .6",
@@ -48,33 +48,33 @@ def of_cell(cell: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def condensed_sweep(dataset: xr.Dataset, along: str) -> dict[str, Any]:
-    """Of each correction the quantities at the values of one parameter."""
+    """Return the quantities of each correction at the values of one parameter."""
     runs = dataset.squeeze([name for name in dataset.dims if dataset.sizes[name] == 1 and name not in (along, "step")])
-    found: dict[str, Any] = {"values": runs[along].values.tolist()}
+    data: dict[str, Any] = {"values": runs[along].values.tolist()}
     for correction in runs.correction.values.tolist():
         cells = [of_cell(runs.sel({"correction": correction, along: value})) for value in runs[along].values]
-        found[NAMES.get(correction, correction)] = {
+        data[NAMES.get(correction, correction)] = {
             quantity: mean_and_error(np.array([cell[quantity] for cell in cells])) for quantity in QUANTITIES
         }
-    return found
+    return data
 
 
 def condensed_tree(dataset: xr.Dataset) -> dict[str, Any]:
-    """Of the tree, where tokens and sequences differ: steps to the level, pass@1 and modes found at the end."""
+    """Return steps to the level, and pass@1 and modes at the end, on the tree, where tokens and sequences differ."""
     runs = dataset.squeeze([name for name in dataset.dims if dataset.sizes[name] == 1])
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for correction in runs.correction.values.tolist():
         for unit in runs.correction_unit.values.tolist():
             cell = runs.sel(correction=correction, correction_unit=unit)
-            own = of_cell(cell)
-            row = {name: mean_and_error(own[name]) for name in ("step", "end")}
+            numbers = of_cell(cell)
+            row = {name: mean_and_error(numbers[name]) for name in ("step", "end")}
             row["modes"] = mean_and_error(cell.mode_coverage.transpose("seed", "step").values[:, -1])
-            found[f"{NAMES.get(correction, correction)}, {unit}"] = row
-    return found
+            data[f"{NAMES.get(correction, correction)}, {unit}"] = row
+    return data
 
 
 def condense(lag: Path, mismatch: Path) -> dict[str, Any]:
-    """What is drawn, and the numbers of the tree, with the provenance of all sweeps."""
+    """Return the numbers of the figure and of the tree, with the provenance of all sweeps."""
     lags, mismatches = results("lag", lag), results("mismatch", mismatch)
     sweeps = {"lag": lags["bank"], **mismatches}
     return {
@@ -116,14 +116,14 @@ def _draw_samplers(axes: Axes, data: dict[str, Any], quantity: str) -> None:
     labels: list[str] = []
     for kind, prefix in (("precision", ""), ("top-p", "p = "), ("top-k", "k = ")):
         sweep = data[kind]
-        order = sorted(range(len(sweep["values"])), key=lambda i, own=sweep["values"]: own[i], reverse=True)
+        order = sorted(range(len(sweep["values"])), key=lambda i, values=sweep["values"]: values[i], reverse=True)
         _draw_lines(axes, len(labels) + np.arange(len(order)), sweep, quantity, order)
         labels += [f"{prefix}{sweep['values'][i]}" for i in order]
     axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7)
 
 
 def _draw_lines(
-    axes: Axes, places: np.ndarray, sweep: dict[str, Any], quantity: str, order: list[int] | None = None
+    axes: Axes, positions: np.ndarray, sweep: dict[str, Any], quantity: str, order: list[int] | None = None
 ) -> None:
     """Means and 95 % intervals over seeds; nothing where a seed does not reach the level.
 
@@ -132,10 +132,10 @@ def _draw_lines(
     for number, (name, (colour, dashes)) in enumerate(LOOKS.items()):
         mean, error = (np.array(sweep[name][quantity][key], float) for key in ("mean", "error"))
         if order is None:
-            axes.plot(places, mean, linestyle=dashes, color=colour, label=name, marker=".", markersize=3, lw=1.1)
-            axes.fill_between(places, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, lw=0)
+            axes.plot(positions, mean, linestyle=dashes, color=colour, label=name, marker=".", markersize=3, lw=1.1)
+            axes.fill_between(positions, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, lw=0)
         else:
-            aside = places + 0.15 * (number - (len(LOOKS) - 1) / 2)
+            aside = positions + 0.15 * (number - (len(LOOKS) - 1) / 2)
             axes.errorbar(aside, mean[order], 1.96 * error[order], color=colour, fmt=".", markersize=3, lw=0.7)
 
 

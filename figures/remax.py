@@ -34,34 +34,34 @@ NAMES = {
     "mc_grpo": ("the group's median", "C2"),
     "nsr": ("failures alone", "C4"),
 }
-NORM, RATE = 1.0, 1.0  # of the curves that are drawn
-LEVELS = {"bank": 0.6, "interference": 0.45}  # of pass@1, of the table
+NORM, RATE = 1.0, 1.0  # for the curves that are drawn
+LEVELS = {"bank": 0.6, "interference": 0.45}  # pass@1 in the table
 READ = {"bank": "retained_mass", "interference": "pass_at_256"}  # at equal pass@1
 LABELS = {"retained_mass": "retained mass", "pass_at_256": "pass@256"}
 PLACES = 15  # at which a curve over pass@1 is read
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """Curves by cost and by pass@1 of every baseline, and what the table has."""
+    """Return curves by cost and by pass@1 of every baseline, and the numbers of the table."""
     sweeps = results("remax", path)
     chosen = {"bank": {"update_norm": NORM}, "interference": {"learning_rate": RATE}}
-    found: dict[str, Any] = {"provenance": [provenance(sweep) for sweep in sweeps.values()]}
+    data: dict[str, Any] = {"provenance": [provenance(sweep) for sweep in sweeps.values()]}
     for name, sweep in sweeps.items():
         drawn = sweep.sel(chosen[name])
         runs = {weight: runs_of(drawn.sel(estimator=weight), READ[name]) for weight in NAMES}
-        start = np.mean([own["pass_at_1"][:, 0].mean() for own in runs.values()])
-        highest = max(own["pass_at_1"].mean(axis=0).max() for own in runs.values())
+        start = np.mean([curves["pass_at_1"][:, 0].mean() for curves in runs.values()])
+        highest = max(curves["pass_at_1"].mean(axis=0).max() for curves in runs.values())
         levels = np.linspace(start, highest, PLACES)[1:-1]
-        found[name] = {
+        data[name] = {
             "cost": sweep["cost"].values.tolist(),
             "levels": levels.tolist(),
-            "weights": {weight: of_weight(own, levels, LEVELS[name]) for weight, own in runs.items()},
+            "weights": {weight: of_weight(curves, levels, LEVELS[name]) for weight, curves in runs.items()},
         }
-    return found
+    return data
 
 
 def runs_of(cell: xr.Dataset, metric: str) -> dict[str, np.ndarray]:
-    """(seeds, costs) pass@1, and what is read at equal pass@1."""
+    """(seeds, costs) pass@1, and the metric that is read at equal pass@1."""
     alone = cell.squeeze(drop=True)
     at_k = alone["pass_at_k"].transpose("seed", "cost", "k")
     read = at_k.sel(k=256) if metric == "pass_at_256" else alone[metric].transpose("seed", "cost")
@@ -70,11 +70,11 @@ def runs_of(cell: xr.Dataset, metric: str) -> dict[str, np.ndarray]:
 
 def of_weight(runs: dict[str, np.ndarray], levels: np.ndarray, level: float) -> dict[str, Any]:
     """Means and errors over seeds; null at a level that some seed does not reach."""
-    one = runs["pass_at_1"]
+    pass_at_1 = runs["pass_at_1"]
     return {
-        "pass_at_1": mean_and_error(one.T),
-        "read": mean_and_error(at_equal_mass(one, runs["read"], levels)),
-        "at_level": mean_and_error(at_equal_mass(one, runs["read"], np.array([level]))[0]),
+        "pass_at_1": mean_and_error(pass_at_1.T),
+        "read": mean_and_error(at_equal_mass(pass_at_1, runs["read"], levels)),
+        "at_level": mean_and_error(at_equal_mass(pass_at_1, runs["read"], np.array([level]))[0]),
     }
 
 
@@ -101,8 +101,8 @@ def _draw_cost(axes: Axes, problem: dict[str, Any]) -> None:
 
 def _draw_levels(axes: Axes, problem: dict[str, Any], label: str) -> None:
     for name, (_, colour) in NAMES.items():
-        own = problem["weights"][name]["read"]
-        values = {key: np.array(own[key], float) for key in own}
+        numbers = problem["weights"][name]["read"]
+        values = {key: np.array(numbers[key], float) for key in numbers}
         banded(axes, np.array(problem["levels"]), values, color=colour)
     axes.set(xlabel="pass@1, where it is first reached", ylabel=label)
 
@@ -117,9 +117,9 @@ def table(data: dict[str, Any]) -> str:
     for weight, (label, _) in NAMES.items():
         cells = []
         for name in READ:
-            own = data[name]["weights"][weight]
-            cells.append(number_and_error(own["pass_at_1"]["mean"][-1], own["pass_at_1"]["error"][-1]))
-            cells.append(number_and_error(own["at_level"]["mean"], own["at_level"]["error"]))
+            numbers = data[name]["weights"][weight]
+            cells.append(number_and_error(numbers["pass_at_1"]["mean"][-1], numbers["pass_at_1"]["error"][-1]))
+            cells.append(number_and_error(numbers["at_level"]["mean"], numbers["at_level"]["error"]))
         lines.append(f"| {label} (`{weight}`) | {' | '.join(cells)} |")
     return "\n".join(lines)
 

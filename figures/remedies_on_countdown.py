@@ -67,7 +67,7 @@ EACH = 64 * 8 * 10  # rollouts between two evaluations
 PASS_1, PASS_64, KEPT = "pass@1, equal rollouts", "pass@64, equal rollouts", "pass@64, equal pass@1"
 PRICE = "rollouts, binary logarithm"
 BESIDE = f"{KEPT}, less F-GRPO's"
-Found = dict[str, dict[str, list[float]]]
+Intervals = dict[str, dict[str, list[float]]]
 
 
 def curves(data: dict[str, Any], methods: dict[str, str] = METHODS) -> dict[str, np.ndarray]:
@@ -76,7 +76,7 @@ def curves(data: dict[str, Any], methods: dict[str, str] = METHODS) -> dict[str,
     Where an arm ended, its last evaluation stands for the others: it has gained all that is judged.
     """
     seeds = [data["seeds"][seed] for seed in weights_by_optimizer.judging(data)]
-    longest = max(len(own["pass@1"]) for arms in seeds for own in arms.values())
+    longest = max(len(curve["pass@1"]) for arms in seeds for curve in arms.values())
 
     def padded(values: list[float]) -> list[float]:
         return values + values[-1:] * (longest - len(values))
@@ -89,31 +89,31 @@ def curves(data: dict[str, Any], methods: dict[str, str] = METHODS) -> dict[str,
     }
 
 
-def readings(own: np.ndarray, evaluation: int, gain: float) -> dict[str, np.ndarray]:
-    """(seeds,) what is judged of a method, at a learning rate that the other seeds choose.
+def readings(measures: np.ndarray, evaluation: int, gain: float) -> dict[str, np.ndarray]:
+    """(seeds,) readings of a method, each at the learning rate that the other seeds choose.
 
-    At equal rollouts, those until ``evaluation``, by the highest pass@1; where pass@1 has first gained so much by the
-    highest pass@64, with the binary logarithm of the rollouts until there.
+    At equal rollouts, those until ``evaluation``, the highest pass@1 chooses. Where pass@1 first gains ``gain``, the
+    highest pass@64 chooses; the price is the binary logarithm of the rollouts until there.
     """
-    mass, kept = own
+    mass, many = measures
     steps = np.broadcast_to(np.arange(mass.shape[-1], dtype=float), mass.shape[1:])
-    at = [np.array([at_gain(*pair, gain) for pair in zip(mass, values, strict=True)]) for values in (kept, [steps] * 2)]
+    at = [np.array([at_gain(*pair, gain) for pair in zip(mass, values, strict=True)]) for values in (many, [steps] * 2)]
     early = mass[..., evaluation]
     return {
         PASS_1: best_of_others(early),
-        PASS_64: best_of_others(early, kept[..., evaluation]),
+        PASS_64: best_of_others(early, many[..., evaluation]),
         KEPT: best_of_others(at[0]),
         PRICE: np.log2(best_of_others(at[0], at[1]) * EACH),
     }
 
 
-def findings(data: dict[str, Any], methods: dict[str, str] = METHODS, path: Path = PREDICTION) -> tuple[Any, Found]:
+def findings(data: dict[str, Any], methods: dict[str, str] = METHODS, path: Path = PREDICTION) -> tuple[Any, Intervals]:
     """Return the prediction, and each reading less GRPO's with its interval, by reading and method."""
     predicted = json.loads(path.read_text())
-    own = {label: readings(values, **predicted["judged_at"]) for label, values in curves(data, methods).items()}
-    base, best = own.pop(GRPO), own[BEST][KEPT]
-    found = {name: {label: interval(values[name] - base[name]) for label, values in own.items()} for name in base}
-    return predicted, found | {BESIDE: {label: interval(values[KEPT] - best) for label, values in own.items()}}
+    judged = {label: readings(values, **predicted["judged_at"]) for label, values in curves(data, methods).items()}
+    base, best = judged.pop(GRPO), judged[BEST][KEPT]
+    bounds = {name: {label: interval(values[name] - base[name]) for label, values in judged.items()} for name in base}
+    return predicted, bounds | {BESIDE: {label: interval(values[KEPT] - best) for label, values in judged.items()}}
 
 
 def table(data: dict[str, Any]) -> str:
@@ -127,15 +127,15 @@ def table(data: dict[str, Any]) -> str:
 
 def judged_lines(data: dict[str, Any], methods: dict[str, str] = METHODS, path: Path = PREDICTION) -> list[str]:
     """Return the differences from GRPO with their intervals, what they say of a prediction, and all readings."""
-    predicted, found = findings(data, methods, path)
+    predicted, bounds = findings(data, methods, path)
     lines = [f"seeds {', '.join(weights_by_optimizer.judging(data))}"]
     lines += ["| | method | less GRPO's | predicted | outcome |", "|---|---|---:|---:|---|"]
-    del found[BESIDE][BEST]
-    for name, differences in found.items():
-        for label, own in differences.items():
-            said = predicted["predicted"].get(name, {}).get(label)
-            numbers = f"{own[0]:+.3f} [{own[1]:+.3f}, {own[2]:+.3f}]"
-            lines.append(f"| {name} | {label} | {numbers} | {said or ''} | {outcome(own, said)} |")
+    del bounds[BESIDE][BEST]
+    for name, differences in bounds.items():
+        for label, estimate in differences.items():
+            forecast = predicted["predicted"].get(name, {}).get(label)
+            numbers = f"{estimate[0]:+.3f} [{estimate[1]:+.3f}, {estimate[2]:+.3f}]"
+            lines.append(f"| {name} | {label} | {numbers} | {forecast or ''} | {outcome(estimate, forecast)} |")
     return [*lines, "", *own_lines(curves(data, methods), predicted["judged_at"]), ""]
 
 
@@ -143,23 +143,23 @@ def own_lines(of: dict[str, np.ndarray], judged_at: dict[str, Any]) -> list[str]
     """Return each reading of each method itself, with the standard error of its mean over seeds."""
     lines = [f"| method | {PASS_1} | {PASS_64} | {KEPT} | {PRICE} |", "|---|---:|---:|---:|---:|"]
     for label, values in of.items():
-        own = readings(values, **judged_at).values()
-        numbers = (f"{each.mean():.3f} ({each.std(ddof=1) / np.sqrt(len(each)):.3f})" for each in own)
+        rows = readings(values, **judged_at).values()
+        numbers = (f"{each.mean():.3f} ({each.std(ddof=1) / np.sqrt(len(each)):.3f})" for each in rows)
         lines.append(f"| {label} | {' | '.join(numbers)} |")
     return lines
 
 
 def control_lines(data: dict[str, Any], judged_at: dict[str, Any]) -> list[str]:
-    """Return what each control has, and that less GRPO, the projection and F-GRPO, on the seeds that it has."""
+    """Return each control's readings, and their differences from GRPO, the projection and F-GRPO on its seeds."""
     lines, methods = list[str](), {label: METHODS[label] for label in (GRPO, PROJECTED, BEST)}
     for name, control in data.get("controls", {}).items():
-        own = curves(control, {name: METHODS[PROJECTED]})
+        curve = curves(control, {name: METHODS[PROJECTED]})
         beside = curves({"seeds": {seed: data["seeds"][seed] for seed in control["seeds"]}}, methods)
-        found, *others = (readings(values, **judged_at) for values in (own | beside).values())
-        lines += [f"{name}, seeds {', '.join(control['seeds'])}", *own_lines(own, judged_at), ""]
+        judged, *others = (readings(values, **judged_at) for values in (curve | beside).values())
+        lines += [f"{name}, seeds {', '.join(control['seeds'])}", *own_lines(curve, judged_at), ""]
         lines += ["| less that of | what | difference |", "|---|---|---:|"]
         for label, other in zip(methods, others, strict=True):
-            for what, values in found.items():
+            for what, values in judged.items():
                 mean, low, high = interval(values - other[what])
                 lines.append(f"| {label} | {what} | {mean:+.3f} [{low:+.3f}, {high:+.3f}] |")
         lines.append("")
@@ -168,15 +168,15 @@ def control_lines(data: dict[str, Any], judged_at: dict[str, Any]) -> list[str]:
 
 def draw(data: dict[str, Any]) -> Figure:
     """Draw what was predicted and found of each method, at equal rollouts and at equal pass@1."""
-    predicted, found = findings(data)
+    predicted, bounds = findings(data)
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 3.2), layout="constrained")
         figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=10, fontweight="bold")
         panels = figure.subplots(1, 3, sharey=True)
         for axes, name, letter in zip(panels, (PASS_1, PASS_64, KEPT), "abc", strict=True):
-            weights_by_optimizer.draw_panel(axes, (predicted["predicted"].get(name, {}), {}), found[name])
+            weights_by_optimizer.draw_panel(axes, (predicted["predicted"].get(name, {}), {}), bounds[name])
             axes.set_title(f"{letter}  {name}", loc="left")
-        panels[0].set_yticks(range(len(found[KEPT])), list(found[KEPT]))
+        panels[0].set_yticks(range(len(bounds[KEPT])), list(bounds[KEPT]))
         panels[0].invert_yaxis()
         panels[1].set_xlabel("less GRPO's; orange: predicted")
     return figure

@@ -50,18 +50,18 @@ LOOKS: dict[str, tuple[str, str, str]] = {
 }
 
 
-def condense(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept, with the sweeps that are finished in place of what they were."""
-    conditions, origins = kept["conditions"], {json.dumps(own["configuration"]): own for own in kept["provenance"]}
+def condense(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the kept data with the sweeps that are finished, which replace their old numbers."""
+    conditions, origins = data["conditions"], {json.dumps(item["configuration"]): item for item in data["provenance"]}
     for sweep in [name for name in SWEEPS if path_of(path, name).exists()]:
         kind, name = next((sweep.removesuffix(f"-{name}"), name) for name in PROBLEMS if sweep in _of(name))
         dataset = read(path_of(path, sweep))
         base = float(dataset.pass_at_k.sel(k=256).isel(cost=0).mean())
-        own = conditions.setdefault(name, {"base": rounded(base, 4), "points": {}})
+        condition = conditions.setdefault(name, {"base": rounded(base, 4), "points": {}})
         also = points(kind, dataset, LEVEL, ALSO)
         equal = dataset.pass_at_k.sel(cost=EQUAL).mean("seed")
         at_equal = [equal.sel(k=k).values.ravel() for k in (1, 256)]
-        own["points"][kind] = [
+        condition["points"][kind] = [
             {"method": point.method, "setting": point.setting, "rollouts": rounded(point.rollouts, 6)}
             | {"kept": rounded(point.kept, 5), ALSO: rounded(more.kept, 5), "equal": rounded(np.array(same), 4)}
             for point, more, same in zip(points(kind, dataset, LEVEL), also, zip(*at_equal, strict=True), strict=True)
@@ -75,73 +75,73 @@ def _of(name: str) -> list[str]:
     return [sweep for sweep in SWEEPS if sweep.endswith(f"-{name}")]
 
 
-def points_of(data: dict[str, Any], condition: str, *kinds: str, kept: str = "kept") -> list[Point]:
-    """Return the points of some kinds, or of all; those that all seeds reach."""
-    own = data["conditions"][condition]["points"]
-    found = [
-        Point(kind, row["method"], row["setting"], *(np.array(row[of], float) for of in ("rollouts", kept)))
-        for kind in kinds or own
-        for row in own.get(kind, [])
+def points_of(data: dict[str, Any], condition: str, *kinds: str, metric: str = "kept") -> list[Point]:
+    """Return the points of some kinds, or of all, at which all seeds reach the level."""
+    by_kind = data["conditions"][condition]["points"]
+    chosen = [
+        Point(kind, row["method"], row["setting"], *(np.array(row[of], float) for of in ("rollouts", metric)))
+        for kind in kinds or by_kind
+        for row in by_kind.get(kind, [])
     ]
-    return [point for point in found if point.reached]
+    return [point for point in chosen if point.reached]
 
 
 def rows(data: dict[str, Any]) -> Iterator[str]:
     """Yield every point as tab-separated text: means over the seeds that judge, and over all at equal rollouts."""
     heads = ("condition", "kind", "method", "setting", "reached", "rollouts", KEPT, "low", "high", ALSO)
     yield "\t".join((*heads, f"pass@1 at {EQUAL}", f"{KEPT} at {EQUAL}"))
-    for condition, own in data["conditions"].items():
-        for kind, row in ((kind, row) for kind, every in own["points"].items() for row in every):
-            rollouts, kept, also = (np.array(row[of], float) for of in ("rollouts", "kept", ALSO))
+    for condition, content in data["conditions"].items():
+        for kind, row in ((kind, row) for kind, every in content["points"].items() for row in every):
+            rollouts, passed, also = (np.array(row[of], float) for of in ("rollouts", "kept", ALSO))
             names = [condition, kind, row["method"], row["setting"], f"{np.isfinite(rollouts).mean():.2f}"]
             numbers = [""] * 5
             if np.isfinite(rollouts).all():
-                judged = halves(Point(kind, "", "", rollouts, kept))[1]
-                found = over_seeds(judged.kept, SHARE)
-                shown = found.mean, found.low, found.high, halves(Point(kind, "", "", rollouts, also))[1].kept.mean()
+                judged = halves(Point(kind, "", "", rollouts, passed))[1]
+                bounds = over_seeds(judged.kept, SHARE)
+                shown = bounds.mean, bounds.low, bounds.high, halves(Point(kind, "", "", rollouts, also))[1].kept.mean()
                 numbers = [f"{judged.rollouts.mean():.0f}", *(f"{float(value):.3f}" for value in shown)]
             yield "\t".join([*names, *numbers, *(f"{value:.3f}" for value in row["equal"])])
 
 
-# What became of the prediction
+# The outcome of the prediction
 
 
-def _told(found: Estimate, low: float, high: float) -> str:
+def _told(estimate: Estimate, low: float, high: float) -> str:
     """Say whether an interval lies inside of what was allowed, outside of it, or across its end."""
-    if found.low > low and found.high < high:
+    if estimate.low > low and estimate.high < high:
         return "hit"
-    return "missed" if found.high < low or found.low > high else "undecided"
+    return "missed" if estimate.high < low or estimate.low > high else "undecided"
 
 
-def _gain(own: Point, rivals: list[Point]) -> tuple[float, Point] | None:
-    """Return what a point keeps more than any rival does for as many rollouts or fewer, by the seeds that choose."""
-    first = halves(own)[0]
+def _gain(point: Point, rivals: list[Point]) -> tuple[float, Point] | None:
+    """Return a point's gain on the best rival of no more rollouts, and that rival, by the seeds that choose."""
+    first = halves(point)[0]
     able = [rival for rival in rivals if halves(rival)[0].rollouts.mean() <= first.rollouts.mean()]
     best = max(able, key=lambda rival: halves(rival)[0].kept.mean(), default=None)
     return None if best is None else (float(first.kept.mean() - halves(best)[0].kept.mean()), best)
 
 
-def largest_gain(own: list[Point], rivals: list[Point]) -> tuple[Point, Point, Estimate] | None:
+def largest_gain(candidates: list[Point], rivals: list[Point]) -> tuple[Point, Point, Estimate] | None:
     """Return the point that gains most on rivals, chosen by the first seeds, its rival, and the gain on the others."""
-    gains = [(found[0], point, found[1]) for point in own if (found := _gain(point, rivals))]
+    gains = [(lead[0], point, lead[1]) for point in candidates if (lead := _gain(point, rivals))]
     if not gains:
         return None
     _, point, rival = max(gains, key=lambda gain: gain[0])
     return point, rival, over_seeds(halves(point)[1].kept - halves(rival)[1].kept, CHANGE)
 
 
-def by_length(own: list[Point], rivals: list[Point]) -> list[tuple[Point, Point]]:
+def by_length(candidates: list[Point], rivals: list[Point]) -> list[tuple[Point, Point]]:
     """Pair points with rivals whose steps have the same length."""
 
     def length(point: Point) -> str:
-        return next(part for part in point.setting.split(", ") if part.startswith(("update_norm", "learning_rate")))
+        return next(term for term in point.setting.split(", ") if term.startswith(("update_norm", "learning_rate")))
 
-    return [(point, rival) for point in own for rival in rivals if length(point) == length(rival)]
+    return [(point, rival) for point in candidates for rival in rivals if length(point) == length(rival)]
 
 
 def _difference(pair: tuple[Point, Point], which: int) -> np.ndarray:
-    own, rival = (halves(point)[which].kept for point in pair)
-    return np.asarray(own - rival)
+    value, rival = (halves(point)[which].kept for point in pair)
+    return np.asarray(value - rival)
 
 
 def farthest(pairs: list[tuple[Point, Point]], sign: Callable[[float], float] = abs) -> tuple[str, Estimate]:
@@ -157,16 +157,16 @@ def _projected(every: list[Point], remedy: str = "project", strength: str = "1")
 
 
 def _strength(point: Point) -> float:
-    return float(next(part for part in point.setting.split(", ") if "remedy_strength" in part).split(" = ")[1])
+    return float(next(term for term in point.setting.split(", ") if "remedy_strength" in term).split(" = ")[1])
 
 
 def verdicts(data: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each prediction that can be judged, what was found, and whether it is a hit."""
     linear, told = "linear", data["conditions"]
 
-    def line(name: str, what: str, found: Estimate, low: float, high: float) -> tuple[str, str, str]:
-        numbers = f"{float(found.mean):.3f} [{float(found.low):.3f}, {float(found.high):.3f}]"
-        return name, f"{what}: {numbers}", _told(found, low, high)
+    def line(name: str, what: str, estimate: Estimate, low: float, high: float) -> tuple[str, str, str]:
+        numbers = f"{float(estimate.mean):.3f} [{float(estimate.low):.3f}, {float(estimate.high):.3f}]"
+        return name, f"{what}: {numbers}", _told(estimate, low, high)
 
     grpo = [point for point in points_of(data, linear, "rewards") if point.method == "grpo"]
     pairs = by_length(_projected(points_of(data, linear, "oracle")), grpo)
@@ -195,12 +195,12 @@ def _drops_all(row: dict[str, Any]) -> bool:
     return "remedy = drop" in row["setting"] and "remedy_strength = 1" in row["setting"]
 
 
-def _entropy(own: list[Point], bonus: list[Point]) -> Iterator[tuple[str, str, str]]:
+def _entropy(remedies: list[Point], bonus: list[Point]) -> Iterator[tuple[str, str, str]]:
     first = [
         [point for point in every if halves(point)[0].kept.mean() >= 0.95]
-        for every in (own, [point for point in bonus if "0.3" in point.setting])
+        for every in (remedies, [point for point in bonus if "0.3" in point.setting])
     ]
-    if own and not first[0]:
+    if remedies and not first[0]:
         yield "entropy", "none by memory or step keeps .95", "hit"
     elif all(first):
         best, rival = (min(every, key=lambda point: halves(point)[0].rollouts.mean()) for every in first)
@@ -237,7 +237,7 @@ def draw(data: dict[str, Any]) -> Figure:
         for axes, name in zip(panels, shown, strict=True):
             _draw_condition(axes, data, name)
         pairs = [zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in panels]
-        handles = {label: handle for own in pairs for label, handle in own}
+        handles = {label: handle for entries in pairs for label, handle in entries}
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, fontsize=7)
     return figure
 
@@ -262,11 +262,11 @@ def _draw_condition(axes: Axes, data: dict[str, Any], name: str) -> None:
 
 def main(arguments: list[str]) -> None:
     """Condense finished sweeps, or print the tables."""
-    kept = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "conditions": {}}
+    data = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "conditions": {}}
     if arguments == ["--table"]:
-        print("\n".join([*rows(kept), "", *("\t".join(verdict) for verdict in verdicts(kept))]))
+        print("\n".join([*rows(data), "", *("\t".join(verdict) for verdict in verdicts(data))]))
     else:
-        keep(DATA, condense(Path(*arguments), kept))
+        keep(DATA, condense(Path(*arguments), data))
 
 
 if __name__ == "__main__":

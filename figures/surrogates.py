@@ -28,10 +28,10 @@ from simlab.plotting import STYLE
 DATA = Path(__file__).parent / "data" / "surrogates.json"
 MESSAGE = "The more an old batch teaches, the less rare mass is left, but for masks of probability"
 DIFFERS = "Not in the papers: every surrogate with several epochs on a batch, at equal update norm and at equal pass@1."
-LEVEL = 0.65  # of pass@1, from .28 of the base model
+LEVEL = 0.65  # pass@1, from .28 of the base model
 METRICS = {"pass_at_1": "pass@1", "pass_at_256": "pass@256", "entropy": "entropy (nats)"}
 READ = {"retained_mass": "retained mass", "entropy": "entropy", "pass_at_256": "pass@256", "step": "batches"}
-# Those that are drawn in colour: the plain ratio, and what each idea does to it.
+# Drawn in colour: the plain ratio, and what each idea does to it.
 SHOWN = {
     "unclipped": ("ratio A", "black"),
     "ppo_clip": ("PPO's clip", "C0"),
@@ -48,29 +48,29 @@ def runs_of(cell: xr.Dataset) -> Runs:
     """The records of one cell by metric, (seeds, records)."""
     alone = cell.isel(estimator=0, group_size=0, update_norm=0) if "update_norm" in cell.dims else cell
     k = alone.pass_at_k.transpose("seed", "step", "k")
-    found = {"pass_at_1": k.sel(k=1), "pass_at_256": k.sel(k=256)}
-    found |= {name: alone[name].transpose("seed", "step") for name in ("entropy", "retained_mass")}
-    return {name: values.values for name, values in found.items()}
+    curves = {"pass_at_1": k.sel(k=1), "pass_at_256": k.sel(k=256)}
+    curves |= {name: alone[name].transpose("seed", "step") for name in ("entropy", "retained_mass")}
+    return {name: values.values for name, values in curves.items()}
 
 
 def at_level(runs: Runs, steps: np.ndarray) -> dict[str, Any]:
     """Means and errors of everything that is read where pass@1 first reaches the level; null where a seed does not."""
-    own = runs | {"step": np.broadcast_to(steps.astype(float), runs["pass_at_1"].shape)}
+    records = runs | {"step": np.broadcast_to(steps.astype(float), runs["pass_at_1"].shape)}
     level = np.array([LEVEL])
-    return {name: mean_and_error(at_equal_mass(runs["pass_at_1"], own[name], level)[0]) for name in READ}
+    return {name: mean_and_error(at_equal_mass(runs["pass_at_1"], records[name], level)[0]) for name in READ}
 
 
 def of_epochs(dataset: xr.Dataset) -> dict[str, Any]:
-    """Of each surrogate and number of epochs the curves, and what is read at the level."""
+    """Return the curves of each surrogate and number of epochs, and the readings at the level."""
     dataset, steps = dataset.isel(estimator=0, group_size=0), dataset.step.values
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for name in dataset.surrogate.values.tolist():
-        found[name] = {}
+        data[name] = {}
         for epochs in dataset.epochs.values.tolist():
             runs = runs_of(dataset.sel(surrogate=name, epochs=epochs))
             curves = {metric: mean_and_error(runs[metric].T) for metric in METRICS}
-            found[name][str(epochs)] = {"curves": curves, "level": at_level(runs, steps)}
-    return found
+            data[name][str(epochs)] = {"curves": curves, "level": at_level(runs, steps)}
+    return data
 
 
 def of_minibatches(dataset: xr.Dataset) -> dict[str, Any]:
@@ -78,18 +78,18 @@ def of_minibatches(dataset: xr.Dataset) -> dict[str, Any]:
     dataset = dataset.isel(estimator=0, group_size=0)
     means = dataset.pass_at_k.sel(k=1).mean("step").transpose("surrogate", "minibatches", "seed")
     gain = (means - means.sel(surrogate="unclipped")).values
-    names, parts = dataset.surrogate.values.tolist(), dataset.minibatches.values.tolist()
+    names, counts = dataset.surrogate.values.tolist(), dataset.minibatches.values.tolist()
     return {
-        name: {str(part): mean_and_error(gain[i, j]) for j, part in enumerate(parts)} for i, name in enumerate(names)
+        name: {str(count): mean_and_error(gain[i, j]) for j, count in enumerate(counts)} for i, name in enumerate(names)
     }
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What is kept, with the surrogates of the sweeps that are finished in the place of those of their names."""
-    kept, sweeps = json.loads(DATA.read_text()), finished("surrogates", path)
+    """Return the kept data with the surrogates of finished sweeps, which replace old ones of their names."""
+    data, sweeps = json.loads(DATA.read_text()), finished("surrogates", path)
     read = {"epochs": of_epochs, "minibatches": of_minibatches}
-    found = {name: kept[name] | read[name](sweep) for name, sweep in sweeps.items()}
-    return kept | found | {"provenance": origins(kept, sweeps)}
+    new = {name: data[name] | read[name](sweep) for name, sweep in sweeps.items()}
+    return data | new | {"provenance": origins(data, sweeps)}
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -98,9 +98,9 @@ def draw(data: dict[str, Any]) -> Figure:
     with mpl.style.context(STYLE):
         # Placed by hand: the solver of a constrained layout may round the last digit otherwise in another run.
         figure = Figure(figsize=(7.2, 9.6))
-        place = {"left": 0.085, "right": 0.855, "top": 0.945, "bottom": 0.46, "wspace": 0.08, "hspace": 0.1}
+        grid = {"left": 0.085, "right": 0.855, "top": 0.945, "bottom": 0.46, "wspace": 0.08, "hspace": 0.1}
         figure.suptitle(MESSAGE, x=0.01, y=0.99, ha="left", fontsize=9.5, fontweight="bold")
-        rows = figure.subplots(len(METRICS), len(numbers), sharex=True, sharey="row", gridspec_kw=place)
+        rows = figure.subplots(len(METRICS), len(numbers), sharex=True, sharey="row", gridspec_kw=grid)
         for (metric, label), row in zip(METRICS.items(), rows, strict=True):
             for epochs, axes in zip(numbers, row, strict=True):
                 draw_curves(axes, data, metric, epochs)
@@ -111,8 +111,8 @@ def draw(data: dict[str, Any]) -> Figure:
             axes.set_xlabel("batches")
         for axes in rows[:, -1]:
             end_labels(axes)
-        place = {"left": 0.15, "right": 0.985, "top": 0.375, "bottom": 0.045, "wspace": 0.06}
-        below = figure.subplots(1, 2, sharey=True, gridspec_kw=place)
+        grid = {"left": 0.15, "right": 0.985, "top": 0.375, "bottom": 0.045, "wspace": 0.06}
+        below = figure.subplots(1, 2, sharey=True, gridspec_kw=grid)
         draw_rows(below, data, numbers)
     return figure
 
@@ -120,8 +120,8 @@ def draw(data: dict[str, Any]) -> Figure:
 def draw_curves(axes: Axes, data: dict[str, Any], metric: str, epochs: str) -> None:
     """One metric against batches: in colour with bands, or in grey without."""
     steps = np.array(data["steps"])
-    for name, own in data["epochs"].items():
-        mean, error = (np.array(own[epochs]["curves"][metric][key]) for key in ("mean", "error"))
+    for name, surrogate in data["epochs"].items():
+        mean, error = (np.array(surrogate[epochs]["curves"][metric][key]) for key in ("mean", "error"))
         if name not in SHOWN:
             axes.plot(steps, mean, color="0.75", linewidth=0.8, zorder=1)
             continue
@@ -147,10 +147,10 @@ def draw_rows(below: Any, data: dict[str, Any], numbers: list[str]) -> None:
     left.set_yticks(range(len(order)), order, fontsize=7)
     left.set_title("(d) at equal pass@1", loc="left")
     few = {row: name for row, name in enumerate(order) if name in data["minibatches"]}
-    parts = list(next(iter(data["minibatches"].values())))
-    for number, part in enumerate(parts):
-        draw_bars(right, few, lambda name, part=part: data["minibatches"][name][part], number)
-    right.legend([f"{part} minibatch{'es' * (part != '1')}" for part in parts], loc="center left", fontsize=7)
+    counts = list(next(iter(data["minibatches"].values())))
+    for number, count in enumerate(counts):
+        draw_bars(right, few, lambda name, count=count: data["minibatches"][name][count], number)
+    right.legend([f"{count} minibatch{'es' * (count != '1')}" for count in counts], loc="center left", fontsize=7)
     right.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     right.set(xlabel="mean pass@1, less that of unclipped")
     right.set_title("(e) one epoch, prompts that share features", loc="left")
@@ -158,16 +158,16 @@ def draw_rows(below: Any, data: dict[str, Any], numbers: list[str]) -> None:
         axes.grid(axis="y", color="0.92", linewidth=0.6)
 
 
-def _retained(own: dict[str, Any], epochs: str) -> float:
-    mean: float | None = own[epochs]["level"]["retained_mass"]["mean"]
+def _retained(surrogate: dict[str, Any], epochs: str) -> float:
+    mean: float | None = surrogate[epochs]["level"]["retained_mass"]["mean"]
     return -1.0 if mean is None else mean
 
 
 def draw_bars(axes: Axes, order: dict[int, str], of: Any, number: int) -> None:
     """A mean with its interval in the row of each surrogate that has one."""
-    found = [(row, of(name)) for row, name in order.items() if of(name)["mean"] is not None]
-    rows, numbers = zip(*found, strict=True)
-    mean, error = (np.array([one[key] for one in numbers]) for key in ("mean", "error"))
+    pairs = [(row, of(name)) for row, name in order.items() if of(name)["mean"] is not None]
+    rows, numbers = zip(*pairs, strict=True)
+    mean, error = (np.array([value[key] for value in numbers]) for key in ("mean", "error"))
     style = {"fmt": "osD"[number], "color": ("0.55", "C0", "C3")[number], "markersize": 3.5, "elinewidth": 0.9}
     axes.errorbar(mean, rows, xerr=1.96 * error, **style)
 
@@ -181,9 +181,9 @@ def table(data: dict[str, Any]) -> str:
         f"|---|{'---:|' * (len(READ) + 1)}",
     ]
     for name in sorted(data["epochs"], key=lambda name: -_retained(data["epochs"][name], most)):
-        own = data["epochs"][name][most]
-        end = {key: own["curves"]["pass_at_1"][key][-1] for key in ("mean", "error")}
-        cells = [cell(own["level"][metric], 0 if metric == "step" else 3) for metric in READ]
+        content = data["epochs"][name][most]
+        end = {key: content["curves"]["pass_at_1"][key][-1] for key in ("mean", "error")}
+        cells = [cell(content["level"][metric], 0 if metric == "step" else 3) for metric in READ]
         lines.append(f"| `{name}` | {' | '.join([*cells, cell(end, 3)])} |")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""What a verifier that errs does to weights, focal exponents and group sizes, and what corrections give back.
+"""The effect of a verifier that errs on weights, focal exponents and group sizes, and the gain from corrections.
 
     simlab sweep --preset verifier --out verifier.nc     (minutes)
     python -m figures.verifier verifier.nc               (condenses verifier-weights.nc, ...)
@@ -67,7 +67,7 @@ RATES = np.linspace(0.0, 0.2, 41)
 
 
 def condense(path: Path) -> dict[str, Any]:
-    """What is drawn and listed, with the provenance of all sweeps."""
+    """Return the numbers of the figure and the table, with the provenance of all sweeps."""
     sweeps = results(PRESET, path)
     final = {name: dataset.pass_at_k.isel(step=-1) for name, dataset in sweeps.items()}
     base = base_of(sweeps["weights"])
@@ -98,7 +98,7 @@ def of_weight(final: xr.DataArray, base: np.ndarray) -> dict[str, Any]:
 
 
 def rows(final: xr.DataArray, base: np.ndarray, *names: str) -> Iterator[dict[str, Any]]:
-    """For each cell pass@1 and pass@16 at the end, and the share of the gain in pass@1 that is lost to the errors.
+    """Yield for each cell pass@1 and pass@16 at the end, and the share of the gain in pass@1 lost to the errors.
 
     The gain is that of the same seed with a verifier that does not err, from the base model.
     """
@@ -106,15 +106,15 @@ def rows(final: xr.DataArray, base: np.ndarray, *names: str) -> Iterator[dict[st
     runs = final.squeeze(fixed).sel(k=SHOWN_K)
     cells = runs.stack(cell=names).transpose("k", "cell", "seed")
     for cell in cells.cell.values:
-        own = cells.sel(cell=cell).values
+        values = cells.sel(cell=cell).values
         at = {
             name: getattr(value, "item", lambda value=value: value)() for name, value in zip(names, cell, strict=True)
         }
         lost = {}
         if "errors_of" in names and "false_positive" in names:
             honest = cells.sel(cell=tuple((at | {"false_positive": 0.0}).values())).values
-            lost = {"lost": mean_and_error((honest - own)[0] / (honest[0] - base[0]))}
-        yield at | mean_and_error(own) | lost
+            lost = {"lost": mean_and_error((honest - values)[0] / (honest[0] - base[0]))}
+        yield at | mean_and_error(values) | lost
 
 
 def base_of(sweep: xr.Dataset) -> np.ndarray:
@@ -124,16 +124,16 @@ def base_of(sweep: xr.Dataset) -> np.ndarray:
 
 
 def share_at_the_start(name: str, group_size: int, rate: float, **parameters: Any) -> float:
-    """The share of all advantages, whatever their sign, that theory says wrong rollouts get that are accepted.
+    """The share of all advantages, whatever their sign, that accepted wrong rollouts get by theory.
 
     It is of the bank at the start; NaN for a weight that reads more than rewards.
     """
     bank = prompt_bank(**{key.partition(".")[2]: value for key, (value,) in BANK.items() if key.startswith("problem.")})
     try:
-        found = judged_masses(name, group_size, bank.solve_rates, rate, 0.0, **parameters)
+        masses = judged_masses(name, group_size, bank.solve_rates, rate, 0.0, **parameters)
     except InputError:
         return float("nan")
-    return float(np.abs(found.wrongly_accepted).sum() / sum(np.abs(mass).sum() for mass in found))
+    return float(np.abs(masses.wrongly_accepted).sum() / sum(np.abs(mass).sum() for mass in masses))
 
 
 # Drawing
@@ -170,7 +170,7 @@ def draw_theory(axes: Axes) -> None:
 
 
 def draw_weights(axes: Axes, data: dict[str, Any]) -> None:
-    """What every weight loses against what theory says it misplaces."""
+    """Draw the loss of every weight against the share that theory says it misplaces."""
     for name, weight in data["weights"].items():
         if weight["share"] is None:
             continue
@@ -192,8 +192,8 @@ def draw_focus(panels: Sequence[Axes], data: dict[str, Any], errors_of: str) -> 
     for norm, axes in zip((NORM, LARGE_NORM), panels, strict=True):
         for number, gamma in enumerate(exponents):
             colour = mpl.colormaps["viridis"](0.8 - 0.8 * number / (len(exponents) - 1))
-            own = picked(data["focus"], errors_of=errors_of, gamma=gamma, update_norm=norm)
-            draw_rows(axes, own, "false_positive", color=colour, label=rf"$\gamma$ = {gamma:g}")
+            chosen = picked(data["focus"], errors_of=errors_of, gamma=gamma, update_norm=norm)
+            draw_rows(axes, chosen, "false_positive", color=colour, label=rf"$\gamma$ = {gamma:g}")
         axes.set(xlabel="f", ylim=(0.3, 0.9), xticks=(0, 0.1, 0.2))
         axes.set_title(f"{errors_of}s, norm {norm:g}", loc="left", fontsize=8)
     letter = "c" if errors_of == "rollout" else "d"
@@ -205,10 +205,10 @@ def draw_focus(panels: Sequence[Axes], data: dict[str, Any], errors_of: str) -> 
 
 
 def draw_groups(axes: Axes, data: dict[str, Any], errors_of: str) -> None:
-    """What is lost against group size."""
+    """Draw the loss against group size."""
     for name in ("dr_grpo", "grpo", "f_grpo", "maxrl"):
-        own = picked(data["groups"], errors_of=errors_of, estimator=name, update_norm=NORM, false_positive=RATE)
-        draw_rows(axes, own, "group_size", "lost", color=NAMED[name], label=LABELS[name])
+        chosen = picked(data["groups"], errors_of=errors_of, estimator=name, update_norm=NORM, false_positive=RATE)
+        draw_rows(axes, chosen, "group_size", "lost", color=NAMED[name], label=LABELS[name])
     axes.set_xscale("log", base=2)
     axes.set(xlabel="group size G", ylabel="share of the gain lost", ylim=(0, 0.5))
     axes.set_title(f"({'e' if errors_of == 'rollout' else 'f'}) group size, 10 % of {errors_of}s", loc="left")
@@ -219,8 +219,8 @@ def draw_corrections(panels: Sequence[Axes], data: dict[str, Any]) -> None:
     """Pass@1 against the learning rate under each correction, a panel for each method."""
     for (name, colour), axes in zip(CORRECTED.items(), panels, strict=True):
         for correction, dashes in CORRECTIONS.items():
-            own = picked(data["corrections"], errors_of="rollout", estimator=name, verifier_correction=correction)
-            draw_rows(axes, own, "learning_rate", color=colour, linestyle=dashes)
+            chosen = picked(data["corrections"], errors_of="rollout", estimator=name, verifier_correction=correction)
+            draw_rows(axes, chosen, "learning_rate", color=colour, linestyle=dashes)
         axes.set_xscale("log", base=2)
         axes.set(xlabel="learning rate", ylim=(0.25, 0.85))
         axes.set_title(LABELS[name], loc="left", fontsize=8)
@@ -233,9 +233,9 @@ def draw_youden(axes: Axes, data: dict[str, Any]) -> None:
     axes.axhline(data["base"][0], color="0.3", linewidth=0.8, linestyle="--")
     axes.axvline(0, color="0.8", linewidth=0.8)
     for name in YOUDEN:
-        own = picked(data["youden"], estimator=name)
-        index = [1 - row["false_positive"] - row["false_negative"] for row in own]
-        mean, error = (np.array([row[key][0] for row in own]) for key in ("mean", "error"))
+        chosen = picked(data["youden"], estimator=name)
+        index = [1 - row["false_positive"] - row["false_negative"] for row in chosen]
+        mean, error = (np.array([row[key][0] for row in chosen]) for key in ("mean", "error"))
         style = {"color": NAMED[name], "markersize": 3, "elinewidth": 0.8, "label": LABELS[name]}
         axes.errorbar(index, mean, yerr=1.96 * error, fmt="o", **style)
     axes.set(xlabel="1 - f - n (Youden)", ylabel="pass@1")
@@ -253,8 +253,8 @@ def picked(rows: list[dict[str, Any]], **values: Any) -> list[dict[str, Any]]:
 def draw_rows(axes: Axes, rows: list[dict[str, Any]], name: str, of: str = "", **style: Any) -> None:
     """Pass@1 of rows, or what is lost of it, against one of their values, in 95 % bands."""
     x = [row[name] for row in rows]
-    found = [(row["mean"][0], row["error"][0]) if not of else (row[of]["mean"], row[of]["error"]) for row in rows]
-    mean, error = np.array(found, dtype=float).T
+    pairs = [(row["mean"][0], row["error"][0]) if not of else (row[of]["mean"], row[of]["error"]) for row in rows]
+    mean, error = np.array(pairs, dtype=float).T
     (line,) = axes.plot(x, mean, **style)
     axes.fill_between(x, mean - 1.96 * error, mean + 1.96 * error, color=line.get_color(), alpha=0.2, linewidth=0)
 
@@ -284,19 +284,19 @@ def table(data: dict[str, Any]) -> str:
 def correlations(data: dict[str, Any]) -> str:
     """Spearman's rank correlation of what theory says a weight misplaces and what it loses, by kind and norm."""
     told = {name: weight for name, weight in data["weights"].items() if weight["share"] is not None}
-    shares, found = [weight["share"] for weight in told.values()], []
+    shares, texts = [weight["share"] for weight in told.values()], []
     for norm in (NORM, LARGE_NORM):
         for kind in ("rollout", "answer", "prompt"):
-            own = [
+            losses = [
                 picked(weight["rows"], errors_of=kind, update_norm=norm, false_positive=RATE)[0]["lost"]["mean"]
                 for weight in told.values()
             ]
-            found.append(f"{kind}, norm {norm:g}: {spearmanr(shares, own).statistic:.2f}")
-    return f"rank correlation of misplaced and lost, {len(told)} weights: " + "; ".join(found)
+            texts.append(f"{kind}, norm {norm:g}: {spearmanr(shares, losses).statistic:.2f}")
+    return f"rank correlation of misplaced and lost, {len(told)} weights: " + "; ".join(texts)
 
 
 def _order(data: dict[str, Any], name: str) -> tuple[float, str]:
-    """By what theory says, those without a number last."""
+    """Return a key that sorts weights by theory, weights without a number last."""
     share = data["weights"][name]["share"]
     return (2.0 if share is None else share, name)
 

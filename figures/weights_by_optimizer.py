@@ -41,23 +41,23 @@ LABELS = {"adamw": "Adam", "sgd": "plain steps", by_optimizer.BETWEEN: "differen
 NAMES = {"grpo+entropy_bonus(coefficient=0.03)": "entropy bonus", "pass_at_k_chen(k=4)": "Chen's pass@4"}
 
 
-def condense(folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return the seeds that are kept, and those of ``folder`` with all arms of an optimiser, which replace them."""
+def condense(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the kept seeds, and seeds of ``folder`` with all arms of an optimiser, which replace old ones."""
     runs = [json.loads(path.read_text()) for path in folder.glob("seed-*.json")]
     finished = {str(run["seed"]): run | {"arms": arms} for run in runs if (arms := whole(run))}
-    origins = {str(origin["seed"]): origin for origin in kept["provenance"]}
+    origins = {str(origin["seed"]): origin for origin in data["provenance"]}
     origins |= {seed: {"seed": run["seed"], **run["provenance"]} for seed, run in finished.items()}
-    arms = kept["seeds"] | {seed: run["arms"] for seed, run in finished.items()}
+    arms = data["seeds"] | {seed: run["arms"] for seed, run in finished.items()}
     order = sorted(arms, key=int)
-    return kept | {"provenance": [origins[seed] for seed in order], "seeds": {seed: arms[seed] for seed in order}}
+    return data | {"provenance": [origins[seed] for seed in order], "seeds": {seed: arms[seed] for seed in order}}
 
 
 def whole(run: dict[str, Any]) -> dict[str, Any]:
-    """Return the arms of the optimisers of which a seed has all."""
+    """Return a seed's arms of each optimiser whose arms are all there."""
     missing = {
         by_optimizer.of_arm(name)[1] for name in run["provenance"]["settings"]["arms"] if name not in run["arms"]
     }
-    return {name: own for name, own in run["arms"].items() if by_optimizer.of_arm(name)[1] not in missing}
+    return {name: arm for name, arm in run["arms"].items() if by_optimizer.of_arm(name)[1] not in missing}
 
 
 def condense_held_out(folder: Path) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def curves(data: dict[str, Any]) -> dict[str, Any]:
     Where an arm ended, its last evaluation stands for the others: it has gained all that is judged.
     """
     seeds, task = [data["seeds"][seed] for seed in judging(data)], dict[str, Any]()
-    longest = max(len(own["pass@1"]) for arms in seeds for own in arms.values())
+    longest = max(len(curve["pass@1"]) for arms in seeds for curve in arms.values())
     for name in (name for name in seeds[0] if all(name in arms for arms in seeds)):
         method, optimizer = by_optimizer.of_arm(name)
         rates = task.setdefault(optimizer, {}).setdefault(method, {read: [] for read in by_optimizer.READ})
@@ -101,22 +101,22 @@ def findings(data: dict[str, Any], task: str) -> tuple[dict[str, Any], by_optimi
 
 def table(data: dict[str, Any], task: str) -> str:
     """Return the differences with their intervals, and what they say of prediction and rival."""
-    predicted, found = findings(data, task)
+    predicted, differences = findings(data, task)
     few = len(judging(data)) < FEWEST
     lines = [f"seeds {', '.join(judging(data))}" + f": fewer than {FEWEST}, nothing is judged" * few]
     lines += ["| | method | found | predicted | outcome | rival |", "|---|---|---:|---:|---|---|"]
-    for optimizer, methods in found.items():
-        for method, own in methods.items():
+    for optimizer, methods in differences.items():
+        for method, estimate in methods.items():
             if optimizer != by_optimizer.BETWEEN and method == "grpo":
                 continue
-            said = [predicted[name].get(optimizer, {}).get(method) for name in ("predicted", "rival")]
-            outcomes = ["" if few else by_optimizer.outcome(own, of) for of in said]
+            forecasts = [predicted[name].get(optimizer, {}).get(method) for name in ("predicted", "rival")]
+            outcomes = ["" if few else by_optimizer.outcome(estimate, of) for of in forecasts]
             lines.append(
-                f"| {optimizer} | `{method}` | {own[0]:+.3f} [{own[1]:+.3f}, {own[2]:+.3f}] | "
-                f"{said[0] or ''} | {' | '.join(outcomes)} |"
+                f"| {optimizer} | `{method}` | {estimate[0]:+.3f} [{estimate[1]:+.3f}, {estimate[2]:+.3f}] | "
+                f"{forecasts[0] or ''} | {' | '.join(outcomes)} |"
             )
-    for optimizer in (name for name in by_optimizer.OPTIMIZERS if name in found):
-        order = by_optimizer.order(found[optimizer], predicted["toy"])
+    for optimizer in (name for name in by_optimizer.OPTIMIZERS if name in differences):
+        order = by_optimizer.order(differences[optimizer], predicted["toy"])
         lines.append(f"Order under {optimizer} beside the toy network's: {order:.2f}")
     lines.append(f"(predicted under Adam: at least {predicted['order']})")
     return "\n".join(lines)
@@ -124,15 +124,15 @@ def table(data: dict[str, Any], task: str) -> str:
 
 def of_task(data: dict[str, Any], task: str) -> dict[str, Any]:
     """Return what is kept of a task, or of the held-out problems of countdown."""
-    own: dict[str, Any] = data if task == by_optimizer.TRAINED else data.get(task, EMPTY)
-    return own
+    content: dict[str, Any] = data if task == by_optimizer.TRAINED else data.get(task, EMPTY)
+    return content
 
 
 def draw(data: dict[str, Any]) -> Figure:
     """Draw what prediction and rival said and what was found of each method, a panel for each task and optimiser."""
-    judged = {task: own for task in TASKS if len(judging(own := of_task(data, task))) >= FEWEST}
-    found = {task: findings(own, task) for task, own in judged.items()}
-    shown = [(task, optimizer) for task in found for optimizer in LABELS if optimizer in found[task][1]]
+    judged = {task: content for task in TASKS if len(judging(content := of_task(data, task))) >= FEWEST}
+    results = {task: findings(content, task) for task, content in judged.items()}
+    shown = [(task, optimizer) for task in results for optimizer in LABELS if optimizer in results[task][1]]
     rows = -(-len(shown) // COLUMNS)
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 0.7 + 2.5 * rows), layout="constrained")
@@ -140,24 +140,24 @@ def draw(data: dict[str, Any]) -> Figure:
         figure.supxlabel("pass@64 less GRPO's at equal pass@1; orange: predicted, blue: by the rival", fontsize=9)
         panels = figure.subplots(rows, COLUMNS, sharey=True, squeeze=False)
         for letter, axes, (task, optimizer) in zip("abcdefghi", panels.flat, shown, strict=False):
-            predicted, differences = found[task]
-            said = (predicted["predicted"].get(optimizer, {}), predicted["rival"].get(optimizer, {}))
-            draw_panel(axes, said, differences[optimizer])
+            predicted, differences = results[task]
+            forecasts = (predicted["predicted"].get(optimizer, {}), predicted["rival"].get(optimizer, {}))
+            draw_panel(axes, forecasts, differences[optimizer])
             axes.set_title(f"{letter}  {TASKS[task].capitalize()}, {LABELS[optimizer]}", loc="left")
         for axes in panels.flat[len(shown) :]:
             axes.set_axis_off()
-        methods = list(found[by_optimizer.TRAINED][1]["adamw"])
+        methods = list(results[by_optimizer.TRAINED][1]["adamw"])
         panels[0, 0].set_yticks(range(len(methods)), [NAMES.get(method, method) for method in methods])
         panels[0, 0].invert_yaxis()
     return figure
 
 
-def draw_panel(axes: Axes, said: tuple[dict[str, Any], ...], found: dict[str, list[float]]) -> None:
+def draw_panel(axes: Axes, forecasts: tuple[dict[str, Any], ...], differences: dict[str, list[float]]) -> None:
     """Draw intervals by method, over what prediction and rival said of each."""
-    for row, (method, (mean, low, high)) in enumerate(found.items()):
-        for colour, shift, own in zip(("C1", "C0"), (-0.15, 0.15), said, strict=True):
-            if own.get(method):
-                axes.plot(own[method], [row + shift] * 2, color=colour, alpha=0.35, linewidth=4, solid_capstyle="butt")
+    for row, (method, (mean, low, high)) in enumerate(differences.items()):
+        for colour, shift, band in zip(("C1", "C0"), (-0.15, 0.15), forecasts, strict=True):
+            if band.get(method):
+                axes.plot(band[method], [row + shift] * 2, color=colour, alpha=0.35, linewidth=4, solid_capstyle="butt")
         axes.plot([low, high], [row, row], color="0.2", linewidth=1)
         axes.plot([mean], [row], "o", color="0.2", markersize=3)
     axes.axvline(0, color="0.6", linewidth=0.8)
@@ -165,20 +165,20 @@ def draw_panel(axes: Axes, said: tuple[dict[str, Any], ...], found: dict[str, li
 
 def main(arguments: list[str]) -> None:
     """Add finished seeds to those that are kept, keep a run's on held-out problems, or print the tables."""
-    kept = json.loads(DATA.read_text()) if DATA.exists() else EMPTY
+    data = json.loads(DATA.read_text()) if DATA.exists() else EMPTY
     held_out = by_optimizer.HELD_OUT
     if arguments == ["--table"]:
         for task in (by_optimizer.TRAINED, held_out, *list(TASKS)[1:]):
-            if own := judging(of_task(kept, task)):
-                print(f"{TASKS.get(task, task).capitalize()}, {len(own)} seeds\n{table(of_task(kept, task), task)}\n")
+            if seeds := judging(of_task(data, task)):
+                print(f"{TASKS.get(task, task).capitalize()}, {len(seeds)} seeds\n{table(of_task(data, task), task)}\n")
     elif arguments[0] == f"--{held_out.replace(' ', '-')}":
-        keep(DATA, kept | {held_out: condense_held_out(Path(arguments[1]))})
+        keep(DATA, data | {held_out: condense_held_out(Path(arguments[1]))})
     elif arguments[0] == "--task":
         _, task, folder = arguments
         check_choice("task", task, list(TASKS)[1:])
-        keep(DATA, kept | {task: condense(Path(folder), of_task(kept, task))})
+        keep(DATA, data | {task: condense(Path(folder), of_task(data, task))})
     else:
-        keep(DATA, condense(Path(*arguments), kept))
+        keep(DATA, condense(Path(*arguments), data))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ UNRECORDED = "not recorded"
 
 
 def verdicts_of(claims: Iterable[Claim], verdicts: Mapping[str, str], *, inferred: bool) -> Counter[str]:
-    """How many claims got which verdict, among the inferences of ours or among all others."""
+    """Count the claims by verdict, among our inferences or among all others."""
     chosen = [claim for claim in claims if (claim.whose == INFERRED) == inferred]
     return Counter(verdicts.get(claim.tag, UNRECORDED) for claim in chosen)
 
 
 def errors(claims: Iterable[Claim], verdicts: Mapping[str, str]) -> int:
-    """How many errors lie behind the sentences of the papers that fail: those with one cause are one error."""
+    """Count the errors behind the papers' sentences that fail; sentences with one cause make one error."""
     failing = [claim for claim in claims if verdicts.get(claim.tag) == FAILS and claim.whose != INFERRED]
     return len({claim.same_error_as or claim.tag for claim in failing})

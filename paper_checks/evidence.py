@@ -37,13 +37,13 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one method found.
+    """One method's result.
 
     Attributes:
         method: ``"symbolic"``, ``"enumerated"``, ``"numerical"`` (50 digits), ``"Monte Carlo"`` or ``"arithmetic"``.
         stands: whether the statement stands; None where the method cannot tell, such as a simulation whose noise
             is larger than the error of a statement that another method refutes.
-        figures: what was measured, in a line.
+        figures: the results, in a line.
         counterexample: the first point at which the statement fails.
     """
 
@@ -115,16 +115,16 @@ def equals(
     sampled_points: Sequence[Point] = (),
     tolerance: mpf = TOLERANCE,
 ) -> Iterator[Evidence]:
-    """Whether a formula gives a quantity: up to three independent ways to the quantity, and the formula against them.
+    """Compare a formula with a quantity, which up to three independent ways give.
 
     Args:
         statement: the formula: point -> number, tuple of numbers, or None where it says nothing.
-        points: where it is compared, the smallest first: the first failure is the counterexample.
+        points: compared in order, the smallest first: the first failure is the counterexample.
         derived: the quantity, by derivation: point -> number or sympy expression; it must take ``symbolic_points``.
         enumerated: the quantity, by enumeration in exact or 50-digit arithmetic.
         symbolic_points: points with symbols in them, at which statement and derivation are compared as expressions.
         sampled: the quantity, by simulation: point -> ``Estimate`` (or a tuple of them).
-        sampled_points: where it is simulated.
+        sampled_points: points to simulate.
         tolerance: of 50-digit arithmetic, relative to the larger of 1 and the quantity.
 
     Raises:
@@ -153,13 +153,13 @@ def satisfies(
     tolerance: mpf = TOLERANCE,
     names: str | Sequence[str] = "",
 ) -> Iterator[Evidence]:
-    """Whether a predicate is true of a quantity at every point: inequalities, signs, orders, monotonicity.
+    """Test a predicate of a quantity at every point: inequalities, signs, orders, monotonicity.
 
     Args:
         statement: ``statement(quantity, **point)`` -> bool, or None where it says nothing.
-        points: where it is tested, the smallest first.
+        points: tested in order, the smallest first.
         quantity: point -> number or tuple of numbers, exact or of 50 digits.
-        method: how the quantity is had.
+        method: the way to the quantity.
         derived: a second way to the quantity, compared with the first.
         tolerance: of that comparison.
         names: of the quantity's parts, which differ, or of the whole, for the counterexample.
@@ -182,7 +182,7 @@ def satisfies(
 
 
 def proved(statement: bool, figures: str) -> Evidence:
-    """The outcome of a derivation that does not fit ``equals``: whether it proves the statement, and how."""
+    """The outcome of a derivation that does not fit ``equals``: its answer, and its reason."""
     return Evidence("symbolic", statement, figures, "" if statement else figures)
 
 
@@ -194,17 +194,17 @@ def vanishes(
     steps: Sequence[str] = ("1e-3", "1e-4", "1e-5", "1e-6"),
     method: str = "numerical",
 ) -> Iterator[Evidence]:
-    """Whether an error vanishes with a step at the given order: error(step) = O(step^order).
+    """Test that an error vanishes with a step at this order: error(step) = O(step^order).
 
     First-order claims are tested with the error of the predicted change at order 2, limits with the distance from the
     limit at the order of approach. The measured order, between the two smallest steps, may fall short by 0.1.
 
     Args:
         error: ``error(step, **point)`` -> number; None where the statement says nothing.
-        points: where, the smallest first.
+        points: the smallest first.
         order: the least order.
         steps: the steps, falling.
-        method: how the error is had.
+        method: the way to the error.
     """
     least, spoken = mp.inf, 0
     for point in points:
@@ -230,10 +230,10 @@ class Printed(NamedTuple):
     """A printed number beside what it should be.
 
     Attributes:
-        label: which number.
+        label: its name.
         printed: as printed.
         computed: from other printed numbers.
-        slack: what rounding of the printed numbers can explain.
+        slack: the most that rounding of the numbers explains.
     """
 
     label: str
@@ -243,7 +243,7 @@ class Printed(NamedTuple):
 
 
 def arithmetic(rows: Iterable[Printed]) -> Iterator[Evidence]:
-    """Whether printed numbers follow from other printed numbers, within what rounding can explain.
+    """Test printed numbers against other printed numbers, up to rounding.
 
     Raises:
         Disagreement: for no rows.
@@ -274,12 +274,12 @@ def _many(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def _apart(one: Any, other: Any, tolerance: mpf) -> bool:
-    """Whether two values, or tuples of values, differ."""
-    ones, others = _many(one), _many(other)
-    if len(ones) != len(others):
-        raise Disagreement(f"{len(ones)} values compared with {len(others)}")
-    pairs = [(number(left), number(right)) for left, right in zip(ones, others, strict=True)]
+def _apart(first: Any, second: Any, tolerance: mpf) -> bool:
+    """Tell two values, or tuples of values, apart."""
+    lefts, rights = _many(first), _many(second)
+    if len(lefts) != len(rights):
+        raise Disagreement(f"{len(lefts)} values compared with {len(rights)}")
+    pairs = [(number(left), number(right)) for left, right in zip(lefts, rights, strict=True)]
     return any(
         left != right and not abs(left - right) <= tolerance * max(1, abs(left), abs(right)) for left, right in pairs
     )
@@ -287,9 +287,9 @@ def _apart(one: Any, other: Any, tolerance: mpf) -> bool:
 
 def _agree(derived: Quantity, enumerated: Quantity, points: Sequence[Point], tolerance: mpf) -> None:
     for point in points:
-        one, other = derived(**point), enumerated(**point)
-        if _apart(one, other, tolerance):
-            raise Disagreement(f"derivation {short(one)} and enumeration {short(other)} differ at {shown(point)}")
+        left, right = derived(**point), enumerated(**point)
+        if _apart(left, right, tolerance):
+            raise Disagreement(f"derivation {short(left)} and enumeration {short(right)} differ at {shown(point)}")
 
 
 def _pointwise(method: str, statement: Quantity, exact: Quantity, points: Sequence[Point], tolerance: mpf) -> Evidence:
@@ -314,7 +314,7 @@ def _symbolic(statement: Quantity, derived: Quantity, points: Sequence[Point]) -
             difference = sympy.simplify(sympy.sympify(stated) - sympy.sympify(truth))
             if difference == 0:
                 continue
-            values = {symbol: _sample_value(symbol, place) for place, symbol in enumerate(sorted_symbols(difference))}
+            values = {symbol: _sample_value(symbol, index) for index, symbol in enumerate(sorted_symbols(difference))}
             residue = abs(mpf(sympy.N(difference.subs(values), mp.dps)))
             if residue > TOLERANCE:
                 example = f"{shown({str(name): value for name, value in values.items()})}: off by {short(residue)}"
@@ -328,9 +328,9 @@ def sorted_symbols(expression: sympy.Expr) -> list[sympy.Symbol]:
     return sorted(expression.free_symbols, key=str)
 
 
-def _sample_value(symbol: sympy.Symbol, place: int) -> sympy.Rational:
+def _sample_value(symbol: sympy.Symbol, index: int) -> sympy.Rational:
     """A value of no special meaning: a probability, or for integer symbols a small number."""
-    return sympy.Integer(3 + place) if symbol.is_integer else sympy.Rational(3 + 2 * place, 17 + place)
+    return sympy.Integer(3 + index) if symbol.is_integer else sympy.Rational(3 + 2 * index, 17 + index)
 
 
 def _clipped(expression: sympy.Expr) -> str:
@@ -371,7 +371,7 @@ def _simulated(statement: Quantity, exact: Quantity, sampled: Quantity, points: 
 
 
 def _score(value: Any, estimate: Estimate) -> mpf:
-    """How many standard errors a value lies from an estimate; rounding of float64 does not count."""
+    """A value's distance from an estimate in standard errors; rounding of float64 does not count."""
     gap = abs(number(value) - estimate.mean)
     if gap <= 1e-9 * max(1, abs(estimate.mean)):
         return mpf(0)

@@ -39,13 +39,13 @@ def groups(policy: Policy, group_size: int) -> Iterator[tuple[Any, Counts]]:
         yield ways * prod(p**count for p, count in zip(policy, counts, strict=True)), counts
 
 
-def compositions(total: int, parts: int) -> Iterator[Counts]:
-    """All tuples of ``parts`` counts that sum to ``total``."""
-    if parts == 1:
+def compositions(total: int, size: int) -> Iterator[Counts]:
+    """All tuples of ``size`` counts that sum to ``total``."""
+    if size == 1:
         yield (total,)
         return
     for first in range(total + 1):
-        for rest in compositions(total - first, parts - 1):
+        for rest in compositions(total - first, size - 1):
             yield (first, *rest)
 
 

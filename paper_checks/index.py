@@ -40,9 +40,9 @@ def index(claims: Sequence[Claim], verdicts: Mapping[str, str]) -> str:
         verdicts: recorded, by tag.
     """
     of_papers = {paper: [claim for claim in claims if claim.paper == paper] for paper in PACKAGES}
-    parts = [HEAD, counts_table(of_papers, verdicts)]
-    parts += [_section(paper, of_paper, verdicts) for paper, of_paper in of_papers.items() if of_paper]
-    return "\n".join(parts)
+    sections = [HEAD, counts_table(of_papers, verdicts)]
+    sections += [_section(paper, of_paper, verdicts) for paper, of_paper in of_papers.items() if of_paper]
+    return "\n".join(sections)
 
 
 def main() -> None:
@@ -60,12 +60,12 @@ def _claim_line(claim: Claim, verdict: str) -> str:
     module = "/".join(claim.module.split(".")[1:])
     whose = " *Our inference.*" if claim.inferred else ""
     severity = claim.severity if verdict in (FAILS, HOLDS_IF, SLIP) else ""
-    said = f"[{claim.tag}]({module}.py) {escaped(claim.says)}{whose}"
-    return line(escaped(claim.where), said, f"**{verdict}**{_remarks(claim, verdict)}", severity)
+    sentence = f"[{claim.tag}]({module}.py) {escaped(claim.says)}{whose}"
+    return line(escaped(claim.where), sentence, f"**{verdict}**{_remarks(claim, verdict)}", severity)
 
 
 def _remarks(claim: Claim, verdict: str) -> str:
-    """What goes with a verdict: the amendment or what is needed, whether a condition is met, the cause, the caveat."""
+    """The remarks on a verdict: the amendment or the need, whether a condition is met, the cause, the caveat."""
     same = claim.same_error_as if verdict not in (HOLDS, IDENTITY, UNDECIDED) else ""
     remarks = {
         "": _amendment(claim, verdict),

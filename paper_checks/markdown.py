@@ -10,7 +10,7 @@ from paper_checks.verdict import VERDICTS
 
 
 def counts_table(of_papers: Mapping[str, Sequence[Claim]], verdicts: Mapping[str, str]) -> str:
-    """How many claims of each paper got which verdict, and how many errors are behind those that fail."""
+    """Count the claims of each paper by verdict, and the errors behind those that fail."""
     lines = [line("", *VERDICTS[:-1], "in all", "errors"), line("---", *["---:"] * (len(VERDICTS) + 1))]
     for paper, claims in of_papers.items():
         counts = verdicts_of(claims, verdicts, inferred=False)
@@ -34,6 +34,6 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\`*<|$])", r"\\\1", " ".join(text.split()))
 
 
-def _counts_line(name: str, counts: Counter[str], found: int) -> str:
-    numbers = [*(counts[verdict] for verdict in VERDICTS[:-1]), counts.total(), found]
+def _counts_line(name: str, counts: Counter[str], faults: int) -> str:
+    numbers = [*(counts[verdict] for verdict in VERDICTS[:-1]), counts.total(), faults]
     return line(name, *(str(number or "") for number in numbers))

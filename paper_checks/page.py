@@ -49,7 +49,7 @@ def page(verdicts: Sequence[Verdict], claims: Mapping[str, Claim], told: Mapping
         told: the summaries of the papers that were judged whole.
     """
     of_papers = {paper: [verdict for verdict in verdicts if verdict.paper == paper] for paper in PACKAGES}
-    of_papers = {paper: found for paper, found in of_papers.items() if found}
+    of_papers = {paper: judged for paper, judged in of_papers.items() if judged}
     return Template(_read("page.html")).substitute(
         style=_read("page.css") + _code_style(),
         script=_read("page.js"),
@@ -61,7 +61,7 @@ def page(verdicts: Sequence[Verdict], claims: Mapping[str, Claim], told: Mapping
         severities="".join(f"<option>{severity}</option>" for severity in SEVERITIES),
         whose="".join(f"<option>{whose}</option>" for whose in (PRINTED, INFERRED, OWN)),
         total=len(verdicts),
-        cards="".join(_section(paper, found, claims) for paper, found in of_papers.items()),
+        cards="".join(_section(paper, judged, claims) for paper, judged in of_papers.items()),
         provenance=_provenance(),
     )
 
@@ -88,18 +88,18 @@ def _link(tag: str) -> str:
 
 
 def _present(verdicts: Sequence[Verdict]) -> list[str]:
-    found = {verdict.verdict for verdict in verdicts}
-    return [verdict for verdict in VERDICTS if verdict in found]
+    kinds = {verdict.verdict for verdict in verdicts}
+    return [verdict for verdict in VERDICTS if verdict in kinds]
 
 
 def _counts(of_papers: Mapping[str, Sequence[Verdict]]) -> str:
-    """How many claims of each paper got which verdict, our inferences apart; a number leads to its claims."""
-    said = {paper: [one for one in found if one.whose != INFERRED] for paper, found in of_papers.items()}
-    inferred = [one for found in of_papers.values() for one in found if one.whose == INFERRED]
-    kinds = _present([one for found in of_papers.values() for one in found])
+    """Count the claims of each paper by verdict, our inferences apart; a number leads to its claims."""
+    stated = {paper: [entry for entry in judged if entry.whose != INFERRED] for paper, judged in of_papers.items()}
+    inferred = [entry for judged in of_papers.values() for entry in judged if entry.whose == INFERRED]
+    kinds = _present([entry for judged in of_papers.values() for entry in judged])
     rows = [
-        f'<tr><th><a href="#{paper}">{_text(TITLES[paper])}</a></th>{_numbers(paper, "", found, kinds)}</tr>'
-        for paper, found in said.items()
+        f'<tr><th><a href="#{paper}">{_text(TITLES[paper])}</a></th>{_numbers(paper, "", judged, kinds)}</tr>'
+        for paper, judged in stated.items()
     ]
     if inferred:
         rows.append(f"<tr><th>our inferences</th>{_numbers('', INFERRED, inferred, kinds)}</tr>")
@@ -132,14 +132,14 @@ def _said(sentence: Sentence) -> str:
 
 
 def _findings(of_papers: Mapping[str, Sequence[Verdict]]) -> str:
-    """What there is to tell the authors: the papers' own sentences that do not hold as printed, the gravest first."""
+    """List, for the authors, the papers' own sentences that do not hold as printed, the gravest first."""
     lists = []
-    for paper, found in of_papers.items():
-        wrong = [one for one in found if one.verdict in (FAILS, SLIP, HOLDS_IF) and one.whose != INFERRED]
+    for paper, judged in of_papers.items():
+        wrong = [row for row in judged if row.verdict in (FAILS, SLIP, HOLDS_IF) and row.whose != INFERRED]
         if wrong:
-            graded = [(severity, [one for one in wrong if one.severity == severity]) for severity in (*SEVERITIES, "")]
+            graded = [(severity, [row for row in wrong if row.severity == severity]) for severity in (*SEVERITIES, "")]
             items = "".join(_graded(severity, group) for severity, group in graded if group)
-            lists.append(f"<h3>{_text(TITLES[paper])}: {len(wrong)} of {len(found)}</h3>{items}")
+            lists.append(f"<h3>{_text(TITLES[paper])}: {len(wrong)} of {len(judged)}</h3>{items}")
     return "".join(lists) or "<p>Nothing.</p>"
 
 
@@ -195,10 +195,10 @@ def _evidence(verdict: Verdict) -> str:
     for piece in verdict.evidence:
         name, sign = SIGNS[piece.stands]
         known = piece.counterexample in ("", verdict.counterexample)
-        found = "" if known else f" <span class=example>{_text(piece.counterexample)}</span>"
+        example = "" if known else f" <span class=example>{_text(piece.counterexample)}</span>"
         rows.append(
             f'<tr class={name}><td title="{name}">{sign}</td><td>{_text(piece.method)}</td>'
-            f"<td>{_text(piece.figures)}{found}</td></tr>"
+            f"<td>{_text(piece.figures)}{example}</td></tr>"
         )
     return f"<table class=evidence>{''.join(rows)}</table>" if rows else ""
 

@@ -17,11 +17,11 @@ def place_of(where: str) -> tuple[tuple[int, str, tuple[int, ...]], tuple[tuple[
     >>> sorted(["Section 5.6", "Appendix B", "Section 5, Eq. 10", "Section 5, Eq. 9", "Abstract"], key=place_of)
     ['Abstract', 'Section 5, Eq. 9', 'Section 5, Eq. 10', 'Section 5.6', 'Appendix B']
     """
-    found = START.match(where)
-    if not found:
+    match = START.match(where)
+    if not match:
         raise ValueError(f"where = {where!r}; allowed: a text that begins with Abstract, Section N or Appendix X")
-    abstract, section, letter, rest = found.groups()
+    abstract, section, letter, rest = match.groups()
     numbers = tuple(int(number) for number in (section or rest or "").split(".") if number)
-    part = 0 if abstract else 2 if letter else 1
-    pieces = NUMBER.split(where[found.end() :])
-    return (part, letter or "", numbers), tuple((int(text), "") if text.isdigit() else (-1, text) for text in pieces)
+    rank = 0 if abstract else 2 if letter else 1
+    pieces = NUMBER.split(where[match.end() :])
+    return (rank, letter or "", numbers), tuple((int(text), "") if text.isdigit() else (-1, text) for text in pieces)

@@ -33,10 +33,10 @@ def readme(claims: Sequence[Claim], verdicts: Mapping[str, str], of_papers: Mapp
         of_papers: the summaries.
     """
     by_paper = {paper: [claim for claim in claims if claim.paper == paper] for paper in PACKAGES}
-    parts = [HEAD, counts_table(by_paper, verdicts)]
+    sections = [HEAD, counts_table(by_paper, verdicts)]
     by_tag = {claim.tag: claim for claim in claims}
-    parts += [_section(paper, summary, by_tag) for paper, summary in of_papers.items()]
-    return "\n".join(parts)
+    sections += [_section(paper, summary, by_tag) for paper, summary in of_papers.items()]
+    return "\n".join(sections)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from simlab.files import write_whole
 
 
 def main() -> int:
-    """Record what is found; nothing while our methods disagree about any claim."""
+    """Record the verdicts; nothing while our methods disagree about any claim."""
     verdicts = judge_all(load().values())
     ours = [verdict for verdict in verdicts if verdict.verdict == OURS]
     for verdict in ours:
@@ -19,8 +19,8 @@ def main() -> int:
     if ours:
         print("nothing was recorded", file=sys.stderr)
         return 1
-    found = {verdict.tag: verdict.verdict for verdict in verdicts}
-    write_whole(RECORD, (json.dumps(found, indent=1) + "\n").encode())
+    by_tag = {verdict.tag: verdict.verdict for verdict in verdicts}
+    write_whole(RECORD, (json.dumps(by_tag, indent=1) + "\n").encode())
     index.main()
     readme.main()
     return 0

@@ -47,7 +47,7 @@ def table(verdicts: Sequence[Verdict], width: int) -> str:
 
 
 def remarks(verdict: Verdict) -> list[tuple[str, str]]:
-    """What goes with a verdict, by name: why a claim does not hold, what does, how much it matters, and the caveat."""
+    """The remarks on a verdict, by name: why a claim does not hold, what does, how much it matters, and the caveat."""
     texts = {
         "needs" if verdict.verdict == UNDECIDED else "if": verdict.condition,
         "met in the paper": verdict.met,
@@ -70,17 +70,17 @@ def findings(of_papers: Mapping[str, Summary], width: int) -> str:
         width: of the terminal, in characters.
     """
     lines = []
-    for paper, one in of_papers.items():
+    for paper, of_paper in of_papers.items():
         lines += ["", TITLES[paper]]
-        ranked = [(f"{rank}. ", sentence) for rank, sentence in enumerate(one.findings, 1)]
-        for mark, sentence in [*ranked, *(("stands: ", sentence) for sentence in one.stands)]:
+        ranked = [(f"{rank}. ", sentence) for rank, sentence in enumerate(of_paper.findings, 1)]
+        for mark, sentence in [*ranked, *(("stands: ", sentence) for sentence in of_paper.stands)]:
             told = ", ".join(f"{tag} {worth}" for tag, worth in sentence.verdicts.items())
             lines += textwrap.wrap(f"{mark}{sentence.text} [{told}]", width, subsequent_indent=" " * len(mark))
     return "\n".join(lines)
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
-    """How many claims got which verdict.
+    """Count the claims by verdict.
 
     >>> summary([])
     '0 claims'
@@ -99,16 +99,16 @@ def as_json(verdicts: Iterable[Verdict]) -> str:
 
 def methods(evidence: Iterable[Evidence]) -> Iterator[tuple[str, bool | None]]:
     """Each method that tested the printed statement, and what it found: refuted if any of its tests refutes."""
-    found: dict[str, list[bool | None]] = {}
+    by_method: dict[str, list[bool | None]] = {}
     for piece in evidence:
         if not piece.method.endswith(AMENDED):
-            found.setdefault(piece.method, []).append(piece.stands)
-    for method, answers in found.items():
+            by_method.setdefault(piece.method, []).append(piece.stands)
+    for method, answers in by_method.items():
         yield method, False if False in answers else (True if True in answers else None)
 
 
 def _widths(verdicts: Sequence[Verdict], width: int) -> tuple[int, int, int, int]:
-    """Of the four columns; the claim gets what the others leave, and a verdict may break between words."""
+    """The four columns' widths; the claim gets what the others leave, and a verdict may break between words."""
     tag = min(LONGEST_TAG, max(map(len, ["tag", *(verdict.tag for verdict in verdicts)])))
     words = [HOLDS_IF, *(word for verdict in verdicts for word in verdict.verdict.split())]
     worth = max(map(len, words))
@@ -122,8 +122,8 @@ def _short(evidence: Iterable[Evidence]) -> list[str]:
 def _row(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     """The lines of one row, each cell wrapped to its column."""
     wrapped = [
-        [line for part in cell.split("\n") for line in textwrap.wrap(part, width)]
+        [line for text in cell.split("\n") for line in textwrap.wrap(text, width)]
         for cell, width in zip(cells, widths, strict=True)
     ]
     for line in zip_longest(*wrapped, fillvalue=""):
-        yield GAP.join(f"{part:<{width}}" for part, width in zip(line, widths, strict=True)).rstrip()
+        yield GAP.join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True)).rstrip()

@@ -57,8 +57,8 @@ def judge_all(claims: Iterable[Claim], jobs: int | None = None) -> list[Verdict]
     jobs = min(jobs or os.cpu_count() or 1, len(tags))
     judged = map(judge_tag, tags) if jobs <= 1 else _in_processes(tags, jobs)
     with tqdm(judged, total=len(tags), unit=" claims", desc="judging", disable=None) as shown:
-        found = {verdict.tag: verdict for verdict in shown}
-    return [found[tag] for tag in tags]
+        verdicts = {verdict.tag: verdict for verdict in shown}
+    return [verdicts[tag] for tag in tags]
 
 
 def judge_tag(tag: str) -> Verdict:
@@ -71,15 +71,15 @@ def judge_tag(tag: str) -> Verdict:
 
 def recorded() -> dict[str, str]:
     """The verdicts by tag with which the present ones are compared."""
-    found: dict[str, str] = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.is_file() else {}
-    return found
+    verdicts: dict[str, str] = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.is_file() else {}
+    return verdicts
 
 
-def differences(found: Mapping[str, str], known: Mapping[str, str], *, everything: bool) -> list[str]:
+def differences(judged: Mapping[str, str], known: Mapping[str, str], *, everything: bool) -> list[str]:
     """One line a tag whose verdict is not the recorded one.
 
     Args:
-        found: verdicts by tag.
+        judged: verdicts by tag.
         known: those recorded.
         everything: whether all claims were judged, so that a recorded tag that is missing is claimed no more.
 
@@ -88,11 +88,11 @@ def differences(found: Mapping[str, str], known: Mapping[str, str], *, everythin
     """
     lines = [
         f"{tag}: recorded {known.get(tag, 'nothing')}, found {verdict}"
-        for tag, verdict in found.items()
+        for tag, verdict in judged.items()
         if known.get(tag) != verdict
     ]
     if everything:
-        lines += [f"{tag}: recorded {verdict}, claimed no more" for tag, verdict in known.items() if tag not in found]
+        lines += [f"{tag}: recorded {verdict}, claimed no more" for tag, verdict in known.items() if tag not in judged]
     return lines
 
 
@@ -116,7 +116,7 @@ def _in_processes(tags: list[str], jobs: int) -> Iterator[Verdict]:
 
 
 def _start_worker() -> None:
-    """Load the claims; simulate on the CPU, since a GPU cannot be shared by so many; end when the parent does."""
+    """Load the claims; simulate on the CPU, since many processes cannot share a GPU; end when the parent does."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if (parent := multiprocessing.parent_process()) is not None:
         threading.Thread(target=_end_with, args=(parent.join,), daemon=True).start()

@@ -80,9 +80,9 @@ def simulated_step(
     with jax.enable_x64(True):
         logits = jnp.log(jnp.asarray([float(p) for p in policy], jnp.float64))
         members = np.asarray(correct)
-        given = {"logits": logits, "correct": members, "target": members}
+        arrays = {"logits": logits, "correct": members, "target": members}
         # Nothing is checked: some claims are of policies of which no rollout is correct, or of one reward for all.
-        problem = custom().replaced(**given, reward_correct=rewards[0], reward_incorrect=rewards[1])
+        problem = custom().replaced(**arrays, reward_correct=rewards[0], reward_incorrect=rewards[1])
         laid = DENSE.load(problem, settings.dtype)
         traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
         actions, after = _first_step(settings.static, jax.random.split(jax.random.key(seed), seeds), laid, traced)
@@ -106,7 +106,7 @@ def simulated_head_change(
     seeds: int = SEEDS,
     seed: int = 0,
 ) -> Float64[np.ndarray, "seeds A d"]:
-    """What the simulator's first plain gradient step, at learning rate 1, adds to a head that prompts share.
+    """The change of a head that prompts share by the simulator's first plain gradient step, at learning rate 1.
 
     Args:
         policies: (M, A) probabilities, floats or fractions, of softmax(W h_i / temperature).
@@ -152,14 +152,14 @@ def _first_step(
 ) -> tuple[Int[Array, "seeds G"], Float64[Array, "seeds ..."]]:
     """Groups of the first prompt and parameters after the first step; compiled once for all numbers of one shape."""
 
-    def one(key: PRNGKeyArray) -> tuple[Array, Array]:
+    def step(key: PRNGKeyArray) -> tuple[Array, Array]:
         learner = Learner(settings, StoredProblem(problem, DENSE, None), key, traced)
         state = learner.step(jnp.int32(0), learner.start())
         groups = state.last.groups
         assert isinstance(groups, Listed)  # only the largest are counted
         return groups.slots[0], state.parameters
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(step)(keys)
 
 
 @functools.partial(jax.jit, static_argnums=2)

@@ -25,9 +25,9 @@ def source_of(claim: Claim) -> list[str]:
     wanted = [check]
     for home, statement in wanted:  # grows on the way
         for name in _names(home, statement):
-            if (found := _definition(home, name, package)) and found not in wanted:
-                wanted.append(found)
-    wanted.sort(key=lambda found: (found != check, found[0].__name__, found[1].lineno))
+            if (definition := _definition(home, name, package)) and definition not in wanted:
+                wanted.append(definition)
+    wanted.sort(key=lambda definition: (definition != check, definition[0].__name__, definition[1].lineno))
     return [_text(home, statement) for home, statement in wanted]
 
 
@@ -44,7 +44,7 @@ def _entry(claim: Claim) -> Definition:
 
 @functools.cache
 def _definition(module: ModuleType, name: str, package: str) -> Definition | None:
-    """Where a name of a module is defined, followed through imports inside the paper's package."""
+    """Find where a module's name is defined, through imports inside the paper's package."""
     for statement in _parsed(module).body:
         if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(package):
             for alias in statement.names:

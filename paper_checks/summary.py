@@ -22,7 +22,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a reader of one paper should know.
+    """The summary of one paper for its readers.
 
     Attributes:
         findings: what changes what a reader does, the most important first; five for each paper.

@@ -17,7 +17,7 @@ VERDICTS = (HOLDS, IDENTITY, HOLDS_IF, FAILS, SLIP, UNDECIDED, OURS)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a claim is worth; the fields are those of the JSON report.
+    """The verdict on a claim; the fields are those of the JSON report.
 
     Attributes:
         tag, paper, where, claim, formula, reading, whose, caveat: of the claim.
@@ -71,8 +71,8 @@ def judge(claim: Claim) -> Verdict:
     except Disagreement as disagreement:
         return _verdict(claim, OURS, counterexample=str(disagreement))
     if not stands(repaired):
-        found = f"amended, it fails too: {counterexample(repaired)}"
-        return _verdict(claim, OURS, (*printed, *repaired), counterexample=found)
+        failure = f"amended, it fails too: {counterexample(repaired)}"
+        return _verdict(claim, OURS, (*printed, *repaired), counterexample=failure)
     condition, correction = (amended.text, "") if kind == HOLDS_IF else ("", amended.text)
     marked = tuple(Evidence(f"{piece.method}, amended", True, piece.figures) for piece in repaired if piece.stands)
     return _verdict(
@@ -93,12 +93,12 @@ def weigh(claim: Claim, statement: Statement) -> tuple[Evidence, ...]:
 
 
 def stands(evidence: Sequence[Evidence]) -> bool:
-    """Whether no method refutes."""
+    """Return whether no method refutes."""
     return all(piece.stands is not False for piece in evidence)
 
 
 def counterexample(evidence: Sequence[Evidence]) -> str:
-    """That of the first method that refutes; a derivation's only for want of another, since its point is arbitrary."""
+    """The first refuting method's example; a derivation's only for want of another, since its point is arbitrary."""
     refuting = [piece for piece in evidence if piece.stands is False]
     first = min(refuting, key=lambda piece: piece.method == "symbolic")
     return first.counterexample or first.figures

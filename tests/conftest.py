@@ -50,7 +50,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    """What is there now stays: looking for garbage among it takes a tenth of the tests' time."""
+    """Freeze all objects that exist now: looking for garbage among them takes a tenth of the tests' time."""
     gc.collect()
     gc.freeze()
 
@@ -66,7 +66,7 @@ def pytest_runtest_teardown(item, nextitem):
 
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    # In the background of a shell the tests would hand down to the programs they start that interrupts are ignored.
+    # A shell starts tests in its background with interrupts ignored, which the programs that they start would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("seeded", derandomize=True, deadline=None, max_examples=50)
@@ -84,7 +84,7 @@ def quickly():
 
 @pytest.fixture(scope="module")
 def library_alone():
-    """What a module of tests registers or loads from a user's file is gone after it."""
+    """Forget after a module of tests what it registered or loaded from users' files."""
     from simlab import own_files  # noqa: PLC0415  # the hook above precedes it
     from simlab.estimators import registry  # noqa: PLC0415
 
@@ -111,8 +111,8 @@ def browser():
     """A Chromium without a network."""
     from explorer_cases import browsing  # noqa: PLC0415  # no other test needs one
 
-    with browsing() as found:
-        yield found
+    with browsing() as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="module")

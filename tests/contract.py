@@ -1,6 +1,6 @@
-"""What every estimator promises, as checks that take one and assert; a user's own can be held to them as well.
+"""Checks of what every estimator promises; a user's own can be held to them as well.
 
-Each check takes an estimator and makes its own batches, which carry every field of ``Rollouts``.
+Each check takes an estimator, makes its own batches, which carry every field of ``Rollouts``, and asserts.
 """
 
 from collections.abc import Callable
@@ -92,10 +92,10 @@ def the_array_api_is_enough(chosen: Estimator) -> None:
 
 
 def the_dtype_is_kept(chosen: Estimator) -> None:
-    """Also where JAX traces, and 64 bits are at hand for a number that is not written as the rewards are."""
+    """Advantages and state have the dtype of the rewards, also where JAX traces and 64 bits are at hand."""
     for dtype in ("float32", "float64"):
         arrays = [map_fields(batch(seed), lambda field: field.astype(dtype)) for seed in range(2)]  # noqa: B023
-        if dtype == "float32":  # of 64 bits the numbers above would show another
+        if dtype == "float32":  # at 64 bits the checks of numbers would show another
             for history, state in (run(chosen, arrays), run(chosen, jax.tree.map(array_api_strict.asarray, arrays))):
                 assert all(str(array.dtype).endswith(dtype) for array in [*history, *jax.tree.leaves(state)])
         traced, state = jax.eval_shape(lambda batches: run(chosen, batches), arrays)
@@ -158,7 +158,7 @@ def absent_tokens_are_not_there(chosen: Estimator) -> None:
 
 
 def order_does_not_matter(chosen: Estimator) -> None:
-    """Of prompts, nor of the rollouts of a group; but an estimator that is not declared exchangeable may mind it."""
+    """Prompts, and rollouts of a group, may come in any order; estimators that are not exchangeable may mind it."""
     if not chosen.exchangeable:
         return
     for seed in range(4):
@@ -184,8 +184,8 @@ def degenerate_groups_are_finite(chosen: Estimator) -> None:
     for rewards in batches:
         record = batch(rewards=rewards)
         certain = record._replace(old_logp=0 * record.old_logp, entropy=0 * record.entropy)
-        for given in (record, certain):
-            advantages, state = chosen.update(given, chosen.init())
+        for rollouts in (record, certain):
+            advantages, state = chosen.update(rollouts, chosen.init())
             for values in (advantages, *jax.tree.leaves(state)):
                 assert np.isfinite(np.asarray(values)).all(), rewards
 

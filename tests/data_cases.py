@@ -23,7 +23,7 @@ def lines(path, rows):
 def sums(numbers, **columns):
     """Rows such as 3+4=, whose answers are numbers."""
     names = {"prompt": "prompt", "answer": "answer"} | columns
-    return [{names["prompt"]: f"{one}+{other}=", names["answer"]: one + other} for one, other in numbers]
+    return [{names["prompt"]: f"{first}+{second}=", names["answer"]: first + second} for first, second in numbers]
 
 
 def pretrained(folder, chat_template=CHAT, max_positions=64):

@@ -20,14 +20,14 @@ MOST_SOLUTIONS = 40
 
 
 class Bank(NamedTuple):
-    """Solve rates of prompts, and of each the probability of each solution among its correct answers."""
+    """Solve rates of prompts, and the probability of each solution among the correct answers of its prompt."""
 
     rates: np.ndarray
     shares: list[np.ndarray]
 
 
 def zipf(solutions: int) -> np.ndarray:
-    """So many solutions, as probable as Zipf's law says."""
+    """The probabilities of some solutions by Zipf's law."""
     weights = 1 / np.arange(1, solutions + 1)
     return weights / weights.sum()
 
@@ -35,24 +35,24 @@ def zipf(solutions: int) -> np.ndarray:
 def bank(shape: str, prompts: int, seed: int, most_solutions: int = MOST_SOLUTIONS) -> Bank:
     """Prompts of a shape, each with 1 to ``most_solutions`` solutions."""
     random = np.random.default_rng(seed)
-    parts = SHAPES[shape]
-    chosen = random.choice(len(parts), size=prompts, p=[share for share, _ in parts])
-    rates = [of if isinstance(of, float) else random.beta(*of) for of in (parts[part][1] for part in chosen)]
+    mixture = SHAPES[shape]
+    chosen = random.choice(len(mixture), size=prompts, p=[share for share, _ in mixture])
+    rates = [law if isinstance(law, float) else random.beta(*law) for law in (mixture[i][1] for i in chosen)]
     return Bank(np.array(rates), [zipf(random.integers(1, most_solutions + 1)) for _ in range(prompts)])
 
 
-def log(own: Bank, group_size: int, seed: int, *, steps: int = 1, visits: int = 1, answers: bool = True) -> Log:
-    """Each prompt is visited so often, in random order, spread evenly over the steps."""
+def log(population: Bank, group_size: int, seed: int, *, steps: int = 1, visits: int = 1, answers: bool = True) -> Log:
+    """A log that visits each prompt ``visits`` times, in random order, spread evenly over the steps."""
     random = np.random.default_rng(seed)
-    order = np.concatenate([random.permutation(len(own.rates)) for _ in range(visits)])
-    numbers = np.cumsum([0, *(len(shares) for shares in own.shares)])
+    order = np.concatenate([random.permutation(len(population.rates)) for _ in range(visits)])
+    numbers = np.cumsum([0, *(len(shares) for shares in population.shares)])
     correct, rows = [], []
     for group, prompt in enumerate(order):
-        right = random.binomial(group_size, own.rates[prompt])
+        right = random.binomial(group_size, population.rates[prompt])
         correct.append(right)
         if answers and right:
-            drawn = random.multinomial(right, own.shares[prompt])
-            rows += [(group, numbers[prompt] + place, drawn[place]) for place in np.flatnonzero(drawn)]
+            drawn = random.multinomial(right, population.shares[prompt])
+            rows += [(group, numbers[prompt] + solution, drawn[solution]) for solution in np.flatnonzero(drawn)]
     columns = np.array(rows, dtype=int).reshape(-1, 3).T
     return Log(
         "simlab",
@@ -60,7 +60,7 @@ def log(own: Bank, group_size: int, seed: int, *, steps: int = 1, visits: int = 
         np.arange(len(order)) * steps // len(order),
         np.full(len(order), group_size),
         np.array(correct, dtype=int),
-        tuple(f"prompt {number}" for number in range(len(own.rates))),
+        tuple(f"prompt {number}" for number in range(len(population.rates))),
         AnswerCounts(*columns) if answers else None,
     )
 
@@ -76,7 +76,7 @@ def plain(correct: list[int], group_size: int | list[int], prompt: list[int] | N
 
 
 class Surprises(NamedTuple):
-    """Of each rollout its prompt, whether it is right, -log p, and tokens."""
+    """Each rollout's prompt, verdict, -log p and number of tokens."""
 
     prompt: np.ndarray
     right: np.ndarray
@@ -84,22 +84,22 @@ class Surprises(NamedTuple):
     length: np.ndarray
 
 
-def surprises(own: Log, seed: int, mean: float = 20.0, correct: float = 1.0) -> Surprises:
+def surprises(record: Log, seed: int, mean: float = 20.0, correct: float = 1.0) -> Surprises:
     """-log p of each rollout of a log: Gamma(4), and prompts that differ in its mean.
 
-    That of a correct rollout is ``correct`` times as large. Rollouts have 5 to 15 tokens, whatever else they are.
+    A correct rollout's is ``correct`` times as large. Rollouts have 5 to 15 tokens, whatever else they are.
     """
     random = np.random.default_rng(seed)
-    of_prompt = mean * random.uniform(0.5, 1.5, size=len(own.prompts))
-    group = np.repeat(np.arange(len(own.prompt)), own.group_size)
-    place = np.concatenate([np.arange(size) for size in own.group_size])
-    right = place < own.correct[group]
-    surprise = of_prompt[own.prompt[group]] * random.gamma(4, 0.25, size=len(group)) * np.where(right, correct, 1.0)
-    return Surprises(own.prompt[group], right, surprise, random.integers(5, 16, size=len(group)))
+    of_prompt = mean * random.uniform(0.5, 1.5, size=len(record.prompts))
+    group = np.repeat(np.arange(len(record.prompt)), record.group_size)
+    position = np.concatenate([np.arange(size) for size in record.group_size])
+    right = position < record.correct[group]
+    surprise = of_prompt[record.prompt[group]] * random.gamma(4, 0.25, size=len(group)) * np.where(right, correct, 1.0)
+    return Surprises(record.prompt[group], right, surprise, random.integers(5, 16, size=len(group)))
 
 
 def windows_of(reading, level=0.9):
-    """What questions about steps read of a diagnosis, without the rest, which takes seconds: its level and windows."""
+    """A diagnosis of a level and windows alone, which questions about steps read; the rest takes seconds."""
     steps = np.unique(reading.log.step)
     pieces = np.array_split(steps, min(4, len(steps)))
     windows = tuple(Window(int(piece[0]), int(piece[-1]), None) for piece in pieces)
@@ -107,15 +107,15 @@ def windows_of(reading, level=0.9):
     return Diagnosis(**empty | {"solve_rates": SolveRates(0, None, None, (), (), windows, None)})
 
 
-def undrawn(own: Bank, seen: Log) -> tuple[float, float]:
+def undrawn(population: Bank, seen: Log) -> tuple[float, float]:
     """The mean correct mass that a log has not drawn, and its share of the correct mass, of the prompts that occur."""
-    numbers = np.cumsum([0, *(len(shares) for shares in own.shares)])
+    numbers = np.cumsum([0, *(len(shares) for shares in population.shares)])
     drawn = set(seen.answers.answer.tolist())
     present = sorted(set(seen.prompt.tolist()))
     left = sum(
-        own.rates[prompt] * share
+        population.rates[prompt] * share
         for prompt in present
-        for place, share in enumerate(own.shares[prompt])
-        if numbers[prompt] + place not in drawn
+        for solution, share in enumerate(population.shares[prompt])
+        if numbers[prompt] + solution not in drawn
     )
-    return left / len(present), left / sum(own.rates[present])
+    return left / len(present), left / sum(population.rates[present])

@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{environment.name} did not run: {reason}", file=sys.stderr, flush=True)
             continue
         versions[environment.name] = package_versions(python)
-        for name, pytest_arguments in parts(environment, python):
+        for name, pytest_arguments in list_parts(environment, python):
             if not any(fnmatch(name, pattern) or fnmatch(name, f"{pattern}/*") for pattern in patterns):
                 continue
             outcome = (options.mended and passed_before(name, results)) or run(
@@ -192,7 +192,7 @@ def package_versions(python: Path) -> str:
     return printed.strip().replace(" ,", ",")
 
 
-def parts(environment: Environment, python: Path) -> Iterator[tuple[str, list[str]]]:
+def list_parts(environment: Environment, python: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and pytest's arguments of each part of an environment."""
     markers = tomllib.loads(PROJECT.read_text())["tool"]["pytest"]["ini_options"]["markers"]
     others = [name for line in markers if (name := line.partition(":")[0]) not in {"slow", *environment.markers}]
@@ -236,7 +236,7 @@ def _record(name: str) -> str:
 
 
 def run(name: str, python: Path, arguments: Sequence[str], results: Path, limit: float) -> Outcome:
-    """Run a part, or return what it came to before on the same files."""
+    """Run a part, or return its earlier outcome on the same files."""
     record = results / _record(name)
     if record.exists():
         return Outcome(**json.loads(record.read_text()))
@@ -276,7 +276,7 @@ def table(outcomes: Sequence[Outcome], missing: dict[str, str], versions: dict[s
     """Return the Markdown page: what ran, on which commit, what failed, and what could not be had."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     machine = f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}"
-    passed, failed = sum(one.passed for one in outcomes), sum(len(one.failed) for one in outcomes)
+    passed, failed = sum(outcome.passed for outcome in outcomes), sum(len(outcome.failed) for outcome in outcomes)
     lines = [
         "# Every test, in every environment\n",
         f"Written by `python -m tests.everything` on {datetime.now(UTC):%Y-%m-%d}, commit {head()}, on "
@@ -285,12 +285,12 @@ def table(outcomes: Sequence[Outcome], missing: dict[str, str], versions: dict[s
         *(f"- {name}: **did not run**: {reason}" for name, reason in missing.items()),
         "\n| part | passed | failed | skipped | seconds | commit | |\n|---|---|---|---|---|---|---|",
         *(
-            f"| {one.part} | {one.passed} | {len(one.failed)} | {one.skipped} | {one.seconds:.0f} | {one.commit} "
-            f"| {one.ended} |"
-            for one in outcomes
+            f"| {outcome.part} | {outcome.passed} | {len(outcome.failed)} | {outcome.skipped} "
+            f"| {outcome.seconds:.0f} | {outcome.commit} | {outcome.ended} |"
+            for outcome in outcomes
         ),
         "",
-        *(f"- failed in {one.part}: `{test}`" for one in outcomes for test in one.failed),
+        *(f"- failed in {outcome.part}: `{test}`" for outcome in outcomes for test in outcome.failed),
     ]
     return "\n".join(lines).rstrip() + "\n"
 

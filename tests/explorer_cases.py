@@ -44,10 +44,10 @@ FLAGS = [
 
 
 def chromium() -> str:
-    found = os.environ.get("SIMLAB_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if found is None:
+    path = os.environ.get("SIMLAB_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if path is None:
         raise RuntimeError(f"no Chromium: install one of {', '.join(CHROMIUMS)}, or set SIMLAB_CHROMIUM to its path")
-    return found
+    return path
 
 
 @dataclass
@@ -72,9 +72,9 @@ def browsing():
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  # an extra that the default tests do without
 
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        yield found
-        found.close()
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @contextlib.contextmanager
@@ -83,9 +83,9 @@ def explorer(*arguments: str) -> Iterator[Explorer]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+/", line)
-        assert found, line + process.stderr.read()
-        yield Explorer(process, found[0])
+        match = re.search(r"http://127\.0\.0\.1:\d+/", line)
+        assert match, line + process.stderr.read()
+        yield Explorer(process, match[0])
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -113,7 +113,7 @@ class Watched:
     def until(self, holds, seconds=180) -> None:
         end = time.monotonic() + seconds
         while not holds():
-            assert time.monotonic() < end, [self.text(place) for place in ("#status", "#said", "#error", "#readout")]
+            assert time.monotonic() < end, [self.text(label) for label in ("#status", "#said", "#error", "#readout")]
             self.page.wait_for_timeout(50)
 
     def drawn(self) -> None:
@@ -134,20 +134,20 @@ class Watched:
 def watched(browser: object, allowed: str, **options: object) -> Iterator[Watched]:
     context = browser.new_context(accept_downloads=True, **options)
     context.set_default_timeout(WAIT)
-    found = Watched(context.new_page())
+    watch = Watched(context.new_page())
 
     def route(request_route: object) -> None:
         address = request_route.request.url
         if address.startswith((allowed, "data:", "blob:")):
             request_route.continue_()
         else:
-            found.elsewhere.append(address)
+            watch.elsewhere.append(address)
             request_route.abort()
 
     context.route("**/*", route)
-    found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
-    found.page.on("console", lambda line: found.complaints.append(line.text) if line.type == "error" else None)
-    yield found
+    watch.page.on("pageerror", lambda error: watch.complaints.append(str(error)))
+    watch.page.on("console", lambda line: watch.complaints.append(line.text) if line.type == "error" else None)
+    yield watch
     context.close()
 
 

@@ -25,7 +25,7 @@ def deviation(values: Group, ddof: int) -> float:
 
 
 def quantile_of(values: Group, tau: float) -> float:
-    """The smallest of the values that at least a share tau of them does not exceed."""
+    """The smallest of the values at or below which lies at least a share tau of them."""
     reached = [v for v in values if sum(1 for value in values if value <= v) >= tau * len(values) - 1e-9]
     return min(reached)
 
@@ -186,7 +186,7 @@ def rs_grpo(group: Group, beta: float = 2.0) -> Group:
 
 
 def log_mean_exp(group: Group, beta: float = 1.0) -> Group:
-    """FADE's log-mean-exp: what a rollout adds to that of the group."""
+    """FADE's log-mean-exp: the group's value less the value without the rollout."""
 
     def objective(rewards: Group) -> float:
         return math.log(mean([math.exp(beta * r) for r in rewards])) / beta
@@ -197,12 +197,12 @@ def log_mean_exp(group: Group, beta: float = 1.0) -> Group:
 
 
 def best(rewards: Group) -> float:
-    """The best reward; that of nobody is 0."""
+    """The best reward; 0 without rewards."""
     return max(rewards, default=0.0)
 
 
 def pass_at_k_tang(group: Group) -> Group:
-    """FADE's pass@k after Tang et al.: what a rollout adds to the best of the group."""
+    """FADE's pass@k after Tang et al.: the best of the group less the best without the rollout."""
     return [best(group) - best(without(group, i)) for i in range(len(group))]
 
 
@@ -222,7 +222,7 @@ def mix(group: Group, k: int = 4) -> Group:
     """FADE's mix of pass@k and pass@1 by the success rate."""
     p = share_correct(group)
     both = zip(pass_at_k_chen(group, k), pass_at_k_chen(group, 1), strict=True)
-    return [p * many + (1 - p) * one for many, one in both]
+    return [p * at_k + (1 - p) * at_1 for at_k, at_1 in both]
 
 
 def pkpo(group: Group, k: int = 4, baseline: str = "leave_one_out") -> Group:
@@ -305,7 +305,7 @@ def signed(a: float, omega: float, sign: str, delta: float) -> float:
 
 
 def of_others(a: float, others: Group, eps: float = 1e-6) -> float:
-    """Over the sample std of the other rewards; as it is where these are equal, or there are too few."""
+    """The advantage over the sample std of the other rewards; unchanged where these are equal or too few."""
     return a / (deviation(others, 1) + eps) if len({*others}) > 1 else a
 
 
@@ -320,7 +320,7 @@ def linked(
     delta: float = 0.5,
     k: int = 4,
 ) -> list[list[Group]]:
-    """The four in turn; ``past`` is HA-DW's running mean of the batches before."""
+    """The four links in turn; ``past`` is HA-DW's running mean of the batches before."""
     past, history = 0.5, []
     for step in steps:
         everyone = [r for group in step.rewards for r in group]

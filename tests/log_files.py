@@ -1,4 +1,4 @@
-"""Logs of training runs, written as plainly as can be, and what is to be read of them: by loops over rows."""
+"""Logs of training runs, written as plainly as can be, and the groups in them, by loops over rows."""
 
 import json
 from collections import Counter, defaultdict
@@ -25,10 +25,10 @@ def renamed(rows, names):
 
 def by_step(rows):
     """The rows of each step."""
-    found = defaultdict(list)
-    for one in rows:
-        found[one["step"]].append(one)
-    return found
+    steps = defaultdict(list)
+    for rollout in rows:
+        steps[rollout["step"]].append(rollout)
+    return steps
 
 
 def write_csv(folder, rows):
@@ -37,7 +37,7 @@ def write_csv(folder, rows):
 
 
 def write_jsonl(folder, rows):
-    (folder / "log.jsonl").write_text("".join(json.dumps(one) + "\n" for one in renamed(rows, TABLE)))
+    (folder / "log.jsonl").write_text("".join(json.dumps(rollout) + "\n" for rollout in renamed(rows, TABLE)))
     return folder / "log.jsonl"
 
 
@@ -47,18 +47,18 @@ def write_parquet(folder, rows):
 
 
 def write_verl(folder, rows):
-    """As verl does it: a file a step, with the ground truth and what the reward function adds."""
-    for step, own in by_step(rows).items():
-        lines = [{**one, "gts": "7", "acc": one["score"] == 1} for one in renamed(own, VERL)]
+    """Write as verl does: a file a step, with the ground truth and what the reward function adds."""
+    for step, batch in by_step(rows).items():
+        lines = [{**rollout, "gts": "7", "acc": rollout["score"] == 1} for rollout in renamed(batch, VERL)]
         (folder / f"{step}.jsonl").write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     return folder
 
 
 def write_trl(folder, rows):
-    """As TRL does it: a file a step, with an advantage that tells the rows of two steps apart."""
+    """Write as TRL does: a file a step, with an advantage that tells the rows of two steps apart."""
     (folder / "completions").mkdir()
-    for step, own in by_step(rows).items():
-        frame = pandas.DataFrame([{**one, "note": "x", "advantage": step / 8} for one in renamed(own, TRL)])
+    for step, batch in by_step(rows).items():
+        frame = pandas.DataFrame([{**line, "note": "x", "advantage": step / 8} for line in renamed(batch, TRL)])
         frame.to_parquet(folder / "completions" / f"completions_{step:05d}.parquet")
     return folder
 
@@ -69,30 +69,30 @@ WRITERS = {"csv": write_csv, "jsonl": write_jsonl, "parquet": write_parquet, "ve
 def groups_of(rows, threshold=1.0):
     """By step and prompt: rollouts, correct ones, and how often the answers of these occur."""
     groups = defaultdict(list)
-    for one in rows:
-        groups[one["step"], one["prompt"]].append(one["answer"] if one["reward"] >= threshold else None)
-    right = {key: [answer for answer in own if answer is not None] for key, own in groups.items()}
-    return {key: (len(own), len(right[key]), Counter(right[key])) for key, own in groups.items()}
+    for rollout in rows:
+        groups[rollout["step"], rollout["prompt"]].append(rollout["answer"] if rollout["reward"] >= threshold else None)
+    right = {key: [answer for answer in answers if answer is not None] for key, answers in groups.items()}
+    return {key: (len(answers), len(right[key]), Counter(right[key])) for key, answers in groups.items()}
 
 
 def solutions_of(groups):
-    """By prompt, for each of its correct answers in which steps it occurs how often: without the answers' texts."""
-    found = defaultdict(Counter)
+    """The prompt of each correct answer, and how often it occurs in each step; without the answer's text."""
+    occurrences = defaultdict(Counter)
     for (step, prompt), (_, _, answers) in groups.items():
         for answer, count in answers.items():
-            found[prompt, answer][step] += count
-    return sorted((prompt, sorted(steps.items())) for (prompt, _), steps in found.items())
+            occurrences[prompt, answer][step] += count
+    return sorted((prompt, sorted(steps.items())) for (prompt, _), steps in occurrences.items())
 
 
 def read_groups(log):
-    """What ``groups_of`` says, of a log; its answers are numbers."""
-    found = {}
+    """The groups of a log in the form of ``groups_of``; answers are numbers."""
+    groups = {}
     for group in range(len(log.prompt)):
         key = int(log.step[group]), log.prompts[log.prompt[group]]
-        assert key not in found, "a group stands twice"
-        found[key] = int(log.group_size[group]), int(log.correct[group]), Counter()
+        assert key not in groups, "a group stands twice"
+        groups[key] = int(log.group_size[group]), int(log.correct[group]), Counter()
     for group, answer, count in zip(log.answers.group, log.answers.answer, log.answers.count, strict=True):
-        answers = found[int(log.step[group]), log.prompts[log.prompt[group]]][2]
+        answers = groups[int(log.step[group]), log.prompts[log.prompt[group]]][2]
         assert int(answer) not in answers, "an answer of a group stands twice"
         answers[int(answer)] = int(count)
-    return found
+    return groups

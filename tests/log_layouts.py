@@ -42,16 +42,16 @@ def chat(r):
     return [{"role": "system", "content": "Add."}, {"role": "user", "content": question(r)}]
 
 
-def said(r):
+def reply(r):
     return [{"role": "assistant", "content": text(r)}]
 
 
 def by(*names):
     """The rollouts by step, or by step and prompt."""
-    parts = {}
+    groups = {}
     for r in RUN:
-        parts.setdefault(tuple(r[name] for name in names), []).append(r)
-    return parts
+        groups.setdefault(tuple(r[name] for name in names), []).append(r)
+    return groups
 
 
 def verl():
@@ -101,7 +101,7 @@ def verifiers():
     """``results.jsonl`` of an evaluation: chat prompts, metrics as columns of their own."""
     rows = [r for r in RUN if r["step"] == 1]
     return {"results.jsonl": [
-        {"id": r["prompt"], "prompt": chat(r), "completion": said(r), "task": "default", "generation_ms": 12.5, "scoring_ms": 0.1,
+        {"id": r["prompt"], "prompt": chat(r), "completion": reply(r), "task": "default", "generation_ms": 12.5, "scoring_ms": 0.1,
          "total_ms": 13.0, "info": {"level": 2}, "answer": str(100 + r["prompt"]), "reward": float(r["right"]),
          "correct_answer_reward_func": float(r["right"]), "format_reward_func": 1.0} for r in rows]}  # fmt: skip
 
@@ -147,7 +147,7 @@ def atropos():
     """A line a group: lists of token ids, scores and conversations."""
     return {"groups.jsonl": [
         {"tokens": [[1, 2, 5] for r in rows], "masks": [[-100, -100, 5] for r in rows], "scores": [2.0 * r["right"] - 1 for r in rows],
-         "advantages": None, "messages": [chat(r) + said(r) for r in rows], "overrides": None, "group_overrides": {}}
+         "advantages": None, "messages": [chat(r) + reply(r) for r in rows], "overrides": None, "group_overrides": {}}
         for rows in by("step", "prompt").values()]}  # fmt: skip
 
 
@@ -277,7 +277,7 @@ def rllm():
             {"training_step": r["step"], "epoch": 0, "episode_id": f"{r['prompt']}:{r['sample']}", "task": {"question": question(r)},
              "is_correct": r["right"], "termination_reason": "env_done", "metrics": {"acc": float(r["right"])}, "trajectories": [
                  {"name": "agent", "uid": f"{r['step']}-{r['prompt']}-{r['sample']}", "reward": float(r["right"]), "steps": [
-                     {"observation": question(r), "action": text(r), "reward": float(r["right"]), "chat_completions": chat(r) + said(r)}]}]}, indent=2)
+                     {"observation": question(r), "action": text(r), "reward": float(r["right"]), "chat_completions": chat(r) + reply(r)}]}]}, indent=2)
         for r in RUN}  # fmt: skip
     return files | {"train_step_1_epoch_0/batch_summary.json": json.dumps({"training_step": 1, "num_episodes": 9})}
 
@@ -292,13 +292,13 @@ def bigcode():
 
 
 def inspect_sample(r):
-    return {"id": r["prompt"] + 1, "epoch": r["sample"] + 1, "input": question(r), "target": "100", "messages": chat(r) + said(r),
-            "output": {"choices": [{"message": said(r)[0], "stop_reason": "max_tokens" if r["cut"] else "stop"}], "completion": text(r)},
+    return {"id": r["prompt"] + 1, "epoch": r["sample"] + 1, "input": question(r), "target": "100", "messages": chat(r) + reply(r),
+            "output": {"choices": [{"message": reply(r)[0], "stop_reason": "max_tokens" if r["cut"] else "stop"}], "completion": text(r)},
             "scores": {"match": {"value": "C" if r["right"] else "I", "answer": r["answer"]}}, "events": [{"score": {"value": "C"}}] * 2}  # fmt: skip
 
 
 def inspect():
-    """One object: what was run, a status of the whole, and samples, the epochs of which are those of one prompt."""
+    """One object: a task, a status of the whole, and samples, whose epochs are the rollouts of one prompt."""
     head = {"version": 2, "status": "success", "eval": {"task": "add"}, "results": {"scores": [{"name": "match", "value": 0.5}]}}  # fmt: skip
     return {"log.json": json.dumps(head | {"samples": [inspect_sample(r) for r in first_rows()]})}
 
@@ -316,7 +316,7 @@ def inspect_archive():
 
 def simple_evals():
     """One object with a mean above, and conversations under a name of its own."""
-    results = [{"score": float(r["right"]), "metrics": {"chars": 9}, "convo": chat(r) + said(r)} for r in first_rows()]
+    results = [{"score": float(r["right"]), "metrics": {"chars": 9}, "convo": chat(r) + reply(r)} for r in first_rows()]
     return {"math.json": json.dumps({"score": 0.5, "metrics": {"acc": 0.5}, "results": results})}
 
 
@@ -353,7 +353,7 @@ def verdicts_by_id():
 
 
 def counts():
-    """How many of so many samples are right."""
+    """Numbers of samples, and of right ones among them."""
     return {"log.csv": "problem,iter,n,c\n" + "".join(
         f"p{prompt},{step},{len(rows)},{sum(r['right'] for r in rows)}\n" for (step, prompt), rows in by("step", "prompt").items())}  # fmt: skip
 
@@ -418,7 +418,7 @@ def truth(name):
         key = 0 if name == "atropos" else r["step"]
         of = (r["step"], r["prompt"])
         groups.setdefault(key, {}).setdefault(of, []).append(r["right"])
-    return {key: sorted((len(group), sum(group)) for group in own.values()) for key, own in groups.items()}
+    return {key: sorted((len(group), sum(group)) for group in by_prompt.values()) for key, by_prompt in groups.items()}
 
 
 def write(name, folder):

@@ -24,32 +24,32 @@ SHARDED = {
 
 def exported(problem, settings):
     """The platforms of each program, by its name and its storage."""
-    found = {}
+    platforms = {}
 
     def export_it(call, name, storage, program, arguments):
         program = jax.jit(program)  # one object, which is traced once
-        found[name, type(storage).__name__] = export.export(program, platforms=ACCELERATORS)(*arguments).platforms
+        platforms[name, type(storage).__name__] = export.export(program, platforms=ACCELERATORS)(*arguments).platforms
         done = ended(program.trace(*arguments).out_info)
-        return lambda *own: done
+        return lambda *_: done
 
     def ended(shapes):
-        """What a program returns: all zeros, but for runs that are at their end, or the choice of sparse steps."""
+        """Return a program's results: zeros, with runs at their end; or ones for the choice of sparse steps."""
         done = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         return done._replace(step=STEPS[-1]) if hasattr(done, "step") else jnp.ones_like(done)
 
     devices = devices_by(1)[0] if settings.storage == "sharded" else None
     with patch.object(Call, "_cached", export_it), computing(settings, devices):
         runner.records(Call(problem, [settings] * 2, [0, 1], STEPS, devices))
-    return found
+    return platforms
 
 
 def exported_on(name, count):
-    """Of a program that is spread over so many devices, for how many it was exported, and for which platforms."""
+    """The number of devices and the platforms of an exported program that is spread over ``count`` devices."""
     problem, chosen = SHARDED[name]
     settings = Settings("grpo", group_size=4, storage="sharded", **chosen)
     devices = devices_by(count)[0]
     with computing(settings, devices):
         call = Call(problem, [settings], [0], STEPS, devices)
         program, arguments = call.program(call.storage, None)
-        found = export.export(jax.jit(program), platforms=ACCELERATORS)(*arguments)
-    return found.nr_devices, found.platforms
+        result = export.export(jax.jit(program), platforms=ACCELERATORS)(*arguments)
+    return result.nr_devices, result.platforms

@@ -1,6 +1,6 @@
-"""What is recorded of several prompts once more, loop by loop in float64.
+"""The records of several prompts once more, loop by loop in float64.
 
-It shares nothing with the library. What is of one prompt comes from naive_simulator.py, and steps from naive_steps.py.
+It shares nothing with the library. Records of one prompt come from naive_simulator.py, and steps from naive_steps.py.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ def in_bin(solve_rate: float) -> int:
 
 
 def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
-    """What is recorded of each of some steps."""
+    """The record of each step."""
     rows = []
     for taken in steps:
         old, new = (naive.logits_of(memory.logits)[:, 0] for memory in (taken.before, taken.after))
@@ -26,8 +26,8 @@ def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
 
 
 def policy_record(naive: Naive, logits: np.ndarray) -> dict[str, Any]:
-    """What is recorded of all policies."""
-    rows = [naive_simulator.policy_record(naive.of_prompt(m), own) for m, own in enumerate(logits)]
+    """The record of all policies."""
+    rows = [naive_simulator.policy_record(naive.of_prompt(m), z) for m, z in enumerate(logits)]
     means = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
     histogram = np.zeros(10)
     for row in rows:
@@ -37,7 +37,7 @@ def policy_record(naive: Naive, logits: np.ndarray) -> dict[str, Any]:
 
 
 def update_record(naive: Naive, before: np.ndarray, after: np.ndarray, taken: Taken) -> dict[str, float]:
-    """What is recorded of one update: means over the prompts of its batch."""
+    """The record of one update: means over the prompts of its batch."""
     rows = [
         naive_simulator.update_record(naive.of_prompt(m), before[m], after[m], taken.actions(m)) for m in taken.groups
     ]
@@ -49,17 +49,17 @@ def effective_size(weights: list[float]) -> float:
 
 
 def batch_record(naive: Naive, before: np.ndarray, taken: Taken) -> dict[str, Any]:
-    """What is recorded of one batch's weights, by the policies that drew it."""
+    """The record of one batch's weights, by the policies that drew it."""
     success, failure = np.zeros(10), np.zeros(10)
     advantages = {m: [weight for (weight,) in taken.advantages[m]] for m in taken.groups}
     for m, weights in advantages.items():
         p = probabilities(before[m], naive.setting.temperature)
-        place, share = in_bin(sum(p[a] for a in naive.correct[m])), 1 / (len(weights) * len(taken.groups))
+        index, share = in_bin(sum(p[a] for a in naive.correct[m])), 1 / (len(weights) * len(taken.groups))
         for action, weight in zip(taken.actions(m), weights, strict=True):
             if action in naive.correct[m]:
-                success[place] += weight * share
+                success[index] += weight * share
             else:
-                failure[place] -= weight * share
+                failure[index] -= weight * share
     sizes = [[abs(weight) for weight in weights] for weights in advantages.values()]
     return {
         "success_mass": success,

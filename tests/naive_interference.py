@@ -1,6 +1,6 @@
-"""What is recorded of easy and hard prompts once more, prompt by prompt and k by k in float64.
+"""The records of easy and hard prompts once more, prompt by prompt and k by k in float64.
 
-It shares nothing with the library. Steps are those of naive_steps.py, and what is of all banks and heads that of
+It shares nothing with the library. Steps come from naive_steps.py, and records of all banks and heads from
 naive_bank.py and naive_linear.py.
 """
 
@@ -16,14 +16,14 @@ from naive_steps import Naive, Taken
 
 def solve_rates(naive: Naive, weights: np.ndarray) -> list[float]:
     logits = naive_linear.logits_of(naive, weights)
-    policies = [probabilities(own, naive.setting.temperature) for own in logits]
+    policies = [probabilities(row, naive.setting.temperature) for row in logits]
     return [sum(p[a] for a in correct) for p, correct in zip(policies, naive.correct, strict=True)]
 
 
 def target_surprises(naive: Naive, weights: np.ndarray) -> list[float]:
     """The mean of -log p over the target set of each prompt."""
     logits = naive_linear.logits_of(naive, weights)
-    policies = [probabilities(own, naive.setting.temperature) for own in logits]
+    policies = [probabilities(row, naive.setting.temperature) for row in logits]
     return [mean([-math.log(p[a]) for a in target]) for p, target in zip(policies, naive.target, strict=True)]
 
 
@@ -36,9 +36,9 @@ def mean_pass_at(k: float, rates: list[float]) -> float:
 
 
 def crossing_k(base: list[float], now: list[float]) -> float:
-    """The first of many k at which more is missed than by the base model, and between it and the one before.
+    """The k from which the policy misses more than the base model, between the first of many and the one before.
 
-    Were all masses larger by 16 roundings, it would have to be so too.
+    It must miss more even if all its masses are larger by 16 roundings.
     """
 
     def is_below(k: float) -> bool:
@@ -46,8 +46,8 @@ def crossing_k(base: list[float], now: list[float]) -> float:
         at_most = [rate * (1 + 16 * 2.0**-52) for rate in now]
         return mean([((1 - rate) / most) ** k for rate in base]) < mean([((1 - rate) / most) ** k for rate in at_most])
 
-    tried = [2 ** (place / 50) for place in range(1001)]
-    first = next((place for place, k in enumerate(tried) if is_below(k)), None)
+    tried = [2 ** (index / 50) for index in range(1001)]
+    first = next((index for index, k in enumerate(tried) if is_below(k)), None)
     if first in {None, 0}:
         return math.inf if first is None else 1.0
     low, high = tried[first - 1], tried[first]
@@ -58,7 +58,7 @@ def crossing_k(base: list[float], now: list[float]) -> float:
 
 
 def moved_by(naive: Naive, taken: Taken, prompts: list[int]) -> np.ndarray:
-    """Where a plain gradient step on some prompts of a batch goes from the parameters before it."""
+    """The parameters' gradient from some prompts of a batch, at the parameters before the step."""
     weights, moved = taken.before.logits, np.zeros(taken.before.logits.size)
     for i in set(prompts) & set(taken.gradients):
         moved += np.tensordot(naive.jacobian_at(weights)[:, i], taken.gradients[i], 2) / len(taken.gradients)
@@ -66,7 +66,7 @@ def moved_by(naive: Naive, taken: Taken, prompts: list[int]) -> np.ndarray:
 
 
 def effects(naive: Naive, taken: Taken, kinds: list[list[int]]) -> tuple[list[list[float]], list[list[float]]]:
-    """Of each source on each kind: by central differences, and by a step of the learning rate."""
+    """The effect of each source on each kind: by central differences, and by a step of the learning rate."""
     rate, prompts = naive.setting.optimizer_parameters["learning_rate"], range(len(naive.correct))
     first_order, measured, weights = [], [], taken.before.logits
     before = solve_rates(naive, weights)
@@ -80,8 +80,8 @@ def effects(naive: Naive, taken: Taken, kinds: list[list[int]]) -> tuple[list[li
 
 
 def kind_record(naive: Naive, taken: Taken, hard: np.ndarray) -> dict[str, Any]:
-    """What is recorded of easy and of hard prompts, whatever they share."""
-    kinds = [[m for m, own in enumerate(hard) if bool(own) == is_hard] for is_hard in (False, True)]
+    """The record of easy and of hard prompts, whatever they share."""
+    kinds = [[m for m, flag in enumerate(hard) if bool(flag) == is_hard] for is_hard in (False, True)]
     base, now, ks = (
         solve_rates(naive, naive.parameters),
         solve_rates(naive, taken.after.logits),
@@ -102,7 +102,7 @@ def kind_record(naive: Naive, taken: Taken, hard: np.ndarray) -> dict[str, Any]:
 
 
 def records(naive: Naive, steps: list[Taken], hard: np.ndarray) -> list[dict[str, Any]]:
-    """What is recorded of each of some steps."""
+    """The record of each step."""
     rows = naive_bank.records(naive, steps)
     for row, taken in zip(rows, steps, strict=True):
         row.update(naive_linear.interference_record(naive, taken) | kind_record(naive, taken, hard))

@@ -1,7 +1,7 @@
-"""What is recorded of prompts that share a head once more, loop by loop in float64.
+"""The records of prompts that share a head once more, loop by loop in float64.
 
-It shares nothing with the library: what is of the prompts alone is that of naive_bank.py, steps are those of
-naive_steps.py, and singular values and vectors come from NumPy.
+It shares nothing with the library: records of the prompts alone come from naive_bank.py, steps from naive_steps.py,
+and singular values and vectors from NumPy.
 """
 
 import math
@@ -27,7 +27,7 @@ def logits_of(naive: Naive, weights: np.ndarray) -> np.ndarray:
 
 def head_gradient(naive: Naive, each: dict[int, np.ndarray]) -> np.ndarray:
     features = features_of(naive)
-    return sum(np.outer(own[0], features[m]) for m, own in each.items()) / len(each)
+    return sum(np.outer(gradient[0], features[m]) for m, gradient in each.items()) / len(each)
 
 
 def absolute_cosine(first, second) -> float:
@@ -65,11 +65,11 @@ def residual_record(naive: Naive, weights: np.ndarray, direction: np.ndarray, ta
             if np.linalg.norm(perpendicular) > 1e-7 * np.linalg.norm(feature):
                 states[name].append(perpendicular)
     row = {}
-    for name, own in states.items():
+    for name, vectors in states.items():
         cosines = [
-            one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-            for i, one in enumerate(own)
-            for j, other in enumerate(own)
+            first @ second / np.linalg.norm(first) / np.linalg.norm(second)
+            for i, first in enumerate(vectors)
+            for j, second in enumerate(vectors)
             if i != j
         ]
         defined = bool(direction.any())
@@ -81,7 +81,7 @@ def residual_record(naive: Naive, weights: np.ndarray, direction: np.ndarray, ta
 
 
 def effect(naive: Naive, weights: np.ndarray, direction: np.ndarray, prompt: int, step_size: float = 1e-6) -> float:
-    """By how much Q_pos of a prompt changes along a direction of the head, by central differences."""
+    """The derivative of a prompt's Q_pos along a direction of the head, by central differences."""
 
     def solve_rate(size):
         p = probabilities(logits_of(naive, weights + size * direction)[prompt], naive.setting.temperature)
@@ -91,12 +91,12 @@ def effect(naive: Naive, weights: np.ndarray, direction: np.ndarray, prompt: int
 
 
 def interference_record(naive: Naive, taken: Taken) -> dict[str, float]:
-    """Pair by pair: what the gradient of one prompt does to itself and to the others."""
-    own, cross, features = 0.0, 0.0, features_of(naive) * naive.learned
+    """The effect of each prompt's gradient on itself and on the others, pair by pair."""
+    diagonal, cross, features = 0.0, 0.0, features_of(naive) * naive.learned
     for i, gradient in taken.gradients.items():
         for j in range(len(features)):
             moved = effect(naive, taken.before.logits, np.outer(gradient[0], features[i]) / len(taken.gradients), j)
-            own, cross = (own + moved, cross) if i == j else (own, cross + moved)
+            diagonal, cross = (diagonal + moved, cross) if i == j else (diagonal, cross + moved)
     old, new = (logits_of(naive, memory.logits) for memory in (taken.before, taken.after))
     changes = []
     for j in range(len(features)):
@@ -104,16 +104,16 @@ def interference_record(naive: Naive, taken: Taken) -> dict[str, float]:
             before, later = (probabilities(logits[j], naive.setting.temperature) for logits in (old, new))
             changes.append(sum(later[a] - before[a] for a in naive.correct[j]))
     outside, prompts = float(np.mean(changes)) if changes else math.nan, len(features)
-    return {"d_q_pos_outside": outside, "own_effect": own / prompts, "cross_effect": cross / prompts}
+    return {"d_q_pos_outside": outside, "own_effect": diagonal / prompts, "cross_effect": cross / prompts}
 
 
 def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
-    """What is recorded of each of some steps, if every step is."""
+    """The record of each step, if every step is recorded."""
     first = naive.parameters
     update_before = gradient_before = np.zeros_like(first)
     rows = naive_bank.records(naive, steps)
-    for place, taken in enumerate(steps):
-        row = rows[place]
+    for index, taken in enumerate(steps):
+        row = rows[index]
         before, after = taken.before.logits, taken.after.logits
         gradient, update, change = head_gradient(naive, taken.gradients), after - before, after - first
         values = np.linalg.svd(change, compute_uv=False)

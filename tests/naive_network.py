@@ -42,7 +42,7 @@ def activated(name: str, x: float) -> tuple[float, float]:
 
 
 def forward(parameters: dict[str, np.ndarray], x: np.ndarray, activation: str) -> tuple[np.ndarray, list[Any]]:
-    """The outputs for one input; and of each hidden layer its inputs, what layer norm leaves, its slopes and spread."""
+    """The outputs for one input; and each hidden layer's inputs, normed values, slopes and spread."""
     tape, layer = [], 1
     while f"weights_{layer}" in parameters:
         z = np.array([row @ x for row in parameters[f"weights_{layer}"]]) + parameters[f"biases_{layer}"]
@@ -61,19 +61,19 @@ def forward(parameters: dict[str, np.ndarray], x: np.ndarray, activation: str) -
 
 def backward(parameters: dict[str, np.ndarray], tape: list[Any], action: int) -> dict[str, np.ndarray]:
     """The derivatives of the logit of one action by all parameters."""
-    found = {name: np.zeros_like(values) for name, values in parameters.items()}
-    found["head"][action], found["head_biases"][action] = tape[-1], 1.0
+    gradient = {name: np.zeros_like(values) for name, values in parameters.items()}
+    gradient["head"][action], gradient["head_biases"][action] = tape[-1], 1.0
     onto = parameters["head"][action]
     for layer in range(len(tape) - 1, 0, -1):
         x, normed, slopes, spread = tape[layer - 1]
         onto = onto * slopes
         if spread:
-            found[f"gains_{layer}"], found[f"shifts_{layer}"] = onto * normed, onto
+            gradient[f"gains_{layer}"], gradient[f"shifts_{layer}"] = onto * normed, onto
             onto = onto * parameters[f"gains_{layer}"]
             onto = (onto - np.mean(onto) - normed * np.mean(onto * normed)) / spread
-        found[f"weights_{layer}"], found[f"biases_{layer}"] = np.outer(onto, x), onto
+        gradient[f"weights_{layer}"], gradient[f"biases_{layer}"] = np.outer(onto, x), onto
         onto = parameters[f"weights_{layer}"].T @ onto
-    return found
+    return gradient
 
 
 def logits_of(problem: Any) -> Callable[[np.ndarray], np.ndarray]:
@@ -103,6 +103,6 @@ def derivatives_of(problem: Any) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def records(naive: Naive, steps: list[Taken], hard: np.ndarray) -> list[dict[str, Any]]:
-    """What is recorded of each of some steps."""
+    """The record of each step."""
     rows = naive_bank.records(naive, steps)
     return [row | naive_interference.kind_record(naive, taken, hard) for row, taken in zip(rows, steps, strict=True)]

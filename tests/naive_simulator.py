@@ -1,4 +1,4 @@
-"""What naive simulators share: a setting, optimisers, and the records of one prompt, loop by loop in float64.
+"""The basis of naive simulators: a setting, optimisers, and the records of one prompt, loop by loop in float64.
 
 It shares nothing with the library. Steps are in naive_steps.py.
 """
@@ -49,7 +49,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Memory:
-    """What one step leaves to the next: logits, Adam's two moments and step count, batches so far, older logits."""
+    """The state between two steps: logits, Adam's two moments and step count, batches so far, older logits."""
 
     logits: np.ndarray
     first_moment: np.ndarray
@@ -108,7 +108,7 @@ def normed(setting: Setting, change: np.ndarray) -> np.ndarray:
 
 
 def policy_record(setting: Setting, logits: np.ndarray) -> dict[str, Any]:
-    """What is recorded of a policy."""
+    """The record of a policy."""
     p = probabilities(logits, setting.temperature)
     initial = probabilities(np.array(setting.logits), setting.temperature)
     q_pos = sum(p[i] for i in setting.correct)
@@ -125,7 +125,7 @@ def policy_record(setting: Setting, logits: np.ndarray) -> dict[str, Any]:
 
 
 def update_record(setting: Setting, before: np.ndarray, after: np.ndarray, actions: list[int]) -> dict[str, float]:
-    """What is recorded of one update and of the group that made it."""
+    """The record of one update and of the group that made it."""
     old, new = probabilities(before, setting.temperature), probabilities(after, setting.temperature)
     missed = [i for i in setting.correct if i not in actions]
     moved = (after - before) / setting.temperature

@@ -1,9 +1,9 @@
 """A step of any problem once more, loop by loop in float64: what the simulator must agree with.
 
-A problem is what it is to NumPy: parameters, a function that makes logits of them, and which outcomes are correct. A
-rollout is a word, the tuple of the actions that it takes at the nodes on its way; where it takes one alone, the root is
-the only node. Nothing is shared with the library: estimators come from references.py, what surrogates do to tokens from
-naive_tokens.py, optimisers from naive_simulator.py.
+A problem has parameters, a function that makes logits of them, and correct outcomes, all in NumPy. A rollout is a word,
+the tuple of the actions that it takes at the nodes on its way; where it takes one alone, the root is the only node. It
+shares nothing with the library: estimators come from references.py, surrogates from naive_tokens.py, and optimisers
+from naive_simulator.py.
 """
 
 import functools
@@ -21,8 +21,8 @@ from naive_tokens import Batch, Policies, Table, Word, entropy, tokens_logp
 from references import REFERENCES, Step
 
 BOUNDS = (0.001, 0.01, 0.1)
-Groups = dict[int, list[Word]]  # of each prompt of a batch the rollouts
-LeftOut = dict[int, list[list[bool]]]  # of each token, whether a gradient step does not learn from it
+Groups = dict[int, list[Word]]  # the rollouts of each prompt of a batch
+LeftOut = dict[int, list[list[bool]]]  # True for each token that a gradient step does not learn from
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Naive:
     Attributes:
         parameters: at the start.
         logits_of: makes (M, nodes, B) logits of parameters, and is linear in them unless there are ``derivatives``.
-        correct, target: of each prompt the outcomes, counted as in a dictionary of words.
+        correct, target: each prompt's outcomes, counted as in a dictionary of words.
         setting: its logits, correct and target actions stand for nothing.
         depth: how many actions a rollout takes.
         aggregation: of tokens in the loss.
@@ -82,7 +82,7 @@ class Naive:
 
 
 class Ascent(NamedTuple):
-    """A gradient step on some prompts: of each token log(now / on record), and what a surrogate makes it move."""
+    """A gradient step on some prompts: each token's log(now / on record), and the moves that a surrogate gives it."""
 
     log_ratio: dict[int, Table]
     moves: dict[int, list[list[list[tuple[int, float]]]]]
@@ -105,7 +105,7 @@ class Taken(NamedTuple):
     samplers: list[Policies]
 
     def actions(self, prompt: int) -> list[int]:
-        """What the rollouts of a prompt drew, if each is one action."""
+        """The actions that a prompt's rollouts drew, if each is one action."""
         return [action for (action,) in self.groups[prompt]]
 
 
@@ -126,30 +126,30 @@ def start(naive: Naive) -> Memory:
 
 
 def policies(naive: Naive, parameters: np.ndarray) -> list[Policies]:
-    """Of each prompt the policies of its nodes."""
+    """The policies of each prompt's nodes."""
     return [
-        {node: probabilities(own, naive.setting.temperature) for node, own in zip(naive.nodes, logits, strict=True)}
+        {node: probabilities(row, naive.setting.temperature) for node, row in zip(naive.nodes, logits, strict=True)}
         for logits in naive.logits_of(parameters)
     ]
 
 
-def chance(own: Policies, word: Word) -> float:
-    return math.prod(own[word[:t]][action] for t, action in enumerate(word))
+def chance(policy: Policies, word: Word) -> float:
+    return math.prod(policy[word[:t]][action] for t, action in enumerate(word))
 
 
 def advantages_of(
     naive: Naive, memory: Memory, on_record: list[Policies], groups: Groups
 ) -> tuple[Step, dict[int, Table]]:
     """The batch as estimators see it, and the advantage of each token."""
-    own, setting = policies(naive, memory.logits), naive.setting
+    now, setting = policies(naive, memory.logits), naive.setting
     right = {m: {naive.words[outcome] for outcome in naive.correct[m]} for m in groups}
     rewards = [[setting.rewards[0 if word in right[m] else 1] for word in groups[m]] for m in groups]
     logp = [[tokens_logp(on_record[m], word) for word in groups[m]] for m in groups]
-    entropies = [[[entropy(own[m][word[:t]]) for t in range(naive.depth)] for word in groups[m]] for m in groups]
+    entropies = [[[entropy(now[m][word[:t]]) for t in range(naive.depth)] for word in groups[m]] for m in groups]
     drawing = samplers(naive, memory)
     greedy = [setting.rewards[0 if right[m] & set(greedy_words(naive, drawing[m])) else 1] for m in groups]
     squares = [
-        [[float(np.sum(own[m][word[:t]] ** 2)) for t in range(naive.depth)] for word in groups[m]] for m in groups
+        [[float(np.sum(now[m][word[:t]] ** 2)) for t in range(naive.depth)] for word in groups[m]] for m in groups
     ]
     told = [teachers_logp(naive, m, groups[m]) if naive.depth == 1 else [] for m in groups]
     alone = [[[reward] for reward in group] for group in rewards]  # one part, of weight 1
@@ -162,7 +162,7 @@ def advantages_of(
 
 
 def teachers_logp(naive: Naive, prompt: int, words: list[Word]) -> Table:
-    """What a teacher says of each rollout: the start, its correct actions likelier by so much in their logits."""
+    """A teacher's log-probability of each rollout: the start's, with ``teacher`` added to logits of correct actions."""
     initial, setting = policies(naive, naive.parameters)[prompt][()], naive.setting
     raised = [p * math.exp(setting.teacher * (a in naive.correct[prompt])) for a, p in enumerate(initial)]
     return [[math.log(raised[action] / sum(raised))] for (action,) in words]
@@ -177,23 +177,23 @@ def samplers(naive: Naive, memory: Memory) -> list[Policies]:
     if setting.sampler == "exact":
         return policies(naive, parameters)
     if setting.sampler in ("top_p", "top_k"):
-        return [{node: truncated(setting, p) for node, p in own.items()} for own in policies(naive, parameters)]
+        return [{node: truncated(setting, p) for node, p in policy.items()} for policy in policies(naive, parameters)]
     rounded = naive.logits_of(parameters).astype(setting.sampler).astype(float)
     return [
-        {node: probabilities(own, setting.temperature) for node, own in zip(naive.nodes, logits, strict=True)}
+        {node: probabilities(row, setting.temperature) for node, row in zip(naive.nodes, logits, strict=True)}
         for logits in rounded
     ]
 
 
-def greedy_words(naive: Naive, own: Policies) -> list[Word]:
+def greedy_words(naive: Naive, policy: Policies) -> list[Word]:
     """The likeliest token at each node from the root on; several words where tokens are as likely as others."""
     words: list[Word] = [()]
     for _ in range(naive.depth):
         words = [
             (*word, action)
             for word in words
-            for action, p in enumerate(own[word])
-            if round(p, 6) == round(max(own[word]), 6)
+            for action, p in enumerate(policy[word])
+            if round(p, 6) == round(max(policy[word]), 6)
         ]
     return words
 
@@ -203,17 +203,17 @@ def truncated(setting: Setting, p: np.ndarray) -> np.ndarray:
 
     What differs by rounding alone counts as equal.
     """
-    kept, mass = np.zeros_like(p), 0.0
+    nucleus, mass = np.zeros_like(p), 0.0
     for number, action in enumerate(sorted(range(len(p)), key=lambda i: -round(p[i], 12))):
         if (setting.sampler == "top_k" and number == setting.top_k) or mass >= setting.top_p:
             break
-        kept[action] = p[action]
+        nucleus[action] = p[action]
         mass += p[action]
-    return kept / kept.sum()
+    return nucleus / nucleus.sum()
 
 
 def importance(setting: Setting, proximal: Policies, sampler: Policies, word: Word) -> list[float]:
-    """What each token of a rollout weighs besides."""
+    """The importance weight of each token of a rollout."""
     each = [proximal[word[:t]][action] / sampler[word[:t]][action] for t, action in enumerate(word)]
     if setting.correction in ("none", "ratio"):
         return [1.0] * len(word)
@@ -235,14 +235,14 @@ def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) 
     naive = replace(naive, setting=naive_tokens.as_of(setting, [*memory.batches, batch]))
     tables = Tables(advantages, noise, weights, nothing(groups))
     first, ascents = gradients(naive, memory.logits, on_record, groups, tables), []
-    parts = minibatches(groups, setting.minibatches) * setting.epochs
-    for left_out, part in itertools.product(turns(setting, on_record, groups), parts):
-        own = tables._replace(left_out=left_out)
-        ascents.append(ascent_of(naive, memory.logits, on_record, part, own))
-        each = gradients(naive, memory.logits, on_record, part, own)
-        ascended = sum(np.tensordot(naive.jacobian_at(memory.logits)[:, m], own, 2) for m, own in each.items()) / len(
-            each
-        )
+    schedule = minibatches(groups, setting.minibatches) * setting.epochs
+    for left_out, minibatch in itertools.product(turns(setting, on_record, groups), schedule):
+        masked = tables._replace(left_out=left_out)
+        ascents.append(ascent_of(naive, memory.logits, on_record, minibatch, masked))
+        each = gradients(naive, memory.logits, on_record, minibatch, masked)
+        ascended = sum(
+            np.tensordot(naive.jacobian_at(memory.logits)[:, m], gradient, 2) for m, gradient in each.items()
+        ) / len(each)
         ascended = ascended.reshape(naive.parameters.shape) * naive.learned
         memory = naive_simulator.optimize(setting, memory, ascended)
     older = (before.logits, *before.older)[: setting.lag]
@@ -251,7 +251,7 @@ def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) 
 
 
 class Tables(NamedTuple):
-    """Of each token of each rollout of a prompt: its advantage, a random number, what it weighs, if it is left out."""
+    """By prompt a table of tokens: their advantages, random numbers, importance weights, and True if left out."""
 
     advantages: dict[int, Table]
     noise: dict[int, Table]
@@ -264,14 +264,14 @@ def nothing(groups: Groups) -> LeftOut:
 
 
 def turns(setting: Setting, on_record: list[Policies], groups: Groups) -> list[LeftOut]:
-    """What each turn leaves out: all tokens in one, or the likely ones in the first and the others in the second."""
+    """The tokens that each turn leaves out: none in one turn, or the likely ones in the first and then the others."""
     if not setting.isolation:
         return [nothing(groups)]
     likely = {
         m: [[logp >= math.log(setting.isolation) - 1e-6 for logp in tokens_logp(on_record[m], word)] for word in group]
         for m, group in groups.items()
     }
-    return [likely, {m: [[not one for one in row] for row in rows] for m, rows in likely.items()}]
+    return [likely, {m: [[not out for out in row] for row in rows] for m, rows in likely.items()}]
 
 
 def minibatches(groups: Groups, number: int) -> list[Groups]:
@@ -289,19 +289,19 @@ def ascent_of(
         m: [list(np.subtract(tokens_logp(now[m], word), tokens_logp(on_record[m], word))) for word in group]
         for m, group in groups.items()
     }
-    found = iter(moves)
-    return Ascent(log_ratio, {m: [next(found) for _ in group] for m, group in groups.items()}, tables.left_out)
+    rows = iter(moves)
+    return Ascent(log_ratio, {m: [next(rows) for _ in group] for m, group in groups.items()}, tables.left_out)
 
 
 def moves_of(
     naive: Naive, parameters: np.ndarray, on_record: list[Policies], groups: Groups, tables: Tables
 ) -> list[list[list[tuple[int, float]]]]:
-    """What a surrogate makes each token of some groups move, rollout by rollout."""
+    """The moves that a surrogate gives each token of some groups, rollout by rollout."""
     now = policies(naive, parameters)
     rollouts = [(m, word) for m, group in groups.items() for word in group]
     advantages, noise = ([row for m in groups for row in table[m]] for table in (tables.advantages, tables.noise))
     batch = Batch([word for _, word in rollouts], advantages, noise)
-    policies_now, policies_then = ([own[m] for m, _ in rollouts] for own in (now, on_record))
+    policies_now, policies_then = ([by_prompt[m] for m, _ in rollouts] for by_prompt in (now, on_record))
     moves = naive_tokens.token_moves(naive.setting, policies_now, policies_then, batch)
     absent = [row for m in groups for row in tables.left_out[m]]
     return [
@@ -313,12 +313,12 @@ def moves_of(
 def gradients(
     naive: Naive, parameters: np.ndarray, on_record: list[Policies], groups: Groups, tables: Tables
 ) -> dict[int, np.ndarray]:
-    """Of each prompt the gradient of its objective with respect to its logits, token by token."""
+    """The gradient of each prompt's objective with respect to its logits, token by token."""
     now, initial, setting = policies(naive, parameters), policies(naive, naive.parameters), naive.setting
     rollouts = [(m, word) for m, group in groups.items() for word in group]
     weights = [row for m in groups for row in tables.weights[m]]
     moves = moves_of(naive, parameters, on_record, groups, tables)
-    found = {m: {node: np.zeros(naive.branching) for node in naive.nodes} for m in groups}
+    totals = {m: {node: np.zeros(naive.branching) for node in naive.nodes} for m in groups}
     for (m, word), of_rollout, of_tokens in zip(rollouts, moves, weights, strict=True):
         size = len(groups[m]) * (1 if naive.aggregation == "constant" else naive.depth)
         for t, (of_token, weight) in enumerate(zip(of_rollout, of_tokens, strict=True)):
@@ -326,25 +326,25 @@ def gradients(
             jacobian = (np.diag(p) - np.outer(p, p)) / setting.temperature  # dp_i / dz_j
             for action, coefficient in of_token:
                 share = rule(setting.update_rule, p[action], groups[m].count(word))
-                found[m][node] += weight * coefficient * share / size / p[action] * jacobian[action]
-            found[m][node] += setting.entropy_bonus / size * -(np.log(p) + 1) @ jacobian
-            found[m][node] -= setting.kl / size * (np.log(p / initial[m][node]) + 1) @ jacobian
+                totals[m][node] += weight * coefficient * share / size / p[action] * jacobian[action]
+            totals[m][node] += setting.entropy_bonus / size * -(np.log(p) + 1) @ jacobian
+            totals[m][node] -= setting.kl / size * (np.log(p / initial[m][node]) + 1) @ jacobian
     if setting.supervised:
-        for m, own in found.items():
+        for m, by_node in totals.items():
             p = now[m][()]
             jacobian = (np.diag(p) - np.outer(p, p)) / setting.temperature
             for action, share in naive_simulator.demonstrations(naive.of_prompt(m)).items():
-                own[()] += setting.supervised * share / p[action] * jacobian[action]
-    return {m: np.array([own[node] for node in naive.nodes]) for m, own in found.items()}
+                by_node[()] += setting.supervised * share / p[action] * jacobian[action]
+    return {m: np.array([by_node[node] for node in naive.nodes]) for m, by_node in totals.items()}
 
 
 def rule(name: str, p: float, count: int) -> float:
-    """What an update rule weighs a rollout with."""
+    """The weight that an update rule gives a rollout."""
     return {"simulator": 1.0, "simulator_literal": p, "theorem": p / count}[name]
 
 
 def ascent_record(naive: Naive, taken: Taken) -> dict[str, Any]:
-    """Sums over the gradient steps of a batch, of means over its prompts; no split of what is on-policy."""
+    """Sums over the gradient steps of a batch, of means over its prompts; splits are NaN if it is on policy."""
     row: dict[str, Any] = {"ratio_drift": drift(taken.ascents[-1])}
     names = [f"{what}_{outcome}" for what in ("clipped", "drawn") for outcome in ("correct", "wrong")]
     row |= {name: np.zeros(len(BOUNDS) + 1) for name in names}

@@ -1,4 +1,4 @@
-"""What answers of the tasks are worth, decided once more: by brute force, and by Python's own reading of expressions.
+"""Answers of the tasks judged once more: by brute force, and by Python's own reading of expressions.
 
 It shares nothing with the library.
 """
@@ -42,7 +42,7 @@ def python_value(text):
 
 
 def is_countdown_answer(numbers, target, text):
-    """Whether the text, all digits, operators and round brackets, uses each number once and has the value."""
+    """Return True if the text, all digits, operators and round brackets, uses each number once and has the value."""
     return set(text) <= set("0123456789+-*/()") and python_value(text) == (sorted(numbers), target)
 
 
@@ -73,20 +73,20 @@ def tree_text(tree):
 
 
 def flood(grid):
-    """Open places that can be reached from the start, and the number of moves to each, of rows of words."""
-    places = {(r, c): word for r, row in enumerate(grid) for c, word in enumerate(row) if word != "WALL"}
-    (start,) = (place for place, word in places.items() if word == "START")
+    """The open cells of rows of words, and the number of moves to each that can be reached from the start."""
+    cells = {(r, c): word for r, row in enumerate(grid) for c, word in enumerate(row) if word != "WALL"}
+    (start,) = (cell for cell, word in cells.items() if word == "START")
     distance, frontier = {start: 0}, [start]
     for r, c in frontier:
         for near in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)):
-            if near in places and near not in distance:
+            if near in cells and near not in distance:
                 distance[near] = distance[r, c] + 1
                 frontier.append(near)
-    return places, distance
+    return cells, distance
 
 
 def walks_to_goal(grid, words):
-    """Whether an answer is moves and then DONE, and a walk along these gets to the goal before it hits a wall."""
+    """Return True if an answer is moves and then DONE, and a walk along these gets to the goal before a wall."""
     if "DONE" not in words:
         return False
     moves = list(itertools.takewhile(lambda word: word != "DONE", words))

@@ -1,4 +1,4 @@
-"""What surrogates make of the tokens of a batch once more, loop by loop in float64.
+"""Surrogates of the tokens of a batch once more, loop by loop in float64.
 
 It shares nothing with the library. A node is the tuple of actions that leads to it, and a rollout the tuple of all of
 its actions.
@@ -17,11 +17,11 @@ from references import Step
 
 Word = tuple[int, ...]
 Policies = dict[Word, np.ndarray]
-Table = list[list[float]]  # a number of each token of each rollout
+Table = list[list[float]]  # a number for each token of each rollout
 
 
 class Batch(NamedTuple):
-    """The leaves of a group, and of each token its advantage and a random number."""
+    """The leaves of a group, and each token's advantage and random number."""
 
     group: list[Word]
     advantages: Table
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
 
 def as_of(setting: Setting, batches: list[Step]) -> Setting:
-    """The setting with the surrogate as it is for the last of some batches: one that does not change from then on."""
+    """The setting with the surrogate of the last of some batches: one that does not change from then on."""
     parameters = dict(setting.surrogate_parameters)
     if setting.surrogate == "casp" and len(batches) <= parameters.pop("warm_up", 0):
         return replace(setting, surrogate="ppo_clip", surrogate_parameters={})
@@ -41,7 +41,7 @@ def as_of(setting: Setting, batches: list[Step]) -> Setting:
 
 
 def widening(batches: list[list[Table]], parameters: dict[str, float]) -> float:
-    """How far the upper bound has moved after some batches, by the entropies of the tokens of each."""
+    """The move of the upper bound after some batches, by the entropies of the tokens of each."""
     means = [statistics.mean(h for group in batch for row in group for h in row) for batch in batches]
     target, k = parameters.get("target", means[0]), 0.0
     for mean in means:
@@ -55,19 +55,19 @@ def entropy(p: np.ndarray) -> float:
     return -sum(x * math.log(x) for x in p)
 
 
-def tokens_logp(own: Policies, leaf: Word) -> list[float]:
-    return [math.log(own[leaf[:t]][leaf[t]]) for t in range(len(leaf))]
+def tokens_logp(policy: Policies, leaf: Word) -> list[float]:
+    return [math.log(policy[leaf[:t]][leaf[t]]) for t in range(len(leaf))]
 
 
 def token_moves(
     setting: Setting, now: list[Policies], sampler: list[Policies], batch: Batch
 ) -> list[list[list[tuple[int, float]]]]:
-    """Of each token the actions that it moves, and the coefficients of their grad log pi; policies are by rollout."""
+    """The actions that each token moves, and the coefficients of their grad log pi; policies are by rollout."""
     group, advantages, noise = batch
-    logp = [tokens_logp(own, leaf) for own, leaf in zip(now, group, strict=True)]
+    logp = [tokens_logp(policy, leaf) for policy, leaf in zip(now, group, strict=True)]
     ratio = [
-        [math.exp(new - old) for new, old in zip(row, tokens_logp(own, leaf), strict=True)]
-        for row, own, leaf in zip(logp, sampler, group, strict=True)
+        [math.exp(new - old) for new, old in zip(row, tokens_logp(policy, leaf), strict=True)]
+        for row, policy, leaf in zip(logp, sampler, group, strict=True)
     ]
     if setting.surrogate == "casp":
         return [casp_moves(setting, *of_one) for of_one in zip(sampler, group, ratio, advantages, strict=True)]
@@ -93,10 +93,10 @@ def casp_moves(
     setting: Setting, sampler: Policies, leaf: Word, ratio: list[float], advantage: list[float]
 ) -> list[list[tuple[int, float]]]:
     """CaSP's Eq. 4 and 5, open where the entropy is above the quantile of the response."""
-    parameters, found = setting.surrogate_parameters, []
+    parameters, moves = setting.surrogate_parameters, []
     entropies = [entropy(sampler[leaf[:t]]) for t in range(len(leaf))]
-    place = math.ceil(parameters["quantile"] * len(leaf))
-    threshold = sorted(entropies)[place - 1] if place else -math.inf
+    rank = math.ceil(parameters["quantile"] * len(leaf))
+    threshold = sorted(entropies)[rank - 1] if rank else -math.inf
     for t, (action, x, a, h) in enumerate(zip(leaf, ratio, advantage, entropies, strict=True)):
         p = sampler[leaf[:t]]
         likeliest = sorted(range(len(p)), key=lambda i: -p[i])
@@ -106,8 +106,8 @@ def casp_moves(
         whole = 0.0 if clipped(shifted, a) else shifted * a
         spread = parameters["alpha"] * whole if h > threshold and a > 0 else 0.0
         count = parameters["candidates"]
-        found.append([(action, whole - spread), *((other, spread / count) for other in likeliest[:count])])
-    return found
+        moves.append([(action, whole - spread), *((other, spread / count) for other in likeliest[:count])])
+    return moves
 
 
 def covariances(advantages: Table, logp: Table) -> np.ndarray:
@@ -126,12 +126,12 @@ def clip_cov(setting: Setting, ratio: Table, advantages: Table, logp: Table, noi
         if not clipped(ratio[g][t], advantages[g][t]) and parameters["low"] < c[g, t] < parameters["high"]
     ]
     count = max(1, int(parameters["share"] * len(tokens)))
-    dropped = sorted(eligible, key=lambda place: noise[place[0]][place[1]])[:count]
-    kept = [[0.0] * c.shape[1] for _ in ratio]
+    dropped = sorted(eligible, key=lambda token: noise[token[0]][token[1]])[:count]
+    coefficients = [[0.0] * c.shape[1] for _ in ratio]
     for g, t in tokens:
         if (g, t) not in dropped and not clipped(ratio[g][t], advantages[g][t]):
-            kept[g][t] = ratio[g][t] * advantages[g][t]
-    return kept
+            coefficients[g][t] = ratio[g][t] * advantages[g][t]
+    return coefficients
 
 
 def sequence_clip(setting: Setting, ratio: list[float], advantage: list[float]) -> list[float]:

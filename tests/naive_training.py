@@ -11,7 +11,7 @@ from simlab.llm.model import forward
 
 @functools.partial(jax.jit, static_argnums=1)
 def log_softmax_and_jacobian(parameters, config, tokens, temperature):
-    """log pi(. | tokens before) at each place of one sequence, (T, V), and what the parameters do to them."""
+    """log pi(. | tokens before) at each position of one sequence, (T, V), and its Jacobian by the parameters."""
 
     def table(parameters):
         return jax.nn.log_softmax(forward(parameters, config, tokens[None])[0] / temperature)
@@ -23,13 +23,13 @@ def sequence_tables(parameters, config, batch, temperature=1.0):
     """For each rollout log pi (T, V) before each token of its completion, and the Jacobian, a tree of (T, V, ...)."""
     size = batch.prompts.shape[1] + batch.tokens.shape[2]
     for p, g in np.ndindex(batch.tokens.shape[:2]):
-        length, own = batch.lengths[p], int(batch.mask[p, g].sum())
+        length, count = batch.lengths[p], int(batch.mask[p, g].sum())
         whole = np.zeros(size, np.int32)
         whole[:length] = batch.prompts[p, :length]
-        whole[length : length + own] = batch.tokens[p, g, :own]
+        whole[length : length + count] = batch.tokens[p, g, :count]
         logp, jacobian = log_softmax_and_jacobian(parameters, config, whole, jnp.float32(temperature))
         logp, jacobian = jax.tree.map(lambda leaf: np.asarray(leaf, float), (logp, jacobian))
-        first, last = length - 1, length - 1 + own
+        first, last = length - 1, length - 1 + count
         yield (p, g), logp[first:last], jax.tree.map(lambda leaf, a=first, b=last: leaf[a:b], jacobian)
 
 
@@ -40,15 +40,15 @@ def naive_logp(parameters, config, batch, temperature=1.0):
 
 def logp_of_tokens(tables, batch):
     """log pi of each token, (P, G, T), from the tables of its sequences."""
-    found = np.zeros(batch.tokens.shape)
+    chosen = np.zeros(batch.tokens.shape)
     for (p, g), logp, _ in tables:
         for t, values in enumerate(logp):
-            found[p, g, t] = values[batch.tokens[p, g, t]]
-    return found
+            chosen[p, g, t] = values[batch.tokens[p, g, t]]
+    return chosen
 
 
 def textbook_gradient(parameters, config, batch, slopes_of, counted=True):
-    """log pi of each token, the slopes (P, G, T) of a loss there, and the parameters' gradient of those counted."""
+    """log pi of each token, the slopes (P, G, T) of a loss there, and the parameters' gradient from counted tokens."""
     tables = list(sequence_tables(parameters, config, batch))
     logp = logp_of_tokens(tables, batch)
     slopes = slopes_of(logp)
@@ -79,8 +79,8 @@ def naive_gradient(parameters, config, batch, coefficients, *, candidates=None, 
 
 def textbook_loss(logp, old_logp, mask, advantages, weights=1.0):
     """-mean over rollouts of mean over tokens of weight min(ratio A, clip(ratio) A)."""
-    ratio, own = jnp.exp(logp - old_logp), advantages[..., None]
-    bounded = weights * jnp.minimum(ratio * own, jnp.clip(ratio, 0.8, 1.2) * own)
+    ratio, a = jnp.exp(logp - old_logp), advantages[..., None]
+    bounded = weights * jnp.minimum(ratio * a, jnp.clip(ratio, 0.8, 1.2) * a)
     return -jnp.mean(jnp.sum(bounded * mask, axis=2) / jnp.sum(mask, axis=2))
 
 
@@ -115,11 +115,11 @@ def leaves(parameters):
     """Each array with its name, in float64."""
     for name, value in parameters.items():
         inner = value.items() if name == "layers" else [(None, value)]
-        yield from ((name if own is None else f"layers.{own}", np.asarray(leaf, float)) for own, leaf in inner)
+        yield from ((name if key is None else f"layers.{key}", np.asarray(leaf, float)) for key, leaf in inner)
 
 
-def assert_trees_agree(found, wanted, rtol):
+def assert_trees_agree(actual, wanted, rtol):
     """Each array within ``rtol`` of its largest number."""
-    for (name, one), (other, two) in zip(sorted(leaves(found)), sorted(leaves(wanted)), strict=True):
+    for (name, left), (other, right) in zip(sorted(leaves(actual)), sorted(leaves(wanted)), strict=True):
         assert name == other
-        np.testing.assert_allclose(one, two, rtol=0, atol=rtol * np.abs(two).max() + 1e-12, err_msg=name)
+        np.testing.assert_allclose(left, right, rtol=0, atol=rtol * np.abs(right).max() + 1e-12, err_msg=name)

@@ -1,6 +1,6 @@
-"""What is recorded of a tree once more, token by token in float64.
+"""The records of a tree once more, token by token in float64.
 
-It shares nothing with the library: what is of the one policy over leaves comes from naive_simulator.py, steps from
+It shares nothing with the library: records of the one policy over leaves come from naive_simulator.py, steps from
 naive_steps.py.
 """
 
@@ -16,8 +16,8 @@ from naive_tokens import Policies, Table, Word, covariances, entropy, tokens_log
 
 
 def leaf_logp(naive: Naive, parameters: np.ndarray) -> np.ndarray:
-    own = policies(naive, parameters)[0]
-    return np.array([sum(tokens_logp(own, leaf)) for leaf in naive.words])
+    policy = policies(naive, parameters)[0]
+    return np.array([sum(tokens_logp(policy, leaf)) for leaf in naive.words])
 
 
 def over_leaves(naive: Naive) -> Setting:
@@ -27,7 +27,7 @@ def over_leaves(naive: Naive) -> Setting:
 
 
 def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
-    """What is recorded of each of some steps."""
+    """The record of each step."""
     return [
         policy_record(naive, taken.after.logits) | update_record(naive, taken) | ascent_record(naive, taken)
         for taken in steps
@@ -35,11 +35,11 @@ def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
 
 
 def policy_record(naive: Naive, logits: np.ndarray) -> dict[str, Any]:
-    """What is recorded of the policies."""
-    own, logp, setting = policies(naive, logits)[0], leaf_logp(naive, logits), over_leaves(naive)
-    modes = [math.exp(logp[place]) for place in sorted(setting.correct)]
+    """The record of the policies."""
+    tree, logp, setting = policies(naive, logits)[0], leaf_logp(naive, logits), over_leaves(naive)
+    modes = [math.exp(logp[outcome]) for outcome in sorted(setting.correct)]
     shares = [p / sum(modes) for p in modes]
-    levels = [[(chance(own, node), own[node]) for node in naive.nodes if len(node) == t] for t in range(naive.depth)]
+    levels = [[(chance(tree, node), tree[node]) for node in naive.nodes if len(node) == t] for t in range(naive.depth)]
     ranks = np.full(setting.top_n, np.nan)
     for n in range(min(setting.top_n, naive.branching)):
         each = [visits * math.log(sorted(p, reverse=True)[n]) for level in levels for visits, p in level]
@@ -56,7 +56,7 @@ def policy_record(naive: Naive, logits: np.ndarray) -> dict[str, Any]:
 
 
 def update_record(naive: Naive, taken: Taken) -> dict[str, Any]:
-    """What is recorded of one update and of the group that made it."""
+    """The record of one update and of the group that made it."""
     before, after, group = taken.before.logits, taken.after.logits, taken.groups[0]
     setting, old = over_leaves(naive), policies(naive, before)[0]
     moved = dict(zip(naive.nodes, (after - before) / naive.setting.temperature, strict=True))
@@ -91,7 +91,7 @@ def token_record(naive: Naive, old: Policies, group: list[Word], advantages: Tab
 
 
 def thresholds(extreme_first: list[float]) -> np.ndarray:
-    """What the 0.01 %, 1 %, 20 %, 40 % and 100 % most extreme values reach; at least one value."""
+    """The bounds of the 0.01 %, 1 %, 20 %, 40 % and 100 % most extreme values; of at least one value."""
     if not extreme_first:
         return np.full(5, np.nan)
     shares = (0.0001, 0.01, 0.2, 0.4, 1.0)

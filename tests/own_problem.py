@@ -43,7 +43,7 @@ class Ring(Problem):
 
     @property
     def metrics(self):
-        """What is recorded: the usual, and two quantities more."""
+        """The usual metrics, and two more."""
         arc_mass = Metric(
             "arc_mass", "probability of each arc", POLICY, lambda view: self.arcs @ view.policy.p, dimensions=("arc",)
         )
@@ -53,7 +53,7 @@ class Ring(Problem):
         return (*USUAL_METRICS, arc_mass, signal)
 
     def labels(self):
-        """What the entries of the dimension that only this problem has are called."""
+        """The names of the entries of the dimension that only this problem has."""
         return {"arc": ["common", "rare"]}
 
 
@@ -67,7 +67,7 @@ def ring(actions: int = 24, waves: int = 3, width: int = 3, height: float = 1.5)
     angles = 2 * np.pi * np.arange(actions) / actions
     each = [wave(k * angles) for k in range(1, waves + 1) for wave in (np.cos, np.sin)]
     amplitudes = np.zeros(2 * waves)
-    amplitudes[0] = height  # of the wave that is highest at action 0
+    amplitudes[0] = height  # the wave that is highest at action 0
     common = (np.arange(actions) + width // 2) % actions < width
     arcs = np.array([common, np.roll(common, actions // 2)])
     return Ring(np.array(each).T, amplitudes, arcs, correct=arcs.any(axis=0), target=arcs[1])

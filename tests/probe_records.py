@@ -12,20 +12,20 @@ PACE = 0.005
 
 
 def measurement(step, sources, targets, kernel, error, *, rates=None, rollouts=33, estimator="full"):
-    """Of a batch of ``sources``, and of ``targets`` that are watched alone, with the push of each source on each."""
+    """A record of a batch of ``sources``, and of ``targets`` that are only watched, with each source's push on each."""
     many, all_texts = len(sources), [*sources, *targets]
     whole, errors = np.zeros((2, len(all_texts), len(all_texts)))
     whole[:many, many:], errors[:many, many:] = kernel, error
     net, net_error = whole.sum(axis=0), np.sqrt((errors**2).sum(axis=0))
     push = Push(np.zeros(len(net)), net, net)
-    found = Interference(
+    interference = Interference(
         whole, errors, push, Push(net_error, net_error, net_error), np.stack([net, net]),
         np.zeros((1, len(net))), net[None],
     )  # fmt: skip
     solved = np.full(len(all_texts), 8 / 33) if rates is None else np.concatenate([np.full(many, 0.5), rates])
     facts = FACTS | {"step": step, "estimator": estimator}
     batch = np.arange(len(all_texts)) < many
-    return Record(facts, all_texts, batch, np.full(len(all_texts), rollouts), solved, found)
+    return Record(facts, all_texts, batch, np.full(len(all_texts), rollouts), solved, interference)
 
 
 def planted(steps=4, *, harmful=2, lost=3, harm=-0.6, help_=1.0, error=0.05, seed=0, prompts=12, sources=6):

@@ -1,4 +1,4 @@
-"""What test_problem_contract.py goes through: problems, kinds of step, and runs, told in words of their actions.
+"""Problems, kinds of step, and runs for test_problem_contract.py, told in words of their actions.
 
 A new problem is one row of ``ROWS``: how it is made, small and with actions that start alike, what its logits are to
 NumPy, and the naive records of its metrics.
@@ -53,12 +53,12 @@ class Row(NamedTuple):
 
     Attributes:
         problem: small, and with actions that start alike if there are storages that make use of it.
-        logits: makes of a problem, its actions listed, the function of parameters that ``Naive.logits_of`` is.
-        records: of a naive problem and the steps that were taken, every metric.
+        logits: makes ``Naive.logits_of`` of a problem whose actions are listed.
+        records: makes every metric of a naive problem and the steps that were taken.
         storages: on which it can run.
         own_rows: the axis of the parameters that has a row for each action; None where they are no action's own.
         learned: 1 for parameters that gradients move, 0 for the others.
-        derivatives: makes of a problem what ``Naive.derivatives`` is.
+        derivatives: makes ``Naive.derivatives`` of a problem.
     """
 
     problem: Problem
@@ -118,7 +118,7 @@ def row_of_network(problem: Network) -> Row:
 
 
 def as_array(parameters: Any) -> Any:
-    """The parameters, or those of a tree as one vector, by name."""
+    """The parameters; a tree of them as one vector, by name."""
     return ravel_pytree(parameters)[0] if isinstance(parameters, dict) else parameters
 
 
@@ -215,7 +215,7 @@ SOME = {"share": 0.3, "low": 0.02, "high": 2.0}
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of step: what of a ``Setting`` is not as usual, how many prompts it draws if there are more, 0 for all."""
+    """A kind of step: its changes of ``BASE``, and the number of prompts that it draws if there are more, 0 for all."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     prompts: int = 2
@@ -337,20 +337,20 @@ PASSED_ON = (
 
 
 def can(row: Row, kind: Kind) -> bool:
-    """Whether a problem has a meaning for a kind of step."""
+    """Return True if a kind of step has a meaning on a problem."""
     of_one_token = kind.changes.get("update_rule", "simulator") != "simulator" or "supervised" in kind.changes
     splits_prompts = "minibatches" in kind.changes
     return (row.problem.tokens == 1 or not of_one_token) and (row.problem.prompts > 1 or not splits_prompts)
 
 
 def storages_of(row: Row, kind: Kind) -> tuple[str, ...]:
-    """Where a kind of step can run: truncated samplers list all actions."""
+    """The storages on which a kind of step can run: truncated samplers list all actions."""
     return ("dense",) if kind.changes.get("sampler") in ("top_p", "top_k") else row.storages
 
 
 def setting_of(row: Row, kind: Kind) -> Setting:
     setting = dataclasses.replace(BASE, **kind.changes)
-    if setting.surrogate == "casp" and row.problem.tokens > 1:  # of one token none is above a quantile
+    if setting.surrogate == "casp" and row.problem.tokens > 1:  # a single token is never above a quantile
         return dataclasses.replace(setting, surrogate_parameters=setting.surrogate_parameters | {"quantile": 0.4})
     return setting
 
@@ -382,7 +382,7 @@ def problem_of(row: Row, kind: Kind) -> Problem:
 def naive_of(row: Row, kind: Kind, group_size: int = 0) -> Naive:
     problem = row.problem.listed()
     correct, target = (
-        tuple(frozenset(np.flatnonzero(own).tolist()) for own in np.atleast_2d(members))
+        tuple(frozenset(np.flatnonzero(marks).tolist()) for marks in np.atleast_2d(members))
         for members in (problem.correct, problem.target)
     )
     setting = setting_of(row, kind)
@@ -400,12 +400,12 @@ def row_of(name: str) -> Row:
 
 # Runs
 
-PLACES = 1024  # of lumped storage
+PLACES = 1024  # slots of lumped storage
 FILLED = 3  # rollouts that only fill a group up, as the runner fills it
 
 
 class Run(NamedTuple):
-    """Of each step of a run: the groups in words and their noise, the parameters after it, and its record.
+    """The steps of a run: their groups in words and noise, the parameters after each, and their records.
 
     ``parameters`` are those of all actions, whatever the storage.
     """
@@ -436,20 +436,20 @@ class Bench:
         self.traced = settings.traced
 
     def arrays(self) -> tuple[Any, Any, Any]:
-        """The problem, its places and the floats on the device."""
+        """The problem, its slots and the floats on the device."""
         laid = self.storage.load(self.problem, self.dtype)
         traced = jax.tree.map(lambda value: jnp.asarray(value, self.dtype), self.traced)
         lumped = isinstance(self.storage, Lumped)
         return laid, self.storage.initial_slots(self.problem.by_classes() if lumped else self.problem), traced
 
-    def learner(self, problem: Any, places: Any, traced: Any, key: Any) -> Learner:
+    def learner(self, problem: Any, slots: Any, traced: Any, key: Any) -> Learner:
         present = jnp.arange(self.static.group_size) < self.group_size if self.filled else None
-        return Learner(self.static, StoredProblem(problem, self.storage, places), key, traced, present)
+        return Learner(self.static, StoredProblem(problem, self.storage, slots), key, traced, present)
 
     def run(self, seed: int, steps: int) -> Run:
         """A run, recorded after each step."""
 
-        def one(learner: Learner, state: Any, index: Any) -> Any:
+        def move(learner: Learner, state: Any, index: Any) -> Any:
             before = learner.begin_window(state)
             after, keys, prompts, drawn = learner.draw(index, before)
             batch, memory = learner.weigh(keys, prompts, drawn, after)
@@ -468,38 +468,38 @@ class Bench:
         def all_steps(key: Any, *arrays: Any) -> Any:
             learner = self.learner(*arrays, key)
             indices = jnp.arange(steps, dtype=jnp.int32)
-            return jax.lax.scan(functools.partial(one, learner), learner.start(), indices)[1]
+            return jax.lax.scan(functools.partial(move, learner), learner.start(), indices)[1]
 
         with jax.enable_x64(self.dtype == "float64"):
-            found = jax.tree.map(np.asarray, jax.jit(all_steps)(key_of(seed), *self.arrays()))
-        return self.told(*found)
+            outputs = jax.tree.map(np.asarray, jax.jit(all_steps)(key_of(seed), *self.arrays()))
+        return self.told(*outputs)
 
-    def taught(self, prompts: Any, places: Any) -> np.ndarray:
+    def taught(self, prompts: Any, slots: Any) -> np.ndarray:
         """(n, ...) the parameters after a first step on each of n batches: prompts (n, P), and what they drew."""
-        parameters: np.ndarray = self.states_after(prompts, places).parameters
+        parameters: np.ndarray = self.states_after(prompts, slots).parameters
         return parameters
 
-    def states_after(self, prompts: Any, places: Any) -> LearnerState:
+    def states_after(self, prompts: Any, slots: Any) -> LearnerState:
         """The states after a first step on each of n batches."""
 
-        def one(arrays: Any, prompts: Any, places: Any) -> LearnerState:
+        def move(arrays: Any, prompts: Any, slots: Any) -> LearnerState:
             learner = self.learner(*arrays, key_of(0))
             state, keys, _, drawn = learner.draw(jnp.int32(0), learner.start())
             policies = learner.policies(state, prompts)
-            drawn = drawn._replace(policies=policies, groups=drawn.groups._replace(slots=places))
+            drawn = drawn._replace(policies=policies, groups=drawn.groups._replace(slots=slots))
             batch, memory = learner.weigh(keys, prompts, drawn, state)
             after = learner.ascend(batch, state._replace(memory=memory))
             return after._replace(parameters=as_array(after.parameters))
 
         with jax.enable_x64(self.dtype == "float64"):
-            given = (jnp.asarray(values, jnp.int32) for values in (prompts, places))
-            states: LearnerState = jax.tree.map(np.asarray, jax.jit(jax.vmap(one, (None, 0, 0)))(self.arrays(), *given))
+            data = (jnp.asarray(values, jnp.int32) for values in (prompts, slots))
+            states: LearnerState = jax.tree.map(np.asarray, jax.jit(jax.vmap(move, (None, 0, 0)))(self.arrays(), *data))
             return states
 
     def first_steps(self, seeds: int) -> Run:
-        """The first step of so many runs, in the form of a run of so many steps; without records."""
+        """The first steps of ``seeds`` runs, in the form of one run of as many steps, without records."""
 
-        def one(arrays: Any, seed: Any) -> Any:
+        def move(arrays: Any, seed: Any) -> Any:
             learner = self.learner(*arrays, key_of(seed))
             after, _, prompts, drawn = learner.draw(jnp.int32(0), learner.start())
             after = learner.step(jnp.int32(0), learner.start())
@@ -507,20 +507,20 @@ class Bench:
 
         with jax.enable_x64(self.dtype == "float64"):
             numbers = jnp.arange(seeds, dtype=jnp.uint32)
-            prompts, drawn, parameters, places = jax.tree.map(
-                np.asarray, jax.jit(jax.vmap(one, (None, 0)))(self.arrays(), numbers)
+            prompts, drawn, parameters, slots = jax.tree.map(
+                np.asarray, jax.jit(jax.vmap(move, (None, 0)))(self.arrays(), numbers)
             )
-        return self.told(prompts, drawn, None, parameters, places, {})
+        return self.told(prompts, drawn, None, parameters, slots, {})
 
-    def told(self, prompts: Any, drawn: Any, noise: Any, parameters: Any, places: Any, rows: Any) -> Run:  # noqa: PLR0917
-        """What was found, in words of the problem's actions and in parameters of all of them."""
+    def told(self, prompts: Any, drawn: Any, noise: Any, parameters: Any, slots: Any, rows: Any) -> Run:  # noqa: PLR0917
+        """A run in words of the problem's actions and in parameters of all of them."""
         groups, noises, listed = [], [], []
         words = naive_of(self.row, self.kind).words
         for index, batch in enumerate(prompts.tolist()):
-            at = jax.tree.map(lambda leaf, index=index: leaf[index], places)
+            at = jax.tree.map(lambda leaf, index=index: leaf[index], slots)
             actions = self.actions_of(at)
-            own = [actions(m)[drawn[index, p, : self.group_size]] for p, m in enumerate(batch)]
-            groups.append({m: [words[a] for a in group.tolist()] for m, group in zip(batch, own, strict=True)})
+            sampled = [actions(m)[drawn[index, p, : self.group_size]] for p, m in enumerate(batch)]
+            groups.append({m: [words[a] for a in group.tolist()] for m, group in zip(batch, sampled, strict=True)})
             shape = (len(batch), self.group_size, self.problem.tokens)
             random = np.zeros(shape) if noise is None else noise[index].reshape(len(batch), -1, shape[2])
             noises.append(
@@ -529,22 +529,22 @@ class Bench:
             listed.append(self.listed(parameters[index], actions, at))
         return Run(groups, noises, np.array(listed), rows)
 
-    def actions_of(self, places: Any) -> Callable[[int], np.ndarray]:
-        """Of a prompt the action that each place holds: the members of a class leave it in their order."""
-        if places is None:
+    def actions_of(self, slots: Any) -> Callable[[int], np.ndarray]:
+        """A function of a prompt: the action of each of its slots. The members of a class leave it in their order."""
+        if slots is None:
             return lambda prompt: np.arange(self.problem.actions)
         counts = self.problem.by_classes().counts
         order = np.argsort(self.order_by_class(), kind="stable")
         first = np.concatenate([[0], np.cumsum(counts)[:-1]])
 
         def actions(prompt: int) -> np.ndarray:
-            own = jax.tree.map(lambda leaf: leaf[prompt], places) if self.problem.has_own_parameters else places
-            left, found = [0] * len(counts), np.full(PLACES, -1)
-            for place in range(len(counts), len(counts) + int(own.touched)):
-                of_class = int(own.class_of[place])
-                found[place] = order[first[of_class] + left[of_class]]
+            prompt_slots = jax.tree.map(lambda leaf: leaf[prompt], slots) if self.problem.has_own_parameters else slots
+            left, held = [0] * len(counts), np.full(PLACES, -1)
+            for slot in range(len(counts), len(counts) + int(prompt_slots.touched)):
+                of_class = int(prompt_slots.class_of[slot])
+                held[slot] = order[first[of_class] + left[of_class]]
                 left[of_class] += 1
-            return found
+            return held
 
         return actions
 
@@ -554,23 +554,23 @@ class Bench:
             return np.repeat(np.arange(len(self.problem.counts)), self.problem.counts)
         listed = np.stack([self.problem.logits, self.problem.correct, self.problem.target], axis=1).tolist()
         seen: list[Any] = []
-        for own in listed:
-            if own not in seen:
-                seen.append(own)
-        return np.array([seen.index(own) for own in listed])
+        for traits in listed:
+            if traits not in seen:
+                seen.append(traits)
+        return np.array([seen.index(traits) for traits in listed])
 
-    def listed(self, parameters: np.ndarray, actions: Callable[[int], np.ndarray], places: Any) -> np.ndarray:
-        """The parameters of all actions: those of a class where an action has no place of its own."""
-        if places is None:
+    def listed(self, parameters: np.ndarray, actions: Callable[[int], np.ndarray], slots: Any) -> np.ndarray:
+        """The parameters of all actions: an action without a slot of its own has its class's."""
+        if slots is None:
             return parameters
         of_class, axis = self.order_by_class(), self.row.own_rows
         several = self.problem.has_own_parameters
         rows = []
-        for prompt, own in enumerate(parameters if several else [parameters]):
-            found, held = own[of_class], actions(prompt)
+        for prompt, row in enumerate(parameters if several else [parameters]):
+            full, held = row[of_class], actions(prompt)
             touched = held >= 0
-            found[held[touched]] = own[touched]
-            rows.append(found)
+            full[held[touched]] = row[touched]
+            rows.append(full)
         assert axis is not None
         return np.array(rows) if several else rows[0]
 
@@ -582,8 +582,8 @@ class Bench:
         of_class = self.order_by_class()
         several = rounded if self.problem.has_own_parameters else rounded[None]
         return tuple(
-            tuple(sorted(own[of_class == c].tolist() if own.ndim == 1 else map(tuple, own[of_class == c].tolist())))
-            for own in several
+            tuple(sorted(row[of_class == c].tolist() if row.ndim == 1 else map(tuple, row[of_class == c].tolist())))
+            for row in several
             for c in range(of_class.max() + 1)
         )
 
@@ -597,9 +597,9 @@ def run_of(name: str, kind: str, storage: str, dtype: str = "float64", steps: in
 @functools.cache
 def naive_run(name: str, kind: str, storage: str) -> list[Taken]:
     """The naive steps on the groups that a run drew."""
-    naive, found = naive_of(row_of(name), KINDS[kind]), run_of(name, kind, storage)
+    naive, drawn = naive_of(row_of(name), KINDS[kind]), run_of(name, kind, storage)
     memory, taken = start(naive), []
-    for groups, noise in zip(found.groups, found.noise, strict=True):
+    for groups, noise in zip(drawn.groups, drawn.noise, strict=True):
         taken.append(step(naive, memory, groups, noise))
         memory = taken[-1].after
     return taken

@@ -1,4 +1,4 @@
-"""Compilation without most optimisations, for models of which a test runs milliseconds."""
+"""Compilation without most optimisations, for models that a test runs for milliseconds."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ import jax
 
 @contextlib.contextmanager
 def quick_compilation():
-    """What runs for milliseconds need not be optimised for as many seconds."""
+    """Switch off most optimisations, which take seconds, for a program that runs for milliseconds."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)

@@ -1,4 +1,4 @@
-"""What the library is asked, and what the references answer: the cases that every array library must get right."""
+"""The cases that every array library must get right: the library's input, and the references' answers."""
 
 import math
 import random
@@ -131,7 +131,7 @@ FEW_VALUES = range(1, 128, 42)  # so that rollouts tie in the sum and in the mea
 def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: range = SIXTYFOURTHS) -> list[Step]:
     """One step a batch, each rollout given random log-probabilities and entropies for one of the numbers of ``tokens``.
 
-    Each of the two has its own draw; the squared probabilities of other tokens add up to some of what these may.
+    Each of the two has its own draw; other tokens count as 1, 2 or 8 equal ones in the sum of squared probabilities.
     """
     draw, draw_entropy, draw_parts = random.Random(seed), random.Random(100 + seed), random.Random(200 + seed)
     draw_others = random.Random(300 + seed)
@@ -146,12 +146,12 @@ def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: ran
     def step(groups: Groups, scale: float) -> Step:
         drawn = [[logp(scale) for _ in group] for group in groups]
         entropy = [[[draw_entropy.randrange(128) / 64 for _ in x] for x in group] for group in drawn]
-        places = range(len(groups))
+        indices = range(len(groups))
         parts = [[[r, draw_parts.randrange(3) / 8, draw_parts.choice([None, 0.5, -0.25])] for r in x] for x in groups]
-        greedy, weights = [place % 3 / 2 for place in places], (1.0, 0.5, -2.0)
-        squares = [[[collision(x) for x in own] for own in group] for group in drawn]
-        teacher = [[[x - draw_others.randrange(-64, 128) / 64 for x in own] for own in group] for group in drawn]
-        roles = [place % 3 for place in places]
+        greedy, weights = [index % 3 / 2 for index in indices], (1.0, 0.5, -2.0)
+        squares = [[[collision(x) for x in row] for row in group] for group in drawn]
+        teacher = [[[x - draw_others.randrange(-64, 128) / 64 for x in row] for row in group] for group in drawn]
+        roles = [index % 3 for index in indices]
         return Step(groups, drawn, entropy, greedy, parts, weights, roles, squares, teacher)
 
     return [step(groups, scale) for groups, scale in zip(batches, MEAN_ENTROPY, strict=True)]
@@ -191,17 +191,14 @@ def record(step: Step, shape: str, xp: Any, dtype: str) -> Rollouts:
     """The library's record of a step: arrays as they are when ``shape`` is "full", else padded to (5, 5, 3)."""
     real = getattr(xp, dtype)
     greedy, role = (
-        [[own] * len(group) for own, group in zip(each, step.rewards, strict=True)]
+        [[value] * len(group) for value, group in zip(each, step.rewards, strict=True)]
         for each in (step.greedy, step.roles)
     )
     weighed = [
-        [
-            [(part or 0.0, weight * (part is not None)) for part, weight in zip(own, step.weights, strict=True)]
-            for own in group
-        ]
+        [[(r or 0.0, weight * (r is not None)) for r, weight in zip(row, step.weights, strict=True)] for row in group]
         for group in step.parts
     ]
-    parts, weights = ([[[pair[k] for pair in own] for own in group] for group in weighed] for k in (0, 1))
+    parts, weights = ([[[pair[k] for pair in row] for row in group] for group in weighed] for k in (0, 1))
     if shape == "full":
         fields = {"old_logp": step.logp, "entropy": step.entropy, "greedy_reward": greedy, "role": role}
         fields |= {"rewards": step.rewards, "parts": parts, "part_weights": weights}

@@ -20,8 +20,8 @@ Batch = Groups | Tokens  # an advantage for each rollout, or for each token of e
 class Step(NamedTuple):
     """One training step's batch: the reward of each rollout, the log-probability and entropy of each of its tokens.
 
-    ``greedy`` is the reward of each group's greedy answer, ``roles`` the role of its rollouts; ``parts`` are those of
-    each rollout's reward, None where one is missing, and ``weights`` what each weighs. Of each token, ``collision`` is
+    ``greedy`` is the reward of each group's greedy answer, ``roles`` the role of its rollouts; ``parts`` are the parts
+    of each rollout's reward, None for one that is missing, and ``weights`` theirs. For each token, ``collision`` is
     the sum of the squared probabilities of all candidates, and ``teacher`` a teacher's log-probability.
     """
 
@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
 
 def times(weight: float, advantage: Any) -> Any:
-    """A rollout's advantage weighed, or those of its tokens."""
+    """A rollout's advantage, or its tokens' advantages, times a weight."""
     return [weight * a for a in advantage] if isinstance(advantage, list) else weight * advantage
 
 
@@ -79,14 +79,14 @@ def bbg(steps: list[Step], k: int = 16, tau: float = 0.01, base: str = "w_reinfo
 
     def change(step: Step, g: int, i: int, a: Any) -> Any:
         successes, size = sum(r > 0 for r in step.rewards[g]), len(step.rewards[g])
-        own = utility(successes, size)
-        return times(float(own / utility(0, size)) if own >= tau * (size + 1) else 0.0, a)
+        worth = utility(successes, size)
+        return times(float(worth / utility(0, size)) if worth >= tau * (size + 1) else 0.0, a)
 
     return over_base(steps, base, change)
 
 
 def least_variance(steps: list[Step], base: str = "grpo", successes: float = 1.0, failures: float = 1.0) -> list[Batch]:
-    """What a rollout gains by being correct among these others, times its reward less the rate that they suggest."""
+    """The gain of a rollout by being correct among the others, times its reward less the rate that they suggest."""
 
     def change(step: Step, g: int, i: int, a: Any) -> Any:
         group = step.rewards[g]
@@ -234,9 +234,9 @@ def unlikeliness(
     """The unlikeliness reward as F-GRPO restates it: by sums and ranks from 1 in the paper, means and 0 in its code."""
     likelihood = [sum(tokens) if ranking == "paper" else mean(tokens) for tokens in logp]
     shaped = []
-    for r, own in zip(rewards, likelihood, strict=True):
-        places = [place for place, other in enumerate(sorted(likelihood)) if other == own]
-        rank = mean(places) + (1 if ranking == "paper" else 0)
+    for r, value in zip(rewards, likelihood, strict=True):
+        positions = [position for position, other in enumerate(sorted(likelihood)) if other == value]
+        rank = mean(positions) + (1 if ranking == "paper" else 0)
         shaped.append(r * (1 - beta * rank / len(rewards)))
     return grpo(shaped, ddof, eps)
 
@@ -279,7 +279,7 @@ def covariance_weighted(logp: Tokens, advantages: Groups) -> Tokens:
 
 
 def cw_grpo(steps: list[Step], scope: str = "group", base: str = "grpo") -> list[Tokens]:
-    """CW-GRPO, its statistics those of each group or of the batch."""
+    """CW-GRPO, with statistics of each group or of the batch."""
     history = []
     for step, batch in zip(steps, REFERENCES[base](steps), strict=True):
         if scope == "batch":
@@ -321,8 +321,8 @@ def gdpo_of_batch(step: Step, code: str) -> Groups:
     sums = [[0.0] * len(group) for group in step.parts]
     for k, weight in enumerate(step.weights):
         for g, group in enumerate(step.parts):
-            places = [i for i, rollout in enumerate(group) if rollout[k] is not None]
-            for i, z in zip(places, part_alone([group[i][k] for i in places], code), strict=True):
+            present = [i for i, rollout in enumerate(group) if rollout[k] is not None]
+            for i, z in zip(present, part_alone([group[i][k] for i in present], code), strict=True):
                 sums[g][i] += weight * z
     everything = [z for group in sums for z in group]
     centre, spread = mean(everything), deviation(everything, 1)
@@ -346,8 +346,8 @@ def rae(steps: list[Step], decay: float = 0.95, roles: int = 2) -> list[Groups]:
             [[r - means[role % roles] for r in group] for group, role in zip(step.rewards, step.roles, strict=True)]
         )
         for role in range(roles):
-            own = [r for group, k in zip(step.rewards, step.roles, strict=True) if k % roles == role for r in group]
-            means[role] = decay * means[role] + (1 - decay) * mean(own) if own else means[role]
+            scores = [r for group, k in zip(step.rewards, step.roles, strict=True) if k % roles == role for r in group]
+            means[role] = decay * means[role] + (1 - decay) * mean(scores) if scores else means[role]
     return history
 
 
@@ -415,7 +415,7 @@ def advantage_reweighting(steps: list[Step], alpha: float = 0.2, base: str = "gr
     def change(step: Step, g: int, i: int, a: Any) -> list[float]:
         tokens = step.logp[g][i]
         each = a if isinstance(a, list) else [a] * len(tokens)
-        return [(alpha * math.exp(x) + 1 - alpha) * own for x, own in zip(tokens, each, strict=True)]
+        return [(alpha * math.exp(x) + 1 - alpha) * advantage for x, advantage in zip(tokens, each, strict=True)]
 
     return over_base(steps, base, change)
 
@@ -428,12 +428,12 @@ def aem(steps: list[Step], strength: float = 1.0, least_spread: float = 0.1, bas
 
 
 def modulation(group: list[list[float]], strength: float, least_spread: float) -> list[float]:
-    """What each response of a group is multiplied by."""
-    own = [mean(tokens) for tokens in group]
-    low, high = min(own), max(own)
+    """The factor of each response of a group."""
+    entropies = [mean(tokens) for tokens in group]
+    low, high = min(entropies), max(entropies)
     if high - low < least_spread:
-        return [1.0] * len(own)
-    weights = [math.exp(-strength * (h - low) / (high - low)) for h in own]
+        return [1.0] * len(entropies)
+    weights = [math.exp(-strength * (h - low) / (high - low)) for h in entropies]
     return [weight / mean(weights) for weight in weights]
 
 
@@ -450,7 +450,7 @@ def curve_rl(groups: Groups) -> Groups:
 
 
 def optimal_token_baseline(steps: list[Step], eps: float = 1e-8) -> list[Tokens]:
-    """verl's: of each token the rewards less their mean by W; alone at its place, a token keeps its reward."""
+    """verl's: each token's reward less the mean of rewards by W; alone at its position, a token keeps its reward."""
     history = []
     for step in steps:
         batch = []
@@ -491,7 +491,7 @@ def opd(steps: list[Step], gamma: float = 0.0, bound: float = 10.0) -> list[Toke
 
 
 def tempered_grpo(rewards: Group, logp: list[list[float]], beta: float = 1.5, eps: float = 1e-6) -> Group:
-    """bandit-RLVR's tempered GRPO, the likelihood of as many tokens as the shortest rollout has."""
+    """bandit-RLVR's tempered GRPO, by the likelihood of the first tokens, up to the shortest rollout's length."""
     shortest = min(map(len, logp))
     tilts = [(beta - 1) * sum(tokens[:shortest]) for tokens in logp]
     weights = [math.exp(x - max(tilts)) for x in tilts]

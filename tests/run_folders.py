@@ -27,7 +27,7 @@ def metrics(rewards, **others):
 
 def write_run(folder, arms, starts=None, **settings):
     """A run; ``arms`` has by name and seed a pair of metrics and evaluations, ``starts`` an evaluation by seed."""
-    seeds = sorted({seed for own in arms.values() for seed in own})
+    seeds = sorted({seed for by_seed in arms.values() for seed in by_seed})
     folder.mkdir(parents=True)
     entries = {
         "settings": {"task": "countdown"} | settings,
@@ -39,8 +39,8 @@ def write_run(folder, arms, starts=None, **settings):
     (folder / "run.json").write_bytes(sealed_json(entries | {"platform": "cpu"}, "run.json"))
     for seed, line in (starts or {}).items():
         write_lines(folder / "start" / f"seed-{seed}", [{"step": 1, "loss": 2.5}], [line])
-    for name, own in arms.items():
-        for seed, (trained, evaluated) in own.items():
+    for name, by_seed in arms.items():
+        for seed, (trained, evaluated) in by_seed.items():
             write_lines(folder / "arms" / name / f"seed-{seed}", trained, evaluated)
     return folder
 

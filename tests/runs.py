@@ -31,15 +31,15 @@ def called(name: str, parameters: dict[str, Any]) -> str:
 
 
 def arguments(setting: Setting, dtype: str = "float64", **others: Any) -> dict[str, Any]:
-    """What ``Settings`` and ``simulate`` take: the method as text, as a user writes it, unless ``others`` give it."""
+    """Arguments of ``Settings`` and ``simulate``: the method as text, as users write it, unless ``others`` give it."""
     estimator = called(setting.estimator, setting.estimator_parameters)
     surrogate = called(setting.surrogate, setting.surrogate_parameters)
     named = (
         "group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus", "supervised",
         "update_norm", "epochs", "update_rule", "pass_at_k", "top_n",
     )  # fmt: skip
-    given = {name: getattr(setting, name) for name in named}
-    return {"method": f"{estimator}+{surrogate}@token_mean", "dtype": dtype, "storage": "dense"} | given | others
+    values = {name: getattr(setting, name) for name in named}
+    return {"method": f"{estimator}+{surrogate}@token_mean", "dtype": dtype, "storage": "dense"} | values | others
 
 
 def settings(setting: Setting, dtype: str = "float64", **others: Any) -> Settings:
@@ -58,11 +58,11 @@ def run_key(seed: int) -> jax.Array:
 
 
 def learner(  # noqa: PLR0917
-    setting: Setting, dtype: str, laid: Any, traced: Any, key: jax.Array, storage: Dense = DENSE, places: Any = None
+    setting: Setting, dtype: str, laid: Any, traced: Any, key: jax.Array, storage: Dense = DENSE, slots: Any = None
 ) -> Learner:
-    """The learner of a run, in dense storage unless another is given with its first places."""
+    """The learner of a run, in dense storage unless another is given with its first slots."""
     return Learner(
-        settings(setting, dtype, storage=storage.name).static, StoredProblem(laid, storage, places), key, traced
+        settings(setting, dtype, storage=storage.name).static, StoredProblem(laid, storage, slots), key, traced
     )
 
 
@@ -86,7 +86,7 @@ def replay(setting, seed, steps):
 
 
 def expected_records(setting, seed, recorded):
-    """Of each recorded step, what is recorded; rates are means over the steps since the last record."""
+    """The record of each recorded step; rates are means over the steps since the last record."""
     history = replay(setting, seed, recorded[-1])
     updates = [naive_simulator.update_record(setting, before, after, group) for before, group, after in history]
     for first, last in zip((0, *recorded), recorded, strict=False):
@@ -95,7 +95,7 @@ def expected_records(setting, seed, recorded):
         yield record | {rate: np.mean([update[rate] for update in updates[first:last]]) for rate in rates}
 
 
-def assert_records(rows, run, place, expected):
+def assert_records(rows, run, index, expected):
     """One record of one run, every metric of it; lists that the settings leave out are left out.
 
     Those of gradient steps are compared in test_problem_contract.py.
@@ -103,4 +103,4 @@ def assert_records(rows, run, place, expected):
     expected = {metric: value for metric, value in expected.items() if np.size(value)}
     assert rows.keys() - {metric.name for metric in ASCENT_METRICS} == expected.keys()
     for metric, value in expected.items():
-        np.testing.assert_allclose(rows[metric][run, place], value, rtol=0, atol=1e-9, err_msg=metric)
+        np.testing.assert_allclose(rows[metric][run, index], value, rtol=0, atol=1e-9, err_msg=metric)

@@ -23,16 +23,16 @@ pickle.dump(found, sys.stdout.buffer)
 
 
 def flags(devices=DEVICES):
-    """XLA_FLAGS with which a process has so many devices."""
-    given = os.environ.get("XLA_FLAGS", "").split()
-    kept = [flag for flag in given if not flag.startswith("--xla_cpu_use_fusion_emitters")]
-    return " ".join([*kept, f"--xla_force_host_platform_device_count={devices}"])
+    """The XLA_FLAGS of a process with a number of devices."""
+    current = os.environ.get("XLA_FLAGS", "").split()
+    others = [flag for flag in current if not flag.startswith("--xla_cpu_use_fusion_emitters")]
+    return " ".join([*others, f"--xla_force_host_platform_device_count={devices}"])
 
 
 def called(module, *calls, devices=DEVICES):
-    """What functions of a module of the tests, each named before its arguments, return there."""
-    process, given = [sys.executable, "-c", CALLS], pickle.dumps((module, calls))
+    """Call functions of a module of the tests there, each named before its arguments, and return their results."""
+    process, request = [sys.executable, "-c", CALLS], pickle.dumps((module, calls))
     environment = {"JAX_PLATFORMS": "cpu"} | os.environ | {"XLA_FLAGS": flags(devices)}
     here = Path(__file__).parent
-    done = subprocess.run(process, input=given, stdout=subprocess.PIPE, cwd=here, env=environment, check=True)
+    done = subprocess.run(process, input=request, stdout=subprocess.PIPE, cwd=here, env=environment, check=True)
     return pickle.loads(done.stdout)

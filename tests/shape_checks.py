@@ -23,7 +23,7 @@ made: dict[tuple[object, ...], tuple[Function, Function]] = {}
 
 def install() -> None:
     """Have each function of simlab that is imported from now on checked when it is called."""
-    jaxtyping.jaxtyped = checked  # what jaxtyping's hook decorates functions with
+    jaxtyping.jaxtyped = checked  # the decorator that jaxtyping's hook uses
     jaxtyping.install_import_hook("simlab", "shape_checks.check_types")
     from simlab import fingerprint  # noqa: PLC0415  # after the hook, as all of simlab
 
@@ -66,8 +66,8 @@ def checks_of(function: FunctionType, hints: dict[str, Any]) -> tuple[Function, 
     key = (function.__code__, *hints.items())
     if key not in made:
         parameters = [
-            one.replace(annotation=one.empty, default=one.empty if one.default is one.empty else None)
-            for one in inspect.signature(function).parameters.values()
+            param.replace(annotation=param.empty, default=param.empty if param.default is param.empty else None)
+            for param in inspect.signature(function).parameters.values()
         ]
         scope: dict[str, Any] = {}
         exec(f"def {function.__name__}{inspect.Signature(parameters)}: ...\ndef returned(value): return value", scope)
@@ -80,19 +80,19 @@ def checks_of(function: FunctionType, hints: dict[str, Any]) -> tuple[Function, 
 
 
 def _known(hint: Any, names: dict[str, Any]) -> Any:
-    """A hint that is written in quotes as what it names, or as anything where it names what is not there yet."""
+    """A hint, or the object that it names in quotes; Any for a name that is not there yet."""
     try:
-        found = eval(hint, names) if isinstance(hint, str) else hint
+        resolved = eval(hint, names) if isinstance(hint, str) else hint
     except (NameError, TypeError):  # such as "Policy" | None of what a checker of types alone imports
         return Any
-    return Any if found is Self or any(_known(part, names) is Any for part in _quoted(found)) else found
+    return Any if resolved is Self or any(_known(name, names) is Any for name in _quoted(resolved)) else resolved
 
 
 def _quoted(hint: Any) -> list[str]:
-    """What a hint has in quotes, however deep."""
-    parts = [part.__forward_arg__ if isinstance(part, ForwardRef) else part for part in get_args(hint)]
-    inner = (name for part in parts if not isinstance(part, str) for name in _quoted(part))
-    return [*(part for part in parts if isinstance(part, str)), *inner]
+    """The names that a hint has in quotes, however deep."""
+    args = [arg.__forward_arg__ if isinstance(arg, ForwardRef) else arg for arg in get_args(hint)]
+    inner = (name for arg in args if not isinstance(arg, str) for name in _quoted(arg))
+    return [*(arg for arg in args if isinstance(arg, str)), *inner]
 
 
 def _as_if_of(check: FunctionType, function: FunctionType, hints: dict[str, Any]) -> Function:

@@ -1,4 +1,4 @@
-"""What sharded storage computes on any number of devices, and dense storage beside it; see ``several_devices``."""
+"""Runs of sharded storage on any number of devices, and of dense storage beside it; see ``several_devices``."""
 
 import dataclasses
 import math
@@ -39,7 +39,7 @@ def records_of(problem, settings, recorded, counts):
 
 
 def all_records(setting, dtype, recorded, counts):
-    """The same of a setting of the naive simulator."""
+    """``records_of`` for a setting of the naive simulator."""
     return records_of(runs.problem(setting), runs.settings(setting, dtype), recorded, counts)
 
 
@@ -61,10 +61,10 @@ def drawn_and_learnt(setting, dtype, steps, shards):
     with jax.enable_x64(dtype == "float64"):
         laid, traced = runs.arrays(setting, dtype)
         if not shards:
-            found = jax.jit(lambda laid, traced: walk(setting, dtype, ON_ONE_DEVICE, steps, (laid, traced)))(
+            results = jax.jit(lambda laid, traced: walk(setting, dtype, ON_ONE_DEVICE, steps, (laid, traced)))(
                 laid, traced
             )
-            return tuple(np.asarray(values) for values in found)
+            return tuple(np.asarray(values) for values in results)
         storage = Sharded(problem.actions, devices_by(shards)[0])
         laid = storage.load(problem, dtype)
         run = jax.shard_map(
@@ -75,8 +75,8 @@ def drawn_and_learnt(setting, dtype, steps, shards):
             check_vma=False,
         )
         actions, logits = jax.jit(run)(laid, traced)
-        own = np.asarray(logits).reshape(shards, -1, storage.columns)
-        columns = own.swapaxes(0, 1).reshape(-1, shards * storage.columns)
+        by_device = np.asarray(logits).reshape(shards, -1, storage.columns)
+        columns = by_device.swapaxes(0, 1).reshape(-1, shards * storage.columns)
         return np.asarray(actions), columns[:, : storage.blocks].reshape(-1)[: problem.actions]
 
 
@@ -95,18 +95,18 @@ def taken(problem, settings, shards):
 
 
 def room(problem, settings, counts):
-    """By number of devices what is ``taken``; and over how many of some memory a run is spread."""
+    """``taken`` by number of devices; and the number of devices that a run is spread over, by their memory."""
     settings = dataclasses.replace(settings, dtype="float32", storage="sharded")
     needs = {shards: taken(problem, settings, shards) for shards in counts}
     forecasts = [resources.device_bytes(problem, settings, int(STEPS[-1]), devices_by(shards)[0]) for shards in counts]
     alone, least = forecasts[0], forecasts[-1]
     rooms = (alone, alone - 1, 0.6 * alone, least, least - 10)
-    chosen = [shards_chosen(problem, settings, int(own)) for own in rooms]
+    chosen = [shards_chosen(problem, settings, int(memory)) for memory in rooms]
     return {"taken": needs, "chosen": chosen}
 
 
 def shards_chosen(problem, settings, own_memory):
-    """Over how many devices of so much memory a run is spread, or why it is refused."""
+    """The number of devices of some memory that a run is spread over, or the message that refuses it."""
     resources.own_memory = lambda device: own_memory
     try:
         return resources.shards_needed(problem, settings, STEPS)

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.trl,
-    pytest.mark.filterwarnings("default"),  # of TRL, transformers and accelerate
+    pytest.mark.filterwarnings("default"),  # TRL, transformers and accelerate warn
 ]
 pytest.importorskip("trl")
 
@@ -49,18 +49,18 @@ class Seen(SimlabGRPOTrainer):
         return output
 
 
-def moved(one) -> dict[str, np.ndarray]:
-    before = {name: value.detach().clone() for name, value in one.model.named_parameters()}
-    one.train()
-    return {name: ((before[name] - value.detach()) / RATE).numpy() for name, value in one.model.named_parameters()}
+def moved(run) -> dict[str, np.ndarray]:
+    before = {name: value.detach().clone() for name, value in run.model.named_parameters()}
+    run.train()
+    return {name: ((before[name] - value.detach()) / RATE).numpy() for name, value in run.model.named_parameters()}
 
 
 def by_group(rows):
     return np.asarray(rows).reshape(-1, 4, *np.shape(rows)[1:])
 
 
-def by_the_laboratory(one, method, folder, teacher=None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    (batch,) = one.batches
+def by_the_laboratory(run, method, folder, teacher=None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    (batch,) = run.batches
     weights, _ = model_and_tokenizer(folder)
     weights.save_pretrained(folder / "model")
     model = read_checkpoint(folder / "model")
@@ -69,9 +69,9 @@ def by_the_laboratory(one, method, folder, teacher=None) -> tuple[np.ndarray, di
     prompts = by_group(numpy["prompt_ids"])[:, 0]  # all of one length, so that nothing is filled up
     completions, mask = (by_group(numpy[name]) for name in ("completion_ids", "completion_mask"))
     lengths = np.full(len(prompts), prompts.shape[1])
-    own = CompletionBatch(prompts, lengths, completions, mask > 0)
-    rewards = by_group(one._rewards[:, 0].numpy()).astype(np.float32)
-    states = completion_states(model.parameters, model.config, own)
+    sampled = CompletionBatch(prompts, lengths, completions, mask > 0)
+    rewards = by_group(run._rewards[:, 0].numpy()).astype(np.float32)
+    states = completion_states(model.parameters, model.config, sampled)
     every = np.asarray(jax.nn.log_softmax(logits_of(head_of(model.parameters), states)))
     likeliest = np.argsort(-every, axis=-1)[..., :3]
     rollouts = Rollouts(
@@ -79,14 +79,14 @@ def by_the_laboratory(one, method, folder, teacher=None) -> tuple[np.ndarray, di
         old_logp=np.take_along_axis(every, completions[..., None], -1)[..., 0],
         entropy=-(np.exp(every) * every).sum(-1),
         collision=(np.exp(every) ** 2).sum(-1),
-        teacher_logp=None if teacher is None else policy.logp(read_checkpoint(teacher).parameters, own),
+        teacher_logp=None if teacher is None else policy.logp(read_checkpoint(teacher).parameters, sampled),
         topn_logp=np.take_along_axis(every, likeliest, -1),
         token_mask=mask > 0,
     )
     advantages, _ = method.estimator.update(rollouts, method.estimator.init())
     ratio = np.ones(completions.shape, np.float32)
     coefficients = np.asarray(method.from_advantages(ratio, advantages, rollouts), np.float32)
-    gradient, _ = policy.gradient(model.parameters, own, coefficients, likeliest.astype(np.int32))
+    gradient, _ = policy.gradient(model.parameters, sampled, coefficients, likeliest.astype(np.int32))
     return advantages, dict(_as_tensors(Model(model.config, gradient)))
 
 
@@ -97,16 +97,16 @@ def test_the_baseline_of_tokens_and_a_teacher_are_the_laboratorys(tmp_path):
         for value in teacher.parameters():
             value.mul_(1.1)
     teacher.save_pretrained(tmp_path / "teacher")
-    for method, own in (("optimal_token_baseline+reinforce", {}), ("opd(gamma=0.5)+reinforce", {"teacher": teacher})):
-        one = trainer(tmp_path, kind=Seen, method=method, **own)
-        found = moved(one)
-        folder = tmp_path / "teacher" if own else None
-        advantages, gradient = by_the_laboratory(one, parse(method).build(), tmp_path, folder)
-        present = by_group(one.batches[0]["completion_mask"]) > 0
-        own_advantages = by_group(one.batches[0]["advantages"])
+    for method, extra in (("optimal_token_baseline+reinforce", {}), ("opd(gamma=0.5)+reinforce", {"teacher": teacher})):
+        run = trainer(tmp_path, kind=Seen, method=method, **extra)
+        moves = moved(run)
+        folder = tmp_path / "teacher" if extra else None
+        advantages, gradient = by_the_laboratory(run, parse(method).build(), tmp_path, folder)
+        present = by_group(run.batches[0]["completion_mask"]) > 0
+        own_advantages = by_group(run.batches[0]["advantages"])
         np.testing.assert_allclose(np.where(present, own_advantages, 0), np.where(present, advantages, 0), atol=1e-4)
         assert max(np.abs(value).max() for value in gradient.values()) > 1e-2
-        for name, value in found.items():
+        for name, value in moves.items():
             np.testing.assert_allclose(value, -gradient[name], atol=1e-4, err_msg=name)
     with pytest.raises(InputError, match="teacher is missing, which the method follows"):
         trainer(tmp_path, method="opd")
@@ -115,31 +115,31 @@ def test_the_baseline_of_tokens_and_a_teacher_are_the_laboratorys(tmp_path):
 
 
 METHODS = [
-    "maxrl+cispo", "fade", "gspo",  # of whole responses
-    "cw_grpo", "grpo+forking_tokens@token_mean",  # of tokens
-    "grpo+casp(alpha=0.3,quantile=0.3)", "grpo+entropy_bonus(coefficient=0.1)",  # of candidates, and added
+    "maxrl+cispo", "fade", "gspo",  # for whole responses
+    "cw_grpo", "grpo+forking_tokens@token_mean",  # for tokens
+    "grpo+casp(alpha=0.3,quantile=0.3)", "grpo+entropy_bonus(coefficient=0.1)",  # for candidates, and an added term
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_both_engines_give_the_same_advantages_and_first_gradient(method, tmp_path):
-    one = trainer(tmp_path, kind=Seen, method=method)
-    found = moved(one)
-    advantages, gradient = by_the_laboratory(one, parse(method).build(), tmp_path)
-    np.testing.assert_allclose(by_group(one.batches[0]["advantages"]), advantages, atol=1e-4)
+    run = trainer(tmp_path, kind=Seen, method=method)
+    moves = moved(run)
+    advantages, gradient = by_the_laboratory(run, parse(method).build(), tmp_path)
+    np.testing.assert_allclose(by_group(run.batches[0]["advantages"]), advantages, atol=1e-4)
     assert max(np.abs(value).max() for value in gradient.values()) > 1e-2
-    for name, value in found.items():
+    for name, value in moves.items():
         np.testing.assert_allclose(value, -gradient[name], atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("method", ["cw_grpo", "grpo+casp(quantile=0)"])
 def test_micro_batches_add_up_to_the_gradient_of_the_batch(method, tmp_path):
-    one = trainer(tmp_path, method=method)
-    whole = moved(one)
+    run = trainer(tmp_path, method=method)
+    whole = moved(run)
     cut = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
     for name, value in moved(trainer(tmp_path, method=method, settings=cut)).items():
-        largest = one.model.get_parameter(name).detach().abs().max().numpy()
-        rounding = 2 * np.spacing(largest) / RATE  # of both float32 weights that the gradient is read off
+        largest = run.model.get_parameter(name).detach().abs().max().numpy()
+        rounding = 2 * np.spacing(largest) / RATE  # the gradient is read off two float32 weights
         np.testing.assert_allclose(value, whole[name], atol=max(1e-5, rounding), err_msg=name)
 
 
@@ -181,14 +181,14 @@ def test_advantages_go_into_trls_loss_and_log(tmp_path):
 
 def test_going_through_a_batch_again_follows_the_policy(tmp_path):
     settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 5.0}
-    one = trainer(tmp_path, method="grpo", settings=settings)
-    one.train()
-    (part,) = one._buffered_inputs
-    rollouts, advantages = one._batch
-    rows = part["simlab_row"]
+    run = trainer(tmp_path, method="grpo", settings=settings)
+    run.train()
+    (inputs,) = run._buffered_inputs
+    rollouts, advantages = run._batch
+    rows = inputs["simlab_row"]
     first = parse("grpo").build().from_advantages(torch.ones(rollouts.token_mask.shape), advantages, rollouts)
-    second = part["simlab_coefficients"][rows.argsort()]
-    first = one._grouping.rows(first)
+    second = inputs["simlab_coefficients"][rows.argsort()]
+    first = run._grouping.rows(first)
     clipped = (second == 0) & (first != 0)
     assert clipped.any()
     assert ((second != first) & (second != 0)).any()
@@ -209,16 +209,16 @@ def test_the_second_pass_over_a_batch_is_that_of_trls_own_loss(theirs, ours, tmp
     settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 1.0}
 
     def after_both(kind, settings, **options):
-        one = trainer(tmp_path, kind=kind, settings=settings, **options)
-        one.train()
-        return {name: value.detach().numpy() for name, value in one.model.named_parameters()}
+        run = trainer(tmp_path, kind=kind, settings=settings, **options)
+        run.train()
+        return {name: value.detach().numpy() for name, value in run.model.named_parameters()}
 
     wanted = after_both(GRPOTrainer, settings | theirs)
-    found = after_both(SimlabGRPOTrainer, settings, method=dataclasses.replace(named(ours), estimator=weights))
+    actual = after_both(SimlabGRPOTrainer, settings, method=dataclasses.replace(named(ours), estimator=weights))
     clip = dataclasses.replace(named(ours), estimator=weights, surrogate=ppo_clip())
     other = after_both(SimlabGRPOTrainer, settings, method=clip)
     for name, value in wanted.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(actual[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
     assert max(np.abs(other[name] - value).max() for name, value in wanted.items()) > 1e-3
 
 
@@ -227,7 +227,7 @@ def test_forking_tokens_are_those_of_trls_top_entropy_quantile(tmp_path):
     chosen = dataclasses.replace(parse("grpo+forking_tokens(share=0.5)@token_mean").build(), estimator=weights)
     theirs = moved(trainer(tmp_path, kind=GRPOTrainer, settings={"loss_type": "dapo", "top_entropy_quantile": 0.5}))
     ours, all_tokens = (
-        moved(trainer(tmp_path, method=one)) for one in (chosen, dataclasses.replace(chosen, surrogate=ppo_clip()))
+        moved(trainer(tmp_path, method=arm)) for arm in (chosen, dataclasses.replace(chosen, surrogate=ppo_clip()))
     )
     for name, value in theirs.items():
         np.testing.assert_allclose(ours[name], value, atol=1e-5, err_msg=name)
@@ -236,21 +236,21 @@ def test_forking_tokens_are_those_of_trls_top_entropy_quantile(tmp_path):
 
 @pytest.mark.parametrize("method", ["grpo+kl_cov(share=0.5)@token_mean", "grpo+clip_cov(share=0.5,low=0)@token_mean"])
 def test_what_chooses_among_the_tokens_of_a_batch_sees_all_of_it(method, tmp_path):
-    found = []
+    trained = []
     for cut in ((16, 1), (4, 4)):
         settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.01}
         settings |= {"per_device_train_batch_size": cut[0], "gradient_accumulation_steps": cut[1]}
-        one = trainer(tmp_path, method=method, settings=settings)
-        one.train()
-        found.append({name: value.detach().numpy() for name, value in one.model.named_parameters()})
-    for name, value in found[0].items():
-        np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+        run = trainer(tmp_path, method=method, settings=settings)
+        run.train()
+        trained.append({name: value.detach().numpy() for name, value in run.model.named_parameters()})
+    for name, value in trained[0].items():
+        np.testing.assert_allclose(trained[1][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 def test_a_reference_is_trls_beta(tmp_path):
     plain = moved(trainer(tmp_path, method="grpo"))
-    one = trainer(tmp_path, method="grpo", settings={"beta": 0.5})
-    for name, value in moved(one).items():
+    run = trainer(tmp_path, method="grpo", settings={"beta": 0.5})
+    for name, value in moved(run).items():
         np.testing.assert_allclose(value, plain[name], atol=1e-5, err_msg=name)
     with pytest.raises(InputError, match=r"kl_penalty of its own; allowed: GRPOConfig\.beta"):
         trainer(tmp_path, method="grpo+kl_penalty")
@@ -258,11 +258,11 @@ def test_a_reference_is_trls_beta(tmp_path):
 
 def test_what_no_reward_function_judged_is_no_rollout(tmp_path):
     def partial(completions, **others):
-        return [None if place == 1 else float(place % 2 == 0) for place in range(len(completions))]
+        return [None if index == 1 else float(index % 2 == 0) for index in range(len(completions))]
 
-    one = trainer(tmp_path, kind=Seen, rewards=partial, method="grpo")
-    one.train()
-    advantages = one.batches[0]["advantages"][:4].numpy()
+    run = trainer(tmp_path, kind=Seen, rewards=partial, method="grpo")
+    run.train()
+    advantages = run.batches[0]["advantages"][:4].numpy()
     np.testing.assert_allclose(advantages, [2**-0.5, 0, 2**-0.5, -(2**0.5)], atol=1e-4)
 
 
@@ -282,9 +282,9 @@ def test_two_processes_take_the_step_that_one_takes(method, tmp_path):
 
 
 def free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
 
 
 def test_what_a_method_remembers_goes_on_from_a_checkpoint(tmp_path):
@@ -302,27 +302,27 @@ def test_what_a_method_remembers_goes_on_from_a_checkpoint(tmp_path):
 
 
 def test_evaluation_leaves_the_memory_alone(tmp_path):
-    one = trainer(tmp_path, method="fade", settings={"per_device_eval_batch_size": 8})
-    one.train()
-    remembered = one._memory
-    one.evaluate(one.train_dataset)
-    assert one._memory == remembered
+    run = trainer(tmp_path, method="fade", settings={"per_device_eval_batch_size": 8})
+    run.train()
+    remembered = run._memory
+    run.evaluate(run.train_dataset)
+    assert run._memory == remembered
 
 
 def test_lora_trains_its_own_weights_alone(tmp_path):
     peft = pytest.importorskip("peft")
-    one = trainer(
+    run = trainer(
         tmp_path, method="grpo+casp(quantile=0)", peft_config=peft.LoraConfig(target_modules=["q_proj", "v_proj"])
     )
-    before = {name: value.detach().clone() for name, value in one.model.named_parameters()}
-    one.train()
-    changed = {name for name, value in one.model.named_parameters() if not torch.equal(before[name], value)}
+    before = {name: value.detach().clone() for name, value in run.model.named_parameters()}
+    run.train()
+    changed = {name for name, value in run.model.named_parameters() if not torch.equal(before[name], value)}
     assert changed
     assert all("lora_B" in name for name in changed), "lora_A moves only when lora_B is no longer 0"
 
 
 @pytest.mark.parametrize(
-    ("given", "settings", "complaint"),
+    ("options", "settings", "complaint"),
     [
         ({}, {}, "method or estimator"),
         ({"estimator": "remax"}, {}, "greedy answer"),
@@ -332,9 +332,9 @@ def test_lora_trains_its_own_weights_alone(tmp_path):
         ({"method": "grpo"}, {"steps_per_generation": 2}, r"GRPOConfig.steps_per_generation = 2"),
     ],
 )
-def test_settings_that_would_have_no_effect_are_refused(given, settings, complaint, tmp_path):
+def test_settings_that_would_have_no_effect_are_refused(options, settings, complaint, tmp_path):
     with pytest.raises(InputError, match=complaint):
-        trainer(tmp_path, settings=settings, **given)
+        trainer(tmp_path, settings=settings, **options)
 
 
 def test_settings_that_are_refused_are_trls():
@@ -346,5 +346,5 @@ def test_a_subclass_of_ones_own_takes_the_mixin(tmp_path):
         pass
 
     trainer(tmp_path, kind=Mine, method="f_grpo").train()
-    kept = {"loss_type": "dr_grpo", "epsilon": 0.1, "beta": 0.1}  # settings of TRL's loss stay under an estimator
-    trainer(tmp_path, kind=Mine, estimator="grpo", settings=kept).train()
+    loss = {"loss_type": "dr_grpo", "epsilon": 0.1, "beta": 0.1}  # settings of TRL's loss stay under an estimator
+    trainer(tmp_path, kind=Mine, estimator="grpo", settings=loss).train()

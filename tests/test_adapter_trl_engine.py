@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.trl,
-    pytest.mark.filterwarnings("default"),  # of TRL, transformers and accelerate
+    pytest.mark.filterwarnings("default"),  # TRL, transformers and accelerate warn
 ]
 pytest.importorskip("trl")
 
@@ -36,8 +36,8 @@ SMALL = [
 
 
 def lines(path):
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "checksum"} for line in found]
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "checksum"} for line in records]
 
 
 def arm_folder(out, name="grpo"):
@@ -53,9 +53,9 @@ def replay(monkeypatch):
     drawn, collect = [], Trainer.collect
 
     def recorded(trainer, state, key):
-        found = collect(trainer, state, key)
-        drawn.append(found[0])
-        return found
+        collected = collect(trainer, state, key)
+        drawn.append(collected[0])
+        return collected
 
     def replayed(prompts, trainer):
         groups = drawn.pop(0)
@@ -83,15 +83,15 @@ CASES = {
 
 
 def test_both_engines_learn_from_the_parts_of_a_reward_and_record_them(replay, tmp_path):
-    asked, own = {"arms": ["gdpo"], "rl": {"steps": 2}}, task(in_parts, weights=PART_WEIGHTS)
+    asked, graded = {"arms": ["gdpo"], "rl": {"steps": 2}}, task(in_parts, weights=PART_WEIGHTS)
     for engine, layers in (("own", [asked]), ("trl", [asked, BY_TRL])):
-        train(settings(*layers), tmp_path / engine, own_task=own)
+        train(settings(*layers), tmp_path / engine, own_task=graded)
     for ours, theirs in zip(leaves(tmp_path / "own", "gdpo"), leaves(tmp_path / "trl", "gdpo"), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
     ours, theirs = (lines(arm_folder(tmp_path / engine, "gdpo") / "metrics.jsonl")[0] for engine in ("own", "trl"))
-    parts = {name: value for name, value in ours.items() if name.startswith("rewards/")}
-    assert len(parts) == 8
-    assert {name: theirs[name] for name in parts} == pytest.approx(parts, rel=1e-4)
+    rewards = {name: value for name, value in ours.items() if name.startswith("rewards/")}
+    assert len(rewards) == 8
+    assert {name: theirs[name] for name in rewards} == pytest.approx(rewards, rel=1e-4)
     assert theirs["solve_rate"] == ours["solve_rate"]
 
 
@@ -102,23 +102,23 @@ def test_on_the_same_rollouts_both_engines_take_the_same_steps(name, replay, tmp
     train(settings(asked, BY_TRL), tmp_path / "trl", own_task=task())
     start = jax.tree.leaves(read_checkpoint(tmp_path / "trl" / "start" / "seed-0" / "model").parameters)
     pairs = list(zip(leaves(tmp_path / "own", name), leaves(tmp_path / "trl", name), start, strict=True))
-    assert max(float(abs(own - before).max()) for own, _, before in pairs) > 1e-3
-    for own, other, _ in pairs:
-        np.testing.assert_allclose(other, own, atol=1e-5)
-    found = {kind: lines(arm_folder(tmp_path / kind, name) / "metrics.jsonl") for kind in ("own", "trl")}
-    for own, other in zip(found["own"], found["trl"], strict=True):
-        shared = own.keys() & other.keys() - {"seconds"}
+    assert max(float(abs(ours - before).max()) for ours, _, before in pairs) > 1e-3
+    for ours, theirs, _ in pairs:
+        np.testing.assert_allclose(theirs, ours, atol=1e-5)
+    metrics = {kind: lines(arm_folder(tmp_path / kind, name) / "metrics.jsonl") for kind in ("own", "trl")}
+    for ours, theirs in zip(metrics["own"], metrics["trl"], strict=True):
+        shared = ours.keys() & theirs.keys() - {"seconds"}
         if "minibatches" in CASES[name]:  # TRL's is that of the first update alone
             shared -= {"entropy"}
         assert {"step", "reward", "distinct_solutions", "length", "grad_norm"} <= shared
         for key in shared:
             np.testing.assert_allclose(
-                np.array(other[key], float), np.array(own[key], float), rtol=1e-4, atol=1e-6, err_msg=key
+                np.array(theirs[key], float), np.array(ours[key], float), rtol=1e-4, atol=1e-6, err_msg=key
             )
     evaluated = {kind: lines(arm_folder(tmp_path / kind, name) / "evaluation.jsonl") for kind in ("own", "trl")}
     assert [line["step"] for line in evaluated["trl"]] == [1, 2, 3]
-    for own, other in zip(evaluated["own"], evaluated["trl"], strict=True):
-        assert other["entropy"] == pytest.approx(own["entropy"], rel=1e-4)
+    for ours, theirs in zip(evaluated["own"], evaluated["trl"], strict=True):
+        assert theirs["entropy"] == pytest.approx(ours["entropy"], rel=1e-4)
 
 
 @pytest.fixture
@@ -137,9 +137,9 @@ def test_both_engines_follow_the_same_teacher(replay, teacher, tmp_path):
         train(settings({"arms": [arm], "rl": rl}, *layers), tmp_path / engine, own_task=task())
     start = jax.tree.leaves(read_checkpoint(tmp_path / "trl" / "start" / "seed-0" / "model").parameters)
     ours, theirs = leaves(tmp_path / "own", arm), leaves(tmp_path / "trl", arm)
-    assert max(float(abs(own - before).max()) for own, before in zip(ours, start, strict=True)) > 1e-3
-    for own, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(other, own, atol=1e-5)
+    assert max(float(abs(value - before).max()) for value, before in zip(ours, start, strict=True)) > 1e-3
+    for value, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(other, value, atol=1e-5)
 
 
 def test_a_teacher_that_trl_cannot_read_is_refused(teacher, tmp_path):
@@ -176,16 +176,16 @@ def test_a_run_that_was_broken_off_goes_on_from_the_last_whole_checkpoint(tmp_pa
         train(asked, tmp_path / "broken", own_task=task())
     folder = arm_folder(tmp_path / "broken", "ha_dw")
     assert [line["step"] for line in lines(folder / "metrics.jsonl")] == [1, 2, 3, 4, 5]
-    (folder / "trl" / "checkpoint-5").mkdir()  # as a kill in the midst of writing one leaves it
+    (folder / "trl" / "checkpoint-5").mkdir()  # a kill in the midst of writing one leaves it so
     train(asked, tmp_path / "broken", own_task=task())
     for name in ("metrics.jsonl", "evaluation.jsonl"):
-        found, wanted = (
+        actual, wanted = (
             [{**line, "seconds": 0} for line in lines(arm_folder(out, "ha_dw") / name)]
             for out in (tmp_path / "broken", tmp_path / "whole")
         )
-        assert found == wanted
-    for found, wanted in zip(leaves(tmp_path / "broken", "ha_dw"), leaves(tmp_path / "whole", "ha_dw"), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+        assert actual == wanted
+    for actual, wanted in zip(leaves(tmp_path / "broken", "ha_dw"), leaves(tmp_path / "whole", "ha_dw"), strict=True):
+        np.testing.assert_array_equal(actual, wanted)
     before = len(calls)
     train(asked, tmp_path / "broken", own_task=task())
     assert len(calls) == before, "what is finished is not done again"
@@ -194,8 +194,8 @@ def test_a_run_that_was_broken_off_goes_on_from_the_last_whole_checkpoint(tmp_pa
 def test_the_command_ends_with_a_table_and_a_figure(tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["train", *ADDITION, *SMALL, "--arms", "grpo,maxrl", "--engine", "trl", "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "maxrl" in said
+    printed = capsys.readouterr().out
+    assert "maxrl" in printed
     assert (out / "comparison.png").stat().st_size > 10_000
     assert json.loads((out / "run.json").read_text())["settings"]["engine"] == "trl"
     assert main(["train", *ADDITION, *SMALL, "--arms", "grpo,maxrl", "--out", str(out)]) == 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]  # of TRL, transformers and accelerate
+pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]  # TRL, transformers and accelerate warn
 pytest.importorskip("trl")
 
 import numpy as np
@@ -29,13 +29,13 @@ def trained(folder, *, rewards=reward, **settings):
     seen = []
 
     def judged(prompts, completions, trainer_state, **others):
-        found = reward(completions)
+        values = reward(completions)
         step = trainer_state.global_step + 1
         seen.extend(
             {"step": step, "prompt": prompt, "reward": value, "answer": from_completion(text)}
-            for prompt, text, value in zip(prompts, completions, found, strict=True)
+            for prompt, text, value in zip(prompts, completions, values, strict=True)
         )
-        return found
+        return values
 
     functions = [judged, graded] if rewards is graded else judged
     logging = {"log_completions": True, "logging_steps": 1, "max_steps": 3}
@@ -52,9 +52,9 @@ def test_the_groups_are_those_that_the_reward_function_saw(tmp_path):
     log, expected = reading.log, groups_of(seen)
     assert (log.format, reading.files, log.refused.count, reading.notes) == ("trl", 3, 0, ())
     assert set(log.prompts) <= set(PROMPTS)
-    found = read_groups(log)
-    assert {key: group[:2] for key, group in found.items()} == {key: group[:2] for key, group in expected.items()}
-    assert solutions_of(found) == solutions_of(expected)
+    groups = read_groups(log)
+    assert {key: group[:2] for key, group in groups.items()} == {key: group[:2] for key, group in expected.items()}
+    assert solutions_of(groups) == solutions_of(expected)
     assert 0 < log.correct.sum() < log.group_size.sum()
 
 
@@ -64,8 +64,8 @@ def test_several_reward_functions_are_told_from_what_else_is_logged(tmp_path, ca
     assert "`judged + graded` as reward, `judged` as correct" in capsys.readouterr().out
     expected = {key: group[:2] for key, group in groups_of(seen).items()}
     for named in ({}, {"reward": "judged"}, {"threshold": 1.0}):
-        found = read_groups(read_log([out], **named).log)
-        assert {key: group[:2] for key, group in found.items()} == expected
+        groups = read_groups(read_log([out], **named).log)
+        assert {key: group[:2] for key, group in groups.items()} == expected
 
 
 def test_rollouts_of_which_several_steps_learn_are_read_once(tmp_path):
@@ -82,12 +82,12 @@ def test_rollouts_of_which_several_steps_learn_are_read_once(tmp_path):
 # Metrics while it trains
 
 
-def observed_run(folder, *, live=None, kind=GRPOTrainer, rewards=reward, own=None, **settings):
+def observed_run(folder, *, live=None, kind=GRPOTrainer, rewards=reward, options=None, **settings):
     logging = {"log_completions": True, "logging_steps": 1, "max_steps": 4}
-    one = trainer(folder, kind=kind, rewards=rewards, settings=logging | settings, **(own or {}))
-    one.add_callback(DiagnoseCallback(one, live))
-    one.train()
-    return [line for line in one.state.log_history if "loss" in line], folder / "out"
+    run = trainer(folder, kind=kind, rewards=rewards, settings=logging | settings, **(options or {}))
+    run.add_callback(DiagnoseCallback(run, live))
+    run.train()
+    return [line for line in run.state.log_history if "loss" in line], folder / "out"
 
 
 def test_the_log_says_what_the_files_say(tmp_path):
@@ -95,9 +95,9 @@ def test_the_log_says_what_the_files_say(tmp_path):
     log = read_log([out]).log
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     for line in lines:
-        own = log.select(log.step == line["step"])
-        assert line["diagnose/solve_rate"] == pytest.approx(own.correct.sum() / own.group_size.sum())
-        assert line["diagnose/dead"] == pytest.approx(observe_groups(own).all_right + observe_groups(own).all_wrong)
+        batch = log.select(log.step == line["step"])
+        assert line["diagnose/solve_rate"] == pytest.approx(batch.correct.sum() / batch.group_size.sum())
+        assert line["diagnose/dead"] == pytest.approx(observe_groups(batch).all_right + observe_groups(batch).all_wrong)
         assert ("diagnose/fitted/solve_rate" in line) == (line["step"] % 2 == 0)
     expected = fit_metrics(log.select(log.step >= 3), 0.9)
     assert {name.removeprefix("diagnose/") for name in lines[3] if "fitted" in name} == expected.keys()
@@ -106,11 +106,11 @@ def test_the_log_says_what_the_files_say(tmp_path):
 
 
 def test_rollouts_are_observed_once_and_those_of_evaluations_not_at_all(tmp_path):
-    """Two steps learn of the same rollouts; those of evaluations are put where those of training lie."""
+    """Two steps learn from the same rollouts; rollouts of evaluations lie beside those of training."""
     lines, out = observed_run(
         tmp_path, kind=SimlabGRPOTrainer, num_iterations=2, eval_strategy="steps", eval_steps=1,
         per_device_eval_batch_size=4,
-        own={"eval_dataset": Dataset.from_dict({"prompt": PROMPTS[:1]}), "estimator": "f_grpo(gamma=1)"},
+        options={"eval_dataset": Dataset.from_dict({"prompt": PROMPTS[:1]}), "estimator": "f_grpo(gamma=1)"},
     )  # fmt: skip
     assert ["diagnose/dead" in line for line in lines] == [True, False, True, False]
     assert out.exists()

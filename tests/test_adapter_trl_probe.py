@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]  # of TRL, transformers and accelerate
+pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]  # TRL, transformers and accelerate warn
 pytest.importorskip("trl")
 
 import numpy as np
@@ -31,49 +31,49 @@ KINDS = [
 
 
 def watched(folder, kind=GRPOTrainer, *, settings=None, method=None, probe=None, rewards=reward):
-    one = trainer(folder, kind=kind, settings=settings, rewards=rewards, **(method or {}))
-    callback = ProbeCallback(one, **({"every": 1, "share": 1.0} | (probe or {})))
-    one.add_callback(callback)
-    return one, callback
+    run = trainer(folder, kind=kind, settings=settings, rewards=rewards, **(method or {}))
+    callback = ProbeCallback(run, **({"every": 1, "share": 1.0} | (probe or {})))
+    run.add_callback(callback)
+    return run, callback
 
 
 @pytest.mark.parametrize(("kind", "settings", "method"), KINDS)
 def test_weights_times_features_are_the_step_of_the_head(kind, settings, method, tmp_path, monkeypatch):
-    """By SGD from sampled rollouts: what the last layer moves by is the rate times the sum over all rollouts."""
-    one, callback = watched(tmp_path, kind, settings=settings, method=method)
+    """By SGD from sampled rollouts the last layer moves by the rate times the sum over all rollouts."""
+    run, callback = watched(tmp_path, kind, settings=settings, method=method)
     seen = []
 
-    def kept(trainer_, output, count):
+    def remember(trainer_, output, count):
         seen.append((head_rows(trainer_, output, count), learned_tokens(output).numpy() > 0))
         return seen[-1][0]
 
-    monkeypatch.setattr(trl_probe, "head_rows", kept)
-    before = one.model.lm_head.weight.detach().numpy().copy()
-    one.train()
-    moved = (one.model.lm_head.weight.detach().numpy() - before) / RATE
+    monkeypatch.setattr(trl_probe, "head_rows", remember)
+    before = run.model.lm_head.weight.detach().numpy().copy()
+    run.train()
+    moved = (run.model.lm_head.weight.detach().numpy() - before) / RATE
     ((features, tokens),) = seen
-    rewards = np.array([list(values) for values in one._logs["rewards"].values()])[0].reshape(-1, 4)
+    rewards = np.array([list(values) for values in run._logs["rewards"].values()])[0].reshape(-1, 4)
     rollouts = Rollouts(rewards, token_mask=tokens.reshape(*rewards.shape, -1))
-    weights, _ = rollout_weights(trainer_method(one), rollouts)
-    found = (weights.reshape(-1) @ features).reshape(-1, VOCABULARY.size)
+    weights, _ = rollout_weights(trainer_method(run), rollouts)
+    predicted = (weights.reshape(-1) @ features).reshape(-1, VOCABULARY.size)
     assert np.abs(moved).max() > 1e-2
-    np.testing.assert_allclose(found.T, moved, atol=2e-4 * np.abs(moved).max())
+    np.testing.assert_allclose(predicted.T, moved, atol=2e-4 * np.abs(moved).max())
     assert len(read_records(callback.folder, "head")) == 1
 
 
 def test_a_record_says_what_was_measured_and_diagnose_reads_it(tmp_path, capsys):
     logging = {"log_completions": True, "logging_steps": 1, "max_steps": 4, "max_grad_norm": 0.1}
-    one, callback = watched(tmp_path, settings=logging, probe={"every": 2})
-    one.train()
+    run, callback = watched(tmp_path, settings=logging, probe={"every": 2})
+    run.train()
     records = read_records(callback.folder, "head")
     assert [record.step for record in records] == [2, 4]
-    norms = [line["grad_norm"] for line in one.state.log_history if "grad_norm" in line]
+    norms = [line["grad_norm"] for line in run.state.log_history if "grad_norm" in line]
     for record in records:
         assert set(record.prompts) <= set(PROMPTS)
         assert record.facts["clip"] == pytest.approx(min(1, 0.1 / norms[record.step - 1]))
         assert (record.facts["learning_rate"], record.facts["updates"]) == (RATE, 1)
         assert record.rollouts.tolist() == [4] * len(record.prompts)
-    judged = np.array(list(one._logs["rewards"]["reward"])).reshape(-1, 4)
+    judged = np.array(list(run._logs["rewards"]["reward"])).reshape(-1, 4)
     np.testing.assert_allclose(records[-1].solve_rate, judged.mean(axis=1))
     assert main(["diagnose", str(tmp_path / "out")]) == 0
     assert "harm one another" in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_a_record_says_what_was_measured_and_diagnose_reads_it(tmp_path, capsys)
 def test_measuring_waits_until_it_is_below_its_share_of_the_run(tmp_path, monkeypatch):
     """A step takes 10 seconds and measuring 3: a tenth of the run allows one at step 1, and the next at step 6."""
     now = [0.0]
-    one, callback = watched(tmp_path, settings={"max_steps": 8}, probe={"share": 0.1, "clock": lambda: now[0]})
+    run, callback = watched(tmp_path, settings={"max_steps": 8}, probe={"share": 0.1, "clock": lambda: now[0]})
     score, measure = callback._score, callback._measure
 
     def slow_step(inputs):
@@ -95,7 +95,7 @@ def test_measuring_waits_until_it_is_below_its_share_of_the_run(tmp_path, monkey
 
     monkeypatch.setattr(callback, "_score", slow_step)
     monkeypatch.setattr(callback, "_measure", slow_measure)
-    one.train()
+    run.train()
     steps = [record.step for record in read_records(callback.folder, "head")]
     assert steps == [1, 6]
     assert callback._schedule.spent <= 0.1 * now[0]
@@ -103,8 +103,8 @@ def test_measuring_waits_until_it_is_below_its_share_of_the_run(tmp_path, monkey
 
 def test_micro_batches_and_several_updates_of_a_batch_are_measured_once(tmp_path):
     cut = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "num_iterations": 2, "max_steps": 4}
-    one, callback = watched(tmp_path, settings=cut)
-    one.train()
+    run, callback = watched(tmp_path, settings=cut)
+    run.train()
     records = read_records(callback.folder, "head")
     assert [(record.step, record.facts["updates"], len(record.prompts)) for record in records] == [(1, 2, 4), (3, 2, 4)]
 
@@ -118,7 +118,7 @@ def adapters():
 def test_weights_times_gradients_are_the_step_of_adapters(optim, tmp_path, monkeypatch):
     """The second step, of which Adam with b1 = 0 makes g / (sqrt(v) + eps), v being that after it."""
     settings = {"max_steps": 2, "optim": optim, "adam_beta1": 0.0, "adam_beta2": 0.9, "weight_decay": 0.0}
-    one, callback = watched(tmp_path, settings=settings, method=adapters(), probe={"estimator": "full", "every": 2})
+    run, callback = watched(tmp_path, settings=settings, method=adapters(), probe={"estimator": "full", "every": 2})
     seen, measured = [], trl_probe.gradient_rows
 
     def exact(trainer_, output, count, scales, _):
@@ -130,17 +130,17 @@ def test_weights_times_gradients_are_the_step_of_adapters(optim, tmp_path, monke
         return measured(trainer_, output, count, scales, 16381)
 
     monkeypatch.setattr(trl_probe, "gradient_rows", exact)
-    one.train()
+    run.train()
     ((trained, before, second, (raw, scaled), tokens),) = seen
     moved = [(value.detach() - was) / RATE for value, was in zip(trained, before, strict=True)]
     if second:
-        after = [one.optimizer.state[value]["exp_avg_sq"] / (1 - 0.9**2) for value in trained]
+        after = [run.optimizer.state[value]["exp_avg_sq"] / (1 - 0.9**2) for value in trained]
         moved = [value * (v.sqrt() + 1e-8) for value, v in zip(moved, after, strict=True)]
         roots = torch.cat([((v / (1 - 0.9)).sqrt() + 1e-8).flatten() ** -0.5 for v in second]).numpy()
         np.testing.assert_allclose(scaled, raw * roots, rtol=1e-4, atol=1e-6 * np.abs(scaled).max())
     moved = torch.cat([value.flatten() for value in moved]).numpy()
-    rewards = np.array([list(values) for values in one._logs["rewards"].values()])[0].reshape(-1, 4)
-    weights, _ = rollout_weights(trainer_method(one), Rollouts(rewards, token_mask=tokens.reshape(4, 4, -1)))
+    rewards = np.array([list(values) for values in run._logs["rewards"].values()])[0].reshape(-1, 4)
+    weights, _ = rollout_weights(trainer_method(run), Rollouts(rewards, token_mask=tokens.reshape(4, 4, -1)))
     np.testing.assert_allclose(weights.reshape(-1) @ raw, moved, atol=2e-3 * np.abs(moved).max())
     (record,) = read_records(callback.folder)
     assert record.facts["preconditioner"] == ("adam" if second else "none")
@@ -161,8 +161,8 @@ def test_a_sketch_keeps_inner_products_up_to_what_it_says():
 
 
 def test_a_model_with_adapters_is_measured_by_its_frozen_head(tmp_path):
-    one, callback = watched(tmp_path, method=adapters())
-    one.train()
+    run, callback = watched(tmp_path, method=adapters())
+    run.train()
     (record,) = read_records(callback.folder, "head")
     assert len(record.prompts) == 4
     assert np.abs(record.interference.kernel).max() > 0
@@ -172,16 +172,16 @@ def test_a_rollout_that_nobody_judged_is_left_out(tmp_path):
     def some(completions, **others):
         return [None if at in (0, 4, 5) else value for at, value in enumerate(reward(completions))]
 
-    one, callback = watched(tmp_path, rewards=some)
-    one.train()
+    run, callback = watched(tmp_path, rewards=some)
+    run.train()
     (record,) = read_records(callback.folder, "head")
     assert record.rollouts.tolist() == [3, 4, 4], "a prompt of two rollouts is not measured"
 
 
 def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):
     saving = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
-    one, callback = watched(tmp_path, settings=saving)
-    one.train()
+    run, callback = watched(tmp_path, settings=saving)
+    run.train()
     (callback.folder / "00000002.head.npz").rename(callback.folder / "00000009.head.npz")
     again, _ = watched(tmp_path, settings=saving)
     again.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-1"))
@@ -210,6 +210,6 @@ def test_graded_rewards_need_a_threshold(tmp_path):
 
     with pytest.raises(InputError, match=r"a reward is 0\.5; allowed: 0 and 1, or with threshold"):
         watched(tmp_path / "a", rewards=half)[0].train()
-    one, callback = watched(tmp_path / "b", rewards=half, probe={"threshold": 0.5})
-    one.train()
+    run, callback = watched(tmp_path / "b", rewards=half, probe={"threshold": 0.5})
+    run.train()
     assert 0 < read_records(callback.folder, "head")[0].solve_rate.mean() < 1

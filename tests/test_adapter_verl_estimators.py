@@ -1,4 +1,4 @@
-"""Estimators behind verl's own dispatcher: what they give is what they give outside, whatever the order of the rows.
+"""Estimators behind verl's own dispatcher give the same as outside, whatever the order of the rows.
 
 Run with ``-m verl``, in an environment of verl's.
 """
@@ -25,7 +25,7 @@ NEEDS = {name: entry.build().needs for name, entry in REGISTRY.items()}
 FROM_REWARDS = sorted(name for name in REGISTRY if NEEDS[name] == {"rewards"})
 OF_TOKENS = sorted(name for name in REGISTRY if {"rewards"} < NEEDS[name] <= {"rewards", "old_logp", "entropy"})
 WITH_MEMORY = ["fade", "ha_dw", "running_mean"]
-# What these give a group depends on the other groups of the batch.
+# Estimators whose advantages of a group depend on the other groups of the batch.
 OF_BATCHES = {"a_grae", "bnpo", "curve_rl", "gpg", "reinforce_pp", "reinforce_pp_baseline", *WITH_MEMORY}
 
 
@@ -34,42 +34,42 @@ def without_memory():
     memory.clear()
 
 
-def close(found, expected, tolerance=1e-5):
-    torch.testing.assert_close(found, torch.as_tensor(np.asarray(expected)).float(), atol=tolerance, rtol=tolerance)
+def close(actual, expected, tolerance=1e-5):
+    torch.testing.assert_close(actual, torch.as_tensor(np.asarray(expected)).float(), atol=tolerance, rtol=tolerance)
 
 
 def in_groups(rows):
     """Rows of numbers arranged by prompt, 0 where a group is smaller than others."""
     groups = by_prompt()
     filled = np.zeros((len(groups), max(map(len, groups)), *rows.shape[1:]), rows.dtype)
-    for group, own in enumerate(groups):
-        filled[group, : len(own)] = rows[own]
+    for group, members in enumerate(groups):
+        filled[group, : len(members)] = rows[members]
     return filled
 
 
 @pytest.mark.parametrize("name", sorted(set(FROM_REWARDS) - OF_BATCHES))
 def test_a_response_gets_what_its_group_alone_gives_it(name):
-    found = dispatched(f"simlab_{name}")
+    advantages = dispatched(f"simlab_{name}")
     for rows in by_prompt():
         rewards = np.array([REWARDS[row] for row in rows])
         tokens = response_mask()[rows].numpy() > 0
         expected = simlab.advantages(name, rewards[None], token_mask=tokens[None])[0]
-        close(found[rows], expected[:, None] * tokens)
+        close(advantages[rows], expected[:, None] * tokens)
 
 
 def test_estimators_of_batches_see_all_of_it():
-    found = dispatched("simlab_a_grae")
+    advantages = dispatched("simlab_a_grae")
     mask = in_groups(np.ones(len(REWARDS), bool))
     expected = simlab.advantages("a_grae", in_groups(np.array(REWARDS)), mask=mask)
     for group, rows in enumerate(by_prompt()):
-        close(found[rows], expected[group, : len(rows), None] * response_mask()[rows].numpy())
+        close(advantages[rows], expected[group, : len(rows), None] * response_mask()[rows].numpy())
 
 
 def test_settings_under_algorithm_simlab_are_the_estimators_own():
-    found = dispatched("simlab_f_grpo", {"gamma": 2.0, "base": "dr_grpo"})
+    advantages = dispatched("simlab_f_grpo", {"gamma": 2.0, "base": "dr_grpo"})
     for rows in by_prompt():
         expected = simlab.advantages("f_grpo", [REWARDS[row] for row in rows], gamma=2.0, base="dr_grpo")
-        close(found[rows][:, 0], expected)
+        close(advantages[rows][:, 0], expected)
 
 
 # verl's own estimators, on the same tensors
@@ -86,34 +86,34 @@ def test_settings_under_algorithm_simlab_are_the_estimators_own():
 )
 def test_verls_own_and_ours_agree(theirs, others, ours, settings):
     rewards = (10 * np.random.default_rng(0).standard_normal(len(PROMPTS))).round(3).tolist()
-    for given in (None, rewards):
-        found = dispatched(f"simlab_{ours}", settings, rewards=given)
-        close(found, dispatched(theirs, rewards=given, **others), 1e-4 if given else 1e-5)
+    for scores in (None, rewards):
+        advantages = dispatched(f"simlab_{ours}", settings, rewards=scores)
+        close(advantages, dispatched(theirs, rewards=scores, **others), 1e-4 if scores else 1e-5)
 
 
 def test_reinforce_plus_plus_with_baseline_is_dr_grpo_whitened():
-    found = masked_whiten(dispatched("simlab_dr_grpo"), response_mask()) * response_mask()
-    close(found, dispatched("reinforce_plus_plus_baseline"))
+    advantages = masked_whiten(dispatched("simlab_dr_grpo"), response_mask()) * response_mask()
+    close(advantages, dispatched("reinforce_plus_plus_baseline"))
 
 
-# What verl fills batches up with, and what it rejects
+# Rows that fill verl's batches up, and rows that it rejects
 
 
 def test_rows_that_fill_a_batch_up_are_no_rollouts():
     filled = {"prompts": [*PROMPTS, "pad", "pad"], "rewards": [*REWARDS, 0.0, 0.0], "lengths": [*LENGTHS, 0, 0]}
-    found = dispatched("simlab_a_grae", **filled)
-    close(found[: len(PROMPTS)], dispatched("simlab_a_grae"))
-    assert not found[len(PROMPTS) :].any()
+    advantages = dispatched("simlab_a_grae", **filled)
+    close(advantages[: len(PROMPTS)], dispatched("simlab_a_grae"))
+    assert not advantages[len(PROMPTS) :].any()
 
 
 def test_a_rejected_response_still_counts_in_its_group_as_in_verls():
     lengths = [0 if row == 3 else length for row, length in enumerate(LENGTHS)]
-    found = dispatched("simlab_grpo", {"ddof": 1, "eps": 1e-6}, lengths=lengths)
-    close(found, dispatched("grpo", lengths=lengths))
-    assert not found[3].any()
+    advantages = dispatched("simlab_grpo", {"ddof": 1, "eps": 1e-6}, lengths=lengths)
+    close(advantages, dispatched("grpo", lengths=lengths))
+    assert not advantages[3].any()
 
 
-# What reads tokens
+# Estimators that read tokens
 
 
 def sampled() -> dict[str, torch.Tensor]:
@@ -144,7 +144,7 @@ def test_what_reads_greedy_answers_is_refused_in_any_trainer():
 def test_with_the_fields_of_the_batch_it_runs(name):
     fields = sampled()
     with supplied(**fields):
-        found = dispatched(f"simlab_{name}")
+        advantages = dispatched(f"simlab_{name}")
     chosen = simlab.estimator(name)
     numbers = {field: in_groups(values.numpy()) for field, values in fields.items()}
     mask, tokens = in_groups(np.ones(len(REWARDS), bool)), in_groups(response_mask().numpy() > 0)
@@ -152,10 +152,10 @@ def test_with_the_fields_of_the_batch_it_runs(name):
     expected, _ = chosen.update(Rollouts(rewards, mask=mask, token_mask=tokens, **numbers), chosen.init())
     expected = expected if expected.ndim == 3 else expected[..., None]
     for group, rows in enumerate(by_prompt()):
-        close(found[rows], expected[group, : len(rows)] * tokens[group, : len(rows)])
+        close(advantages[rows], expected[group, : len(rows)] * tokens[group, : len(rows)])
 
 
-# What an estimator remembers
+# Memory of estimators
 
 
 @pytest.mark.parametrize("name", WITH_MEMORY)
@@ -165,11 +165,11 @@ def test_memory_goes_on_from_batch_to_batch(name):
     fields = {field: values[:4] for field, values in sampled().items()}
     for rewards in ([1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 0.0, 1.0]):
         with supplied(**fields):
-            found = dispatched(f"simlab_{name}", prompts=list("aaaa"), rewards=rewards, lengths=LENGTHS[:4])
+            advantages = dispatched(f"simlab_{name}", prompts=list("aaaa"), rewards=rewards, lengths=LENGTHS[:4])
         numbers = {field: values.numpy()[None] for field, values in fields.items()}
         rollouts = Rollouts(np.array([rewards], np.float32), token_mask=tokens[None], **numbers)
         expected, state = chosen.update(rollouts, state)
-        close(found[:, 0], expected[0])
+        close(advantages[:, 0], expected[0])
 
 
 def test_memory_that_no_checkpoint_keeps_is_pointed_out_once(caplog):

@@ -47,13 +47,13 @@ def batch(spread: float = 0.4, rows=slice(None)) -> dict[str, torch.Tensor]:
     }  # fmt: skip
 
 
-def gradient(name, config, given=None, mode="token-mean", weights=None):
-    given = dict(given or batch())
-    given["log_prob"] = given["log_prob"].clone().requires_grad_()
-    loss, metrics = get_policy_loss_fn(name)(**given, loss_agg_mode=mode, config=config, rollout_is_weights=weights)
+def gradient(name, config, fields=None, mode="token-mean", weights=None):
+    fields = dict(fields or batch())
+    fields["log_prob"] = fields["log_prob"].clone().requires_grad_()
+    loss, metrics = get_policy_loss_fn(name)(**fields, loss_agg_mode=mode, config=config, rollout_is_weights=weights)
     loss.backward()
     assert all(isinstance(value, float) for value in metrics.values())
-    return given["log_prob"].grad
+    return fields["log_prob"].grad
 
 
 MODES = ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
@@ -75,9 +75,9 @@ MODES = ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 )
 def test_the_gradient_is_that_of_verls_own(theirs, ours, settings, mode):
     config = actor(**settings)
-    found, expected = gradient(f"simlab_{ours}", config, mode=mode), gradient(theirs, config, mode=mode)
+    actual, expected = gradient(f"simlab_{ours}", config, mode=mode), gradient(theirs, config, mode=mode)
     assert expected.abs().max() > 1e-3
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(actual, expected, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_the_gradient_is_that_of_verls_own(theirs, ours, settings, mode):
     ],
 )
 def test_what_verl_averages_over_each_sequence_has_its_gradient_there(theirs, ours, settings):
-    found, expected = (gradient(name, actor(**settings), mode=MODES[1]) for name in (f"simlab_{ours}", theirs))
+    actual, expected = (gradient(name, actor(**settings), mode=MODES[1]) for name in (f"simlab_{ours}", theirs))
     assert expected.abs().max() > 1e-3
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(actual, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_losses_and_settings_have_verls_names():
@@ -113,8 +113,8 @@ def test_weights_of_the_rollout_correction_multiply_it():
     generator = torch.Generator().manual_seed(2)
     weights = torch.rand(len(LENGTHS), LONGEST, generator=generator)
     config = actor(clip_ratio_c=NEVER)
-    found, expected = (gradient(name, config, weights=weights) for name in ("simlab_ppo_clip", "vanilla"))
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+    actual, expected = (gradient(name, config, weights=weights) for name in ("simlab_ppo_clip", "vanilla"))
+    torch.testing.assert_close(actual, expected, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -126,8 +126,8 @@ def test_micro_batches_add_up_to_the_gradient_of_the_batch(name, mode):
         dp_size=1, batch_num_tokens=int(response_mask().sum()), global_batch_size=len(LENGTHS), loss_scale_factor=None
     )
     cuts = [slice(0, 4), slice(4, 5), slice(5, None)]
-    parts = [gradient(f"simlab_{name}", config, batch(rows=rows), mode=mode) for rows in cuts]
-    torch.testing.assert_close(torch.cat(parts), whole, atol=1e-6, rtol=1e-5)
+    pieces = [gradient(f"simlab_{name}", config, batch(rows=rows), mode=mode) for rows in cuts]
+    torch.testing.assert_close(torch.cat(pieces), whole, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(set(SURROGATES) - set(REFUSED)))
@@ -163,32 +163,32 @@ KEY = jax.random.key(7)
 AGGREGATIONS = {"token_mean": "token-mean", "sequence_mean": "seq-mean-token-mean"}
 
 
-def verl_order(prompts, size, parts, epochs):
+def verl_order(prompts, size, number, epochs):
     rows = TensorDict({"prompt": torch.arange(prompts).repeat_interleave(size)}, batch_size=[prompts * size])
-    per_update = prompts // parts * size  # ppo_mini_batch_size times rollout.n, as the trainer has it
+    per_update = prompts // number * size  # ppo_mini_batch_size times rollout.n, as the trainer has it
     settings = {"mini_batch_size": per_update, "epochs": epochs, "seed": 42, "dataloader_kwargs": {"shuffle": False}}
     return [batch["prompt"].tolist() for batch in make_iterator(rows, **settings)]
 
 
-@pytest.mark.parametrize(("parts", "epochs"), [(1, 1), (2, 1), (4, 3)])
-def test_minibatches_are_of_the_same_prompts_in_the_same_order(parts, epochs):
+@pytest.mark.parametrize(("number", "epochs"), [(1, 1), (2, 1), (4, 3)])
+def test_minibatches_are_of_the_same_prompts_in_the_same_order(number, epochs):
     prompts, size = 8, 3
-    ours = [np.repeat(part, size).tolist() for part in minibatches(prompts, parts)] * epochs
-    assert ours == verl_order(prompts, size, parts, epochs)
+    ours = [np.repeat(minibatch, size).tolist() for minibatch in minibatches(prompts, number)] * epochs
+    assert ours == verl_order(prompts, size, number, epochs)
 
 
 def rows_of(groups, advantages):
     prompts, size, length = groups.batch.tokens.shape
     starts = np.asarray(groups.batch.lengths)
     width = int(starts.max()) + length
-    ids, places = np.zeros((prompts, size, width), np.int64), np.zeros((prompts, size, length), np.int64)
+    ids, positions = np.zeros((prompts, size, width), np.int64), np.zeros((prompts, size, length), np.int64)
     for p in range(prompts):
         first = int(starts[p])
         ids[p, :, :first] = groups.batch.prompts[p, :first]
         ids[p, :, first : first + length] = groups.batch.tokens[p]
-        places[p] = first - 1 + np.arange(length)
+        positions[p] = first - 1 + np.arange(length)
     fields = {
-        "ids": ids, "places": places, "responses": groups.batch.tokens.astype(np.int64),
+        "ids": ids, "places": positions, "responses": groups.batch.tokens.astype(np.int64),
         "old_log_prob": groups.sampled.logp, "response_mask": groups.batch.mask.astype(np.int64),
         "advantages": np.broadcast_to(advantages[..., None], groups.batch.tokens.shape).astype(np.float32),
     }  # fmt: skip
@@ -198,14 +198,14 @@ def rows_of(groups, advantages):
 
 def log_prob(model, rows):
     every = model(input_ids=rows["ids"]).logits.log_softmax(dim=-1)
-    own = every.gather(1, rows["places"][..., None].expand(-1, -1, every.shape[-1]))
-    return own.gather(-1, rows["responses"][..., None]).squeeze(-1)
+    distributions = every.gather(1, rows["places"][..., None].expand(-1, -1, every.shape[-1]))
+    return distributions.gather(-1, rows["responses"][..., None]).squeeze(-1)
 
 
-@pytest.mark.parametrize(("parts", "epochs", "aggregation"), [(2, 2, "token_mean"), (4, 1, "sequence_mean")])
-def test_a_step_is_the_one_that_verls_loss_takes_over_verls_minibatches(parts, epochs, aggregation, tmp_path):
+@pytest.mark.parametrize(("number", "epochs", "aggregation"), [(2, 2, "token_mean"), (4, 1, "sequence_mean")])
+def test_a_step_is_the_one_that_verls_loss_takes_over_verls_minibatches(number, epochs, aggregation, tmp_path):
     """Parameters to 1e-5 (float32)."""
-    rl = {"minibatches": parts, "epochs": epochs, "learning_rate": 0.02, "weight_decay": 0.0}
+    rl = {"minibatches": number, "epochs": epochs, "learning_rate": 0.02, "weight_decay": 0.0}
     trainer, state = trainer_and_state(f"grpo+dual_clip@{aggregation}", rl)
     config, settings = trainer.policy.config, trainer.settings
     write_checkpoint(tmp_path, Model(config, state.parameters))
@@ -222,11 +222,11 @@ def test_a_step_is_the_one_that_verls_loss_takes_over_verls_minibatches(parts, e
         weight_decay=0.0,
     )  # fmt: skip
     actor = FSDPActorConfig(ppo_micro_batch_size_per_gpu=1, rollout_n=1)
-    per_update, clipped = len(rows) // parts, []
+    per_update, clipped = len(rows) // number, []
     for batch in make_iterator(rows, per_update, epochs, seed=42, dataloader_kwargs={"shuffle": False}):
-        given = {name: batch[name] for name in ("old_log_prob", "advantages", "response_mask")}
+        fields = {name: batch[name] for name in ("old_log_prob", "advantages", "response_mask")}
         loss, seen = get_policy_loss_fn("vanilla")(
-            **given, log_prob=log_prob(model, batch), loss_agg_mode=AGGREGATIONS[aggregation], config=actor
+            **fields, log_prob=log_prob(model, batch), loss_agg_mode=AGGREGATIONS[aggregation], config=actor
         )
         optimizer.zero_grad()
         loss.backward()
@@ -239,5 +239,5 @@ def test_a_step_is_the_one_that_verls_loss_takes_over_verls_minibatches(parts, e
     after, _ = trainer.step(state, KEY, False)
     tensors = {name: value.numpy(force=True) for name, value in model.state_dict().items()}
     theirs = from_tensors(tensors, config, "float32")
-    for found, wanted in zip(jax.tree.leaves(after.parameters), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    for actual, wanted in zip(jax.tree.leaves(after.parameters), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(actual, wanted, atol=1e-5)

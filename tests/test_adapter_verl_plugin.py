@@ -109,8 +109,8 @@ def test_the_module_of_the_docs_is_imported_by_verl_and_gives_half_of_grpos_adva
     text = (ROOT / "docs/verl.md").read_text()
     (block,) = re.findall(r"```python\n(from simlab\.adapters import verl\n.*?)```", text, re.DOTALL)
     (tmp_path / "mine_verl.py").write_text(block)
-    found = python(["-c", ASKED], PYTHONPATH=f"{ROOT}:{tmp_path}", VERL_USE_EXTERNAL_MODULES="mine_verl")
-    assert re.search(r"same True [1-9]", found.stdout), found.stderr[-2000:]
+    done = python(["-c", ASKED], PYTHONPATH=f"{ROOT}:{tmp_path}", VERL_USE_EXTERNAL_MODULES="mine_verl")
+    assert re.search(r"same True [1-9]", done.stdout), done.stderr[-2000:]
 
 
 # simlab diagnose reads the rollouts that verl's trainers write
@@ -127,14 +127,14 @@ def rollouts(steps=(9, 10), prompts=3, size=4):
 
 
 def dumped(trainer, rows, folder, extras):
-    for step in {one["step"]: None for one in rows}:
-        own = [one for one in rows if one["step"] == step]
+    for step in {row["step"]: None for row in rows}:
+        batch = [row for row in rows if row["step"] == step]
         trainer._write_generations(
-            [one["prompt"] for one in own],
-            [f"so \\boxed{{{one['answer']}}}" for one in own],
-            ["7"] * len(own),
-            [one["reward"] for one in own],
-            {name: function(own) for name, function in extras.items()},
+            [row["prompt"] for row in batch],
+            [f"so \\boxed{{{row['answer']}}}" for row in batch],
+            ["7"] * len(batch),
+            [row["reward"] for row in batch],
+            {name: function(batch) for name, function in extras.items()},
             str(folder),
             step,
         )
@@ -143,9 +143,9 @@ def dumped(trainer, rows, folder, extras):
 @pytest.mark.parametrize("name", TRAINERS)
 def test_what_verl_writes_is_read_back_as_the_same_groups(name, tmp_path):
     rows = rollouts()
-    dumped(TRAINERS[name], rows, tmp_path, {"acc": lambda own: np.array([one["reward"] == 1 for one in own])})
+    dumped(TRAINERS[name], rows, tmp_path, {"acc": lambda batch: np.array([row["reward"] == 1 for row in batch])})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["10.jsonl", "9.jsonl"]
-    for named in ({}, {"reward": "acc"}):  # which verl's Ray trainer writes as the text "True"
+    for named in ({}, {"reward": "acc"}):  # verl's Ray trainer writes it as the text "True"
         reading = read_log([tmp_path], **named)
         assert (reading.log.format, reading.files, reading.log.refused.count) == ("verl", 2, 0)
         assert read_groups(reading.log).keys() == groups_of(rows).keys()

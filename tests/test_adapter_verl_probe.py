@@ -72,11 +72,11 @@ def test_the_features_of_a_row_are_the_gradient_of_the_head(packed):
     else:
         states = torch.nn.utils.rnn.pad_sequence([model.embedding(row).cumsum(dim=-2) for row in rows], True)
     with torch.no_grad():
-        found = row_features(states, model.head(states), batch)
+        features = row_features(states, model.head(states), batch)
     expected = torch.stack([naive_gradient(model, *row, mask) for row, mask in zip(ROWS, masks, strict=True)])
-    torch.testing.assert_close(found, expected)
-    assert found[0].abs().max() > 0.1
-    assert not found[2].any()
+    torch.testing.assert_close(features, expected)
+    assert features[0].abs().max() > 0.1
+    assert not features[2].any()
 
 
 def test_an_engine_measures_only_when_it_is_asked(monkeypatch):
@@ -102,11 +102,11 @@ def test_an_engine_measures_only_when_it_is_asked(monkeypatch):
 
     assert set(outputs()) == {"log_probs"}
     with measured(engine):
-        found = outputs()
-    assert set(found) == {"log_probs", probe.FEATURES, probe.HOW}
+        measurements = outputs()
+    assert set(measurements) == {"log_probs", probe.FEATURES, probe.HOW}
     states = model.embedding(ids).cumsum(dim=-2)
-    torch.testing.assert_close(found[probe.FEATURES], row_features(states, model.head(states), batch).detach())
-    assert found[probe.HOW][:, 1].tolist() == [0, 0, 0]
+    torch.testing.assert_close(measurements[probe.FEATURES], row_features(states, model.head(states), batch).detach())
+    assert measurements[probe.HOW][:, 1].tolist() == [0, 0, 0]
     assert set(outputs()) == {"log_probs"}
     assert len(asked) == 3
 
@@ -117,7 +117,7 @@ def test_an_engine_measures_only_when_it_is_asked(monkeypatch):
     [("grpo", {}), ("grpo", {"norm_adv_by_std_in_grpo": False}), ("simlab_maxrl", {})],
 )
 def test_weights_are_what_verls_loss_gives_each_token(name, settings, mode):
-    """Of its ``vanilla`` loss where the policy is that which sampled."""
+    """The loss is ``vanilla``, and the policy is the one that sampled."""
     every = {"actor_rollout_ref.actor.loss_agg_mode": mode, "actor_rollout_ref.actor.loss_scale_factor": 9}
     every |= {"algorithm.adv_estimator": name, **{f"algorithm.{key}": value for key, value in settings.items()}}
     config = trainer(*(f"{key}={value}" for key, value in every.items())).config
@@ -127,18 +127,18 @@ def test_weights_are_what_verls_loss_gives_each_token(name, settings, mode):
     rollouts = (grouping.groups(rewards), grouping.mask(rewards), grouping.groups(mask > 0))
     rewards, present, tokens = (values.numpy() for values in rollouts)
     weights, _ = rollout_weights(method, Rollouts(rewards, mask=present, token_mask=tokens))
-    found = grouping.rows(torch.as_tensor(weights))[:, None] * mask
+    coefficients = grouping.rows(torch.as_tensor(weights))[:, None] * mask
 
     logp = torch.full(mask.shape, -1.0, requires_grad=True)
-    own = FSDPActorConfig(ppo_micro_batch_size_per_gpu=1, rollout_n=1)
-    own.global_batch_info.update(loss_scale_factor=9)
+    actor = FSDPActorConfig(ppo_micro_batch_size_per_gpu=1, rollout_n=1)
+    actor.global_batch_info.update(loss_scale_factor=9)
     loss, _ = get_policy_loss_fn("vanilla")(
         old_log_prob=logp.detach(), log_prob=logp, advantages=dispatched(name, **settings), response_mask=mask,
-        loss_agg_mode=mode, config=own,
+        loss_agg_mode=mode, config=actor,
     )  # fmt: skip
     loss.backward()
-    torch.testing.assert_close(found.float(), -logp.grad, atol=1e-5, rtol=1e-4)
-    assert found.abs().max() > 1e-3
+    torch.testing.assert_close(coefficients.float(), -logp.grad, atol=1e-5, rtol=1e-4)
+    assert coefficients.abs().max() > 1e-3
 
 
 def test_the_error_of_two_projections_is_that_of_one_a_little_smaller():

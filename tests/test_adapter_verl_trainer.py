@@ -61,16 +61,16 @@ class Batch:
 
 @pytest.fixture
 def batch(monkeypatch):
-    one = Batch()
+    content = Batch()
     for name in ("kv_batch_get", "kv_batch_put"):
-        monkeypatch.setattr(f"transfer_queue.{name}", getattr(one, name))
-    return one
+        monkeypatch.setattr(f"transfer_queue.{name}", getattr(content, name))
+    return content
 
 
 def test_to_verl_it_is_the_synchronous_trainer():
-    one = trainer("algorithm.adv_estimator=simlab_grpo")
-    assert one.trainer_mode == "sync"
-    assert type(one.replay_buffer).__name__ == "ReplayBuffer"
+    run = trainer("algorithm.adv_estimator=simlab_grpo")
+    assert run.trainer_mode == "sync"
+    assert type(run.replay_buffer).__name__ == "ReplayBuffer"
 
 
 @pytest.mark.parametrize("name", ["grpo", "a_grae"])
@@ -84,15 +84,15 @@ def test_what_reads_rewards_goes_through_as_it_is(name, batch):
 
 @pytest.mark.parametrize("name", ["cw_grpo", "entropy_advantage", "fade"])
 def test_what_reads_tokens_gets_those_of_the_whole_batch(name, batch):
-    one = trainer(f"algorithm.adv_estimator=simlab_{name}")
-    one._compute_advantage(batch, {})
-    found, longest = batch.padded("advantages"), max(LENGTHS)
+    run = trainer(f"algorithm.adv_estimator=simlab_{name}")
+    run._compute_advantage(batch, {})
+    advantages, longest = batch.padded("advantages"), max(LENGTHS)
     wide = {"old_logp": batch.padded("old_log_probs"), "entropy": batch.padded("entropy")}
     memory.clear()
     with supplied(**{field: torch.nn.functional.pad(values, (0, 1)) for field, values in wide.items()}):
         expected = dispatched(f"simlab_{name}")
-    torch.testing.assert_close(found, expected[:, :longest])
-    torch.testing.assert_close(batch.padded("returns"), found)
+    torch.testing.assert_close(advantages, expected[:, :longest])
+    torch.testing.assert_close(batch.padded("returns"), advantages)
 
 
 KEYS_OF_PARTS = ["++algorithm.gdpo_reward_keys=[right,form]", "++algorithm.gdpo_reward_weights=[1.0,0.3]"]
@@ -113,9 +113,9 @@ def test_gdpo_reads_the_parts_that_the_reward_function_returned(batch):
 
 def test_a_part_that_no_reward_returns_is_named(batch):
     batch.fields["extra_fields"] = np.array([{"reward_extra_info": {"acc": 1.0}} for _ in KEYS], dtype=object)
-    one = trainer("algorithm.adv_estimator=simlab_gdpo", *KEYS_OF_PARTS)
+    run = trainer("algorithm.adv_estimator=simlab_gdpo", *KEYS_OF_PARTS)
     with pytest.raises(InputError, match=r"gdpo_reward_keys = 'right' is unknown; allowed: acc"):
-        one._compute_advantage(batch, {})
+        run._compute_advantage(batch, {})
 
 
 # Metrics while training
@@ -123,21 +123,21 @@ def test_a_part_that_no_reward_returns_is_named(batch):
 
 def with_responses(batch):
     ids = [row % 3 for row in range(len(KEYS))]
-    batch.fields["responses"] = nested(torch.full((length,), own) for length, own in zip(LENGTHS, ids, strict=True))
-    return [f"it is {own}" for own in ids]
+    batch.fields["responses"] = nested(torch.full((length,), token) for length, token in zip(LENGTHS, ids, strict=True))
+    return [f"it is {token}" for token in ids]
 
 
 def test_metrics_say_what_a_diagnosis_of_the_batch_would(batch):
     texts, metrics = with_responses(batch), {}
-    one = trainer("algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab_diagnose.every=1")
-    one.tokenizer = types.SimpleNamespace(decode=lambda ids, skip_special_tokens: f"it is {int(ids[0])}")
-    one._compute_advantage(batch, metrics)
+    run = trainer("algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab_diagnose.every=1")
+    run.tokenizer = types.SimpleNamespace(decode=lambda ids, skip_special_tokens: f"it is {int(ids[0])}")
+    run._compute_advantage(batch, metrics)
     expected = Live(every=1).observe(PROMPTS, REWARDS, texts)
     assert "diagnose/fitted/unseen_share" in expected
     assert {name: metrics[name] for name in expected} == pytest.approx(expected)
 
 
-# What an estimator remembers
+# Memory of estimators
 
 
 @pytest.fixture
@@ -156,32 +156,32 @@ def saved(monkeypatch):
 
 def test_memory_goes_on_from_a_checkpoint(tmp_path, batch, saved):
     settings = ["algorithm.adv_estimator=simlab_ha_dw", f"trainer.default_local_dir={tmp_path}"]
-    one = trainer(*settings)
-    one._compute_advantage(batch, {})
-    one.global_steps = 3
-    one._save_checkpoint()
-    kept = dict(memory)
-    assert kept == json.loads((tmp_path / "global_step_3" / "simlab_estimator.json").read_text())
-    one._compute_advantage(batch, {})
+    run = trainer(*settings)
+    run._compute_advantage(batch, {})
+    run.global_steps = 3
+    run._save_checkpoint()
+    snapshot = dict(memory)
+    assert snapshot == json.loads((tmp_path / "global_step_3" / "simlab_estimator.json").read_text())
+    run._compute_advantage(batch, {})
     whole = batch.padded("advantages")
 
     for where in ([], ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={tmp_path}/global_step_3"]):
         again = trainer(*settings, *where)
         assert not memory
         again._load_checkpoint()
-        assert memory == kept
+        assert memory == snapshot
         again._compute_advantage(batch, {})
         torch.testing.assert_close(batch.padded("advantages"), whole)
 
 
 @pytest.mark.parametrize(("name", "complaints"), [("ha_dw", ["ha_dw(), which begins without memory"]), ("grpo", [])])
 def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, complaints, tmp_path, saved, caplog):
-    one = trainer(f"algorithm.adv_estimator=simlab_{name}", f"trainer.default_local_dir={tmp_path}")
+    run = trainer(f"algorithm.adv_estimator=simlab_{name}", f"trainer.default_local_dir={tmp_path}")
     with caplog.at_level(logging.WARNING):
-        one._load_checkpoint()
-    found = [record.getMessage() for record in caplog.records if "memory" in record.getMessage()]
-    assert len(found) == len(complaints)
-    assert all(message.endswith(complaint) for message, complaint in zip(found, complaints, strict=True))
+        run._load_checkpoint()
+    messages = [record.getMessage() for record in caplog.records if "memory" in record.getMessage()]
+    assert len(messages) == len(complaints)
+    assert all(message.endswith(complaint) for message, complaint in zip(messages, complaints, strict=True))
 
 
 # Bad input, before any worker starts
@@ -224,9 +224,9 @@ OURS = {"trainer.v1.trainer_mode": "simlab_sync"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    one = tmp_path_factory.mktemp("verl")
-    prepare(one)
-    return one
+    path = tmp_path_factory.mktemp("verl")
+    prepare(path)
+    return path
 
 
 def shown(steps):
@@ -242,8 +242,8 @@ def test_grpo_of_ours_trains_as_verls_own(folder):
     }  # fmt: skip
     ours = train(folder, "ours", 2, **OURS, **settings)
     assert len(theirs) == len(ours) == 2
-    for found, expected in zip(shown(ours), shown(theirs), strict=True):
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    for actual, expected in zip(shown(ours), shown(theirs), strict=True):
+        assert actual == pytest.approx(expected, rel=1e-4, abs=1e-6)
     assert all(step["actor/grad_norm"] > 0.1 for step in theirs)
 
 
@@ -254,12 +254,12 @@ def test_what_an_estimator_remembers_outlives_the_process(folder):
     whole = train(folder, "whole", 3, **settings)
     resumed = {"trainer.resume_mode": "resume_path", "trainer.resume_from_path": folder / "whole" / "global_step_1"}
     again = train(folder, "again", 3, **settings, **resumed)
-    for found, expected in zip(shown(again), shown(whole)[1:], strict=True):
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
-    kept = [json.loads((folder / name / "global_step_3" / "simlab_estimator.json").read_text())
-            for name in ("whole", "again")]  # fmt: skip
-    (text, numbers), (same, found) = (next(iter(memory.items())) for memory in kept)
+    for actual, expected in zip(shown(again), shown(whole)[1:], strict=True):
+        assert actual == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    memories = [json.loads((folder / name / "global_step_3" / "simlab_estimator.json").read_text())
+                for name in ("whole", "again")]  # fmt: skip
+    (text, numbers), (same, restored) = (next(iter(memory.items())) for memory in memories)
     assert text == same == "fade(beta=0.5)"
-    assert found == pytest.approx(numbers, rel=1e-5)
+    assert restored == pytest.approx(numbers, rel=1e-5)
     first = json.loads((folder / "whole" / "global_step_1" / "simlab_estimator.json").read_text())
     assert first[text] != numbers, "the memory has moved since"

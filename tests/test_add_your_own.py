@@ -28,7 +28,7 @@ def registered(library_alone: None) -> None:
 
 
 @pytest.fixture
-def own() -> Estimator:
+def chosen() -> Estimator:
     return simlab.estimator(NAME)
 
 
@@ -44,16 +44,16 @@ def test_it_is_called_by_name() -> None:
 def test_it_is_named_by_its_file_in_an_arm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILE.parent)
     arm = parse(f"{FILE.name}:{NAME}(power=2)")
-    found = simlab.advantages(arm.build().estimator, [1, 0, 0, 0])
-    np.testing.assert_allclose(found, simlab.advantages(NAME, [1, 0, 0, 0], power=2))
+    advantages = simlab.advantages(arm.build().estimator, [1, 0, 0, 0])
+    np.testing.assert_allclose(advantages, simlab.advantages(NAME, [1, 0, 0, 0], power=2))
     assert arm.floats == {"estimator.power": 2.0}
 
 
 def test_it_is_listed() -> None:
     program = f"import sys; sys.path.insert(0, {str(FILE.parent)!r}); import {FILE.stem}; from simlab import cli; "
     program += "cli.main(['estimators']); print('then'); cli.main(['estimators', '--markdown'])"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert all(NAME in listed for listed in found.split("then\n"))
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert all(NAME in listed for listed in output.split("then\n"))
 
 
 def test_it_is_simulated() -> None:
@@ -63,13 +63,13 @@ def test_it_is_simulated() -> None:
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
 def test_its_masses_are_those_of_its_formula(power: float) -> None:
-    found = masses(NAME, 8, power=power)
+    result = masses(NAME, 8, power=power)
     p = np.arange(9) / 8
-    np.testing.assert_allclose(found.success, p * (1 - p) ** power, rtol=1e-12)
-    np.testing.assert_allclose(found.failure, (1 - p) * p**power, rtol=1e-12)
+    np.testing.assert_allclose(result.success, p * (1 - p) ** power, rtol=1e-12)
+    np.testing.assert_allclose(result.failure, (1 - p) * p**power, rtol=1e-12)
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_it_keeps_the_contract(check: str, own: Estimator) -> None:
+def test_it_keeps_the_contract(check: str, chosen: Estimator) -> None:
     with jax.enable_x64(True):
-        CHECKS[check](own)
+        CHECKS[check](chosen)

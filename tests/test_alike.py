@@ -82,8 +82,8 @@ def test_weights_that_sum_to_zero_are_dr_grpo_times_a_number_a_group():
 def variance(weights, policy, correct, size):
     """Trace of the covariance of (1/G) sum_i A_i (e_i - policy), from all groups, and the mean."""
     actions = np.array(list(itertools.product(range(len(policy)), repeat=size)))
-    given = advantages(weights, correct[actions])[..., None]
-    updates = (given * (np.eye(len(policy))[actions] - policy)).mean(axis=1)
+    factors = advantages(weights, correct[actions])[..., None]
+    updates = (factors * (np.eye(len(policy))[actions] - policy)).mean(axis=1)
     chances = policy[actions].prod(axis=1)
     mean = chances @ updates
     return chances @ (updates**2).sum(axis=1) - mean @ mean, mean

@@ -103,12 +103,12 @@ def test_what_nobody_can_use_goes_to_unsolved_prompts_and_not_to_solved_ones():
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_variance_is_that_of_rloos_advantages_by_enumeration(size):
     """The mean of sum A^2 / n^2 over all groups, of rollouts whose gradients are independent with variance 1."""
-    p, found = 0.3, 0.0
+    p, total = 0.3, 0.0
     for outcomes in itertools.product([0.0, 1.0], repeat=size):
-        chance = math.prod(p if one else 1 - p for one in outcomes)
+        chance = math.prod(p if right else 1 - p for right in outcomes)
         advantages = np.asarray(simlab.advantages("rloo", np.array([outcomes])))
-        found += chance * float((advantages**2).sum()) / size**2
-    assert found == pytest.approx(variance(size, p), rel=1e-12)
+        total += chance * float((advantages**2).sum()) / size**2
+    assert total == pytest.approx(variance(size, p), rel=1e-12)
 
 
 def asks(rule, right, wrong, round_size):
@@ -116,11 +116,11 @@ def asks(rule, right, wrong, round_size):
 
 
 def by_rounds(rule, outcomes, mean, round_size):
-    """How many rollouts each prompt gets, one round after another, until P ``mean`` are spent."""
+    """The number of rollouts of each prompt, one round after another, until P ``mean`` are spent."""
     sizes, left = [round_size] * len(outcomes), (mean - round_size) * len(outcomes)
     while left:
-        room = [len(own) - size for own, size in zip(outcomes, sizes, strict=True)]
-        right = [sum(own[:size]) for own, size in zip(outcomes, sizes, strict=True)]
+        room = [len(row) - size for row, size in zip(outcomes, sizes, strict=True)]
+        right = [sum(row[:size]) for row, size in zip(outcomes, sizes, strict=True)]
         able = [m for m in range(len(sizes)) if room[m]]
         asking = [m for m in able if asks(rule, right[m], sizes[m] - right[m], round_size)] or able
         for m in asking:
@@ -133,9 +133,9 @@ def by_rounds(rule, outcomes, mean, round_size):
 @pytest.mark.parametrize(("mean", "round_size", "room"), [(3, 2, 5), (4, 3, 5), (2, 2, 5)])
 def test_rounds_by_enumeration_of_all_outcomes_of_two_prompts(rule, mean, round_size, room):
     outcomes = np.array(list(itertools.product([False, True], repeat=2 * room))).reshape(-1, 2, room)
-    found = jax.vmap(lambda own: sizes_by_rounds(rule, own, mean, round_size))(jnp.asarray(outcomes))
-    assert found.tolist() == [by_rounds(rule, own.tolist(), mean, round_size) for own in outcomes]
-    assert (found.sum(axis=1) == 2 * mean).all()
+    sizes = jax.vmap(lambda pair: sizes_by_rounds(rule, pair, mean, round_size))(jnp.asarray(outcomes))
+    assert sizes.tolist() == [by_rounds(rule, pair.tolist(), mean, round_size) for pair in outcomes]
+    assert (sizes.sum(axis=1) == 2 * mean).all()
 
 
 def test_the_most_learnable_prompts_are_drawn_and_a_random_number_decides_between_equal_ones():
@@ -145,7 +145,7 @@ def test_the_most_learnable_prompts_are_drawn_and_a_random_number_decides_betwee
 
 
 def test_rounding_does_not_decide_between_a_solve_rate_and_its_complement():
-    """Of pairs p and 1 - p, each prompt comes first where its random number is the smaller."""
+    """With rates p and 1 - p, each prompt comes first where its random number is the smaller."""
     for p in np.linspace(0.001, 0.499, 200, dtype=np.float32):
         rates = jnp.array([p, 1 - p])
         assert [most_learnable(rates, jnp.array(pair, jnp.uint32), 1).item() for pair in ((1, 2), (2, 1))] == [0, 1]
@@ -157,9 +157,9 @@ def test_the_first_active_groups_are_kept_as_long_as_they_are_wanted():
     assert first_active(active, jnp.int32(9)).tolist() == active.tolist()
 
 
-def pays(place, prompt, action):
-    """What an action is paid: 1 where it is right, or its parts by their weights."""
-    if place == "graded":
+def pays(kind, prompt, action):
+    """The pay of an action: 1 where it is right, or its parts by their weights."""
+    if kind == "graded":
         return 1.0 * PARTS[prompt, 0, action] + 0.7 * PARTS[prompt, 1, action]
     return float(LISTED.correct[prompt, action])
 
@@ -174,8 +174,8 @@ def naive_gradient(logits, actions, rewards):
     if len({*rewards}) == 1:
         return gradient
     for action, reward in zip(actions, rewards, strict=True):
-        for place in range(len(logits)):
-            gradient[place] += (reward - mean) / spread * ((place == action) - p[place]) / len(rewards)
+        for index in range(len(logits)):
+            gradient[index] += (reward - mean) / spread * ((index == action) - p[index]) / len(rewards)
     return gradient
 
 
@@ -196,9 +196,9 @@ def stepped(learner, index, state):
 
 def drawn_by_loops(learner, index, state):
     """The groups of a step as lists of actions, by prompt, in the order of the batch."""
-    prompts, places, mask = weighing(learner, jnp.int32(index), state)
-    present = np.ones(places.shape, bool) if mask is None else np.asarray(mask)
-    return {int(m): np.asarray(own)[there].tolist() for m, own, there in zip(prompts, places, present, strict=True)}
+    prompts, slots, mask = weighing(learner, jnp.int32(index), state)
+    present = np.ones(slots.shape, bool) if mask is None else np.asarray(mask)
+    return {int(m): np.asarray(row)[there].tolist() for m, row, there in zip(prompts, slots, present, strict=True)}
 
 
 SLOW = pytest.mark.slow
@@ -206,51 +206,51 @@ RULES_AND_PLACES = [("knapsack", "right or wrong"), *(pytest.param(*both, marks=
     ("variance", "right or wrong"), ("knapsack", "graded"), ("variance", "graded")))]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "place"), RULES_AND_PLACES)
-def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, place, double):
+@pytest.mark.parametrize(("rule", "kind"), RULES_AND_PLACES)
+def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, kind, double):
     """Sizes go by how often a prompt is solved, whatever else is paid."""
-    learner = learner_of(PLACES[place], GRPO, allocation=rule, prompts_per_step=3)
+    learner = learner_of(PLACES[kind], GRPO, allocation=rule, prompts_per_step=3)
     state, correct = learner.start(), LISTED.correct
     believed, accepted = dict.fromkeys(range(5), 0.5), 0.0
     for index in range(12):
         groups = drawn_by_loops(learner, index, state)
         sizes = group_sizes(rule, jnp.array([believed[m] for m in groups]), 4, 2, 16).tolist()
-        assert [len(own) for own in groups.values()] == sizes
+        assert [len(drawn) for drawn in groups.values()] == sizes
         assert sum(sizes) == 3 * 4
         expected = np.array(state.parameters)
         for m, actions in groups.items():
-            expected[m] += 1.5 * naive_gradient(expected[m], actions, [pays(place, m, a) for a in actions]) / 3
+            expected[m] += 1.5 * naive_gradient(expected[m], actions, [pays(kind, m, a) for a in actions]) / 3
             believed[m] = float(np.mean([correct[m][a] for a in actions]))
         accepted += np.mean([correct[m][a] for m, actions in groups.items() for a in actions])
         state = stepped(learner, jnp.int32(index), state)
         np.testing.assert_allclose(state.parameters, expected, rtol=1e-10, atol=1e-15)
     assert len(set(sizes)) > 1
-    assert float(state.sums["accepted_rate"]) == pytest.approx(accepted)  # of rollouts, whichever group they are in
+    assert float(state.sums["accepted_rate"]) == pytest.approx(accepted)  # means over rollouts, whatever their group
 
 
-@pytest.mark.parametrize(("rule", "place"), [("sequential", "right or wrong"),
+@pytest.mark.parametrize(("rule", "kind"), [("sequential", "right or wrong"),
     *(pytest.param(*both, marks=SLOW) for both in (
         ("until_solved", "right or wrong"), ("sequential", "graded"), ("until_solved", "graded")))])  # fmt: skip
-def test_groups_that_grow_by_rounds_are_learned_from_by_loops(rule, place, double):
-    learner = learner_of(PLACES[place], GRPO, allocation=rule, prompts_per_step=3)
+def test_groups_that_grow_by_rounds_are_learned_from_by_loops(rule, kind, double):
+    learner = learner_of(PLACES[kind], GRPO, allocation=rule, prompts_per_step=3)
     state, correct, seen = learner.start(), LISTED.correct, set()
     for index in range(8):
-        prompts, places, mask = (np.asarray(values) for values in weighing(learner, jnp.int32(index), state))
-        sizes = by_rounds(rule, [correct[m][own].tolist() for m, own in zip(prompts, places, strict=True)], 4, 2)
+        prompts, slots, mask = (np.asarray(values) for values in weighing(learner, jnp.int32(index), state))
+        sizes = by_rounds(rule, [correct[m][row].tolist() for m, row in zip(prompts, slots, strict=True)], 4, 2)
         assert mask.sum(axis=1).tolist() == sizes
         expected = np.array(state.parameters)
-        for m, own, size in zip(prompts, places, sizes, strict=True):
-            rewards = [pays(place, m, a) for a in own[:size]]
-            expected[m] += 1.5 * naive_gradient(expected[m], own[:size], rewards) / 3
+        for m, row, size in zip(prompts, slots, sizes, strict=True):
+            rewards = [pays(kind, m, a) for a in row[:size]]
+            expected[m] += 1.5 * naive_gradient(expected[m], row[:size], rewards) / 3
         state = stepped(learner, jnp.int32(index), state)
         np.testing.assert_allclose(state.parameters, expected, rtol=1e-10, atol=1e-15)
         seen |= set(sizes)
     assert len(seen) > 2
 
 
-@pytest.mark.parametrize("place", ["right or wrong", pytest.param("graded", marks=SLOW)])
-def test_a_curriculum_draws_by_the_solve_rates_of_the_last_groups_by_loops(place, double):
-    learner = learner_of(PLACES[place], GRPO, allocation="learnable", prompts_per_step=2)
+@pytest.mark.parametrize("kind", ["right or wrong", pytest.param("graded", marks=SLOW)])
+def test_a_curriculum_draws_by_the_solve_rates_of_the_last_groups_by_loops(kind, double):
+    learner = learner_of(PLACES[kind], GRPO, allocation="learnable", prompts_per_step=2)
     state, correct = learner.start(), LISTED.correct
     believed = dict.fromkeys(range(5), 0.5)
     for index in range(15):
@@ -261,16 +261,16 @@ def test_a_curriculum_draws_by_the_solve_rates_of_the_last_groups_by_loops(place
         state = stepped(learner, jnp.int32(index), state)
 
 
-@pytest.mark.parametrize("place", ["right or wrong", "graded"])
-def test_dynamic_sampling_steps_when_its_batch_is_full_by_loops(place, double):
+@pytest.mark.parametrize("kind", ["right or wrong", "graded"])
+def test_dynamic_sampling_steps_when_its_batch_is_full_by_loops(kind, double):
     """A group is kept where its rewards differ: of graded ones, more groups than have both outcomes."""
-    learner = learner_of(PLACES[place], GRPO, allocation="dynamic", prompts_per_step=3)
+    learner = learner_of(PLACES[kind], GRPO, allocation="dynamic", prompts_per_step=3)
     state = learner.start()
     batch, sizes = [], []
     for index in range(40):
         before = np.array(state.parameters)
         groups = drawn_by_loops(learner, index, state)
-        paid = {m: [pays(place, m, a) for a in own] for m, own in groups.items()}
+        paid = {m: [pays(kind, m, a) for a in actions] for m, actions in groups.items()}
         active = [m for m, rewards in paid.items() if len({*rewards}) > 1]
         batch += [(m, naive_gradient(before[m], groups[m], paid[m])) for m in active][: 3 - len(batch)]
         sizes.append(len(batch))

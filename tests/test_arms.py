@@ -56,8 +56,8 @@ INVALID = {
 @pytest.mark.parametrize("text", VALID)
 def test_an_arm_is_a_base_with_what_is_added_and_an_aggregation(text):
     (base, added, aggregation) = VALID[text]
-    parts = [Term(name, tuple(parameters.items())) for name, parameters in (base, *added)]
-    assert read(text) == ArmTerms(parts[0], tuple(parts[1:]), aggregation)
+    expected = [Term(name, tuple(parameters.items())) for name, parameters in (base, *added)]
+    assert read(text) == ArmTerms(expected[0], tuple(expected[1:]), aggregation)
     assert read(write(*read(text))) == read(text)
 
 
@@ -97,7 +97,7 @@ numbers = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infi
 words = st.from_regex(r"[\w.+/:-]{1,9}", fullmatch=True).map(str).filter(lambda word: isinstance(read_value(word), str))
 keys = st.from_regex(r"[a-z_]\w{0,9}", fullmatch=True).filter(lambda key: key.isascii() and not iskeyword(key))
 terms = st.builds(
-    Term, names, st.dictionaries(keys, numbers | words, max_size=4).map(lambda found: tuple(found.items()))
+    Term, names, st.dictionaries(keys, numbers | words, max_size=4).map(lambda parameters: tuple(parameters.items()))
 )
 
 
@@ -120,12 +120,12 @@ def build(text):
 
 
 def summary(method):
-    """What a method is, without its functions."""
+    """A method without its functions."""
     return sorted(method.needs), method.surrogate.candidates, method.aggregation
 
 
 def coefficients(method):
-    """What a method makes of a batch of two groups that carries every field, in NumPy and 64 bits."""
+    """A method's coefficients of a batch of two groups that carries every field, in NumPy and 64 bits."""
     random = np.random.default_rng(0)
     logp = -random.uniform(0.1, 3, (2, 4, 3))
     batch = Rollouts(
@@ -224,10 +224,10 @@ def test_arms_that_differ_in_floats_alone_have_one_shape():
         ("mc_grpo(scale=none,eps=0.1)", "mc_grpo"),
         ("grpo+casp(alpha=0.1)@constant", "grpo(eps=1)+casp(quantile=0)@constant"),
     ):
-        one, other = parse(first), parse(second)
-        assert {one.without_floats()} == {other.without_floats()}
-        assert one.floats.keys() == other.floats.keys()
-        assert parse(str(one.without_floats())) == one.without_floats() == one.without_floats().without_floats()
+        left, right = parse(first), parse(second)
+        assert {left.without_floats()} == {right.without_floats()}
+        assert left.floats.keys() == right.floats.keys()
+        assert parse(str(left.without_floats())) == left.without_floats() == left.without_floats().without_floats()
 
 
 def test_arms_that_differ_in_anything_else_have_shapes_of_their_own():

@@ -88,12 +88,12 @@ def test_the_limit_of_a_step_counts_what_it_needs():
 
 
 def test_coverage_joins_the_logs_of_two_runs():
-    """Of 5 logs and 3, one without a value and an interval."""
+    """The runs have 5 logs and 3, one without a value and an interval."""
     rows = np.random.default_rng(0).normal(size=(8, 4)) + np.array([0.0, -1.0, 1.0, 0.0])
     rows[1, :3] = np.nan
     runs = [
-        {"shape": "uniform", "repetitions": len(part), "estimates": {"x": diagnose_coverage.summary(part)}}
-        for part in (rows[:5], rows[5:])
+        {"shape": "uniform", "repetitions": len(logs), "estimates": {"x": diagnose_coverage.summary(logs)}}
+        for logs in (rows[:5], rows[5:])
     ]
     joined = diagnose_coverage.joined(*runs)["estimates"]["x"]
     assert joined == pytest.approx(diagnose_coverage.summary(rows))
@@ -118,7 +118,7 @@ def test_bytes_that_a_program_holds_and_moves_are_those_counted_by_hand(program,
 @pytest.mark.slow
 @pytest.mark.parametrize("name", compare.MEASUREMENTS)
 def test_every_measurement_runs(name, tmp_path, monkeypatch):
-    monkeypatch.delenv("XLA_FLAGS", raising=False)  # of conftest: unoptimised, a sweep takes 8 times as long
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # conftest's: unoptimised, a sweep takes 8 times as long
     checkout = Path(compare.__file__).parents[1]
     assert compare.run_once(checkout, compare.MEASUREMENTS[name], tmp_path).processor > 0
 

@@ -24,7 +24,7 @@ def spent(tmp_path_factory):
     return plan, run(plan, tmp_path_factory.mktemp("budget") / "spent.nc")
 
 
-# How many steps
+# Numbers of steps
 
 
 def step_by_step(levels, step_cost):
@@ -97,15 +97,15 @@ def test_a_record_at_a_cost_is_that_of_a_run_of_the_steps_that_it_pays_for(spent
     assert np.isnan(result.d_q_pos.values[index][:, 1]).all()
     for record in (3, 4, 5):
         alone = simulate(cell.problem, [cell.settings] * 3, range(3), steps_taken[[record]])
-        for name in ("q_pos", "entropy", "d_q_pos"):  # of policies and of the last update
+        for name in ("q_pos", "entropy", "d_q_pos"):  # metrics of policies and of the last update
             np.testing.assert_array_equal(result[name].values[index][:, record], alone[name][:, -1])
 
 
 @pytest.mark.slow
 def test_a_budget_that_pays_for_whole_steps_records_what_the_same_sweep_by_steps_does(tmp_path):
-    one = ("--group-size", "4", "--param", "prompts_per_step=8")
-    by_cost = run(asked(*BANK, *one, "--budget", "640", "--records", "4"), tmp_path / "cost.nc")
-    by_step = run(asked(*BANK, *one, "--steps", "20", "--record-every", "5"), tmp_path / "step.nc")
+    options = ("--group-size", "4", "--param", "prompts_per_step=8")
+    by_cost = run(asked(*BANK, *options, "--budget", "640", "--records", "4"), tmp_path / "cost.nc")
+    by_step = run(asked(*BANK, *options, "--steps", "20", "--record-every", "5"), tmp_path / "step.nc")
     assert by_cost.steps_taken.values.ravel().tolist() == by_step.step.values.tolist()
     for name, values in by_step.data_vars.items():
         np.testing.assert_array_equal(by_cost[name].values, values.values)

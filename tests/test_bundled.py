@@ -27,9 +27,9 @@ def path(monkeypatch):
 def test_the_folder_comes_first_on_the_path_and_once(path):
     make_importable()
     assert path[0] == str(ROOT)
-    found = len(path)
+    length = len(path)
     make_importable()
-    assert len(path) == found
+    assert len(path) == length
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path, monkeypatch):
@@ -89,7 +89,7 @@ def users(tmp_path_factory):
 
 
 def run_installed(site_packages, folder, *arguments):
-    """What ``simlab`` of the installed package prints. With ``-m`` Python looks into the present folder first."""
+    """Return what the installed ``simlab`` prints. With ``-m`` Python looks into the present folder first."""
     environment = os.environ | {"PYTHONPATH": str(site_packages)}
     command = [sys.executable, "-m", "simlab.cli", *arguments]
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -117,11 +117,11 @@ def test_a_wheel_has_every_module_check_and_figure_of_the_checkout_and_no_image(
 
 
 def test_installed_it_finds_the_lines_of_a_tag_inside_itself(site_packages, users):
-    found = [line.split()[:2] for line in run_installed(site_packages, users, "where", "fade", "eq-7").splitlines()]
+    lines = [line.split()[:2] for line in run_installed(site_packages, users, "where", "fade", "eq-7").splitlines()]
     assert ["check", "simlab/bundled_files/paper_checks/fade"] in [
-        [kind, line.rpartition("/")[0]] for kind, line in found
+        [kind, line.rpartition("/")[0]] for kind, line in lines
     ]
-    assert all((site_packages / line.partition(":")[0]).is_file() for _, line in found)
+    assert all((site_packages / line.partition(":")[0]).is_file() for _, line in lines)
 
 
 @pytest.mark.slow

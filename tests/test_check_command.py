@@ -17,7 +17,7 @@ PEAK = "simlab:tail-miss-peak"
 
 @pytest.fixture
 def two_claims(monkeypatch, tmp_path):
-    """As if there were two claims, recorded as holding; returns the path of the record."""
+    """Leave two claims, recorded as holding, and return the path of the record."""
     two = {tag: load()[tag] for tag in (LEMMA, PEAK)}
     monkeypatch.setattr(paper_checks.claim, "load", lambda: two)
     record = tmp_path / "verdicts.json"
@@ -47,9 +47,9 @@ def test_all_are_judged_in_processes_and_written(two_claims, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "\n2 claims: 2 holds\n" in printed
     assert all(str(path) in printed for path in written)
-    found = json.loads(written[0].read_text())["verdicts"]
-    assert [entry["tag"] for entry in found] == [LEMMA, PEAK]
-    assert {piece["method"] for piece in found[0]["evidence"]} == {"symbolic", "enumerated", "Monte Carlo"}
+    entries = json.loads(written[0].read_text())["verdicts"]
+    assert [entry["tag"] for entry in entries] == [LEMMA, PEAK]
+    assert {piece["method"] for piece in entries[0]["evidence"]} == {"symbolic", "enumerated", "Monte Carlo"}
     assert written[1].read_text().count("<article ") == 2
 
 
@@ -70,12 +70,12 @@ def test_all_are_judged_in_processes_and_written(two_claims, tmp_path, capsys):
 def test_the_exit_code_says_whether_verdicts_are_those_recorded(two_claims, capsys, record, asked, difference):
     two_claims.write_text(json.dumps(record)) if record is not None else two_claims.unlink()
     assert main(["check", *asked]) == (0 if difference is None else 1)
-    said = f"\nnot as recorded in paper_checks/verdicts.json:\n  {difference}\n"
-    assert capsys.readouterr().out.endswith("\n1 claim: 1 holds\n" if difference is None else said)
+    complaint = f"\nnot as recorded in paper_checks/verdicts.json:\n  {difference}\n"
+    assert capsys.readouterr().out.endswith("\n1 claim: 1 holds\n" if difference is None else complaint)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "complaint"),
     [
         (["--paper", "dapo"], "paper = 'dapo' is unknown; allowed: f-grpo, "),
         (["--tag", "f-grpo:lema-3.1"], f"closest known: {LEMMA}"),
@@ -88,7 +88,7 @@ def test_the_exit_code_says_whether_verdicts_are_those_recorded(two_claims, caps
     ],
 )
 @pytest.mark.usefixtures("two_claims")
-def test_what_cannot_be_met_is_refused_before_anything_is_judged(tmp_path, monkeypatch, capsys, asked, said):
+def test_what_cannot_be_met_is_refused_before_anything_is_judged(tmp_path, monkeypatch, capsys, asked, complaint):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("precious")
@@ -98,11 +98,11 @@ def test_what_cannot_be_met_is_refused_before_anything_is_judged(tmp_path, monke
     assert printed.out == ""
     assert printed.err.startswith("simlab: ")
     assert printed.err.count("\n") == 1
-    assert said in printed.err
+    assert complaint in printed.err
     assert (tmp_path / "file").read_text() == "precious"
 
 
 def test_without_the_libraries_of_the_checks_one_line_says_what_to_install():
     program = "import sys; sys.modules['sympy'] = None; from simlab.cli import main; sys.exit(main())"
-    said = 'simlab: check needs sympy; install it with: pip install "simlab[check]"\n'
-    assert command("check", program=("-c", program)) == (2, "", said)
+    complaint = 'simlab: check needs sympy; install it with: pip install "simlab[check]"\n'
+    assert command("check", program=("-c", program)) == (2, "", complaint)

@@ -1,4 +1,4 @@
-"""What Python hands to the simulator is checked as the command line checks it: one line, before anything runs."""
+"""The simulator checks input from Python as the command line does: one line, before anything runs."""
 
 import math
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ SMALL = anchored(60, 6)
 
 @pytest.fixture(autouse=True)
 def annotations_are_not_checked() -> Iterator[None]:
-    """As in a user's process: in the tests they would refuse a wrong type first, in many lines."""
+    """Check no annotations, as in a user's process: they would refuse a wrong type first, in many lines."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -71,8 +71,8 @@ SETTINGS = [
 
 
 def test_settings_that_no_run_has():
-    for given, message in SETTINGS:
-        refused(lambda given=given: Settings(**({"method": "grpo"} | given)), message)
+    for changes, message in SETTINGS:
+        refused(lambda changes=changes: Settings(**({"method": "grpo"} | changes)), message)
     refused(lambda: simulate(SMALL, "grpo", **SETTINGS[0][0], steps=2), SETTINGS[0][1])
 
 
@@ -81,9 +81,9 @@ def test_numbers_of_an_array_library_are_numbers():
     numbers = {"temperature": 0.5, "kl": 0.25, "entropy_bonus": 0.125, "supervised": 0.5, "update_norm": 0.25}
     rows = []
     for kind in (float, np.float64, jnp.float32):
-        given = {name: kind(value) for name, value in numbers.items()}
+        values = {name: kind(value) for name, value in numbers.items()}
         moments = {"learning_rate": kind(0.5)}
-        rows.append(simulate(SMALL, "grpo", **given, optimizer_parameters=moments, seeds=1, steps=3).q_pos.values)
+        rows.append(simulate(SMALL, "grpo", **values, optimizer_parameters=moments, seeds=1, steps=3).q_pos.values)
     np.testing.assert_array_equal(rows[0], rows[1])
     np.testing.assert_array_equal(rows[0], rows[2])
 
@@ -100,10 +100,10 @@ def test_rewards_that_no_run_has():
 @pytest.mark.parametrize("name", ["seeds", "steps", "record_every"])
 def test_lengths_of_a_run_that_are_no_lengths(name):
     for value in (0, 2.5, 4.0, "4", True, 10**12, None):
-        given = {name: value}
-        refused(lambda given=given: simulate(SMALL, "grpo", **{"steps": 4, **given}), f"{name} = {value!r}")
+        lengths = {name: value}
+        refused(lambda lengths=lengths: simulate(SMALL, "grpo", **{"steps": 4, **lengths}), f"{name} = {value!r}")
         if value is not None or name == "seeds":  # a sweep has usual lengths
-            refused(lambda given=given: Sweep(**given), f"{name} = {value!r}")
+            refused(lambda lengths=lengths: Sweep(**lengths), f"{name} = {value!r}")
 
 
 def test_steps_and_seeds_that_no_run_has():
@@ -112,10 +112,10 @@ def test_steps_and_seeds_that_no_run_has():
         ([0, 2], [0], "steps = [0, 2]; allowed: whole numbers from 1 up, increasing"),
         ([2], [], "there is no seed to run"),
         ([2], [-1], "seed = -1 is outside its range [0, 4294967295]"),
-        ([2], [2**32], "seed = 4294967296 is outside its range [0, 4294967295]"),  # which JAX would read as 0
+        ([2], [2**32], "seed = 4294967296 is outside its range [0, 4294967295]"),  # JAX would read it as 0
     ):
-        given = [Settings("grpo")] * len(seeds), seeds, np.array(steps)
-        refused(lambda given=given: run(SMALL, *given), message)
+        arguments = [Settings("grpo")] * len(seeds), seeds, np.array(steps)
+        refused(lambda arguments=arguments: run(SMALL, *arguments), message)
 
 
 def test_problems_that_are_none():
@@ -130,7 +130,7 @@ def test_problems_that_are_none():
 
 
 def test_arrays_of_the_wrong_type_are_no_problem_and_no_silent_one():
-    """Of 0 and 1 in place of bool, ~1 would be -2, which is true."""
+    """With 0 and 1 in place of bool, ~1 would be -2, which is true."""
     numbers, marks = np.zeros(2), np.array([1, 0])
     for call, message in (
         (lambda: Categorical(numbers, marks, marks), "correct has dtype int"),
@@ -149,7 +149,7 @@ def test_methods_that_are_none():
         refused(call, message)
 
 
-# What a link or a surrogate of one's own gives.
+# Results of a link or a surrogate of one's own.
 
 SHAPES = {
     "one a group": lambda a: a[:, 0],
@@ -191,8 +191,8 @@ def test_advantages_of_more_tokens_than_there_are_would_be_read_as_candidates():
     def spread(advantages, rollouts):
         return array_namespace(advantages).stack([advantages] * 5, axis=-1)
 
-    given = Method(chain(spread), ppo_clip())
-    refused(lambda: simulate(SMALL, given, group_size=4, steps=2), "coefficients of shape (1, 4, 5)")
+    chosen = Method(chain(spread), ppo_clip())
+    refused(lambda: simulate(SMALL, chosen, group_size=4, steps=2), "coefficients of shape (1, 4, 5)")
 
 
 def test_theory_checks_what_it_is_given():

@@ -73,7 +73,7 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
         gamma = 0.0 if row[2] == "-" else float(row[2])
         values = last.sel(estimator=row[0], group_size=int(row[1]), gamma=gamma).values
         mean, _, error = row[5].rstrip(")").partition("(")
-        digit = 10.0 ** -len(mean.partition(".")[2])  # what the last one is worth
+        digit = 10.0 ** -len(mean.partition(".")[2])  # the value of the last digit
         assert float(mean) == pytest.approx(values.mean(), abs=0.51 * digit)
         assert int(error) * digit == pytest.approx(values.std(ddof=1) / np.sqrt(12), abs=0.51 * digit)
 
@@ -112,7 +112,7 @@ def test_two_sweeps_are_compared_seed_by_seed(unbroken, tmp_path, monkeypatch, c
     ],
 )
 def test_results_that_cannot_be_compared_are_refused(refused, unbroken, arguments, complaint):
-    assert refused("compare", *(one.format(unbroken) for one in arguments)).startswith(complaint)
+    assert refused("compare", *(argument.format(unbroken) for argument in arguments)).startswith(complaint)
 
 
 def test_a_bar_goes_on_from_where_the_last_run_ended(finished, monkeypatch):
@@ -153,8 +153,8 @@ def test_without_arguments_the_default_sweep_is_written_beside_where_one_stands(
 
 @pytest.mark.slow
 def test_a_preset_of_several_sweeps_runs_each_into_files_of_its_own(tmp_path, monkeypatch, capsys):
-    one, other = (asked(*TINY, "--group-size", size).configuration() for size in (2, 4))
-    monkeypatch.setitem(sweep_options.PRESETS, "both", {"small": one, "large": other})
+    small, large = (asked(*TINY, "--group-size", size).configuration() for size in (2, 4))
+    monkeypatch.setitem(sweep_options.PRESETS, "both", {"small": small, "large": large})
     out = tmp_path / "result.nc"
     assert main(["sweep", "--preset", "both", "--seeds", "1", "--out", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -295,8 +295,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_simulated(
     xr.Dataset({"x": 1}).to_netcdf("foreign.nc", engine="h5netcdf")
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
-    option, place, reason = PLACES[name]
-    message = refused("sweep", *TINY, "--group-size", 2, option, place)
+    option, value, reason = PLACES[name]
+    message = refused("sweep", *TINY, "--group-size", 2, option, value)
     assert reason in message
     assert not list(tmp_path.rglob("*.npz"))
     assert {path: path.read_bytes() for path in before} == before

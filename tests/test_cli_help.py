@@ -91,9 +91,9 @@ def test_an_option_of_several_subcommands_is_spelled_and_explained_alike():
             for flag in action.option_strings:
                 if action.help != argparse.SUPPRESS:
                     uses.setdefault(flag, []).append((action.metavar, type(action).__name__))
-    shared = {flag: set(own) for flag, own in uses.items() if len(own) > 1 and flag not in OTHERWISE}
+    shared = {flag: set(forms) for flag, forms in uses.items() if len(forms) > 1 and flag not in OTHERWISE}
     assert len(shared) > 10
-    assert {flag: own for flag, own in shared.items() if len(own) > 1} == {}
+    assert {flag: forms for flag, forms in shared.items() if len(forms) > 1} == {}
 
 
 def test_every_parameter_of_a_run_is_explained(capsys):

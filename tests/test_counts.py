@@ -40,7 +40,7 @@ def groups(keys, weights, group_size):
 
 
 def counts_of(weights, group_size, number, dtype="float32", *, seed=0):
-    """(number, N) counts of as many groups, and the probabilities of the weights as the dtype holds them."""
+    """(number, N) counts of the groups, and the probabilities of the weights as the dtype holds them."""
     with jax.enable_x64(dtype == "float64"):
         held = jnp.asarray(weights, dtype)
         keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), number)
@@ -52,7 +52,7 @@ def counts_of(weights, group_size, number, dtype="float32", *, seed=0):
 
 
 def assert_mean_and_variance(values, mean, variance, fourth):
-    """Of independent values with these moments about the mean, along the first axis."""
+    """Check independent values along the first axis against these moments about the mean."""
     n = len(values)
     assert np.all(np.abs(values.mean(axis=0) - mean) <= 5 * np.sqrt(variance / n))
     error = np.sqrt((fourth - variance**2 * (n - 3) / (n - 1)) / n)
@@ -96,15 +96,15 @@ def test_every_count_vector_of_a_small_group_has_its_probability(dtype):
     """Six draws of three actions: a draw again is frequent, and so are groups that lack none or all of their draws."""
     counts, p = counts_of([0.5, 3.0, 1.5], 6, 60_000, dtype)
     assert len({tuple(vector) for vector in counts[:20].tolist()}) > 5  # each key draws its own
-    found = {
+    observed = {
         tuple(vector): number for vector, number in zip(*np.unique(counts, axis=0, return_counts=True), strict=True)
     }
     vectors = [vector for vector in itertools.product(range(7), repeat=3) if sum(vector) == 6]
-    assert found.keys() <= set(vectors)
+    assert observed.keys() <= set(vectors)
     for vector in vectors:
         chance = math.factorial(6) * math.prod(q**k / math.factorial(k) for q, k in zip(p, vector, strict=True))
         error = math.sqrt(len(counts) * chance * (1 - chance))
-        assert abs(found.get(vector, 0) - len(counts) * chance) <= max(5 * error, 5)
+        assert abs(observed.get(vector, 0) - len(counts) * chance) <= max(5 * error, 5)
 
 
 @pytest.mark.parametrize(("weights", "size"), [(np.ones(700), 5), (skewed(700), 40_000), (np.eye(700)[699], 40_000)])
@@ -166,7 +166,7 @@ def test_the_words_are_those_of_jax():
 
 @pytest.mark.parametrize("counts", [(3, 0, 2, 1), (0, 0, 4, 0), (0, 1, 0, 0)], ids=str)
 def test_a_group_known_by_its_counts_says_of_its_rollouts_what_a_list_of_them_says(counts):
-    """How many are correct, or in the target set; the sum of what equal rollouts share, and its two kinds."""
+    """The numbers of correct and of target rollouts, the sum of what equal rollouts share, and its two kinds."""
     correct, target = np.array([True, False, True, False]), np.array([False, False, True, True])
     actions = np.repeat(np.arange(4), counts)
     actions = np.concatenate([actions[correct[actions]], actions[~correct[actions]]])  # the correct ones first
@@ -205,14 +205,14 @@ ADAM = {"optimizer": "adam", "optimizer_parameters": {"learning_rate": 0.05, "ep
 
 
 def learners(problem, settings):
-    """What makes the learner of a key; to be called with 64-bit types enabled if the settings need them."""
+    """Return the maker of a key's learner; to be called with 64-bit types enabled if the settings need them."""
     laid = DENSE.load(problem, settings.dtype)
     traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
     return lambda key: Learner(settings.static, StoredProblem(laid, DENSE, None), key, traced)
 
 
 def drawn(learner, state, group):
-    """What a step would have drawn that came to a group."""
+    """The samples of a step that drew a group."""
     groups = jax.tree.map(lambda values: values[None], group)
     policies = learner.policies(state, jnp.zeros(1, jnp.int32))
     return Samples(policies, groups, jnp.zeros((1, 0)), jnp.zeros((1, 0), jnp.int32))
@@ -243,7 +243,7 @@ def test_a_step_from_counts_is_the_step_from_their_actions(method, rule, optimiz
 
         @jax.jit
         def step(state, group):
-            learner = make()  # of this trace: what a learner keeps belongs to the trace that made it
+            learner = make()  # a learner's arrays belong to the trace that made them
             batch, memory = learner.weigh(keys, prompts, drawn(learner, state, group), state)
             return learner.ascend(batch, state._replace(memory=memory))
 
@@ -253,8 +253,8 @@ def test_a_step_from_counts_is_the_step_from_their_actions(method, rule, optimiz
             states = [step(state, group) for state, group in zip(states, groups, strict=True)]
             times = [jax.vmap(lambda group: group.slot_counts(nowhere, DENSE))(state.last.groups) for state in states]
             np.testing.assert_array_equal(*times)
-            found, expected = (jax.tree.leaves(state._replace(last=None)) for state in states)
-            for left, right in zip(found, expected, strict=True):
+            actual, expected = (jax.tree.leaves(state._replace(last=None)) for state in states)
+            for left, right in zip(actual, expected, strict=True):
                 np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-13)
         assert np.abs(states[0].parameters - PLACE.logits).max() > 0.01
         assert states[0].sums["active_rate"] == 2

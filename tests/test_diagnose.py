@@ -27,7 +27,7 @@ PROMPTS, STEPS, GROUP, LEVEL = 40, 12, 8, 0.9
 
 # The command
 
-REWARD = "<script>alert(1)</script>"  # what a log says is text in the report
+REWARD = "<script>alert(1)</script>"  # text of a log stays text in the report
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,11 @@ def run(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def estimates(found):
-    if isinstance(found, dict) and "value" in found:
-        yield found
-    elif isinstance(found, dict | list):
-        for entry in found.values() if isinstance(found, dict) else found:
+def estimates(node):
+    if isinstance(node, dict) and "value" in node:
+        yield node
+    elif isinstance(node, dict | list):
+        for entry in node.values() if isinstance(node, dict) else node:
             yield from estimates(entry)
 
 
@@ -72,8 +72,8 @@ def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
     out, html = tmp_path / "a" / "found.json", tmp_path / "found.html"
     options = ["--columns", f"reward={REWARD}", "--holdout", "0.4", "--json", out, "--html", html]
     lines = run(capsys, path, *options).partition("\n\nreport")[0].splitlines()
-    found, page = json.loads(out.read_text()), html.read_text()
-    findings = found["findings"]
+    document, page = json.loads(out.read_text()), html.read_text()
+    findings = document["findings"]
     assert max(map(len, lines)) <= WIDTH
     assert [line[:2] for line in lines if re.match(r"\d\. ", line)] == [f"{n}." for n in range(1, SENTENCES + 1)]
     # The first sentences, then their numbers; the other questions are named, and answered in the page and the JSON.
@@ -91,21 +91,21 @@ def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
             assert in_table == (number < SENTENCES)
             assert isinstance(value, str) or value["low"] <= value["value"] <= value["high"]
     assert text.count("not told") == 1
-    assert all(escape(gap) in page for gap in found["diagnosis"]["untold"])
-    every = list(estimates(found["diagnosis"]))
+    assert all(escape(gap) in page for gap in document["diagnosis"]["untold"])
+    every = list(estimates(document["diagnosis"]))
     assert len(every) > 70
     for entry in every:
         assert entry["low"] <= entry["value"] <= entry["high"], entry
         assert entry["level"] == 0.9
         assert entry["method"]
-    assert found["diagnosis"]["unseen"] is not None
-    assert found["diagnosis"]["prediction"]["scored"]
-    assert len(found["diagnosis"]["solve_rates"]["windows"]) == 4
-    mean = found["diagnosis"]["solve_rates"]["mean"]
+    assert document["diagnosis"]["unseen"] is not None
+    assert document["diagnosis"]["prediction"]["scored"]
+    assert len(document["diagnosis"]["solve_rates"]["windows"]) == 4
+    mean = document["diagnosis"]["solve_rates"]["mean"]
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     truth = np.mean([row[REWARD] for row in rows if row["step"] >= STEPS - STEPS // 4])
     assert mean["low"] <= truth <= mean["high"]
-    assert found["contents"]["rows"] == len(rows)
+    assert document["contents"]["rows"] == len(rows)
     assert page.count("<svg") == 3
     assert not re.findall(r"(?:src|href)=[\"']?(?!#)", page.replace('xlink:href="#', ""))
     assert "<script" not in page
@@ -122,12 +122,12 @@ def test_a_sample_comes_with_the_package_unless_there_is_another(capsys, tmp_pat
 @pytest.mark.slow
 def test_the_answers_that_pages_show_are_those_of_the_sample(capsys):
     page, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/diagnose.md", "README.md"))
-    shown = [part for block in re.findall(r"```text\n([^`]*)```", page) for part in block.split("\n\n")]
+    shown = [paragraph for block in re.findall(r"```text\n([^`]*)```", page) for paragraph in block.split("\n\n")]
     shown += [re.search(r"simlab diagnose sample[^`]*```\n\nOne of its answers: \"([^\"]*)\"", readme)[1]]
     told = " ".join(run(capsys, "sample", "--rollouts", 256).split())
     assert len(shown) == 6
-    for part in shown:
-        assert " ".join(part.split()) in told
+    for paragraph in shown:
+        assert " ".join(paragraph.split()) in told
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_bad_input_is_refused_in_one_line_before_anything_is_read(path, capsys, 
     assert complaint.count("\n") == 1
 
 
-# What the sentences say of a known truth
+# Sentences about a known truth
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_change_and_hard_and_easy_prompts_are_told(first, last, answers, quick
     learn, hard = findings["does it learn?"], findings["are the prompts too hard, or too easy?"]
     assert learn.sentence.startswith(answers[0])
     assert hard.sentence.startswith(answers[1])
-    assert (learn.concern > hard.concern) == (last < first)  # what is unlearned is said first
+    assert (learn.concern > hard.concern) == (last < first)  # unlearning comes first
     change = dict(learn.rows)["change of pass@1"]
     assert change.low < last - first < change.high
 
@@ -174,12 +174,12 @@ def test_a_change_and_hard_and_easy_prompts_are_told(first, last, answers, quick
 
 def test_a_log_of_one_rollout_a_prompt_is_diagnosed_alike_every_time(quick):
     one_each = plain([0, 1, 1, 0, 1], 1)
-    found = as_json(quick(one_each))
-    assert found == as_json(quick(one_each))
-    assert found["unseen"] is found["groups"] is found["recommendation"] is None
-    assert found["pass_at_k"]["k"] == [1]
+    result = as_json(quick(one_each))
+    assert result == as_json(quick(one_each))
+    assert result["unseen"] is result["groups"] is result["recommendation"] is None
+    assert result["pass_at_k"]["k"] == [1]
     for reason in ("only pass@1 can be said", "no answers", "one step"):
-        assert any(reason in line for line in found["untold"])
+        assert any(reason in line for line in result["untold"])
 
 
 def test_one_rollout_a_prompt_tells_pass_at_1_and_no_more(tmp_path, capsys):
@@ -194,19 +194,19 @@ def test_one_rollout_a_prompt_tells_pass_at_1_and_no_more(tmp_path, capsys):
 
 def test_what_is_in_use_is_what_the_log_holds(quick):
     """12 prompts x 8 rollouts a step, by a trainer whose options nobody knows."""
-    found = quick(plain([0, 8, 4] * 8, 8, step=[0] * 12 + [1] * 12), others=()).recommendation
-    assert found.rollouts == 96
-    assert (12, 8) in {(split.prompts, split.group_size) for split in found.splits}
+    recommendation = quick(plain([0, 8, 4] * 8, 8, step=[0] * 12 + [1] * 12), others=()).recommendation
+    assert recommendation.rollouts == 96
+    assert (12, 8) in {(split.prompts, split.group_size) for split in recommendation.splits}
 
 
 def test_graded_rewards_of_a_group_all_wrong_are_a_signal(quick):
     """Rewards .05 .05 .10 .15 and a threshold of 1: all wrong, and not without signal."""
     graded = dataclasses.replace(plain([0, 0, 4, 2], 4), equal=np.array([False, True, True, False]))
-    found = quick(graded, others=())
-    observed = found.groups.observed
+    result = quick(graded, others=())
+    observed = result.groups.observed
     assert (observed.all_wrong, observed.all_right, observed.no_signal) == (0.5, 0.25, 0.5)
-    assert found.recommendation.recommended is None
-    assert "graded" in found.recommendation.reason
+    assert result.recommendation.recommended is None
+    assert "graded" in result.recommendation.reason
 
 
 def test_what_cannot_be_diagnosed_is_refused():
@@ -216,7 +216,7 @@ def test_what_cannot_be_diagnosed_is_refused():
     assert "a group of 1" in refusal(recommend.simulate_weights, fit_population(plain([1], 1), 0.9), "grpo", 1)
 
 
-# Advice in the words of the trainer that wrote the log, and numbers in those of the summary
+# Advice in the words of the log's trainer, numbers in the words of the summary
 
 ONE = IntervalEstimate("x", 1.0, 0.5, 1.5, 0.9, "m")
 BEST = recommend.BudgetSplit(32, 4, ONE, ONE, ONE, ONE, ONE, ONE)
@@ -254,7 +254,7 @@ def test_what_rounding_leaves_of_0_is_written_as_0():
     assert shown(ONE._replace(value=-1.11e-16), "+") == "+0 [+0.5, +1.5]"
 
 
-# What difficulty weights would change
+# Effects of difficulty weights
 
 STUDENT = 2.3533634348018264  # quantile of 3 degrees of freedom at 95 %
 HALF = STUDENT * np.sqrt(0.0002 / 3) / 2
@@ -283,21 +283,21 @@ def test_an_interval_is_students_over_seeds(simulated):
     effects |= {("a", 0.0): (0.1, -0.2)}
     [effect] = recommend.simulate_weights(now(), "grpo", 4, weights=("a", "grpo"), overlaps=(0.0,)).effects
     assert (effect.weight, effect.overlap) == ("a", 0.0)
-    found = effect.pass_at_1
-    assert (found.value, found.low, found.high) == pytest.approx((0.1, 0.1 - HALF, 0.1 + HALF))
+    estimate = effect.pass_at_1
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((0.1, 0.1 - HALF, 0.1 + HALF))
     assert effect.pass_at_k.high == pytest.approx(-0.2 + HALF)
-    assert calls == [(4, recommend.PROMPTS)] * 6  # three banks, each with the weight and what is in use
+    assert calls == [(4, recommend.PROMPTS)] * 6  # three banks, each with the weight and the method in use
 
 
 def test_a_weight_is_recommended_where_every_overlap_agrees(simulated):
     effects, _ = simulated
     effects |= {("a", 0.0): (0.05, 0.1), ("a", 0.3): (-0.05, 0.1)}
     effects |= {("b", 0.0): (-0.1, 0.3), ("b", 0.3): (-0.1, 0.05)}
-    found = recommend.simulate_weights(now(), "grpo", 4, weights=("a", "b"), overlaps=(0.0, 0.3))
-    assert found.for_pass_at_1 is None  # the bracket of a holds both signs, and b is lower
-    assert found.for_pass_at_k.weight == "a"
-    first = found.brackets[0].pass_at_1
-    assert found.brackets[0].overlap is None
+    result = recommend.simulate_weights(now(), "grpo", 4, weights=("a", "b"), overlaps=(0.0, 0.3))
+    assert result.for_pass_at_1 is None  # the bracket of a holds both signs, and b is lower
+    assert result.for_pass_at_k.weight == "a"
+    first = result.brackets[0].pass_at_1
+    assert result.brackets[0].overlap is None
     assert first.value == pytest.approx(0.05)
     assert (first.low, first.high) == pytest.approx((-0.05 - HALF, 0.05 + HALF))
 
@@ -309,28 +309,28 @@ def test_banks_that_disagree_leave_it_open(simulated, monkeypatch):
 
     def disagreeing(rates, overlap, method, group_size):
         calls.append(method)
-        sign = 1 if len(calls) <= 2 else -1  # of the first bank, and of the others
+        sign = 1 if len(calls) <= 2 else -1  # up in the first bank, down in the others
         return tuple(0.4 + sign * (values - 0.4) for values in inner(rates, overlap, method, group_size))
 
     monkeypatch.setattr(recommend, "_simulate", disagreeing)
-    found = recommend.simulate_weights(now(), "grpo", 4, weights=("a",), overlaps=(0.0,))
-    assert found.effects[0].pass_at_1.sign == 0
-    assert found.for_pass_at_1 is None
-    assert found.for_pass_at_k is None
+    result = recommend.simulate_weights(now(), "grpo", 4, weights=("a",), overlaps=(0.0,))
+    assert result.effects[0].pass_at_1.sign == 0
+    assert result.for_pass_at_1 is None
+    assert result.for_pass_at_k is None
 
 
 @pytest.mark.slow
 def test_the_simulator_says_what_a_weight_would_change(tmp_path, capsys):
     seen = fit_population(log(bank("many at 0", 400, 0), 8, 1), LEVEL)
-    found = recommend.simulate_weights(seen, "grpo", 8, weights=("grpo", "easy_power(alpha=4)"), overlaps=(0.0, 0.3))
-    assert [effect.overlap for effect in found.effects] == [0.0, 0.3]
-    assert found.effects[0].pass_at_1.sign < 0  # it learns from what is solved already
-    assert found.for_pass_at_1 is None
+    result = recommend.simulate_weights(seen, "grpo", 8, weights=("grpo", "easy_power(alpha=4)"), overlaps=(0.0, 0.3))
+    assert [effect.overlap for effect in result.effects] == [0.0, 0.3]
+    assert result.effects[0].pass_at_1.sign < 0  # it learns from what is solved already
+    assert result.for_pass_at_1 is None
     path, out = tmp_path / "log.csv", tmp_path / "found.json"
     path.write_text("prompt,reward\n" + "".join(f"p{i % 20},{int(i % 20 > i // 20 + 6)}\n" for i in range(160)))
     assert "Simulated on these prompts" in run(capsys, path, "--simulate", "--json", out)
-    found = json.loads(out.read_text())["diagnosis"]["weights"]
-    assert len(found["effects"]) == len(recommend.WEIGHTS) * len(recommend.OVERLAPS)
-    for effect in (*found["effects"], *found["brackets"]):
+    weights = json.loads(out.read_text())["diagnosis"]["weights"]
+    assert len(weights["effects"]) == len(recommend.WEIGHTS) * len(recommend.OVERLAPS)
+    for effect in (*weights["effects"], *weights["brackets"]):
         for change in (effect["pass_at_1"], effect["pass_at_k"]):
             assert -1 <= change["low"] <= change["value"] <= change["high"] <= 1

@@ -34,7 +34,7 @@ def write(path, counts, name="p", step=0):
     return path
 
 
-# Prompts that are all solved now and then, and prompts of which half are solved always.
+# Prompts all solved now and then, and prompts half of them solved always.
 WIDE = [(2, 8)] * 30 + [(3, 8)] * 9 + [(0, 8)] * 5
 NARROW = [(8, 8)] * 22 + [(1, 8)] * 3 + [(0, 8)] * 19
 
@@ -71,10 +71,10 @@ def test_uneven_groups_count_prompt_by_prompt():
     """One aborted rollout does not shrink pass@k to pass@1, and values do not fall in k."""
     early, late = [(1, 8)] * 7 + [(1, 1)], [(5, 8)] * 7 + [(1, 1)]
     logs = [plain([c for c, _ in counts], [n for _, n in counts]) for counts in (early, late)]
-    found = compare(logs, LEVEL)
-    assert found.k == (1, 2, 4, 8)
-    assert found.change[0].value == pytest.approx(subsets(late, 1) - subsets(early, 1))
-    for curve in found.curves:
+    comparison = compare(logs, LEVEL)
+    assert comparison.k == (1, 2, 4, 8)
+    assert comparison.change[0].value == pytest.approx(subsets(late, 1) - subsets(early, 1))
+    for curve in comparison.curves:
         values = [(each.low, each.value, each.high) for each in curve]
         assert (np.diff(values, axis=0) >= 0).all()
         assert np.min(values) >= 0
@@ -120,7 +120,7 @@ def test_metrics_are_not_compared(tmp_path):
     ("shape", "shared"), [("u-shaped", 1.0), ("u-shaped", 0.0), ("many at 1", 1.0), ("uniform", 0.6)]
 )
 def test_intervals_of_the_change_hold_the_truth(shape, shared):
-    """Solve rates p become p^2, of a part of the prompts; 60 prompts, 8 rollouts."""
+    """Solve rates p become p^2; logs share some of their 60 prompts, 8 rollouts."""
     held, count = np.zeros(4), 200
     many = bank(shape, 200_000, 0).rates
     truth = [np.mean((1 - (1 - many**2) ** k) - (1 - (1 - many) ** k)) for k in (1, 2, 4, 8)]
@@ -129,6 +129,6 @@ def test_intervals_of_the_change_hold_the_truth(shape, shared):
         late = np.where(np.arange(60) < 60 * shared, rates, bank(shape, 60, seed + 10_000).rates) ** 2
         prompts = np.where(np.arange(60) < 60 * shared, np.arange(60), np.arange(60, 120)).tolist()
         logs = [plain(random.binomial(8, rates).tolist(), 8), plain(random.binomial(8, late).tolist(), 8, prompts)]
-        found = compare(logs, LEVEL).change
-        held += [change.low <= value <= change.high for change, value in zip(found, truth, strict=True)]
+        changes = compare(logs, LEVEL).change
+        held += [change.low <= value <= change.high for change, value in zip(changes, truth, strict=True)]
     assert (held / count > 0.85).all()

@@ -1,4 +1,4 @@
-"""Entropy and distinct answers are those of loops over rollouts and subsets, and a collapse is told as such."""
+"""Entropy and distinct answers equal loops over rollouts and subsets, and a collapse is told as such."""
 
 import itertools
 import json
@@ -38,7 +38,7 @@ def without(rows, *names):
 
 
 def distinct(rows, size):
-    """The mean over prompts of the distinct answers in every subset of so many rollouts."""
+    """Mean distinct answers of the subsets of ``size`` rollouts, averaged over prompts."""
     by_prompt = {}
     for row in rows:
         by_prompt.setdefault(row["prompt"], []).append(row["answer"])
@@ -52,7 +52,7 @@ def distinct(rows, size):
 def test_entropy_and_distinct_answers_are_those_of_loops(tmp_path):
     rows = list(rows_of())
     finding = told(tmp_path, rows)
-    found = {label: row.value for label, row in finding.rows}
+    values = {label: row.value for label, row in finding.rows}
     counts = [
         Counter(row["prompt"] for row in rows if row["reward"] and row["step"] in steps) for steps in ((0, 1), (6, 7))
     ]
@@ -60,12 +60,12 @@ def test_entropy_and_distinct_answers_are_those_of_loops(tmp_path):
     for steps, name in (((0, 1), "steps 0 to 1"), ((6, 7), "steps 6 to 7")):
         window = [row for row in rows if row["step"] in steps]
         surprise = -sum(row["log_probability"] for row in window)
-        assert found[f"nats a rollout, {name}"] == pytest.approx(surprise / len(window))
-        assert found[f"nats a token, {name}"] == pytest.approx(surprise / sum(row["length"] for row in window))
+        assert values[f"nats a rollout, {name}"] == pytest.approx(surprise / len(window))
+        assert values[f"nats a token, {name}"] == pytest.approx(surprise / sum(row["length"] for row in window))
         right = [row for row in window if row["reward"]]
-        assert found[f"distinct of 8 rollouts, {name}"] == pytest.approx(distinct(window, 8))
+        assert values[f"distinct of 8 rollouts, {name}"] == pytest.approx(distinct(window, 8))
         several = [row for row in right if row["prompt"] in both]
-        assert found[f"distinct of 4 right ones, {name}"] == pytest.approx(distinct(several, 4))
+        assert values[f"distinct of 4 right ones, {name}"] == pytest.approx(distinct(several, 4))
 
 
 def test_a_fall_is_said_with_both_ends(tmp_path):
@@ -94,7 +94,7 @@ def test_entropies_that_are_logged_come_first_and_one_step_has_no_change(tmp_pat
 
 @pytest.mark.slow
 def test_intervals_of_distinct_answers_hold_the_truth(tmp_path):
-    """Of s equally frequent answers, 4 rollouts show s (1 - (1 - 1/s)^4); prompts have 1 to 5, and then 1 to 3."""
+    """Four rollouts show s (1 - (1 - 1/s)^4) of s equally frequent answers; prompts have 1 to 5, then 1 to 3."""
     held, count = 0, 300
     truth = [np.mean([s * (1 - (1 - 1 / s) ** 4) for s in range(1, most + 1)]) for most in (5, 3)]
     for seed in range(count):

@@ -108,12 +108,12 @@ def test_graded_rewards_below_the_threshold_have_signal(tmp_path):
 
 
 def test_parts_that_cancel_are_told_from_parts_that_are_equal(tmp_path):
-    def part(correct, short):
+    def rewards(correct, short):
         return {"reward_correct": float(correct), "reward_short": float(short), "reward": float(correct + short)}
 
-    cancels = [part(0, 1), part(1, 0), part(1, 0), part(0, 1)]
-    equal = [part(1, 0)] * 4
-    teaches = [part(1, 1), part(1, 0), part(0, 0), part(0, 0)]
+    cancels = [rewards(0, 1), rewards(1, 0), rewards(1, 0), rewards(0, 1)]
+    equal = [rewards(1, 0)] * 4
+    teaches = [rewards(1, 1), rewards(1, 0), rewards(0, 0), rewards(0, 0)]
     result = answer(tmp_path, [row | {"correct": row["reward_correct"]} for row in
                                groups_of_rewards([cancels] * 3 + [equal] * 2 + [teaches] * 5)])  # fmt: skip
     shares = dict(result.rows)
@@ -244,7 +244,7 @@ def test_a_leave_one_out_std_of_rounding_residue_is_broken(tmp_path):
         advantages = []
         for index, reward in enumerate(group):
             others = np.array(group[:index] + group[index + 1 :], np.float32)
-            residue = 3e-6 if others.std() == 0 else 0.0  # what a float32 kernel leaves of equal rewards
+            residue = 3e-6 if others.std() == 0 else 0.0  # residue of equal rewards in a float32 kernel
             advantages.append((reward - others.mean()) / (others.std() + residue + 1e-12))
         return advantages
 
@@ -303,10 +303,10 @@ def scored(seed, prompts=60, size=8, **weights):
         rate = random.uniform(0.1, 0.9)
         for _ in range(size):
             right = float(random.random() < rate)
-            part = {"correct": right, "format": float(random.random() < 0.9),
+            scores = {"correct": right, "format": float(random.random() < 0.9),
                     "brevity": float(random.random() < 0.7 - 0.5 * right), "language": 1.0}  # fmt: skip
-            total = sum(weights.get(name, 1.0) * part[name] for name in part)
-            rewards = {f"reward_{name}": value for name, value in part.items()}
+            total = sum(weights.get(name, 1.0) * scores[name] for name in scores)
+            rewards = {f"reward_{name}": value for name, value in scores.items()}
             rows.append({"step": 0, "prompt": f"p{prompt}", "reward": total, "acc": right} | rewards)
     return rows
 
@@ -320,17 +320,17 @@ def parts_by_hand(rows, weights):
     """Shares that parts drive under GRPO and under GDPO, and the share of signs that differ: loops over groups."""
     names = list(weights)
     groups = [[row for row in rows if row["prompt"] == prompt] for prompt in dict.fromkeys(r["prompt"] for r in rows)]
-    grpo, apart, parts, scaled = [], [], {name: [] for name in names}, {name: [] for name in names}
+    grpo, apart, centred, scaled = [], [], {name: [] for name in names}, {name: [] for name in names}
     for group in groups:
         grpo += z_scores([row["reward"] for row in group]).tolist()
         for name in names:
             column = [row[name] for row in group]
-            parts[name] += [weights[name] * (value - np.mean(column)) for value in column]
+            centred[name] += [weights[name] * (value - np.mean(column)) for value in column]
             scaled[name] += (weights[name] * z_scores(column)).tolist()
         rows_of = slice(len(grpo) - len(group), len(grpo))
         apart += np.sum([scaled[name][rows_of] for name in names], axis=0).tolist()
     gdpo = z_scores(apart)
-    by = {name: np.dot(parts[name], grpo) for name in names}
+    by = {name: np.dot(centred[name], grpo) for name in names}
     under = {name: np.dot(scaled[name], gdpo) for name in names}
     both = (np.abs(grpo) > 1e-5) & (np.abs(gdpo) > 1e-5)
     turned = np.mean((np.array(grpo) * gdpo < 0)[both])
@@ -404,12 +404,12 @@ def test_a_log_whose_advantages_are_all_0_is_not_called_whole(tmp_path):
 
 def test_a_dictionary_of_parts_beside_their_weighted_sum_is_not_summed_with_it(tmp_path):
     rng = np.random.default_rng(3)
-    parts = rng.random((320, 2)) < 0.5
+    verdicts = rng.random((320, 2)) < 0.5
     rows = [
         {"step": number // 32, "prompt": f"p{number // 8 % 4}", "completion": f"c{number}",
          "rewards": {"correct": float(right), "format": float(well_formed)},
          "reward": right + 0.2 * well_formed, "advantage": right - 0.5}
-        for number, (right, well_formed) in enumerate(parts.tolist())
+        for number, (right, well_formed) in enumerate(verdicts.tolist())
     ]  # fmt: skip
     reading = reading_of(tmp_path, rows)
     assert reading.columns.rewards == ("reward",)

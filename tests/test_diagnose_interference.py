@@ -1,4 +1,4 @@
-"""Who harms whom is told where it is planted, and nobody is accused where nobody harms."""
+"""The finding names planted harm, and accuses nobody where nobody harms."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ from simlab.methods import method
 from simlab.rollouts import Rollouts
 
 LEVEL = 0.9
-ALLOWED = 0.05  # of logs without harm in which some is told
+ALLOWED = 0.05  # share of logs without harm that may tell of some
 ROWS = [row(step, prompt, float(at < 2)) for step in range(4) for prompt in "abc" for at in range(4)]
 
 
@@ -36,7 +36,7 @@ def numbers(finding):
     return {label: value for label, value in finding.rows if not isinstance(value, str)}
 
 
-# What is planted
+# Planted harm
 
 
 def test_prompts_in_danger_and_those_who_harm_them_are_named(reading):
@@ -52,7 +52,7 @@ def test_prompts_in_danger_and_those_who_harm_them_are_named(reading):
 
 
 def test_the_share_is_held_by_its_interval_and_its_value_is_near(reading):
-    """Of 60 prompts a fifth is in danger, and noise is a third of what they are moved by: 40 logs."""
+    """A fifth of 60 prompts is in danger, and noise is a third of their movement: 40 logs."""
     held, values = 0, []
     for seed in range(40):
         records = planted(harm=-0.3, help_=0.6, error=0.16, lost=12, prompts=60, seed=seed)
@@ -64,7 +64,7 @@ def test_the_share_is_held_by_its_interval_and_its_value_is_near(reading):
 
 
 def test_a_prompt_of_the_batch_is_in_danger_where_others_push_more_than_itself(reading):
-    """The net push of a record has its own push inside; without watched prompts those of the batches are asked for."""
+    """A record's net push includes its own; without watched prompts the finding asks about those of the batches."""
     records = [record._replace(batch=np.ones(len(record.prompts), bool)) for record in planted(harmful=1, harm=-2.0)]
     finding = told(reading, records)
     assert "of the prompts are pushed down by others more than up by themselves" in finding.sentence
@@ -82,11 +82,11 @@ def test_pass_at_k_moves_as_its_derivative_says():
         prompts=[f"p{at}" for at in range(draws)], batch=np.ones(draws, bool), rollouts=np.full(draws, count),
         solve_rate=right / count, interference=record.interference._replace(push=pushes[0], error=pushes[1]),
     )  # fmt: skip
-    k, found = pass_at_k_change([record] * 3, LEVEL)
+    k, estimate = pass_at_k_change([record] * 3, LEVEL)
     of_each = [8 * PACE * change * sum_of_subsets(m, count, 8) for m, change in zip(right, net, strict=True)]
     assert k == 8
-    assert found.value == pytest.approx(np.mean(of_each), rel=1e-9)
-    assert abs(found.value - 8 * PACE * push * rate * (1 - rate) ** 8) < 4 * np.std(of_each) / np.sqrt(draws)
+    assert estimate.value == pytest.approx(np.mean(of_each), rel=1e-9)
+    assert abs(estimate.value - 8 * PACE * push * rate * (1 - rate) ** 8) < 4 * np.std(of_each) / np.sqrt(draws)
 
 
 def sum_of_subsets(right, count, k):
@@ -113,11 +113,11 @@ def test_without_the_optimizer_it_is_said_that_pass_at_k_falls_and_not_how_fast(
     assert ("measurements", "4 at steps 10 to 40, by the last layer alone") in finding.rows
 
 
-# Where nobody harms
+# Logs without harm
 
 
 def shared_errors(seed, prompts=24, steps=4):
-    """No true push; the errors of a batch's prompts go together, as those of one noisy update do."""
+    """No true push; the errors of a batch's prompts go together, like errors of one noisy update."""
     random = np.random.default_rng(seed)
     for step in range(steps):
         noise = random.normal(size=prompts) + 2 * random.normal()
@@ -140,7 +140,7 @@ def test_nobody_is_accused_where_nobody_harms(reading):
 
 @pytest.mark.slow
 def test_nor_where_the_pushes_are_measured_from_rollouts():
-    """Scores are noise, of which one direction has nearly all: 200 logs, with the errors of the estimator."""
+    """Scores are noise, nearly all in one direction: 200 logs, with the errors of the estimator."""
     trials, names, losses = 200, 0, 0
     for seed in range(trials):
         random = np.random.default_rng(seed)
@@ -158,10 +158,10 @@ def measured(random, step, prompts, group):
     scores = random.normal(size=(prompts, group, prompts + 3))
     scores[..., -1] *= 4
     weights = rollout_weights(method("grpo"), Rollouts(correct.astype(float)))
-    found = measure([scores], correct, *weights)
+    interference = measure([scores], correct, *weights)
     texts = [f"{step}.{at}" for at in range(prompts)]
     record = measurement(step, texts, [], np.zeros((prompts, 0)), np.zeros((prompts, 0)))
-    return record._replace(rollouts=np.full(prompts, group), solve_rate=correct.mean(axis=1), interference=found)
+    return record._replace(rollouts=np.full(prompts, group), solve_rate=correct.mean(axis=1), interference=interference)
 
 
 def test_a_prompt_that_is_surely_helped_is_not_in_danger(reading):
@@ -169,7 +169,7 @@ def test_a_prompt_that_is_surely_helped_is_not_in_danger(reading):
     assert finding.sentence.startswith("No prompt is surely pushed down by others, and 100% are surely pushed up.")
 
 
-# What is not told
+# Too little data
 
 
 def test_few_measurements_do_not_tell_what_pass_at_k_loses(reading):
@@ -223,7 +223,7 @@ def flipped(content):
 
 
 def flipped_flag(content):
-    at = content.index(b"PK\1\2") + 8  # of the list of members: this one is said to be encrypted
+    at = content.index(b"PK\1\2") + 8  # a flag in the list of members: this one claims encryption
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
 
 

@@ -1,4 +1,4 @@
-"""Lengths and truncation of right and wrong rollouts are those of loops over the rows, and intervals hold the truth."""
+"""Lengths and truncation of right and wrong rollouts equal loops over the rows, and intervals hold the truth."""
 
 import json
 
@@ -36,7 +36,7 @@ def mean(values):
 def test_shares_lengths_and_weights_are_those_of_loops(tmp_path):
     rows = list(rows_of(np.random.default_rng(1)))
     finding = judged(tmp_path, rows)
-    found = {label: row.value for label, row in finding.rows}
+    values = {label: row.value for label, row in finding.rows}
     wrong, right = ([row for row in rows if row["reward"] == reward] for reward in (0, 1))
     groups = {(row["step"], row["prompt"]): [] for row in rows}
     for row in rows:
@@ -45,13 +45,13 @@ def test_shares_lengths_and_weights_are_those_of_loops(tmp_path):
     # The weight of each wrong token in the mean over sequences, and in that over tokens.
     by_sequence = [1 / (len(mixed) * row["length"]) for row in mixed if not row["reward"] for _ in range(row["length"])]
     by_token = 1 / sum(row["length"] for row in mixed)
-    assert found["wrong rollouts cut off"] == pytest.approx(mean(row["truncated"] for row in wrong))
-    assert found["right rollouts cut off"] == 0
-    assert found["tokens of wrong rollouts"] == pytest.approx(mean(row["length"] for row in wrong))
-    assert found["tokens of right rollouts"] == pytest.approx(mean(row["length"] for row in right))
-    assert found["weight of wrong tokens if averaged by sequence"] == pytest.approx(mean(by_sequence) / by_token)
+    assert values["wrong rollouts cut off"] == pytest.approx(mean(row["truncated"] for row in wrong))
+    assert values["right rollouts cut off"] == 0
+    assert values["tokens of wrong rollouts"] == pytest.approx(mean(row["length"] for row in wrong))
+    assert values["tokens of right rollouts"] == pytest.approx(mean(row["length"] for row in right))
+    assert values["weight of wrong tokens if averaged by sequence"] == pytest.approx(mean(by_sequence) / by_token)
     late, early = (mean(row["length"] for row in wrong if row["step"] in steps) for steps in ((6, 7), (0, 1)))
-    assert found["tokens of wrong rollouts, change"] == pytest.approx(late - early)
+    assert values["tokens of wrong rollouts, change"] == pytest.approx(late - early)
 
 
 def test_the_drift_of_wrong_rollouts_is_sure_and_that_of_right_ones_is_not(tmp_path):

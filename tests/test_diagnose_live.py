@@ -1,4 +1,4 @@
-"""Metrics while a run goes on: those of a diagnosis of the same rollouts, batch by batch."""
+"""Metrics of a run equal those of a diagnosis of the same rollouts, batch by batch."""
 
 import math
 
@@ -10,7 +10,7 @@ from simlab.diagnose import live as live_module
 from simlab.diagnose.live import Live, fit_metrics
 from simlab.diagnose.log import AnswerCounts, Log
 
-ROLLOUTS = {  # by prompt, the answers of its group; "no" is wrong
+ROLLOUTS = {  # answers of each prompt's group; "no" is wrong
     "p": ["1", "1", "2", "no"],
     "q": ["no"] * 4,
     "r": ["5"] * 4,
@@ -19,9 +19,9 @@ ROLLOUTS = {  # by prompt, the answers of its group; "no" is wrong
 
 
 def batch(rollouts, order=None):
-    pairs = [(prompt, answer) for prompt, own in rollouts.items() for answer in own]
+    pairs = [(prompt, answer) for prompt, answers in rollouts.items() for answer in answers]
     rows = [(prompt, float(answer != "no"), rf"so \boxed{{{answer}}}") for prompt, answer in pairs]
-    return list(zip(*(rows if order is None else [rows[place] for place in order]), strict=True))
+    return list(zip(*(rows if order is None else [rows[index] for index in order]), strict=True))
 
 
 def test_the_groups_of_a_batch_are_counted():
@@ -37,14 +37,14 @@ def test_the_groups_of_a_batch_are_counted():
 
 
 def test_what_is_fitted_is_that_of_the_groups_of_the_last_batches():
-    """The log of the last two batches, written out: the answer "1" of p and that of s are two solutions."""
+    """The log of the last two batches, written out: the answers "1" of p and of s are two solutions."""
     live = Live(every=3, window=2)
     assert not any("fitted" in name for _ in range(2) for name in live.observe(*batch({"old": ["7"] * 4})))
     live.observe(*batch({"old": ["7"] * 4}))
     live.observe(*batch(ROLLOUTS))
-    found = live.observe(*batch({"p": ["1", "2", "2", "no"]}))
-    assert not any("fitted" in name for name in found)
-    found = live.observe(*batch(ROLLOUTS))
+    metrics = live.observe(*batch({"p": ["1", "2", "2", "no"]}))
+    assert not any("fitted" in name for name in metrics)
+    metrics = live.observe(*batch(ROLLOUTS))
     log = Log(
         "table",
         prompt=np.array([0, 0, 1, 2, 3]),
@@ -55,27 +55,27 @@ def test_what_is_fitted_is_that_of_the_groups_of_the_last_batches():
         answers=AnswerCounts(np.array([0, 0, 1, 1, 3, 4]), np.array([0, 1, 0, 1, 2, 3]), np.array([1, 2, 2, 1, 4, 1])),
     )
     expected = fit_metrics(log, 0.9)
-    assert {f"diagnose/{name}" for name in expected} == {name for name in found if "fitted" in name}
+    assert {f"diagnose/{name}" for name in expected} == {name for name in metrics if "fitted" in name}
     for name, value in expected.items():
-        assert found[f"diagnose/{name}"] == pytest.approx(value, abs=1e-6), name
+        assert metrics[f"diagnose/{name}"] == pytest.approx(value, abs=1e-6), name
     for size in (2, 8, 16):
-        assert 0 < found[f"diagnose/fitted/dead_at_{size}_low"] <= found[f"diagnose/fitted/dead_at_{size}"]
-    assert found["diagnose/fitted/unseen_share_high"] <= 1
-    assert all(math.isfinite(value) for value in found.values())
+        assert 0 < metrics[f"diagnose/fitted/dead_at_{size}_low"] <= metrics[f"diagnose/fitted/dead_at_{size}"]
+    assert metrics["diagnose/fitted/unseen_share_high"] <= 1
+    assert all(math.isfinite(value) for value in metrics.values())
 
 
 def test_without_completions_nothing_is_said_of_solutions():
     prompts, rewards, _ = batch(ROLLOUTS)
-    found = Live(every=1).observe(prompts, rewards)
-    assert "diagnose/fitted/dead_at_8" in found
-    assert not any("unseen" in name or "tail_miss" in name for name in found)
+    metrics = Live(every=1).observe(prompts, rewards)
+    assert "diagnose/fitted/dead_at_8" in metrics
+    assert not any("unseen" in name or "tail_miss" in name for name in metrics)
     live = Live(every=2)
     live.observe(prompts, rewards)
     assert "diagnose/fitted/unseen_share" not in live.observe(*batch(ROLLOUTS)), "a batch of both has none"
 
 
 def test_rollouts_without_a_reward_are_left_out():
-    prompts, rewards, texts = (list(own) for own in batch({"p": ["1", "no", "1"], "q": ["2", "no", "no"]}))
+    prompts, rewards, texts = (list(column) for column in batch({"p": ["1", "no", "1"], "q": ["2", "no", "no"]}))
     rewards[2] = math.nan
     assert Live().observe(prompts, rewards, texts)["diagnose/solve_rate"] == 2 / 5
     assert Live().observe(["p"], [math.nan], ["x"]) == {}
@@ -90,8 +90,8 @@ def test_graded_rewards_need_a_threshold():
 
 def test_an_answer_of_ones_own_tells_solutions_apart():
     live = Live(every=1, answer=lambda text: "even" if int(text) % 2 == 0 else None)
-    found = live.observe(["p"] * 8, [1.0] * 8, ["2", "4", "6", "8", "2", "4", "6", "8"])
-    assert found["diagnose/fitted/unseen_share"] == pytest.approx(0, abs=0.01)
+    metrics = live.observe(["p"] * 8, [1.0] * 8, ["2", "4", "6", "8", "2", "4", "6", "8"])
+    assert metrics["diagnose/fitted/unseen_share"] == pytest.approx(0, abs=0.01)
 
 
 def test_numbers_outside_their_range_are_refused():
@@ -102,7 +102,7 @@ def test_numbers_outside_their_range_are_refused():
 
 @pytest.mark.parametrize(("step", "fit", "share"), [(0.2, 3.0, 0.1), (10.0, 0.01, 0.01), (1.0, 0.2, 0.1)])
 def test_a_share_of_the_runs_time_is_not_exceeded_after_the_first_fit(monkeypatch, step, fit, share):
-    """By a clock that only steps and fits move."""
+    """Only steps and fits move the clock."""
     now, fits = [0.0], []
 
     def slow(log, level):

@@ -1,4 +1,4 @@
-"""Changes of metrics are found when they began, and those that precede a collapse are warned of."""
+"""Changes of metrics are dated to their start, and signs of a collapse raise a warning."""
 
 import json
 
@@ -72,12 +72,12 @@ def test_what_precedes_a_collapse_is_said_first_drawn_and_written(tmp_path, caps
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[1].startswith("1. entropy falls from step")
-    found = json.loads(table.read_text())
-    trends = {trend["name"]: trend["change"] for trend in found["trends"]}
+    report = json.loads(table.read_text())
+    trends = {trend["name"]: trend["change"] for trend in report["trends"]}
     assert trends["kl"] is trends["loss"] is None
     assert trends["entropy"]["low"] <= 20 <= trends["entropy"]["high"]
     assert trends["no_signal"]["low"] <= 40 <= trends["no_signal"]["high"]
-    assert [sentence.split()[0] for sentence in found["sentences"]][:3] == ["entropy", "no_signal", "A"]
+    assert [sentence.split()[0] for sentence in report["sentences"]][:3] == ["entropy", "no_signal", "A"]
     assert page.read_text().count("<svg") == 1
     assert "entropy collapses" in page.read_text()
 
@@ -85,8 +85,8 @@ def test_what_precedes_a_collapse_is_said_first_drawn_and_written(tmp_path, caps
 def test_a_quiet_run_is_not_warned_of():
     source, steps = np.random.default_rng(1), np.arange(50)
     values = {name: 1 + 0.1 * source.standard_normal(50) for name in ("entropy", "kl", "length")}
-    found = report_metrics(Metrics(steps, values, {name: name for name in values}, {}, 1))
-    assert found.sentences == ("Nothing changes that is known to precede a collapse.",)
+    report = report_metrics(Metrics(steps, values, {name: name for name in values}, {}, 1))
+    assert report.sentences == ("Nothing changes that is known to precede a collapse.",)
 
 
 def test_a_run_whose_groups_have_no_signal_is_told_so_first_and_not_reassured(tmp_path, capsys):

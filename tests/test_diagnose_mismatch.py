@@ -1,4 +1,4 @@
-"""How far sampler and trainer are apart is that of loops over tokens; what cannot be is said."""
+"""The gap of sampler and trainer equals loops over tokens; impossible logs are named."""
 
 import itertools
 import json
@@ -50,14 +50,14 @@ def naive(ratios):
 def test_tokens_and_rollouts_are_those_of_loops_over_what_the_mask_leaves(tmp_path):
     rows = list(rows_of(0.5))
     finding = told(tmp_path, rows)
-    found = dict(finding.rows)
+    estimates = dict(finding.rows)
     pairs = [list(zip(row["old_log_probs"], row["rollout_log_probs"], strict=True))[:-2] for row in rows]
     ratios = [[p - q for p, q in tokens] for tokens in pairs]
     for unit, values in (("tokens", list(itertools.chain(*ratios))), ("rollouts", [sum(each) for each in ratios])):
         for name, value in naive(values).items():
-            assert found[f"{unit}: {name}"].value == pytest.approx(value), (unit, name)
-    assert found["tokens: spread of log-ratio"].low < 0.5 < found["tokens: spread of log-ratio"].high
-    assert found["tokens: effective share"].low < math.exp(-0.25) < found["tokens: effective share"].high
+            assert estimates[f"{unit}: {name}"].value == pytest.approx(value), (unit, name)
+    assert estimates["tokens: spread of log-ratio"].low < 0.5 < estimates["tokens: spread of log-ratio"].high
+    assert estimates["tokens: effective share"].low < math.exp(-0.25) < estimates["tokens: effective share"].high
     assert finding.sentence.startswith("Sampler and trainer differ")
     assert finding.concern >= 0.5
     assert len(finding.sentence.split()) <= 40

@@ -21,33 +21,33 @@ from simlab.diagnose.tail_misses import typical_solution
 from simlab.diagnose.unseen import count_solutions
 
 LEVEL = 0.9
-HALF_CHI_SQUARE = 2.705543454095404 / 2  # of one degree of freedom, at 90 %
+HALF_CHI_SQUARE = 2.705543454095404 / 2  # one degree of freedom, at 90 %
 
 
 @functools.cache
 def seen(shape, prompts, size, answers=False):
-    own = log(bank(shape, prompts, 0), size, 1, answers=answers)
-    return own, fit_population(own, LEVEL)
+    drawn = log(bank(shape, prompts, 0), size, 1, answers=answers)
+    return drawn, fit_population(drawn, LEVEL)
 
 
-def gradient_of_groups(now, estimator, size, place):
+def gradient_of_groups(now, estimator, size, index):
     _, by_group, whole = expected_masses(estimator, size)
-    return now.ratio("x", list(by_group.values())[place], whole)
+    return now.ratio("x", list(by_group.values())[index], whole)
 
 
 def naive_chance(a, b, successes, failures):
-    found = 1.0
+    chance = 1.0
     for i in range(successes):
-        found *= (a + i) / (a + b + i)
+        chance *= (a + i) / (a + b + i)
     for j in range(failures):
-        found *= (b + j) / (a + b + successes + j)
-    return found
+        chance *= (b + j) / (a + b + successes + j)
+    return chance
 
 
 @functools.cache
 def naive_chances(successes, trials):
-    own = components()
-    betas = [naive_chance(a, b, successes, trials - successes) for a, b in zip(own.a, own.b, strict=True)]
+    mixture = components()
+    betas = [naive_chance(a, b, successes, trials - successes) for a, b in zip(mixture.a, mixture.b, strict=True)]
     return [*betas, float(successes == 0), float(successes == trials)]
 
 
@@ -56,36 +56,36 @@ def naive_log_likelihood(weights, pairs):
 
 
 def test_moments_of_components_are_products_of_ratios():
-    own = components()
-    found = own.moment(np.array([0, 2, 3]), np.array([4, 0, 5]))
+    mixture = components()
+    moments = mixture.moment(np.array([0, 2, 3]), np.array([4, 0, 5]))
     for row, (successes, failures) in enumerate([(0, 4), (2, 0), (3, 5)]):
-        expected = [naive_chance(a, b, successes, failures) for a, b in zip(own.a, own.b, strict=True)]
-        assert np.allclose(found[row, :-2], expected, rtol=1e-9)
-    assert found[:, -2].tolist() == [1, 0, 0]  # at 0 only failures are possible, at 1 only successes
-    assert found[:, -1].tolist() == [0, 1, 0]
+        expected = [naive_chance(a, b, successes, failures) for a, b in zip(mixture.a, mixture.b, strict=True)]
+        assert np.allclose(moments[row, :-2], expected, rtol=1e-9)
+    assert moments[:, -2].tolist() == [1, 0, 0]  # at 0 only failures are possible, at 1 only successes
+    assert moments[:, -1].tolist() == [0, 1, 0]
 
 
 def test_no_other_weights_are_likelier():
     pairs = [(0, 4)] * 5 + [(1, 4)] * 3 + [(3, 4)] * 4 + [(4, 4), (2, 6)]
-    found = fit(*np.array(pairs).T)
-    best = naive_log_likelihood(found.best, pairs)
+    fitted = fit(*np.array(pairs).T)
+    best = naive_log_likelihood(fitted.best, pairs)
     random = np.random.default_rng(0)
-    others = [naive_log_likelihood(random.dirichlet(np.full(len(found.best), size)), pairs) for size in [0.02, 1] * 40]
-    nearby = [naive_log_likelihood(0.98 * found.best + 0.02 * own, pairs) for own in np.eye(len(found.best))]
+    others = [naive_log_likelihood(random.dirichlet(np.full(len(fitted.best), size)), pairs) for size in [0.02, 1] * 40]
+    nearby = [naive_log_likelihood(0.98 * fitted.best + 0.02 * vertex, pairs) for vertex in np.eye(len(fitted.best))]
     assert best > max(others)
     assert best > max(nearby) - 0.01  # the barrier's path ends this close
-    assert best - naive_log_likelihood(found.weights, pairs) < 0.5
-    assert found.weights.min() > 0
-    assert found.weights.sum() == pytest.approx(1)
+    assert best - naive_log_likelihood(fitted.weights, pairs) < 0.5
+    assert fitted.weights.min() > 0
+    assert fitted.weights.sum() == pytest.approx(1)
 
 
 def test_the_ends_of_an_interval_are_as_likely_as_its_level_allows():
     pairs = [(0, 8)] * 20 + [(2, 8)] * 10 + [(7, 8)] * 10
-    found = fit(*np.array(pairs).T)
+    fitted = fit(*np.array(pairs).T)
     functional = components().moment(np.array(0), np.array(16))
-    least, most = found.bounds(functional, LEVEL)
-    best = naive_log_likelihood(found.best, pairs)
-    for weights, end in zip(found.ends(functional, LEVEL), (least, most), strict=True):
+    least, most = fitted.bounds(functional, LEVEL)
+    best = naive_log_likelihood(fitted.best, pairs)
+    for weights, end in zip(fitted.ends(functional, LEVEL), (least, most), strict=True):
         assert functional @ weights == pytest.approx(end, abs=1e-4)
         assert best - naive_log_likelihood(weights, pairs) == pytest.approx(HALF_CHI_SQUARE, abs=0.02)
 
@@ -97,68 +97,68 @@ def test_many_rollouts_a_prompt_give_raw_frequencies():
     assert solve_rates.mean_solve_rate(now).value == pytest.approx(np.mean(rates), abs=0.01)
     for rate in (0.02, 0.2, 0.5, 0.8, 0.97):
         raw = np.mean(np.array(rates) <= rate)
-        found = now.estimate("share", solve_rates.share_below(rate))
-        assert found.value == pytest.approx(raw, abs=0.02)
-        assert found.low < raw < found.high
+        share = now.estimate("share", solve_rates.share_below(rate))
+        assert share.value == pytest.approx(raw, abs=0.02)
+        assert share.low < raw < share.high
 
 
 @pytest.mark.parametrize("right", [0, 8])
 def test_where_all_groups_are_alike_the_interval_reaches_the_end_and_is_no_point(right):
-    found = solve_rates.mean_solve_rate(fit_population(plain([right] * 50, 8), LEVEL))
-    assert (found.low if right == 0 else found.high) == pytest.approx(right / 8, abs=1e-3)
+    estimate = solve_rates.mean_solve_rate(fit_population(plain([right] * 50, 8), LEVEL))
+    assert (estimate.low if right == 0 else estimate.high) == pytest.approx(right / 8, abs=1e-3)
     # 50 prompts without one failure: the share p of prompts that may be otherwise has 50 log(1 - p) = -1.35.
-    assert found.high - found.low > 1e-3
+    assert estimate.high - estimate.low > 1e-3
 
 
 def test_quantiles_stand_for_the_distribution():
-    found = seen("two points", 3000, 64)[1].quantiles(20)
-    assert np.all(np.diff(found) >= 0)
-    assert np.abs(found[:9] - 0.15).max() < 0.05
-    assert np.abs(found[11:] - 0.6).max() < 0.05
+    quantiles = seen("two points", 3000, 64)[1].quantiles(20)
+    assert np.all(np.diff(quantiles) >= 0)
+    assert np.abs(quantiles[:9] - 0.15).max() < 0.05
+    assert np.abs(quantiles[11:] - 0.6).max() < 0.05
 
 
 def test_groups_of_one_give_the_binomial_interval_of_the_likelihood_ratio():
     right, wrong = 40, 60
     now = fit_population(plain([1] * right + [0] * wrong, 1), LEVEL)
-    found, spread = solve_rates.mean_solve_rate(now), solve_rates.learnability(now)
+    mean, spread = solve_rates.mean_solve_rate(now), solve_rates.learnability(now)
 
     def lost(rate):
         return right * math.log(0.4 / rate) + wrong * math.log(0.6 / (1 - rate)) - HALF_CHI_SQUARE
 
-    assert found.low == pytest.approx(brentq(lost, 1e-6, 0.4), abs=2e-3)
-    assert found.high == pytest.approx(brentq(lost, 0.4, 1 - 1e-6), abs=2e-3)
-    # Each prompt may be 0 or 1, or all may have one rate within the interval, of which that nearest 1/2 varies most.
+    assert mean.low == pytest.approx(brentq(lost, 1e-6, 0.4), abs=2e-3)
+    assert mean.high == pytest.approx(brentq(lost, 0.4, 1 - 1e-6), abs=2e-3)
+    # Each prompt may be 0 or 1, or all may share a rate of the interval; the rate nearest 1/2 varies most.
     assert spread.low == pytest.approx(0, abs=1e-3)
-    assert spread.high == pytest.approx(found.high * (1 - found.high), abs=2e-3)
+    assert spread.high == pytest.approx(mean.high * (1 - mean.high), abs=2e-3)
 
 
 def test_groups_of_a_prompt_are_pooled_and_those_of_equal_counts_fitted_once():
-    found = count_by_prompt(plain([1, 2, 3], [4, 4, 8], prompt=[5, 0, 5]))
-    assert [column.tolist() for column in found] == [[0, 5], [2, 4], [4, 12]]
+    counts = count_by_prompt(plain([1, 2, 3], [4, 4, 8], prompt=[5, 0, 5]))
+    assert [column.tolist() for column in counts] == [[0, 5], [2, 4], [4, 12]]
     assert fit(np.array([1, 0, 1, 1]), np.array([2, 2, 2, 4])).prompts.tolist() == [1, 2, 1]
 
 
 def test_windows_hold_as_many_steps_each_and_tell_the_drift():
-    found = solve_rates.split_windows(plain([0] * 10, 2, step=[0, 0, 1, 2, 3, 3, 4, 5, 6, 6]), 3)
-    assert [sorted(set(window.step.tolist())) for window in found] == [[0, 1, 2], [3, 4], [5, 6]]
+    windows = solve_rates.split_windows(plain([0] * 10, 2, step=[0, 0, 1, 2, 3, 3, 4, 5, 6, 6]), 3)
+    assert [sorted(set(window.step.tolist())) for window in windows] == [[0, 1, 2], [3, 4], [5, 6]]
     assert "windows = 0" in refusal(solve_rates.split_windows, plain([1], 2), 0)
     drifting = plain([1] * 60 + [3] * 60, 4, prompt=list(range(60)) * 2, step=[0] * 60 + [1] * 60)
-    parts = solve_rates.split_windows(drifting, 2)
-    found = solve_rates.estimate_solve_rates(parts, fit_population(parts[-1], LEVEL), 0)
-    assert [window.mean.value for window in found.windows] == [0.25, 0.75]
-    # Every prompt has gained as much, so that the change of the same prompts is certain.
-    assert (found.change.value, found.change.low, found.change.high) == pytest.approx((0.5, 0.5, 0.5))
+    halves = solve_rates.split_windows(drifting, 2)
+    rates = solve_rates.estimate_solve_rates(halves, fit_population(halves[-1], LEVEL), 0)
+    assert [window.mean.value for window in rates.windows] == [0.25, 0.75]
+    # Every prompt gains equally, so that the change of the same prompts is certain.
+    assert (rates.change.value, rates.change.low, rates.change.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
 def test_zero_of_eight_is_not_zero():
     shown, now = seen("uniform", 2000, 8)
-    found = solve_rates.estimate_solve_rates([shown], now, 0)
-    assert found.raw_below[0] > 0.1  # of the prompts that are solved in no rollout
-    assert found.below[0].value < 0.05
-    assert found.below[0].low <= 0.01 <= found.below[0].high
+    rates = solve_rates.estimate_solve_rates([shown], now, 0)
+    assert rates.raw_below[0] > 0.1  # prompts that no rollout solves
+    assert rates.below[0].value < 0.05
+    assert rates.below[0].low <= 0.01 <= rates.below[0].high
 
 
-# What it says of groups, steps and budgets
+# Groups, steps and budgets
 
 
 def test_gradient_by_the_groups_own_solve_rate_is_that_of_the_groups():
@@ -168,12 +168,12 @@ def test_gradient_by_the_groups_own_solve_rate_is_that_of_the_groups():
     for right in drawn.correct.tolist():
         rewards = np.array([1.0] * right + [0.0] * (4 - right))
         mass = np.abs((rewards - rewards.mean()) / (rewards.std() + 1e-6)).mean()
-        for place, (low, high) in enumerate(RANGES):
-            sums[place] += mass * (low < right / 4 <= high)
-    for place, expected in enumerate(np.array(sums) / sum(sums)):
-        own = gradient_of_groups(now, "grpo", 4, place)
-        assert own.value == pytest.approx(expected, abs=0.01)
-        assert own.low <= expected <= own.high
+        for index, (low, high) in enumerate(RANGES):
+            sums[index] += mass * (low < right / 4 <= high)
+    for index, expected in enumerate(np.array(sums) / sum(sums)):
+        share = gradient_of_groups(now, "grpo", 4, index)
+        assert share.value == pytest.approx(expected, abs=0.01)
+        assert share.low <= expected <= share.high
 
 
 def test_a_difficulty_weight_learns_from_harder_prompts():
@@ -184,16 +184,16 @@ def test_a_difficulty_weight_learns_from_harder_prompts():
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
     right, size = [0, 1, 3, 4], 4
-    own = plain(right, size)
-    found = solve_rates.estimate_pass_at_k(fit_population(own, LEVEL))
-    assert found.k == (1, 2, 4)
-    for k, own in zip(found.k, found.carried, strict=True):
+    drawn = plain(right, size)
+    pass_at_k = solve_rates.estimate_pass_at_k(fit_population(drawn, LEVEL))
+    assert pass_at_k.k == (1, 2, 4)
+    for k, estimate in zip(pass_at_k.k, pass_at_k.carried, strict=True):
         shares = []
         for count in right:
             subsets = list(itertools.combinations([True] * count + [False] * (size - count), k))
             shares.append(sum(any(subset) for subset in subsets) / len(subsets))
-        assert own.value == pytest.approx(np.mean(shares))
-        assert own.low <= own.value <= own.high
+        assert estimate.value == pytest.approx(np.mean(shares))
+        assert estimate.low <= estimate.value <= estimate.high
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,12 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
 )
 def test_pass_at_k_does_not_fall(right, size):
     now = fit_population(plain(right, size), LEVEL)
-    found = solve_rates.estimate_pass_at_k(now)
+    curves = solve_rates.estimate_pass_at_k(now)
     for end in ("value", "low", "high"):
-        curve = [getattr(own, end) for own in (*found.carried, *found.beyond)]
+        curve = [getattr(estimate, end) for estimate in (*curves.carried, *curves.beyond)]
         assert curve == sorted(curve)
     rate = solve_rates.mean_solve_rate(now)
-    assert (rate.value, rate.low, rate.high) == (found.carried[0].value, found.carried[0].low, found.carried[0].high)
+    assert (rate.value, rate.low, rate.high) == (curves.carried[0].value, curves.carried[0].low, curves.carried[0].high)
     assert rate.value == pytest.approx(np.mean(np.array(right) / size))
 
 
@@ -222,26 +222,26 @@ def test_a_group_that_was_cut_short_leaves_the_others_their_pass_at_k():
 
 
 def test_shares_of_the_next_steps_are_those_of_groups():
-    """Of ten prompts five go to all right and five to all wrong, one a step: each walk alone leads to .54."""
+    """Five of ten prompts go to all right and five to all wrong, one a step: each walk alone leads to .54."""
     step, prompt = np.repeat(np.arange(12), 10), np.tile(np.arange(10), 12)
     right = np.where(step < 7 + prompt % 5, 4, np.where(prompt < 5, 8, 0))
-    found = {own.name: own for own in predict(plain(right.tolist(), 8, step=step.tolist()), LEVEL).next_steps}
-    all_right, all_wrong, hard = (found[name] for name in ("all right", "all wrong", "groups below a quarter right"))
+    shares = {entry.name: entry for entry in predict(plain(right.tolist(), 8, step=step.tolist()), LEVEL).next_steps}
+    all_right, all_wrong, hard = (shares[name] for name in ("all right", "all wrong", "groups below a quarter right"))
     assert all_right.high + all_wrong.high > 1
     assert (all_right.value, all_wrong.value) == (0.5, 0.5)
     assert all_right.low + all_wrong.low <= 1
     assert all_wrong.value <= hard.value <= 1 - all_right.value
-    assert all_right.value <= found["mean solve rate"].value <= found["pass@4"].value <= 1 - all_wrong.value
-    for own in found.values():
-        assert 0 <= own.low <= own.value <= own.high <= 1
+    assert all_right.value <= shares["mean solve rate"].value <= shares["pass@4"].value <= 1 - all_wrong.value
+    for entry in shares.values():
+        assert 0 <= entry.low <= entry.value <= entry.high <= 1
 
 
 def test_what_is_beyond_the_data_is_wider():
-    found = solve_rates.estimate_pass_at_k(seen("u-shaped", 500, 8)[1])
-    widths = [own.high - own.low for own in (found.carried[-1], *found.beyond)]
-    assert found.beyond_k == (16, 32, 64, 128)
+    pass_at_k = solve_rates.estimate_pass_at_k(seen("u-shaped", 500, 8)[1])
+    widths = [estimate.high - estimate.low for estimate in (pass_at_k.carried[-1], *pass_at_k.beyond)]
+    assert pass_at_k.beyond_k == (16, 32, 64, 128)
     assert all(later > earlier for earlier, later in itertools.pairwise(widths))
-    assert np.all(np.diff([own.value for own in found.beyond]) > 0)
+    assert np.all(np.diff([estimate.value for estimate in pass_at_k.beyond]) > 0)
 
 
 def test_a_bootstrap_of_equal_prompts_has_no_width_and_of_two_reaches_both():
@@ -253,14 +253,14 @@ def test_a_bootstrap_of_equal_prompts_has_no_width_and_of_two_reaches_both():
 
 def test_blocks_of_prompts_are_as_sure_as_prompts():
     values = np.random.default_rng(0).uniform(size=20_000)
-    found = bootstrap("x", values, LEVEL, 0)
+    estimate = bootstrap("x", values, LEVEL, 0)
     half = 1.645 * values.std() / math.sqrt(len(values))
-    assert found.value == pytest.approx(values.mean())
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
+    assert estimate.value == pytest.approx(values.mean())
+    assert (estimate.high - estimate.low) / 2 == pytest.approx(half, rel=0.1)
 
 
 def test_a_walk_is_the_least_squares_of_its_steps_and_its_noise(monkeypatch):
-    """With one ratio s: the level of least sum of (y_t - x_t)^2 + (x_t - x_(t-1))^2 / s."""
+    """The level minimises the sum of (y_t - x_t)^2 + (x_t - x_(t-1))^2 / s, for one s."""
     ratio, values = 0.3, np.random.default_rng(1).normal(size=25).cumsum()
     monkeypatch.setattr("simlab.diagnose.predict.RATIOS", np.array([ratio]))
     changes = np.diff(np.eye(25), axis=0) / math.sqrt(ratio)
@@ -269,7 +269,7 @@ def test_a_walk_is_the_least_squares_of_its_steps_and_its_noise(monkeypatch):
     level, variance = walk_level(values, 4, 0.01)
     assert level == pytest.approx(smooth[-1])
     noise = (np.sum((values - smooth) ** 2) + np.sum((changes @ smooth) ** 2) + 0.01) / 24
-    coming = np.tril(np.ones((4, 4))).mean(axis=0)  # how each step of the walk moves the mean of four
+    coming = np.tril(np.ones((4, 4))).mean(axis=0)  # each step's effect on the mean of four
     spread = np.linalg.inv(precision)[-1, -1] + ratio * np.sum(coming**2) + 1 / 4
     assert variance == pytest.approx(noise * spread)
 
@@ -288,12 +288,12 @@ def test_a_prediction_adds_half_of_the_drift_that_is_sure():
     assert sure_drift(values) == pytest.approx(0.02, rel=0.05)
     assert sure_drift(values[::-1]) == pytest.approx(-0.02, rel=0.05)
     assert sure_drift(np.array([0.1, 0.5, 0.2, 0.3, 0.4, 0.3])) == 0  # .067 at a standard error of .12
-    found = extend_walk("x", values, 9, groups=10, level=LEVEL)
+    prediction = extend_walk("x", values, 9, groups=10, level=LEVEL)
     level, variance = walk_level(values, 9, 0.01)
     drift = sure_drift(values) / 2 * 5
-    assert found.value == pytest.approx(level + drift)
+    assert prediction.value == pytest.approx(level + drift)
     half = 1.6448536269514722 * math.sqrt(variance + drift**2)
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+    assert (prediction.low, prediction.high) == pytest.approx((prediction.value - half, prediction.value + half))
 
 
 def test_few_steps_give_no_interval_and_equal_steps_some():
@@ -307,32 +307,32 @@ def test_few_steps_give_no_interval_and_equal_steps_some():
 
 
 def test_a_hold_out_is_the_later_steps():
-    own = plain([0, 1, 2, 3, 4], 4, step=[0, 1, 2, 2, 3])
-    early, late = split_holdout(own, 0.5)
+    whole = plain([0, 1, 2, 3, 4], 4, step=[0, 1, 2, 2, 3])
+    early, late = split_holdout(whole, 0.5)
     assert (early.correct.tolist(), late.correct.tolist()) == ([0, 1], [2, 3, 4])
     assert "holdout = 0.5 of 1 steps" in refusal(split_holdout, plain([1], 2), 0.5)
-    assert "holdout" in refusal(split_holdout, own, 1.5)
+    assert "holdout" in refusal(split_holdout, whole, 1.5)
 
 
 def test_predictions_are_scored_against_the_later_steps():
     rising = plain([min(step // 4, 8) for step in range(40)], 8, step=list(range(40)))
-    found = {own.predicted.name: own for own in score(rising, 0.25, LEVEL)}
+    scored = {row.predicted.name: row for row in score(rising, 0.25, LEVEL)}
     truth = np.mean([min(step // 4, 8) / 8 for step in range(30, 40)])
-    assert found["mean solve rate"].truth == pytest.approx(truth)
-    told = {own.name: own for own in predict(split_holdout(rising, 0.25)[0], LEVEL, 10).next_steps}
-    assert all(own.predicted == told[name] for name, own in found.items())
+    assert scored["mean solve rate"].truth == pytest.approx(truth)
+    told = {prediction.name: prediction for prediction in predict(split_holdout(rising, 0.25)[0], LEVEL, 10).next_steps}
+    assert all(row.predicted == told[name] for name, row in scored.items())
     assert 0.8125 < told["mean solve rate"].value < truth  # beyond the last four steps, short of the rise
-    assert all(own.held == (own.predicted.low <= own.truth <= own.predicted.high) for own in found.values())
+    assert all(row.held == (row.predicted.low <= row.truth <= row.predicted.high) for row in scored.values())
 
 
 def test_dead_groups_are_counted():
-    found = dead_groups.observe_groups(plain([0, 4, 2, 8, 8], [4, 4, 4, 8, 8], step=[0, 0, 1, 1, 1]))
-    assert (found.all_wrong, found.all_right) == (0.2, 0.6)
-    assert (found.group_size, found.sizes, found.groups_per_step) == (4, (4, 8), 2.5)
+    groups = dead_groups.observe_groups(plain([0, 4, 2, 8, 8], [4, 4, 4, 8, 8], step=[0, 0, 1, 1, 1]))
+    assert (groups.all_wrong, groups.all_right) == (0.2, 0.6)
+    assert (groups.group_size, groups.sizes, groups.groups_per_step) == (4, (4, 8), 2.5)
 
 
 def test_a_share_of_the_gradient_begins_at_none_where_it_may_be_none():
-    """Of two points, .15 and .6, no prompt is easy; uniform solve rates lie in every range."""
+    """No prompt at two points, .15 and .6, is easy; uniform solve rates lie in every range."""
     by_prompt, _, whole = expected_masses("grpo", 64)
     *_, easy = by_prompt.values()
     none, some = (seen(shape, 100, 64)[1].ratio("x", easy, whole) for shape in ("two points", "uniform"))
@@ -340,20 +340,20 @@ def test_a_share_of_the_gradient_begins_at_none_where_it_may_be_none():
     assert none.low == 0 < none.high < 0.5
 
 
-def recommended(own, solution, rollouts):
-    now = fit_population(own, LEVEL)
-    groups = dead_groups.estimate_groups(dead_groups.observe_groups(own), now, "grpo", ())
+def recommended(drawn, solution, rollouts):
+    now = fit_population(drawn, LEVEL)
+    groups = dead_groups.estimate_groups(dead_groups.observe_groups(drawn), now, "grpo", ())
     return recommend(now, groups, solution, rollouts)
 
 
 def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
-    found = recommended(plain([1, 2, 0, 3], 4), None, 64)
-    sizes = [(split.prompts, split.group_size) for split in found.splits]
+    advice = recommended(plain([1, 2, 0, 3], 4), None, 64)
+    sizes = [(split.prompts, split.group_size) for split in advice.splits]
     assert sizes == [(32, 2), (16, 4), (8, 8), (4, 16), (2, 32), (1, 64)]
-    same = found.splits[1]
+    same = advice.splits[1]
     assert (same.gain.value, same.gain.low, same.gain.high) == (0, 0, 0)
-    assert found.recommended is None
-    assert all(split.net is None for split in found.splits)
+    assert advice.recommended is None
+    assert all(split.net is None for split in advice.splits)
 
 
 @pytest.mark.slow
@@ -361,25 +361,25 @@ def test_a_recommended_split_is_surely_better_in_both():
     for prompts, size, rollouts in ((2000, 64, 2048), (1, 4, 64)):
         drawn = seen("uniform", prompts, size, answers=True)[0]
         solution = typical_solution(count_solutions(drawn), LEVEL, 0, SIZES)
-        found = recommended(drawn, solution, rollouts).recommended
+        split = recommended(drawn, solution, rollouts).recommended
         if prompts == 1:
-            assert found is None
+            assert split is None
         else:
-            assert found.group_size < 64
-            assert found.gain.low > 0
-            assert found.net.low > 0
+            assert split.group_size < 64
+            assert split.gain.low > 0
+            assert split.net.low > 0
 
 
 @pytest.mark.parametrize(("shape", "size"), [("uniform", 2), ("u-shaped", 8)])
 def test_groups_that_hold_the_solution_teach(shape, size):
     drawn = seen(shape, 60, size, answers=True)[0]
-    found = recommended(drawn, typical_solution(count_solutions(drawn), LEVEL, 0, SIZES), 64)
-    for entry in found.splits:
-        parts = (entry.holding.value, entry.against.value)
-        assert all(math.isnan(part) or 0 <= part <= entry.teaching.value + 1e-12 for part in parts)
+    advice = recommended(drawn, typical_solution(count_solutions(drawn), LEVEL, 0, SIZES), 64)
+    for entry in advice.splits:
+        shares = (entry.holding.value, entry.against.value)
+        assert all(math.isnan(share) or 0 <= share <= entry.teaching.value + 1e-12 for share in shares)
         if entry.group_size < size:
-            assert sum(parts) == pytest.approx(entry.teaching.value)
+            assert sum(shares) == pytest.approx(entry.teaching.value)
             assert entry.net.low < entry.net.value < entry.net.high
-    same = next(entry for entry in found.splits if entry.group_size == size)
+    same = next(entry for entry in advice.splits if entry.group_size == size)
     if size > 2:  # two rollouts do not tell which of two others would miss
         assert (same.net.value, same.net.low, same.net.high) == (0, 0, 0)

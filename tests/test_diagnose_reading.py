@@ -71,13 +71,13 @@ ROLLOUTS = st.lists(
 def test_what_is_written_is_read_back_as_the_same_groups(form, rows):
     with tempfile.TemporaryDirectory() as folder:
         reading = read_log([WRITERS[form](Path(folder), rows)])
-    found, expected = read_groups(reading.log), groups_of(rows)
-    assert {key: group[:2] for key, group in found.items()} == {key: group[:2] for key, group in expected.items()}
-    assert solutions_of(found) == solutions_of(expected)
+    groups, expected = read_groups(reading.log), groups_of(rows)
+    assert {key: group[:2] for key, group in groups.items()} == {key: group[:2] for key, group in expected.items()}
+    assert solutions_of(groups) == solutions_of(expected)
     assert reading.log.refused.count == 0
     assert list(reading.log.step) == sorted(reading.log.step)
     assert reading.log.format == (form if form in ("verl", "trl") else "table")
-    assert reading.mean_reward == pytest.approx(np.mean([one["reward"] for one in rows]))
+    assert reading.mean_reward == pytest.approx(np.mean([rollout["reward"] for rollout in rows]))
     if form in ("csv", "jsonl", "parquet"):
         assert set(reading.rollouts.log_probability) == {-1.5}
         assert set(reading.rollouts.length) == {3}
@@ -139,7 +139,7 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
     frame = pandas.read_parquet(path)
     frame.insert(4, "format_reward", [0.5, 0.5, float("nan")])
     frame.to_parquet(path)
-    assert read_log([folder], threshold=1.2).log.correct == [1]  # 0.5, 1.5 and 1: what is NaN does not count
+    assert read_log([folder], threshold=1.2).log.correct == [1]  # 0.5, 1.5 and 1: NaN does not count
     assert read_log([folder], reward="accuracy_reward").log.correct == [2]
     assert read_log([folder], reward="format_reward", threshold=0.5).log.group_size == [2]
     assert read_log([folder]).log.correct == [2]  # by its name, accuracy_reward says which are
@@ -278,9 +278,9 @@ def test_a_path_is_read_whatever_its_name_and_named_as_a_shell_takes_it(tmp_path
     arms = {"f_grpo(gamma=1)": {seed: (metrics([0.1]), [evaluation(10, [8, 0, 3])]) for seed in (0, 1)}}
     folder = write_run(tmp_path / name, arms)
     told = refusal(read_log, [folder]).partition("such as ")[2]
-    (one,) = shlex.split(told)
-    assert one == str(folder / "arms" / "f_grpo(gamma=1)" / "seed-0")
-    assert main(["diagnose", one, "--contents"]) == 0
+    (hint,) = shlex.split(told)
+    assert hint == str(folder / "arms" / "f_grpo(gamma=1)" / "seed-0")
+    assert main(["diagnose", hint, "--contents"]) == 0
 
 
 def test_of_a_run_that_kept_none_the_evaluations_are_read(tmp_path):
@@ -298,15 +298,15 @@ def test_the_command_says_what_the_log_holds(tmp_path, capsys):
     with path.open("a") as file:
         file.write('{"prompt": "cut o')
     assert main(["diagnose", str(path), "--contents", "--json", str(tmp_path / "out.json")]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    text = " ".join(capsys.readouterr().out.split())
     for line in (
         "rows        24, and 1 refused", "prompts     3", "groups      6 of 4 rollouts (6)",
         "steps       2, from 1 to 2", "correct     50.0% of rollouts", f"refused     {path}:25: the line is no JSON",
         "no signal   50.0% of groups are all right, 50.0% all wrong",
     ):  # fmt: skip
-        assert " ".join(line.split()) in said
-    found = json.loads((tmp_path / "out.json").read_text())["contents"]
-    assert (found["rows"], found["distinct_answers"], found["refused"]["count"]) == (24, 2, 1)
+        assert " ".join(line.split()) in text
+    contents = json.loads((tmp_path / "out.json").read_text())["contents"]
+    assert (contents["rows"], contents["distinct_answers"], contents["refused"]["count"]) == (24, 2, 1)
 
 
 def test_bad_input_is_one_line_of_the_command(tmp_path, capsys):
@@ -404,10 +404,10 @@ def test_a_file_that_is_no_log_is_left_out_and_named(tmp_path):
 @pytest.mark.parametrize("name", log_layouts.LAYOUTS)
 def test_a_layout_is_read_without_options_as_the_groups_that_it_holds(name, tmp_path):
     reading = read_log([log_layouts.write(name, tmp_path)])
-    log, found = reading.log, {}
+    log, by_step = reading.log, {}
     for step, size, correct in zip(log.step, log.group_size, log.correct, strict=True):
-        found.setdefault(int(step), []).append((int(size), int(correct)))
-    assert {step: sorted(groups) for step, groups in found.items()} == log_layouts.truth(name), reading.guessed
+        by_step.setdefault(int(step), []).append((int(size), int(correct)))
+    assert {step: sorted(groups) for step, groups in by_step.items()} == log_layouts.truth(name), reading.guessed
     assert reading.warnings == ()
 
 
@@ -416,7 +416,7 @@ def columns_of(name, tmp_path):
 
 
 def test_every_column_of_a_layout_is_found(tmp_path):
-    """Lengths, truncation, log-probabilities by their masks, components: by the truth of the run."""
+    """Lengths, truncation, masked log-probabilities and components equal the truth of the run."""
     rows = log_layouts.RUN
     first = log_layouts.first_rows()
     gym = columns_of("nemo_gym", tmp_path / "a").rollouts
@@ -493,10 +493,10 @@ def test_rewards_that_a_person_would_read_need_no_threshold(values, tmp_path):
     assert read_log([path]).log.correct == [1]
 
 
-@pytest.mark.parametrize(("one", "other"), [("7", 7), (True, "true"), (3, 3.0)])
-def test_ids_of_prompts_may_be_of_any_kind(one, other, tmp_path):
+@pytest.mark.parametrize(("key", "other"), [("7", 7), (True, "true"), (3, 3.0)])
+def test_ids_of_prompts_may_be_of_any_kind(key, other, tmp_path):
     path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps({"prompt": value, "reward": 1}) + "\n" for value in (one, one, "p")))
+    path.write_text("".join(json.dumps({"prompt": value, "reward": 1}) + "\n" for value in (key, other, "p")))
     assert sorted(read_log([path]).log.group_size) == [1, 2]
 
 
@@ -520,7 +520,7 @@ ENCODED = {
 
 @pytest.mark.parametrize("kind", ENCODED)
 def test_what_a_file_holds_is_told_by_its_bytes(kind, tmp_path):
-    content, said = ENCODED[kind]
+    content, note = ENCODED[kind]
     path = tmp_path / "log.txt"
     path.write_bytes(content)
     reading = read_log([path])
@@ -529,7 +529,7 @@ def test_what_a_file_holds_is_told_by_its_bytes(kind, tmp_path):
         [2, 2],
         ("ä", "b"),
     )
-    assert said in "; ".join(reading.notes)
+    assert note in "; ".join(reading.notes)
 
 
 def test_files_packed_by_zstd_are_read(tmp_path):
@@ -588,11 +588,11 @@ METRICS = {
 def test_metrics_are_recognised_and_read_as_a_table(name, tmp_path, capsys):
     content = METRICS[name]
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    found = read_logs([tmp_path])
-    assert found.step.tolist() == list(STEPS)
-    assert found.values["reward"] == pytest.approx([s / 10 for s in STEPS], rel=1e-6)
-    assert found.values["entropy"].tolist() == [1, 1, 1]
-    assert found.values["truncated"].tolist() == [0.5] * 3
+    result = read_logs([tmp_path])
+    assert result.step.tolist() == list(STEPS)
+    assert result.values["reward"] == pytest.approx([s / 10 for s in STEPS], rel=1e-6)
+    assert result.values["entropy"].tolist() == [1, 1, 1]
+    assert result.values["truncated"].tolist() == [0.5] * 3
     assert main(["diagnose", str(tmp_path), "--json", str(tmp_path / "out" / "found.json")]) == 0
     assert "3 steps, from 1 to 201, of 1 file(s); they hold no rollouts" in capsys.readouterr().out
     assert json.loads((tmp_path / "out" / "found.json").read_text())["metrics"]["reward"][0] == pytest.approx(0.1)
@@ -607,15 +607,15 @@ def test_metrics_beside_rollouts_are_left_out_and_shares_of_groups_are_joined(tm
     assert read_logs([folder / "metrics.jsonl"]).values["no_signal"].tolist() == [0.75] * 3
 
 
-# What the command says of doubtful logs
+# Doubtful logs
 
 
 def test_a_log_of_which_most_rows_are_refused_says_so_first_and_fails(tmp_path, capsys):
     path = tmp_path / "log.jsonl"
     path.write_text('{"prompt": "p", "reward": 1}\n{"prompt": "p", "reward": 0}\n' + "{oops\n" * 3)
     assert main(["diagnose", str(path), "--contents"]) == 1
-    said = " ".join(capsys.readouterr().out.split())
-    assert said.startswith(f"WARNING 3 of 5 rows cannot be read: {path}:3: the line is no JSON")
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith(f"WARNING 3 of 5 rows cannot be read: {path}:3: the line is no JSON")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What docs/train.md shows must work: its files, commands and Python; it names every setting and every metric."""
+"""The files, commands and Python of docs/train.md work; it names every setting and every metric."""
 
 import dataclasses
 import inspect
@@ -62,8 +62,8 @@ def test_the_python_example_trains(folder):
     (_, example) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(example, {})
     assert len(read_run(folder / "reversed").arms["grpo"][0].metrics["step"]) == 2
-    said = json.loads((folder / "reversed" / "run.json").read_text())
-    assert said["settings"]["task"] == {"name": "own", "called": "own"}
+    record = json.loads((folder / "reversed" / "run.json").read_text())
+    assert record["settings"]["task"] == {"name": "own", "called": "own"}
 
 
 def test_every_setting_is_named():
@@ -95,8 +95,8 @@ def test_every_metric_is_named(tmp_path):
     train(asked, tmp_path / "run", own_task=task())
     files = [*tmp_path.rglob("metrics.jsonl"), *tmp_path.rglob("evaluation.jsonl")]
     assert len(files) == 4
-    found = {name for file in files for line in file.read_text().splitlines() for name in json.loads(line)}
-    assert sorted(found - NAMED) == []
+    names = {name for file in files for line in file.read_text().splitlines() for name in json.loads(line)}
+    assert sorted(names - NAMED) == []
 
 
 def test_the_page_shows_what_was_stated_and_measured_last():

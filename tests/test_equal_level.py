@@ -15,16 +15,16 @@ from simlab.sweeps.table import compared
 
 STEPS = np.arange(0, 101, 5)
 KS = (1, 4, 256)
-# (rate of pass@1 a step, what pass@256 loses for each unit of pass@1); pass@1 starts at .1 and stays below .9.
+# (rate of pass@1 a step, loss of pass@256 for each unit of pass@1); pass@1 starts at .1 and stays below .9.
 ARMS = {"grpo": (0.008, 0.5), "slow": (0.004, 0.5), "kept": (0.008, 0.2), "stuck": (0.001, 0.5)}
 
 
 def curves(rate, loss):
     """pass@1, 4 and 256 of four seeds, (seed, step, k): each seed has a speed of its own, and a shift of pass@256."""
     speed = rate * np.array([0.9, 1.0, 1.1, 1.2])[:, None]
-    one = np.minimum(0.1 + speed * STEPS, 0.9)
-    many = 0.95 - loss * (one - 0.1) + np.array([-0.01, 0.0, 0.0, 0.01])[:, None]
-    return np.stack([one, (one + many) / 2, many], axis=-1)
+    pass_at_1 = np.minimum(0.1 + speed * STEPS, 0.9)
+    many = 0.95 - loss * (pass_at_1 - 0.1) + np.array([-0.01, 0.0, 0.0, 0.01])[:, None]
+    return np.stack([pass_at_1, (pass_at_1 + many) / 2, many], axis=-1)
 
 
 def result(*arms):
@@ -67,9 +67,9 @@ def test_each_seed_is_read_where_it_first_has_the_pass_at_1():
 
 def test_differences_are_paired_by_seed_and_stay_between_minus_1_and_1():
     text = compare_at({"r": result("grpo", "kept")}, 0.43, ["pass@256"])
-    (kept,) = rows(text, "difference from grpo").values()
-    assert kept[:2] == ["4", "+0.00000(0)"]
-    assert kept[2].startswith("+0.09900(0)")  # .3 x .33 in every seed, whose shifts cancel
+    (row,) = rows(text, "difference from grpo").values()
+    assert row[:2] == ["4", "+0.00000(0)"]
+    assert row[2].startswith("+0.09900(0)")  # .3 x .33 in every seed, whose shifts cancel
     apart = compare_at({"r": result("kept", "grpo")}, 0.43, ["pass@256"], baseline="grpo")
     assert "difference from grpo, paired by seed" in apart
 
@@ -150,10 +150,10 @@ def test_fewer_than_four_seeds_have_a_standard_error_and_no_interval(seeds):
     noise = xr.DataArray([0.0, 0.1, 0.2, 0.3], dims="seed") * (data.arm == "kept")
     data["pass_at_k"] = data.pass_at_k + noise * (data.k == 256)
     text = compare_at({"r": data.isel(seed=slice(seeds))}, 0.43, ["pass@256"])
-    (kept,) = rows(text, "difference from grpo").values()
+    (row,) = rows(text, "difference from grpo").values()
     assert "difference from grpo, paired by seed:" in text.splitlines()
-    assert len(kept) == 3
-    assert "[" not in "".join(kept)
+    assert len(row) == 3
+    assert "[" not in "".join(row)
     assert "[" in compare_at({"r": data}, 0.43, ["pass@256"]).partition("interval over seeds]:")[2]
 
 

@@ -38,14 +38,14 @@ def simulated(problem, arguments, seeds=1):
 
 
 def assert_naive(rows, setting, seed=0):
-    for place, expected in enumerate(runs.expected_records(setting, seed, RECORDED), start=1):
-        runs.assert_records(rows, seed, place, expected)
+    for index, expected in enumerate(runs.expected_records(setting, seed, RECORDED), start=1):
+        runs.assert_records(rows, seed, index, expected)
 
 
 SHARED = ("lumped", "sharded")
 
 
-# With memory and reading log-probabilities, and ranks.
+# One has memory and reads log-probabilities, one reads ranks.
 KINDS = ["fade", "unlikeliness"]
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in REGISTRY if name not in KINDS]
 
@@ -65,7 +65,7 @@ def test_registered_estimators_run(name):
     assert_naive(rows, setting)
 
 
-FIVE = [0.7, -0.4, 0.2, 1.1, -0.4]  # of which 0 and 2 are correct, and 1 and 4 one class in lumped storage
+FIVE = [0.7, -0.4, 0.2, 1.1, -0.4]  # 0 and 2 are correct; 1 and 4 are one class in lumped storage
 
 
 def after_a_step(method, group):
@@ -90,10 +90,10 @@ def test_every_storage_tells_the_teacher_and_the_squares_of_what_was_drawn(metho
     """Each of 60 seeds ends where some group of two by hand does, and more than three groups are met."""
     settings = {"group_size": 2, "steps": 1, "dtype": "float64", "storage": storage, "teacher": 1.5, "optimizer": "sgd"}
     settings["optimizer_parameters"] = {"learning_rate": 0.5}
-    found = simulate(custom(FIVE, [0, 2], [2]), f"{method}+reinforce", seeds=60, **settings).q_pos.values[:, -1]
+    q_pos = simulate(custom(FIVE, [0, 2], [2]), f"{method}+reinforce", seeds=60, **settings).q_pos.values[:, -1]
     expected = np.array([after_a_step(method, group) for group in itertools.product(range(5), repeat=2)])
-    assert np.abs(found[:, None] - expected).min(axis=1).max() < 1e-7
-    assert len(np.unique(found.round(9))) > 3
+    assert np.abs(q_pos[:, None] - expected).min(axis=1).max() < 1e-7
+    assert len(np.unique(q_pos.round(9))) > 3
 
 
 def test_a_teacher_of_answers_of_several_tokens_is_refused_in_one_line():
@@ -166,12 +166,12 @@ OWN = {
 
 @pytest.mark.parametrize("name", [pytest.param("plain function", marks=pytest.mark.slow), "link with state"])
 def test_a_users_own_estimator_runs_unregistered(name, monkeypatch):
-    """With the rewards of the problem."""
-    own, reference = OWN[name]
+    """It gets the problem's rewards."""
+    weighing, reference = OWN[name]
     monkeypatch.setitem(REFERENCES, name, reference)
     setting = dataclasses.replace(SETTING, estimator=name, optimizer="sgd", rewards=(2.0, -0.5))
     problem = dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-0.5)
-    rows = simulated(problem, runs.arguments(setting, method=Method(own, ppo_clip())), seeds=2)
+    rows = simulated(problem, runs.arguments(setting, method=Method(weighing, ppo_clip())), seeds=2)
     for seed in range(2):
         assert_naive(rows, setting, seed)
 
@@ -181,7 +181,7 @@ def never(advantages, rollouts, state):
 
 
 def test_what_the_simulator_cannot_supply_is_refused():
-    """By the settings themselves, before there is any problem."""
+    """Settings refuse it, before there is any problem."""
     needy = chain(center("mean"), Link(never, needs=frozenset({"rewards", "topn_logp"})))
     with pytest.raises(InputError, match=r"needs \['topn_logp'\]"):
         Settings(Method(needy, ppo_clip()))
@@ -210,7 +210,7 @@ def test_rewards_outside_0_to_1_are_refused_where_the_formula_is_for_those(name)
 
 @pytest.mark.parametrize("normaliser", [pytest.param(None, marks=pytest.mark.slow), 4.0])
 def test_the_simulator_weighs_rollouts_as_the_method_says(normaliser):
-    """The library's own coefficients, those of a trainer, of rollouts of one token; a quarter of them by 4 tokens."""
+    """Rollouts of one token get the library's coefficients, as in a trainer; normalised by 4, a quarter of them."""
     method = Method(estimator("reinforce"), reinforce(), "constant", normaliser)
     steps = {"group_size": 1, "optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.5}, "dtype": "float64"}
     correct = custom([0.0, 0.0], [0, 1])
@@ -218,5 +218,5 @@ def test_the_simulator_weighs_rollouts_as_the_method_says(normaliser):
     rollouts = Rollouts(np.ones((1, 1)))
     coefficient = method.coefficients(np.ones((1, 1, 1)), rollouts, method.estimator.init())[0].item()
     assert coefficient == 1 / (normaliser or 1.0)
-    # Of two equal actions one moves up by half the coefficient times the rate, and the other down.
+    # One of two equal actions moves up by half the coefficient times the rate, and the other down.
     assert moved == pytest.approx(-np.log1p(np.exp(-0.5 * coefficient)), rel=1e-12)

@@ -20,8 +20,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "estimators.md"
 @pytest.fixture
 def own_estimators(monkeypatch):
     """Registers estimators for one test only."""
-    monkeypatch.setattr(registry_module, "_REGISTRY", own := dict(REGISTRY))
-    monkeypatch.setattr("simlab.estimators_table.REGISTRY", own)
+    monkeypatch.setattr(registry_module, "_REGISTRY", registry := dict(REGISTRY))
+    monkeypatch.setattr("simlab.estimators_table.REGISTRY", registry)
     return register
 
 
@@ -62,7 +62,7 @@ def test_a_bar_in_a_formula_does_not_end_its_cell():
 
 
 def test_signs():
-    for success, failure, said in (
+    for success, failure, expected in (
         ([0, 1, 0], [0, 1 + 1e-12, 0], "balanced"),
         ([0, 1, 0], [0, 0, 0], "successes only"),
         ([0, 0, 0], [1, 1, 0], "failures only"),
@@ -71,11 +71,11 @@ def test_signs():
         ([0, 2, 1], [0, 1, 2], "biased, evens out"),
         ([0, 0, 0], [0, 0, 0], "balanced"),
     ):
-        assert signs(made(success, failure)) == said
+        assert signs(made(success, failure)) == expected
 
 
 def test_peak():
-    for success, failure, said in (
+    for success, failure, expected in (
         ([0, 1, 3, 0], [0, 1, 3, 0], "0.67"),
         ([0, 1, 3, 0], [0, 0, 0, 0], "0.67"),
         ([0, 0, 0, 0], [2, 1, 0, 0], "0.00"),
@@ -83,7 +83,7 @@ def test_peak():
         ([0, 1, 1 + 1e-12, 0], [0, 1, 1, 0], "0.33"),
         ([0, 0, 0, 0], [0, 0, 0, 0], "-"),
     ):
-        assert peak(made(success, failure)) == said
+        assert peak(made(success, failure)) == expected
 
 
 def test_an_own_estimator_is_listed_without_formula_and_form(own_estimators):

@@ -1,4 +1,4 @@
-"""The command that runs every test: what a part comes to, what is not run again, and what its table says."""
+"""The command that runs every test: the result of a part, parts that do not run again, and the table."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ def test_skipped(): ...
 
 
 @pytest.fixture
-def part(tmp_path, monkeypatch):
+def run_file(tmp_path, monkeypatch):
     """Run a file of tests as a part, with a limit in seconds."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
@@ -30,22 +30,22 @@ def part(tmp_path, monkeypatch):
     return run_part
 
 
-def test_a_part_counts_its_tests_and_is_not_run_again(part, tmp_path):
-    first, second = part(TESTS), part(TESTS)
+def test_a_part_counts_its_tests_and_is_not_run_again(run_file, tmp_path):
+    first, second = run_file(TESTS), run_file(TESTS)
     assert (first.passed, first.skipped, first.ended) == (1, 1, "")
     assert [name.rpartition("::")[2] for name in first.failed] == ["test_fails", "test_errs"]
     assert (second.passed, list(second.failed)) == (first.passed, list(first.failed))
     assert (tmp_path / "runs").read_text() == "run "
 
 
-def test_after_a_mend_a_part_counts_if_it_has_passed_on_earlier_files(part, tmp_path):
+def test_after_a_mend_a_part_counts_if_it_has_passed_on_earlier_files(run_file, tmp_path):
     earlier, now = tmp_path / "earlier", tmp_path / "now"
     for folder in (earlier, now):
         folder.mkdir()
     assert passed_before("python/part", now) is None
-    passed = part("def test_passes(): ...", results=earlier)
+    passed = run_file("def test_passes(): ...", results=earlier)
     assert passed_before("python/part", now).commit == passed.commit
-    part(TESTS, results=now)
+    run_file(TESTS, results=now)
     assert passed_before("python/part", now) is None
 
 
@@ -56,9 +56,9 @@ def test_after_a_mend_a_part_counts_if_it_has_passed_on_earlier_files(part, tmp_
         pytest.param("import os\ndef test_crashes(): os._exit(7)", "exit code 7", marks=pytest.mark.slow),
     ],
 )
-def test_a_part_that_does_not_end_by_itself_runs_again(part, text, ended):
-    assert part(text, limit=3).ended.endswith(ended)
-    assert part("def test_passes(): ...").passed == 1
+def test_a_part_that_does_not_end_by_itself_runs_again(run_file, text, ended):
+    assert run_file(text, limit=3).ended.endswith(ended)
+    assert run_file("def test_passes(): ...").passed == 1
 
 
 def test_an_interpreter_of_another_version_is_unusable():

@@ -1,4 +1,4 @@
-"""Moments of the expected flow are those over every group, and its paths know no basis under plain steps."""
+"""Moments of the expected flow equal those of all groups, and its paths know no basis under plain steps."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def test_both_moments_are_those_over_every_group(name):
 
 def test_plain_steps_take_one_path_in_any_basis_and_adam_does_not():
     problem, level = network(prompts=4, actions=8, width=16), (0.35,)
-    own, turned = (flow(problem, ("grpo",), 4, level, turned=basis) for basis in (False, True))
-    np.testing.assert_allclose(own, turned, atol=1e-9)
-    own, turned = (flow(problem, ("grpo",), 4, level, adam=0.003, turned=basis) for basis in (False, True))
-    assert abs(own - turned).max() > 0.001
+    standard, turned = (flow(problem, ("grpo",), 4, level, turned=basis) for basis in (False, True))
+    np.testing.assert_allclose(standard, turned, atol=1e-9)
+    standard, turned = (flow(problem, ("grpo",), 4, level, adam=0.003, turned=basis) for basis in (False, True))
+    assert abs(standard - turned).max() > 0.001

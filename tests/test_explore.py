@@ -1,4 +1,4 @@
-"""What the explorer knows without its page: settings held to their ranges, estimators as text, presets, the drift."""
+"""The explorer without its page: settings held to their ranges, estimators as text, presets, the drift."""
 
 import itertools
 import json
@@ -42,7 +42,7 @@ def test_every_control_has_a_panel_a_label_and_a_default_that_it_would_keep():
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "held", "said"),
+    ("name", "asked", "held", "note"),
     [
         ("miss.correct_mass", -math.inf, 1e-6, "correct mass μ = -inf is outside [1e-06, 1]; held at 1e-06"),
         ("miss.group_size", 0, 1, "group size G = 0 is outside [1, 131072]; held at 1"),
@@ -53,8 +53,8 @@ def test_every_control_has_a_panel_a_label_and_a_default_that_it_would_keep():
         ("run.weight", "=p^g@g=0.50", "=p^g@g=0.5", ""),
     ],
 )
-def test_a_value_outside_its_range_is_held_at_the_bound_and_says_so(name, asked, held, said):
-    assert hold(BY_NAME[name], asked) == (held, said)
+def test_a_value_outside_its_range_is_held_at_the_bound_and_says_so(name, asked, held, note):
+    assert hold(BY_NAME[name], asked) == (held, note)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_a_value_that_cannot_be_read_is_refused(name, asked, reason):
 
 
 def test_a_panel_has_all_its_settings_the_others_at_their_defaults():
-    settings, said = hold_panel("run", {"group_size": 10**6, "actions": 64})
+    settings, notes = hold_panel("run", {"group_size": 10**6, "actions": 64})
     assert settings["group_size"] == 512
     assert settings["actions"] == 64
     assert settings["steps"] == BY_NAME["run.steps"].default
-    assert said == ["group size G = 1e+06 is outside [2, 512]; held at 512"]
+    assert notes == ["group size G = 1e+06 is outside [2, 512]; held at 512"]
 
     with pytest.raises(InputError, match="allowed: "):
         hold_panel("run", {"group_sizes": 3})
@@ -105,7 +105,7 @@ def test_every_estimator_is_written_read_and_built_at_its_defaults_and_its_bound
             for value in parameter.choices or (parameter.low, parameter.high):
                 REGISTRY[name].build(**{key: value})
     assert _PARAMETERS.keys() <= used
-    of_buttons = ("step.sampled_correct", "step.sampled_incorrect")  # which say what they do
+    of_buttons = ("step.sampled_correct", "step.sampled_incorrect")  # they say what they do
     assert [control.name for control in CONTROLS if not control.help and control.name not in of_buttons] == []
 
 
@@ -115,21 +115,21 @@ def test_every_estimator_is_written_read_and_built_at_its_defaults_and_its_bound
 def test_every_preset_is_a_view_that_its_panel_would_keep():
     for name in PRESETS:
         view = preset(name)
-        settings, said = hold_panel(view.panel, dict(view.settings))
-        assert said == []
+        settings, notes = hold_panel(view.panel, dict(view.settings))
+        assert notes == []
         assert {key: settings[key] for key in view.settings} == view.settings
     with pytest.raises(InputError, match="fade-fig2"):
         preset("fade-fig3")
 
 
-# What the page is told
+# The page's description
 
 
 def test_the_page_is_told_the_colours_of_the_figures_every_estimator_and_which_have_closed_forms():
     assert palette()[:2] == ["#0072B2", "#D55E00"]
     told = description(server=False)["estimators"]
     assert set(told) == set(REGISTRY)
-    assert {name for name, own in told.items() if own["success"] is not None} == set(CLOSED_FORMS)
+    assert {name for name, entry in told.items() if entry["success"] is not None} == set(CLOSED_FORMS)
 
 
 # The expected drift
@@ -158,14 +158,14 @@ def test_the_drift_takes_the_expected_step_over_all_groups(group_size):
     expected = {"q_pos": [], "retained_mass": [], "entropy": []}
     for _ in range(3):
         p = np.exp(logits) / np.exp(logits).sum()
-        kept = sum(min(one, was) for one, was, right in zip(p, start, correct, strict=True) if right)
+        retained = sum(min(share, was) for share, was, right in zip(p, start, correct, strict=True) if right)
         expected["q_pos"].append(p[correct].sum())
-        expected["retained_mass"].append(kept / start[correct].sum())
-        expected["entropy"].append(-sum(one * math.log(one) for one in p))
+        expected["retained_mass"].append(retained / start[correct].sum())
+        expected["entropy"].append(-sum(share * math.log(share) for share in p))
         logits = naive_expected_step(logits, correct, group_size, 2.0)
-    found = expected_path(problem, group_masses("dr_grpo", group_size, {}), "sgd", 2.0, np.array([1, 2]))
+    path = expected_path(problem, group_masses("dr_grpo", group_size, {}), "sgd", 2.0, np.array([1, 2]))
     for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-12)
+        np.testing.assert_allclose(path[name], values, rtol=1e-12)
 
 
 def test_adam_takes_expected_gradients_as_it_takes_any_others():
@@ -181,8 +181,8 @@ def test_adam_takes_expected_gradients_as_it_takes_any_others():
             square[action] = 0.999 * square[action] + 0.001 * gradient[action] ** 2
             scale = math.sqrt(square[action] / (1 - 0.999**step)) + 1e-8
             logits[action] += 0.1 * mean[action] / (1 - 0.9**step) / scale
-    found = expected_path(problem, group_masses("dr_grpo", 3, {}), "adam", 0.1, np.array([1, 2, 3]))
-    np.testing.assert_allclose(found["q_pos"], expected, rtol=1e-9)
+    path = expected_path(problem, group_masses("dr_grpo", 3, {}), "adam", 0.1, np.array([1, 2, 3]))
+    np.testing.assert_allclose(path["q_pos"], expected, rtol=1e-9)
 
 
 # Masses
@@ -261,9 +261,9 @@ def test_a_bank_has_the_quantiles_of_its_betas():
     rates = np.clip(np.concatenate([first, second]), 1e-6, 1 - 1e-6)
     share = 2 * 0.05 / (3 + 2 * 0.05)
     for k in (1, 16, 2**20):
-        place = bank["k"].index(k)
-        assert bank["any"][place] == pytest.approx(np.mean(1 - (1 - rates) ** k), rel=1e-8)
-        assert bank["rare"][place] == pytest.approx(np.mean(1 - (1 - share * rates) ** k), rel=1e-8)
+        index = bank["k"].index(k)
+        assert bank["any"][index] == pytest.approx(np.mean(1 - (1 - rates) ** k), rel=1e-8)
+        assert bank["rare"][index] == pytest.approx(np.mean(1 - (1 - share * rates) ** k), rel=1e-8)
     np.testing.assert_allclose(bank["shares"], np.histogram(rates, 20, (0, 1))[0] / 40)
     assert answer("bank", {"modes": 3, "rare_modes": 9})["rare_modes"] == 2
 
@@ -273,7 +273,7 @@ def test_answers_in_advance_are_the_answers_to_a_few_digits():
     table = next(table for table in stored if table["parameters"]["scale"] == "mean")
     assert table == table_in_advance("linked", table["parameters"], LINKED_SIZES)
     assert not any(table["parameters"]["difficulty"] == "history" for table in stored)  # it reads the batches before
-    tables = {tuple(own["parameters"].values()): own for own in tables_in_advance("f_grpo")}
+    tables = {tuple(entry["parameters"].values()): entry for entry in tables_in_advance("f_grpo")}
     assert (8.0, "grpo") in tables
     for table in (tables[0.5, "grpo"], tables[1.0, "maxrl"]):
         curves = answer("masses", {"weight": write_weight("f_grpo", table["parameters"]), "group_size": 16})
@@ -297,7 +297,7 @@ def test_a_question_that_cannot_be_read_is_refused_in_one_line(path, body):
 
 # Formulas: read, evaluated and refused by Python, without running anything as code
 
-# The same numbers by hand for a rollout of reward r in a group of G of which X are correct.
+# The same numbers by hand: a rollout of reward r in a group of G, X of them correct.
 FORMULAS = {
     "r - p": lambda r, X, G, g: r - X / G,
     "(1 - p)^g * (r - p)/s": lambda r, X, G, g: (1 - X / G) ** g * (r - X / G) / math.sqrt(X / G * (1 - X / G)),
@@ -369,7 +369,7 @@ def test_the_text_of_a_formula_is_kept_and_its_number_held_to_what_is_allowed():
 def test_the_python_lines_of_a_formula_make_the_estimator_that_it_is(formula, tmp_path):
     weight = f"={formula}@g=0.5" if has_g(read(formula)) else f"={formula}"
     (tmp_path / "mine.py").write_text(python_lines(weight))
-    own = estimator_constructor(f"{tmp_path}/mine.py:weight")()
+    built = estimator_constructor(f"{tmp_path}/mine.py:weight")()
     for group in GROUPS:
         expected = [FORMULAS[formula](r, sum(group), len(group), 0.5) for r in group]
-        np.testing.assert_allclose(simlab.advantages(own, np.array(group)), expected, rtol=1e-12)
+        np.testing.assert_allclose(simlab.advantages(built, np.array(group)), expected, rtol=1e-12)

@@ -147,11 +147,11 @@ def test_what_needs_the_server_says_so_and_notices_do_not_pile_up(alone, exporte
     }"""
     alone.page.evaluate(drop, ["mine.nc"])
     assert "simlab explore mine.nc" in alone.text("#error")
-    for text, said, error in (("-5", "held at 1", ""), ("abc", "", "'abc' is not a number")):
+    for text, note, error in (("-5", "held at 1", ""), ("abc", "", "'abc' is not a number")):
         alone.page.fill("#miss-group_size-box", text)
         alone.page.keyboard.press("Enter")
         alone.drawn()
-        assert said in alone.text("#said")
+        assert note in alone.text("#said")
         assert error in alone.text("#error")
     assert alone.text("#said") == ""
     alone.page.fill("#paste", "http://127.0.0.1:8737/#panel=miss&miss.group_size=64")  # a link of a server
@@ -201,7 +201,7 @@ def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, 
     for panel in PANELS:
         alone.open(f"{exported}#panel={panel}")
         assert alone.page.evaluate("document.documentElement.scrollWidth") == 390
-        controls, chart = (alone.page.locator(place).bounding_box() for place in ("#controls", "#chart"))
+        controls, chart = (alone.page.locator(selector).bounding_box() for selector in ("#controls", "#chart"))
         assert controls["y"] + controls["height"] <= chart["y"]
         assert cut_off(alone) == []
         assert overlapping(alone) == []

@@ -1,4 +1,4 @@
-"""What the page computes by itself, in JavaScript, against the library's functions and loops in Python."""
+"""The page's own JavaScript, against the library's functions and loops in Python."""
 
 import itertools
 import math
@@ -147,7 +147,7 @@ def test_redistribution_term_by_term(evaluated, called):
 def test_probabilities_and_words_of_a_tree(evaluated):
     policies = np.random.default_rng(4).dirichlet(np.ones(4), size=(3, 21))
     for policy, leaves in zip(
-        policies, evaluated("closed_forms", "leaves", [[own] for own in policies.tolist()]), strict=True
+        policies, evaluated("closed_forms", "leaves", [[row] for row in policies.tolist()]), strict=True
     ):
         close(leaves, np.exp(tree(logits=np.log(policy).reshape(-1)).leaf_logp), rtol=1e-6)
     words = evaluated("closed_forms", "word", [[leaf, 3, 4] for leaf in range(64)])
@@ -187,9 +187,9 @@ def test_graded_rewards_of_a_group_give_the_estimators_advantages_or_say_what_it
         assert np.count_nonzero(step["rewards"]) == np.count_nonzero(expected)
         assert step["groupSize"] == 3
     for weight, allowed in (("a_grae(alpha=2)", "rewards in [0, 1]"), ("=r - p", "rewards 0 and 1")):
-        said = answer("advantages", {"weight": weight, "rewards": [0.7, -0.5]})["refused"]
-        assert said.startswith("rewards span [-0.5, 0.7] and hold ")
-        assert said.endswith(f"{weight} is defined for {allowed}")
+        message = answer("advantages", {"weight": weight, "rewards": [0.7, -0.5]})["refused"]
+        assert message.startswith("rewards span [-0.5, 0.7] and hold ")
+        assert message.endswith(f"{weight} is defined for {allowed}")
     assert called("panel_step", "questions", settings | {"sampled_correct": "", "sampled_incorrect": ""}) == []
 
 
@@ -224,7 +224,7 @@ def run_of(masses, values):
 
 RUNS = [
     run_of(np.sort(GENERATOR.uniform(size=(6, 9)), axis=1), GENERATOR.normal(size=(6, 9))) for _ in range(2)
-]  # whose masses rise
+]  # their masses rise
 
 
 def half_width(values):
@@ -234,10 +234,10 @@ def half_width(values):
 def test_means_and_bands_are_those_of_the_seeds_that_are_there(called):
     values = [[None if value > 1.2 else value for value in row] for row in GENERATOR.normal(size=(6, 5)).tolist()]
     summary = called("compare", "summary", values)
-    for place in range(5):
-        column = [row[place] for row in values if row[place] is not None]
-        assert summary["mean"][place] == pytest.approx(np.mean(column))
-        assert summary["half"][place] == pytest.approx(half_width(column), rel=1e-3)
+    for index in range(5):
+        column = [row[index] for row in values if row[index] is not None]
+        assert summary["mean"][index] == pytest.approx(np.mean(column))
+        assert summary["half"][index] == pytest.approx(half_width(column), rel=1e-3)
     assert called("compare", "summary", [[1.0, None], [None, None]]) == {"mean": [None, None], "half": [None, None]}
     assert called("compare", "summary", []) == {"mean": [], "half": []}
 
@@ -252,18 +252,18 @@ def test_ends_of_a_band_are_inside_of_what_can_be_as_in_tables(called, bounds):
 
 
 def test_runs_are_paired_by_seed_and_read_at_equal_steps_and_masses(called):
-    one, other = (GENERATOR.normal(size=(4, 3)) for _ in range(2))
-    close(called("compare", "differences", one.tolist(), other[:3].tolist()), one[:3] - other[:3])
+    first, second = (GENERATOR.normal(size=(4, 3)) for _ in range(2))
+    close(called("compare", "differences", first.tolist(), second[:3].tolist()), first[:3] - second[:3])
     assert called("compare", "differences", [[1.0, None]], [[None, 2.0]]) == [[None, None]]
     masses = np.clip(np.cumsum(GENERATOR.normal(0.05, 0.1, size=(8, 12)), axis=1) + 0.3, 0, 1)
     values, levels = GENERATOR.normal(size=(8, 12)), [0.0, 0.25, 0.3, 0.5, 0.75, 1.0]
     read = called("compare", "atEqualMass", masses.tolist(), values.tolist(), levels)
-    for seed, place in itertools.product(range(8), range(len(levels))):
-        expected = naive_at_mass(masses[seed], values[seed], levels[place])
-        assert read[seed][place] == (None if expected is None else pytest.approx(expected))
+    for seed, index in itertools.product(range(8), range(len(levels))):
+        expected = naive_at_mass(masses[seed], values[seed], levels[index])
+        assert read[seed][index] == (None if expected is None else pytest.approx(expected))
     rows = called("compare", "atSteps", [0, 10, 30, 40], values[:2, :4].tolist(), [0, 5, 20, 40, 41])
-    for row, own in zip(rows, values[:2, :4], strict=True):
-        assert row == [*map(pytest.approx, np.interp([0, 5, 20, 40], [0, 10, 30, 40], own)), None]
+    for row, curve in zip(rows, values[:2, :4], strict=True):
+        assert row == [*map(pytest.approx, np.interp([0, 5, 20, 40], [0, 10, 30, 40], curve)), None]
 
 
 def test_a_metric_and_a_gain_are_read_at_a_record_or_where_each_seed_reaches_a_mass(called):
@@ -273,7 +273,7 @@ def test_a_metric_and_a_gain_are_read_at_a_record_or_where_each_seed_reaches_a_m
         "mean": pytest.approx(values[:, 4].mean()),
         "half": pytest.approx(half_width(values[:, 4]), rel=1e-3),
     }
-    reached = [naive_at_mass(mass, own, 0.5) for mass, own in zip(masses, values, strict=True)]
+    reached = [naive_at_mass(mass, curve, 0.5) for mass, curve in zip(masses, values, strict=True)]
     reached = [value for value in reached if value is not None]
     at_half = called("compare", "readAt", RUNS[0], "own", 4, 0.5, "mass")
     assert at_half == {"mean": pytest.approx(np.mean(reached)), "half": pytest.approx(half_width(reached), rel=1e-3)}
@@ -282,7 +282,7 @@ def test_a_metric_and_a_gain_are_read_at_a_record_or_where_each_seed_reaches_a_m
         pairs = []
         for seed in range(6):
             series = [[run["metrics"][name]["values"][seed] for name in ("own", "mass")] for run in RUNS]
-            pairs.append([own[4] if level is None else naive_at_mass(mass, own, level) for own, mass in series])
+            pairs.append([curve[4] if level is None else naive_at_mass(mass, curve, level) for curve, mass in series])
         gains = [value - against for value, against in pairs if None not in (value, against)]
         gain = called("compare", "gainAt", *RUNS, "own", 4, level, "mass")
         assert gain == {"mean": pytest.approx(np.mean(gains)), "half": pytest.approx(half_width(gains), rel=1e-3)}
@@ -296,8 +296,8 @@ def test_a_metric_and_a_gain_are_read_at_a_record_or_where_each_seed_reaches_a_m
 @pytest.mark.parametrize("counts", [(4, 12), (1, 7)])
 def test_blocks_of_seeds_are_joined_to_what_all_seeds_give(called, counts):
     values = GENERATOR.normal(3.0, 0.1, size=(sum(counts), 3))
-    blocks = [{"step": [0, 5, 9], "seeds": len(part), "metrics": {"q_pos": moments_of(part)}}
-              for part in np.split(values, [counts[0]])]  # fmt: skip
+    blocks = [{"step": [0, 5, 9], "seeds": len(block), "metrics": {"q_pos": moments_of(block)}}
+              for block in np.split(values, [counts[0]])]  # fmt: skip
     joined = called("compare", "joined", *blocks)
     assert (joined["seeds"], joined["step"]) == (sum(counts), [0, 5, 9])
     for name, expected in moments_of(values).items():
@@ -315,7 +315,7 @@ def test_blocks_of_seeds_are_joined_to_what_all_seeds_give(called, counts):
 
 
 def naive_crossing(ks, gains):
-    """Where the first gain at or above 0 is followed by one below; linear in log k between the two."""
+    """Find the first fall of gains from 0 or above to below 0, linear in log k."""
     for (k, gain), (next_k, next_gain) in itertools.pairwise(zip(ks, gains, strict=True)):
         if gain >= 0 > next_gain:
             return k * (next_k / k) ** (gain / (gain - next_gain))
@@ -334,7 +334,7 @@ def test_from_which_k_on_there_is_less(evaluated):
 # Settings
 
 
-# A text of a control, and what it becomes; None for one that is refused.
+# A text of a control, and its value; None where it is refused.
 TEXTS = [
     ("run.pinned", "weight=grpo&group_size=64;steps=99", "weight=grpo&group_size=64;steps=99", ""),
     ("run.pinned", "", "", ""),
@@ -374,12 +374,12 @@ def test_texts_are_held_and_weights_as_by_the_server(called, evaluated, told):
     arguments = [[text, "@estimators", False] for text in WEIGHTS]
     for text, held in zip(WEIGHTS, evaluated("settings", "holdWeight", arguments), strict=True):
         try:
-            weight, said = hold_weight(text, closed=False)
+            weight, warning = hold_weight(text, closed=False)
         except InputError:
             assert set(held) == {"refused"}, text
         else:
             assert read(held[0]) == read(weight), text
-            assert bool(held[1]) == bool(said), text
+            assert bool(held[1]) == bool(warning), text
 
 
 # The map
@@ -389,9 +389,9 @@ def test_the_coarse_map_comes_first_and_the_cells_nearest_the_pointer(called):
     cells = called("map", "cellsOf", {"across": "group size", "down": "gamma"}, "@description")
     assert len(cells) == len(AXES["group size"].values) * len(AXES["gamma"].values)
     counts, pointed, order = [0] * len(cells), {"column": 6, "row": 1}, []
-    while (place := called("map", "nextCell", cells, counts, 8, pointed)) >= 0:
-        counts[place] += 4
-        order.append(cells[place])
+    while (index := called("map", "nextCell", cells, counts, 8, pointed)) >= 0:
+        counts[index] += 4
+        order.append(cells[index])
     assert counts == [8] * len(cells)
     assert [cell["coarse"] for cell in order[:45]] == [True] * 15 + [False] * 30
     for stage in (order[:15], order[15:45], order[45:]):
@@ -446,11 +446,11 @@ def gamma_of(weight):
     return float(weight.partition("gamma=")[2].partition(",")[0].rstrip(")") or 0) if "gamma=" in weight else 0.0
 
 
-def naive_distance(one, other):
-    """A setting that differs counts 100, a doubled group 1, gamma as it is; what the weight is else counts nothing."""
-    distance = 100 * sum(one[name] != other[name] for name in one if name not in ("weight", "group_size"))
-    distance += abs(math.log2(one.get("group_size", 1) / other.get("group_size", 1)))
-    return distance + abs(gamma_of(one.get("weight", "")) - gamma_of(other.get("weight", "")))
+def naive_distance(first, second):
+    """A different setting counts 100, a doubled group 1, gamma its difference; the rest of a weight counts nothing."""
+    distance = 100 * sum(first[name] != second[name] for name in first if name not in ("weight", "group_size"))
+    distance += abs(math.log2(first.get("group_size", 1) / second.get("group_size", 1)))
+    return distance + abs(gamma_of(first.get("weight", "")) - gamma_of(second.get("weight", "")))
 
 
 def test_without_a_server_the_nearest_run_is_shown(called):

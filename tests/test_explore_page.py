@@ -57,21 +57,21 @@ def wait_for_seeds(seen, seeds):
 def serious(page):
     violations = Axe().run(page).response["violations"]
     return [
-        f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
-        for one in violations
-        if one["impact"] in ("serious", "critical")
+        f"{issue['id']}: {issue['help']}: {issue['nodes'][0]['html'][:200]} {issue['nodes'][0]['failureSummary']}"
+        for issue in violations
+        if issue["impact"] in ("serious", "critical")
     ]
 
 
 def test_every_panel_has_a_chart_named_controls_and_nothing_that_axe_finds_in_either_theme(seen, server):
-    own = {"step.sampled_correct", "step.sampled_incorrect"}
+    buttons = {"step.sampled_correct", "step.sampled_incorrect"}
     for panel in (*PANELS, "results"):
         seen.open(f"{server.address}#panel={panel}&theme=light")
         assert seen.text("#error") == ""
         assert seen.page.locator("#chart .main-svg").count() > 0
         seen.until(lambda: len(seen.lines()) > 0)
         for control in CONTROLS:
-            if control.name.startswith(f"{panel}.") and control.name not in own and control.kind not in PINNED:
+            if control.name.startswith(f"{panel}.") and control.name not in buttons and control.kind not in PINNED:
                 assert seen.page.locator(f"#{control.name.replace('.', '-')}").count() == 1, control.name
         tips = seen.page.evaluate("[...document.querySelectorAll('.tip')].map((tip) => tip.textContent)")
         assert all(tip not in ("", "undefined") for tip in tips)
@@ -140,8 +140,8 @@ def test_graded_rewards_are_typed_and_dragged_and_refused_by_weights_without_a_n
         seen.page.keyboard.press("ArrowLeft")  # from 1 by 0.02 each
     seen.until(lambda: "Advantages c1 -0.167, c2 0.333, w1 -0.167," in seen.text("#readout"))
     seen.open(f"{server.address}#panel=step&{group}a_grae&step.w1=-0.5")
-    said = "rewards span [-0.5, 1] and hold -0.5; a_grae is defined for rewards in [0, 1]"
-    seen.until(lambda: seen.text("#readout") == said)
+    message = "rewards span [-0.5, 1] and hold -0.5; a_grae is defined for rewards in [0, 1]"
+    seen.until(lambda: seen.text("#readout") == message)
 
 
 def test_a_link_reproduces_a_simulation_seed_included_and_the_latest_values_win(seen, server):
@@ -188,9 +188,9 @@ def test_bad_settings_are_held_or_refused_and_say_so(seen, server, view, where, 
 
 
 def test_a_server_that_is_gone_is_said(browser):
-    with explorer("--port", "0") as own, watched(browser, own.address) as seen:
-        seen.open(own.address)
-        own.stop(15)
+    with explorer("--port", "0") as process, watched(browser, process.address) as seen:
+        seen.open(process.address)
+        process.stop(15)
         seen.page.click("#tab-run")
         seen.until(lambda: "the server cannot be reached" in seen.text("#error"))
 
@@ -236,7 +236,7 @@ def test_a_map_of_other_settings_is_simulated_cell_by_cell(seen, server):
     view = "panel=map&map.across=correct%20share&map.down=epochs&map.actions=64&map.steps=50&map.seeds=4"
     seen.open(f"{server.address}#{view}&map.cell=0.16,1&map.pinned=&map.quantity=correct%20mass")
     seen.until(lambda: "35 of 35 cells are simulated" in seen.text("#readout"))
-    assert all(0 <= one <= 1 for one in seen.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
+    assert all(0 <= share <= 1 for share in seen.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
 
 
 # Interference
@@ -252,7 +252,7 @@ def sliders_of(seen):
 
 
 def click_cell(seen, row, column):
-    place = seen.page.evaluate(
+    point = seen.page.evaluate(
         """([row, column]) => {
             const chart = document.getElementById("chart");
             const cells = chart.data.find((trace) => trace.type === "heatmap");
@@ -263,9 +263,9 @@ def click_cell(seen, row, column):
         }""",
         [row, column],
     )
-    seen.page.mouse.move(*place)
+    seen.page.mouse.move(*point)
     seen.page.wait_for_timeout(300)
-    seen.page.mouse.click(*place)
+    seen.page.mouse.click(*point)
     seen.drawn()
 
 
@@ -368,8 +368,8 @@ def test_a_file_that_is_dropped_or_chosen_is_shown_and_the_rest_of_the_page_stay
     xr.Dataset({"q_pos": (("arm", "step"), np.arange(8.0).reshape(2, 4))}, coords={"arm": ["grpo", "maxrl"]}).to_netcdf(
         path, engine="h5netcdf"
     )
-    with explorer("--port", "0") as own, watched(browser, own.address) as seen:
-        seen.open(f"{own.address}#panel=miss&miss.group_size=77")
+    with explorer("--port", "0") as process, watched(browser, process.address) as seen:
+        seen.open(f"{process.address}#panel=miss&miss.group_size=77")
         assert seen.page.locator("#tab-results").count() == 0
         seen.page.evaluate(DROP, ["notes.txt", [65]])
         seen.until(lambda: "notes.txt" in seen.text("#error"))
@@ -398,7 +398,7 @@ def test_csv_and_svg_hold_what_is_seen(seen, server, tmp_path):
 
 
 def run_commands(line, folder):
-    for words in (shlex.split(one) for one in line.split(" && ")):
+    for words in (shlex.split(command) for command in line.split(" && ")):
         words[:1] = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "simlab.cli"]
         yield subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
 

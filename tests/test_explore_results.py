@@ -49,7 +49,7 @@ T = 3.182446305284263  # 97.5 % of Student's t, of four seeds
 
 
 def naive_summary(rows):
-    """The mean of each row of shares, without those that are NaN, and Student's interval of four in log odds."""
+    """The mean of each row of shares without NaN, and Student's interval of four in log odds."""
     means, ends = [], []
     for row in rows:
         values = [value for value in row if not math.isnan(value)]
@@ -228,7 +228,7 @@ def test_evaluations_of_a_run_begin_with_the_start_that_its_arms_share(run):
     other = dataset.pass_at_k.sel(arm="maxrl", k=1, seed=0).values
     assert other.tolist() == [1 / 16, pytest.approx(math.nan, nan_ok=True)]
     assert dataset.k.values.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-    # Of 8 samples with 4 correct, 3 others are drawn in 4 of 56 ways.
+    # 4 of the 56 draws of 3 from 8 samples hold none of the 4 correct.
     expected = [(1 - math.comb(6, 3) / 56) / 2, (1 - 4 / 56) / 2]
     assert passed.sel(seed=1, k=3).values.tolist() == pytest.approx(expected)
     # Pass@8 of 8 samples says whether any is correct.
@@ -256,12 +256,12 @@ def test_curves_of_a_report_have_their_intervals_as_bands(report):
     sizes = {row["group_size"]: row for row in content["groups"]["at_sizes"]}
     dataset = open_dataset(report)
     answer = Results((report,)).answer({"variable": "effective_prompts", "across": "group_size"})
-    for place, size in enumerate(dataset.group_size.values.tolist()):
+    for index, size in enumerate(dataset.group_size.values.tolist()):
         if size in sizes:
             dead, prompts = sizes[size]["dead"], sizes[size]["effective_prompts"]
             expected = [dead[name] for name in ("value", "low", "high")]
             assert dataset.dead_groups.sel(group_size=size).values.tolist() == expected
-            shown = [answer[key][0][place] for key in ("mean", "low", "high")]
+            shown = [answer[key][0][index] for key in ("mean", "low", "high")]
             assert shown == pytest.approx([prompts[name] for name in ("value", "low", "high")], rel=1e-5)
     assert answer["seeds"] == 0
     teaching = {row["group_size"]: row["teaching"]["value"] for row in content["recommendation"]["splits"]}
@@ -276,7 +276,7 @@ def test_what_needs_answers_is_left_out_of_a_report_without_them(report, tmp_pat
     assert name in open_dataset(report)
     content = json.loads(report.read_text())
     for split in content["diagnosis"]["recommendation"]["splits"]:
-        split["holding"] = None  # as where a log has no answers
+        split["holding"] = None  # as in a log without answers
     without = tmp_path / "without.json"
     without.write_text(json.dumps(content))
     assert name not in open_dataset(without)

@@ -197,7 +197,7 @@ def test_each_job_in_line_hears_how_many_are_ahead_and_a_client_that_leaves_make
         tasks[1].cancel()
         await tasks[0]
         await asyncio.sleep(0.05)
-        tasks[2].cancel()  # amid its run: what it would have heard is not the next one's
+        tasks[2].cancel()  # amid its run: the next one does not hear its answers
         return await tasks[3]
 
     last = in_line(act, 0.3)
@@ -226,15 +226,15 @@ def test_the_usual_port_is_always_the_same_and_another_one_is_said_where_it_is_t
     with contextlib.closing(server.listen(0)[0]) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(server, "USUAL_PORT", port)
-        other, said = server.listen(None)
+        other, note = server.listen(None)
         with contextlib.closing(other):
             assert other.getsockname()[1] != port
-            assert str(port) in said
+            assert str(port) in note
         assert main(["explore", "--no-browser", "--port", str(port)]) == 2
         assert f"port = {port}" in capsys.readouterr().err
-    usual, said = server.listen(None)
+    usual, note = server.listen(None)
     with contextlib.closing(usual):
-        assert (usual.getsockname(), said) == (("127.0.0.1", port), "")
+        assert (usual.getsockname(), note) == (("127.0.0.1", port), "")
 
 
 # Estimators of the user's own files

@@ -183,10 +183,10 @@ def hard_changes(overlap, weight, group_size, **parameters):
     ],
 )
 def test_a_hard_prompt_falls_beyond_the_edge_and_none_falls_before_it(sign, weight, group_size, parameters):
-    place = overlap_edge(sign, weight, group_size=group_size, **parameters)
-    assert 0 < place < 1
-    assert (hard_changes(0.99 * sign * place, weight, group_size, **parameters) > 0).all()
-    assert (hard_changes(1.01 * sign * place, weight, group_size, **parameters) < 0).any()
+    overlap = overlap_edge(sign, weight, group_size=group_size, **parameters)
+    assert 0 < overlap < 1
+    assert (hard_changes(0.99 * sign * overlap, weight, group_size, **parameters) > 0).all()
+    assert (hard_changes(1.01 * sign * overlap, weight, group_size, **parameters) < 0).any()
 
 
 def test_the_panel_has_both_edges_or_none_where_theory_does_not_apply():
@@ -260,8 +260,8 @@ def test_the_table_of_paths_is_small_and_each_of_its_cells_can_be_asked_for():
 def cell(representation, optimizer, weight, group_size=8, hard_rate=0.01):
     table = interference_paths()
     wanted = ("group_size", group_size), ("hard_rate", hard_rate), ("weights", weight)
-    size, rate, place = (table[name].index(value) for name, value in wanted)
-    return table["paths"][representation][optimizer][size][rate][place]
+    size, rate, position = (table[name].index(value) for name, value in wanted)
+    return table["paths"][representation][optimizer][size][rate][position]
 
 
 def test_a_weight_matters_at_equal_pass_at_1_in_a_network_with_adam_and_not_with_plain_steps():
@@ -319,9 +319,9 @@ def test_every_run_in_advance_is_one_that_its_panel_would_take_with_all_its_seed
 @pytest.mark.browser
 @pytest.mark.slow
 @compiles
-@pytest.mark.parametrize("place", [3, 40])
-def test_a_run_computed_anew_has_the_same_numbers(place):
-    run = in_advance()[place]
+@pytest.mark.parametrize("index", [3, 40])
+def test_a_run_computed_anew_has_the_same_numbers(index):
+    run = in_advance()[index]
     anew = compute_run(run["panel"], run["settings"])
     for name, metric in run["result"]["metrics"].items():
         ours, theirs = (np.array(side["mean"], dtype=float) for side in (anew["metrics"][name], metric))

@@ -21,13 +21,13 @@ README = (FOLDER / "README.md").read_text()
 PARAGRAPHS = " ".join(README.split())
 
 
-def kept(script):
+def load(script):
     return json.loads(script.DATA.read_text())
 
 
 def test_both_readmes_count_the_weights_that_fall_as_the_data_do():
     """A weight at the better of its best rate and its best norm; between the two kinds lies a gap of .27."""
-    data = kept(interference_league)
+    data = load(interference_league)
     at_equal_mass: dict[str, float] = {}
     for rival in data["rivals"]:
         if rival["sweep"] in {"rate", "norm"}:
@@ -45,7 +45,7 @@ def test_both_readmes_count_the_weights_that_fall_as_the_data_do():
 
 
 def test_on_a_bank_remax_keeps_more_rare_mass_than_any_baseline_and_takes_longer():
-    data = kept(remax)
+    data = load(remax)
     assert remax.table(data) in README
     weights = data["bank"]["weights"]
     for name in ("reinforce", "dr_grpo", "mc_grpo", "nsr"):
@@ -57,7 +57,7 @@ def test_on_a_bank_remax_keeps_more_rare_mass_than_any_baseline_and_takes_longer
 
 # Not on the bank, which is of one advantage a rollout: advantages of tokens, parts and roles.
 TOKENS = {"cw_grpo", "entropy_advantage", "advantage_reweighting", "optimal_token_baseline", "opd", "gdpo", "rae"}
-WITHOUT_EPOCHS = {"entropy_target_clip"}  # whose target is a choice of the run
+WITHOUT_EPOCHS = {"entropy_target_clip"}  # its target is a choice of the run
 
 
 def rows_of(data, sweeps):
@@ -66,19 +66,19 @@ def rows_of(data, sweeps):
 
 def test_every_weight_has_a_row_in_the_leagues_and_in_ceiling_or_clock():
     weights = set(WEIGHTS)
-    assert rows_of(kept(interference_league), {"rate"}) == rows_of(kept(interference_league), {"norm"}) == weights
+    assert rows_of(load(interference_league), {"rate"}) == rows_of(load(interference_league), {"norm"}) == weights
     wanted = {"representation": "one", "optimizer": "adam", "group_size": "8", "hard_rate": "0.01", "prompts": "32"}
-    of_network = network_league.selected(kept(network_league), wanted | {"prompts_per_step": "0", "level": "0.45"})
+    of_network = network_league.selected(load(network_league), wanted | {"prompts_per_step": "0", "level": "0.45"})
     assert weights <= {row["method"].removesuffix("(gamma=1)") for row in of_network if row["beside"] == ""}
-    assert set(kept(league)["named"]) == weights - TOKENS
-    sweeps = kept(ceiling_or_clock)["sweeps"]
+    assert set(load(league)["named"]) == weights - TOKENS
+    sweeps = load(ceiling_or_clock)["sweeps"]
     assert set(sweeps["interference"]["pass@1"]["whole"]) == weights
     assert set(sweeps["bank"]["pass@1"]["whole"]) == weights - TOKENS
     surrogates = {f"grpo+{name}" for name in SURROGATES}
-    assert rows_of(kept(interference_league), {"surrogates"}) == surrogates
+    assert rows_of(load(interference_league), {"surrogates"}) == surrogates
     several = {row["method"] for row in of_network if row["beside"] == "epochs = 4"}
     assert surrogates - {"grpo+reinforce"} | {"grpo"} <= several
-    assert set(kept(surrogates_figure)["epochs"]) == set(SURROGATES) - WITHOUT_EPOCHS
+    assert set(load(surrogates_figure)["epochs"]) == set(SURROGATES) - WITHOUT_EPOCHS
 
 
 def counted(data, sweep, metric):
@@ -87,7 +87,7 @@ def counted(data, sweep, metric):
 
 
 def test_the_readme_counts_ceilings_and_clocks_as_the_data_do():
-    data = kept(ceiling_or_clock)
+    data = load(ceiling_or_clock)
     ceiling = counted(data, "interference", "pass@1")
     alike = sum(number for words, number in ceiling.items() if words.startswith("same asymptote"))
     assert f"**{alike} of {ceiling.total()} weights change only the clock of pass@1**" in PARAGRAPHS
@@ -99,7 +99,7 @@ def test_the_readme_counts_ceilings_and_clocks_as_the_data_do():
     bank = counted(data, "bank", "pass@1")
     assert f"{bank['undecided']} of {bank.total()} weights are undecided" in PARAGRAPHS
     assert f"for GRPO and {counted(data, 'bank', 'pass@256')['not bending yet']} others" in PARAGRAPHS
-    # What a sigmoid cannot tell of pass@1 ends above GRPO's pass@256, at 1 to three places.
+    # Weights whose pass@1 fits no sigmoid end above GRPO's pass@256, at 1 to three places.
     sweep = data["sweeps"]["interference"]
     plateaus = [name for name, fit in sweep["pass@1"]["whole"].items() if ceiling_or_clock.verdict(fit) == "no sigmoid"]
     assert len(plateaus) == 6
@@ -109,7 +109,7 @@ def test_the_readme_counts_ceilings_and_clocks_as_the_data_do():
 
 
 def hits_of(data):
-    """Hits, and what is judged, of levels, orders and partings, over all cells."""
+    """Hits and judgements of levels, orders and partings, over all cells."""
     cells = [[*network_law.judged(data["methods"], cell).values()] for cell in data["cells"]]
     return np.sum(cells, axis=0).tolist()
 
@@ -129,8 +129,8 @@ def test_the_league_judges_two_predictions_as_the_page_of_the_law_says():
 
 
 def test_the_law_hits_what_its_page_says_and_turned_coordinates_hardly_part_the_weights():
-    data = kept(network_law)
+    data = load(network_law)
     assert hits_of(data) == [[184, 190], [258, 260], [149, 153]]
-    own, turned = (data["control"]["bases"][name]["measured"] for name in ("adam", "adam, turned"))
-    assert max(own) - min(own) > 0.1
+    standard, turned = (data["control"]["bases"][name]["measured"] for name in ("adam", "adam, turned"))
+    assert max(standard) - min(standard) > 0.1
     assert max(turned) - min(turned) < 0.04

@@ -1,4 +1,4 @@
-"""How figures compute what they show from runs: comparisons by seed, at equal mass and at equal pass@1, verdicts."""
+"""Numbers that figures compute from runs: comparisons by seed, at equal mass and at equal pass@1, verdicts."""
 
 import dataclasses
 import json
@@ -112,7 +112,7 @@ def test_every_estimator_that_gives_a_rollout_one_advantage_takes_part():
     assert set(response_level()) == set(REGISTRY) - tokens - {"linked", "gdpo", "rae"}
     league = PRESETS["league"]
     assert league["named"]["estimators"] == response_level()
-    first = [Plan(Sweep(**one | {"estimators": one["estimators"][:1]})).distinct[0] for one in league.values()]
+    first = [Plan(Sweep(**sweep | {"estimators": sweep["estimators"][:1]})).distinct[0] for sweep in league.values()]
     assert len({cell.problem.fingerprint for cell in first}) == 1
     assert [cell.settings.update_norm > 0 for cell in first] == [True, True, False]
 
@@ -177,7 +177,7 @@ def both_masses(name):
 
 
 def same_speeds(first, second):
-    """Whether w_S(s + 1) + w_F(s) at s of the G - 1 others [simlab:interference-speed] are one up to a factor."""
+    """Compare w_S(s + 1) + w_F(s) at s of the G - 1 others [simlab:interference-speed], up to a factor."""
     speeds = []
     for success, failure in map(both_masses, (first, second)):
         others = np.arange(GROUP_SIZE)
@@ -238,7 +238,7 @@ def test_a_loss_is_the_share_of_the_gain_of_the_same_seeds_without_errors():
     assert not math.isnan(balanced)
 
 
-SEED_NOISE = np.array([0.004, -0.003, 0.001, -0.004, 0.002])  # one that all arms of a seed share
+SEED_NOISE = np.array([0.004, -0.003, 0.001, -0.004, 0.002])  # all arms of a seed share it
 RISE = np.array([0.1, 0.2, 0.3, 0.4])
 
 
@@ -270,12 +270,12 @@ def test_the_share_is_of_the_fall_at_equal_pass_at_1_whatever_the_pace():
     assert row.endswith("| 0.150(0.000) |"), "the noise that arms share is no error of their difference"
 
 
-NOISE = np.array([0.01, -0.02, 0.03])  # of a seed: one that all its arms share
+NOISE = np.array([0.01, -0.02, 0.03])  # all arms of a seed share it
 
 
 def made_up(pass_at_1, pass_at_32):
-    one, many = (np.array(values) + NOISE[:, None] for values in (pass_at_1, pass_at_32))
-    return {name: (one if name == "pass@1" else many).tolist() for name in MEASURES}
+    single, many = (np.array(values) + NOISE[:, None] for values in (pass_at_1, pass_at_32))
+    return {name: (single if name == "pass@1" else many).tolist() for name in MEASURES}
 
 
 def test_differences_are_paired_by_seed_with_students_interval():
@@ -344,8 +344,8 @@ def arm(mean, spread=0.001, **others):
 
 
 def verdict_of(*orders, equal=False, **arms):
-    found = judge_claim(Claim("f-grpo:table-1", "", "", orders), arms, equal_pass_at_1=equal)
-    return found and found.verdict
+    judgement = judge_claim(Claim("f-grpo:table-1", "", "", orders), arms, equal_pass_at_1=equal)
+    return judgement and judgement.verdict
 
 
 @pytest.mark.parametrize(
@@ -363,13 +363,13 @@ def test_an_arm_that_matches_another_is_not_below_it_by_more_than_a_trifle(gap, 
 
 
 def test_the_error_is_that_of_the_paired_difference():
-    found = judge_claim(
+    judgement = judge_claim(
         Claim("f-grpo:table-1", "", "", (Order("pass@256", "one", "two"),)),
         {"one": arm(0.6, 0.2), "two": arm(0.5, 0.1)},
         equal_pass_at_1=False,
     )
-    assert found.difference == pytest.approx(0.1)
-    assert found.error == pytest.approx(0.1 * np.sqrt(12 / 11) / np.sqrt(12))
+    assert judgement.difference == pytest.approx(0.1)
+    assert judgement.error == pytest.approx(0.1 * np.sqrt(12 / 11) / np.sqrt(12))
 
 
 def test_what_is_not_reached_cannot_be_told():
@@ -380,7 +380,7 @@ def test_the_readme_has_the_table_of_the_numbers_that_are_kept():
     assert claims_table(json.loads(DATA.read_text())) in (Path(figures.__file__).parent / "README.md").read_text()
 
 
-# By the other seeds the first rate is best for seeds 0 and 1, the second for seed 2; at the third a seed has no number.
+# The other seeds choose the first rate for seeds 0 and 1, the second for seed 2; at the third a seed has no number.
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -399,12 +399,12 @@ def test_weights_are_judged_at_equal_pass_at_1_by_seed():
     curves = {shift: {"pass@1": [fast], "pass@64": [1 - fast + shift * (fast > 0.25)]} for shift in (0, 0.1)}
     grpo = {"pass@1": [rise], "pass@64": [1 - rise]}
     task = {"adamw": {"grpo": grpo, "maxrl": curves[0.1]}, "sgd": {"grpo": grpo, "maxrl": curves[0]}}
-    found = by_optimizer.judged(task, {"adamw": 0.3, "sgd": 0.3})
-    np.testing.assert_allclose(found["adamw"]["maxrl"], [0.1] * 3)
-    np.testing.assert_allclose(found["sgd"]["maxrl"], [0] * 3, atol=1e-12)
-    np.testing.assert_allclose(found["adamw less sgd"]["maxrl"], [0.1] * 3)
-    for said, gains in ((task, {"adamw": 0.3, "sgd": 0.2}), ({"adamw": task["adamw"]}, {"adamw": 0.3, "sgd": 0.3})):
-        assert "adamw less sgd" not in by_optimizer.judged(said, gains)
+    differences = by_optimizer.judged(task, {"adamw": 0.3, "sgd": 0.3})
+    np.testing.assert_allclose(differences["adamw"]["maxrl"], [0.1] * 3)
+    np.testing.assert_allclose(differences["sgd"]["maxrl"], [0] * 3, atol=1e-12)
+    np.testing.assert_allclose(differences["adamw less sgd"]["maxrl"], [0.1] * 3)
+    for record, gains in ((task, {"adamw": 0.3, "sgd": 0.2}), ({"adamw": task["adamw"]}, {"adamw": 0.3, "sgd": 0.3})):
+        assert "adamw less sgd" not in by_optimizer.judged(record, gains)
     assert [
         by_optimizer.outcome([0, low, high], [-0.04, 0.04]) for low, high in ((-0.03, 0.03), (-0.1, 0.03), (0.05, 0.1))
     ] == [
@@ -418,13 +418,13 @@ def test_weights_are_judged_at_equal_pass_at_1_by_seed():
 
 
 def test_the_league_keeps_each_cell_once_and_adds_what_is_finished(tmp_path):
-    kept = json.loads(network_league.DATA.read_text())
-    cells = list(zip(*(kept["columns"][name] for name in network_league.CELL), strict=True))
+    league = json.loads(network_league.DATA.read_text())
+    cells = list(zip(*(league["columns"][name] for name in network_league.CELL), strict=True))
     assert len(set(cells)) == len(cells)
-    twice = {name: [*values, values[0]] for name, values in kept["columns"].items()}
-    again = network_league.condense(tmp_path / "none.nc", kept | {"columns": twice})
-    assert json.loads(json.dumps(again)) == kept
-    best = network_league.selected(kept, {"method": "maxrl", "level": "0.45"})
+    twice = {name: [*values, values[0]] for name, values in league["columns"].items()}
+    again = network_league.condense(tmp_path / "none.nc", league | {"columns": twice})
+    assert json.loads(json.dumps(again)) == league
+    best = network_league.selected(league, {"method": "maxrl", "level": "0.45"})
     assert best[0]["pass@256"] == max(row["pass@256"] for row in best if row["pass@256"] is not None)
     assert {row["level"] for row in best} == {0.45}
 
@@ -444,7 +444,7 @@ def test_a_closed_run_has_the_numbers_of_the_trainer_and_ends_at_its_gain(tmp_pa
     start = run.start()
     first = run.evaluate(start, 0)
     for name in run.settings.arms:
-        paths = (tmp_path / "run" / place / "seed-1" / EVALUATIONS for place in ("start", f"arms/{name}"))
+        paths = (tmp_path / "run" / folder / "seed-1" / EVALUATIONS for folder in ("start", f"arms/{name}"))
         lines = [json.loads(line)["pass_at_k"] for path in paths for line in path.read_text().splitlines()]
         trained = np.array([[line[k]["mean"] for line in lines] for k in ("1", "8")])
         reached = np.flatnonzero(trained[0] >= trained[0, 0] + 0.05)
@@ -480,10 +480,10 @@ def test_a_seed_counts_for_the_optimisers_of_which_it_has_all_arms(tmp_path):
         arms = {key: {"pass@1": [0.2, 0.6], "pass@64": [1.0, 0.8]} for key in names[:there]}
         run = {"seed": seed, "provenance": {"settings": {"arms": names}}, "arms": arms}
         (tmp_path / f"seed-{seed}.json").write_text(json.dumps(run))
-    kept = weights_by_optimizer.condense(tmp_path, {"provenance": [], "seeds": {}})
-    assert {seed: list(arms) for seed, arms in kept["seeds"].items()} == {"1": names, "2": names[:2]}
-    assert [origin["seed"] for origin in kept["provenance"]] == [1, 2]
-    assert list(weights_by_optimizer.curves(kept)) == ["adamw"]
+    data = weights_by_optimizer.condense(tmp_path, {"provenance": [], "seeds": {}})
+    assert {seed: list(arms) for seed, arms in data["seeds"].items()} == {"1": names, "2": names[:2]}
+    assert [origin["seed"] for origin in data["provenance"]] == [1, 2]
+    assert list(weights_by_optimizer.curves(data)) == ["adamw"]
 
 
 def test_held_out_problems_are_read_from_a_training_run_with_the_start_first(tmp_path):

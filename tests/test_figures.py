@@ -1,4 +1,4 @@
-"""Every figure is drawn the same way every time, and carries what it was drawn from."""
+"""Every figure is drawn the same way every time, and carries its origin."""
 
 import importlib.util
 import json
@@ -50,28 +50,28 @@ def test_two_runs_give_identical_bytes(name, tmp_path):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_committed_image_is_what_the_script_draws_and_fits_a_page(name):
-    found = script(name)
-    figure = found.draw()
-    headline(figure, found.message)
+    program = script(name)
+    figure = program.draw()
+    headline(figure, program.message)
     check_that_it_fits(look(figure))
     if name in BY_HAND:  # it is placed by hand, and holds its message
         texts = [" ".join(text.get_text().split()) for text in figure.findobj(Text)]
-        assert " ".join(found.message.split()) in texts
+        assert " ".join(program.message.split()) in texts
     assert read_origin(IMAGES / f"{name}.png")["panels"] == checksum(plotted(figure))
 
 
 @pytest.mark.parametrize("name", names())
 def test_the_committed_image_says_where_it_is_from_and_its_script_what_it_shows(name):
-    found, origin = script(name), read_origin(IMAGES / f"{name}.png")
-    assert found.title.endswith(".")
-    assert found.differs.endswith(".")
-    assert "\n" not in found.differs
-    assert origin["message"] == found.message == found.message.strip(".\n ")
+    program, origin = script(name), read_origin(IMAGES / f"{name}.png")
+    assert program.title.endswith(".")
+    assert program.differs.endswith(".")
+    assert "\n" not in program.differs
+    assert origin["message"] == program.message == program.message.strip(".\n ")
     assert "+changes" not in origin["commit"]
     assert set(origin["versions"]) == {"python", "simlab", "jax", "numpy", "scipy", "matplotlib"}
     check_that_it_fits(origin["look"])
     if name in KEPT:  # numbers of runs carry their provenance
-        for provenance in found.configuration if isinstance(found.configuration, list) else [found.configuration]:
+        for provenance in program.configuration if isinstance(program.configuration, list) else [program.configuration]:
             asked = {"settings"} if "settings" in provenance else {"code", "dtype"}
             assert asked | {"commit", "versions", "platform"} <= set(provenance)
             assert "+changes" not in provenance["commit"]
@@ -87,10 +87,10 @@ def test_every_image_has_a_script_and_all_of_them_are_small():
 WIDEST, SMALLEST_TEXT, MOST_LINES = 7.2, 7.0, 6
 
 
-def check_that_it_fits(found):
-    assert found["width"] <= WIDEST
-    assert found["smallest_text"] is None or found["smallest_text"] >= SMALLEST_TEXT
-    assert max(found["lines"], default=0) <= MOST_LINES
+def check_that_it_fits(sizes):
+    assert sizes["width"] <= WIDEST
+    assert sizes["smallest_text"] is None or sizes["smallest_text"] >= SMALLEST_TEXT
+    assert max(sizes["lines"], default=0) <= MOST_LINES
 
 
 def test_a_figure_that_fits_no_page_is_noticed():
@@ -99,7 +99,7 @@ def test_a_figure_that_fits_no_page_is_noticed():
     for height in range(7):
         axes.plot([0, 1], [height, height], color=f"C{height}")
         axes.plot([0, 1], [height, height + 1], color=f"C{height}")  # the same method
-    axes.plot([0, 1], [0, 1], color="0.8")  # what lies behind
+    axes.plot([0, 1], [0, 1], color="0.8")  # the background
     axes.axvline(0.5, color="k")
     axes.text(0, 0, "small", fontsize=6)
     assert look(figure) == {"width": 8.0, "smallest_text": 6.0, "lines": [7]}
@@ -142,9 +142,9 @@ def test_the_commands_of_a_figure_are_understood_and_end_with_its_own_script():
         "fade_difficulty",
         "fade_rank_steps",
     }  # drawn from others' numbers
-    for one in map(script, names()):
-        commands = recipe(one)
-        assert bool(commands) == (one.data is not None and one.name not in without)
+    for program in map(script, names()):
+        commands = recipe(program)
+        assert bool(commands) == (program.data is not None and program.name not in without)
         for command in commands:
             assert (command[:2] == ["python", "-m"] and importlib.util.find_spec(command[2])) or cli.build_parser()[
                 0

@@ -112,8 +112,8 @@ def test_a_figure_or_table_of_a_paper_finds_the_script_that_is_named_after_it(fo
         for path in folders["code"].glob("*_*.py"):
             path.unlink()
         (folders["code"] / f"f_grpo_{name}.py").write_text("")
-        found = find("f-grpo", tag, {"figure": folders["code"]})
-        assert [(line.kind, line.path.rpartition("/")[2], line.line) for line in found] == [
+        lines = find("f-grpo", tag, {"figure": folders["code"]})
+        assert [(line.kind, line.path.rpartition("/")[2], line.line) for line in lines] == [
             ("figure", f"f_grpo_{name}.py", 1)
         ]
     with pytest.raises(InputError, match="no tag 'fig-10'"):
@@ -162,8 +162,8 @@ def test_every_paper_that_may_be_asked_for_has_tags():
 
 
 def test_every_registered_estimator_is_found_by_its_tag():
-    found = {(tagged.tag, tagged.name) for tagged in tagged_lines({"code": roots()["code"]})}
-    assert {(entry.tag, name) for name, entry in REGISTRY.items()} - found == set()
+    tags = {(tagged.tag, tagged.name) for tagged in tagged_lines({"code": roots()["code"]})}
+    assert {(entry.tag, name) for name, entry in REGISTRY.items()} - tags == set()
 
 
 # A tag that leads nowhere
@@ -182,5 +182,5 @@ def test_every_tag_is_claimed_and_every_claim_is_found_where_it_is_checked():
 
 
 def test_a_lemma_that_is_proved_names_its_proof():
-    found = find("f-grpo", "lemma-3.1", {"proof": roots()["proof"]})
-    assert [(tagged.path, tagged.name) for tagged in found] == [("proofs/tail_miss.v", "tail_miss")]
+    proofs = find("f-grpo", "lemma-3.1", {"proof": roots()["proof"]})
+    assert [(tagged.path, tagged.name) for tagged in proofs] == [("proofs/tail_miss.v", "tail_miss")]

@@ -1,4 +1,4 @@
-"""The fingerprint of what a user hands in: whatever changes what it computes changes it."""
+"""The fingerprint of a user's code: any change of its results changes it."""
 
 import functools
 import importlib
@@ -88,7 +88,7 @@ everything = [plain, closure, partial, instance, method, asks_words, by_module, 
 
 @pytest.fixture
 def loaded(tmp_path, monkeypatch):
-    """Loads the two modules with other texts, as a new process would; what they leave in Python is taken back."""
+    """Load the two modules with other texts, as a new process would; remove them from Python afterwards."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
@@ -188,17 +188,17 @@ def test_what_the_library_has_adds_nothing():
 
 
 def test_a_link_of_ones_own_counts_within_a_chain_of_the_librarys():
-    def own(factor):
+    def scaled(factor):
         return chain(estimator("grpo"), lambda advantages, rollouts: factor * advantages)
 
-    assert own_source(own(1.0)) == own_source(own(1.0)) is not None
-    assert own_source(own(1.0)) != own_source(own(-1.0))
-    assert own_source(estimator("f_grpo", base=own(1.0))) != own_source(estimator("f_grpo", base=own(-1.0)))
+    assert own_source(scaled(1.0)) == own_source(scaled(1.0)) is not None
+    assert own_source(scaled(1.0)) != own_source(scaled(-1.0))
+    assert own_source(estimator("f_grpo", base=scaled(1.0))) != own_source(estimator("f_grpo", base=scaled(-1.0)))
 
 
 def test_a_surrogate_and_a_task_of_ones_own_count():
-    one, other = (Surrogate(lambda ratio, advantages, rollouts, f=factor: f * advantages) for factor in (1.0, -1.0))
-    assert own_source(one) != own_source(other)
+    plain, negated = (Surrogate(lambda ratio, advantages, rollouts, f=factor: f * advantages) for factor in (1.0, -1.0))
+    assert own_source(plain) != own_source(negated)
 
     def task(rewards=lambda prompt, answer: 1.0, training=("a", "b"), **others):
         return own_source(from_callable(rewards, training, ["c"], 4, **others))
@@ -208,8 +208,8 @@ def test_a_surrogate_and_a_task_of_ones_own_count():
 
 
 def test_functions_that_jax_has_compiled_are_looked_into():
-    one, other = (jax.jit(lambda x, f=factor: f * x) for factor in (1.0, -1.0))
-    assert own_source(one) != own_source(other)
+    plain, negated = (jax.jit(lambda x, f=factor: f * x) for factor in (1.0, -1.0))
+    assert own_source(plain) != own_source(negated)
     assert own_source((jax.numpy.exp, np.exp, np.sum, functools.reduce, len, "text".join)) is None
 
 
@@ -217,7 +217,7 @@ def test_values_are_told_apart():
     def reads(value):
         return own_source(lambda: value)
 
-    for one, other in (
+    for first, second in (
         (np.arange(3.0), np.arange(1, 4.0)),
         (np.zeros(4, np.float32), np.zeros(4, np.int32)),
         (np.zeros(4), np.zeros((2, 2))),
@@ -231,18 +231,18 @@ def test_values_are_told_apart():
         (Fraction(1, 2), Fraction(1, 3)),
         (np.random.default_rng(0), np.random.default_rng(1)),
     ):
-        assert reads(one) == reads(one)
-        assert reads(one) != reads(other), one
+        assert reads(first) == reads(first)
+        assert reads(first) != reads(second), first
 
 
 def test_what_checks_types_changes_nothing():
     def source(factor, *decorators):
-        def own(x: float) -> float:
+        def scale(x: float) -> float:
             return factor * x
 
         for decorate in decorators:
-            own = decorate(own)
-        return own_source(own)
+            scale = decorate(scale)
+        return own_source(scale)
 
     assert source(1.0) == source(1.0, beartype) == source(1.0, jaxtyped(typechecker=beartype)) != source(2.0, beartype)
 

@@ -76,14 +76,14 @@ def test_the_next_steps_of_a_log_of_rollouts_are_those_that_diagnose_tells():
     for quantity in quantities(SAMPLE_LOG):
         for row in score(quantity):
             early = log.select(log.step < np.unique(log.step)[row["after"]])
-            found = {own.name: own for own in predict(early, 0.9, row["ahead"]).next_steps}[quantity.name]
-            assert row["told"][DIAGNOSE] == pytest.approx([found.value, found.low, found.high], abs=1e-5)
+            forecast = {entry.name: entry for entry in predict(early, 0.9, row["ahead"]).next_steps}[quantity.name]
+            assert row["told"][DIAGNOSE] == pytest.approx([forecast.value, forecast.low, forecast.high], abs=1e-5)
 
 
 def test_rows_of_a_step_are_averaged_and_cuts_have_a_past_and_a_future(metrics):
-    (own,) = quantities(metrics, "gain")
-    assert own.values == pytest.approx(STEPS / 100)
-    rows = list(score(own))  # a quarter of forty steps is a past of ten, too few for a line through its later half
+    (quantity,) = quantities(metrics, "gain")
+    assert quantity.values == pytest.approx(STEPS / 100)
+    rows = list(score(quantity))  # a quarter of forty steps is a past of ten, too few for a line through its later half
     assert [(row["after"], row["ahead"]) for row in rows] == [(20, 10), (30, 10)]
     assert rows[0]["truth"] == pytest.approx(np.mean(np.arange(21, 31)) / 100)
     assert rows[0]["told"]["line"][0] == pytest.approx(rows[0]["truth"], abs=1e-5)

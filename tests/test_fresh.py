@@ -19,7 +19,7 @@ MADE = {
 }
 SUITE = 'pip install -e ".[test]" && pytest'
 COUNTDOWN = 'simlab train --preset countdown --arms "grpo,f_grpo(gamma=1)" --seeds 5 --out run'
-# Lines that are not run as they are written: what is run in their place, and why.
+# Lines that are not run as written: the line run instead, and the reason.
 SHORTENED = {
     SUITE: ('pip install -e ".[test]"', "the suite takes minutes, and .ci/run runs this line in an environment"),
     COUNTDOWN: (
@@ -78,7 +78,7 @@ def test_the_suite_is_what_a_submission_must_pass():
 
 
 def test_the_minutes_that_a_newcomer_is_promised_are_those_that_were_measured():
-    """Of the processor: seconds on the clock depend on what else the machine does."""
+    """Processor seconds count: clock seconds depend on the machine's load."""
     rows = re.findall(r"^\| (.*?) \| \d+ \| (\d+) \| \d+ \|$", newcomer.REPORT.read_text(), re.MULTILINE)
     assert [stage for stage, _ in rows] == list(newcomer.STAGES)
     promised = re.findall(r"^## \d\. .* \((one|two) minutes?\)$", START.read_text(), re.MULTILINE)

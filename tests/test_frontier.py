@@ -1,4 +1,4 @@
-"""The frontier of rollouts against what is kept: how it is chosen, judged and priced, and who may challenge it."""
+"""The frontier of rollouts against retained mass: its choice, judgement and price, and its challengers."""
 
 import itertools
 import json
@@ -25,24 +25,24 @@ from simlab.sweeps.presets.frontier import CONDITIONS, FRONTIER, MANY, RARE
 FINDING = Path(__file__).parent.parent / "docs" / "findings" / "frontier.md"
 
 
-def point(method, rollouts, kept):
-    return Point("weight", method, "", np.array(rollouts, float), np.array(kept, float))
+def point(method, rollouts, retained):
+    return Point("weight", method, "", np.array(rollouts, float), np.array(retained, float))
 
 
 def test_the_stairs_hold_what_nobody_beats_in_both_by_a_step():
     random = np.random.default_rng(0)
-    rollouts, kept = random.uniform(size=40), random.uniform(size=40)
-    chosen = staircase(rollouts, kept)
+    rollouts, retained = random.uniform(size=40), random.uniform(size=40)
+    chosen = staircase(rollouts, retained)
     best, expected = -1.0, []
-    for cost, own, index in sorted(zip(rollouts, kept, range(40), strict=True)):
-        if own >= best + max(0.001, min(0.02, (1 - best) / 2)):
+    for cost, share, index in sorted(zip(rollouts, retained, range(40), strict=True)):
+        if share >= best + max(0.001, min(0.02, (1 - best) / 2)):
             expected.append(index)
-            best = own
+            best = share
         del cost
     assert chosen == expected
     for first, second in itertools.pairwise(chosen):
         assert rollouts[first] < rollouts[second]
-        assert kept[second] >= kept[first] + max(0.001, min(0.02, (1 - kept[first]) / 2))
+        assert retained[second] >= retained[first] + max(0.001, min(0.02, (1 - retained[first]) / 2))
 
 
 def test_a_front_is_chosen_on_the_first_half_of_the_seeds_and_judged_on_the_second():
@@ -51,12 +51,12 @@ def test_a_front_is_chosen_on_the_first_half_of_the_seeds_and_judged_on_the_seco
     worse = point("worse", [3, 3, 1, 1], [0.8, 0.8, 1.0, 1.0])
     fails = point("fails", [0.5, math.nan, 1, 1], [1.0, math.nan, 1.0, 1.0])
     chosen = front([worse, slow, fails, fast])
-    assert [own.method for own in chosen] == ["fast", "slow"]
+    assert [entry.method for entry in chosen] == ["fast", "slow"]
     first, second = steps(chosen)
     assert (float(first.rollouts.mean), float(first.kept.mean)) == (10, pytest.approx(0.5))
     assert first.ratio is None
     assert first.holds
-    assert float(second.ratio.mean) == pytest.approx(6)  # of 4 and 9
+    assert float(second.ratio.mean) == pytest.approx(6)  # ratios 4 and 9
     assert float(second.gain.mean) == pytest.approx(0.15)
     assert not second.holds  # two seeds tell too little
 
@@ -81,24 +81,24 @@ def weights_of(chosen, state=None, **fields):
 
 
 def test_a_class_of_the_group_alone_has_a_speed_for_each_number_of_successes():
-    found, _ = weights_of(group_only(c1=0.5, c3=-1.0))
-    assert found == pytest.approx([math.exp(0.5), math.exp(-1.0)])
+    weights, _ = weights_of(group_only(c1=0.5, c3=-1.0))
+    assert weights == pytest.approx([math.exp(0.5), math.exp(-1.0)])
 
 
 def test_a_class_with_true_rates_reads_them_off_a_correct_rollout():
     logs = np.full((4, 8, 1), math.log(0.002))
     logs[0, 0], logs[1, :3] = math.log(0.05), math.log(0.4)
-    found, _ = weights_of(with_rates(c1=0.5, power=1.0, threshold=0.3, steep=10.0), old_logp=logs)
+    weights, _ = weights_of(with_rates(c1=0.5, power=1.0, threshold=0.3, steep=10.0), old_logp=logs)
     expected = [math.exp(0.5) / 0.051 / (1 + math.exp(-2.5)), 1 / 0.401 / (1 + math.exp(1.0))]
-    assert found == pytest.approx(expected)
+    assert weights == pytest.approx(expected)
 
 
 def test_a_class_with_history_follows_each_prompt():
     chosen = with_history(power=1.0, decay=0.5)
-    state = tuple(History(np.array([0.1, 0.3, 0.2, 0.9])) if isinstance(own, History) else own for own in chosen.init())
-    found, following = weights_of(chosen, state)
+    state = tuple(History(np.array([0.1, 0.3, 0.2, 0.9])) if isinstance(x, History) else x for x in chosen.init())
+    weights, following = weights_of(chosen, state)
     rates = [0.5 * 0.1 + 0.5 / 8, 0.5 * 0.3 + 0.5 * 3 / 8]
-    assert found == pytest.approx([0.5 / (rate + 0.001) for rate in rates])
+    assert weights == pytest.approx([0.5 / (rate + 0.001) for rate in rates])
     np.testing.assert_allclose(following[-1].rates, [*rates, 0.1, 0.95])
 
 
@@ -150,14 +150,14 @@ def test_an_entry_is_ahead_if_all_of_its_interval_is_well_below_what_the_front_t
 
 
 def test_what_a_rival_varies_by_and_a_small_gain_are_no_lead():
-    """By seed, 0.9 of a rival that varies threefold is a lead; 0.96 of it is less than the least gain."""
-    varied, kept = np.array([50, 100, 150, 80] * 2), [0.8] * 8
-    rival = point("rival", varied, kept)
-    assert place([point("mine", 0.9 * varied, kept)], [rival])[0].is_ahead
-    assert not place([point("mine", 0.96 * varied, kept)], [rival])[0].is_ahead
-    assert not place([point("mine", [85] * 8, kept)], [rival])[0].is_ahead  # against 95, standard error 21
+    """0.9 of a rival that varies threefold by seed is a lead; 0.96 of it is less than the least gain."""
+    varied, retained = np.array([50, 100, 150, 80] * 2), [0.8] * 8
+    rival = point("rival", varied, retained)
+    assert place([point("mine", 0.9 * varied, retained)], [rival])[0].is_ahead
+    assert not place([point("mine", 0.96 * varied, retained)], [rival])[0].is_ahead
+    assert not place([point("mine", [85] * 8, retained)], [rival])[0].is_ahead  # against 95, standard error 21
     noisy = point("noisy", [10] * 8, [0.2, 0.95, 0.9, 0.5] * 2)  # may keep as much
-    assert place([point("mine", [90] * 8, kept)], [rival, noisy])[0].price == 10
+    assert place([point("mine", [90] * 8, retained)], [rival, noisy])[0].price == 10
 
 
 def test_raw_rewards_and_grpo_are_alike_and_neither_is_ahead_of_the_other(monkeypatch):
@@ -166,8 +166,8 @@ def test_raw_rewards_and_grpo_are_alike_and_neither_is_ahead_of_the_other(monkey
     _, problem = hidden_problems(digest_of("reinforce+reinforce"))
     every = run_points(arms, 8, problem)
     raw, grpo = every[:2], every[2:]
-    for own, other in ((raw, grpo), (grpo, raw), (raw, raw)):
-        assert not any(placed.is_ahead for placed in place(own, other))
+    for entries, rivals in ((raw, grpo), (grpo, raw), (raw, raw)):
+        assert not any(placed.is_ahead for placed in place(entries, rivals))
     assert set(arms) <= set(RIVALS)
     ratios = [float(placed.ratio.mean) for placed in place(raw, grpo)]
     assert 1 - LEAST_GAIN < min(ratios) < 1  # the lead that is too small
@@ -227,13 +227,13 @@ def test_more_seeds_judge_where_there_are_some():
     first, second = with_more_seeds([few, other], [many])
     assert (len(first.kept), first.kind, second) == (16, "weight", other)
     assert float(steps([first])[0].rollouts.mean) == pytest.approx((4 * 1 + 8 * 3) / 12)
-    assert float(steps([first, second])[1].gain.mean) == pytest.approx(0.4)  # of the seeds that both have
+    assert float(steps([first, second])[1].gain.mean) == pytest.approx(0.4)  # seeds that both have
 
 
 def test_the_rows_of_the_finding_are_points_of_the_fronts():
     data = json.loads(frontier.DATA.read_text())
     judged = {which: frontier.front_steps(data, "linear-0.3", which) for which in frontier.FRONTS}
-    every = [step for own in judged.values() for step in own]
+    every = [step for entries in judged.values() for step in entries]
     known = {f"{float(step.rollouts.mean):,.0f}": f"{float(step.kept.mean):.3f}".lstrip("0") for step in every}
     section = FINDING.read_text().partition("### The front, ")[2].partition("\n###")[0]
     rows = [[cell.strip() for cell in line.split("|")] for line in section.splitlines() if line.startswith("| ")][1:]
@@ -241,12 +241,12 @@ def test_the_rows_of_the_finding_are_points_of_the_fronts():
     assert {row[3] for row in rows} == set(known)  # none is left out
     priced = [(row[3], row[6]) for row in rows if row[6]]
     by_front = [
-        {(f"{float(own.rollouts.mean):,.0f}", "yes" if own.holds else "no") for own in judged[which]}
+        {(f"{float(entry.rollouts.mean):,.0f}", "yes" if entry.holds else "no") for entry in judged[which]}
         for which in judged
     ]
     assert set(priced) <= set.union(*by_front)
-    for _, name, _, rollouts, kept, *_ in rows:
-        assert known[rollouts] == kept.partition(" ")[0], name
+    for _, name, _, rollouts, retained, *_ in rows:
+        assert known[rollouts] == retained.partition(" ")[0], name
 
 
 def test_what_was_run_where_adds_up_to_the_points():
@@ -258,14 +258,14 @@ def test_what_was_run_where_adds_up_to_the_points():
 
 
 def test_points_that_were_not_run_anew_stay_and_may_leave_the_front():
-    def numbers(*found, before=None):
-        base = {"points": list(found), "more": [], "base": [0.9]}
+    def numbers(*points, before=None):
+        base = {"points": list(points), "more": [], "base": [0.9]}
         return frontier.merged("linear-0.3", base, before or {})
 
     first = numbers(point("a", [10] * 8, [0.5] * 8), point("b", [30] * 8, [0.8] * 8), point("c", [40] * 8, [0.7] * 8))
-    assert [own["method"] for own in first["front"]] == ["a", "b"]
+    assert [entry["method"] for entry in first["front"]] == ["a", "b"]
     second = numbers(point("d", [20] * 8, [0.9] * 8), point("a", [11] * 8, [0.6] * 8), before=first)
-    assert [own["method"] for own in second["front"]] == ["a", "d"]
+    assert [entry["method"] for entry in second["front"]] == ["a", "d"]
     assert second["points"]["method"] == ["d", "a", "b", "c"]
     assert second["points"]["rollouts"] == [20, 11, 30, 40]
     assert len(second["front"][0]["kept"]) == 8
@@ -299,5 +299,5 @@ def test_a_sweep_replaces_one_whose_points_it_holds():
 
 def test_no_provenance_that_is_kept_is_of_runs_that_were_replaced():
     origins = json.loads(frontier.DATA.read_text())["provenance"]
-    for new, old in itertools.permutations([own for own in origins if "arms" in own["configuration"]], 2):
+    for new, old in itertools.permutations([origin for origin in origins if "arms" in origin["configuration"]], 2):
         assert not frontier.replaces(new, old)

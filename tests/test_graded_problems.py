@@ -1,4 +1,4 @@
-"""The problems with graded rewards are what their parameters say, and refuse what they cannot be."""
+"""Problems with graded rewards match their parameters, and refuse impossible ones."""
 
 import math
 
@@ -9,45 +9,45 @@ from refusals import refusal
 from simlab.problems import format_reward, length_penalty, partial_credit, problem, reward_hack, rubric
 
 
-def shares(place):
+def shares(bandit):
     """The probability of each class of actions at the start."""
-    weights = place.counts * np.exp(place.logits)
+    weights = bandit.counts * np.exp(bandit.logits)
     return weights / weights.sum()
 
 
-def means(place):
+def means(bandit):
     """The exact mean of each part of the reward at the start."""
-    return place.rewards[0] @ shares(place)
+    return bandit.rewards[0] @ shares(bandit)
 
 
 def test_format_and_correctness_are_independent_at_the_start():
-    place = format_reward(0.1, 0.3, 0.25, rare=8, wrong=64)
-    assert place.actions == 1 + 8 + 2 * 64
-    np.testing.assert_allclose(means(place), [0.1, 0.3])
-    assert shares(place)[place.correct].sum() == pytest.approx(0.1)
-    assert shares(place)[place.target].sum() == pytest.approx(0.07)
-    np.testing.assert_allclose(place.totals, [[1.25, 1, 0.25, 0]])
+    bandit = format_reward(0.1, 0.3, 0.25, rare=8, wrong=64)
+    assert bandit.actions == 1 + 8 + 2 * 64
+    np.testing.assert_allclose(means(bandit), [0.1, 0.3])
+    assert shares(bandit)[bandit.correct].sum() == pytest.approx(0.1)
+    assert shares(bandit)[bandit.target].sum() == pytest.approx(0.07)
+    np.testing.assert_allclose(bandit.totals, [[1.25, 1, 0.25, 0]])
 
 
 def test_rare_answers_pay_more_of_the_length_penalty():
-    place = length_penalty(0.2, 0.3, 0.5)
-    assert shares(place)[place.target].sum() == pytest.approx(0.06)
-    np.testing.assert_allclose(place.totals, [[0.9, 0.5, -0.1, -0.5]])
+    bandit = length_penalty(0.2, 0.3, 0.5)
+    assert shares(bandit)[bandit.target].sum() == pytest.approx(0.06)
+    np.testing.assert_allclose(bandit.totals, [[0.9, 0.5, -0.1, -0.5]])
 
 
 def test_a_rubric_has_its_rates_and_what_meets_all_is_correct():
-    place = rubric((0.9, 0.5), constant=2)
-    np.testing.assert_allclose(means(place), [0.9, 0.5, 1, 1])
-    assert shares(place)[place.correct].sum() == pytest.approx(0.45)
-    np.testing.assert_allclose(sorted(place.totals[0]), [0.4, 0.6, 0.6, 0.8])
+    bandit = rubric((0.9, 0.5), constant=2)
+    np.testing.assert_allclose(means(bandit), [0.9, 0.5, 1, 1])
+    assert shares(bandit)[bandit.correct].sum() == pytest.approx(0.45)
+    np.testing.assert_allclose(sorted(bandit.totals[0]), [0.4, 0.6, 0.6, 0.8])
     assert rubric((0.5,), constant=0).rewards.shape == (1, 1, 2)
 
 
 def test_the_hack_is_wrong_and_pays_its_weight():
-    place = reward_hack(0.05, 0.3, 0.5)
-    np.testing.assert_allclose(means(place), [0.05, 0.3])
-    np.testing.assert_allclose(place.totals, [[1, 0.5, 0]])
-    assert shares(place)[place.correct].sum() == pytest.approx(0.05)
+    bandit = reward_hack(0.05, 0.3, 0.5)
+    np.testing.assert_allclose(means(bandit), [0.05, 0.3])
+    np.testing.assert_allclose(bandit.totals, [[1, 0.5, 0]])
+    assert shares(bandit)[bandit.correct].sum() == pytest.approx(0.05)
 
 
 def test_partial_credit_is_the_share_of_tests_passed_and_both_forms_start_alike():

@@ -27,7 +27,7 @@ from simlab.sweeps.grid import RUN_PARAMETERS
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
-# Five actions, of which 1 and 4 are alike: one class in lumped storage.
+# Five actions; 1 and 4 are alike: one class in lumped storage.
 LOGITS = np.array([0.7, -0.4, 0.2, 1.1, -0.4])
 CORRECT = np.array([1, 0, 1, 0, 0], bool)
 PARTS = np.array([[1.0, 0.0, 1.0, 0.0, 0.0], [0.5, 1.0, 0.0, 0.25, 1.0]])
@@ -36,7 +36,7 @@ RATE, SEEDS = 0.5, 500
 SGD = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": RATE}, "dtype": "float64"}
 
 
-def place(rewards=PARTS, **others):
+def bandit(rewards=PARTS, **others):
     others = {"reward_weights": WEIGHTS} | others if np.ndim(rewards) > 1 else others
     return Categorical(LOGITS, CORRECT, CORRECT, rewards=rewards, **others)
 
@@ -55,12 +55,12 @@ def z_scores(values, ddof, eps):
     return [0.0 if len({*values}) == 1 else (value - centre) / (spread + eps) for value in values]
 
 
-def by_hand(method, parts, weights):
-    """The advantages of one group, (rollouts) of parts (rollouts, R)."""
-    totals = [sum(w * x for w, x in zip(weights, own, strict=True)) for own in parts]
+def by_hand(method, rewards, weights):
+    """Advantages of one group, (rollouts) of rewards (rollouts, R)."""
+    totals = [sum(w * x for w, x in zip(weights, row, strict=True)) for row in rewards]
     if method == "gdpo":
-        each = [z_scores([own[k] for own in parts], 1, 1e-4) for k in range(len(weights))]
-        sums = [sum(w * z[i] for w, z in zip(weights, each, strict=True)) for i in range(len(parts))]
+        each = [z_scores([row[k] for row in rewards], 1, 1e-4) for k in range(len(weights))]
+        sums = [sum(w * z[i] for w, z in zip(weights, each, strict=True)) for i in range(len(rewards))]
         return z_scores(sums, 1, 1e-4)
     if method == "remax":  # action 3 is the likeliest
         return [r - WEIGHTS @ PARTS[:, 3] for r in totals]
@@ -71,15 +71,15 @@ def by_hand(method, parts, weights):
 
 def outcomes(method, group_size):
     """The chance of each record after one step, over every group: (Q_pos, parts of the reward...) by its rounding."""
-    p, chances, parts = probabilities(LOGITS), defaultdict(float), PARTS.T.tolist()
+    p, chances, scores = probabilities(LOGITS), defaultdict(float), PARTS.T.tolist()
     for group in itertools.product(range(5), repeat=group_size):
-        advantages = by_hand(method, [parts[action] for action in group], WEIGHTS.tolist())
+        advantages = by_hand(method, [scores[action] for action in group], WEIGHTS.tolist())
         logits = list(LOGITS)
         for action, advantage in zip(group, advantages, strict=True):
             for j in range(5):
                 logits[j] += RATE * advantage * ((j == action) - p[j]) / group_size
         after = probabilities(logits)
-        record = [after[0] + after[2], *(sum(q * own[k] for q, own in zip(after, parts, strict=True)) for k in (0, 1))]
+        record = [after[0] + after[2], *(sum(q * row[k] for q, row in zip(after, scores, strict=True)) for k in (0, 1))]
         chances[tuple(round(value, 7) for value in record)] += math.prod(p[action] for action in group)
     return chances
 
@@ -96,7 +96,7 @@ RUNS = [(method, storage) for method in ("gdpo", "grpo", "rloo", "remax") for st
 def test_one_step_has_each_outcome_as_often_as_the_enumeration_says(method, storage):
     """Each run ends in an outcome of the enumeration, and none of these comes more or less often than it may."""
     expected = outcomes(method, 3)
-    result = simulate(place(), f"{method}+reinforce", group_size=3, steps=1, seeds=SEEDS, storage=storage, **SGD)
+    result = simulate(bandit(), f"{method}+reinforce", group_size=3, steps=1, seeds=SEEDS, storage=storage, **SGD)
     exact, chances = np.array(list(expected)), np.array(list(expected.values()))
     nearest = np.abs(records(result)[:, None] - exact).max(axis=2)
     assert nearest.min(axis=1).max() < 1e-6
@@ -106,27 +106,27 @@ def test_one_step_has_each_outcome_as_often_as_the_enumeration_says(method, stor
     np.testing.assert_allclose(result.mean_reward, result.part_reward.values @ WEIGHTS, rtol=1e-12)
 
 
-# What is the same
+# Equal numbers
 
 
 @pytest.mark.slow
 def test_binary_rewards_as_an_array_give_the_numbers_of_a_binary_problem():
     settings = {"group_size": 8, "steps": 20, "seeds": 2, "record_every": 10, "pass_at_k": (1, 4)}
-    binary, graded = Categorical(LOGITS, CORRECT, CORRECT), place(CORRECT.astype(float))
+    binary, graded = Categorical(LOGITS, CORRECT, CORRECT), bandit(CORRECT.astype(float))
     for method, storage in (("grpo", "dense"), ("f_grpo", "lumped"), ("maxrl+clip_higher", "dense")):
-        one, other = (simulate(problem, method, storage=storage, **settings) for problem in (binary, graded))
-        for name in one:
-            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-        np.testing.assert_allclose(other.mean_reward, other.q_pos, rtol=1e-6)
+        first, second = (simulate(problem, method, storage=storage, **settings) for problem in (binary, graded))
+        for name in first:
+            np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+        np.testing.assert_allclose(second.mean_reward, second.q_pos, rtol=1e-6)
 
 
 def test_classes_are_told_apart_by_rewards_and_listed_again():
-    problem = place()
+    problem = bandit()
     classes = problem.by_classes()
     assert classes.entries == 4  # 1 and 4 are alike
     assert classes.rewards.shape == (1, 2, 4)
     assert sorted(classes.listed().totals[0]) == sorted(problem.totals[0])
-    assert place(np.array([0, 1, 0, 0, 2.0])).by_classes().entries == 5
+    assert bandit(np.array([0, 1, 0, 0, 2.0])).by_classes().entries == 5
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_prompts_that_differ_have_rewards_of_their_own():
 
 
 class Watched(Categorical):
-    """What a group was paid: the mean, the spread within the group, and how it goes with the truth."""
+    """Record a group's pay: its mean, its spread in the group, and its covariance with the truth."""
 
     @property
     def metrics(self):
@@ -174,9 +174,9 @@ STILL = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.0}, "gr
 
 def watched(logits=LOGITS, problem=None, **settings):
     problem = {"reward_weights": WEIGHTS} | (problem or {})
-    place = Watched(np.asarray(logits), CORRECT, CORRECT, rewards=PARTS, **problem)
+    instance = Watched(np.asarray(logits), CORRECT, CORRECT, rewards=PARTS, **problem)
     settings = {"steps": 200, "record_every": 1} | STILL | settings
-    return simulate(place, "reinforce", **settings)
+    return simulate(instance, "reinforce", **settings)
 
 
 @pytest.mark.slow
@@ -249,28 +249,28 @@ def test_graded_rewards_are_learned_under_every_setting(name):
 
 BINARY = custom(LOGITS.tolist(), [0])
 REFUSED = [
-    (lambda: place(np.ones(4)), "rewards have shape (4,); allowed: (5,) graded, (R, 5) in R parts"),
-    (lambda: place([1, 0, None, 0, 0]), "rewards hold nan (action 2); allowed: finite numbers"),
+    (lambda: bandit(np.ones(4)), "rewards have shape (4,); allowed: (5,) graded, (R, 5) in R parts"),
+    (lambda: bandit([1, 0, None, 0, 0]), "rewards hold nan (action 2); allowed: finite numbers"),
     (
-        lambda: place([[1, 0, 1, 0, 0], [0, 1, 0, 0, math.inf]], reward_parts=("correct", "format")),
+        lambda: bandit([[1, 0, 1, 0, 0], [0, 1, 0, 0, math.inf]], reward_parts=("correct", "format")),
         "rewards hold inf (part 'format', action 4); allowed: finite numbers",
     ),
-    (lambda: place([1, 0, 1, 0, 0], reward_weights=[math.nan]), "reward_weights hold nan; allowed: finite numbers"),
-    (lambda: place("right"), "rewards are no array of numbers"),
-    (lambda: place(reward_weights=[1.0]), "reward_weights have shape (1,); allowed: (2,), one for each part"),
-    (lambda: place(reward_parts=("correct",)), "reward_parts = ('correct',); allowed: 2 names, each another"),
-    (lambda: place(reward_noise=[0.1, -0.1]), "reward_noise = -0.1 is outside its range [0, inf)"),
-    (lambda: place(noise_of="token"), "noise_of = 'token' is unknown; allowed: rollout, answer, prompt"),
-    (lambda: place(reward_correct=2.0), "reward_correct = 2.0 and reward_incorrect = 0.0 beside rewards"),
-    (lambda: place(None, reward_parts=("a", "b")), "reward_parts = ('a', 'b') without rewards"),
+    (lambda: bandit([1, 0, 1, 0, 0], reward_weights=[math.nan]), "reward_weights hold nan; allowed: finite numbers"),
+    (lambda: bandit("right"), "rewards are no array of numbers"),
+    (lambda: bandit(reward_weights=[1.0]), "reward_weights have shape (1,); allowed: (2,), one for each part"),
+    (lambda: bandit(reward_parts=("correct",)), "reward_parts = ('correct',); allowed: 2 names, each another"),
+    (lambda: bandit(reward_noise=[0.1, -0.1]), "reward_noise = -0.1 is outside its range [0, inf)"),
+    (lambda: bandit(noise_of="token"), "noise_of = 'token' is unknown; allowed: rollout, answer, prompt"),
+    (lambda: bandit(reward_correct=2.0), "reward_correct = 2.0 and reward_incorrect = 0.0 beside rewards"),
+    (lambda: bandit(None, reward_parts=("a", "b")), "reward_parts = ('a', 'b') without rewards"),
     (lambda: binary_rewards(np.ones(5), 0.0), "shape (5,); allowed: one number (graded"),
     (lambda: PromptBank(np.zeros((2, 5)), np.array([CORRECT] * 2), np.array([CORRECT] * 2), rewards=PARTS[0]),
      "rewards have shape (5,); allowed: (2, 5) graded, (2, R, 5) in R parts"),
-    (lambda: simulate(place(), "maxrl"), "rewards span [0.15, 1.3] and hold 1.3; maxrl is defined for"),
-    (lambda: simulate(place(), "binary_contrastive"), "binary_contrastive is defined for rewards 0 and 1"),
-    (lambda: simulate(place(CORRECT * 1.0, reward_noise=[0.1]), "maxrl"), "reward_noise = [0.1] with maxrl, which is"),
-    (lambda: simulate(place(), false_positive=0.1), "false_positive = 0.1 of graded rewards; allowed: 0"),
-    (lambda: simulate(place(), reward="random"), "reward = 'random' is unknown; allowed: true, placebo"),
+    (lambda: simulate(bandit(), "maxrl"), "rewards span [0.15, 1.3] and hold 1.3; maxrl is defined for"),
+    (lambda: simulate(bandit(), "binary_contrastive"), "binary_contrastive is defined for rewards 0 and 1"),
+    (lambda: simulate(bandit(CORRECT * 1.0, reward_noise=[0.1]), "maxrl"), "reward_noise = [0.1] with maxrl, which is"),
+    (lambda: simulate(bandit(), false_positive=0.1), "false_positive = 0.1 of graded rewards; allowed: 0"),
+    (lambda: simulate(bandit(), reward="random"), "reward = 'random' is unknown; allowed: true, placebo"),
     (lambda: simulate(BINARY, reward="placebo", false_negative=0.1), "reward = 'placebo' with false_neg"),
     (lambda: simulate(BINARY, "remax", reward="placebo"), "with a method that reads the greedy answer"),
 ]  # fmt: skip
@@ -286,13 +286,13 @@ def test_a_number_that_is_not_finite_is_told_with_the_range_of_the_rewards():
     def grow(advantages, rollouts):
         return advantages / (rollouts.rewards - rollouts.rewards)
 
-    message = refusal(simulate, place(), simlab.Method(simlab.chain(grow), simlab.surrogates.reinforce()))
+    message = refusal(simulate, bandit(), simlab.Method(simlab.chain(grow), simlab.surrogates.reinforce()))
     assert "where rewards are graded, from 0.15 to 1.3" in message
 
 
 @pytest.mark.slow
 def test_a_problem_of_ones_own_takes_graded_rewards():
-    """With nothing but the field, whether the class has a field of that name or not."""
+    """The fields of ``Problem`` suffice; the class declares none for rewards."""
 
     @dataclass(frozen=True, eq=False)
     class Mine(Problem):
@@ -309,7 +309,7 @@ def test_a_problem_of_ones_own_takes_graded_rewards():
 
 
 def test_no_metric_has_the_name_of_a_parameter_that_a_sweep_may_go_through():
-    metrics = {metric.name for metric in place().recorded}
+    metrics = {metric.name for metric in bandit().recorded}
     assert {"mean_reward", "part_reward"} <= metrics
     assert not metrics & {*RUN_PARAMETERS, *problem_constructor("format_reward").defaults}
 
@@ -318,8 +318,8 @@ def test_groups_are_not_known_by_their_counts_where_rewards_are_more_than_right_
     settings = Settings("grpo", 4096, storage="dense").static
     placebo = Settings("grpo", 4096, storage="dense", reward="placebo").static
     binary = Categorical(LOGITS, CORRECT, CORRECT)
-    chosen = [(settings, binary), (settings, place()), (placebo, binary)]
-    assert [counts_suffice(own, own.build(), problem) for own, problem in chosen] == [True, False, False]
+    chosen = [(settings, binary), (settings, bandit()), (placebo, binary)]
+    assert [counts_suffice(setting, setting.build(), problem) for setting, problem in chosen] == [True, False, False]
 
 
 @pytest.mark.slow
@@ -327,7 +327,7 @@ def test_a_part_of_weight_0_changes_nothing():
     settings = {"group_size": 8, "steps": 20, "seeds": 2}
     for method in ("grpo", "gdpo"):
         alone, beside = (
-            simulate(place(rewards, reward_weights=weights), method, **settings)
+            simulate(bandit(rewards, reward_weights=weights), method, **settings)
             for rewards, weights in ((PARTS[:1], None), (PARTS, [1.0, 0.0]))
         )
         for name in set(alone) - {"part_reward"}:

@@ -26,8 +26,8 @@ def test_each_token_takes_part_in_one_turn():
     # The threshold itself counts as likely, whatever the rounding.
     for dtype in (np.float32, np.float64):
         logp = np.log(np.array([0.3, 0.5, 0.7], dtype))
-        for own, isolation in zip(logp, (0.3, 0.5, 0.7), strict=True):
-            assert not takes_part(own, isolation, True)
+        for entry, isolation in zip(logp, (0.3, 0.5, 0.7), strict=True):
+            assert not takes_part(entry, isolation, True)
 
 
 ALONE = {"method": "grpo", "group_size": 1, "optimizer": "sgd", "seeds": 2}  # a group of one has no advantage
@@ -35,7 +35,7 @@ ALONE = {"method": "grpo", "group_size": 1, "optimizer": "sgd", "seeds": 2}  # a
 
 @pytest.mark.slow
 def test_correct_answers_too_rare_for_a_float_are_demonstrated_in_their_proportions():
-    """The only probabilities in [e^-300, e^-301, rest] that a float32 holds are those of the rest."""
+    """A float32 holds no probability of [e^-300, e^-301, rest] but the rest."""
     problem = custom([-300.0, -301.0, 0.0], [0, 1])
     rate = {"learning_rate": 1.0}
     trained = simulate(
@@ -53,7 +53,7 @@ class Pairs(Categorical):
 
 
 def pairs():
-    """Its fields are those of the problem that it is made from."""
+    """Copy the fields of an anchored problem."""
     made = anchored(40, 8, target=2, anchor_logit=1.0, correct_logit=0.4)
     return Pairs(**{field.name: getattr(made, field.name) for field in dataclasses.fields(made) if field.init})
 
@@ -72,16 +72,16 @@ def test_a_group_that_is_known_by_its_counts_is_split_like_one_that_is_listed(mo
     """One group of 5000 rollouts of 40 actions: shares of either draw, within five standard errors of the law."""
     problem = anchored(40, 4).listed()
     settings = QUICK_STEPS | {"steps": 1, "record_every": 1, "group_size": 5000, "storage": "dense", "epochs": 2}
-    found = {"counted": simulate(problem, "grpo", **settings)}
+    runs = {"counted": simulate(problem, "grpo", **settings)}
     monkeypatch.setattr(draw, "LEAST_GROUP", 10**9)
-    found["listed"] = simulate(dataclasses.replace(problem, reward_correct=0.5), "grpo", **settings)
+    runs["listed"] = simulate(dataclasses.replace(problem, reward_correct=0.5), "grpo", **settings)
     p = np.exp(problem.logits - problem.logits.max())
     p /= p.sum()
     decade = np.searchsorted([0.001, 0.01, 0.1], p, side="right")
-    for drawn in found.values():
+    for drawn in runs.values():
         for name, members in (("drawn_correct", problem.correct), ("drawn_wrong", ~problem.correct)):
-            for place in range(4):
-                q = float(p[members & (decade == place)].sum())
-                share = drawn[name][:, -1, place]
-                assert (abs(share - q) <= 5 * math.sqrt(q * (1 - q) / 5000) + 1e-6).all(), (name, place)
-    assert not np.array_equal(*(drawn.drawn_wrong.values for drawn in found.values()))
+            for index in range(4):
+                q = float(p[members & (decade == index)].sum())
+                share = drawn[name][:, -1, index]
+                assert (abs(share - q) <= 5 * math.sqrt(q * (1 - q) / 5000) + 1e-6).all(), (name, index)
+    assert not np.array_equal(*(drawn.drawn_wrong.values for drawn in runs.values()))

@@ -99,10 +99,10 @@ def test_results_of_two_processors_agree_to_rounding_and_say_which_they_are_from
     kinds = [json.loads(result.attrs["processors"]) for result in (narrow, wide)]
     assert [[kind["instructions"] for kind in each] for each in kinds] == [["x86-64 SSE4.2"], ["x86-64 AVX2"]]
     differences = [float(np.abs(narrow[name] - wide[name]).max()) for name in narrow.data_vars]
-    assert 0 < max(differences) < 1e-5  # of numbers around 1 in float32
+    assert 0 < max(differences) < 1e-5  # numbers are around 1, in float32
     for number, path in enumerate(paths.values()):
-        for part in sorted(parts_folder(path).glob("*.npz"))[number::2]:
-            part.unlink()
+        for file in sorted(parts_folder(path).glob("*.npz"))[number::2]:
+            file.unlink()
     joined = merge(tmp_path / "joined.nc", [parts_folder(path) for path in paths.values()])
     runs = {kind["instructions"]: kind["runs"] for kind in json.loads(joined.attrs["processors"])}
     assert runs == {"x86-64 SSE4.2": 8, "x86-64 AVX2": 8}

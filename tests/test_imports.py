@@ -1,4 +1,4 @@
-"""What importing the library loads."""
+"""Imports that the library makes."""
 
 import ast
 import re
@@ -19,8 +19,8 @@ MODULES = ["simlab", "simlab.arms", "simlab.estimators", "simlab.surrogates", "s
 @pytest.mark.parametrize("module", MODULES)
 def test_neither_jax_nor_torch_is_imported(module: str) -> None:
     program = f"import sys, {module}; print(sorted({{'jax', 'torch', 'simlab.llm.model'}} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
 
 
 @pytest.mark.slow
@@ -33,8 +33,8 @@ def test_simulate_and_sweep_are_functions_of_the_library_whatever_is_imported_be
         "assert first == (simlab.simulate, simlab.sweep) and 'optax' not in sys.modules;"
         "print(*(next(iter(inspect.signature(function).parameters)) for function in first))"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == "[] problem arms\n"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "[] problem arms\n"
 
 
 def test_the_library_lists_what_it_offers_and_offers_what_it_lists() -> None:
@@ -46,8 +46,8 @@ def test_the_library_lists_what_it_offers_and_offers_what_it_lists() -> None:
         "from simlab import *;"
         "print(sorted(listed), simulate.__name__.rpartition('.')[2], problems.anchored(9, 2).actions)"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == f"{OFFERED} simulate 9\n"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == f"{OFFERED} simulate 9\n"
 
 
 LIBRARY = Path(__file__).parent.parent / "simlab"
@@ -71,22 +71,22 @@ def imported_at_once(body: list[ast.stmt]) -> Iterator[str]:
             yield from imported_at_once([inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)])
 
 
-def upward(parts: dict[str, set[str]]) -> list[str]:
-    """The imports of a part from one of a line further down; a part that the page does not name is groundwork."""
-    return [f"{part} imports {own}" for part in parts for own in parts[part] if LAYER.get(own, 1) > LAYER.get(part, 1)]
+def upward(uses: dict[str, set[str]]) -> list[str]:
+    """List imports of a part from a part on a lower line; a part that the page does not name is groundwork."""
+    return [f"{user} imports {base}" for user in uses for base in uses[user] if LAYER.get(base, 1) > LAYER.get(user, 1)]
 
 
 def test_no_module_imports_from_a_line_further_down_in_the_architecture() -> None:
-    parts: dict[str, set[str]] = {}
+    uses: dict[str, set[str]] = {}
     for path in LIBRARY.rglob("*.py"):
-        part = path.relative_to(LIBRARY).parts[0].removesuffix(".py")
-        if part != "__init__":
-            parts.setdefault(part, set()).update(imported_at_once(ast.parse(path.read_text()).body))
+        user = path.relative_to(LIBRARY).parts[0].removesuffix(".py")
+        if user != "__init__":
+            uses.setdefault(user, set()).update(imported_at_once(ast.parse(path.read_text()).body))
     assert len(LAYER) > 15
-    assert set(LAYER) <= set(parts)
+    assert set(LAYER) <= set(uses)
     assert LAYER["llm"] > LAYER["simulator"] > LAYER["arms"] > LAYER["surrogates"] > LAYER["estimators"]
-    assert "estimators" in parts["surrogates"]
-    assert upward(parts) == []
+    assert "estimators" in uses["surrogates"]
+    assert upward(uses) == []
     assert upward({"estimators": {"simulator"}, "errors": {"arms"}}) == [
         "estimators imports simulator",
         "errors imports arms",

@@ -1,4 +1,4 @@
-"""What is measured of counts and rollouts, against loops, exact fractions and enumeration."""
+"""Metrics of counts and rollouts, against loops, exact fractions and enumeration."""
 
 import itertools
 import json
@@ -42,24 +42,24 @@ def test_pass_at_k_is_the_share_of_subsets_that_hold_a_correct_sample():
 
 @pytest.mark.parametrize("n", [256, 2**16])
 def test_pass_at_k_keeps_its_digits_for_many_samples(n):
-    """To 1e-12 of exact fractions, also where it is tiny."""
+    """It equals exact fractions to 1e-12, tiny ones too."""
     counts = [0, 1, 2, 77, n // 2, n - 1, n]
     for k in (1, 255, n // 2, n):
-        found = unbiased_pass_at_k(np.array(counts), n, k)
-        assert found.tolist() == pytest.approx([float(exact_pass_at_k(n, c, k)) for c in counts], rel=1e-12, abs=0)
+        estimates = unbiased_pass_at_k(np.array(counts), n, k)
+        assert estimates.tolist() == pytest.approx([float(exact_pass_at_k(n, c, k)) for c in counts], rel=1e-12, abs=0)
 
 
 @pytest.mark.slow
 def test_the_interval_covers_the_mean_of_where_the_problems_come_from():
-    """In 95 % of 300 samples of 60 problems, within 3.5 standard errors of .0126; it is as wide as a t-interval."""
+    """95 % of 300 samples of 60 problems, within 3.5 standard errors of .0126; it is as wide as a t-interval."""
     random = np.random.default_rng(0)
     samples = random.beta(2, 3, size=(300, 60))
     intervals = [interval(values, seed, 2000) for seed, values in enumerate(samples)]
-    covered = np.mean([found.low <= 0.4 <= found.high for found in intervals])
+    covered = np.mean([entry.low <= 0.4 <= entry.high for entry in intervals])
     assert abs(covered - 0.95) < 3.5 * 0.0126
-    widths = np.mean([found.high - found.low for found in intervals])
+    widths = np.mean([entry.high - entry.low for entry in intervals])
     assert widths == pytest.approx(2 * 1.96 * 0.2 / math.sqrt(60), rel=0.03)
-    assert [found.mean for found in intervals] == samples.mean(axis=1).tolist()
+    assert [entry.mean for entry in intervals] == samples.mean(axis=1).tolist()
 
 
 # The significance of a difference
@@ -89,13 +89,13 @@ def test_the_test_is_the_enumeration_of_all_subsamples(m):
     moved = sorted(
         (float(whole) + factor * float(difference - whole), float(share)) for difference, share in spread.items()
     )
-    found = subsampling_test(np.array(first), np.array(second), n, k, 0, subsample=m)
+    result = subsampling_test(np.array(first), np.array(second), n, k, 0, subsample=m)
     estimates = [sum(exact_pass_at_k(n, c, k) for c in counts) / 2 for counts in (first, second)]
-    assert found.difference == pytest.approx(float(estimates[1] - estimates[0]), rel=1e-12)
+    assert result.difference == pytest.approx(float(estimates[1] - estimates[0]), rel=1e-12)
     assert whole == estimates[1] - estimates[0]  # the subsamples' mean is the estimate
     p = 2 * sum(share for value, share in moved if value < 1e-9)
-    assert found.p == pytest.approx(p, abs=4 * 2 * math.sqrt(p / 2 / 50_000) + 1e-4)
-    for end, level in ((found.low, 0.025), (found.high, 0.975)):
+    assert result.p == pytest.approx(p, abs=4 * 2 * math.sqrt(p / 2 / 50_000) + 1e-4)
+    for end, level in ((result.low, 0.025), (result.high, 0.975)):
         below = sum(share for value, share in moved if value < end - 1e-9)
         upto = sum(share for value, share in moved if value < end + 1e-9)
         assert below - 4 * 0.0007 <= level <= upto + 4 * 0.0007
@@ -117,9 +117,9 @@ def test_a_difference_is_significant_where_p_is_below_5_percent():
     outcomes = set()
     for seed in range(60):
         first, second = random.binomial(16, 0.5, size=(2, 8))
-        found = subsampling_test(first, second, 16, 1, seed, iterations=1000)
-        assert found.significant == (found.p < 0.05) == (not found.low <= 0 <= found.high)
-        outcomes.add(found.significant)
+        result = subsampling_test(first, second, 16, 1, seed, iterations=1000)
+        assert result.significant == (result.p < 0.05) == (not result.low <= 0 <= result.high)
+        outcomes.add(result.significant)
     assert outcomes == {True, False}
 
 
@@ -145,19 +145,19 @@ def test_groups_are_what_a_loop_over_them_says(size):
     rewards = (random.random((40, size)) < random.random((40, 1))).astype("float32")
     advantages = random.normal(size=(40, size)).astype("float32")
     solutions = [[str(random.integers(4)) if r else None for r in group] for group in rewards]
-    found = group_metrics(rewards, advantages, None, solutions)
+    metrics = group_metrics(rewards, advantages, None, solutions)
     distinct = [len(set(group) - {None}) for group in solutions]
     mixed = [count for count, group in zip(distinct, rewards, strict=True) if 0 < sum(group) < size]
-    assert found["reward"] == found["solve_rate"] == pytest.approx(np.mean(rewards))
-    assert found["all_wrong"] == np.mean([not any(group) for group in rewards])
-    assert found["all_right"] == np.mean([all(group) for group in rewards])
-    assert found["distinct_solutions"] == np.mean(distinct)
-    assert found["distinct_solutions_active"] == pytest.approx(np.mean(mixed) if mixed else NAN, nan_ok=True)
+    assert metrics["reward"] == metrics["solve_rate"] == pytest.approx(np.mean(rewards))
+    assert metrics["all_wrong"] == np.mean([not any(group) for group in rewards])
+    assert metrics["all_right"] == np.mean([all(group) for group in rewards])
+    assert metrics["distinct_solutions"] == np.mean(distinct)
+    assert metrics["distinct_solutions_active"] == pytest.approx(np.mean(mixed) if mixed else NAN, nan_ok=True)
     columns = ("lowest_rate", "highest_rate", "group_share", "success_mass", "failure_mass")
-    rows = list(zip(*(found[name] for name in columns), strict=True))
+    rows = list(zip(*(metrics[name] for name in columns), strict=True))
     for lowest, highest, *rest in rows:
         assert rest == pytest.approx(naive_masses(rewards.tolist(), advantages.tolist(), lowest, highest), nan_ok=True)
-    assert sum(found["group_share"]) == pytest.approx(1)
+    assert sum(metrics["group_share"]) == pytest.approx(1)
 
 
 def test_solve_rates_of_larger_groups_share_eight_bins():
@@ -173,9 +173,9 @@ def test_a_rollout_counts_with_the_mean_of_the_advantages_of_its_tokens():
     rewards = np.array([[1.0, 0.0, 0.0]])
     mask = np.array([[[True, True], [True, False], [False, False]]])
     advantages = np.array([[[1.0, 3.0], [-6.0, NAN], [NAN, NAN]]])
-    found = group_metrics(rewards, advantages, mask)
-    assert found["success_mass"][1] == pytest.approx(2 / 3)
-    assert found["failure_mass"][1] == pytest.approx(6 / 3)
+    metrics = group_metrics(rewards, advantages, mask)
+    assert metrics["success_mass"][1] == pytest.approx(2 / 3)
+    assert metrics["failure_mass"][1] == pytest.approx(6 / 3)
     full = group_metrics(rewards, np.full((1, 3, 2), 0.5))
     assert full["success_mass"][1] == pytest.approx(0.5 / 3)
 
@@ -205,7 +205,7 @@ def naive_terms(mask, logp, advantages):
 
 
 def naive_threshold(terms, percent):
-    """What the first ``percent`` of the terms reach or pass, the most extreme first."""
+    """The bound that the first ``percent`` of the terms reach, the most extreme first."""
     ordered = sorted(terms, key=abs, reverse=True)
     return ordered[max(1, math.ceil(percent / 100 * len(terms) - 1e-9)) - 1] if terms else NAN
 
@@ -216,29 +216,29 @@ def test_tokens_are_what_a_loop_over_them_says(of_tokens):
     random = np.random.default_rng(1)
     advantages = random.normal(size=mask.shape if of_tokens else (3, 4))
     each = np.where(mask, advantages if of_tokens else advantages[..., None], NAN)
-    found = token_metrics(logp, entropy, each if of_tokens else advantages, mask=mask, topn_logp=topn)
+    metrics = token_metrics(logp, entropy, each if of_tokens else advantages, mask=mask, topn_logp=topn)
     rollouts = [(p, g) for p in range(3) for g in range(4) if mask[p, g].any()]
 
     def mean_of_means(values):
         return np.mean([np.mean([values[p, g, t] for t in range(5) if mask[p, g, t]]) for p, g in rollouts])
 
-    assert found["entropy"] == pytest.approx(np.nanmean(entropy))
-    assert found["logp"] == pytest.approx(np.nanmean(logp))
-    assert found["sample_logp"] == pytest.approx(mean_of_means(logp))
-    assert found["rank_logp"] == pytest.approx([mean_of_means(topn[..., 0]), mean_of_means(topn[..., 1])])
+    assert metrics["entropy"] == pytest.approx(np.nanmean(entropy))
+    assert metrics["logp"] == pytest.approx(np.nanmean(logp))
+    assert metrics["sample_logp"] == pytest.approx(mean_of_means(logp))
+    assert metrics["rank_logp"] == pytest.approx([mean_of_means(topn[..., 0]), mean_of_means(topn[..., 1])])
     terms = naive_terms(mask, logp, each)
-    assert found["covariance"] == pytest.approx(np.mean(terms))
+    assert metrics["covariance"] == pytest.approx(np.mean(terms))
     for name, signed in (("positive", [c for c in terms if c > 0]), ("negative", [c for c in terms if c < 0])):
         expected = [naive_threshold(signed, percent) for percent in (0.01, 1, 20, 40, 100)]
-        assert found[f"{name}_covariance"] == pytest.approx(expected)
+        assert metrics[f"{name}_covariance"] == pytest.approx(expected)
 
 
 def test_without_covariance_there_are_no_thresholds_and_without_candidates_no_ranks():
     mask = np.ones((1, 2, 3), bool)
-    found = token_metrics(np.full((1, 2, 3), -1.0), np.ones((1, 2, 3)), np.array([[1, -1]]), mask=mask)
-    assert found["covariance"] == 0
-    assert np.isnan(found["positive_covariance"] + found["negative_covariance"]).all()
-    assert "rank_logp" not in found
+    metrics = token_metrics(np.full((1, 2, 3), -1.0), np.ones((1, 2, 3)), np.array([[1, -1]]), mask=mask)
+    assert metrics["covariance"] == 0
+    assert np.isnan(metrics["positive_covariance"] + metrics["negative_covariance"]).all()
+    assert "rank_logp" not in metrics
 
 
 # Tracked solutions
@@ -266,16 +266,16 @@ def is_missed(group):
 
 
 def test_groups_are_split_in_order_enumerated_and_drawn_with_replacement():
-    """What is measured, its mean over all groups, and the lemma's value at the shares, each by enumeration."""
+    """The rates, their mean over all groups, and the lemma's value at the shares, each by enumeration."""
     samples = ["a", None, "a", None, "b", "t", "a", "a", "a", "t", None]
-    found = tracked_tail_miss(tracked_alone(), [samples], 4)
-    assert found["tracked_active"][0] == 1 / 2
-    assert found["tail_miss"][0] == 1 / 2
+    misses = tracked_tail_miss(tracked_alone(), [samples], 4)
+    assert misses["tracked_active"][0] == 1 / 2
+    assert misses["tail_miss"][0] == 1 / 2
     subsets = list(itertools.combinations(samples, 4))
-    assert found["tail_miss_expected"][0] == pytest.approx(sum(map(is_missed, subsets)) / len(subsets), rel=1e-12)
+    assert misses["tail_miss_expected"][0] == pytest.approx(sum(map(is_missed, subsets)) / len(subsets), rel=1e-12)
     draws = list(itertools.product(samples, repeat=4))
-    assert found["tail_miss_lemma"][0] == pytest.approx(sum(map(is_missed, draws)) / len(draws), rel=1e-12)
-    assert (found["tracked_correct_mass"][0], found["tracked_solution_mass"][0]) == (8 / 11, 2 / 11)
+    assert misses["tail_miss_lemma"][0] == pytest.approx(sum(map(is_missed, draws)) / len(draws), rel=1e-12)
+    assert (misses["tracked_correct_mass"][0], misses["tracked_solution_mass"][0]) == (8 / 11, 2 / 11)
     both = Tracked([0, 1], ["t", "a"], [0.5] * 2, [0.25] * 2)
     rates, means = (measure(both, [samples, samples[::-1]], 4) for measure in (tracked_tail_miss, tracked_metrics))
     assert means == {name: pytest.approx(values.mean()) for name, values in rates.items()} | {"tracked_lost": 0}
@@ -288,9 +288,9 @@ def test_the_mean_over_groups_is_unbiased_and_the_plugged_in_lemma_is_not(size):
     unbiased = plugged_in = 0.0
     for samples in itertools.product(shares, repeat=4):
         chance = math.prod(shares[sample] for sample in samples)
-        found = tracked_tail_miss(tracked_alone(), [samples], size)
-        unbiased += chance * found["tail_miss_expected"][0]
-        plugged_in += chance * found["tail_miss_lemma"][0]
+        misses = tracked_tail_miss(tracked_alone(), [samples], size)
+        unbiased += chance * misses["tail_miss_expected"][0]
+        plugged_in += chance * misses["tail_miss_lemma"][0]
     truth = theory.tail_miss(size, 0.6, 0.2)
     assert unbiased == pytest.approx(truth, abs=1e-15)
     assert (abs(plugged_in - truth) > 0.003) == (size > 1)
@@ -309,7 +309,7 @@ def test_a_solution_that_no_sample_holds_is_lost_and_without_tracked_ones_there_
 
 
 def test_tokens_are_counted_by_tenths_of_a_nat():
-    """Edges belong to the bin above; what rounding has put below 0 to the first, and all from 4 on to the last."""
+    """Edges belong to the bin above; values rounded below 0 to the first, and all from 4 on to the last."""
     entropy = np.array([[[0.0, -1e-9, 0.05, 0.1, 0.3, 3.95, 4.0, 11.0, 2.0]]])
     mask = np.array([[[True] * 8 + [False]]])
     expected = {0: 3, 1: 1, 3: 1, 39: 1, 40: 2}
@@ -322,8 +322,8 @@ def test_candidates_are_counted_by_rank_and_tenths_of_probability():
     logp = np.log([[1.0, 1e-300], [0.55, 0.45], [1 + 1e-12, 1e-300], [0.9, 0.05]])[None, None]
     logp[0, 0, 0, 1] = -np.inf
     mask = np.array([[[True, True, True, False]]])
-    found = candidate_histogram(logp, mask)
-    assert found.tolist() == [[0, 0, 0, 0, 0, 1, 0, 0, 0, 2], [2, 0, 0, 0, 1, 0, 0, 0, 0, 0]]
+    histogram = candidate_histogram(logp, mask)
+    assert histogram.tolist() == [[0, 0, 0, 0, 0, 1, 0, 0, 0, 2], [2, 0, 0, 0, 1, 0, 0, 0, 0, 0]]
 
 
 # Intervals over seeds and problems
@@ -333,7 +333,7 @@ ROWS = [[Fraction(n, 8) for n in row] for row in ([5, 0, 3, 8], [6, 1, 2, 8], [8
 
 
 def naive_components(rows):
-    """In fractions: the expected mean squares of a crossed design, solved for its variances."""
+    """Solve the expected mean squares of a crossed design for its variances, in fractions."""
     s, p = len(rows), len(rows[0])
     mean = sum(map(sum, rows)) / Fraction(s * p)
     of_rows = [sum(row) / Fraction(p) for row in rows]
@@ -350,8 +350,8 @@ def test_the_interval_is_that_over_seeds_widened_by_the_variance_of_problems():
     assert components(np.array(ROWS, float)) == pytest.approx(tuple(map(float, variances)), abs=1e-15)
     means = [float(sum(row)) / 4 for row in ROWS]
     half = (T_2**2 * np.var(means, ddof=1) / 3 + T_3**2 * float(variances[1]) / 4) ** 0.5
-    found = crossed_interval(np.array(ROWS, float))
-    assert found == pytest.approx((np.mean(means), np.mean(means) - half, np.mean(means) + half), rel=1e-12)
+    result = crossed_interval(np.array(ROWS, float))
+    assert result == pytest.approx((np.mean(means), np.mean(means) - half, np.mean(means) + half), rel=1e-12)
 
 
 def test_where_problems_do_not_differ_it_is_the_t_interval_over_seeds():

@@ -1,4 +1,4 @@
-"""What is measured of models: the entropy's change, rare-correct trajectories, the rank of weight changes."""
+"""Metrics of models: the entropy's change, rare-correct trajectories, the rank of weight changes."""
 
 import json
 import math
@@ -65,8 +65,8 @@ def moved(step):
 
 
 def naive_tokens(parameters, temperature=1.0):
-    """Of each token of the batch: all log-probabilities, its own, and its rollout's advantage, in float64."""
-    found = []
+    """Each token's log-probabilities, the log-probability drawn, and its rollout's advantage, in float64."""
+    tokens = []
     for p, g in np.ndindex(2, 2):
         prompt = BATCH.prompts[p, : BATCH.lengths[p]].tolist()
         completion = BATCH.tokens[p, g][BATCH.mask[p, g]].tolist()
@@ -75,16 +75,16 @@ def naive_tokens(parameters, temperature=1.0):
         logits = np.asarray(run(parameters, CONFIG, whole), float)[0, len(prompt) - 1 :] / temperature
         for row, token in zip(logits, completion, strict=False):
             logp = row - row.max() - np.log(np.sum(np.exp(row - row.max())))
-            found.append((logp, logp[token], ADVANTAGES[p, g]))
-    return found
+            tokens.append((logp, logp[token], ADVANTAGES[p, g]))
+    return tokens
 
 
 def naive_entropy(parameters, temperature=1.0):
     return np.mean([-np.sum(np.exp(logp) * logp) for logp, _, _ in naive_tokens(parameters, temperature)])
 
 
-def covariance(ones, others):
-    return np.mean(np.multiply(ones, others)) - np.mean(ones) * np.mean(others)
+def covariance(first, second):
+    return np.mean(np.multiply(first, second)) - np.mean(first) * np.mean(second)
 
 
 # The change of entropy
@@ -92,7 +92,7 @@ def covariance(ones, others):
 
 @pytest.fixture
 def exactly():
-    """In float64, for small changes."""
+    """Use float64 for small changes."""
     with jax.enable_x64(True):
         yield
 
@@ -111,8 +111,8 @@ def test_the_entropy_changes_by_what_two_forward_passes_say(exactly, temperature
 def test_the_prediction_is_the_first_order_of_the_change(exactly):
     """It is linear in the step, and its error falls with the square: 16 times at a quarter of the step, within 15 %."""
     changes = [change_of(step) for step in (0.01, 0.0025, 0.000625)]
-    predicted = [found["entropy_change_predicted"] for found in changes]
-    errors = [found["entropy_change"] - found["entropy_change_predicted"] for found in changes]
+    predicted = [change["entropy_change_predicted"] for change in changes]
+    errors = [change["entropy_change"] - change["entropy_change_predicted"] for change in changes]
     assert predicted[0] == pytest.approx(16 * predicted[2], rel=1e-9)
     assert errors[0] / errors[1] == pytest.approx(16, rel=0.15)
     assert errors[1] / errors[2] == pytest.approx(16, rel=0.15)
@@ -121,20 +121,20 @@ def test_the_prediction_is_the_first_order_of_the_change(exactly):
 def test_the_covariances_are_those_of_loops_over_tokens(exactly):
     """d log pi by central differences of naive forward passes."""
     tokens = naive_tokens(moved(0))
-    logp, advantages = [own for _, own, _ in tokens], [a for _, _, a in tokens]
-    later, earlier = ([own for _, own, _ in naive_tokens(moved(step))] for step in (1e-4, -1e-4))
+    logp, advantages = [value for _, value, _ in tokens], [a for _, _, a in tokens]
+    later, earlier = ([value for _, value, _ in naive_tokens(moved(step))] for step in (1e-4, -1e-4))
     change = (np.array(later) - np.array(earlier)) / 2e-4
-    found = change_of(1.0)
-    assert found["logp_advantage_covariance"] == pytest.approx(covariance(logp, advantages))
-    assert found["logp_change_covariance"] == pytest.approx(covariance(logp, change), rel=1e-4)
+    metrics = change_of(1.0)
+    assert metrics["logp_advantage_covariance"] == pytest.approx(covariance(logp, advantages))
+    assert metrics["logp_change_covariance"] == pytest.approx(covariance(logp, change), rel=1e-4)
     step = covariance(advantages, change) / covariance(advantages, advantages)
-    assert found["effective_step"] == pytest.approx(step, rel=1e-4)
+    assert metrics["effective_step"] == pytest.approx(step, rel=1e-4)
 
 
 def test_no_update_changes_nothing_and_equal_advantages_fit_no_step(exactly):
-    found = change_of(0, np.ones((2, 2)))
-    assert math.isnan(found.pop("effective_step"))
-    assert set(found.values()) == {0.0}
+    metrics = change_of(0, np.ones((2, 2)))
+    assert math.isnan(metrics.pop("effective_step"))
+    assert set(metrics.values()) == {0.0}
 
 
 # Rare-correct trajectories
@@ -152,22 +152,22 @@ def test_the_nll_of_a_trajectory_is_the_mean_over_its_tokens(exactly):
         logits = np.asarray(run(moved(0), CONFIG, whole))[0, len(prompt) - 1 :]
         logp = logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
         expected.append(-np.mean([row[token] for row, token in zip(logp, completion, strict=False)]))
-    found = length_normalised_nll(moved(0), CONFIG, TRAJECTORIES, at_once=2)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    nll = length_normalised_nll(moved(0), CONFIG, TRAJECTORIES, at_once=2)
+    np.testing.assert_allclose(nll, expected, rtol=1e-9)
 
 
 def test_the_rarest_are_those_of_the_highest_nll():
     nll = np.array([1.0, 3.0, 2.0, 3.0, 0.5])
     chosen = [rarest_trajectories(TRAJECTORIES, nll, share).completions for share in (0.01, 0.4, 0.6, 0.799, 1.0)]
-    order = [TRAJECTORIES.completions[place] for place in (1, 3, 2, 0, 4)]  # of equal ones the earlier first
+    order = [TRAJECTORIES.completions[index] for index in (1, 3, 2, 0, 4)]  # equal ones in their order
     assert chosen == [order[:1], order[:2], order[:3], order[:3], order]
-    found = rarest_trajectories(TRAJECTORIES, nll, 0.4)
-    assert found.prompts == [[4], [4]]
-    assert Trajectories(**json.loads(json.dumps(found._asdict()))) == found
+    rarest = rarest_trajectories(TRAJECTORIES, nll, 0.4)
+    assert rarest.prompts == [[4], [4]]
+    assert Trajectories(**json.loads(json.dumps(rarest._asdict()))) == rarest
 
 
 def test_one_percent_of_hundreds_is_one_of_each():
-    """Whatever the rounding of .01 times a number is."""
+    """Rounding of .01 times a number changes nothing."""
     for hundreds in (1, 7, 29):
         many = Trajectories([[1]] * 100 * hundreds, [[2]] * 100 * hundreds)
         assert len(rarest_trajectories(many, np.zeros(100 * hundreds)).prompts) == hundreds
@@ -177,16 +177,16 @@ def test_one_percent_of_hundreds_is_one_of_each():
 
 
 def test_every_matrix_of_every_layer_is_measured_alone():
-    """By the squared singular values: eigenvalues of change' change, with r1, gap and srank from their definitions."""
+    """Squared singular values are eigenvalues of change' change; r1, gap and srank follow their definitions."""
     start, current = PARAMETERS, moved(0.1)
-    found = {(row.name, row.layer): row for row in weight_changes(start, current)}
+    rows = {(row.name, row.layer): row for row in weight_changes(start, current)}
     matrices = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-    assert set(found) == {(f"layers.{name}", layer) for name in matrices for layer in (0, 1)} | {
+    assert set(rows) == {(f"layers.{name}", layer) for name in matrices for layer in (0, 1)} | {
         ("embed_tokens", None),
         ("lm_head", None),
     }
     old, new = dict(named(start)), dict(named(current))
-    for (name, layer), row in found.items():
+    for (name, layer), row in rows.items():
         whole = np.asarray(new[name]).astype(float) - np.asarray(old[name])
         change = whole if layer is None else whole[layer]
         squares = np.sort(np.linalg.eigvalsh(change.T @ change))[::-1][: min(change.shape)]
@@ -195,8 +195,8 @@ def test_every_matrix_of_every_layer_is_measured_alone():
         assert row.gap == pytest.approx(values[0] / values[1])
         assert row.srank == next(r for r in range(1, 9) if sum(values[:r]) >= 0.99 * sum(values))
         assert row.norm == pytest.approx(np.sqrt(np.sum(change**2)))
-    medians = weight_change_metrics(list(found.values()))
-    assert medians["weight_change_r1"] == np.median([row.r1 for row in found.values()])
+    medians = weight_change_metrics(list(rows.values()))
+    assert medians["weight_change_r1"] == np.median([row.r1 for row in rows.values()])
     assert medians.keys() == {f"weight_change_{name}" for name in ("r1", "gap", "srank", "norm")}
 
 
@@ -216,7 +216,7 @@ def test_a_change_of_rank_1_and_none_at_all():
 
 @pytest.mark.parametrize("shape", [(300, 12), (40, 40)])
 def test_the_gram_matrix_gives_the_same_singular_values(shape, monkeypatch):
-    """To 1e-7 of the largest, for singular values over six orders, of any size."""
+    """They agree to 1e-7 of the largest, over six orders, at any size."""
     random = np.random.default_rng(0)
     left, _ = np.linalg.qr(random.normal(size=(shape[0], min(shape))))
     right, _ = np.linalg.qr(random.normal(size=(shape[1], min(shape))))
@@ -225,8 +225,8 @@ def test_the_gram_matrix_gives_the_same_singular_values(shape, monkeypatch):
         monkeypatch.setattr(model_changes, "LONGEST", 4096)
         np.testing.assert_allclose(singular_values(size * (left * values) @ right.T), size * values, rtol=1e-9)
         monkeypatch.setattr(model_changes, "LONGEST", 1)
-        found = singular_values(size * (left * values) @ right.T)
-        np.testing.assert_allclose(found, size * values, atol=1e-7 * size)
+        computed = singular_values(size * (left * values) @ right.T)
+        np.testing.assert_allclose(computed, size * values, atol=1e-7 * size)
     assert singular_values(np.outer(np.arange(40.0), np.arange(9.0)))[1] == 0
     assert not singular_values(np.zeros((40, 9))).any()
 
@@ -235,10 +235,10 @@ def naive_counts(values, bins):
     """One value after the other: the bin of the tenths below it, the last one without an end."""
     counts = [0] * bins
     for value in values:
-        place = 0
-        while place < bins - 1 and value >= (place + 1) / 10:
-            place += 1
-        counts[place] += 1
+        index = 0
+        while index < bins - 1 and value >= (index + 1) / 10:
+            index += 1
+        counts[index] += 1
     return counts
 
 
@@ -247,14 +247,14 @@ def test_an_evaluation_counts_the_tokens_that_it_drew():
     asked = {"evaluation": {"temperature": 0.7}, "record": {"top_n": 2}}
     setup = Setup(settings(asked), task())
     parameters = task_parameters(setup.loaded.config)
-    found, _ = Evaluator(setup, 0).evaluate(parameters, 0)
-    tables = [table for _, table, _ in sequence_tables(parameters, setup.loaded.config, found.groups.batch, 0.7)]
+    evaluation, _ = Evaluator(setup, 0).evaluate(parameters, 0)
+    tables = [table for _, table, _ in sequence_tables(parameters, setup.loaded.config, evaluation.groups.batch, 0.7)]
     rows = [[math.exp(logp) for logp in row] for table in tables for row in np.asarray(table)]
     entropies = [-sum(p * math.log(p) for p in row) for row in rows]
-    assert found.line["entropy_histogram"].tolist() == naive_counts(entropies, 41)
+    assert evaluation.line["entropy_histogram"].tolist() == naive_counts(entropies, 41)
     for rank in range(2):
         chances = [sorted(row)[-1 - rank] for row in rows]
-        assert found.line["candidate_histogram"][rank].tolist() == naive_counts(chances, 10)
+        assert evaluation.line["candidate_histogram"][rank].tolist() == naive_counts(chances, 10)
 
 
 # Bad input

@@ -42,19 +42,19 @@ def test_full_features_are_gradients_of_each_rollout_layer_by_layer(temperature)
     groups, _, _ = trainer.collect(state, KEY)
     scale = jax.tree.map(lambda leaf: 1 + jnp.arange(leaf.size, dtype=jnp.float32).reshape(leaf.shape) / leaf.size,
                          state.parameters)  # fmt: skip
-    found = full_features(trainer.policy, state.parameters, groups.batch, scale, 0)
+    features = full_features(trainer.policy, state.parameters, groups.batch, scale, 0)
     scores = naive_scores(state.parameters, trainer.policy.config, groups.batch, temperature)
     names, factors = [name for name, _ in leaves(state.parameters)], dict(leaves(scale))
     outside = sorted(name for name in names if "." not in name)
     inside = sorted(name for name in names if "." in name)
-    assert len(found) == 3
+    assert len(features) == 3
     for p, g in np.ndindex(groups.rewards.shape):
         wanted = [np.concatenate([(scores[p, g, name] * factors[name]).ravel() for name in outside])]
         wanted += [
             np.concatenate([(scores[p, g, name] * factors[name])[layer].ravel() for name in inside])
             for layer in range(2)
         ]
-        for layer, values in zip(found, wanted, strict=True):
+        for layer, values in zip(features, wanted, strict=True):
             np.testing.assert_allclose(layer[p, g], values, atol=2e-4 * np.abs(values).max())
 
 
@@ -62,13 +62,13 @@ def test_of_adapters_they_are_the_gradients_of_the_adapters():
     """d/dA = scale dW B^T and d/dB = scale A^T dW, with dW of the merged model."""
     setup = Setup(settings({"model": {"lora_rank": 2, "num_layers": 2}}), task())
     config, base = setup.loaded.config, parameters_of(setup.loaded.config)
-    own = jax.tree.map(lambda leaf: leaf + 0.1, adapters(config, 2, KEY))
+    weights = jax.tree.map(lambda leaf: leaf + 0.1, adapters(config, 2, KEY))
     policy = DecoderPolicy(config, "float32", 1.0, 8, lora_scale=3.0, base=base)
     trainer, state = trainer_and_state("grpo", model={"num_layers": 2})
     groups, _, _ = trainer.collect(state, KEY)
-    found = full_features(policy, own, groups.batch, None, 0)
-    scores = naive_scores(merged(base, own, 3.0), config, groups.batch)
-    pairs = {name: np.asarray(leaf, float) for name, leaf in own["layers"].items()}
+    features = full_features(policy, weights, groups.batch, None, 0)
+    scores = naive_scores(merged(base, weights, 3.0), config, groups.batch)
+    pairs = {name: np.asarray(leaf, float) for name, leaf in weights["layers"].items()}
     for p, g in [(0, 0), (3, 2)]:
         for layer in range(2):
             wanted = []
@@ -77,12 +77,12 @@ def test_of_adapters_they_are_the_gradients_of_the_adapters():
                 other = pairs[f"{name[:-1]}{'b' if name.endswith('a') else 'a'}"][layer]
                 wanted.append((3 * (slope @ other.T if name.endswith("a") else other.T @ slope)).ravel())
             wanted = np.concatenate(wanted)
-            np.testing.assert_allclose(found[layer][p, g], wanted, atol=3e-4 * np.abs(wanted).max())
-    assert len(found) == 2, "nothing outside of the layers is trained"
+            np.testing.assert_allclose(features[layer][p, g], wanted, atol=3e-4 * np.abs(wanted).max())
+    assert len(features) == 2, "nothing outside of the layers is trained"
 
 
 def test_a_sketch_keeps_inner_products_up_to_what_it_says():
-    """Of 300 pairs of matrices with equal columns, the worst case for buckets: sqrt((x^2 y^2 + (x y)^2) / size)."""
+    """300 pairs of matrices with equal columns, the worst case for buckets: sqrt((x^2 y^2 + (x y)^2) / size)."""
     random = np.random.default_rng(0)
     misses = []
     for _ in range(300):
@@ -102,11 +102,11 @@ def test_a_sketch_keeps_inner_products_up_to_what_it_says():
 def test_head_features_are_the_gradients_of_the_head():
     trainer, state = trainer_and_state("grpo", {"temperature": 0.7}, model=UNTIED)
     groups, _, _ = trainer.collect(state, KEY)
-    (found,) = head_features_of(trainer.policy, state.parameters, groups.batch)
+    (features,) = head_features_of(trainer.policy, state.parameters, groups.batch)
     scores = naive_scores(state.parameters, trainer.policy.config, groups.batch, 0.7)
     for p, g in np.ndindex(groups.rewards.shape):
         wanted = scores[p, g, "lm_head"].T.ravel()
-        np.testing.assert_allclose(found[p, g], wanted, atol=2e-4 * np.abs(wanted).max())
+        np.testing.assert_allclose(features[p, g], wanted, atol=2e-4 * np.abs(wanted).max())
 
 
 def test_a_projected_vocabulary_keeps_inner_products_in_expectation():
@@ -119,15 +119,15 @@ def test_a_projected_vocabulary_keeps_inner_products_in_expectation():
         for r in range(2)
     ]
     exact = (matrices[0] * matrices[1]).sum()
-    found = []
+    products = []
     for seed in range(300):
         onto = projection(400, seed, 64)
         first, second = head_features(hidden, residuals(logits, tokens, 1.0, onto), mask)
-        found.append(first @ second)
-    error = np.std(found) / np.sqrt(300)
-    assert abs(np.mean(found) - exact) < 4 * error
+        products.append(first @ second)
+    error = np.std(products) / np.sqrt(300)
+    assert abs(np.mean(products) - exact) < 4 * error
     bound = np.sqrt(((matrices[0] ** 2).sum() * (matrices[1] ** 2).sum() + exact**2) / 64)
-    assert np.std(found) < bound
+    assert np.std(products) < bound
     assert (projected_size(400, 64), projected_size(64, 64)) == (64, 0)
 
 
@@ -188,5 +188,5 @@ def test_torch_computes_the_same_features_of_the_head():
     tokens, mask, onto = random.integers(300, size=(2, 5)), np.arange(5) < [[5], [3]], projection(300).astype(float)
     plain = head_features(hidden, residuals(logits, tokens, 0.7, onto), mask)
     tensors = [torch.tensor(each) for each in (logits, tokens, onto, hidden, mask)]
-    found = head_features(tensors[3], residuals(*tensors[:2], 0.7, tensors[2]), tensors[4])
-    np.testing.assert_allclose(found.numpy(), plain, rtol=1e-9)
+    features = head_features(tensors[3], residuals(*tensors[:2], 0.7, tensors[2]), tensors[4])
+    np.testing.assert_allclose(features.numpy(), plain, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""How far prompts move one another, from rollouts: against loops, in expectation over all groups, and its errors."""
+"""The kernel between prompts, from rollouts: against loops, in expectation over all groups, and its errors."""
 
 import itertools
 import json
@@ -71,7 +71,7 @@ def expected_update(prompt, size):
 
 
 def binomial_update(prompt, size):
-    """The same of large groups: a mean over the number of successes, whose rollouts are alike in expectation."""
+    """Expected update of large groups: a mean over the number of successes, whose rollouts are alike."""
     rate = sum(POLICIES[prompt, a] for a in range(3) if CORRECT[prompt, a])
     total = 0.0
     for successes in range(1, size):
@@ -82,14 +82,14 @@ def binomial_update(prompt, size):
 
 
 def measured(draws):
-    """What is measured of each of many batches (draws, 2, G) of actions, under GRPO."""
+    """Measure each of many batches (draws, 2, G) of actions, under GRPO."""
     draws = np.array(draws)
     rows, size = np.arange(2)[:, None], draws.shape[2]
     correct = CORRECT[rows, draws]
     rollouts = Rollouts(correct.reshape(-1, size).astype(float))
     weights, without = rollout_weights(method("grpo"), rollouts, prompts=2)
-    parts = correct, weights.reshape(draws.shape), without.reshape(*draws.shape, size)
-    return [measure([SCORES[rows, own]], *each) for own, *each in zip(draws, *parts, strict=True)]
+    arrays = correct, weights.reshape(draws.shape), without.reshape(*draws.shape, size)
+    return [measure([SCORES[rows, actions]], *each) for actions, *each in zip(draws, *arrays, strict=True)]
 
 
 def random_case(seed=0, prompts=3, size=5, layers=2):
@@ -100,7 +100,7 @@ def random_case(seed=0, prompts=3, size=5, layers=2):
 
 
 def naive_kernel(features, correct, weights, without):
-    """Loops over pairs of rollouts: of two prompts all of them, of one prompt all but a rollout with itself."""
+    """Loop over pairs of rollouts: all of two prompts, and of one prompt all but a rollout with itself."""
     prompts, size = correct.shape
     kernel = np.zeros((prompts, prompts))
     for i, j in np.ndindex(prompts, prompts):
@@ -117,20 +117,20 @@ def naive_kernel(features, correct, weights, without):
 
 def test_the_kernel_is_a_sum_over_pairs_of_rollouts_that_never_pairs_one_with_itself():
     features, *others = random_case()
-    found = measure(features, *others, batch=np.array([True, False, True]))
+    result = measure(features, *others, batch=np.array([True, False, True]))
     wanted = naive_kernel(np.concatenate(features, axis=2), *others)
-    np.testing.assert_allclose(found.kernel, wanted, rtol=1e-12)
+    np.testing.assert_allclose(result.kernel, wanted, rtol=1e-12)
     for j in range(3):
         sources = [i for i in (0, 2) if i != j]
-        assert found.push.own[j] == pytest.approx(wanted[j, j])
-        assert found.push.others[j] == pytest.approx(sum(wanted[i, j] for i in sources))
-        assert found.push.net[j] == pytest.approx(found.push.others[j] + (wanted[j, j] if j != 1 else 0))
-    np.testing.assert_allclose(found.own_layers.sum(axis=0), found.push.own, rtol=1e-9)
-    np.testing.assert_allclose(found.net_layers.sum(axis=0), found.push.net, rtol=1e-9)
+        assert result.push.own[j] == pytest.approx(wanted[j, j])
+        assert result.push.others[j] == pytest.approx(sum(wanted[i, j] for i in sources))
+        assert result.push.net[j] == pytest.approx(result.push.others[j] + (wanted[j, j] if j != 1 else 0))
+    np.testing.assert_allclose(result.own_layers.sum(axis=0), result.push.own, rtol=1e-9)
+    np.testing.assert_allclose(result.net_layers.sum(axis=0), result.push.net, rtol=1e-9)
 
 
 def test_it_is_exact_in_expectation_over_all_groups_and_the_plain_product_is_not():
-    """All 27 x 27 pairs of groups of three; GRPO's own weights, those of two where a rollout is left out."""
+    """All 27 x 27 pairs of groups of three; GRPO's own weights, of two rollouts where one is left out."""
     pairs = list(itertools.product(groups(3), groups(3)))
     chances = np.array([chance(0, first) * chance(1, second) for first, second in pairs])
     expected = np.einsum("d,dij->ij", chances, [each.kernel for each in measured(pairs)])
@@ -154,19 +154,19 @@ def test_it_is_right_in_the_mean_of_many_draws_and_its_standard_errors_are_those
     up to half too large, since its own push and that of the other cancel."""
     random = np.random.default_rng(3)
     draws = [[random.choice(3, size=16, p=POLICIES[prompt]) for prompt in range(2)] for _ in range(2000)]
-    found = measured(draws)
-    kernels = np.array([each.kernel for each in found])
+    results = measured(draws)
+    kernels = np.array([each.kernel for each in results])
     for i, j in np.ndindex(2, 2):
         truth = true_gradient(j) @ binomial_update(i, 15 if i == j else 16)
         assert abs(kernels[:, i, j].mean() - truth) < 4 * kernels[:, i, j].std() / np.sqrt(2000)
-    pairs = [(kernels, [each.kernel_error for each in found])]
-    pairs += [([getattr(each.push, n) for each in found], [getattr(each.error, n) for each in found])
+    pairs = [(kernels, [each.kernel_error for each in results])]
+    pairs += [([getattr(each.push, n) for each in results], [getattr(each.error, n) for each in results])
               for n in ("others", "net")]  # fmt: skip
     for values, errors in pairs:
         ratio = np.sqrt(np.mean(np.square(errors), axis=0) / np.var(values, axis=0))
         assert (ratio > 0.85).all(), ratio
         assert (ratio < (1.5 if values is pairs[2][0] else 1.2)).all(), ratio
-    halves, net = (np.array([value(each) for each in found]) for value in (lambda m: m.halves, lambda m: m.push.net))
+    halves, net = (np.array([value(each) for each in results]) for value in (lambda m: m.halves, lambda m: m.push.net))
     assert (abs(halves.mean(axis=0) - net.mean(axis=0)) < 4 * halves.std(axis=0) / np.sqrt(2000)).all()
 
 
@@ -202,8 +202,8 @@ def test_rollouts_that_do_not_exist_change_nothing():
         measure(features, *others),
         measure(more, correct, weights, without, present=np.arange(7) < [[5]] * 3),
     )
-    for one, two in zip(arrays_of(alone), arrays_of(beside), strict=True):
-        np.testing.assert_allclose(two, one, rtol=1e-9)
+    for first, second in zip(arrays_of(alone), arrays_of(beside), strict=True):
+        np.testing.assert_allclose(second, first, rtol=1e-9)
 
 
 def arrays_of(tree):
@@ -211,10 +211,10 @@ def arrays_of(tree):
 
 
 def test_nothing_is_known_of_a_prompt_that_never_or_always_succeeds():
-    (found,) = measured([[[0, 0, 1, 2], [0, 2, 2, 0]]])
-    assert (found.kernel[:, 1] == 0).all()
-    assert found.error.net[1] == 0
-    assert np.isnan(danger(found.push.net, found.error.net)).tolist() == [False, True]
+    (result,) = measured([[[0, 0, 1, 2], [0, 2, 2, 0]]])
+    assert (result.kernel[:, 1] == 0).all()
+    assert result.error.net[1] == 0
+    assert np.isnan(danger(result.push.net, result.error.net)).tolist() == [False, True]
 
 
 def test_a_batch_is_a_sum_over_its_sources_as_often_as_each_is_in_it():
@@ -231,13 +231,13 @@ def test_groups_of_a_prompt_are_weighed_one_by_one():
     weights, without = rollout_weights(method("dr_grpo"), Rollouts(rewards), groups=2, prompts=5)
     assert weights.shape == (2, 6)
     for prompt, group, member in np.ndindex(2, 2, 3):
-        own = rewards[2 * prompt + group]
-        assert weights[prompt, 3 * group + member] == pytest.approx((own[member] - own.mean()) / 3 / 2 / 5)
+        row = rewards[2 * prompt + group]
+        assert weights[prompt, 3 * group + member] == pytest.approx((row[member] - row.mean()) / 3 / 2 / 5)
         others = [k for k in range(3) if k != member]
-        mean = (own.sum() - own[member]) / 2
+        mean = (row.sum() - row[member]) / 2
         for k in others:
             left = without[prompt, 3 * group + member, 3 * group + k]
-            assert left == pytest.approx((own[k] - mean) / 2 / 2 / 5)
+            assert left == pytest.approx((row[k] - mean) / 2 / 2 / 5)
         elsewhere = slice(3 * (1 - group), 3 * (1 - group) + 3)
         np.testing.assert_allclose(without[prompt, 3 * group + member, elsewhere], weights[prompt, elsewhere])
 
@@ -249,9 +249,9 @@ def record_of(step=10, estimator="full"):
         "step": step, "estimator": estimator, "preconditioner": "adam", "optimizer": "adamw", "method": "grpo",
         "learning_rate": 1e-3, "clip": 0.5, "updates": 2, "sketch": 0, "group_size": 5, "temperature": 1.0,
     }  # fmt: skip
-    found = measure(features, *others, batch=batch)
+    result = measure(features, *others, batch=batch)
     prompts = ["1+1=", "2+2=", "three\nlines and \N{SNOWMAN}"]
-    return Record(facts, prompts, batch, np.full(3, 5), others[0].mean(axis=1), found)
+    return Record(facts, prompts, batch, np.full(3, 5), others[0].mean(axis=1), result)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):

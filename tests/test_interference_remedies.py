@@ -26,14 +26,14 @@ def turned(u, g, protected, **changes):
 
 def nearest_by_trying_all(u, g, protected):
     """The nearest update that lowers no protected target: the best of those along which some bounds hold exactly."""
-    best, found = np.inf, None
+    best, nearest = np.inf, None
     for count in range(len(u) + 1):
         for active in itertools.combinations(np.flatnonzero(protected), count):
             rows = u[list(active)]
             moved = g - (np.linalg.pinv(rows) @ (rows @ g) if count else 0)
             if (u[protected] @ moved >= -1e-9).all() and (distance := np.linalg.norm(moved - g)) < best - 1e-12:
-                best, found = distance, moved
-    return found
+                best, nearest = distance, moved
+    return nearest
 
 
 # Two prompts by hand
@@ -150,8 +150,8 @@ def test_a_batch_has_different_prompts(seed):
 
 def test_weights_of_the_gradient_of_a_solve_rate_by_loops():
     correct, present = np.array([[1.0, 0, 1, 0], [0, 0, 0, 0]]), np.array([[1.0, 1, 1, 0], [1, 1, 1, 1]])
-    found = solve_rate_weights(correct, present)
-    np.testing.assert_allclose(found, [[1 / 6, -1 / 3, 1 / 6, 0], [0, 0, 0, 0]], atol=1e-15)
+    weights = solve_rate_weights(correct, present)
+    np.testing.assert_allclose(weights, [[1 / 6, -1 / 3, 1 / 6, 0], [0, 0, 0, 0]], atol=1e-15)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

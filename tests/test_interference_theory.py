@@ -1,4 +1,4 @@
-"""What prompts do to one another to first order, and what a verifier that errs makes of a weight, against loops."""
+"""Effects of prompts on one another to first order, and of an erring verifier on a weight, against loops."""
 
 import itertools
 import math
@@ -92,15 +92,15 @@ def test_a_weight_that_is_silent_on_solved_prompts_has_no_finite_contrast():
 def naive_transfer(policies, correct, kernel, speeds, *, learning_rate, temperature):
     """Entry by entry, through the logits: dz_j = (eta / M) K_ij kappa_i grad_z Q_i, dQ_j = grad_z Q_j . dz_j."""
     prompts, actions = policies.shape
-    found = np.zeros((prompts, prompts))
+    changes = np.zeros((prompts, prompts))
     for i in range(prompts):
         for j in range(prompts):
             for a in range(actions):
                 q_i, q_j = (sum(policies[m][correct[m]]) for m in (i, j))
                 slope = policies[i, a] * (float(correct[i, a]) - q_i) / temperature
                 moved = learning_rate / prompts * kernel[i, j] * speeds[i] * slope
-                found[i, j] += policies[j, a] * (float(correct[j, a]) - q_j) / temperature * moved
-    return found
+                changes[i, j] += policies[j, a] * (float(correct[j, a]) - q_j) / temperature * moved
+    return changes
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(2, 5))
@@ -110,9 +110,9 @@ def test_the_transfer_is_that_of_the_loop(seed, prompts, actions):
     correct = random.random((prompts, actions)) < 0.4
     features, speeds = random.normal(size=(prompts, 3)), random.exponential(size=prompts)
     kernel, temperature = features @ features.T, random.uniform(0.3, 3)
-    found = transfer(policies, correct, kernel, speeds, learning_rate=0.7, temperature=temperature)
+    changes = transfer(policies, correct, kernel, speeds, learning_rate=0.7, temperature=temperature)
     expected = naive_transfer(policies, correct, kernel, speeds, learning_rate=0.7, temperature=temperature)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(changes, expected, rtol=1e-10, atol=1e-13)
 
 
 def softmax(logits):
@@ -125,23 +125,23 @@ def solve_rates_of(policies):
 
 
 def test_the_transfer_is_the_derivative_of_a_step_of_the_head():
-    """Of the true softmax, by central differences: W gets (1/M) kappa_i grad_z Q_i h_i^T of prompt i alone."""
+    """Central differences of the true softmax: W gets (1/M) kappa_i grad_z Q_i h_i^T of prompt i alone."""
     speeds, solved = np.array([1.0, 2.0, 0.5]), solve_rates_of(POLICIES)
-    found = transfer(POLICIES, CORRECT, KERNEL, speeds, learning_rate=1.0)
+    changes = transfer(POLICIES, CORRECT, KERNEL, speeds, learning_rate=1.0)
     for i in range(3):
         step = speeds[i] / 3 * np.outer(POLICIES[i] * (CORRECT[i] - solved[i]), FEATURES[i])
         moved = [solve_rates_of(softmax(np.log(POLICIES) + size * FEATURES @ step.T)) for size in (1e-4, -1e-4)]
-        np.testing.assert_allclose((moved[0] - moved[1]) / 2e-4, found[i], atol=1e-9)
+        np.testing.assert_allclose((moved[0] - moved[1]) / 2e-4, changes[i], atol=1e-9)
 
 
 def test_prompts_that_are_unsolved_or_certain_neither_teach_nor_learn():
     policies = np.array([[0.0, 0.4, 0.6], [1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
     correct = np.tile([True, False, False], (3, 1))
-    found = transfer(policies, correct, np.ones((3, 3)), np.ones(3), learning_rate=1.0)
-    assert found[2, 2] > 0
-    found[2, 2] = 0
-    np.testing.assert_array_equal(found, 0)
-    drift = log_odds_drift(found, np.array([0.0, 1.0, 0.2]))
+    changes = transfer(policies, correct, np.ones((3, 3)), np.ones(3), learning_rate=1.0)
+    assert changes[2, 2] > 0
+    changes[2, 2] = 0
+    np.testing.assert_array_equal(changes, 0)
+    drift = log_odds_drift(changes, np.array([0.0, 1.0, 0.2]))
     assert np.isnan(drift.own[:2]).all()
     assert np.isnan(drift.threshold).all()
 
@@ -151,9 +151,9 @@ def test_classes_of_equal_actions_have_the_transfer_of_the_actions_listed():
     policies = np.array([[0.3, 0.2, 0.1], [0.4, 0.15, 0.1]])
     correct = np.array([[True, False, False], [False, True, False]])
     kernel, speeds = np.array([[1.0, 0.3], [0.3, 1.0]]), np.array([1.0, 2.0])
-    found = transfer(policies, correct, kernel, speeds, learning_rate=1.0, counts=counts)
+    changes = transfer(policies, correct, kernel, speeds, learning_rate=1.0, counts=counts)
     expected = transfer(policies[:, listed], correct[:, listed], kernel, speeds, learning_rate=1.0)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(changes, expected, rtol=1e-12)
 
 
 def test_log_odds_drift_is_own_and_incoming_change_over_q_and_its_rest():
@@ -189,8 +189,8 @@ def naive_change(solve_rates, changes, k):
 def test_the_change_of_pass_at_k_is_its_derivative():
     solved, changes = np.array([0.5, 0.01, 0.0, 1.0]), np.array([0.1, -0.004, 0.01, 0.0])
     sizes = np.array([1.0, 2.0, 7.5, 64.0])
-    found = pass_at_k_change(solved, changes, sizes)
-    np.testing.assert_allclose(found, [naive_change(solved, changes, k) for k in sizes], rtol=1e-12)
+    values = pass_at_k_change(solved, changes, sizes)
+    np.testing.assert_allclose(values, [naive_change(solved, changes, k) for k in sizes], rtol=1e-12)
     ahead, behind = ((1 - (1 - solved - step * changes) ** 7.5).mean() for step in (1e-6, -1e-6))
     assert (ahead - behind) / 2e-6 == pytest.approx(pass_at_k_change(solved, changes, 7.5), rel=1e-6)
 
@@ -296,11 +296,11 @@ def judged_over_every_group(name, size, p, f=F, n=N):
 @pytest.mark.parametrize("size", [1, 3])
 def test_where_the_advantages_land_is_that_judged_over_every_group(name, size):
     inside = np.array([0.05, 0.5, 0.8])
-    found = judged_masses(name, size, inside, F, N)
-    for place, p in enumerate(inside):
+    judged = judged_masses(name, size, inside, F, N)
+    for index, p in enumerate(inside):
         (right_yes, wrong_yes), (right_no, wrong_no) = judged_over_every_group(name, size, p)[0]
         expected = [right_yes, wrong_yes, right_no, wrong_no]
-        np.testing.assert_allclose([mass[place] for mass in found], expected, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose([mass[index] for mass in judged], expected, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -313,13 +313,13 @@ def test_the_speed_is_that_judged_over_every_group(name, f, n):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_verifier_without_errors_leaves_masses_and_speed_as_they_are(name):
-    found = judged_masses(name, 6, SOLVED, 0.0, 0.0)
+    judged = judged_masses(name, 6, SOLVED, 0.0, 0.0)
     chances = np.array([[math.comb(6, s) * p**s * (1 - p) ** (6 - s) for s in range(7)] for p in SOLVED])
     of_groups = masses(name, 6)
-    np.testing.assert_allclose(found.rightly_accepted, chances @ of_groups.success, rtol=1e-9, atol=1e-15)
-    np.testing.assert_allclose(found.rightly_rejected, -(chances @ of_groups.failure), rtol=1e-9, atol=1e-15)
-    assert not np.any(found.wrongly_accepted)
-    assert not np.any(found.wrongly_rejected)
+    np.testing.assert_allclose(judged.rightly_accepted, chances @ of_groups.success, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(judged.rightly_rejected, -(chances @ of_groups.failure), rtol=1e-9, atol=1e-15)
+    assert not np.any(judged.wrongly_accepted)
+    assert not np.any(judged.wrongly_rejected)
     np.testing.assert_allclose(judged_speed(name, 6, SOLVED, 0.0, 0.0), expected_speed(name, 6, SOLVED), rtol=1e-12)
 
 
@@ -332,14 +332,14 @@ def test_a_verifier_that_guesses_teaches_nothing_and_one_that_lies_the_opposite(
 
 @pytest.mark.parametrize("pace", ["one speed", "grpo", "one length"])
 def test_the_time_until_a_prompt_is_lost_is_that_of_many_small_steps(pace):
-    own, pull, drop, dt = 2.0, 0.5, 0.7, 1e-3
+    gain, pull, drop, dt = 2.0, 0.5, 0.7, 1e-3
     easy, lost, steps = math.log(0.4 / 0.6), 0.0, 0
     while lost < drop:
         rate = 1 / (1 + math.exp(-easy))
         m = {"one speed": rate * (1 - rate), "grpo": math.sqrt(rate * (1 - rate)), "one length": 1.0}[pace]
-        easy, lost, steps = easy + dt * own * m, lost + dt * pull * m, steps + 1
-    assert time_until_lost(0.4, drop, own=own, pull=pull, pace=pace) == pytest.approx(steps * dt, rel=2e-3)
-    assert "pull = 0.0 is outside its range" in refusal(time_until_lost, 0.4, drop, own=own, pull=0.0, pace=pace)
+        easy, lost, steps = easy + dt * gain * m, lost + dt * pull * m, steps + 1
+    assert time_until_lost(0.4, drop, own=gain, pull=pull, pace=pace) == pytest.approx(steps * dt, rel=2e-3)
+    assert "pull = 0.0 is outside its range" in refusal(time_until_lost, 0.4, drop, own=gain, pull=0.0, pace=pace)
 
 
 @pytest.mark.parametrize(

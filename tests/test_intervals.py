@@ -1,4 +1,4 @@
-"""Intervals over seeds: inside of what a quantity can be, Student's where they are narrow, and what they cover."""
+"""Intervals over seeds: inside a quantity's bounds, Student's where they are narrow, and their coverage."""
 
 import json
 import math
@@ -98,4 +98,4 @@ def test_the_mean_is_inside_about_as_often_as_the_interval_says(law, least, seed
 def test_the_committed_page_has_intervals_that_cover_more_than_cut_ones_near_a_bound():
     laws = json.loads(DATA.read_text())
     for law in ("Beta, mean .9, sd .12", "Beta, mean .98, sd .06", "gamma, sd / mean 1.4"):
-        assert all(found["simlab"] > found["cut"] for found in laws[law].values())
+        assert all(shares["simlab"] > shares["cut"] for shares in laws[law].values())

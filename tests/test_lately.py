@@ -19,16 +19,16 @@ STEPS = np.arange(1.0, 101.0)
 
 
 def naive_oscillator(times, curve, pieces=2000):
-    """The same motion by many small steps of its equation: the state is moved half a step, then a whole one."""
-    found, x, v, now = [], 1.0, 0.0, 0.0
+    """The motion by many small steps of its equation: the state is moved half a step, then a whole one."""
+    values, x, v, now = [], 1.0, 0.0, 0.0
     for time in times:
         length = (time - now) / pieces
         for _ in range(pieces):
             middle_x, middle_v = x + length / 2 * v, v + length / 2 * force(x, v, curve)
             x, v = x + length * middle_v, v + length * force(middle_x, middle_v, curve)
         now = time
-        found.append(curve.asymptote - (curve.asymptote - curve.base) * x)
-    return found
+        values.append(curve.asymptote - (curve.asymptote - curve.base) * x)
+    return values
 
 
 def force(x, v, curve):
@@ -43,7 +43,7 @@ def test_the_oscillator_solves_its_equation_from_rest(damping):
 
 def test_a_strongly_damped_oscillator_is_the_single_exponential():
     curve = Oscillator(0.2, 0.8, 1.0, 50.0)
-    exponential = 0.8 - 0.6 * np.exp(-STEPS / 100)  # of rate omega / (2 zeta)
+    exponential = 0.8 - 0.6 * np.exp(-STEPS / 100)  # its rate is omega / (2 zeta)
     np.testing.assert_allclose(curve.at(STEPS), exponential, atol=2e-4)
 
 
@@ -51,8 +51,8 @@ def test_a_strongly_damped_oscillator_is_the_single_exponential():
     "curve", [Oscillator(0.2, 0.8, 0.1, 0.3), Oscillator(0.2, 0.8, 0.1, 2.0), Oscillator(0.7, 0.4, 0.2, 1.2)]
 )
 def test_a_known_oscillator_is_found_again(curve):
-    found = fit_oscillator(STEPS, curve.at(STEPS), curve.base)
-    np.testing.assert_allclose(found, curve, rtol=1e-3)
+    fitted = fit_oscillator(STEPS, curve.at(STEPS), curve.base)
+    np.testing.assert_allclose(fitted, curve, rtol=1e-3)
 
 
 def test_the_taxes_of_a_bank_are_the_waits_for_a_first_success():
@@ -91,6 +91,6 @@ def test_papers_stand_newest_first():
 
 
 def test_the_tables_of_the_page_are_those_of_the_numbers_kept():
-    kept = lately.table(json.loads(lately.DATA.read_text()))
+    text = lately.table(json.loads(lately.DATA.read_text()))
     shown = [line for line in PAGE.splitlines() if line.startswith("| ")]
-    assert shown == [line for line in kept.splitlines() if line.startswith("| ")]
+    assert shown == [line for line in text.splitlines() if line.startswith("| ")]

@@ -1,6 +1,6 @@
-"""Prompts that share a head: how they start, what they do to one another, what is recorded, and what is refused.
+"""Prompts that share a head: their start, their effects on one another, records and refusals.
 
-What holds of every problem is in test_problem_contract.py.
+test_problem_contract.py has the tests of every problem.
 """
 
 import functools
@@ -29,22 +29,22 @@ from simlab.theory.rank import alignment, effective_rank, leading_share, singula
 @pytest.mark.parametrize("answers", ["shared", "own"])
 @pytest.mark.parametrize("shared", [0.0, 1.0, 100.0])
 def test_prompts_start_at_their_solve_rates_with_their_modes_answers(answers, shared):
-    place = linear_softmax(
+    problem = linear_softmax(
         prompts=10, actions=20, success_modes=2, failure_modes=3, shared=shared, easy_share=0.4, easy_rate=0.9,
         hard_rate=1e-3, answers=answers, wrong_answers=2, stray=0.05,
     ).listed()  # fmt: skip
     modes = [0, 1, 0, 1, 2, 3, 4, 2, 3, 4]
-    p = np.array([naive_simulator.probabilities(logits, 1.0) for logits in place.features @ place.weights.T])
-    np.testing.assert_allclose(place.solve_rates, [0.9] * 4 + [1e-3] * 6, rtol=1e-9)
-    for own, correct, mode in zip(p, place.correct, modes, strict=True):
+    p = np.array([naive_simulator.probabilities(logits, 1.0) for logits in problem.features @ problem.weights.T])
+    np.testing.assert_allclose(problem.solve_rates, [0.9] * 4 + [1e-3] * 6, rtol=1e-9)
+    for policy, correct, mode in zip(p, problem.correct, modes, strict=True):
         first = 5 + (2 * mode if answers == "own" else 0)
-        failing = 1 - own[mode]
+        failing = 1 - policy[mode]
         expected = np.full(20, 0.05 * failing / 17)
         expected[first : first + 2] = 0.95 * failing / 2
-        expected[mode] = own[mode]
-        np.testing.assert_allclose(own, expected, rtol=1e-9)
+        expected[mode] = policy[mode]
+        np.testing.assert_allclose(policy, expected, rtol=1e-9)
         assert np.flatnonzero(correct).tolist() == [mode]
-    cosines = place.features @ place.features.T
+    cosines = problem.features @ problem.features.T
     same = np.equal.outer(modes, modes)
     np.testing.assert_allclose(cosines, np.where(same, 1, shared**2 / (1 + shared**2)), rtol=1e-12)
 
@@ -58,22 +58,22 @@ def stepper():
     """A compiled step on given groups of all prompts: the head after it, and its record."""
     settings = Settings("dr_grpo", 4, optimizer="sgd", dtype="float64", storage="dense").static
 
-    def step(laid, places, traced):
+    def step(laid, slots, traced):
         learner = Learner(settings, StoredProblem(laid, DENSE, None), key_of(0), traced)
         state, keys, prompts, drawn = learner.draw(jnp.int32(0), learner.begin_window(learner.start()))
-        batch, memory = learner.weigh(keys, prompts, drawn._replace(groups=drawn.groups._replace(slots=places)), state)
+        batch, memory = learner.weigh(keys, prompts, drawn._replace(groups=drawn.groups._replace(slots=slots)), state)
         after = learner.ascend(batch, state._replace(memory=memory))
         return after.parameters, record(learner, state.parameters, after, jnp.int32(1))
 
     return jax.jit(step)
 
 
-def one_step(place, groups, learning_rate=1.0):
+def one_step(problem, groups, learning_rate=1.0):
     """A step on given groups of all prompts: the head after it, and its record."""
     with jax.enable_x64(True):
         traced = Settings("dr_grpo", optimizer="sgd", optimizer_parameters={"learning_rate": learning_rate}).traced
         traced = jax.tree.map(jnp.asarray, traced)
-        arguments = DENSE.load(place, "float64"), jnp.asarray(groups, jnp.int32), traced
+        arguments = DENSE.load(problem, "float64"), jnp.asarray(groups, jnp.int32), traced
         return jax.tree.map(np.asarray, stepper()(*arguments))
 
 
@@ -82,28 +82,28 @@ TWO_MODES = {"prompts": 2, "actions": 8, "failure_modes": 1, "wrong_answers": 2}
 
 def test_the_gradient_is_that_of_the_objective():
     """A step of rate 1 against central differences of the mean of A log pi over the batch, entry by entry of W."""
-    place, groups = linear_softmax(**TWO_MODES).listed(), [[0, 2, 2, 5], [1, 2, 3, 3]]
-    after, _ = one_step(place, groups)
+    problem, groups = linear_softmax(**TWO_MODES).listed(), [[0, 2, 2, 5], [1, 2, 3, 3]]
+    after, _ = one_step(problem, groups)
     rewards = np.array([[1, 0, 0, 0], [1, 0, 0, 0]])
 
     def objective(weights):
         total = 0.0
-        for feature, actions, own in zip(place.features, groups, rewards - 0.25, strict=True):
+        for feature, actions, advantages in zip(problem.features, groups, rewards - 0.25, strict=True):
             logp = np.log(naive_simulator.probabilities(weights @ feature, 1.0))
-            total += sum(a * logp[action] for a, action in zip(own, actions, strict=True))
+            total += sum(a * logp[action] for a, action in zip(advantages, actions, strict=True))
         return total / 8
 
     step = 1e-6
-    for entry in itertools.product(*map(range, place.weights.shape)):
-        moved = np.zeros_like(place.weights)
+    for entry in itertools.product(*map(range, problem.weights.shape)):
+        moved = np.zeros_like(problem.weights)
         moved[entry] = step
-        slope = (objective(place.weights + moved) - objective(place.weights - moved)) / (2 * step)
-        assert (after - place.weights)[entry] == pytest.approx(slope, abs=1e-8)
+        slope = (objective(problem.weights + moved) - objective(problem.weights - moved)) / (2 * step)
+        assert (after - problem.weights)[entry] == pytest.approx(slope, abs=1e-8)
 
 
 def test_measures_of_rank_and_alignment_on_cases_known_by_hand():
     assert float(leading_share(np.array([3.0, 4.0])[::-1])) == pytest.approx(16 / 25)
-    assert float(leading_share(jnp.array([2e-30, 0.0], jnp.float32))) == 1  # whose square is 0 in float32
+    assert float(leading_share(jnp.array([2e-30, 0.0], jnp.float32))) == 1  # its square is 0 in float32
     assert float(singular_gap(np.array([6.0, 3.0, 1.0]))) == 2
     assert math.isinf(float(singular_gap(np.array([6.0, 5e-324]))))
     assert float(singular_gap(np.array([6.0, 0.0]))) == math.inf
@@ -121,10 +121,10 @@ def test_measures_of_rank_and_alignment_on_cases_known_by_hand():
 
 @pytest.mark.parametrize("groups", [[[2, 3, 2, 4]] * 2, [[0] * 4, [1] * 4]], ids=["all wrong", "all right"])
 def test_groups_that_teach_nothing_leave_the_head_as_it_is(groups):
-    """What is undefined is NaN, and nothing else."""
-    place = linear_softmax(**TWO_MODES).listed()
-    after, row = one_step(place, groups)
-    np.testing.assert_array_equal(after, place.weights)
+    """Undefined metrics are NaN, and no others."""
+    problem = linear_softmax(**TWO_MODES).listed()
+    after, row = one_step(problem, groups)
+    np.testing.assert_array_equal(after, problem.weights)
     rank = {"leading_share", "singular_gap", "effective_rank"}
     undefined = rank | {f"update_{name}" for name in rank} | {name for name in row if name.endswith("alignment")}
     undefined |= {f"residual_{what}_{of}" for what in ("correlation", "norm") for of in ("correct", "failed")}
@@ -174,14 +174,14 @@ def equations(jaxpr, name: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", "lumped"])
 def test_a_head_of_fewer_actions_than_features_has_a_singular_value_for_each_feature(storage):
-    """Whatever the storage: those that its few rows do not have are 0, and those after them, up to 8, are absent."""
+    """In any storage, values beyond its few rows are 0, and values after them, up to 8, are absent."""
     random, right = np.random.default_rng(0), np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0]], bool)
     few = LinearSoftmax(random.normal(size=(3, 5)), random.normal(size=(3, 5)), right, right)
     settings = Settings("psr", 4, optimizer="sgd", dtype="float64", storage=storage)
-    found = run(few, [settings], [0], np.array([4]))["singular_values"][0, 1]
-    assert (found[:2] > 1e-6).all()  # the rows of a gradient add up to 0, so that its rank is 2
-    np.testing.assert_allclose(found[2:5], 0, atol=1e-12)
-    assert np.isnan(found[5:]).all()
+    values = run(few, [settings], [0], np.array([4]))["singular_values"][0, 1]
+    assert (values[:2] > 1e-6).all()  # the rows of a gradient add up to 0, so that its rank is 2
+    np.testing.assert_allclose(values[2:5], 0, atol=1e-12)
+    assert np.isnan(values[5:]).all()
 
 
 REFUSED = [

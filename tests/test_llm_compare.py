@@ -41,7 +41,7 @@ def three(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory):
+def one_seed(tmp_path_factory):
     return read_run(write_run(tmp_path_factory.mktemp("runs") / "one", ONE_SEED, {1: STARTS[1]}))
 
 
@@ -65,7 +65,7 @@ def mean_and_interval(cell):
 
 
 def interval_over_both(rows, low, high, seed_t=4.302653, problem_t=3.182446):
-    """Of three seeds (rows) and four problems: the t-interval over seeds, and what the problems add to it.
+    """The t-interval over three seeds (rows), widened by the variance of four problems.
 
     It is symmetric for the logarithm of (mean - low) / (high - mean).
     """
@@ -89,12 +89,12 @@ def mean_and_error(cell):
 def test_metrics_are_arrays_over_steps(written):
     lines = metrics([0.25, None, 1], masses=[[0.5, None], [1, 2, 3], [4]], gaps=[[], None, 2])
     lines[2]["late"] = 7
-    found = written("run", {"grpo": {3: (lines, [evaluation(3, [1, 0])])}}).arms["grpo"][3].metrics
-    np.testing.assert_array_equal(found["step"], [1, 2, 3])
-    np.testing.assert_array_equal(found["reward"], [0.25, np.nan, 1])
-    np.testing.assert_array_equal(found["masses"], [[0.5, np.nan, np.nan], [1, 2, 3], [4, np.nan, np.nan]])
-    np.testing.assert_array_equal(found["gaps"], [[np.nan], [np.nan], [2]])
-    np.testing.assert_array_equal(found["late"], [np.nan, np.nan, 7])
+    arrays = written("run", {"grpo": {3: (lines, [evaluation(3, [1, 0])])}}).arms["grpo"][3].metrics
+    np.testing.assert_array_equal(arrays["step"], [1, 2, 3])
+    np.testing.assert_array_equal(arrays["reward"], [0.25, np.nan, 1])
+    np.testing.assert_array_equal(arrays["masses"], [[0.5, np.nan, np.nan], [1, 2, 3], [4, np.nan, np.nan]])
+    np.testing.assert_array_equal(arrays["gaps"], [[np.nan], [np.nan], [2]])
+    np.testing.assert_array_equal(arrays["late"], [np.nan, np.nan, 7])
 
 
 def test_a_run_that_was_killed_is_read_as_far_as_it_came(tmp_path):
@@ -104,9 +104,9 @@ def test_a_run_that_was_killed_is_read_as_far_as_it_came(tmp_path):
     start = content.rindex(b"{")
     for end in range(start, len(content) - 1, 14):
         path.write_bytes(content[:end])
-        found = read_run(folder)
-        assert found.arms["grpo"][1].metrics["step"].tolist() == [*range(1, 20)]
-        assert found.arms["maxrl"] == {}
+        run = read_run(folder)
+        assert run.arms["grpo"][1].metrics["step"].tolist() == [*range(1, 20)]
+        assert run.arms["maxrl"] == {}
     (path.parent / "evaluation.jsonl").unlink()
     assert read_run(folder).arms["grpo"][1].evaluations == ()
 
@@ -114,9 +114,9 @@ def test_a_run_that_was_killed_is_read_as_far_as_it_came(tmp_path):
 def test_a_step_that_is_written_twice_counts_as_it_was_written_last(written):
     """A run that goes on from the checkpoint of step 2 writes step 3 once more."""
     lines = [*metrics([1, 2, 3]), *metrics([1, 2, 30, 40])[2:]]
-    found = written("run", {"grpo": {0: (lines, [])}}).arms["grpo"][0].metrics
-    assert found["step"].tolist() == [1, 2, 3, 4]
-    assert found["reward"].tolist() == [1, 2, 30, 40]
+    arrays = written("run", {"grpo": {0: (lines, [])}}).arms["grpo"][0].metrics
+    assert arrays["step"].tolist() == [1, 2, 3, 4]
+    assert arrays["reward"].tolist() == [1, 2, 30, 40]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_row_has_means_over_seeds_and_their_standard_errors(three):
     assert rows["arm"] == ["seeds", "steps", "reward", "entropy", "pass@1", "pass@4", "distinct"]
     assert rows["start"][:4] == ["3", "0", "-", "-"]
     seeds = {"start": [STARTS[seed] for seed in range(3)]}
-    seeds |= {name: [own[seed][1][-1] for seed in range(3)] for name, own in ARMS.items()}
+    seeds |= {name: [runs[seed][1][-1] for seed in range(3)] for name, runs in ARMS.items()}
     for name, lines in seeds.items():
         for k, cell in ((1, rows[name][4]), (4, rows[name][5])):
             each = [[naive_pass_at_k([count], k) for count in line["correct"]] for line in lines]
@@ -200,14 +200,14 @@ def test_parts_of_the_reward_have_a_row_each(parted):
     ]
 
 
-def test_one_seed_has_the_interval_over_problems(three, one):
-    text = comparison_table([one])
+def test_one_seed_has_the_interval_over_problems(three, one_seed):
+    text = comparison_table([one_seed])
     assert text.splitlines()[0] == "last evaluation; of one seed [95 % interval over problems]"
     for cell in rows_of(text)["grpo"][4:]:
         mean, low, high = mean_and_interval(cell)
         assert low < mean < high
     assert "(" not in "".join(rows_of(text)["grpo"])
-    head = comparison_table([three, one]).splitlines()[0]
+    head = comparison_table([three, one_seed]).splitlines()[0]
     assert head.endswith("[95 % interval over seeds and problems]; of one seed [95 % interval over problems]")
 
 
@@ -220,16 +220,16 @@ def test_the_evaluation_is_the_last_the_best_or_that_of_a_step(written):
         assert (row[1], row[4][:4]) == (steps, pass_at_1)
 
 
-def test_the_start_is_the_warm_start_or_the_evaluation_at_step_0(written, one):
+def test_the_start_is_the_warm_start_or_the_evaluation_at_step_0(written, one_seed):
     arms = {"grpo": {0: (metrics([0.5]), [STARTS[1], evaluation(1, [8, 8, 8, 8])])}}
-    of_arm, warm = (rows_of(comparison_table([run])) for run in (written("arm", arms), one))
+    of_arm, warm = (rows_of(comparison_table([run])) for run in (written("arm", arms), one_seed))
     assert of_arm["start"] == warm["start"]
     none = {"grpo": {0: (metrics([0.5]), [evaluation(1, [8, 8, 8, 8])])}}
     assert "start" not in comparison_table([written("none", none)])
 
 
-def test_arms_of_one_name_are_told_apart_by_their_folders(written, three, one):
-    assert [name for name in rows_of(comparison_table([three, one])) if "grpo" in name] == [
+def test_arms_of_one_name_are_told_apart_by_their_folders(written, three, one_seed):
+    assert [name for name in rows_of(comparison_table([three, one_seed])) if "grpo" in name] == [
         "three/grpo", "three/f_grpo(gamma=0.5)", "one/grpo", "one/f_grpo(gamma=0.5)",
     ]  # fmt: skip
     other = written("other/three", {"grpo": ARMS["grpo"]})
@@ -262,17 +262,17 @@ def test_differences_are_paired_by_seed_and_problem(three):
         "difference from grpo: would other seeds and problems show it too? paired by seed and problem; mean"
     )
     row = rows_of(text.partition("\n\n")[0])["f_grpo(gamma=0.5)"]
-    own, other = ([ARMS[name][seed][1][-1]["correct"] for seed in range(3)] for name in ("f_grpo(gamma=0.5)", "grpo"))
+    hits, other = ([ARMS[name][seed][1][-1]["correct"] for seed in range(3)] for name in ("f_grpo(gamma=0.5)", "grpo"))
     for k, cell in ((1, row[3]), (4, row[4])):
         each = [
             [naive_pass_at_k([a], k) - naive_pass_at_k([b], k) for a, b in zip(mine, theirs, strict=True)]
-            for mine, theirs in zip(own, other, strict=True)
+            for mine, theirs in zip(hits, other, strict=True)
         ]
         assert cell[0] in "+-"
         assert mean_and_interval(cell) == pytest.approx(interval_over_both(each, -1, 1), abs=5.1e-4)
 
 
-def test_one_sentence_says_what_the_seeds_show_and_what_not(written, three, one):
+def test_one_sentence_says_what_the_seeds_show_and_what_not(written, three, one_seed):
     """The difference of each measure is the same in all seeds, but for a little."""
 
     def arm(shift):
@@ -287,7 +287,7 @@ def test_one_sentence_says_what_the_seeds_show_and_what_not(written, three, one)
     assert "in short: below is lower in reward, entropy, pass@1, by 4 seeds and intervals without 0" in lines
     few = "in short: 3 seeds are too few to say how f_grpo(gamma=0.5) differs; 4 or more may tell"
     assert few in comparison_table([three], baseline="grpo").splitlines()
-    single = comparison_table([one], baseline="grpo")
+    single = comparison_table([one_seed], baseline="grpo")
     assert "in short" not in single
     assert "difference from grpo: would other problems show it too? paired" in single
 
@@ -324,7 +324,7 @@ def test_a_run_may_be_the_placebo_of_another_and_few_seeds_tell_nothing(written)
 
 
 def test_an_interval_of_different_solutions_ends_at_the_samples_of_a_problem(written):
-    """Two seeds, of which one has found all of 8 for one problem in 4: without a bound it went to thousands."""
+    """One of two seeds has found all of 8 for one problem in 4: without a bound it went to thousands."""
     seeds = {
         0: (metrics([0.5]), [evaluation(1, [8] * 4, [8, 0, 0, 0])]),
         1: (metrics([0.5]), [evaluation(1, [8] * 4, [0] * 4)]),
@@ -339,9 +339,9 @@ def test_an_interval_of_different_solutions_ends_at_the_samples_of_a_problem(wri
         assert least <= low < high <= 8
 
 
-def test_an_arm_without_a_common_seed_is_named(written, one):
+def test_an_arm_without_a_common_seed_is_named(written, one_seed):
     other = written("other", {"maxrl": {0: ARMS["grpo"][0]}})
-    assert "grpo: no seed in common with maxrl" in comparison_table([one, other], baseline="maxrl").splitlines()
+    assert "grpo: no seed in common with maxrl" in comparison_table([one_seed, other], baseline="maxrl").splitlines()
 
 
 def test_the_baseline_is_found_in_any_spelling(written, three):
@@ -360,13 +360,13 @@ def test_the_baseline_is_found_in_any_spelling(written, three):
     assert "grpo, f_grpo(gamma=0.5)" in line
 
 
-def test_runs_that_do_not_compare_are_refused(written, one):
+def test_runs_that_do_not_compare_are_refused(written, one_seed):
     other = written("other", {"grpo": {0: (metrics([1]), [evaluation(1, [1, 2])])}})
     for call in (comparison_table, comparison_figure):
-        assert "evaluation problems differ: 2 in " in refusal(call, [one, other])
+        assert "evaluation problems differ: 2 in " in refusal(call, [one_seed, other])
     bare = written("bare", {"grpo": {0: (metrics([1]), [])}}, {0: STARTS[0]})
-    assert "bare has no evaluation" in refusal(comparison_table, [one, bare])
-    assert "twice" in refusal(comparison_table, [one, one])
+    assert "bare has no evaluation" in refusal(comparison_table, [one_seed, bare])
+    assert "twice" in refusal(comparison_table, [one_seed, one_seed])
     assert "no run" in refusal(comparison_table, [])
 
 
@@ -383,7 +383,7 @@ def test_at_equal_rollouts_each_arm_shows_its_last_evaluation_within_them(writte
 
 
 def test_at_equal_pass_at_1_each_seed_shows_the_first_evaluation_that_reaches_it(three):
-    """Of 4 x 8 samples grpo has 14, 15, 16 right after 10 steps and 16 always after 20; f_grpo has 19 after 10."""
+    """grpo has 14, 15, 16 of 4 x 8 samples right after 10 steps and 16 always after 20; f_grpo has 19 after 10."""
     rows = rows_of(text := comparison_table([three], at="pass@1=0.5", pass_at_k=[1, 8]))
     assert text.splitlines()[0].startswith("first evaluation with a pass@1 of 0.5 or more")
     assert [rows[name][1] for name in ARMS] == ["10-20", "10"]
@@ -424,21 +424,21 @@ def test_the_figure_has_means_over_seeds_and_shows_three_seeds_themselves(three)
     grpo = panels["pass@k, last evaluation"].lines[0]
     assert grpo.get_xdata().tolist() == [1, 2, 4, 8]
     lines = [ARMS["grpo"][seed][1][-1]["correct"] for seed in range(3)]
-    for k, found in zip((1, 2, 4, 8), grpo.get_ydata(), strict=True):
-        assert found == pytest.approx(statistics.mean(naive_pass_at_k(correct, k) for correct in lines))
+    for k, value in zip((1, 2, 4, 8), grpo.get_ydata(), strict=True):
+        assert value == pytest.approx(statistics.mean(naive_pass_at_k(correct, k) for correct in lines))
 
 
 def test_a_baseline_adds_the_paired_differences(three):
     panels = panels_of(comparison_figure([three], baseline="grpo"))
     assert list(panels)[6:] == ["pass@1, difference", "pass@8, difference", "pass@k, difference"]
     pairs = [(ARMS["f_grpo(gamma=0.5)"][seed][1][-1], ARMS["grpo"][seed][1][-1]) for seed in range(3)]
-    for k, panel, place in ((1, "pass@1", -1), (8, "pass@8", -1), (4, "pass@k", 2)):
-        own, other = ([naive_pass_at_k(pair[side]["correct"], k) for pair in pairs] for side in (0, 1))
+    for k, panel, index in ((1, "pass@1", -1), (8, "pass@8", -1), (4, "pass@k", 2)):
+        shares, other = ([naive_pass_at_k(pair[side]["correct"], k) for pair in pairs] for side in (0, 1))
         level, line, *seeds = panels[f"{panel}, difference"].lines
         assert set(level.get_ydata()) == {0}
-        assert line.get_ydata()[place] == pytest.approx(statistics.mean(own) - statistics.mean(other))
-        each = [seed.get_ydata()[place] for seed in seeds]
-        assert each == pytest.approx([a - b for a, b in zip(own, other, strict=True)])
+        assert line.get_ydata()[index] == pytest.approx(statistics.mean(shares) - statistics.mean(other))
+        each = [seed.get_ydata()[index] for seed in seeds]
+        assert each == pytest.approx([a - b for a, b in zip(shares, other, strict=True)])
     assert "ppo" in refusal(comparison_figure, [three], baseline="ppo")
 
 
@@ -454,14 +454,14 @@ def test_four_seeds_have_a_band_that_stays_between_0_and_1(written):
 
 
 @pytest.mark.slow
-def test_a_figure_is_the_same_file_every_time(tmp_path, one):
+def test_a_figure_is_the_same_file_every_time(tmp_path, one_seed):
     first, second = tmp_path / "first.svg", tmp_path / "second.svg"
-    save_figure(comparison_figure([one]), first)
-    save_figure(comparison_figure([one]), second)
+    save_figure(comparison_figure([one_seed]), first)
+    save_figure(comparison_figure([one_seed]), second)
     assert b"<svg" in first.read_bytes()[:2000]
     assert first.read_bytes() == second.read_bytes()
-    assert "allowed: .pdf, .png, .svg" in refusal(save_figure, comparison_figure([one]), tmp_path / "figure.gif")
-    assert "cannot write" in refusal(save_figure, comparison_figure([one]), tmp_path / "none" / "figure.svg")
+    assert "allowed: .pdf, .png, .svg" in refusal(save_figure, comparison_figure([one_seed]), tmp_path / "figure.gif")
+    assert "cannot write" in refusal(save_figure, comparison_figure([one_seed]), tmp_path / "none" / "figure.svg")
 
 
 # The command
@@ -477,28 +477,28 @@ def test_the_command_prints_the_table_and_draws_the_figure(tmp_path, capsys, thr
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command_refuses_bad_input_in_one_line(capsys, monkeypatch, one):
-    monkeypatch.chdir(one.folder)
+def test_the_command_refuses_bad_input_in_one_line(capsys, monkeypatch, one_seed):
+    monkeypatch.chdir(one_seed.folder)
     for arguments, reason in (
         (["missing"], "missing is not a training run"),
         (["--at", "lst"], "argument --at: 'lst'"),
         (["--at", "pass@1=high"], "argument --at: 'pass@1=high'"),
         (["--pass-at-k", "1,,2"], "'1,,2'"),
     ):
-        assert main(["compare", str(one.folder), *arguments]) == 2
+        assert main(["compare", str(one_seed.folder), *arguments]) == 2
         (complaint,) = capsys.readouterr().err.splitlines()
         assert reason in complaint
-    assert not list(one.folder.glob("*.png"))
+    assert not list(one_seed.folder.glob("*.png"))
 
 
 # Histograms of tokens
 
 
-def counted(step, place, candidates=()):
+def counted(step, index, candidates=()):
     line = {**evaluation(step, [4, 0]), "entropy_histogram": [0] * 41}
-    line["entropy_histogram"][place] = 7
+    line["entropy_histogram"][index] = 7
     if candidates:
-        line["candidate_histogram"] = [[5 * (own == number) for number in range(10)] for own in candidates]
+        line["candidate_histogram"] = [[5 * (candidate == number) for number in range(10)] for candidate in candidates]
     return line
 
 

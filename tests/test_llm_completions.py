@@ -1,4 +1,4 @@
-"""The logits of completions are those of whole sequences one by one, and in slices those of all at once."""
+"""Logits of completions equal those of whole sequences one by one, and in slices those of all at once."""
 
 import functools
 import math
@@ -42,48 +42,48 @@ LENGTHS = (7, 1, 4)
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def completion_logits(parameters, config, given):
-    return logits_of(head_of(parameters), completion_states(parameters, config, given))
+def completion_logits(parameters, config, completions):
+    return logits_of(head_of(parameters), completion_states(parameters, config, completions))
 
 
-def whole(parameters, config, given):
+def whole(parameters, config, completions):
     rows = [
         jnp.pad(jnp.concatenate([prompt[:length], completion]), (0, max(LENGTHS) - length))
-        for prompt, length, group in zip(given.prompts, LENGTHS, given.tokens, strict=True)
+        for prompt, length, group in zip(completions.prompts, LENGTHS, completions.tokens, strict=True)
         for completion in group
     ]
     logits = forward(parameters, config, jnp.stack(rows))
-    before = np.repeat(LENGTHS, given.tokens.shape[1])[:, None] - 1 + np.arange(given.tokens.shape[2])
-    found = jnp.take_along_axis(logits, before[..., None], axis=1)
-    return found.reshape(*given.tokens.shape, -1)
+    before = np.repeat(LENGTHS, completions.tokens.shape[1])[:, None] - 1 + np.arange(completions.tokens.shape[2])
+    chosen = jnp.take_along_axis(logits, before[..., None], axis=1)
+    return chosen.reshape(*completions.tokens.shape, -1)
 
 
 @pytest.mark.parametrize(("architecture", "tokens"), [("llama", 1), ("qwen2", 5), ("qwen3", 5)])
 def test_logits_are_those_of_the_whole_sequence(architecture, tokens):
     config, parameters = model(architecture)
-    given = batch(tokens)
-    shared = completion_logits(parameters, config, given)
-    expected = jax.jit(whole, static_argnums=1)(parameters, config, given)
+    completions = batch(tokens)
+    shared = completion_logits(parameters, config, completions)
+    expected = jax.jit(whole, static_argnums=1)(parameters, config, completions)
     np.testing.assert_allclose(shared, expected, atol=1e-4)
 
 
 def test_filling_changes_nothing():
     config, parameters = model("qwen3")
-    given = batch(4)
-    wider = given._replace(prompts=np.pad(given.prompts, ((0, 0), (0, 5)), constant_values=3))
+    completions = batch(4)
+    wider = completions._replace(prompts=np.pad(completions.prompts, ((0, 0), (0, 5)), constant_values=3))
     longer = wider._replace(tokens=np.pad(wider.tokens, ((0, 0), (0, 0), (0, 2))))
-    plain = completion_logits(parameters, config, given)
+    plain = completion_logits(parameters, config, completions)
     np.testing.assert_allclose(completion_logits(parameters, config, longer)[:, :, :4], plain, atol=1e-4)
 
 
 def test_log_probabilities_of_tokens_at_a_temperature():
     config, parameters = model("llama")
-    given = batch(2)
+    completions = batch(2)
     targets = np.random.default_rng(2).integers(0, 19, (3, 2, 2, 4))
-    logits = completion_logits(parameters, config, given)
+    logits = completion_logits(parameters, config, completions)
     expected = np.take_along_axis(np.asarray(jax.nn.log_softmax(logits / 0.5)), targets, axis=-1)
-    found = jax.jit(target_logp, static_argnums=1)(parameters, config, given, targets, 0.5)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    logp = jax.jit(target_logp, static_argnums=1)(parameters, config, completions, targets, 0.5)
+    np.testing.assert_allclose(logp, expected, atol=1e-5)
 
 
 # Logits in slices of tokens: the same numbers and gradients, in less memory
@@ -115,12 +115,12 @@ def surprise(scores, targets):
 
 
 def naive(head, hidden, targets):
-    """The same in float64, token by token."""
+    """Loop in float64, token by token."""
     logp, entropy = np.zeros(targets.shape), np.zeros(TOKENS)
-    for place in np.ndindex(TOKENS):
-        scores = np.asarray(head, float) @ np.asarray(hidden, float)[place]
+    for index in np.ndindex(TOKENS):
+        scores = np.asarray(head, float) @ np.asarray(hidden, float)[index]
         row = scores - np.log(np.sum(np.exp(scores)))
-        logp[place], entropy[place] = row[targets[place]], -np.sum(np.exp(row) * row)
+        logp[index], entropy[index] = row[targets[index]], -np.sum(np.exp(row) * row)
     return logp, entropy
 
 
@@ -132,12 +132,12 @@ def weighed(parameters, hidden, targets):
 @pytest.mark.usefixtures("five_at_once")
 def test_slices_give_the_numbers_of_each_token():
     parameters, hidden, targets = case()
-    for found, wanted in zip(
+    for computed, wanted in zip(
         map_logits(surprise, parameters, hidden, targets),
         naive(parameters["lm_head"], hidden, np.asarray(targets)),
         strict=True,
     ):
-        np.testing.assert_allclose(found, wanted, atol=1e-5)
+        np.testing.assert_allclose(computed, wanted, atol=1e-5)
     del parameters["lm_head"]  # a tied model has its embedding
     logp, _ = map_logits(surprise, parameters, hidden, targets)
     wanted, _ = naive(parameters["embed_tokens"], hidden, np.asarray(targets))
@@ -145,14 +145,14 @@ def test_slices_give_the_numbers_of_each_token():
 
 
 def test_gradients_of_slices_are_those_of_all_at_once(monkeypatch):
-    """Of the head and of the hidden states, to 1e-5 of the largest: they are sums of float32 in another order."""
+    """Head and hidden states agree to 1e-5 of the largest: they are sums of float32 in another order."""
     parameters, hidden, targets = case()
     whole = jax.jit(jax.grad(weighed, argnums=(0, 1)))(parameters, hidden, targets)
     monkeypatch.setattr(decoder, "LOGITS_AT_ONCE", 5 * VOCABULARY)
     jax.clear_caches()  # the bound is no argument of the program
     sliced = jax.jit(jax.grad(weighed, argnums=(0, 1)))(parameters, hidden, targets)
-    for one, other in zip(jax.tree.leaves(sliced), jax.tree.leaves(whole), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5 * float(jnp.abs(whole[0]["lm_head"]).max()))
+    for first, second in zip(jax.tree.leaves(sliced), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-5 * float(jnp.abs(whole[0]["lm_head"]).max()))
 
 
 @pytest.mark.usefixtures("five_at_once")
@@ -164,7 +164,7 @@ def test_derivatives_along_a_change_pass_through_slices():
 
 
 def test_in_bfloat16_the_gradient_of_the_head_is_summed_in_float32(monkeypatch):
-    """It is rounded once, to 8 bits: a sum of 400 slices in bfloat16 stops to grow at 256 times what is added."""
+    """It is rounded once, to 8 bits: a sum of 400 slices in bfloat16 stops growing at 256 times the addend."""
     monkeypatch.setattr(decoder, "LOGITS_AT_ONCE", VOCABULARY)
     parameters = {"embed_tokens": jnp.zeros((VOCABULARY, WIDTH), "bfloat16")}
     hidden = jnp.ones((400, WIDTH), "bfloat16")
@@ -172,9 +172,9 @@ def test_in_bfloat16_the_gradient_of_the_head_is_summed_in_float32(monkeypatch):
     def loss(parameters):
         return jnp.sum(map_logits(lambda scores: scores[:, 0], parameters, hidden))
 
-    found = jax.grad(loss)(parameters)["embed_tokens"]
-    assert found.dtype == jnp.bfloat16
-    np.testing.assert_array_equal(found[0].astype(float), 400)
+    gradient = jax.grad(loss)(parameters)["embed_tokens"]
+    assert gradient.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(gradient[0].astype(float), 400)
 
 
 def needed(rows, vocabulary):

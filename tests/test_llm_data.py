@@ -62,7 +62,7 @@ def test_rows_that_cannot_be_used_are_left_out_counted_and_named(tmp_path):
         {"prompt": "z", "answer": 2.5},
     ])  # fmt: skip
     here = data(train, verifier="number")
-    (held_out,) = {1, 21} - {own.line for own in here.listed}
+    (held_out,) = {1, 21} - {problem.line for problem in here.listed}
     assert faults(here) == {
         "no JSON": [2, 15, 16],
         "no JSON object": [3],
@@ -91,9 +91,9 @@ def test_a_file_of_which_nothing_is_left_is_refused_with_the_reasons(tmp_path):
         "no JSON: line 2)"
     )
     assert "no problem is left" in refusal(task, "data", train=lines(tmp_path / "b.jsonl", []))
-    one = lines(tmp_path / "c.jsonl", sums([(1, 2)]))
-    assert f"{one} has one prompt, of which none can be held out; allowed: --evaluate" in refusal(
-        task, "data", train=one
+    single = lines(tmp_path / "c.jsonl", sums([(1, 2)]))
+    assert f"{single} has one prompt, of which none can be held out; allowed: --evaluate" in refusal(
+        task, "data", train=single
     )
 
 
@@ -102,13 +102,13 @@ CSV = '\ufeffquestion,gold\r\n"1+2=\r\n?","3"\n\n4+5=,9,10\n"broken"x,1\n6+1=,7\
 
 def test_rows_of_csv_are_known_by_the_line_they_begin_in(tmp_path):
     (tmp_path / "a.csv").write_bytes(CSV.encode() + b"\xff\xfe=,5\n")
-    found = list(rows(tmp_path / "a.csv", ("question", "gold")))
-    assert [(row.line, row.fault) for row in found if row.fault] == [
+    records = list(rows(tmp_path / "a.csv", ("question", "gold")))
+    assert [(row.line, row.fault) for row in records if row.fault] == [
         (5, "other than 2 cells, as the first line has"),
         (6, "no CSV (',' expected after '\"')"),
     ]
-    assert [row.line for row in found if not row.fault] == [2, 7, 8, 9, 10]
-    assert found[0].values == {"question": "1+2=\r\n?", "gold": "3"}
+    assert [row.line for row in records if not row.fault] == [2, 7, 8, 9, 10]
+    assert records[0].values == {"question": "1+2=\r\n?", "gold": "3"}
     names = {"prompt": "question", "answer": "gold"}
     evaluate = {"e": lines(tmp_path / "e.jsonl", sums([(5, 5)], prompt="question", answer="gold"))}
     here = data(str(tmp_path / "a.csv"), columns=names, evaluate=evaluate)
@@ -131,7 +131,7 @@ def test_parquet_holds_what_json_lines_hold(tmp_path):
         "data", train=str(tmp_path / "a.parquet"), evaluate=evaluate, verifier="number", columns={"prompt": "talk"}
     )
     assert talks.train.left_out == {"empty prompt": [3]}
-    assert [own.asked for own in talks.listed] == [(("user", "1+1="),)] * 2
+    assert [problem.asked for problem in talks.listed] == [(("user", "1+1="),)] * 2
     whole = (tmp_path / "a.parquet").read_bytes()
     for damaged in (b"", whole[:-20], whole[:4] + b"\xff" * 60 + whole[64:], b"PAR1" + b"\xff" * 50 + b"PAR1"):
         (tmp_path / "b.parquet").write_bytes(damaged)
@@ -164,22 +164,22 @@ def test_what_no_task_can_be_made_of_is_refused(parameters, message):
 
 
 def test_one_prompt_in_eight_is_held_out_whatever_the_order_of_the_rows(tmp_path):
-    numbers = [(one, other) for one in range(8) for other in range(8)]
+    numbers = [(first, second) for first in range(8) for second in range(8)]
     here = data(lines(tmp_path / "a.jsonl", sums(numbers)), verifier="number")
     turned = data(lines(tmp_path / "b.jsonl", sums(numbers[::-1])), verifier="number")
     assert list(here.evaluation_sets) == ["held-out"]
     assert len(here.evaluation) == 8
-    assert {own.prompt for own in here.evaluation} == {own.prompt for own in turned.evaluation}
-    assert {own.prompt for own in here.evaluation}.isdisjoint(own.prompt for own in here.listed)
+    assert {problem.prompt for problem in here.evaluation} == {problem.prompt for problem in turned.evaluation}
+    assert {problem.prompt for problem in here.evaluation}.isdisjoint(problem.prompt for problem in here.listed)
 
 
 def test_each_pass_has_all_training_problems_in_an_order_of_its_own_or_in_that_of_the_file(tmp_path):
-    path = lines(tmp_path / "a.jsonl", sums([(one, 1) for one in range(32)]))
-    here, kept = data(path, verifier="number"), data(path, verifier="number", shuffle=False)
-    passes = [[here.training(28 * number + place).line for place in range(28)] for number in (0, 1, 2**40)]
-    assert [sorted(own) for own in passes] == [[own.line for own in here.listed]] * 3
-    assert len({tuple(own) for own in passes}) == 3
-    assert [kept.training(index).line for index in range(56)] == 2 * [own.line for own in kept.listed]
+    path = lines(tmp_path / "a.jsonl", sums([(value, 1) for value in range(32)]))
+    here, ordered = data(path, verifier="number"), data(path, verifier="number", shuffle=False)
+    passes = [[here.training(28 * number + offset).line for offset in range(28)] for number in (0, 1, 2**40)]
+    assert [sorted(order) for order in passes] == [[problem.line for problem in here.listed]] * 3
+    assert len({tuple(order) for order in passes}) == 3
+    assert [ordered.training(index).line for index in range(56)] == 2 * [problem.line for problem in ordered.listed]
 
 
 def test_a_prompt_that_stands_twice_is_held_out_or_trained_on_with_all_its_rows(tmp_path):
@@ -193,10 +193,10 @@ def test_named_sets_are_kept_in_their_order_without_repeats_and_out_of_training(
     near = lines(tmp_path / "near.jsonl", sums([(9, 9), (2, 2), (9, 9), (8, 8), (7, 7)]))
     far = lines(tmp_path / "far.jsonl", sums([(50, 50), (4, 4)]))
     here = data(train, evaluate={"near": near, "far": far}, verifier="number", evaluation_size=3)
-    prompts = {name: [own.prompt for own in problems] for name, problems in here.evaluation_sets.items()}
+    prompts = {name: [problem.prompt for problem in problems] for name, problems in here.evaluation_sets.items()}
     assert prompts == {"near": ["9+9=", "2+2=", "8+8="], "far": ["50+50=", "4+4="]}
     assert here.evaluation == here.evaluation_sets["near"]
-    assert [own.prompt for own in here.listed] == ["1+1=", "3+3="]
+    assert [problem.prompt for problem in here.listed] == ["1+1=", "3+3="]
     assert here.notes[:3] == (
         f"training: {train}: 2 of 4 rows; left out: 2 (prompt of an evaluation set: lines 2, 4)",
         f"near: {near}: 3 of 5 rows; left out: 2 (prompt that stands there before: line 3; "
@@ -205,7 +205,7 @@ def test_named_sets_are_kept_in_their_order_without_repeats_and_out_of_training(
     )
 
 
-# What a model is given
+# Inputs of a model
 
 
 def test_prompts_are_put_into_the_chat_template_of_the_model(tmp_path):
@@ -219,7 +219,7 @@ def test_prompts_are_put_into_the_chat_template_of_the_model(tmp_path):
     held_out = lines(tmp_path / "e.jsonl", sums([(5, 5)]))
     unread = task("data", train=path, evaluate={"e": held_out}, verifier="number", system="Add", max_new_tokens=8)
     here = unread.put_to(tokenizer, 64, demonstrated=False)
-    assert [own.prompt for own in here.listed] == [
+    assert [problem.prompt for problem in here.listed] == [
         "[system]Add\n[user]1+2=\n[assistant]",
         "[system]Add\n[user]3+4=\n[assistant]",
         "[user]hi\n[assistant]yes\n[user]2\n[assistant]",
@@ -227,7 +227,7 @@ def test_prompts_are_put_into_the_chat_template_of_the_model(tmp_path):
     assert here.notes[-1] == "prompts are given in the model's chat template"
     bare = task("data", train=path, verifier="number", max_new_tokens=8, template="none").put_to(tokenizer, 64, False)
     assert "messages without a chat template" in bare.train.left_out
-    assert all(own.prompt == own.asked for own in (*bare.listed, *bare.evaluation))
+    assert all(problem.prompt == problem.asked for problem in (*bare.listed, *bare.evaluation))
     assert bare.notes[-1] == "prompts are given as they stand, without a chat template"
 
 
@@ -238,7 +238,7 @@ def test_prompts_and_answers_that_are_too_long_are_left_out(tmp_path):
     here = task("data", train=train, evaluate=evaluate, max_new_tokens=10)
     shown = here.put_to(tokenizer, 30, demonstrated=False)
     assert shown.train.left_out == {"prompt of more than 20 tokens": [2]}
-    assert [own.prompt for own in shown.evaluation] == ["5+6="]
+    assert [problem.prompt for problem in shown.evaluation] == ["5+6="]
     learnt = here.put_to(tokenizer, 30, demonstrated=True)
     assert learnt.train.left_out == {
         "prompt of more than 20 tokens": [2], "answer of more than 9 tokens": [4],
@@ -295,10 +295,10 @@ def trained(out, *options, stop_after=None):
 def test_a_run_on_a_file_ends_with_a_table_and_says_which_rows_it_used(tmp_path, capsys):
     options = ("--data", SUMS, "--verifier", "number")
     assert trained(tmp_path / "whole", *options) == 0
-    said = capsys.readouterr().out
-    assert f"training: {SUMS}: 44 of 48 rows; left out: 4 (held out: lines " in said
-    assert "prompts are given as they stand" in said
-    assert "grpo" in said
+    text = capsys.readouterr().out
+    assert f"training: {SUMS}: 44 of 48 rows; left out: 4 (held out: lines " in text
+    assert "prompts are given as they stand" in text
+    assert "grpo" in text
     line = json.loads((tmp_path / "whole" / "run.json").read_text())
     assert line["settings"]["task"] == {
         "name": "data", "train": SUMS, "verifier": "number", "max_new_tokens": 4, "evaluation_size": 4,
@@ -319,14 +319,14 @@ def test_a_reward_of_ones_own_is_used_and_kept_and_an_edited_one_is_noticed(tmp_
     (tmp_path / "mine.py").write_text(REWARD)
     options = ("--data", SUMS, "--reward", f"{tmp_path / 'mine.py'}:reward")
     assert trained(tmp_path / "run", *options, stop_after=1) == 130
-    said = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert said["texts"] == {str(tmp_path / "mine.py"): REWARD}
-    assert said["files"].keys() == {str(tmp_path / "mine.py"), SUMS}
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["texts"] == {str(tmp_path / "mine.py"): REWARD}
+    assert record["files"].keys() == {str(tmp_path / "mine.py"), SUMS}
     (line,) = (tmp_path / "run" / "arms" / "grpo" / "seed-0" / "metrics.jsonl").read_text().splitlines()
     assert 0.25 <= json.loads(line)["reward"] <= 1
     monkeypatch.setattr("simlab.own_files._loaded", {})  # as in another process
     (tmp_path / "mine.py").write_text(REWARD.replace("WORTH = 1.0", "WORTH = 2.0"))
-    monkeypatch.setattr("sys.modules", {name: own for name, own in sys.modules.items() if "own_file_" not in name})
+    monkeypatch.setattr("sys.modules", {name: entry for name, entry in sys.modules.items() if "own_file_" not in name})
     assert trained(tmp_path / "run", *options) == 2
     assert "was made by other code" in capsys.readouterr().err
 
@@ -334,20 +334,20 @@ def test_a_reward_of_ones_own_is_used_and_kept_and_an_edited_one_is_noticed(tmp_
 @pytest.mark.slow
 def test_sets_are_evaluated_and_shown_apart(tmp_path, capsys):
     near = lines(tmp_path / "near.jsonl", sums([(9, other) for other in range(3)]))
-    far = lines(tmp_path / "far.jsonl", sums([(one, one) for one in (3, 5)]))
+    far = lines(tmp_path / "far.jsonl", sums([(number, number) for number in (3, 5)]))
     options = ("--data", SUMS, "--verifier", "number", "--evaluate", f"near={near}", "--evaluate", f"far={far}")
     assert trained(tmp_path / "run", *options) == 0
-    said = capsys.readouterr().out
-    assert said.index("evaluation set near:") < said.index("evaluation set far:")
-    found = read_run(tmp_path / "run")
-    assert set_names(found) == ["near", "far"]
+    text = capsys.readouterr().out
+    assert text.index("evaluation set near:") < text.index("evaluation set far:")
+    run = read_run(tmp_path / "run")
+    assert set_names(run) == ["near", "far"]
     path = tmp_path / "run" / "arms" / "grpo" / "seed-0" / "evaluation.jsonl"
     last = json.loads(path.read_text().splitlines()[-1])
     assert (len(last["correct"]), len(last["sets"]["far"]["correct"])) == (3, 2)
-    (shown,) = select_set(found, "far").arms["grpo"][0].evaluations[-1:]
+    (shown,) = select_set(run, "far").arms["grpo"][0].evaluations[-1:]
     assert shown.correct.tolist() == last["sets"]["far"]["correct"]
-    assert comparison_table([select_set(found, "near")]) == comparison_table([found])
-    assert f"{tmp_path / 'run'} has no evaluation set 'test'; allowed: near, far" in refusal(select_set, found, "test")
+    assert comparison_table([select_set(run, "near")]) == comparison_table([run])
+    assert f"{tmp_path / 'run'} has no evaluation set 'test'; allowed: near, far" in refusal(select_set, run, "test")
     assert cli.main(["compare", str(tmp_path / "run"), "--set", "far", "--figure", str(tmp_path / "far.png")]) == 0
 
 
@@ -368,11 +368,11 @@ def test_options_that_do_not_go_together_are_refused(options, message, tmp_path,
 
 @pytest.mark.slow
 def test_an_own_task_is_named_in_the_run_and_no_other_is_trained_in_its_place(tmp_path, capsys):
-    from training_cases import task as own_task  # noqa: PLC0415  # whose name means another one here
+    from training_cases import task as own_task  # noqa: PLC0415  # its name is taken here
 
     train(settings({"rl": {"steps": 1}}), tmp_path / "run", own_task=own_task(name="mirror"))
-    said = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert said["settings"]["task"] == {"name": "own", "called": "mirror"}
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["settings"]["task"] == {"name": "own", "called": "mirror"}
     assert cli.main(["train", "--config", str(tmp_path / "run" / "run.json"), "--out", str(tmp_path / "other")]) == 2
     assert "the task 'mirror' was handed in from Python; allowed: train(own_task=...)" in capsys.readouterr().err
     for another in (own_task(name="glass"), own_task(training=["1+1="], name="mirror")):

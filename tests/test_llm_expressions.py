@@ -1,4 +1,4 @@
-"""Expressions: what is read, what it is worth, when two are one solution, and how many there are."""
+"""Expressions: reading, values, equality of solutions, and their number."""
 
 import itertools
 import random
@@ -24,7 +24,7 @@ from simlab.llm.tasks.countdown import (
     written,
 )
 
-# What is read
+# Reading
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_longest_and_the_deepest_allowed_are_read():
 
 
 def test_python_reads_the_same():
-    """5,000 texts drawn from the grammar's characters: those that are read have Python's leaves and value."""
+    """Readable ones of 5,000 texts of the grammar's characters have Python's leaves and value."""
     draw, read = random.Random(0), 0
     for _ in range(5_000):
         text = "".join(draw.choices("1235+-*/()", k=draw.randrange(1, 10)))
@@ -93,22 +93,22 @@ def test_what_is_written_is_read_as_the_same():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("(9-4)*(3-8)", "(4-9)*(8-3)"),
         ("5+(3-3)*4", "5-(3-3)*4"),
         ("6/(1-2*(3-4))", "6/(2*(4-3)+1)"),
     ],
 )
-def test_order_grouping_and_moved_signs_make_no_difference(one, other):
-    assert canonical(parse(one)) == canonical(parse(other))
+def test_order_grouping_and_moved_signs_make_no_difference(first, second):
+    assert canonical(parse(first)) == canonical(parse(second))
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("2*2", "2+2"), ("6*1", "6/1"), ("4-2", "4/2"), ("(1+2)*3", "1+2*3"), ("8-4+1", "8-(4+1)")]
+    ("first", "second"), [("2*2", "2+2"), ("6*1", "6/1"), ("4-2", "4/2"), ("(1+2)*3", "1+2*3"), ("8-4+1", "8-(4+1)")]
 )
-def test_other_formulas_are_other_solutions_whatever_their_values(one, other):
-    assert canonical(parse(one)) != canonical(parse(other))
+def test_other_formulas_are_other_solutions_whatever_their_values(first, second):
+    assert canonical(parse(first)) != canonical(parse(second))
 
 
 @pytest.mark.parametrize(

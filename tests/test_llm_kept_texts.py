@@ -33,7 +33,7 @@ def text_of(tokens, mask):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def run(tmp_path_factory):
     out, steps, sets = tmp_path_factory.mktemp("run") / "run", [], []
     step, evaluate_set = Trainer.step, Evaluator.evaluate_set
 
@@ -45,43 +45,43 @@ def kept(tmp_path_factory):
         return step(trainer, state, key, instruments, both)
 
     def watched_set(self, problems, parameters, key):
-        found = evaluate_set(self, problems, parameters, key)
-        groups, rows = found.groups, []
-        for place, problem in enumerate(groups.problems):
-            texts = map(text_of, groups.sampled.tokens[place], groups.sampled.mask[place])
-            answers = zip(texts, groups.rewards[place].tolist(), groups.solutions[place], strict=True)
+        result = evaluate_set(self, problems, parameters, key)
+        groups, rows = result.groups, []
+        for index, problem in enumerate(groups.problems):
+            texts = map(text_of, groups.sampled.tokens[index], groups.sampled.mask[index])
+            answers = zip(texts, groups.rewards[index].tolist(), groups.solutions[index], strict=True)
             rows.append((problem.prompt, list(answers)))
         sets.append(rows)
-        return found
+        return result
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "step", watched_step)
         patch.setattr(Evaluator, "evaluate_set", watched_set)
         train(settings(ASKED), out, own_task=two_sets())
-    places = [(number, name) for number in (0, 2, 3) for name in ("near", "far")]
-    return out, steps, dict(zip(places, sets, strict=True))
+    keys = [(number, name) for number in (0, 2, 3) for name in ("near", "far")]
+    return out, steps, dict(zip(keys, sets, strict=True))
 
 
-def test_whole_groups_are_kept_as_they_were_learnt_from(kept):
-    out, steps, _ = kept
+def test_whole_groups_are_kept_as_they_were_learnt_from(run):
+    out, steps, _ = run
     lines = read_lines(out / ROLLOUTS)
     assert [line["step"] for line in lines] == [1, 2, 3]
     vocabulary = task().vocabulary
     for line, (groups, advantages) in zip(lines, steps, strict=True):
         assert len(line["groups"]) == 3, "3 x 4 rollouts are at most 15"
-        for place, group in enumerate(line["groups"]):
-            assert group["prompt"] == groups.problems[place].prompt
-            assert [one["reward"] for one in group["rollouts"]] == groups.rewards[place].tolist()
-            assert tuple(one["solution"] for one in group["rollouts"]) == groups.solutions[place]
-            for member, one in enumerate(group["rollouts"]):
-                tokens = groups.batch.tokens[place, member][groups.batch.mask[place, member]]
-                assert one["tokens"] == [vocabulary.decode([int(token)]) for token in tokens]
-                np.testing.assert_allclose(one["logp"], groups.sampled.logp[place, member][: len(tokens)], atol=1e-5)
-                np.testing.assert_allclose(one["advantages"], [advantages[place, member]] * len(tokens), atol=1e-5)
+        for index, group in enumerate(line["groups"]):
+            assert group["prompt"] == groups.problems[index].prompt
+            assert [sample["reward"] for sample in group["rollouts"]] == groups.rewards[index].tolist()
+            assert tuple(sample["solution"] for sample in group["rollouts"]) == groups.solutions[index]
+            for member, sample in enumerate(group["rollouts"]):
+                tokens = groups.batch.tokens[index, member][groups.batch.mask[index, member]]
+                assert sample["tokens"] == [vocabulary.decode([int(token)]) for token in tokens]
+                np.testing.assert_allclose(sample["logp"], groups.sampled.logp[index, member][: len(tokens)], atol=1e-5)
+                np.testing.assert_allclose(sample["advantages"], [advantages[index, member]] * len(tokens), atol=1e-5)
 
 
-def test_the_first_samples_of_all_problems_are_kept_as_they_were_drawn(kept):
-    out, _, sets = kept
+def test_the_first_samples_of_all_problems_are_kept_as_they_were_drawn(run):
+    out, _, sets = run
     start, arm = (read_lines(path) for path in (out / "start/seed-0/completions.jsonl", out / COMPLETIONS))
     assert [line["step"] for line in (*start, *arm)] == [0, 2, 3]
     samples = {"near": [2, 2, 1, 1], "far": [2, 2, 2]}
@@ -91,13 +91,13 @@ def test_the_first_samples_of_all_problems_are_kept_as_they_were_drawn(kept):
             assert [problem["prompt"] for problem in problems] == [prompt for prompt, _ in wanted]
             assert [len(problem["completions"]) for problem in problems] == samples[name]
             for problem, (_, answers) in zip(problems, wanted, strict=True):
-                for one, answer in zip(problem["completions"], answers, strict=False):
-                    assert (one["text"], one["reward"], one["solution"]) == answer
+                for completion, answer in zip(problem["completions"], answers, strict=False):
+                    assert (completion["text"], completion["reward"], completion["solution"]) == answer
 
 
-def test_nothing_is_kept_where_nothing_is_to_be_and_numbers_do_not_depend_on_it(kept, tmp_path):
+def test_nothing_is_kept_where_nothing_is_to_be_and_numbers_do_not_depend_on_it(run, tmp_path):
     train(settings(ASKED, {"record": {"rollouts": 3, "completions": 0}}), tmp_path / "run", own_task=two_sets())
-    without, with_texts = contents(tmp_path / "run"), contents(kept[0])
+    without, with_texts = contents(tmp_path / "run"), contents(run[0])
     assert not any(name.endswith(("rollouts.jsonl", "completions.jsonl")) for name in without)
     for name in ("evaluation.jsonl", "metrics.jsonl", "model/model.safetensors"):
         assert without[f"arms/grpo/seed-0/{name}"] == with_texts[f"arms/grpo/seed-0/{name}"]
@@ -107,7 +107,7 @@ class Killed(BaseException):
     """Stands for a kill."""
 
 
-def test_a_run_that_is_killed_between_completions_and_evaluation_leaves_the_same_file(kept, tmp_path, monkeypatch):
+def test_a_run_that_is_killed_between_completions_and_evaluation_leaves_the_same_file(run, tmp_path, monkeypatch):
     append = ArmFolder.append
 
     def dying(self, name, line):
@@ -122,14 +122,14 @@ def test_a_run_that_is_killed_between_completions_and_evaluation_leaves_the_same
             train(asked, out, own_task=two_sets())
     train(asked, out, own_task=two_sets())
     for name in (COMPLETIONS, "start/seed-0/completions.jsonl", "arms/grpo/seed-0/evaluation.jsonl"):
-        assert (out / name).read_bytes() == (kept[0] / name).read_bytes()
+        assert (out / name).read_bytes() == (run[0] / name).read_bytes()
 
 
 # The command
 
 
-def test_the_command_shows_a_group_and_a_rollout_token_by_token(kept, capsys):
-    out, steps, _ = kept
+def test_the_command_shows_a_group_and_a_rollout_token_by_token(run, capsys):
+    out, steps, _ = run
     assert main(["rollouts", str(out), "--step", "1", "--prompt", "1"]) == 0
     shown = capsys.readouterr().out.splitlines()
     groups, advantages = steps[0]
@@ -155,21 +155,21 @@ def test_the_command_shows_a_group_and_a_rollout_token_by_token(kept, capsys):
         (["--evaluation", "near", "--step", "1"], "step 1 was not kept; allowed: 0, 2, 3"),
     ],
 )
-def test_what_was_not_kept_is_refused_in_one_line(kept, capsys, arguments, reason):
-    assert main(["rollouts", str(kept[0]), *arguments]) == 2
+def test_what_was_not_kept_is_refused_in_one_line(run, capsys, arguments, reason):
+    assert main(["rollouts", str(run[0]), *arguments]) == 2
     complaint = capsys.readouterr().err
     assert reason in complaint
     assert complaint.count("\n") == 1
 
 
-def test_rollouts_are_written_as_trl_writes_them_and_diagnose_reads_them(kept, tmp_path, capsys):
-    out, steps, _ = kept
+def test_rollouts_are_written_as_trl_writes_them_and_diagnose_reads_them(run, tmp_path, capsys):
+    out, steps, _ = run
     path = tmp_path / "kept.parquet"
     assert main(["rollouts", str(out), "--parquet", str(path)]) == 0
     assert capsys.readouterr().out == f"36 rollouts in {path}\n"
     rows = parquet.read_table(path).to_pylist()
-    places = [(step, prompt, member) for step in range(3) for prompt in range(3) for member in range(4)]
-    for row, (step, prompt, member) in zip(rows, places, strict=True):
+    indices = [(step, prompt, member) for step in range(3) for prompt in range(3) for member in range(4)]
+    for row, (step, prompt, member) in zip(rows, indices, strict=True):
         groups, advantages = steps[step]
         assert row == {
             "step": step + 1,
@@ -184,22 +184,22 @@ def test_rollouts_are_written_as_trl_writes_them_and_diagnose_reads_them(kept, t
 
 
 @pytest.mark.parametrize(("arguments", "steps"), [([], [0, 2, 3]), (["--step", "2"], [2])])
-def test_completions_are_written_as_rows_of_a_table(kept, tmp_path, arguments, steps):
-    out, _, sets = kept
+def test_completions_are_written_as_rows_of_a_table(run, tmp_path, arguments, steps):
+    out, _, sets = run
     path = tmp_path / "completions.parquet"
     assert main(["rollouts", str(out), "--evaluation", "near", "--parquet", str(path), *arguments]) == 0
     wanted = [
         {"step": step, "set": "near", "prompt": prompt, "sample": s, "completion": text, "reward": reward}
         for step in steps
-        for place, (prompt, answers) in enumerate(sets[step, "near"])
-        for s, (text, reward, _) in enumerate(answers[: 2 if place < 2 else 1])
+        for index, (prompt, answers) in enumerate(sets[step, "near"])
+        for s, (text, reward, _) in enumerate(answers[: 2 if index < 2 else 1])
     ]
     assert parquet.read_table(path).to_pylist() == wanted
 
 
-def test_a_model_cannot_command_the_terminal_and_a_long_text_is_cut_in_a_row(kept, tmp_path, capsys):
+def test_a_model_cannot_command_the_terminal_and_a_long_text_is_cut_in_a_row(run, tmp_path, capsys):
     out, text = tmp_path / "run", "\x1b[2J\x1b]0;owned\x07 \u202e\r\n" + "since " * 300
-    shutil.copytree(kept[0], out)
+    shutil.copytree(run[0], out)
     for name in (ROLLOUTS, COMPLETIONS):
         lines = read_lines(out / name)
         groups = lines[-1]["groups"] if name == ROLLOUTS else lines[-1]["sets"]["near"]
@@ -211,7 +211,7 @@ def test_a_model_cannot_command_the_terminal_and_a_long_text_is_cut_in_a_row(kep
     for arguments, width in (
         (["--prompt", "0"], 450),
         (["--evaluation", "near"], 200),
-        *((one, 4000) for one in alone),
+        *((options, 4000) for options in alone),
     ):
         assert main(["rollouts", str(out), *arguments]) == 0
         shown = capsys.readouterr().out
@@ -222,9 +222,9 @@ def test_a_model_cannot_command_the_terminal_and_a_long_text_is_cut_in_a_row(kep
         assert ("since " * 300 in shown) == (width == 4000)
 
 
-def test_a_damaged_file_of_texts_is_named(kept, tmp_path, capsys):
+def test_a_damaged_file_of_texts_is_named(run, tmp_path, capsys):
     path = tmp_path / "run" / COMPLETIONS
-    shutil.copytree(kept[0], tmp_path / "run")
+    shutil.copytree(run[0], tmp_path / "run")
     path.write_bytes(path.read_bytes()[1:])
     assert main(["rollouts", str(tmp_path / "run"), "--evaluation", "near"]) == 2
     assert f"{path} line 1 is damaged" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Numbers for TensorBoard, read back by TensorBoard, and offline runs of W&B: what is handed to its library."""
+"""Numbers for TensorBoard, read back by TensorBoard, and offline runs of W&B: the calls of its library."""
 
 import math
 import sys
@@ -18,14 +18,14 @@ from simlab.seals import Damaged
 
 @pytest.fixture
 def shown():
-    """What TensorBoard shows of a folder: (step, value) pairs by tag."""
+    """Read a folder by TensorBoard: (step, value) pairs by tag."""
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
     def read(folder):
-        found = reader.EventAccumulator(str(folder), size_guidance={reader.SCALARS: 0})
-        found.Reload()
+        events = reader.EventAccumulator(str(folder), size_guidance={reader.SCALARS: 0})
+        events.Reload()
         return {
-            tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in found.Tags()[reader.SCALARS]
+            tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()[reader.SCALARS]
         }
 
     return read
@@ -36,12 +36,12 @@ def test_floats_and_lists_are_written_by_step(tmp_path, shown):
         scalars.write(1, {"reward": 0.5, "masses": [0.25, 2]})
         scalars.write(2, {"reward": math.nan, "masses": []})
         scalars.write(2, {"pass@1": 0.5})
-        found = shown(tmp_path / "run")  # at once, before the file is closed
-    assert found["masses/0"] == [(1, 0.25)]
-    assert found["masses/1"] == [(1, 2.0)]
-    assert found["reward"][0] == (1, 0.5)
-    assert math.isnan(found["reward"][1][1])
-    assert found["pass@1"] == [(2, 0.5)]
+        series = shown(tmp_path / "run")  # at once, before the file is closed
+    assert series["masses/0"] == [(1, 0.25)]
+    assert series["masses/1"] == [(1, 2.0)]
+    assert series["reward"][0] == (1, 0.5)
+    assert math.isnan(series["reward"][1][1])
+    assert series["pass@1"] == [(2, 0.5)]
 
 
 def test_a_run_that_goes_on_after_a_kill_shows_no_step_twice(tmp_path, shown):
@@ -53,9 +53,9 @@ def test_a_run_that_goes_on_after_a_kill_shows_no_step_twice(tmp_path, shown):
         assert shown(tmp_path)["reward"] == [(step, step) for step in range(1, 8)]
         for step in range(5, 7):
             scalars.write(step, {"reward": 10 * step})
-    found = shown(tmp_path)
-    assert found["reward"] == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 50), (6, 60)]
-    assert found["masses/1"] == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    series = shown(tmp_path)
+    assert series["reward"] == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 50), (6, 60)]
+    assert series["masses/1"] == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
 def test_without_tensorboard_the_extra_is_named(tmp_path, monkeypatch):
@@ -85,8 +85,8 @@ class Library:
 
 @pytest.fixture
 def library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", found := Library())
-    return found
+    monkeypatch.setitem(sys.modules, "wandb", fake := Library())
+    return fake
 
 
 def arm_of(out):
@@ -144,8 +144,8 @@ def test_without_wandb_the_extra_is_named_before_the_work(tmp_path, monkeypatch,
     assert main(["train", "--wandb", "--out", str(out)]) == 2
     assert "install it with: pip install 'simlab[wandb]'" in capsys.readouterr().err
     assert not out.parent.exists()
-    own = {"name": "a", "group": "b", "identity": "c", "config": {}}
-    assert "wandb cannot be imported" in refusal(WandbFiles, tmp_path, **own)
+    options = {"name": "a", "group": "b", "identity": "c", "config": {}}
+    assert "wandb cannot be imported" in refusal(WandbFiles, tmp_path, **options)
 
 
 @pytest.mark.filterwarnings("default")

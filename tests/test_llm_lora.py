@@ -24,24 +24,24 @@ MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "dow
 
 @pytest.fixture(scope="module")
 def case():
-    """A model, adapters none of which is 0, and a batch with random coefficients."""
+    """A model, adapters without a 0, and a batch with random coefficients."""
     trainer, _ = trainer_and_state("grpo")
     random, config = np.random.default_rng(5), trainer.policy.config
-    own = adapters(config, RANK, jax.random.key(0))
-    own = jax.tree.map(lambda leaf: jnp.asarray(0.3 * random.normal(size=leaf.shape), "float32"), own)
+    factors = adapters(config, RANK, jax.random.key(0))
+    factors = jax.tree.map(lambda leaf: jnp.asarray(0.3 * random.normal(size=leaf.shape), "float32"), factors)
     mask = np.arange(3) < np.array([[3, 2], [1, 3]])[..., None]
     tokens = random.integers(3, config.vocab_size, size=mask.shape).astype(np.int32)
     prompts = random.integers(3, config.vocab_size, size=(2, 4)).astype(np.int32)
     batch = CompletionBatch(prompts, np.array([4, 3], np.int32), tokens, mask)
     coefficients = np.where(mask, random.normal(size=mask.shape), 0).astype(np.float32)
-    return config, parameters_of(config), own, batch, coefficients
+    return config, parameters_of(config), factors, batch, coefficients
 
 
-def naive_merged(base, own):
+def naive_merged(base, factors):
     """W + scale A B of every matrix, in float64."""
     layers = {name: np.asarray(leaf, float) for name, leaf in base["layers"].items()}
     for name in MATRICES:
-        a, b = (np.asarray(own["layers"][f"{name}_{part}"], float) for part in "ab")
+        a, b = (np.asarray(factors["layers"][f"{name}_{side}"], float) for side in "ab")
         layers[name] = layers[name] + SCALE * np.einsum("lir,lro->lio", a, b)
     return {**base, "layers": layers}
 
@@ -51,14 +51,14 @@ def policy_with(base, config):
 
 
 def test_merged_adapters_are_added_to_their_matrices_and_nothing_else_changes(case):
-    config, base, own, *_ = case
-    assert {name.rsplit("_", 1)[0] for name in own["layers"]} == set(MATRICES)
-    found = merged(base, own, SCALE)
-    assert jax.tree.map(jnp.shape, found) == shapes(config)
-    assert_trees_agree(found, naive_merged(base, own), rtol=1e-6)
+    config, base, factors, *_ = case
+    assert {name.rsplit("_", 1)[0] for name in factors["layers"]} == set(MATRICES)
+    result = merged(base, factors, SCALE)
+    assert jax.tree.map(jnp.shape, result) == shapes(config)
+    assert_trees_agree(result, naive_merged(base, factors), rtol=1e-6)
     for name, before in leaves(base):
         if name.removeprefix("layers.") not in MATRICES:
-            np.testing.assert_array_equal(dict(leaves(found))[name], before)
+            np.testing.assert_array_equal(dict(leaves(result))[name], before)
 
 
 def test_new_adapters_change_nothing_and_are_others_for_another_key(case):
@@ -67,7 +67,7 @@ def test_new_adapters_change_nothing_and_are_others_for_another_key(case):
     new, other = (adapters(config, RANK, jax.random.key(seed)) for seed in (0, 1))
     scaled = []
     for name in MATRICES:
-        a, b = (np.asarray(new["layers"][f"{name}_{part}"]) for part in "ab")
+        a, b = (np.asarray(new["layers"][f"{name}_{side}"]) for side in "ab")
         assert not b.any()
         assert np.abs(a).min() > 0
         scaled.append(a.ravel() * np.sqrt(a.shape[1]))
@@ -80,16 +80,16 @@ def test_new_adapters_change_nothing_and_are_others_for_another_key(case):
 @pytest.mark.slow
 def test_the_gradient_is_that_of_the_merged_model_by_the_chain_rule(case):
     """dA = scale dW B^T and dB = scale A^T dW, with dW from sequences one by one; to 1e-5 of the largest (float32)."""
-    config, base, own, batch, coefficients = case
-    whole = jax.tree.map(lambda leaf: jnp.asarray(leaf, "float32"), naive_merged(base, own))
+    config, base, factors, batch, coefficients = case
+    whole = jax.tree.map(lambda leaf: jnp.asarray(leaf, "float32"), naive_merged(base, factors))
     slopes, objective = naive_gradient(whole, config, batch, coefficients)
     wanted = {}
     for name in MATRICES:
-        a, b = (np.asarray(own["layers"][f"{name}_{part}"], float) for part in "ab")
+        a, b = (np.asarray(factors["layers"][f"{name}_{side}"], float) for side in "ab")
         wanted[f"{name}_a"] = SCALE * np.einsum("lio,lro->lir", slopes["layers"][name], b)
         wanted[f"{name}_b"] = SCALE * np.einsum("lir,lio->lro", a, slopes["layers"][name])
-    found, value = policy_with(base, config).gradient(own, batch, coefficients)
-    assert_trees_agree(found, {"layers": wanted}, rtol=1e-5)
+    gradient, value = policy_with(base, config).gradient(factors, batch, coefficients)
+    assert_trees_agree(gradient, {"layers": wanted}, rtol=1e-5)
     assert value == pytest.approx(objective, rel=1e-5)
 
 
@@ -107,12 +107,12 @@ def test_transformers_opens_the_model_that_a_run_of_adapters_leaves(tmp_path):
     }  # fmt: skip
     train(settings(asked), tmp_path / "run", own_task=task())
     folder = arm(tmp_path / "run") / "model"
-    theirs, said = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
-    assert not any(said.values()), said
-    own, tokens = read_checkpoint(folder), np.array([[3, 4, 5, 6, 3]])
+    theirs, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(info.values()), info
+    ours, tokens = read_checkpoint(folder), np.array([[3, 4, 5, 6, 3]])
     with torch.no_grad():
         logits = theirs.float().eval()(torch.from_numpy(tokens)).logits.numpy()
-    np.testing.assert_allclose(logits, forward(own.parameters, own.config, jnp.asarray(tokens)), atol=1e-5)
+    np.testing.assert_allclose(logits, forward(ours.parameters, ours.config, jnp.asarray(tokens)), atol=1e-5)
 
 
 @pytest.mark.slow
@@ -127,20 +127,20 @@ def test_the_model_that_a_run_leaves_is_the_policy_that_was_trained(tmp_path, mo
     monkeypatch.setattr(Trainer, "step", watched)
     asked = settings({"model": {"lora_rank": RANK, "lora_alpha": 6.0}, "rl": {"learning_rate": 0.1}})
     train(asked, tmp_path / "run", own_task=task())
-    (policy, own), left = seen[-1], read_checkpoint(arm(tmp_path / "run") / "model").parameters
+    (policy, factors), left = seen[-1], read_checkpoint(arm(tmp_path / "run") / "model").parameters
     tokens = np.arange(4, 10, dtype=np.int32).reshape(1, 2, 3)
     batch = CompletionBatch(np.array([[3, 7]], np.int32), np.array([2], np.int32), tokens, np.ones((1, 2, 3), bool))
     before, trained, after = (
         np.asarray(target_logp(parameters, policy.config, batch, tokens[..., None]))
-        for parameters in (policy.base, policy.cast(own), left)
+        for parameters in (policy.base, policy.cast(factors), left)
     )
     np.testing.assert_allclose(after, trained, atol=1e-5)
-    np.testing.assert_allclose(policy.logp(own, batch), trained[..., 0], atol=1e-5)
+    np.testing.assert_allclose(policy.logp(factors, batch), trained[..., 0], atol=1e-5)
     assert np.abs(after - before).max() > 0.05, "it has been trained"
     for name in MATRICES:
         base, a, b = (
-            np.asarray(where["layers"][name + part], float)
-            for where, part in ((policy.base, ""), (own, "_a"), (own, "_b"))
+            np.asarray(where["layers"][name + side], float)
+            for where, side in ((policy.base, ""), (factors, "_a"), (factors, "_b"))
         )
         product = 6.0 / RANK * np.einsum("lir,lro->lio", a, b)
         np.testing.assert_allclose(left["layers"][name] - base, product, atol=1e-6, err_msg=name)

@@ -38,9 +38,9 @@ def grown():
 
 
 def updated():
-    own = optimizer._compiled_settings(optimizer.OptimizerSettings())
-    state = jax.eval_shape(own.transformation().init, WHOLE)
-    return Program(optimizer._ascend, (own, WHOLE, state, WHOLE, NUMBER), {})
+    settings = optimizer._compiled_settings(optimizer.OptimizerSettings())
+    state = jax.eval_shape(settings.transformation().init, WHOLE)
+    return Program(optimizer._ascend, (settings, WHOLE, state, WHOLE, NUMBER), {})
 
 
 BATCH = terms_of(PLAIN).batch

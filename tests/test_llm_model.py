@@ -1,4 +1,4 @@
-"""The decoder against transformers, its options, its checkpoints, and what it refuses to load."""
+"""The decoder against transformers, its options, its checkpoints, and its refusals."""
 
 import dataclasses
 import json
@@ -58,12 +58,12 @@ def test_transformers_opens_what_is_written_here(name, tmp_path):
     model = read_checkpoint(GOLDEN / name, "bfloat16" if name.endswith("bfloat16") else "float32")
     write_checkpoint(tmp_path, model, shard_bytes=shard_bytes)
     assert (tmp_path / checkpoint.INDEX).exists() == (shard_bytes == 6000)
-    model, said = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(said.values()), said
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values()), info
     tokens, expected = golden(name)
     with torch.no_grad():
-        found = model.float().eval()(torch.from_numpy(tokens)).logits.numpy()
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+        logits = model.float().eval()(torch.from_numpy(tokens)).logits.numpy()
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
 @pytest.mark.transformers
@@ -75,12 +75,12 @@ def test_the_golden_script_still_makes_the_golden_files(tmp_path):
             np.testing.assert_allclose(made["logits"], golden(name)[1], atol=1e-5)
 
 
-# What the decoder is
+# The decoder's formulas
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
 def test_in_float64_the_decoder_is_a_loop_over_tokens_and_heads(architecture):
-    """To 1e-12, of a naive reference that goes through the formulas one number at a time."""
+    """A naive reference applies the formulas one number at a time; logits agree to 1e-5."""
     config = dataclasses.replace(SMALL, architecture=architecture, num_heads=4, num_kv_heads=2, head_dim=6)
     with jax.enable_x64(True):
         random = np.random.default_rng(0)
@@ -88,8 +88,8 @@ def test_in_float64_the_decoder_is_a_loop_over_tokens_and_heads(architecture):
             lambda shape: jnp.asarray(random.normal(size=shape)), shapes(config), is_leaf=lambda s: isinstance(s, tuple)
         )
         tokens = random.integers(11, size=5)
-        found = np.asarray(run(parameters, config, tokens[None]))[0]
-    np.testing.assert_allclose(found, naive_logits(jax.tree.map(np.asarray, parameters), config, tokens), atol=1e-5)
+        logits = np.asarray(run(parameters, config, tokens[None]))[0]
+    np.testing.assert_allclose(logits, naive_logits(jax.tree.map(np.asarray, parameters), config, tokens), atol=1e-5)
 
 
 def naive_logits(parameters, config, tokens):
@@ -114,7 +114,7 @@ def naive_logits(parameters, config, tokens):
         for position, before in enumerate(stream):
             x = norm(before, w["input_layernorm"])
             q, k, v = (x @ w[f"{n}_proj"] + w.get(f"{n}_bias", 0) for n in "qkv")
-            q, k, v = (part.reshape(-1, E) for part in (q, k, v))
+            q, k, v = (vector.reshape(-1, E) for vector in (q, k, v))
             if config.qk_norm:
                 q, k = [norm(h, w["q_norm"]) for h in q], [norm(h, w["k_norm"]) for h in k]
             queries.append([turned(h, position) for h in q])
@@ -135,23 +135,23 @@ def naive_logits(parameters, config, tokens):
 
 
 def test_llama_3_scales_slow_frequencies_alone():
-    """Of 8 frequencies those of more than 4 turns in 64 positions stay, those of less than one are divided by 8."""
+    """Frequencies of more than 4 turns in 64 positions stay; those of less than one turn are divided by 8."""
     config = dataclasses.replace(SMALL, head_dim=16, rope_theta=100.0, rope_scaling=Llama3Scaling(8.0, 1.0, 4.0, 64))
-    for i, found in enumerate(frequencies(config)):
+    for i, frequency in enumerate(frequencies(config)):
         plain = 100.0 ** (-2 * i / 16)
         turns = 64 * plain / (2 * math.pi)
         mixed = (4 - turns) / 3 * plain / 8 + (turns - 1) / 3 * plain
-        assert found == pytest.approx(plain if turns > 4 else plain / 8 if turns < 1 else mixed, rel=1e-12)
+        assert frequency == pytest.approx(plain if turns > 4 else plain / 8 if turns < 1 else mixed, rel=1e-12)
 
 
 def test_bfloat16_is_float32_with_fewer_digits():
-    """Of logits with a standard deviation of one, to the 2^-8 that a bfloat16 has, over some ten roundings."""
+    """Logits of standard deviation one agree to the 2^-8 of a bfloat16, over some ten roundings."""
     tokens, expected = golden("qwen2_bfloat16")
     model = read_checkpoint(GOLDEN / "qwen2_bfloat16", "bfloat16")
     assert {str(values.dtype) for _, values in named(model.parameters)} == {"bfloat16"}
-    found = run(model.parameters, model.config, tokens)
-    assert found.dtype == jnp.float32
-    assert np.sqrt(np.mean((found - expected) ** 2)) < 0.04
+    logits = run(model.parameters, model.config, tokens)
+    assert logits.dtype == jnp.float32
+    assert np.sqrt(np.mean((logits - expected) ** 2)) < 0.04
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -195,15 +195,15 @@ def test_large_weights_are_written_in_shards_with_an_index_as_transformers_does(
     write_checkpoint(tmp_path, model, shard_bytes=most)
     index = json.loads((tmp_path / checkpoint.INDEX).read_text())
     files = sorted(set(index["weight_map"].values()))
-    assert files == [f"model-{place:05}-of-{len(files):05}.safetensors" for place in range(1, len(files) + 1)]
+    assert files == [f"model-{number:05}-of-{len(files):05}.safetensors" for number in range(1, len(files) + 1)]
     assert files_of(tmp_path) == ["checksums.json", "config.json", *files, checkpoint.INDEX]
     assert len(files) > 2
     total = 0
     for file in files:
-        own = safetensors.load_file(tmp_path / file)
-        assert {tensor for tensor, place in index["weight_map"].items() if place == file} == own.keys()
-        size = sum(values.nbytes for values in own.values())
-        assert size <= most or len(own) == 1
+        tensors = safetensors.load_file(tmp_path / file)
+        assert {tensor for tensor, number in index["weight_map"].items() if number == file} == tensors.keys()
+        size = sum(values.nbytes for values in tensors.values())
+        assert size <= most or len(tensors) == 1
         total += size
     theirs = json.loads((GOLDEN / "qwen3_sharded" / checkpoint.INDEX).read_text())
     assert index["weight_map"].keys() == theirs["weight_map"].keys()
@@ -253,7 +253,7 @@ def test_transformers_4_said_the_same_in_other_words():
     assert from_hugging_face(to_hugging_face(from_hugging_face(old), "float32")) == from_hugging_face(old)
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(

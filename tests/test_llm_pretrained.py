@@ -244,8 +244,8 @@ def naive_byte_pairs(text, tokens, merges):
     ranks = {tuple(merge): rank for rank, merge in enumerate(merges)}
     pieces = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
     ids = []
-    for part in regex.split(r"(\p{N})", text):
-        for piece in regex.findall(pieces, part):
+    for span in regex.split(r"(\p{N})", text):
+        for piece in regex.findall(pieces, span):
             symbols = [letters[byte] for byte in piece.encode()]
             while True:
                 pairs = [(ranks.get(pair, len(ranks)), i) for i, pair in enumerate(itertools.pairwise(symbols))]

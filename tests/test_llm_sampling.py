@@ -60,7 +60,7 @@ run = jax.jit(forward, static_argnums=1)
 
 
 def naive_log_distribution(logits, temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
-    """Of one token, in float64: the k likeliest, of these the nucleus, of these what is likely enough."""
+    """The log-probabilities of a token in float64, after ``top_k``, then ``top_p``, then ``min_p``."""
     logits = np.asarray(logits, float) / temperature
     p = np.exp(logits - logits.max())
     p /= p.sum()
@@ -69,10 +69,10 @@ def naive_log_distribution(logits, temperature=1.0, top_p=1.0, top_k=0, min_p=0.
         p /= p.sum()
     order = np.argsort(-p, kind="stable")
     count = np.searchsorted(np.cumsum(p[order]), top_p) + 1
-    kept = (p >= p[order[min(count, len(p)) - 1]]) & (p > 0)
-    kept &= p >= min_p * p.max()
+    mask = (p >= p[order[min(count, len(p)) - 1]]) & (p > 0)
+    mask &= p >= min_p * p.max()
     with np.errstate(divide="ignore"):
-        return np.log(np.where(kept, p, 0) / p[kept].sum())
+        return np.log(np.where(mask, p, 0) / p[mask].sum())
 
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -83,12 +83,12 @@ def sampled():
     moves, move = [], batch.move
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "move", lambda *arguments: moves.append(1) or move(*arguments))
-        found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
+        samples = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
     assert moves
-    return found
+    return samples
 
 
-# What is recorded
+# Records
 
 
 def tokens_of(sampled):
@@ -103,13 +103,13 @@ def tokens_of(sampled):
 
 def test_what_is_recorded_is_what_a_full_forward_pass_says(sampled):
     """Log-probabilities, entropies and candidates at the temperature, to 1e-5 (float32)."""
-    for place, token, logits in tokens_of(sampled):
+    for index, token, logits in tokens_of(sampled):
         logp = naive_log_distribution(logits, 1.3)
-        assert sampled.logp[place] == pytest.approx(logp[token], abs=1e-5)
-        assert sampled.entropy[place] == pytest.approx(-np.sum(np.exp(logp) * logp), abs=1e-5)
+        assert sampled.logp[index] == pytest.approx(logp[token], abs=1e-5)
+        assert sampled.entropy[index] == pytest.approx(-np.sum(np.exp(logp) * logp), abs=1e-5)
         best = np.argsort(-logp)[:3]
-        assert sampled.topn_ids[place].tolist() == best.tolist()
-        np.testing.assert_allclose(sampled.topn_logp[place], logp[best], atol=1e-5)
+        assert sampled.topn_ids[index].tolist() == best.tolist()
+        np.testing.assert_allclose(sampled.topn_logp[index], logp[best], atol=1e-5)
 
 
 def test_a_completion_ends_with_its_first_stop_token(sampled):
@@ -125,7 +125,7 @@ def test_a_completion_ends_with_its_first_stop_token(sampled):
         assert not field[~sampled.mask].any()
 
 
-# How it is drawn
+# Draws
 
 
 @pytest.mark.parametrize("tokens", [7, 300])
@@ -189,10 +189,10 @@ def test_at_temperature_0_the_likeliest_token_is_taken():
 )
 def test_of_a_truncated_distribution_only_what_is_left_is_drawn_and_its_own_probabilities_are_recorded(truncation):
     top = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3, **truncation)
-    for place, token, logits in tokens_of(top):
+    for index, token, logits in tokens_of(top):
         logp = naive_log_distribution(logits, 1.3, **truncation)
-        assert top.logp[place] == pytest.approx(logp[token], abs=1e-5)
-        assert top.topn_logp[place].tolist() == pytest.approx(np.sort(logp)[:-4:-1].tolist(), abs=1e-5)
+        assert top.logp[index] == pytest.approx(logp[token], abs=1e-5)
+        assert top.topn_logp[index].tolist() == pytest.approx(np.sort(logp)[:-4:-1].tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -202,11 +202,11 @@ def test_the_nucleus_is_the_smallest_set_of_likeliest_tokens_that_reaches_top_p(
         p = random.dirichlet(np.full(9, 0.3), size=200).astype(dtype)
         p[0] = [0.4, 0.2, 0.2, 0.2, *[0] * 5]  # a tie at the border stays whole
         p[1] = np.eye(9)[4]
-        kept = np.asarray(nucleus(jnp.asarray(p), jnp.asarray(0.55, dtype)))
+        nuclei = np.asarray(nucleus(jnp.asarray(p), jnp.asarray(0.55, dtype)))
         three = np.asarray(most_likely(jnp.asarray(p), jnp.int32(3)))
-    assert kept[0].tolist() == [True] * 4 + [False] * 5
-    assert kept[1].tolist() == np.eye(9, dtype=bool)[4].tolist()
-    for row, chosen in zip(p[2:].astype(float), kept[2:], strict=True):
+    assert nuclei[0].tolist() == [True] * 4 + [False] * 5
+    assert nuclei[1].tolist() == np.eye(9, dtype=bool)[4].tolist()
+    for row, chosen in zip(p[2:].astype(float), nuclei[2:], strict=True):
         assert chosen.sum() == np.searchsorted(np.cumsum(np.sort(row)[::-1]), 0.55) + 1
         assert row[chosen].min() > row[~chosen].max()
     assert three[0].tolist() == [True] * 4 + [False] * 5, "a tie at the border stays whole here too"
@@ -216,12 +216,12 @@ def test_the_nucleus_is_the_smallest_set_of_likeliest_tokens_that_reaches_top_p(
 
 def test_a_tiny_temperature_is_no_overflow():
     logits = jnp.array([[1e3, -1e38, 999.0, 1e3]])
-    found = log_distribution(logits, jnp.float32(1e-30), Truncation(jnp.int32(0), jnp.float32(1), jnp.float32(0)))[0]
-    np.testing.assert_allclose(found, [np.log(0.5), -np.inf, -1e30, np.log(0.5)], rtol=1e-6)
+    logp = log_distribution(logits, jnp.float32(1e-30), Truncation(jnp.int32(0), jnp.float32(1), jnp.float32(0)))[0]
+    np.testing.assert_allclose(logp, [np.log(0.5), -np.inf, -1e30, np.log(0.5)], rtol=1e-6)
     np.testing.assert_allclose(entropy(jnp.log(jnp.array([0.5, 0.0, 0.5]))), np.log(2), rtol=1e-6)
 
 
-# What it costs
+# Cost
 
 
 def test_lengths_of_prompts_are_rounded_up_by_an_eighth_at_most_and_sizes_by_less_than_half():
@@ -255,8 +255,8 @@ def waited(prompts, group_size, limit, at_once, parameters=PARAMETERS, **asked):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampling, "compiled_once", noted)
-        found = sample(parameters, CONFIG, prompts, group_size, limit, key=KEY, at_once=at_once, **asked)
-    return found, np.array(seen)
+        samples = sample(parameters, CONFIG, prompts, group_size, limit, key=KEY, at_once=at_once, **asked)
+    return samples, np.array(seen)
 
 
 def test_a_batch_ends_with_its_last_completion():
@@ -277,15 +277,15 @@ def whole():
 
 
 def of_parts(whole, at_once):
-    """The same completions, at most ``at_once`` at a time: the same tokens, and probabilities to 1e-6."""
+    """Sample at most ``at_once`` completions at a time: the same tokens, and log-probabilities to 1e-6."""
     with jax.enable_x64(True):
-        found, seen = waited(MANY, 4, 11, at_once, in_float64(), top_n=2)
-    assert found.logp.dtype == "float64"
-    np.testing.assert_array_equal(found.tokens, whole.tokens)
-    np.testing.assert_array_equal(found.mask, whole.mask)
-    np.testing.assert_array_equal(found.topn_ids[found.mask], whole.topn_ids[found.mask])
+        samples, seen = waited(MANY, 4, 11, at_once, in_float64(), top_n=2)
+    assert samples.logp.dtype == "float64"
+    np.testing.assert_array_equal(samples.tokens, whole.tokens)
+    np.testing.assert_array_equal(samples.mask, whole.mask)
+    np.testing.assert_array_equal(samples.topn_ids[samples.mask], whole.topn_ids[samples.mask])
     for name in ("logp", "entropy", "topn_logp"):
-        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-6)
+        np.testing.assert_allclose(getattr(samples, name), getattr(whole, name), atol=1e-6)
     return seen
 
 
@@ -298,15 +298,15 @@ def test_completions_that_wait_are_those_of_a_batch_of_all(whole):
 
 @pytest.mark.slow
 def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, whole):
-    parts = []
-    monkeypatch.setattr(sampling, "side_by_side", lambda calls: parts.append(len(calls)) or side_by_side(calls))
+    counts = []
+    monkeypatch.setattr(sampling, "side_by_side", lambda calls: counts.append(len(calls)) or side_by_side(calls))
     of_parts(whole, 32)
-    assert parts == [2]
+    assert counts == [2]
 
 
 @pytest.mark.slow
 def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, whole):
-    """From 2 slots to 4, 8, and the 12 that eleven tokens are given."""
+    """The room grows from 2 slots to 4, 8, and 12 for eleven tokens."""
     monkeypatch.setattr(sampling, "FIRST_CAPACITY", 2)
     assert sorted(set(of_parts(whole, 13)[:, 2])) == [2, 4, 8, 12]
 
@@ -315,7 +315,7 @@ def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, whole):
 
 
 def test_results_come_in_the_order_of_the_calls():
-    """The first call waits for the second, so that one after the other they would never end."""
+    """The first call waits for the second: calls in turn would never end."""
     second = threading.Event()
 
     def first():
@@ -328,8 +328,8 @@ def test_results_come_in_the_order_of_the_calls():
 @pytest.mark.parametrize("wide", [False, True])
 def test_they_compute_in_the_precision_of_their_caller(wide):
     with jax.enable_x64(wide):
-        found = side_by_side([lambda: jnp.ones(2, float).dtype] * 2)
-    assert [str(dtype) for dtype in found] == ["float64" if wide else "float32"] * 2
+        dtypes = side_by_side([lambda: jnp.ones(2, float).dtype] * 2)
+    assert [str(dtype) for dtype in dtypes] == ["float64" if wide else "float32"] * 2
 
 
 def test_a_program_that_two_need_is_compiled_once():
@@ -341,11 +341,11 @@ def test_a_program_that_two_need_is_compiled_once():
         return 2 * values
 
     calls = [lambda size=size: compiled_once(twice, jnp.ones(size)) for size in (3, 3, 3, 4)]
-    assert [float(found.sum()) for found in side_by_side(calls)] == [6, 6, 6, 8]
+    assert [float(result.sum()) for result in side_by_side(calls)] == [6, 6, 6, 8]
     assert sorted(traced) == [(3,), (4,)]
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -366,38 +366,38 @@ def test_what_cannot_be_sampled_is_refused(arguments, message):
 
 @pytest.mark.slow
 def test_logits_of_a_large_vocabulary_are_computed_for_some_completions_at_a_time(monkeypatch, sampled):
-    """Of three groups of five completions and seven tokens, 21 logits at once: the same to the last bit but two."""
+    """Three groups of five completions, 21 logits at once: the same tokens, and log-probabilities to 1e-6."""
     monkeypatch.setattr(model, "LOGITS_AT_ONCE", 21)
     jax.clear_caches()  # the bound is no argument of the program
-    found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
+    samples = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
     jax.clear_caches()
-    np.testing.assert_array_equal(found.tokens, sampled.tokens)
-    np.testing.assert_array_equal(found.topn_ids, sampled.topn_ids)
-    np.testing.assert_allclose(found.logp, sampled.logp, atol=1e-6)
+    np.testing.assert_array_equal(samples.tokens, sampled.tokens)
+    np.testing.assert_array_equal(samples.topn_ids, sampled.topn_ids)
+    np.testing.assert_allclose(samples.logp, sampled.logp, atol=1e-6)
 
 
-# Where completions go when a batch changes: none is lost, and none meets another prompt
+# The layout of a batch that changes: it loses no completion and mixes no prompts
 
 
-def completions(places):
-    return sorted(zip(places.prompt[places.filled], places.member[places.filled], strict=True))
+def completions(layout):
+    return sorted(zip(layout.prompt[layout.filled], layout.member[layout.filled], strict=True))
 
 
 def test_those_alive_move_together_and_lose_nothing():
-    """In 600 random batches each one alive has one place after the move, in its group; a power of two of rows of 4."""
+    """In 600 random batches each living completion has a slot of its group after the move, in 2^n rows of 4."""
     random = np.random.default_rng(0)
-    places = BatchLayout.of(5, 11, 6, 12)
+    layout = BatchLayout.of(5, 11, 6, 12)
     powers = np.array([1, 2, 4, 8, 16, 32])
     moves = 0
     for _ in range(600):
-        alive = places.filled & (random.random((6, 12)) < random.random() * random.random((6, 1)))
+        alive = layout.filled & (random.random((6, 12)) < random.random() * random.random((6, 1)))
         if not alive.any():
             continue
         needed = sum(math.ceil(count / 4) for count in alive.sum(axis=1))
-        shape = smaller_shape(places, alive)
+        shape = smaller_shape(layout, alive)
         assert shape == (powers[powers >= needed].min(), 4)
-        move = regrouped(places, alive, shape)
-        moved = places.moved(*move)
+        move = regrouped(layout, alive, shape)
+        moved = layout.moved(*move)
         moves += 1
         assert completions(moved) == sorted(zip(*np.nonzero(alive), strict=True))
         assert (moved.prompt == moved.prompt[:, :1]).all()
@@ -407,23 +407,23 @@ def test_those_alive_move_together_and_lose_nothing():
 
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 10_000))
 def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, seed):
-    """Groups in rows of ``row_width``, of which some have ended, moved twice."""
+    """Groups in rows of ``row_width`` move twice, after some completions end."""
     random = np.random.default_rng(seed)
     width = row_width(group_size)
     rows = prompts * group_size // width + seed % 3
     whole = BatchLayout.of(prompts, group_size, prompts, group_size)
-    places = BatchLayout.of(0, 0, rows, width).with_rows(0, whole)
+    layout = BatchLayout.of(0, 0, rows, width).with_rows(0, whole)
     for share in random.random(2):
-        alive = places.filled & (random.random(places.filled.shape) < share)
-        before = sorted(zip(places.prompt[alive], places.member[alive], strict=True))
-        move = regrouped(places, alive, alive.shape)
-        places = places.moved(*move)
-        assert completions(places) == before
+        alive = layout.filled & (random.random(layout.filled.shape) < share)
+        before = sorted(zip(layout.prompt[alive], layout.member[alive], strict=True))
+        move = regrouped(layout, alive, alive.shape)
+        layout = layout.moved(*move)
+        assert completions(layout) == before
         left = Counter(prompt for prompt, _ in before)
         needed = sum(math.ceil(count / width) for count in left.values())
-        assert rows_needed(places.filled, places.prompt, width) == needed
-        assert places.filled.any(axis=1).tolist() == [True] * needed + [False] * (rows - needed)
-        assert (places.prompt == places.prompt[:, :1]).all()
+        assert rows_needed(layout.filled, layout.prompt, width) == needed
+        assert layout.filled.any(axis=1).tolist() == [True] * needed + [False] * (rows - needed)
+        assert (layout.prompt == layout.prompt[:, :1]).all()
 
 
 @given(st.integers(1, 100), st.integers(1, 40), st.integers(1, 5000))
@@ -447,8 +447,8 @@ def test_a_row_has_the_largest_divisor_of_a_group_up_to_four(group_size, width):
 
 
 @pytest.mark.parametrize(
-    ("prompts", "group_size", "at_once", "parts"),
+    ("prompts", "group_size", "at_once", "count"),
     [(2, 16, None, 2), (1, 64, None, 1), (4, 6, None, 1), (64, 16, 32, 2), (64, 64, 127, 1), (64, 64, 128, 2)],
 )
-def test_two_parts_are_sampled_side_by_side_where_each_has_16_places_and_a_group(prompts, group_size, at_once, parts):
-    assert part_count(prompts, group_size, at_once) == parts
+def test_two_parts_are_sampled_side_by_side_where_each_has_16_places_and_a_group(prompts, group_size, at_once, count):
+    assert part_count(prompts, group_size, at_once) == count

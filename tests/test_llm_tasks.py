@@ -1,4 +1,4 @@
-"""Tasks: what all of them promise, what each asks and accepts, 2,000 fuzzed answers to each, and what is refused."""
+"""Tasks: the promises of all, questions and answers of each, 2,000 fuzzed answers to each, and refusals."""
 
 import itertools
 import random
@@ -34,7 +34,7 @@ def made(case, **others):
 ALL = pytest.mark.parametrize("case", CASES)
 DIGITS = characters("0123456789+=")
 
-# What all promise
+# Promises of all
 
 
 @ALL
@@ -80,7 +80,7 @@ def test_problems_stay_what_they_are():
 
 
 def test_the_problems_of_a_small_task_are_divided_without_remainder():
-    """Of the 55 sums of two digits, up to order, those that are held out are evaluated on and no other."""
+    """The evaluation has exactly the held-out sums among the 55 of two digits, and training has the others."""
     held_out = [f"{a}+{b}" for a, b in itertools.combinations_with_replacement(range(10), 2) if is_held_out(f"{a}+{b}")]
     here = task("addition", digits=1, evaluation_size=len(held_out))
     assert sorted(map(here.identity, here.evaluation)) == held_out
@@ -121,8 +121,8 @@ JUNK += ["<eos>", "<pad>", "__import__('os')", "1e999", "0x1", "\u202e", "\ud800
 def fuzzed(draw, right, others):
     answer = list(draw.choice([right, draw.choice(others), ""]))
     for _ in range(draw.choice([0, 1, 1, 2, 5])):
-        place = draw.randrange(len(answer) + 1)
-        answer[place : place + draw.choice([0, 1, 3])] = draw.choices(JUNK, k=draw.choice([0, 1, 1, 4]))
+        start = draw.randrange(len(answer) + 1)
+        answer[start : start + draw.choice([0, 1, 3])] = draw.choices(JUNK, k=draw.choice([0, 1, 1, 4]))
     if draw.random() < 0.2:
         draw.shuffle(answer)
     return "".join(answer)
@@ -130,7 +130,7 @@ def fuzzed(draw, right, others):
 
 @pytest.mark.parametrize("case", ORACLES)
 def test_fuzzed_answers_raise_nothing_and_win_nothing(case):
-    """2,000 in each of the five cases. Where one wins, it is right: an oracle of the test's own decides."""
+    """Each of the five cases gets 2,000 answers; an answer that wins is right by the test's oracle."""
     here, draw, won, count = made(case), random.Random(0), 0, 2000
     problems = [here.training(index) for index in range(20)]
     answers = [here.demonstration(problem) for problem in problems]
@@ -191,8 +191,8 @@ def test_demonstrations_are_uniform_among_the_solutions():
     here, ranks = task("countdown", numbers=3, largest=9, least_solutions=3), []
     for index in range(100):
         problem = here.training(index)
-        found = sorted(solutions(problem))
-        ranks.append((found.index(here.solution(problem, here.demonstration(problem))) + 0.5) / len(found))
+        candidates = sorted(solutions(problem))
+        ranks.append((candidates.index(here.solution(problem, here.demonstration(problem))) + 0.5) / len(candidates))
     assert abs(np.mean(ranks) - 0.5) < 4 / np.sqrt(12 * 100)
 
 
@@ -223,18 +223,18 @@ def test_mazes_are_perfect_and_the_path_is_the_one_there_is(size):
     for index in range(5):
         problem = here.training(index)
         rows = rows_of(problem.prompt, size)
-        places, distance = flood(rows)
-        joints = sum((r + 1, c) in places for r, c in places) + sum((r, c + 1) in places for r, c in places)
-        assert set(distance) == set(places) == problem.opened
-        assert joints == len(places) - 1  # a tree
-        assert {(r, c) for r, c in places if r % 2 and c % 2} == set(itertools.product(range(1, size, 2), repeat=2))
+        cells, distance = flood(rows)
+        joints = sum((r + 1, c) in cells for r, c in cells) + sum((r, c + 1) in cells for r, c in cells)
+        assert set(distance) == set(cells) == problem.opened
+        assert joints == len(cells) - 1  # a tree
+        assert {(r, c) for r, c in cells if r % 2 and c % 2} == set(itertools.product(range(1, size, 2), repeat=2))
         assert rows[1][1] == "START"
         assert rows[size - 2][size - 2] == "GOAL"
         assert len(problem.path) == distance[size - 2, size - 2]
 
 
 def test_walls_are_opened_as_prims_algorithm_does():
-    """Of the four walls of 2 times 2 cells one stays. By hand: one at the start with chance 1/8, at the goal 3/8."""
+    """One of the four walls of 2 times 2 cells stays. By hand: one at the start with chance 1/8, at the goal 3/8."""
     draws = 4000
     mazes = [perfect_maze(5, random.Random(number))[0] for number in range(draws)]
     for gap, chance in {(1, 2): 1 / 8, (2, 1): 1 / 8, (2, 3): 3 / 8, (3, 2): 3 / 8}.items():
@@ -319,7 +319,7 @@ def test_any_callable_is_a_task():
     assert here.solution(here.training(0), "X") == here.solution(here.training(0), "x") == "x"
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A training run on several devices: all of them compute gradients, and what it leaves is what one device leaves."""
+"""A training run on several devices: all compute gradients, and the run leaves the files of one device."""
 
 from unittest.mock import Mock
 
@@ -25,7 +25,7 @@ KINDS = {"all": (), "adapters": ({"model": {"lora_rank": 2, "gradient_checkpoint
 
 
 def trained(out, devices):
-    calls = [("train_and_say_where", [*LAYERS, *own], str(out / kind)) for kind, own in KINDS.items()]
+    calls = [("train_and_say_where", [*LAYERS, *layers], str(out / kind)) for kind, layers in KINDS.items()]
     return dict(zip(KINDS, called("training_on_devices", *calls, devices=devices), strict=True))
 
 
@@ -45,7 +45,7 @@ def test_every_device_computes_gradients_and_log_probabilities(both, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_run_leaves_has_the_bits_of_one_device(both, kind):
-    """Metrics, checkpoints and models; only run.json may say which devices there were."""
+    """Metrics, checkpoints and models are equal; only run.json may name the devices."""
     alone, spread = (contents(folder / kind) for folder in both[:2])
     assert alone.keys() == spread.keys()
     assert [name for name in alone if alone[name] != spread[name]] == []
@@ -78,8 +78,8 @@ def test_pieces_are_taken_in_turns_and_come_back_in_their_order(monkeypatch):
         return tuple((array, devices.index(device)) for array in arrays)
 
     monkeypatch.setattr(jax, "device_put", put)
-    found = list(compute_on_devices(devices, lambda piece, copy: (piece, copy), range(7), np.float32(5)))
-    assert found == [(0, 5), (1, (5, 1)), (2, (5, 2)), (3, 5), (4, (5, 1)), (5, (5, 2)), (6, 5)]
+    results = list(compute_on_devices(devices, lambda piece, copy: (piece, copy), range(7), np.float32(5)))
+    assert results == [(0, 5), (1, (5, 1)), (2, (5, 2)), (3, 5), (4, (5, 1)), (5, (5, 2)), (6, 5)]
     assert puts == [1, 2], "each further device gets one copy"
 
 

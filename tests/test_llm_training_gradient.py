@@ -1,4 +1,4 @@
-"""The gradient of a batch: against sequences taken one by one, however it is cut, and what it ignores."""
+"""The gradient of a batch: against single sequences, under every cut, and the tokens that it ignores."""
 
 import jax
 import numpy as np
@@ -40,7 +40,7 @@ def gradient_at(microbatch, case, compute="float32"):
 
 
 def test_the_gradient_is_the_sum_over_sequences_taken_one_by_one(case, naive):
-    """Of coefficient log pi(token | prompt, tokens before), at the temperature; to 1e-5 of the largest (float32)."""
+    """Sum coefficient log pi(token | prompt, tokens before) at the temperature; to 1e-5 of the largest (float32)."""
     gradient, objective = gradient_at(8, case)
     assert_trees_agree(gradient, naive[0], rtol=1e-5)
     assert objective == pytest.approx(naive[1], rel=1e-5)
@@ -79,8 +79,8 @@ def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkp
     monkeypatch.setattr("simlab.llm.training.gradient.CPU_TOKENS", tokens)
     config, parameters, batch, coefficients = case
     policy = DecoderPolicy(config, "float32", TEMPERATURE, 16, checkpointing=checkpointing)
-    found, objective = policy.gradient(parameters, batch, coefficients)
-    assert_trees_agree(found, naive[0], rtol=1e-5)
+    gradient, objective = policy.gradient(parameters, batch, coefficients)
+    assert_trees_agree(gradient, naive[0], rtol=1e-5)
     assert objective == pytest.approx(naive[1], rel=1e-5)
 
 
@@ -88,19 +88,19 @@ def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkp
 def test_microbatches_hold_every_token_once_and_no_more_rollouts_than_allowed(microbatch, case):
     _, _, batch, coefficients = case
     seen, values = np.zeros(batch.mask.shape, int), np.zeros(batch.mask.shape, np.float32)
-    for one in microbatches(batch, microbatch):
-        rows, members = len(one.prompts), one.rollouts.shape[1]
+    for piece in microbatches(batch, microbatch):
+        rows, members = len(piece.prompts), piece.rollouts.shape[1]
         assert rows * members <= microbatch
-        seen[one.prompts, one.rollouts, : one.tokens] += one.batch.mask[:rows, :members, : one.tokens]
-        assert one.batch.mask.sum() == one.batch.mask[:rows, :members, : one.tokens].sum()
-        assert (one.batch.lengths >= 1).all()
-        one.scatter(one.gather(coefficients), values)
+        seen[piece.prompts, piece.rollouts, : piece.tokens] += piece.batch.mask[:rows, :members, : piece.tokens]
+        assert piece.batch.mask.sum() == piece.batch.mask[:rows, :members, : piece.tokens].sum()
+        assert (piece.batch.lengths >= 1).all()
+        piece.scatter(piece.gather(coefficients), values)
     np.testing.assert_array_equal(seen, batch.mask)
     np.testing.assert_array_equal(values, coefficients)
 
 
 def test_what_has_coefficient_0_contributes_exactly_0(case):
-    """Whatever its tokens are, also ones of probability 0 in float32; nothing at all gives nothing at all."""
+    """Any tokens may stand there, of probability 0 in float32 too; coefficients of 0 alone give 0."""
     config, parameters, batch, coefficients = case
     policy = DecoderPolicy(config, "float32", TEMPERATURE, 8)
     silent = coefficients.copy()
@@ -126,9 +126,9 @@ def test_groups_whose_coefficients_are_all_0_are_not_computed(microbatch, case, 
     computed = []
 
     def cut(batch, rollouts):
-        for one in microbatches(batch, rollouts):
-            computed.append({(int(p), int(g)) for p in one.prompts.ravel() for g in one.rollouts.ravel()})
-            yield one
+        for piece in microbatches(batch, rollouts):
+            computed.append({(int(p), int(g)) for p in piece.prompts.ravel() for g in piece.rollouts.ravel()})
+            yield piece
 
     monkeypatch.setattr("simlab.llm.training.gradient.microbatches", cut)
     gradient, objective = gradient_at(microbatch, (config, parameters, batch, silent))
@@ -141,7 +141,7 @@ def test_groups_whose_coefficients_are_all_0_are_not_computed(microbatch, case, 
 
 @pytest.mark.slow
 def test_coefficients_of_candidates_weigh_their_log_probabilities(case):
-    """(P, G, T, 1 + C): the sampled token's first; more candidates may be at hand than are moved."""
+    """Coefficients (P, G, T, 1 + C) begin with the sampled token's; they may leave out candidates."""
     config, parameters, batch, coefficients = case
     random = np.random.default_rng(6)
     candidates = random.integers(0, config.vocab_size, size=(*batch.mask.shape, 5)).astype(np.int32)

@@ -32,7 +32,7 @@ CASES = [
     "index", [pytest.param(0, marks=pytest.mark.slow), 1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))]
 )
 def test_the_gradient_needs_what_is_stated(index):
-    """To 25 %."""
+    """The stated bytes are right to 25 %."""
     case, changes = CASES[index]
     config = dataclasses.replace(MODEL, **changes)
     analysis = gradient_program(case, config).trace().lower().compile().memory_analysis()
@@ -82,12 +82,12 @@ def test_a_microbatch_and_the_rollouts_at_once_are_counted_and_not_the_whole_bat
 
     small, large = (sum(rl(microbatch=size).values()) for size in (16, 256))
     assert small < large / 3
-    whole, part = (rl(microbatch=4, rollouts=most)["sampling"] for most in (1024, 256))
-    assert part < whole / 2
+    whole, quarter = (rl(microbatch=4, rollouts=most)["sampling"] for most in (1024, 256))
+    assert quarter < whole / 2
 
 
 def test_a_probe_is_counted_where_it_measures_and_grows_with_what_it_compares():
-    """Its features, of each rollout 1021 numbers for each of 4 layers and what is outside, are there three times."""
+    """Memory holds its features three times: 1021 numbers a rollout for each of 4 layers and the rest."""
 
     def probed(**changes):
         few = {"prompts": 4, "group_size": 4, "microbatch": 4, "rollouts": 16}
@@ -106,8 +106,8 @@ def test_a_probe_is_counted_where_it_measures_and_grows_with_what_it_compares():
 def test_a_remedy_is_counted_as_a_probe_without_a_panel():
     few = {"prompts": 4, "group_size": 4, "microbatch": 4, "rollouts": 16}
     sketch = {"sketch": 10**6}
-    own = needed(rl=few | {"remedy": "damp"}, probe={"panel": 512} | sketch)
-    assert own["probe"] == needed(rl=few, probe={"every": 1} | sketch)["probe"] > 3 * 4 * 16 * 10**6 * 5
+    needs = needed(rl=few | {"remedy": "damp"}, probe={"panel": 512} | sketch)
+    assert needs["probe"] == needed(rl=few, probe={"every": 1} | sketch)["probe"] > 3 * 4 * 16 * 10**6 * 5
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path, monkeypatch):
@@ -129,7 +129,7 @@ def test_the_disk_that_is_stated_is_that_of_the_files(keep_checkpoint, tmp_path)
     models, states = (
         sum(path.stat().st_size for path in tmp_path.rglob(name)) for name in ("model.safetensors", "state.npz")
     )
-    largest = 5 * models // 2  # of the lagging arm
+    largest = 5 * models // 2  # the lagging arm's
     assert states == pytest.approx(8 * models // 2 if keep_checkpoint else 0, rel=0.1)
     stated = models + states + (1 if keep_checkpoint else 2) * largest
     assert needed_disk(Setup(asked, task())) == pytest.approx(stated, rel=0.1)

@@ -15,7 +15,7 @@ from simlab.llm.training.settings import OptimizerSettings
 pytestmark = pytest.mark.usefixtures("quickly")
 
 
-RULE = {"b1": 0.9, "b2": 0.95, "eps": 1e-3, "weight_decay": 0.01, "max_norm": 0.5}  # as all tests of training have
+RULE = {"b1": 0.9, "b2": 0.95, "eps": 1e-3, "weight_decay": 0.01, "max_norm": 0.5}  # the rule of all tests of training
 
 
 def config():
@@ -36,11 +36,11 @@ def test_a_plain_step_is_the_clipped_gradient_and_the_decay_of_matrices(max_norm
         for name, value in wanted.items():
             decay = 0 if name.endswith(("norm", "bias")) else RULE["weight_decay"]
             wanted[name] = value + rate * (factor * slopes[name] - decay * value)
-        parameters, state, found = ascend(settings, parameters, state, gradient, rate)
-        assert found == pytest.approx(norms[-1], rel=1e-6)
+        parameters, state, norm = ascend(settings, parameters, state, gradient, rate)
+        assert norm == pytest.approx(norms[-1], rel=1e-6)
     assert min(norms) < 0.5 < max(norms)
-    for name, found in leaves(parameters):
-        np.testing.assert_allclose(found, wanted[name], rtol=0, atol=1e-5 * np.abs(wanted[name]).max(), err_msg=name)
+    for name, leaf in leaves(parameters):
+        np.testing.assert_allclose(leaf, wanted[name], rtol=0, atol=1e-5 * np.abs(wanted[name]).max(), err_msg=name)
 
 
 def test_the_rate_rises_over_the_warm_up_and_falls_as_half_a_cosine():
@@ -92,8 +92,8 @@ def test_adamw_clips_corrects_for_its_start_and_lets_matrices_alone_decay():
         gradient = parameters_of(config(), scale=0.004 * step, seed=step)
         uphill = jax.tree.map(lambda leaf: -np.asarray(leaf, float), gradient)
         wanted, norm = naive.descend(wanted, uphill, settings.rate(step, 7))
-        parameters, state, found = ascend(settings, parameters, state, gradient, settings.rate(step, 7))
-        assert found == pytest.approx(norm, rel=1e-6), "the norm before it is clipped"
+        parameters, state, length = ascend(settings, parameters, state, gradient, settings.rate(step, 7))
+        assert length == pytest.approx(norm, rel=1e-6), "the norm before it is clipped"
         norms.append(norm)
     assert min(norms) < RULE["max_norm"] < max(norms)
     assert_trees_agree(parameters, wanted, rtol=1e-5)

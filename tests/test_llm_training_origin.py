@@ -47,7 +47,7 @@ def broken_off(out, own_task=None, steps=2):
             train(settings(SHORT), out, own_task=own_task or task())
 
 
-def said(out):
+def load_record(out):
     return json.loads((out / "run.json").read_text())
 
 
@@ -68,14 +68,14 @@ def other_code(monkeypatch):
 def test_run_json_and_each_checkpoint_say_who_made_them(out):
     train(settings(SHORT), out, own_task=task())
     made = current_origin(settings(SHORT), task())
-    assert {name: said(out)[name] for name in made} == json.loads(json.dumps(made))
+    assert {name: load_record(out)[name] for name in made} == json.loads(json.dumps(made))
     assert set(made) == {"commit", "code", "own", "versions", "platform", "processor"}
     assert {"jax", "jaxlib", "numpy", "optax", "simlab", "python"} <= made["versions"].keys()
     assert made["processor"]["instructions"]
-    found = read_record(out / "arms" / "maxrl" / "seed-0" / "state.npz")["origin"]
-    assert (found["arm"], found["seed"]) == ("maxrl", 0)
-    assert {name: found[name] for name in ("code", "own", "versions", "platform", "processor")} == {
-        name: json.loads(json.dumps(made[name])) for name in found.keys() & made.keys()
+    origin = read_record(out / "arms" / "maxrl" / "seed-0" / "state.npz")["origin"]
+    assert (origin["arm"], origin["seed"]) == ("maxrl", 0)
+    assert {name: origin[name] for name in ("code", "own", "versions", "platform", "processor")} == {
+        name: json.loads(json.dumps(made[name])) for name in origin.keys() & made.keys()
     }
 
 
@@ -96,23 +96,23 @@ def test_a_run_that_others_began_is_refused_in_one_line_and_left_as_it_is(out, o
 
 def test_another_number_of_a_python_release_or_commit_is_the_same_code(out, other_code):
     broken_off(out)
-    before = said(out)
+    before = load_record(out)
     versions = before["versions"] | {"python": before["versions"]["python"].rpartition(".")[0] + ".99"}
     other_code("versions", versions)
     other_code("commit", "another")
     train(settings(SHORT), out, own_task=task())
-    assert said(out) == before
+    assert load_record(out) == before
 
 
 def test_going_on_all_the_same_is_recorded_and_shown(out, other_code):
     broken_off(out)
-    first = said(out)
+    first = load_record(out)
     other_code()
     train(settings(SHORT), out, own_task=task(), other_code=True)
-    (entry,) = said(out)["continued"]
+    (entry,) = load_record(out)["continued"]
     assert entry["code"] == "0123456789abcdef"
     assert entry["from"] == {"grpo": {"0": 2}, "maxrl": {"0": 0}}
-    assert said(out)["code"] == first["code"]
+    assert load_record(out)["code"] == first["code"]
     table = comparison_table([read_run(out)])
     what = f"another made it (code: {first['code']} before, 0123456789abcdef then)"
     assert f"{out}: grpo: from step 2 of seed 0 on, {what}" in table
@@ -124,10 +124,10 @@ def test_going_on_all_the_same_is_recorded_and_shown(out, other_code):
 
 def test_another_processor_is_no_hindrance_and_is_recorded(out, other_code, capsys):
     broken_off(out)
-    other_code("processor", said(out)["processor"] | {"instructions": "x86-64 SSE2"})
+    other_code("processor", load_record(out)["processor"] | {"instructions": "x86-64 SSE2"})
     train(settings(SHORT), out, own_task=task())
     assert "goes on with other code or another processor: run.json says from which steps" in capsys.readouterr().err
-    (entry,) = said(out)["continued"]
+    (entry,) = load_record(out)["continued"]
     assert entry["from"]["grpo"] == {"0": 2}
     assert "x86-64 SSE2 then)" in comparison_table([read_run(out)])
 
@@ -160,7 +160,7 @@ def test_another_reward_function_of_the_same_name_is_noticed(out):
     message = refusal(train, settings(SHORT), out, own_task=task(other))
     assert re.match(rf"{out} was made by other code \(task: \w+ there, \w+ here\)", message)
     train(settings(SHORT), out, own_task=task())
-    assert "continued" not in said(out)
+    assert "continued" not in load_record(out)
 
 
 # Files of the user's own
@@ -188,26 +188,26 @@ def weight(tmp_path, monkeypatch):
 
 def test_the_text_and_hash_of_a_file_are_in_run_json_and_its_hash_in_each_checkpoint(out, weight):
     train(settings(SHORT, OWN), out, own_task=task())
-    assert said(out)["texts"] == {"lab/mine.py": WEIGHT}
-    assert said(out)["files"] == {"lab/mine.py": hashlib.sha256(WEIGHT.encode()).hexdigest()}
-    assert said(out)["own"].keys() == {"arm lab/mine.py:weight", "task"}
+    assert load_record(out)["texts"] == {"lab/mine.py": WEIGHT}
+    assert load_record(out)["files"] == {"lab/mine.py": hashlib.sha256(WEIGHT.encode()).hexdigest()}
+    assert load_record(out)["own"].keys() == {"arm lab/mine.py:weight", "task"}
     state = read_record(out / "arms" / "grpo" / "seed-0" / "state.npz")
-    assert said(out)["files"] == state["origin"]["files"]
+    assert load_record(out)["files"] == state["origin"]["files"]
 
 
 def test_a_run_does_not_go_on_with_an_edited_file_unless_it_is_told_to(out, weight):
     train(settings(SHORT, OWN), out, own_task=task())
-    kept = contents(out)
+    files = contents(out)
     for before, after in (("0.5", "0.25"), ("# mine", "# still mine"), ("import math", "import math, json")):
         weight(WEIGHT.replace(before, after))
         message = refusal(train, settings(SHORT, OWN), out, own_task=task())
         assert re.fullmatch(
             rf"{out} was made by other code \(lab/mine.py: \w{{64}} there, \w{{64}} here\); {re.escape(OTHER)}", message
         )
-        assert contents(out) == kept
+        assert contents(out) == files
     (out / "arms" / "lab%2Fmine.py:weight" / "seed-0" / "finished.json").unlink()  # so that something is left to do
     train(settings(SHORT, OWN), out, own_task=task(), other_code=True)
-    (entry,) = said(out)["continued"]
+    (entry,) = load_record(out)["continued"]
     assert entry["texts"] == {"lab/mine.py": WEIGHT.replace(before, after)}
     assert "lab/mine.py:weight: from step 3 of seed 0 on, another made it (lab/mine.py: " in comparison_table(
         [read_run(out)]

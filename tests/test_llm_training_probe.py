@@ -1,4 +1,4 @@
-"""The probe in the trainer: what it predicts against what the step does, its files, and what it refuses."""
+"""The probe in the trainer: its predictions against the step, its files, and its refusals."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def solve_rates(trainer, parameters, problems):
 
 
 def watched(optimizer, steps, rl, probing):
-    """After some steps: the records of the next batch, and how the solve rates of all its prompts really move."""
+    """After some steps: the records of the next batch, and the exact solve rates before and after its step."""
     trainer, state = trainer_and_state("grpo", {"optimizer": optimizer, "max_norm": 1e9, "weight_decay": 0.0} | rl)
     for step in range(steps):
         state, _ = trainer.step(state, jax.random.fold_in(KEY, step), False)
@@ -51,7 +51,7 @@ def watched(optimizer, steps, rl, probing):
 @pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "steps", "rate"), [("sgd", 0, 1e-3), ("adamw", 8, 1e-5)])
 def test_what_the_full_estimator_predicts_is_what_the_step_does(optimizer, steps, rate):
-    """Of prompts outside of the batch, with 512 rollouts of each, within 4 standard errors that are small beside it.
+    """Predictions for prompts outside of the batch, by 512 rollouts each, hold within 4 small standard errors.
 
     The errors hold the luck of the batch too, of groups of 128. Without momentum, which would move
     the step by former gradients too.
@@ -59,12 +59,12 @@ def test_what_the_full_estimator_predicts_is_what_the_step_does(optimizer, steps
     rl = {"learning_rate": rate, "b1": 0.0, "prompts": 4, "group_size": 128, "temperature": 1.0}
     probing = {"every": 1, "panel": 4, "rollouts": 512, "sketch": 0}
     (record,), (before, after), pace = watched(optimizer, steps, rl, probing)
-    found = record.interference
+    estimate = record.interference
     panel = ~record.batch
     moved = ((after - before) / pace)[panel]
-    error = np.maximum(found.error.net[panel], 0.02 * np.abs(moved).max())
-    assert (np.abs(found.push.net[panel] - moved) < 4 * error).all(), (found.push.net[panel], moved, error)
-    assert np.abs(moved).max() > 8 * found.error.net[panel].max(), "the test could see a difference"
+    error = np.maximum(estimate.error.net[panel], 0.02 * np.abs(moved).max())
+    assert (np.abs(estimate.push.net[panel] - moved) < 4 * error).all(), (estimate.push.net[panel], moved, error)
+    assert np.abs(moved).max() > 8 * estimate.error.net[panel].max(), "the test could see a difference"
     assert record.facts["preconditioner"] == ("adam" if steps else "none")
     np.testing.assert_allclose(record.solve_rate[panel], before[panel], atol=0.05)
 
@@ -80,9 +80,9 @@ def test_what_a_step_moves_is_told_with_momentum_clipping_and_decay(optimizer, r
 
     def watch(groups, _):
         for number in range(10):
-            settings, found = ProbeSettings(every=1, panel=4, rollouts=128, sketch=sketch), {}
-            probe(trainer, state, groups, settings, jax.random.fold_in(KEY, 100 + number), gradients=found)
-            waiting.append(found["full"])
+            settings, gradients = ProbeSettings(every=1, panel=4, rollouts=128, sketch=sketch), {}
+            probe(trainer, state, groups, settings, jax.random.fold_in(KEY, 100 + number), gradients=gradients)
+            waiting.append(gradients["full"])
 
     before = jax.tree.map(jnp.copy, state.parameters)
     after, _ = trainer.step(state, jax.random.fold_in(KEY, 98), False, watch)

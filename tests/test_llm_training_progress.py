@@ -1,4 +1,4 @@
-"""What is seen of a run while it goes on, and that Ctrl-C keeps every finished step."""
+"""The progress that a run shows, and Ctrl-C, which keeps every finished step."""
 
 import io
 import os
@@ -46,8 +46,8 @@ def test_on_a_terminal_a_bar_shows_the_same():
     with TrainingProgress("grpo, seed 0", 4, 0, terminal := Terminal()) as progress:
         progress.evaluated({"pass_at_k": {"1": {"mean": 0.25}, "8": {"mean": 0.5}}})
         progress.step(4, reward=0.5, entropy=1.0)
-    for part in ("grpo, seed 0", "4/4", "reward=0.500", "pass@1=0.250", "pass@8=0.500"):
-        assert part in terminal.getvalue()
+    for text in ("grpo, seed 0", "4/4", "reward=0.500", "pass@1=0.250", "pass@8=0.500"):
+        assert text in terminal.getvalue()
 
 
 def test_the_first_interrupt_is_remembered_and_the_second_stops_at_once(capsys):
@@ -89,7 +89,7 @@ def test_an_interrupted_run_keeps_its_step_and_ends_as_if_it_had_not_been(tmp_pa
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 
-# What is refused, is refused before the work
+# Refusals come before the work
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_an_interrupted_run_keeps_its_step_and_ends_as_if_it_had_not_been(tmp_pa
     ],
 )
 def test_a_refused_run_leaves_no_folder(tmp_path, monkeypatch, capsys, arguments, reason):
-    """A missing package of TensorBoard's too, which once was told after the whole warm start."""
+    """A missing TensorBoard too, which once was told after the whole warm start."""
     monkeypatch.setitem(__import__("sys").modules, "tensorboard", None)
     monkeypatch.setitem(__import__("sys").modules, "tensorboard.summary", None)
     out = tmp_path / "runs" / "one"

@@ -1,4 +1,4 @@
-"""Remedies in the trainer: what a step spends of what its rollouts say of interference."""
+"""Remedies in the trainer: a step uses what its rollouts say of interference."""
 
 import jax
 import jax.numpy as jnp
@@ -42,9 +42,9 @@ def coefficients_of(trainer, state, groups, rollouts):
 
 
 def gradient(trainer, state, groups, coefficients):
-    """One vector of the gradient of the sum of coefficient log pi, and of M^(1/2)."""
-    found, _ = trainer.policy.gradient(state.parameters, groups.batch, np.asarray(coefficients, np.float32))
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(found)]).astype(float)
+    """The gradient of the sum of coefficient log pi, as one vector."""
+    slopes, _ = trainer.policy.gradient(state.parameters, groups.batch, np.asarray(coefficients, np.float32))
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(slopes)]).astype(float)
 
 
 def solve_rate_directions(trainer, state, groups):
@@ -59,10 +59,10 @@ def solve_rate_directions(trainer, state, groups):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_a_projected_update_pushes_no_prompt_down(optimizer):
-    """Net pushes, by gradients of whole prompts: what is added lifts each prompt in danger to 0 or more, to 1 %."""
+    """By gradients of whole prompts, the addition lifts the net push on each prompt in danger to 0, to 1 %."""
     trainer, state, groups, rollouts = after_steps(optimizer, learning_rate=0.01)
-    found = measured_batch(trainer, state, groups, rollouts)
-    remedy = change(found, "project", 1.0, range(16))
+    interference = measured_batch(trainer, state, groups, rollouts)
+    remedy = change(interference, "project", 1.0, range(16))
     assert remedy.in_danger.sum() >= 2, "the test could see a difference"
     plain = coefficients_of(trainer, state, groups, rollouts)
     root = root_preconditioner(trainer.settings, state.optimizer)
@@ -72,15 +72,15 @@ def test_a_projected_update_pushes_no_prompt_down(optimizer):
     )
     directions = np.array(list(solve_rate_directions(trainer, state, groups)))
     lifted = directions @ (metric * (after - before))
-    net, scale = found.net + lifted, np.abs(found.net).max()
-    assert (net > -0.01 * scale).all(), (found.net, lifted)
+    net, scale = interference.net + lifted, np.abs(interference.net).max()
+    assert (net > -0.01 * scale).all(), (interference.net, lifted)
     assert (remedy.added.any(axis=1) <= directions.any(axis=1)).all(), "of whom nothing is known gets nothing"
 
 
 def test_the_net_pushes_are_those_of_whole_prompts_by_their_own_gradients():
-    """Off the diagonal to rounding: <u_j, g_i> of two gradients. A sketch adds what it says."""
+    """Off the diagonal <u_j, g_i> of two gradients, to rounding; a sketch correlates by more than .98."""
     trainer, state, groups, rollouts = after_steps("sgd")
-    found = measured_batch(trainer, state, groups, rollouts)
+    interference = measured_batch(trainer, state, groups, rollouts)
     plain, directions = coefficients_of(trainer, state, groups, rollouts), []
     sources = []
     for row in range(16):
@@ -89,18 +89,18 @@ def test_the_net_pushes_are_those_of_whole_prompts_by_their_own_gradients():
         sources.append(gradient(trainer, state, groups, only))
     directions = np.array(list(solve_rate_directions(trainer, state, groups)))
     expected, others = np.array(sources) @ directions.T, ~np.eye(16, dtype=bool)
-    np.testing.assert_allclose(found.kernel[others], expected[others], atol=1e-4 * np.abs(expected).max())
-    np.testing.assert_allclose(found.inner, directions @ directions.T, atol=1e-4 * found.inner.max())
+    np.testing.assert_allclose(interference.kernel[others], expected[others], atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(interference.inner, directions @ directions.T, atol=1e-4 * interference.inner.max())
     sketched = measured_batch(trainer, state, groups, rollouts, ProbeSettings(sketch=4093))
-    assert np.corrcoef(sketched.net, found.net)[0, 1] > 0.98
+    assert np.corrcoef(sketched.net, interference.net)[0, 1] > 0.98
 
 
 @pytest.mark.parametrize("remedy", ["damp", "drop"])
 def test_weighed_prompts_move_a_step_by_their_share(remedy):
     trainer, state, groups, rollouts = after_steps("sgd", learning_rate=0.05)
-    found = measured_batch(trainer, state, groups, rollouts)
-    changed = change(found, remedy, 0.7, range(16))
-    harm = np.where((found.kernel < 0) & (found.net < 0), -found.kernel, 0).sum(axis=1)
+    interference = measured_batch(trainer, state, groups, rollouts)
+    changed = change(interference, remedy, 0.7, range(16))
+    harm = np.where((interference.kernel < 0) & (interference.net < 0), -interference.kernel, 0).sum(axis=1)
     assert harm.max() > 0
     if remedy == "damp":
         np.testing.assert_allclose(changed.factors, 1 - 0.7 * harm / harm.max())
@@ -142,7 +142,7 @@ def test_a_remedy_changes_a_step_and_says_so(remedy):
 
 
 def test_prompts_in_danger_come_again_on_their_share_of_the_seats():
-    """In a batch of the same size; the new ones go on where the last batch ended."""
+    """The batch keeps its size; its new prompts go on where the last batch ended."""
     trainer, state = trainer_and_state("grpo", {"prompts": 8, "remedy": "endangered", "remedy_strength": 0.25})
     seen = []
     for step in range(3):
@@ -162,10 +162,10 @@ def test_candidates_beside_the_sampled_tokens_get_nothing_added():
     mask = np.ones((1, 2, 3), bool)
     mask[0, 1, 2] = False
     remedy = Change(np.array([0.5]), np.array([[1.0, -1.0]]), None, np.array([True]))
-    found = remedy.applied(np.ones((1, 2, 3, 2), np.float32), mask)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found[..., 1], 0.5)
-    np.testing.assert_array_equal(found[0, :, :, 0], [[1.5, 1.5, 1.5], [-0.5, -0.5, 0.5]])
+    coefficients = remedy.applied(np.ones((1, 2, 3, 2), np.float32), mask)
+    assert coefficients.dtype == np.float32
+    np.testing.assert_array_equal(coefficients[..., 1], 0.5)
+    np.testing.assert_array_equal(coefficients[0, :, :, 0], [[1.5, 1.5, 1.5], [-0.5, -0.5, 0.5]])
     np.testing.assert_allclose(solve_rate_weights(np.array([[1.0, 0.0]]), np.ones((1, 2))), [[0.5, -0.5]])
 
 
@@ -202,7 +202,7 @@ def test_a_remedy_that_has_no_meaning_is_refused(rl, line):
 
 
 def test_of_rewards_of_0_and_1_a_projection_is_a_weight_of_prompts():
-    """Of a loss that divides by no length: a prompt's update and u are one vector up to a factor, and so its
+    """Under a loss that divides by no length a prompt's update and u are one vector up to a factor, and so its
     coefficients are those before, scaled up."""
     trainer, state, groups, rollouts = after_steps("adamw", method="dr_grpo", learning_rate=0.01)
     remedy = change(measured_batch(trainer, state, groups, rollouts), "project", 1.0, range(16))

@@ -1,4 +1,4 @@
-"""Rewards in several parts in the trainer: how they are read and judged, what a step does and records."""
+"""Rewards in several parts in the trainer: reading, judgement, steps and records."""
 
 import json
 
@@ -53,26 +53,26 @@ def rows(tmp_path, monkeypatch):
     return lambda *rewards, **others: data(train="rows.jsonl", reward=[*rewards], **others)
 
 
-def judged(own, completion):
-    problem = own.training(0)
+def judged(judge, completion):
+    problem = judge.training(0)
     answer = problem.answer if completion == "right" else completion
-    return own.verdict(problem, answer)
+    return judge.verdict(problem, answer)
 
 
 def test_rewards_are_summed_by_weight_and_the_first_says_what_is_correct(rows):
-    own = rows("mine.py:short@0.5", "mine.py:correct")
-    found = judged(own, "right")
-    assert found.reward == 1.5
-    assert found.parts == (("short", 0.5, 1.0), ("correct", 1.0, 1.0))
-    assert judged(own, "12").solution is None
+    judge = rows("mine.py:short@0.5", "mine.py:correct")
+    verdict = judged(judge, "right")
+    assert verdict.reward == 1.5
+    assert verdict.parts == (("short", 0.5, 1.0), ("correct", 1.0, 1.0))
+    assert judged(judge, "12").solution is None
     assert judged(rows("mine.py:short@0.5", "mine.py:correct", correct_from=0.5), "12").solution == "12"
-    assert [*own.own_functions] == ["mine.py:short", "mine.py:correct"]
+    assert [*judge.own_functions] == ["mine.py:short", "mine.py:correct"]
 
 
 def test_the_verifier_is_one_of_several_rewards(rows):
-    found = judged(rows("verifier", "mine.py:short@0.2"), "right")
-    assert found.parts == (("verifier", 1.0, 1.0), ("short", 0.2, 1.0))
-    assert found.solution == "1" or len(found.solution) == 1
+    verdict = judged(rows("verifier", "mine.py:short@0.2"), "right")
+    assert verdict.parts == (("verifier", 1.0, 1.0), ("short", 0.2, 1.0))
+    assert verdict.solution == "1" or len(verdict.solution) == 1
 
 
 def test_a_function_may_return_its_parts_by_name(rows):
@@ -82,9 +82,9 @@ def test_a_function_may_return_its_parts_by_name(rows):
 
 
 def test_a_missing_part_counts_nothing(rows):
-    found = judged(rows("mine.py:correct", "mine.py:short"), "?")
-    assert found.reward == 0
-    assert np.isnan(found.parts[1].value)
+    verdict = judged(rows("mine.py:correct", "mine.py:short"), "?")
+    assert verdict.reward == 0
+    assert np.isnan(verdict.parts[1].value)
     assert np.isnan(judged(rows("mine.py:short", "mine.py:unknown"), "?").reward)
 
 
@@ -105,8 +105,8 @@ def test_what_makes_no_reward_is_refused(rows, rewards, message):
 
 
 def total(prompt, completion):
-    parts = in_parts(prompt, completion)
-    return parts["correct"] + 0.25 * (parts["size"] or 0)
+    scores = in_parts(prompt, completion)
+    return scores["correct"] + 0.25 * (scores["size"] or 0)
 
 
 def parted(**others):
@@ -138,27 +138,27 @@ def test_gdpo_is_told_the_parts_and_which_are_missing():
 
 def test_kept_rollouts_show_the_parts(tmp_path):
     trainer, state = trainer_and_state("grpo", own_task=parted())
-    kept = []
+    seen = []
 
     def keep(groups, values):
-        kept.extend([groups.parts[0], rollout_records(groups, values, trainer.reader, 4)])
+        seen.extend([groups.parts[0], rollout_records(groups, values, trainer.reader, 4)])
 
     trainer.step(state, KEY, False, keep)
-    parts, records = kept
+    scores, records = seen
     folder = write_run(tmp_path / "run", {"grpo": {0: ([], [])}})
     path = folder / "arms/grpo/seed-0/rollouts.jsonl"
     path.write_text(json.dumps({"step": 1, "groups": records}) + "\n")
     text = show_rollouts(read_run(folder))
     head, *rows = [line.split() for line in text.splitlines()[3:]]
     assert head[:4] == ["rollout", "reward", "reward/correct", "reward/size"]
-    assert [row[2:4] for row in rows] == [["-" if np.isnan(value) else f"{value:g}" for value in row] for row in parts]
-    assert np.isnan(parts).any()
+    assert [row[2:4] for row in rows] == [["-" if np.isnan(value) else f"{value:g}" for value in row] for row in scores]
+    assert np.isnan(scores).any()
     assert write_rollouts(read_run(folder), tmp_path / "kept.parquet") == 4
     for log in (path, tmp_path / "kept.parquet"):
-        found = read_log([log]).rollouts
-        assert found.reward.tolist() == [entry["reward"] for entry in records[0]["rollouts"]]
-        read = [found.components[f"reward_components.{name}"] for name in PART_WEIGHTS]
-        np.testing.assert_array_equal(np.stack(read, axis=1), parts)
+        rollouts = read_log([log]).rollouts
+        assert rollouts.reward.tolist() == [entry["reward"] for entry in records[0]["rollouts"]]
+        read = [rollouts.components[f"reward_components.{name}"] for name in PART_WEIGHTS]
+        np.testing.assert_array_equal(np.stack(read, axis=1), scores)
 
 
 def test_gdpo_trains_on_a_reward_of_one_number():
@@ -173,21 +173,21 @@ def test_a_rollout_without_any_part_is_left_out_of_its_group():
     trainer, state = trainer_and_state("grpo", {"rounds": 3}, own_task=task(rewards=some))
     seen = []
     _, line = trainer.step(state, KEY, False, lambda *both: seen.append(both))
-    groups, found = seen[0]
+    groups, advantage = seen[0]
     absent = absent_rollouts(groups)
     assert absent.any()
-    assert not found[absent].any()
-    for row in range(len(found)):
+    assert not advantage[absent].any()
+    for row in range(len(advantage)):
         present = ~absent[row]
-        kept = groups.rewards[row][present]
-        assert kept.min() < kept.max(), "of unequal rewards among those that are there"
-        np.testing.assert_allclose(found[row][present], advantages("grpo", kept), rtol=1e-5)
+        rewards = groups.rewards[row][present]
+        assert rewards.min() < rewards.max(), "of unequal rewards among those that are there"
+        np.testing.assert_allclose(advantage[row][present], advantages("grpo", rewards), rtol=1e-5)
     assert line["rewards/correct/driven"] == 1
 
 
 def test_the_parts_are_the_same_for_every_completion(rows):
-    own = task(rewards=lambda prompt, completion: {completion[:1]: 1.0})
-    trainer, state = trainer_and_state("grpo", own_task=own)
+    addition = task(rewards=lambda prompt, completion: {completion[:1]: 1.0})
+    trainer, state = trainer_and_state("grpo", own_task=addition)
     with pytest.raises(InputError, match=r"the parts of a reward are .*; allowed: the same, None if missing"):
         trainer.step(state, KEY, False)
 
@@ -210,18 +210,18 @@ def test_roles_are_refused():
         trainer_and_state("rae")
 
 
-def naive_part_metrics(parts, weights, advantage):
-    """By loops over numbers; None is missing."""
+def naive_part_metrics(scores, weights, advantage):
+    """Loop over numbers; None is missing."""
     names, lines = [*weights], {}
     sums = dict.fromkeys(names, 0.0)
-    for group, values in zip(parts, advantage, strict=True):
-        there = [place for place, each in enumerate(group) if any(value is not None for value in each)]
+    for group, values in zip(scores, advantage, strict=True):
+        there = [index for index, each in enumerate(group) if any(value is not None for value in each)]
         for number, name in enumerate(names):
-            paid = {place: weights[name] * (group[place][number] or 0) for place in there}
+            paid = {index: weights[name] * (group[index][number] or 0) for index in there}
             mean = sum(paid.values()) / len(paid) if paid else 0
-            sums[name] += sum((paid[place] - mean) * values[place] for place in there)
+            sums[name] += sum((paid[index] - mean) * values[index] for index in there)
     for number, name in enumerate(names):
-        each = [[entry[number] for entry in group if entry[number] is not None] for group in parts]
+        each = [[entry[number] for entry in group if entry[number] is not None] for group in scores]
         groups = [group for group in each if group]
         means = [sum(group) / len(group) for group in groups]
         spreads = [
@@ -240,17 +240,17 @@ def naive_part_metrics(parts, weights, advantage):
 
 def test_metrics_of_parts_are_those_of_loops():
     random = np.random.default_rng(5)
-    parts = random.integers(0, 3, (6, 4, 3)).astype(float)
-    parts[random.random(parts.shape) < 0.3] = np.nan
-    parts[2, 1] = np.nan
-    parts[3, :, 1] = np.nan
-    parts[4, :, 0] = 2.0
+    scores = random.integers(0, 3, (6, 4, 3)).astype(float)
+    scores[random.random(scores.shape) < 0.3] = np.nan
+    scores[2, 1] = np.nan
+    scores[3, :, 1] = np.nan
+    scores[4, :, 0] = 2.0
     advantage = random.normal(size=(6, 4))
     advantage[2, 1] = 0
     weights = {"a": 1.0, "b": 0.2, "c": -0.5}
-    lists = [[[None if np.isnan(value) else value for value in each] for each in group] for group in parts.tolist()]
-    found = part_metrics(parts, weights, advantage)
-    assert found == pytest.approx(naive_part_metrics(lists, weights, advantage.tolist()), rel=1e-12)
+    lists = [[[None if np.isnan(value) else value for value in each] for each in group] for group in scores.tolist()]
+    metrics = part_metrics(scores, weights, advantage)
+    assert metrics == pytest.approx(naive_part_metrics(lists, weights, advantage.tolist()), rel=1e-12)
 
 
 def collected(reward_setting, own_task, steps, **rl):
@@ -279,8 +279,8 @@ def test_a_placebo_by_group_deals_out_the_rewards_of_a_group():
 
 
 def test_a_placebo_pays_what_another_answer_would_get():
-    own = task(rewards=lambda prompt, text: prompt[0] in "12" and reward(prompt, text))
-    pairs = list(collected("placebo", own, 12, prompts=16, group_size=8))
+    addition = task(rewards=lambda prompt, text: prompt[0] in "12" and reward(prompt, text))
+    pairs = list(collected("placebo", addition, 12, prompts=16, group_size=8))
     solvable = [problem.prompt[0] in "12" for problem in pairs[0][0].problems]
     paid, earned = (np.stack([pair[index].rewards for pair in pairs]) for index in (0, 1))
     assert not paid[:, np.logical_not(solvable)].any(), "at the rate of the prompt"

@@ -1,4 +1,4 @@
-"""A whole run: what arms and seeds share, what an evaluation says, and what is left at the end."""
+"""A whole run: the draws that arms and seeds share, its evaluations, and its files at the end."""
 
 import json
 
@@ -32,15 +32,15 @@ def two_seeds(tmp_path_factory):
     out, groups, collect = tmp_path_factory.mktemp("run") / "run", [], Trainer.collect
 
     def recorded(trainer, state, key):
-        found = collect(trainer, state, key)
-        groups.append(found[0])
-        return found
+        result = collect(trainer, state, key)
+        groups.append(result[0])
+        return result
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "collect", recorded)
         train(settings(TWO_SEEDS), out, own_task=task())
     names = [(seed, name) for seed in range(2) for name in TWO_SEEDS["arms"]]
-    return out, {pair: groups[2 * place : 2 * place + 2] for place, pair in enumerate(names)}
+    return out, {pair: groups[2 * index : 2 * index + 2] for index, pair in enumerate(names)}
 
 
 def lines(path):
@@ -50,12 +50,12 @@ def lines(path):
 def test_the_arms_of_a_seed_see_the_same_rollouts_in_their_first_step(two_seeds):
     _, groups = two_seeds
     for seed in range(2):
-        one, other = (groups[seed, name] for name in TWO_SEEDS["arms"])
-        assert one[0].problems == other[0].problems
-        assert one[1].problems == other[1].problems, "and the same problems ever after"
+        first, other = (groups[seed, name] for name in TWO_SEEDS["arms"])
+        assert first[0].problems == other[0].problems
+        assert first[1].problems == other[1].problems, "and the same problems ever after"
         for field in ("tokens", "logp", "entropy"):
-            np.testing.assert_array_equal(getattr(one[0].sampled, field), getattr(other[0].sampled, field))
-        assert (one[1].sampled.logp != other[1].sampled.logp).any()
+            np.testing.assert_array_equal(getattr(first[0].sampled, field), getattr(other[0].sampled, field))
+        assert (first[1].sampled.logp != other[1].sampled.logp).any()
     assert (groups[0, "grpo"][0].sampled.tokens != groups[1, "grpo"][0].sampled.tokens).any()
     assert (groups[0, "grpo"][0].sampled.tokens != groups[0, "grpo"][1].sampled.tokens).any()
 
@@ -74,9 +74,9 @@ def test_another_seed_has_another_start_and_other_problems_of_a_task_that_draws_
 def test_arms_meet_no_problem_of_the_warm_start_or_of_another_seed(tmp_path, monkeypatch):
     numbers, training = [], CallableTask.training
 
-    def recorded(own, number):
+    def recorded(self, number):
         numbers.append(number)
-        return training(own, number)
+        return training(self, number)
 
     monkeypatch.setattr(CallableTask, "training", recorded)
     asked = settings({"seeds": 2, "rl": {"steps": 2, "prompts": 3}, "warm_start": {"steps": 2, "batch": 4}})
@@ -84,46 +84,46 @@ def test_arms_meet_no_problem_of_the_warm_start_or_of_another_seed(tmp_path, mon
     assert len(numbers) == len(set(numbers)) == 2 * (2 * 4 + 2 * 3)
 
 
-@pytest.mark.parametrize(("temperature", "own"), [(0.01, False), (1.0, False), (3.0, True)])
-def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperature, own):
+@pytest.mark.parametrize(("temperature", "separate"), [(0.01, False), (1.0, False), (3.0, True)])
+def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperature, separate):
     """Their entropy is that of the temperature: next to none at .01."""
-    asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if own else {}
+    asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if separate else {}
     setup = Setup(settings(asked or {"rl": {"temperature": temperature}}), task())
     config, parameters = setup.loaded.config, parameters_of(setup.loaded.config)
-    found, _ = Evaluator(setup, 0).evaluate(parameters, 0)
-    tables = sequence_tables(parameters, config, found.groups.batch, temperature)
+    evaluation, _ = Evaluator(setup, 0).evaluate(parameters, 0)
+    tables = sequence_tables(parameters, config, evaluation.groups.batch, temperature)
     naive = [-np.sum(np.exp(table) * table, axis=1) for _, table, _ in tables]
-    assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
+    assert evaluation.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.slow
 def test_greedy_and_truncated_evaluations_see_fewer_completions():
-    """Among 64 samples of a prompt; the greedy one is that of the likeliest token each time."""
+    """Among 64 samples of a prompt; the greedy answer takes the likeliest token each time."""
     seen = {}
-    for name, own in {
+    for name, changes in {
         "all": {},
         "top_k": {"top_k": 2},
         "min_p": {"min_p": 0.5},
         "top_p": {"top_p": 0.3},
         "greedy": {"temperature": 0, "samples": 1},
     }.items():
-        setup = Setup(settings({"evaluation": {"samples": 64, "rollouts": 64} | own}), task())
-        found, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
-        seen[name] = [set(map(tuple, rows.tolist())) for rows in found.groups.batch.tokens]
+        setup = Setup(settings({"evaluation": {"samples": 64, "rollouts": 64} | changes}), task())
+        evaluation, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
+        seen[name] = [set(map(tuple, rows.tolist())) for rows in evaluation.groups.batch.tokens]
     for name in ("top_k", "min_p", "top_p"):
         assert all(len(few) < len(every) for few, every in zip(seen[name], seen["all"], strict=True)), name
         assert all(best <= few for best, few in zip(seen["greedy"], seen[name], strict=True)), name
-    assert {len(one) for one in seen["greedy"]} == {1}
+    assert {len(completions) for completions in seen["greedy"]} == {1}
     assert all(len({tokens[0] for tokens in few}) <= 2 for few in seen["top_k"])
 
 
 def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds):
     out, _ = two_seeds
-    said = json.loads((out / "run.json").read_text())
+    record = json.loads((out / "run.json").read_text())
     handed_in = {"task": {"name": "own", "called": "own"}}
-    assert said["settings"] == json.loads(json.dumps(settings(TWO_SEEDS, handed_in).as_data()))
-    assert (said["arms"], said["seeds"]) == (TWO_SEEDS["arms"], [0, 1])
-    assert {"simlab", "jax", "optax"} <= said["versions"].keys()
+    assert record["settings"] == json.loads(json.dumps(settings(TWO_SEEDS, handed_in).as_data()))
+    assert (record["arms"], record["seeds"]) == (TWO_SEEDS["arms"], [0, 1])
+    assert {"simlab", "jax", "optax"} <= record["versions"].keys()
     folder = out / "arms" / "f_grpo(gamma=2)" / "seed-1"
     model = read_checkpoint(folder / "model")
     assert read_tokenizer(folder / "model").encode("12+") == task().vocabulary.encode("12+")
@@ -131,8 +131,8 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
     assert model.config == setup.loaded.config
     state = load_state(folder / "state.npz", fresh(setup))
     assert (state.step, state.cursor) == (2, 8)
-    for (name, one), (_, two) in zip(sorted(leaves(model.parameters)), sorted(leaves(state.parameters)), strict=True):
-        np.testing.assert_array_equal(one, two, err_msg=name)
+    for (name, a), (_, b) in zip(sorted(leaves(model.parameters)), sorted(leaves(state.parameters)), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
 
 
 def fresh(setup):
@@ -146,10 +146,10 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
         folder = out / "arms" / name / f"seed-{seed}"
         metrics, evaluations = lines(folder / "metrics.jsonl"), lines(folder / "evaluation.jsonl")
         assert [line["step"] for line in metrics] == [line["step"] for line in evaluations] == [1, 2]
-        for line, own in zip(metrics, seen, strict=True):
-            assert line["reward"] == pytest.approx(own.rewards.mean())
-            assert line["entropy"] == pytest.approx(own.sampled.entropy[own.sampled.mask].mean(), rel=1e-5)
-            assert line["length"] == pytest.approx(own.sampled.mask.sum(axis=2).mean())
+        for line, batch in zip(metrics, seen, strict=True):
+            assert line["reward"] == pytest.approx(batch.rewards.mean())
+            assert line["entropy"] == pytest.approx(batch.sampled.entropy[batch.sampled.mask].mean(), rel=1e-5)
+            assert line["length"] == pytest.approx(batch.sampled.mask.sum(axis=2).mean())
             assert line["seconds"] > 0
         for line in evaluations:
             assert line["samples"] == 4
@@ -165,14 +165,14 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
 
 @pytest.mark.slow
 def test_instruments_that_compute_with_the_model_are_used_when_they_are_due(tmp_path):
-    own = task(evaluation=["1+9="])
+    addition = task(evaluation=["1+9="])
     asked = settings(
         {"rl": {"steps": 3}, "warm_start": {"steps": 3}, "evaluation": {"samples": 1}},
         {"record": {"instruments_every": 2, "top_n": 2}},
     )
-    train(asked, tmp_path / "run", own_task=own)
-    found = lines(tmp_path / "run" / "arms" / "grpo" / "seed-0" / "metrics.jsonl")
-    assert ["entropy_change" in line for line in found] == [False, True, False]
+    train(asked, tmp_path / "run", own_task=addition)
+    metrics = lines(tmp_path / "run" / "arms" / "grpo" / "seed-0" / "metrics.jsonl")
+    assert ["entropy_change" in line for line in metrics] == [False, True, False]
     assert [line["step"] for line in lines(tmp_path / "run" / "start" / "seed-0" / "metrics.jsonl")] == [1, 2, 3]
 
 

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("quickly")
 def stepped(trainer, state, count):
     states = [state]
     for step in range(count):
-        given = states[-1]._replace(optimizer=jax.tree.map(jnp.copy, states[-1].optimizer))
-        states.append(trainer.step(given, jax.random.fold_in(KEY, step), False)[0])
+        start = states[-1]._replace(optimizer=jax.tree.map(jnp.copy, states[-1].optimizer))
+        states.append(trainer.step(start, jax.random.fold_in(KEY, step), False)[0])
     return states
 
 
@@ -35,10 +35,10 @@ def test_the_sampler_is_the_policy_of_as_many_steps_before_and_at_first_the_star
     plain, of_plain = trainer_and_state("grpo")
     for step, now in enumerate(states):
         sampler = states[max(0, step - lag)].parameters
-        found, _, _ = trainer.collect(now, KEY)
+        groups, _, _ = trainer.collect(now, KEY)
         wanted, _, _ = plain.collect(of_plain._replace(parameters=sampler, cursor=now.cursor), KEY)
-        np.testing.assert_array_equal(found.batch.tokens, wanted.batch.tokens)
-        np.testing.assert_array_equal(found.sampled.logp, wanted.sampled.logp)
+        np.testing.assert_array_equal(groups.batch.tokens, wanted.batch.tokens)
+        np.testing.assert_array_equal(groups.sampled.logp, wanted.sampled.logp)
         assert len(now.older) == lag
 
 
@@ -46,24 +46,24 @@ def test_the_sampler_is_the_policy_of_as_many_steps_before_and_at_first_the_star
 def test_a_sampler_of_another_dtype_is_that_of_a_model_in_it_and_the_policy_is_not():
     trainer, state = trainer_and_state("grpo", {"sampler": "bfloat16"})
     rounded, of_rounded = trainer_and_state("grpo", model={"dtype": "bfloat16"})
-    found, wanted = (own.collect(each, KEY)[0] for own, each in ((trainer, state), (rounded, of_rounded)))
-    np.testing.assert_array_equal(found.sampled.logp, wanted.sampled.logp)
-    proximal = trainer.proximal(state.parameters, found)
-    np.testing.assert_allclose(proximal, naive_logp(state.parameters, trainer.policy.config, found.batch), atol=1e-5)
-    assert 1e-4 < np.abs(proximal - found.sampled.logp).max() < 0.5
+    groups, wanted = (arm.collect(each, KEY)[0] for arm, each in ((trainer, state), (rounded, of_rounded)))
+    np.testing.assert_array_equal(groups.sampled.logp, wanted.sampled.logp)
+    proximal = trainer.proximal(state.parameters, groups)
+    np.testing.assert_allclose(proximal, naive_logp(state.parameters, trainer.policy.config, groups.batch), atol=1e-5)
+    assert 1e-4 < np.abs(proximal - groups.sampled.logp).max() < 0.5
 
 
-# What is learned
+# Steps
 
 
 def naive_importance(log_ratio, mask, correction, unit):
-    """Token by token, from log(proximal / sampler)."""
+    """The weights, token by token, from log(proximal / sampler)."""
     weights = np.ones(mask.shape)
     if correction in ("none", "ratio"):
         return weights
     for p, g, t in np.ndindex(mask.shape):
-        own = [log_ratio[p, g, t]] if unit == "token" else log_ratio[p, g][mask[p, g]]
-        weight = float(np.exp(sum(own)))
+        terms = [log_ratio[p, g, t]] if unit == "token" else log_ratio[p, g][mask[p, g]]
+        weight = float(np.exp(sum(terms)))
         if correction == "truncated":
             weight = min(weight, BOUND)
         if correction == "masked" and not 1 / BOUND <= weight <= BOUND:
@@ -101,8 +101,8 @@ def test_a_step_is_that_of_a_textbook(correction, unit):
     proximal = naive_logp(parameters, config, groups.batch)
     weights = naive_importance(proximal - sampler, mask, correction, unit)
     if correction in ("truncated", "masked"):
-        own = np.exp(proximal - sampler)[mask]
-        assert own.max() > BOUND, "the bound acts"
+        ratios = np.exp(proximal - sampler)[mask]
+        assert ratios.max() > BOUND, "the bound acts"
     against = sampler if correction == "ratio" else proximal
     rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
     naive = NaiveAdamW(parameters, **rule)
@@ -118,28 +118,28 @@ def test_a_step_is_that_of_a_textbook(correction, unit):
 
 
 def stepped_once(trainer, state):
-    given = state._replace(optimizer=jax.tree.map(jnp.copy, state.optimizer))
-    return state, trainer.step(given, KEY, False)[0]
+    start = state._replace(optimizer=jax.tree.map(jnp.copy, state.optimizer))
+    return state, trainer.step(start, KEY, False)[0]
 
 
 @pytest.mark.parametrize("correction", ["none", "ratio", "truncated"])
 def test_no_lag_of_a_policy_that_does_not_move_changes_anything(correction):
-    """To rounding: the policy is then its own sampler, whatever corrects for it."""
+    """The policy is then its own sampler, so no correction changes a step beyond rounding."""
     trainer, state = trainer_and_state("grpo", {"lag": 1, "correction": correction})
     plain, of_plain = trainer_and_state("grpo")
-    (_, found), (_, wanted) = stepped_once(trainer, state), stepped_once(plain, of_plain)
-    assert_trees_agree(found.parameters, wanted.parameters, rtol=1e-4)
+    (_, after), (_, wanted) = stepped_once(trainer, state), stepped_once(plain, of_plain)
+    assert_trees_agree(after.parameters, wanted.parameters, rtol=1e-4)
 
 
-# What is kept
+# States
 
 
 def test_the_state_of_a_run_that_lags_holds_its_older_parameters(tmp_path):
     trainer, state = trainer_and_state("grpo", {"lag": 2, "learning_rate": 0.1})
     *_, last = stepped(trainer, state, 3)
     save_state(tmp_path / "state", last, {})
-    found = load_state(tmp_path / "state", state)
-    jax.tree.map(np.testing.assert_array_equal, found, last)
+    loaded = load_state(tmp_path / "state", state)
+    jax.tree.map(np.testing.assert_array_equal, loaded, last)
     longer = state._replace(older=(*state.older, state.parameters))
     with pytest.raises(InputError, match="belongs to another run"):
         load_state(tmp_path / "state", longer)

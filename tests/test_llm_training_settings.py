@@ -1,4 +1,4 @@
-"""TrainingSettings, arms and presets as plain data: what they build, and how what cannot be built is refused."""
+"""TrainingSettings, arms and presets as plain data: the objects they build, and the data they refuse."""
 
 import dataclasses
 import json
@@ -25,15 +25,15 @@ OWN = "grpo@group_size=2@learning_rate=1e-3@steps=3"
 
 @pytest.mark.parametrize("name", [None, *PRESETS])
 def test_plain_data_and_settings_are_each_others_inverse(name):
-    found = TrainingSettings.from_data(preset(name, None)) if name else settings({"seeds": 3})
-    assert TrainingSettings.from_data(json.loads(json.dumps(found.as_data()))) == found
+    training = TrainingSettings.from_data(preset(name, None)) if name else settings({"seeds": 3})
+    assert TrainingSettings.from_data(json.loads(json.dumps(training.as_data()))) == training
 
 
 def test_later_layers_are_put_over_earlier_ones_and_change_none_of_them():
     before = json.dumps(TINY)
-    found = merge_layers(TINY, {"rl": {"steps": 5}, "arms": ["maxrl"]}, {"rl": {"prompts": 3}})
-    assert found["rl"] == TINY["rl"] | {"steps": 5, "prompts": 3}
-    assert found["arms"] == ["maxrl"]
+    merged = merge_layers(TINY, {"rl": {"steps": 5}, "arms": ["maxrl"]}, {"rl": {"prompts": 3}})
+    assert merged["rl"] == TINY["rl"] | {"steps": 5, "prompts": 3}
+    assert merged["arms"] == ["maxrl"]
     assert json.dumps(TINY) == before
 
 
@@ -111,8 +111,8 @@ def test_data_that_are_no_settings_are_refused(data, message):
 def test_every_setting_has_an_attribute_that_says_what_it_is():
     for section in ("warm_start", "rl", "evaluation", "record"):
         kind = type(getattr(TrainingSettings(), section))
-        said = " ".join(each.__doc__ or "" for each in kind.__mro__)
-        assert not [field.name for field in dataclasses.fields(kind) if field.name not in said]
+        docs = " ".join(each.__doc__ or "" for each in kind.__mro__)
+        assert not [field.name for field in dataclasses.fields(kind) if field.name not in docs]
 
 
 def test_the_random_numbers_of_a_step_are_of_its_seed_and_its_number():
@@ -133,12 +133,12 @@ def test_the_random_numbers_of_a_step_are_of_its_seed_and_its_number():
     ),
     st.sampled_from(["", " "]),
 )
-def test_what_is_written_is_read(method, own, space):
-    text = f"{space}@{space}".join([method, *(f"{name}{space}={space}{value}" for name, value in own.items())])
-    found = read_arm(text)
-    assert found.method == read_arm(method).method
-    assert {name: str(value).lower() for name, value in found.overrides.items()} == {
-        name: str(None if value == "none" else value).lower() for name, value in own.items()
+def test_what_is_written_is_read(method, overrides, space):
+    text = f"{space}@{space}".join([method, *(f"{name}{space}={space}{value}" for name, value in overrides.items())])
+    arm = read_arm(text)
+    assert arm.method == read_arm(method).method
+    assert {name: str(value).lower() for name, value in arm.overrides.items()} == {
+        name: str(None if value == "none" else value).lower() for name, value in overrides.items()
     }
 
 
@@ -151,12 +151,12 @@ def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_pa
     )
     for name, asked in (("beside", beside), ("alone", alone)):
         train(asked, tmp_path / name, own_task=task())
-    one, other = (tmp_path / "beside/arms" / OWN / "seed-0", tmp_path / "alone/arms/grpo/seed-0")
-    models = [read_checkpoint(folder / "model").parameters for folder in (one, other)]
+    first, other = (tmp_path / "beside/arms" / OWN / "seed-0", tmp_path / "alone/arms/grpo/seed-0")
+    models = [read_checkpoint(folder / "model").parameters for folder in (first, other)]
     for (name, a), (_, b) in zip(*(sorted(leaves(model)) for model in models), strict=True):
         np.testing.assert_array_equal(a, b, err_msg=name)
     for file, count in (("metrics.jsonl", 3), ("evaluation.jsonl", 2)):
-        lines = [[{**line, "seconds": 0} for line in read_lines(folder / file)] for folder in (one, other)]
+        lines = [[{**line, "seconds": 0} for line in read_lines(folder / file)] for folder in (first, other)]
         assert lines[0] == lines[1]
         assert len(lines[0]) == count
     before = contents(tmp_path / "beside")
@@ -173,8 +173,8 @@ def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_pa
 
 @pytest.mark.parametrize("name", PAPER_PRESETS)
 def test_arms_of_a_papers_preset_pay_for_as_many_rollouts_from_one_start(name):
-    found = TrainingSettings.from_data(preset(name, None))
-    steps = [found.arm_rl(arm) for arm in found.arms]
+    training = TrainingSettings.from_data(preset(name, None))
+    steps = [training.arm_rl(arm) for arm in training.arms]
     assert len({(rl.steps, rl.prompts * rl.group_size) for rl in steps}) == 1
-    assert found.seeds >= 3
-    assert found.warm_start == TrainingSettings.from_data(preset("countdown-conflict", None)).warm_start
+    assert training.seeds >= 3
+    assert training.warm_start == TrainingSettings.from_data(preset("countdown-conflict", None)).warm_start

@@ -1,4 +1,4 @@
-"""One step: against a textbook's script, with several updates by a batch, and what each stage is given."""
+"""One step: against a textbook's script, with several updates by a batch, and the input of each stage."""
 
 import dataclasses
 import itertools
@@ -59,10 +59,10 @@ def copied(state):
 # Against a textbook
 
 
-@pytest.mark.parametrize(("epochs", "parts", "isolation"), [(1, 1, 0), (2, 2, 0), (1, 2, 0.15)])
-def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts, isolation):
+@pytest.mark.parametrize(("epochs", "minibatches", "isolation"), [(1, 1, 0), (2, 2, 0), (1, 2, 0.15)])
+def test_a_step_of_grpo_is_that_of_a_textbook(epochs, minibatches, isolation):
     """Advantages, the clipped loss by autodiff and AdamW by hand; parameters to 1e-5 of the largest (float32)."""
-    rl = {"epochs": epochs, "minibatches": parts, "learning_rate": 0.05, "isolation": isolation}
+    rl = {"epochs": epochs, "minibatches": minibatches, "learning_rate": 0.05, "isolation": isolation}
     trainer, state = trainer_and_state("grpo(ddof=1,eps=1e-6)", rl)
     config, parameters, rate = trainer.policy.config, state.parameters, trainer.settings.rate(1, 2)
     groups, _, _ = trainer.collect(state, KEY)
@@ -72,20 +72,20 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts, isolation):
     advantages, mask = (groups.rewards - mean) / (std + 1e-6), groups.batch.mask
     rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
     naive, norms, clipped, drifts = NaiveAdamW(parameters, **rule), [], [], []
-    each_prompt = np.arange(len(groups.problems)).reshape(parts, -1)
+    each_prompt = np.arange(len(groups.problems)).reshape(minibatches, -1)
     unlikely = np.exp(groups.sampled.logp) < isolation
     turns = [unlikely, ~unlikely] if isolation else [mask]
     assert all((turn & mask).any() for turn in turns)
-    for turn, part in itertools.product(turns, [*each_prompt] * epochs):
+    for turn, rows in itertools.product(turns, [*each_prompt] * epochs):
 
-        def slopes_of(logp, part=part):
-            slopes, own = np.zeros(mask.shape), (np.float32(logp), groups.sampled.logp, mask, advantages)
-            slopes[part] = jax.grad(textbook_loss)(*(values[part] for values in own))
+        def slopes_of(logp, rows=rows):
+            slopes, arrays = np.zeros(mask.shape), (np.float32(logp), groups.sampled.logp, mask, advantages)
+            slopes[rows] = jax.grad(textbook_loss)(*(values[rows] for values in arrays))
             return slopes
 
         logp, slopes, total = textbook_gradient(parameters, config, groups.batch, slopes_of, turn)
-        own_mask, log_ratio = mask[part], (logp - groups.sampled.logp)[part]
-        clipped.append(((slopes == 0) & (advantages != 0)[..., None])[part][own_mask].mean())
+        own_mask, log_ratio = mask[rows], (logp - groups.sampled.logp)[rows]
+        clipped.append(((slopes == 0) & (advantages != 0)[..., None])[rows][own_mask].mean())
         drifts.append((np.abs(log_ratio)[own_mask].mean(), (np.exp(log_ratio) - 1 - log_ratio)[own_mask].mean()))
         parameters, norm = naive.descend(parameters, total, rate)
         parameters = jax.tree.map(np.float32, parameters)
@@ -120,11 +120,11 @@ def test_the_temperature_is_that_of_sampling_and_of_the_gradient():
 
 @pytest.mark.slow
 def test_in_bfloat16_ratios_of_a_policy_that_has_not_moved_are_1(monkeypatch):
-    """A sampler that rounds otherwise than the trainer has other log-probabilities: those would clip tokens of GSPO."""
+    """A sampler that rounds otherwise than the trainer has other log-probabilities, which would clip tokens of GSPO."""
 
     def rounded_otherwise(*asked, **named):
-        found = sampling.sample(*asked, **named)
-        return found._replace(logp=found.logp - np.float32(0.05))
+        samples = sampling.sample(*asked, **named)
+        return samples._replace(logp=samples.logp - np.float32(0.05))
 
     monkeypatch.setattr(groups_of_training, "sample", rounded_otherwise)
     rl = {"epochs": 2, "minibatches": 2, "learning_rate": 0.0, "prompts": 8}
@@ -149,14 +149,14 @@ def test_bfloat16_has_masters_in_float32_that_keep_updates_below_its_resolution(
 
 
 def test_completions_without_an_end_are_unfinished():
-    """Those of three tokens, the most there may be, of which the last is no end."""
+    """An unfinished completion has three tokens, the limit, and its last is no end."""
     trainer, state = trainer_and_state("grpo")
     groups, _, _ = trainer.collect(state, KEY)
     ends = trainer.reader.stop_ids
     naive = [
-        len(own) == 3 and own[-1] not in ends
+        len(answer) == 3 and answer[-1] not in ends
         for rollouts, masks in zip(groups.batch.tokens, groups.batch.mask, strict=True)
-        for own in (list(tokens[mask]) for tokens, mask in zip(rollouts, masks, strict=True))
+        for answer in (list(tokens[mask]) for tokens, mask in zip(rollouts, masks, strict=True))
     ]
     _, metrics = trainer.step(state, KEY, False)
     assert 0 < metrics["unfinished"] == np.mean(naive) < 1
@@ -175,16 +175,16 @@ def test_a_penalised_arm_records_how_far_it_is_from_the_start():
 
 @pytest.mark.slow
 def test_a_batch_that_is_sampled_in_parts_is_the_same_batch():
-    whole, part = (trainer_and_state("grpo", {"rollouts": most, "minibatches": 2}) for most in (4096, 7))
-    (one, cursor, seen), (other, *rest) = (trainer.collect(state, KEY) for trainer, state in (whole, part))
-    assert (one.problems, one.solutions, cursor, seen) == (other.problems, other.solutions, *rest)
-    np.testing.assert_array_equal(one.batch.tokens, other.batch.tokens)
-    np.testing.assert_allclose(one.sampled.logp, other.sampled.logp, atol=1e-5)
-    (after, _), (beside, _) = (trainer.step(copied(state), KEY, False) for trainer, state in (whole, part))
+    whole, split = (trainer_and_state("grpo", {"rollouts": most, "minibatches": 2}) for most in (4096, 7))
+    (groups, cursor, seen), (other, *rest) = (trainer.collect(state, KEY) for trainer, state in (whole, split))
+    assert (groups.problems, groups.solutions, cursor, seen) == (other.problems, other.solutions, *rest)
+    np.testing.assert_array_equal(groups.batch.tokens, other.batch.tokens)
+    np.testing.assert_allclose(groups.sampled.logp, other.sampled.logp, atol=1e-5)
+    (after, _), (beside, _) = (trainer.step(copied(state), KEY, False) for trainer, state in (whole, split))
     assert_trees_agree(beside.parameters, after.parameters, rtol=1e-5)
 
 
-# What the estimator remembers
+# The memory of an estimator
 
 
 def test_the_estimator_gets_what_it_left_once_a_batch_whatever_the_epochs():
@@ -211,7 +211,7 @@ def test_a_surrogate_that_changes_does_so_once_a_batch_whatever_the_epochs():
     assert [float(leaf) for leaf in jax.tree.leaves(during.surrogate)] == [2]
     after, _ = stepped(warmed, copied(state), 3)
     further, _ = stepped(plain, copied(other), 3)
-    apart = jax.tree.map(lambda own, other: np.abs(own - other).max(), after.parameters, further.parameters)
+    apart = jax.tree.map(lambda value, other: np.abs(value - other).max(), after.parameters, further.parameters)
     assert max(jax.tree.leaves(apart)) > 1e-5
 
 
@@ -220,14 +220,14 @@ def test_advantages_and_coefficients_that_are_not_finite_end_the_step_with_the_r
         return advantages + np.float32(np.nan)
 
     trainer, state = trainer_and_state("grpo")
-    for parts, told in (
+    for changes, told in (
         ({"estimator": chain(broken)}, "chain(broken): advantages of group 0 are not finite, where "),
         (
             {"surrogate": Surrogate(lambda ratio, a, rollouts: a / (0 * ratio), exchangeable=True)},
             "surrogate <lambda>: coefficients of group ",
         ),
     ):
-        changed = trainer._replace(method=dataclasses.replace(trainer.method, **parts))
+        changed = trainer._replace(method=dataclasses.replace(trainer.method, **changes))
         with pytest.raises(Diverged) as refusal, np.errstate(all="ignore"):
             changed.step(state._replace(estimator=changed.method.estimator.init()), KEY, False)
         assert told in str(refusal.value)
@@ -324,18 +324,18 @@ def test_the_baseline_of_tokens_reads_the_squares_of_the_sampled_distribution():
 
 @pytest.fixture
 def sampled(monkeypatch):
-    found, sample = [], Reader.sample
+    draws, sample = [], Reader.sample
 
     def recorded(*arguments, **named):
-        found.append(sample(*arguments, **named))
-        return found[-1]
+        draws.append(sample(*arguments, **named))
+        return draws[-1]
 
     monkeypatch.setattr(Reader, "sample", recorded)
-    return found
+    return draws
 
 
 def of_some_prompts(prompt, completion):
-    """Prompts that begin with 1 or 2 are never answered, the others as it falls."""
+    """Pay nothing for prompts that begin with 1 or 2, and the others by their first digit."""
     return float(prompt[0] in "34" and completion[:1] in set("01234"))
 
 
@@ -343,29 +343,29 @@ def test_with_rounds_only_mixed_groups_are_learnt_from(sampled):
     trainer, state = trainer_and_state("grpo", {"rounds": 5}, own_task=task(of_some_prompts))
     groups, cursor, seen = trainer.collect(state, KEY)
     assert 1 < len(sampled) <= 5
-    mixed = [part.mixed.sum() for part in sampled]
+    mixed = [draw.mixed.sum() for draw in sampled]
     assert sum(mixed[:-1]) < 4 <= sum(mixed)
     assert len(groups.problems) == 4
     assert (groups.rewards.min(axis=1) < groups.rewards.max(axis=1)).all()
-    every = [problem for part in sampled for problem in part.problems]
-    assert every == [trainer.reader.task.training(place) for place in range(cursor)]
-    assert seen == {"reward": np.mean([part.rewards for part in sampled]), "sampled_groups": len(every)}
-    wanted = [(part, place) for part in sampled for place in np.flatnonzero(part.mixed)][:4]
-    for place, (part, where) in enumerate(wanted):
-        assert groups.problems[place] == part.problems[where]
-        assert groups.solutions[place] == part.solutions[where]
-        np.testing.assert_array_equal(groups.rewards[place], part.rewards[where])
-        np.testing.assert_array_equal(groups.batch.tokens[place], part.batch.tokens[where])
-        np.testing.assert_array_equal(groups.sampled.logp[place], part.sampled.logp[where])
+    every = [problem for draw in sampled for problem in draw.problems]
+    assert every == [trainer.reader.task.training(index) for index in range(cursor)]
+    assert seen == {"reward": np.mean([draw.rewards for draw in sampled]), "sampled_groups": len(every)}
+    wanted = [(draw, row) for draw in sampled for row in np.flatnonzero(draw.mixed)][:4]
+    for index, (draw, where) in enumerate(wanted):
+        assert groups.problems[index] == draw.problems[where]
+        assert groups.solutions[index] == draw.solutions[where]
+        np.testing.assert_array_equal(groups.rewards[index], draw.rewards[where])
+        np.testing.assert_array_equal(groups.batch.tokens[index], draw.batch.tokens[where])
+        np.testing.assert_array_equal(groups.sampled.logp[index], draw.sampled.logp[where])
 
 
 @pytest.mark.slow
 def test_remax_compares_with_the_reward_of_the_answer_at_temperature_0():
-    """Of the policy that samples; each prompt has one, whatever the rounds keep and however few are sampled at once."""
+    """The policy that samples gives it; each prompt has one, after any number of rounds."""
     trainer, state = trainer_and_state("remax", {"rounds": 5}, own_task=task(of_some_prompts))
     groups, *_ = trainer.collect(state, KEY)
-    alone = [trainer.reader.sample(state.parameters, [one], 1, key=KEY, temperature=0.0) for one in groups.problems]
-    greedy = np.array([part.rewards[0, 0] for part in alone])
+    alone = [trainer.reader.sample(state.parameters, [case], 1, key=KEY, temperature=0.0) for case in groups.problems]
+    greedy = np.array([draw.rewards[0, 0] for draw in alone])
     assert len(greedy) == 4
     np.testing.assert_array_equal(groups.greedy_reward, np.repeat(greedy[:, None], 4, axis=1))
     seen = []
@@ -379,7 +379,7 @@ def test_rounds_that_are_used_up_leave_fewer_groups(sampled):
     groups, cursor, _ = trainer.collect(state, KEY)
     assert len(sampled) == 2
     assert cursor == 8
-    assert 0 < len(groups.problems) == sum(part.mixed.sum() for part in sampled) < 4
+    assert 0 < len(groups.problems) == sum(draw.mixed.sum() for draw in sampled) < 4
 
 
 def test_where_no_group_is_mixed_the_step_moves_nothing_by_itself(sampled):
@@ -390,10 +390,10 @@ def test_where_no_group_is_mixed_the_step_moves_nothing_by_itself(sampled):
 
 
 def test_rounds_draw_other_rollouts_of_a_prompt(sampled):
-    own = task(lambda prompt, completion: 0.0, training=["1+1=", "1+2=", "1+3=", "1+4="])
-    trainer, state = trainer_and_state("grpo", {"rounds": 3}, own_task=own)
+    addition = task(lambda prompt, completion: 0.0, training=["1+1=", "1+2=", "1+3=", "1+4="])
+    trainer, state = trainer_and_state("grpo", {"rounds": 3}, own_task=addition)
     trainer.collect(state, KEY)
-    first, second, third = (part.batch.tokens for part in sampled)
+    first, second, third = (draw.batch.tokens for draw in sampled)
     assert (first != second).any()
     assert (second != third).any()
 
@@ -414,7 +414,7 @@ def test_a_step_of_casp_is_the_gradient_of_its_coefficients():
             share = 0.5 if advantages[p, g] > 0 else 0.0
             penalty = 1.1 if advantages[p, g] < 0 and groups.batch.tokens[p, g, t] == best[0] else 1.0
             weight = advantages[p, g] * penalty / lengths[p, g] / 16
-            for token, part in ((groups.batch.tokens[p, g, t], 1 - share), *((each, share / 2) for each in best)):
-                total = jax.tree.map(lambda sum_, d, at=(t, token), c=weight * part: sum_ + c * d[at], total, jacobian)
+            for token, scale in ((groups.batch.tokens[p, g, t], 1 - share), *((each, share / 2) for each in best)):
+                total = jax.tree.map(lambda sum_, d, at=(t, token), c=weight * scale: sum_ + c * d[at], total, jacobian)
     gradient, _ = trainer.policy.gradient(state.parameters, groups.batch, coefficients, groups.sampled.topn_ids)
     assert_trees_agree(gradient, total, rtol=1e-4)

@@ -1,4 +1,4 @@
-"""What stops a training run: one line that says where, and nothing of what was done is lost."""
+"""Errors stop a training run with one line that says where, and no finished step is lost."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def state_of(out):
     return load_state(arm_of(out) / "state.npz", fresh)
 
 
-# What is not there
+# Missing runs
 
 
 @pytest.mark.parametrize("present", [False, True])
@@ -72,7 +72,7 @@ def test_nothing_is_resumed_where_there_is_no_run(out, present):
     assert not present or not list(out.iterdir())
 
 
-# What does not fit
+# Inputs that do not fit
 
 
 def test_prompts_longer_than_the_context_are_refused_before_anything_is_written(out):
@@ -99,12 +99,12 @@ def test_a_training_prompt_longer_than_the_context_stops_its_step(out):
     ],
 )
 def test_a_warm_start_needs_demonstrations_that_are_completions(choices, message, out):
-    found = refusal(short_run, out, {"warm_start": {"steps": 2}}, **choices)
-    assert found.startswith("step 1 of the warm start: ")
-    assert message in found
+    line = refusal(short_run, out, {"warm_start": {"steps": 2}}, **choices)
+    assert line.startswith("step 1 of the warm start: ")
+    assert message in line
 
 
-# What a reward function does
+# Errors of a reward function
 
 
 def numbers(left):
@@ -121,12 +121,12 @@ def numbers(left):
     ],
 )
 def test_a_reward_function_that_goes_wrong_stops_its_step_and_the_steps_before_are_kept(wrong, message, unbroken, out):
-    """In the third of four steps; with a mended function the run ends as if nothing had happened."""
-    found = refusal(short_run, out, rewards=lambda prompt, text: wrong() if prompt[2] == "3" else reward(prompt, text))
-    assert found.startswith("grpo, seed 0, step 3: the reward function of the problem '1+3=' ")
-    assert found.endswith(f"{message}; the last checkpoint is kept: {arm_of(out) / 'state.npz'}")
+    """It does in the third of four steps; with a mended function the run ends as if nothing had happened."""
+    line = refusal(short_run, out, rewards=lambda prompt, text: wrong() if prompt[2] == "3" else reward(prompt, text))
+    assert line.startswith("grpo, seed 0, step 3: the reward function of the problem '1+3=' ")
+    assert line.endswith(f"{message}; the last checkpoint is kept: {arm_of(out) / 'state.npz'}")
     assert state_of(out).step == 2
-    train(settings(SHORT), out, own_task=task(), other_code=True)  # as the mended function is
+    train(settings(SHORT), out, own_task=task(), other_code=True)  # the mended function is other code
     assert numbers(contents(out)) == numbers(unbroken)
 
 
@@ -137,10 +137,10 @@ def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, o
         trained.extend([prompt] if prompt not in EVALUATION else [])
         return 1 / 0 if trained and prompt in EVALUATION else reward(prompt, completion)
 
-    found = refusal(short_run, out, rewards=rewards)
-    assert found.startswith("the evaluation after step 2: the reward function of the problem '1+9=' raised Zero")
+    line = refusal(short_run, out, rewards=rewards)
+    assert line.startswith("the evaluation after step 2: the reward function of the problem '1+9=' raised Zero")
     assert state_of(out).step == 2
-    train(settings(SHORT), out, own_task=task(), other_code=True)  # as the mended function is
+    train(settings(SHORT), out, own_task=task(), other_code=True)  # the mended function is other code
     assert numbers(contents(out)) == numbers(unbroken)
 
 
@@ -148,8 +148,8 @@ def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, o
 
 
 def test_a_learning_rate_that_breaks_the_model_stops_and_the_last_checkpoint_is_finite(out):
-    found = refusal(short_run, out, {"rl": {"learning_rate": 1e30}, "record": {"checkpoint_every": 1}})
-    assert found.startswith(
+    line = refusal(short_run, out, {"rl": {"learning_rate": 1e30}, "record": {"checkpoint_every": 1}})
+    assert line.startswith(
         "grpo, seed 0, step 2: the model's log-probabilities are NaN; allowed: finite numbers; the last checkpoint"
     )
     state = state_of(out)
@@ -160,9 +160,9 @@ def test_a_learning_rate_that_breaks_the_model_stops_and_the_last_checkpoint_is_
 # The disk
 
 
-@pytest.mark.parametrize(("given", "helps"), [(1.0, "fewer warm_start.steps"), (0.0, "easier problems")])
-def test_a_run_whose_first_steps_teach_nothing_stops_and_goes_on_if_it_is_asked_again(given, helps, out):
-    steps, same = settings({"rl": {"steps": 11}}), task(lambda prompt, completion: given)
+@pytest.mark.parametrize(("value", "helps"), [(1.0, "fewer warm_start.steps"), (0.0, "easier problems")])
+def test_a_run_whose_first_steps_teach_nothing_stops_and_goes_on_if_it_is_asked_again(value, helps, out):
+    steps, same = settings({"rl": {"steps": 11}}), task(lambda prompt, completion: value)
     message = refusal(train, steps, out, own_task=same)
     assert "no group of the first 10 steps taught anything" in message
     assert helps in message
@@ -180,12 +180,12 @@ def test_a_run_whose_first_steps_teach_nothing_stops_and_goes_on_if_it_is_asked_
     ],
 )
 def test_a_short_run_that_hardly_had_a_signal_says_so_at_its_end(rewards, told, out):
-    said = []
-    train(settings(SHORT), out, own_task=task(rewards), say=said.append)
+    lines = []
+    train(settings(SHORT), out, own_task=task(rewards), say=lines.append)
     if told:
-        assert told in said[-1]
+        assert told in lines[-1]
     else:
-        assert not any("taught" in line for line in said)
+        assert not any("taught" in line for line in lines)
 
 
 @pytest.mark.parametrize("written", [4])
@@ -245,8 +245,8 @@ def test_overwriting_begins_anew_and_a_kill_meanwhile_leaves_no_run_that_could_b
     monkeypatch.undo()
     assert "is there without run.json; allowed: --overwrite, or another --out" in refusal(short_run, out)
     train(other, out, own_task=task(), overwrite=True)
-    said = json.loads((out / "run.json").read_text())["settings"]
-    assert {**said, "task": dict(other.task)} == json.loads(json.dumps(other.as_data()))
+    record = json.loads((out / "run.json").read_text())["settings"]
+    assert {**record, "task": dict(other.task)} == json.loads(json.dumps(other.as_data()))
     assert [line["step"] for line in contents(out)["arms/grpo/seed-0/metrics.jsonl"]] == [1]
 
 

@@ -1,4 +1,4 @@
-"""A verifier that errs in the trainer: what it says, to whom an error belongs, and what corrections make of rewards."""
+"""A verifier that errs in the trainer: its verdicts, errors of an answer or a prompt, and corrected rewards."""
 
 import hashlib
 import math
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def texts_of(trainer, groups):
-    found = np.empty(groups.rewards.shape, object)
-    for place in np.ndindex(found.shape):
-        found[place] = trainer.reader.text(groups.sampled.tokens[place][groups.sampled.mask[place]])
-    return found
+    texts = np.empty(groups.rewards.shape, object)
+    for index in np.ndindex(texts.shape):
+        texts[index] = trainer.reader.text(groups.sampled.tokens[index][groups.sampled.mask[index]])
+    return texts
 
 
 def collected(trainer, state, steps=24):
@@ -31,14 +31,14 @@ def collected(trainer, state, steps=24):
     for step in range(steps):
         groups, cursor, _ = trainer.collect(state, jax.random.fold_in(KEY, step))
         state = state._replace(cursor=cursor)
-        for place in np.ndindex(groups.rewards.shape):
-            prompt, text = groups.problems[place[0]].prompt, texts_of(trainer, groups)[place]
-            rows.append((prompt, text, bool(reward(prompt, text)), bool(groups.rewards[place])))
+        for index in np.ndindex(groups.rewards.shape):
+            prompt, text = groups.problems[index[0]].prompt, texts_of(trainer, groups)[index]
+            rows.append((prompt, text, bool(reward(prompt, text)), bool(groups.rewards[index])))
     return rows
 
 
 def near(share, rate, count):
-    """Within five standard errors."""
+    """Tell if they are within five standard errors."""
     return abs(share - rate) <= 5 * math.sqrt(rate * (1 - rate) / count)
 
 
@@ -52,7 +52,7 @@ def test_each_rollout_is_misjudged_as_often_as_the_rates_say():
 
 
 def naive_verdict(judged, prompt, text, seed=1):
-    """By the words of their hashes, through JAX's own Threefry."""
+    """The verdict by the words of their hashes, through JAX's own Threefry."""
     correct = bool(reward(prompt, text))
     words = [
         int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:4], "big"),
@@ -79,11 +79,11 @@ def test_the_verdict_on_an_answer_or_a_prompt_is_the_same_at_every_step_and_in_e
 def test_a_step_is_that_of_a_task_whose_own_rewards_are_the_verdicts():
     erring, state = trainer_and_state("grpo", RATES | {"errors_of": "answer"})
     same = task(rewards=lambda prompt, text: float(naive_verdict("answer", prompt, text)))
-    own, own_state = trainer_and_state("grpo", own_task=same)
-    (found, line), (wanted, own_line) = erring.step(state, KEY, False), own.step(own_state, KEY, False)
-    jax.tree.map(np.testing.assert_array_equal, found.parameters, wanted.parameters)
-    assert line["accepted_rate"] == own_line["reward"] != line["reward"]
-    assert line["solve_rate"] == own_line["solve_rate"], "the metrics of groups go by what is accepted"
+    plain, plain_state = trainer_and_state("grpo", own_task=same)
+    (after, line), (wanted, plain_line) = erring.step(state, KEY, False), plain.step(plain_state, KEY, False)
+    jax.tree.map(np.testing.assert_array_equal, after.parameters, wanted.parameters)
+    assert line["accepted_rate"] == plain_line["reward"] != line["reward"]
+    assert line["solve_rate"] == plain_line["solve_rate"], "the metrics of groups go by what is accepted"
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,9 @@ def test_the_area_is_the_share_of_pairs_in_order():
 def test_only_a_loss_beyond_two_standard_errors_counts():
     """192 samples at each end: the standard error of a difference is .051 near one half."""
     before, after = np.array([0.5, 0.5, 0.5, 0.0]), np.array([0.39, 0.43, 0.61, 0.0])
-    own = a_window()._replace(before=before, after=after)
-    assert own.falls.tolist() == [True, False, False, False]
-    assert own.rises.tolist() == [False, False, True, False]
+    window = a_window()._replace(before=before, after=after)
+    assert window.falls.tolist() == [True, False, False, False]
+    assert window.rises.tolist() == [False, False, True, False]
 
 
 def test_noise_in_a_prediction_does_not_flatten_the_slope():
@@ -51,10 +51,10 @@ def test_noise_in_a_prediction_does_not_flatten_the_slope():
 
 def test_prompts_of_which_nothing_is_known_are_not_read():
     rate = np.where(np.arange(PROMPTS) % 2, 0.5, 0.0)
-    own = a_window(rate=rate)
-    spoilt = own._replace(after=np.where(rate > 0, own.after, 0.0))
-    assert loses_rate.slope([[own]], "full") == loses_rate.slope([[spoilt]], "full")
-    assert loses_rate.areas(own, [], "area") == loses_rate.areas(spoilt, [], "area")
+    window = a_window(rate=rate)
+    spoilt = window._replace(after=np.where(rate > 0, window.after, 0.0))
+    assert loses_rate.slope([[window]], "full") == loses_rate.slope([[spoilt]], "full")
+    assert loses_rate.areas(window, [], "area") == loses_rate.areas(spoilt, [], "area")
 
 
 def test_a_solve_rate_learns_from_other_seeds_how_often_such_a_rate_falls():
@@ -76,8 +76,8 @@ def test_pushes_age_as_their_true_values_do(monkeypatch):
     later = [c * first + np.sqrt(1 - c * c) * random.standard_normal(PROMPTS) for c in truth]
     steps = [str(watched_runs.WATCHED[0] + lag) for lag in (0, *loses_rate.LAGS)]
     arm = {"watched": dict(zip(steps, map(watched, (first, *later)), strict=True))}
-    found = [loses_rate.ages([arm], "full", lag) for lag in loses_rate.LAGS]
-    np.testing.assert_allclose(found, truth, atol=0.12)  # 4 standard errors
+    correlations = [loses_rate.ages([arm], "full", lag) for lag in loses_rate.LAGS]
+    np.testing.assert_allclose(correlations, truth, atol=0.12)  # 4 standard errors
 
 
 def test_the_jackknife_of_a_mean_is_the_mean():
@@ -114,8 +114,8 @@ def test_a_watched_run_is_kept_once_it_is_finished_and_is_judged(tmp_path, monke
     assert set(arm["measured"]) == {"0", "10", "30", "50"}
     assert set(arm["watched"]) == {"10", "15", "20", "30"}
     assert len(arm["watched"]["10"]["full"]["net"]) == len(content["prompts"]) == 6
-    kept = interference_predictions.condense(tmp_path, {"provenance": [], "prompts": {}, "seeds": {}})
-    assert list(interference_predictions.judging(kept, "countdown")) == ["1"]
+    condensed = interference_predictions.condense(tmp_path, {"provenance": [], "prompts": {}, "seeds": {}})
+    assert list(interference_predictions.judging(condensed, "countdown")) == ["1"]
     assert loses_rate.window(arm, arms[0], 10).pace == pytest.approx(20 * 2e-4)
 
 
@@ -134,12 +134,12 @@ def test_many_rollouts_say_how_reliable_a_push_is_and_how_much_of_it_comes(monke
         "watched": {"10": watched},
         "sharper": {"rate": even, "net": nets.tolist()},
     }
-    found = loses_rate.sharper([arm], "grpo@learning_rate=0.01", 30)
-    assert found["reliability"] == pytest.approx(0.5, abs=0.06)  # 4 standard errors
-    assert found["slope"] == pytest.approx(0.3, abs=0.03)
-    assert 0.75 < found["sharper"] < 0.9
-    assert found["full"] == found["trend"] == 0.5
-    assert np.isnan(found["less full, low"]), "a single seed has no interval"
+    results = loses_rate.sharper([arm], "grpo@learning_rate=0.01", 30)
+    assert results["reliability"] == pytest.approx(0.5, abs=0.06)  # 4 standard errors
+    assert results["slope"] == pytest.approx(0.3, abs=0.03)
+    assert 0.75 < results["sharper"] < 0.9
+    assert results["full"] == results["trend"] == 0.5
+    assert np.isnan(results["less full, low"]), "a single seed has no interval"
 
 
 def test_sizes_are_read_beside_their_errors_and_beside_what_comes():
@@ -147,14 +147,14 @@ def test_sizes_are_read_beside_their_errors_and_beside_what_comes():
     random = np.random.default_rng(5)
     net = random.standard_normal(64 + 32)
     net[64:] = 0.25
-    own = {
+    pushes = {
         "net": net.tolist(),
         "halves": [net.tolist(), (3 * net).tolist()],
         "error": [0.5 * float(net[:64].std())] * len(net),
     }
     even = [0.5] * len(net)
     after = {step: [0.5] * 64 + [0.5 + gain] * 32 for step, gain in (("30", 0.1), ("50", 0.2))}
-    watched = {"rate": even, "full": own, "head": own}
+    watched = {"rate": even, "full": pushes, "head": pushes}
     arm = {"measured": {"0": even, "10": even, **after}, "watched": {step: watched for step in ("10", "20", "30")}}
-    found = loses_rate.sizes([arm], "grpo@learning_rate=0.01")
-    assert found == pytest.approx({"noise": 0.5, "halves": 1.0, "predicted": 20 * 0.01 * 0.25, "measured": 0.1})
+    sizes = loses_rate.sizes([arm], "grpo@learning_rate=0.01")
+    assert sizes == pytest.approx({"noise": 0.5, "halves": 1.0, "predicted": 20 * 0.01 * 0.25, "measured": 0.1})

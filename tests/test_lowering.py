@@ -59,10 +59,10 @@ def test_programs_of_the_simulator_are_exported_for_accelerators(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind", "storage"), STEPS)
 def test_every_kind_of_step_is_exported_for_accelerators(name, kind, storage):
-    found = exported(problem_of(ROWS[name], KINDS[kind]), settings_of(ROWS[name], KINDS[kind], storage, "float32"))
-    sparse = any(used == "Sparse" for _, used in found)  # which decides between two programs as it runs
-    assert {name for name, _ in found} == ({"run", "decide"} if sparse else {"run"})
-    assert set(found.values()) == {ACCELERATORS}
+    programs = exported(problem_of(ROWS[name], KINDS[kind]), settings_of(ROWS[name], KINDS[kind], storage, "float32"))
+    sparse = any(used == "Sparse" for _, used in programs)  # it decides between two programs as it runs
+    assert {name for name, _ in programs} == ({"run", "decide"} if sparse else {"run"})
+    assert set(programs.values()) == {ACCELERATORS}
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_program_for_several_devices_is_exported_for_accelerators(name):
     assert called("lowered_programs", ("exported_on", name, DEVICES)) == [(DEVICES, ACCELERATORS)]
 
 
-# Which variant a platform gets, and that both draw the same
+# The variant that a platform gets; both draw the same
 
 
 def counts(key, weights):

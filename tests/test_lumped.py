@@ -78,16 +78,16 @@ class Outcomes:
     def probabilities(self, state, prompts):
         """(P, S) of each action of a slot."""
         learner = self.learner()
-        return learner.map_prompts(lambda _, own: own.p)(None, learner.policies(state, prompts))
+        return learner.map_prompts(lambda _, policy: policy.p)(None, learner.policies(state, prompts))
 
     def batches(self):
-        """Of each step: the prompts, all batches being as likely."""
+        """The batches of prompts that a step may have, all equally likely."""
         prompts = range(self.bench.problem.prompts)
         chosen = itertools.combinations(prompts, self.bench.static.prompts_per_step or len(prompts))
         return [jnp.asarray(batch, jnp.int32) for batch in chosen]
 
     def distribution(self, steps):
-        """Probability of each final policy: of each class, the sorted parameters of its members."""
+        """Probability of each final policy, told by the sorted parameters of each class's members."""
         bench, paths, batches = self.bench, [(1.0, self.learner().start())], self.batches()
         for _ in range(steps):
             paths = [
@@ -96,19 +96,19 @@ class Outcomes:
                 for batch in batches
                 for chance, slots, words in self.groups(state, batch)
             ]
-        found = defaultdict(float)
+        chances = defaultdict(float)
         for probability, state in paths:
             parameters, slots = jax.tree.map(np.asarray, (state.parameters, state.slots))
             listed = bench.listed(parameters, bench.actions_of(slots), slots)
-            found[bench.alike(listed, decimals=9)] += probability
-        return found
+            chances[bench.alike(listed, decimals=9)] += probability
+        return chances
 
     def learnt(self, state, prompts, slots, words):
         learner = self.learner()
         policies = learner.policies(state, prompts)
         state, policies, slots = self.placed(learner, state, prompts, policies, (slots, words))
         present = None if learner.present is None else jnp.broadcast_to(learner.present, slots.shape)
-        top = learner.map_prompts(lambda _, own: own.top(0))(None, policies)
+        top = learner.map_prompts(lambda _, policy: policy.top(0))(None, policies)
         keys = jax.random.split(key_of(0), len(prompts))
         batch, memory = learner.weigh(keys, prompts, Samples(policies, Listed(slots, present), *top), state)
         return learner.ascend(batch, state._replace(memory=memory))
@@ -119,7 +119,7 @@ class Dense(Outcomes):
         p, size = np.asarray(self.p(state, batch)), self.bench.group_size
         of_each = [list(itertools.product(range(p.shape[1]), repeat=size))] * len(p)
         for groups in itertools.product(*of_each):
-            yield np.prod([own[list(group)] for own, group in zip(p, groups, strict=True)]), np.array(groups), None
+            yield np.prod([probs[list(group)] for probs, group in zip(p, groups, strict=True)]), np.array(groups), None
 
     def placed(self, learner, state, prompts, policies, drawn):
         slots, _ = drawn
@@ -128,14 +128,14 @@ class Dense(Outcomes):
 
 class ByClasses(Outcomes):
     def groups(self, state, batch):
-        """Each draw is a touched action, or of a class: one that the step has drawn before, or a new one.
+        """Each draw is a touched action or a member of a class, which the step has drawn before or not.
 
         Prompts that share parameters share the members of their classes.
         """
         is_bank = self.bench.problem.has_own_parameters
         p, of_all = np.asarray(self.p(state, batch)), state.slots
         of_each = [jax.tree.map(lambda leaf, m=m: leaf[m], of_all) if is_bank else of_all for m in batch.tolist()]
-        left = [np.asarray(own.remaining("float64")).astype(int).tolist() for own in of_each]
+        left = [np.asarray(slots.remaining("float64")).astype(int).tolist() for slots in of_each]
         draws = [*itertools.product(range(len(batch)), range(self.bench.group_size))]
 
         def extend(drawn, chance, known):
@@ -157,7 +157,7 @@ class ByClasses(Outcomes):
         yield from extend([], 1.0, {})
 
     def told(self, draws, drawn, prompts):
-        """Places (P, G) and words (P, 2, G), of which absent rollouts have 0."""
+        """Slots (P, G) and words (P, 2, G); absent rollouts have 0."""
         size = self.learner().group_size
         slots, words = np.zeros((prompts, size), int), np.zeros((prompts, 2, size), np.uint32)
         for (prompt, draw), (slot, word) in zip(draws, drawn, strict=True):
@@ -170,7 +170,7 @@ class ByClasses(Outcomes):
 
 
 def word_of(member, count):
-    """A random word of 64 bits that chooses this one of so many members."""
+    """A random word of 64 bits that chooses this member of ``count``."""
     return -(-(int(member) << 64) // int(count))
 
 
@@ -196,8 +196,8 @@ def test_a_whole_number_below_a_count_is_the_high_word_of_the_exact_product():
     generator = np.random.default_rng(0)
     counts = np.concatenate([generator.integers(1, 10**18, 400), generator.integers(2**32 - 9, 2**32 + 9, 200), [1, 2]])
     random = generator.integers(0, 2**64, counts.size, dtype=np.uint64)
-    found = uniform_below(Count.from_integers(counts), Count.from_integers(random))
-    together = [int(high) << 32 | int(low) for high, low in zip(found.high, found.low, strict=True)]
+    products = uniform_below(Count.from_integers(counts), Count.from_integers(random))
+    together = [int(high) << 32 | int(low) for high, low in zip(products.high, products.low, strict=True)]
     assert together == [int(count) * int(word) >> 64 for count, word in zip(counts, random, strict=True)]
 
 
@@ -250,7 +250,7 @@ def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(
 
 @pytest.mark.parametrize("kind", [Lumped, Sparse])
 def test_storage_grows_by_slots_whatever_else_is_as_long(kind):
-    """As many classes as slots: what is known of classes stays as it is."""
+    """There are 1024 classes and 1024 slots: the counts of classes stay."""
     storage, problem = kind(1024), custom(np.linspace(0, 1, 1024).tolist(), [0]).by_classes()
     settings = Settings("dr_grpo", 2, optimizer="sgd" if kind is Sparse else "adam", storage="lumped")
     traced = jax.tree.map(jnp.asarray, settings.traced)

@@ -92,7 +92,7 @@ def test_any_share_in_any_shape_is_a_population() -> None:
     np.testing.assert_array_equal(success, [[0, 1 - float(p[0, 1])], [1 - float(p[1, 0]), 0]])
 
 
-# What the estimator is shown
+# The input of the estimator
 
 
 def test_old_logp_reaches_the_estimator() -> None:
@@ -104,7 +104,7 @@ def test_old_logp_reaches_the_estimator() -> None:
 
 @pytest.mark.parametrize(("greedy", "same"), [(1.0, "nsr"), (0.0, "psr")])
 def test_remax_learns_from_one_outcome_alone(greedy: float, same: str) -> None:
-    """From failures where the greedy answer is right, and from successes where it is wrong."""
+    """It learns from failures if the greedy answer is right, and from successes if it is wrong."""
     np.testing.assert_array_equal(masses("remax", 5, greedy_reward=greedy), masses(same, 5))
 
 
@@ -115,8 +115,8 @@ def test_entropy_reaches_the_estimator() -> None:
 
 
 def test_an_own_estimator_needs_no_registration() -> None:
-    own = chain(center(), lambda advantages, rollouts: 2 * advantages)
-    np.testing.assert_array_equal(masses(own, 2).success, [0, 0.5, 0])
+    doubling = chain(center(), lambda advantages, rollouts: 2 * advantages)
+    np.testing.assert_array_equal(masses(doubling, 2).success, [0, 0.5, 0])
 
 
 def test_every_count_of_successes_is_a_batch_of_its_own_and_starts_afresh() -> None:

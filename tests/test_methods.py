@@ -50,13 +50,13 @@ def coefficients(chosen: Method, batch: Batch) -> Any:
 
 def naive_advantages(scaled: bool) -> list[list[float]]:
     """(r - mean) / (std + 1e-6) in each group, or r - mean; exactly 0 where all rewards are equal."""
-    found = []
+    advantages = []
     for row, exists in zip(REWARDS.tolist(), MASK, strict=True):
         rewards = [reward for reward, here in zip(row, exists, strict=True) if here]
         mean = math.fsum(rewards) / len(rewards)
         std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / len(rewards))
-        found.append([(reward - mean) / (std + 1e-6 if scaled else 1.0) for reward in rewards])
-    return found
+        advantages.append([(reward - mean) / (std + 1e-6 if scaled else 1.0) for reward in rewards])
+    return advantages
 
 
 def clipped(ratio: float, advantage: float, eps_low: float, eps_high: float) -> float:
@@ -87,7 +87,7 @@ def naive_value(name: str, token: Token, response: list[Token], advantage: float
 
 
 def naive_weight(name: str, response: list[Token], responses: list[list[Token]]) -> float:
-    """What the loss divides a token's term by: all tokens, its rollout's tokens and rollouts, or a constant."""
+    """The weight of a token's term: 1 over all tokens, over its rollout's tokens and rollouts, or over a constant."""
     if name == "luspo":
         return 1 / len(responses)
     if name in ("dapo", "cispo", "vespo"):
@@ -99,13 +99,13 @@ def naive_weight(name: str, response: list[Token], responses: list[list[Token]])
 
 def naive_coefficients(name: str, batch: Batch) -> list[float]:
     advantages = naive_advantages(scaled=name not in ("dr_grpo", "wapo"))
-    responses, found = responses_of(tokens_of(batch)), []
+    responses, terms = responses_of(tokens_of(batch)), []
     for response in responses:
         weight = naive_weight(name, response, responses)
         for token in response:
             advantage = advantages[token.prompt][token.rollout]
-            found.append(weight * naive_value(name, token, response, advantage))
-    return found
+            terms.append(weight * naive_value(name, token, response, advantage))
+    return terms
 
 
 LOOPS = ["grpo", "dr_grpo", "dapo", "cispo", "gspo", "luspo", "sapo", "gmpo", "vespo", "wapo"]
@@ -127,7 +127,7 @@ def test_a_method_equals_its_loops(name: str) -> None:
 
 @EACH_BARE_METHOD
 def test_nothing_is_moved_where_no_token_is(name: str) -> None:
-    """Whatever stands there: the result is finite everywhere, exactly 0 in padding, and the same for any padding."""
+    """The result is finite everywhere, exactly 0 in padding, and the same for any padding."""
     values = coefficients(method(name), ragged())
     assert np.isfinite(values).all()
     np.testing.assert_array_equal(values[~PRESENT], 0)
@@ -151,8 +151,8 @@ def test_it_reads_no_field_that_it_does_not_declare(name: str) -> None:
     )
     for field in chosen.needs - {"rewards"}:
         lacking = batch.rollouts._replace(**{field: None})
-        said = refusal(coefficients, chosen, batch._replace(rollouts=lacking))
-        assert f"rollouts carry no {field}, which this method needs" in said
+        message = refusal(coefficients, chosen, batch._replace(rollouts=lacking))
+        assert f"rollouts carry no {field}, which this method needs" in message
 
 
 def test_the_estimators_state_is_carried() -> None:

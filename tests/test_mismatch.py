@@ -1,6 +1,6 @@
-"""A sampler that is not the policy: what it draws, and what corrections weigh its tokens with.
+"""A sampler that is not the policy: its draws, and the weights of its tokens under corrections.
 
-That each step is the naive one is in test_problem_contract.py.
+test_problem_contract.py compares each step with the naive one.
 """
 
 import math
@@ -29,16 +29,16 @@ FAST = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}, "gro
 
 @given(arrays(float, (2, 6), elements=st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0])), st.floats(0.01, 1))
 def test_a_nucleus_is_the_shortest_row_of_likeliest_actions_that_reaches_its_share(logits, share):
-    """By a loop over sizes; of equal actions those with the lower numbers."""
+    """A loop over sizes agrees; among equal actions the lower numbers come first."""
     with jax.enable_x64(True):
-        found = np.asarray(sampler_logits("top_p", jnp.asarray(logits), 1.0, share))
-    for row, own in zip(logits, found, strict=True):
+        truncated = np.asarray(sampler_logits("top_p", jnp.asarray(logits), 1.0, share))
+    for row, cut in zip(logits, truncated, strict=True):
         p = np.exp(row) / np.exp(row).sum()
         order = sorted(range(6), key=lambda action: (-row[action], action))
         size = next((n for n in range(1, 7) if sum(p[order[:n]]) >= share - 1e-12), 6)
         if not any(abs(sum(p[order[:n]]) - share) < 1e-9 for n in range(1, 7)):
-            assert {*np.flatnonzero(own > -1e29).tolist()} == {*order[:size]}
-        np.testing.assert_array_equal(own[own > -1e29], row[own > -1e29])
+            assert {*np.flatnonzero(cut > -1e29).tolist()} == {*order[:size]}
+        np.testing.assert_array_equal(cut[cut > -1e29], row[cut > -1e29])
 
 
 def test_auto_is_dense_storage_for_a_truncated_sampler_and_others_are_refused_in_one_line():
@@ -61,19 +61,19 @@ def test_a_truncated_weight_is_at_most_its_bound_and_a_masked_one_between_both_o
     )
     assert (cut <= bound * (1 + 1e-6)).all()
     np.testing.assert_allclose(cut, np.minimum(whole, bound), rtol=1e-6)
-    kept = masked > 0
-    assert ((masked[kept] <= bound * (1 + 1e-6)) & (masked[kept] >= (1 - 1e-6) / bound)).all()
-    np.testing.assert_allclose(masked[kept], whole[kept], rtol=1e-6)
+    positive = masked > 0
+    assert ((masked[positive] <= bound * (1 + 1e-6)) & (masked[positive] >= (1 - 1e-6) / bound)).all()
+    np.testing.assert_allclose(masked[positive], whole[positive], rtol=1e-6)
     assert whole.shape == ((2, 3, 1) if unit == "sequence" else (2, 3, 4))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
-    """Accepted at step t, in the mean over 40 seeds, is Q_pos at the start of step t - lag."""
+    """The share accepted at step t, in the mean over 40 seeds, is Q_pos at the start of step t - lag."""
     lag, steps = 3, 12
-    found = simulate(FLAT, "grpo", **FAST, lag=lag, storage=storage, seeds=40, steps=steps, record_every=1)
-    mass, drawn = found.q_pos.mean("seed").values, found.accepted_rate.mean("seed").values
+    result = simulate(FLAT, "grpo", **FAST, lag=lag, storage=storage, seeds=40, steps=steps, record_every=1)
+    mass, drawn = result.q_pos.mean("seed").values, result.accepted_rate.mean("seed").values
     for step in range(1, steps + 1):
         expected = mass[max(step - 1 - lag, 0)]
         assert abs(drawn[step] - expected) <= 5 * math.sqrt(expected * (1 - expected) / (40 * 64)) + 1e-9

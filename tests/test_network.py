@@ -1,6 +1,6 @@
-"""Prompts that share a network: how they start, exact gradients, its limits, and what is refused.
+"""Prompts that share a network: their start, exact gradients, its limits, and refusals.
 
-What holds of every problem, every record and enumeration among it, is in test_problem_contract.py.
+test_problem_contract.py has the properties of every problem, every record and enumeration among them.
 """
 
 import itertools
@@ -35,7 +35,7 @@ def small(activation="tanh", layers=1, layer_norm=False, **changes):
 
 
 def policies(problem, logits):
-    return np.array([naive_simulator.probabilities(own, 1.0) for own in logits])
+    return np.array([naive_simulator.probabilities(row, 1.0) for row in logits])
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_a_network_starts_at_the_policies_of_interference(changes):
     of_network = {"layers", "width", "activation", "layer_norm", "network_seed", "tolerance"}
     problem = network(**changes).listed()
     model = interference(**{name: value for name, value in changes.items() if name not in of_network}).listed()
-    found = policies(problem, naive_network.logits_of(problem)(naive_network.vector(problem.parameters))[:, 0])
+    start = policies(problem, naive_network.logits_of(problem)(naive_network.vector(problem.parameters))[:, 0])
     stated = policies(model, model.features @ model.weights.T)
     tolerance = changes.get("tolerance", 0.01)
-    np.testing.assert_allclose(found, stated, rtol=tolerance)
-    solved, wanted = (np.where(model.correct, p, 0).sum(axis=1) for p in (found, stated))
+    np.testing.assert_allclose(start, stated, rtol=tolerance)
+    solved, wanted = (np.where(model.correct, p, 0).sum(axis=1) for p in (start, stated))
     np.testing.assert_allclose(solved / (1 - solved), wanted / (1 - wanted), rtol=tolerance)
     np.testing.assert_array_equal(problem.hard, model.hard)
     np.testing.assert_array_equal(problem.correct, model.correct)
@@ -82,7 +82,7 @@ def test_equal_arguments_give_the_same_network_without_another_fit():
     [kind if kind in QUICK else pytest.param(*kind, marks=pytest.mark.slow) for kind in KINDS],
 )
 def test_gradients_are_those_of_finite_differences_and_of_derivatives_by_hand(activation, layers, layer_norm):
-    """Of a random function of the logits of some prompts, in float64; to a 1e-8 of the largest by differences."""
+    """The function of the logits is random, in float64; differences agree to 1e-8 of the largest."""
     problem, random = small(activation, layers, layer_norm), np.random.default_rng(0)
     start = naive_network.vector(problem.parameters) + random.normal(
         scale=0.1, size=len(naive_network.vector(problem.parameters))
@@ -94,7 +94,7 @@ def test_gradients_are_those_of_finite_differences_and_of_derivatives_by_hand(ac
         on_device = jax.tree.map(jnp.asarray, problem)
         chosen = jnp.asarray(prompts, jnp.int32)
         logits = np.asarray(on_device.logits_of(tree, chosen))
-        found = naive_network.vector(jax.tree.map(np.asarray, on_device.pullback(jnp.asarray(onto), tree, chosen)))
+        gradient = naive_network.vector(jax.tree.map(np.asarray, on_device.pullback(jnp.asarray(onto), tree, chosen)))
 
     def value(flat):
         return float(np.sum(onto * outputs(naive_network.arrays(flat, shapes), problem.inputs[prompts], activation)))
@@ -103,8 +103,8 @@ def test_gradients_are_those_of_finite_differences_and_of_derivatives_by_hand(ac
     differences = np.array([(value(start + step) - value(start - step)) / 2e-5 for step in steps])
     by_hand = np.einsum("epa,pa->e", naive_network.derivatives_of(problem)(start)[:, prompts, 0], onto)
     np.testing.assert_allclose(logits, naive_network.logits_of(problem)(start)[prompts, 0], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found, by_hand, rtol=0, atol=1e-12 * np.abs(by_hand).max())
-    np.testing.assert_allclose(found, differences, rtol=0, atol=1e-8 * np.abs(by_hand).max())
+    np.testing.assert_allclose(gradient, by_hand, rtol=0, atol=1e-12 * np.abs(by_hand).max())
+    np.testing.assert_allclose(gradient, differences, rtol=0, atol=1e-8 * np.abs(by_hand).max())
 
 
 def test_the_row_of_the_head_of_an_action_never_drawn_stays_exactly_where_it_was():
@@ -112,10 +112,10 @@ def test_the_row_of_the_head_of_an_action_never_drawn_stays_exactly_where_it_was
     kind = Kind({"estimator": "f_grpo", "optimizer": "adam", "optimizer_parameters": {"eps": 1e-20}, "group_size": 2})
     problem = network(4, 30, width=8)
     bench = Bench(row_of_network(problem), kind, "dense", "float32")
-    found, listed = bench.run(3, 4), problem.listed()
+    history, listed = bench.run(3, 4), problem.listed()
     shapes = {name: np.shape(values) for name, values in listed.parameters.items()}
-    drawn = {action for groups in found.groups for group in groups.values() for (action,) in group}
-    start, after = listed.head.astype(np.float32), naive_network.arrays(found.parameters[-1], shapes)["head"]
+    drawn = {action for groups in history.groups for group in groups.values() for (action,) in group}
+    start, after = listed.head.astype(np.float32), naive_network.arrays(history.parameters[-1], shapes)["head"]
     others = [action for action in range(30) if action not in drawn]
     assert len(others) > 5
     np.testing.assert_array_equal(after[others], start[others])

@@ -30,7 +30,7 @@ SPAN = chain(center("mean"), divide_by_span)
 
 
 def divide_by_variance(advantages, rollouts):
-    """The same of the rollouts that exist."""
+    """Divide by the deviation of the rollouts that exist."""
     return advantages / group_std(rollouts.rewards, rollouts, 0)
 
 
@@ -64,9 +64,9 @@ def with_slow(names, quick):
 @pytest.mark.parametrize("name", with_slow(CASES, {"lumped"}))
 def test_an_advantage_that_is_not_finite_ends_a_run_in_every_storage(name):
     problem, settings = CASES[name]
-    found = complaint(problem, settings)
+    message = complaint(problem, settings)
     where = r"seed [01], step [1-9]\d*: an advantage is not finite in float32"
-    assert re.search(rf"divide_by_.*, {where}, where all {settings.group_size} rewards are [01]", found)
+    assert re.search(rf"divide_by_.*, {where}, where all {settings.group_size} rewards are [01]", message)
     if name == "counted":
         assert counts_suffice(settings.static, settings.method, problem)
     if name == "sgd":
@@ -84,8 +84,8 @@ BANKS = {
 @pytest.mark.parametrize("kind", with_slow(BANKS, {"bank"}))
 def test_of_a_bank_the_prompt_is_named(kind):
     problem, storage = BANKS[kind]
-    found = complaint(problem, Settings(BY_SPAN, 4, storage=storage), steps=20)
-    assert re.search(r"seed 0, step \d+, prompt \d+: an advantage .*, where all 4 rewards are [01];", found)
+    message = complaint(problem, Settings(BY_SPAN, 4, storage=storage), steps=20)
+    assert re.search(r"seed 0, step \d+, prompt \d+: an advantage .*, where all 4 rewards are [01];", message)
 
 
 STORAGES = ("dense", "lumped", "sharded")
@@ -96,8 +96,8 @@ def test_coefficients_logits_and_moments_are_looked_at(storage):
     """The moments of Adam square a gradient: beyond 1.8e19 nothing would move in float32, without a word."""
     problem = anchored(100, 10)
     broken = Method(simlab.estimator("grpo"), Surrogate(lambda ratio, advantages, rollouts: advantages / (0 * ratio)))
-    found = complaint(problem, Settings(broken, 4, storage=storage))
-    assert ", seed 0, step 1: a coefficient is not finite" in found
+    message = complaint(problem, Settings(broken, 4, storage=storage))
+    assert ", seed 0, step 1: a coefficient is not finite" in message
     steep = Settings("dr_grpo", 4, storage=storage, optimizer_parameters={"learning_rate": 3e38})
     assert ": a logit is not finite" in complaint(problem, steep)
     rich = anchored(100, 10, reward_correct=1e25)
@@ -107,12 +107,12 @@ def test_coefficients_logits_and_moments_are_looked_at(storage):
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", with_slow(STORAGES, {"lumped"}))
 def test_a_logit_far_below_the_others_is_an_action_in_every_storage(storage):
-    """Logits of -1e37 are below those of the places of no action."""
+    """Logits of -1e37 are below those of slots without an action."""
     far = Settings("nsr", 8, storage=storage, optimizer="sgd", optimizer_parameters={"learning_rate": 1e38})
     rows = run(anchored(100, 10), [far] * 8, range(8), np.array([1]))
     has_failed = rows["d_q_pos"][:, 1] > 0.01
     assert has_failed.any()
-    assert (rows["share_correct_kept"][has_failed, 1] == np.float32(0.1)).all()  # of the likeliest one alone
+    assert (rows["share_correct_kept"][has_failed, 1] == np.float32(0.1)).all()  # the likeliest action alone
 
 
 @pytest.mark.slow
@@ -136,9 +136,9 @@ def test_a_sweep_with_a_cell_that_diverges_keeps_the_others_and_ends_with_one_li
     options = ["--estimator", "dr_grpo", "--group-size", "4", "--seeds", "2", "--steps", "20", "--out"]
     small = ["--param", "actions=50", "--param", "correct=5"]
     rates = ["--param", "learning_rate=0.01,0.02,3e38"]
-    code, _, found = command("sweep", *options, tmp_path / "out.nc", *small, *rates)
+    code, _, message = command("sweep", *options, tmp_path / "out.nc", *small, *rates)
     assert code == 2
-    assert re.fullmatch(r"simlab: dr_grpo\+ppo_clip@token_mean, seed 0, step \d+: a logit is not finite.*\n", found)
+    assert re.fullmatch(r"simlab: dr_grpo\+ppo_clip@token_mean, seed 0, step \d+: a logit is not finite.*\n", message)
     assert len(list((tmp_path / "out.nc.parts").glob("*.npz"))) == 2
 
 
@@ -176,7 +176,7 @@ def test_advantages_that_are_not_finite_are_refused_with_their_rewards():
 @pytest.mark.parametrize(("scale", "ddof"), [(1e-30, 0), (1.0, 1), (1e20, 0), (1e37, 1)])
 def test_standardised_rewards_do_not_depend_on_their_scale_in_float32(scale, ddof):
     rewards = np.float32(scale) * np.array([[3, 1, 0, -2], [1, 1, 1, 1]], np.float32)
-    found = simlab.advantages("grpo", rewards, eps=0.0, ddof=ddof)
+    advantages = simlab.advantages("grpo", rewards, eps=0.0, ddof=ddof)
     expected = simlab.advantages("grpo", np.array([[3.0, 1, 0, -2], [1, 1, 1, 1]]), eps=0.0, ddof=ddof)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert advantages.dtype == np.float32
+    np.testing.assert_allclose(advantages, expected, rtol=1e-5)

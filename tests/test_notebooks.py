@@ -23,7 +23,7 @@ CHECKOUT = ROOT / "notebooks"
 FILES = sorted(notebooks(CHECKOUT))
 IN_SHORT = {"07_to_trl_or_verl.py"}  # the others run in Jupyter by hand
 LONG = {"05_bank.py"}  # whose sliders move what takes half a minute
-# What is changed in a notebook is wrong afterwards, and one of its assertions has to notice.
+# Each change makes its notebook wrong, and one of its assertions has to notice.
 MUTATIONS = {
     "01_tour.py": ('"f_grpo", rewards, gamma=gamma.value)', '"f_grpo", rewards, gamma=gamma.value + 1)'),
     "02_group_size.py": ("(1 - mu) ** sizes,", "(1 - mu) ** (sizes + 1),"),
@@ -37,7 +37,7 @@ MUTATIONS = {
 
 
 class Become(Exception):
-    """What this process would have become."""
+    """Stands for the program that would replace this process."""
 
 
 def test_the_notebooks_are_listed_with_what_they_are_about(capsys):
@@ -121,7 +121,7 @@ def test_the_tour_leads_to_every_other_notebook():
 @pytest.mark.notebooks
 @pytest.mark.parametrize("name", FILES)
 def test_marimo_takes_what_it_showed_for_that_of_its_present_code(name, tmp_path):
-    """It would run the notebook to export what it shows, unless that is up to date."""
+    """It would run the notebook for the export unless the stored outputs are up to date."""
     shutil.copy(CHECKOUT / name, tmp_path)
     place_outputs(tmp_path)
     command = [sys.executable, "-m", "marimo", "-y", "export", "session", name]
@@ -174,8 +174,8 @@ def test_a_wrong_statement_is_noticed(name, tmp_path):
 @pytest.mark.notebooks
 def test_marimo_finds_nothing_to_complain_about():
     check = [sys.executable, "-m", "marimo", "check", "--strict", *(str(CHECKOUT / name) for name in FILES)]
-    found = subprocess.run(check, capture_output=True, text=True, check=False)
-    assert (found.returncode, found.stdout) == (0, "")
+    result = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "")
 
 
 @pytest.mark.notebooks

@@ -35,7 +35,7 @@ def softmax(values):
 
 
 def rollouts_of(logits, then):
-    """Of each outcome: p, q, the ratios of its tokens, and grad log p of each, (nodes, B), by hand."""
+    """Yield p, q, the ratios of the tokens, and grad log p of each, (nodes, B), of each outcome by hand."""
     flat = logits.ndim == 1
     now, old = (np.atleast_2d(values) for values in (logits, then))
     words = [(a,) for a in range(len(logits))] if flat else list(itertools.product(range(2), repeat=2))
@@ -44,10 +44,10 @@ def rollouts_of(logits, then):
         p, q = ([softmax(values[n])[a] for n, a in zip(nodes, word, strict=True)] for values in (now, old))
         gradients = []
         for node, action in zip(nodes, word, strict=True):
-            one = np.zeros_like(now)
-            one[node] = -softmax(now[node])
-            one[node, action] += 1
-            gradients.append(one.reshape(-1))
+            gradient = np.zeros_like(now)
+            gradient[node] = -softmax(now[node])
+            gradient[node, action] += 1
+            gradients.append(gradient.reshape(-1))
         yield math.prod(p), math.prod(q), [a / b for a, b in zip(p, q, strict=True)], gradients
 
 
@@ -62,7 +62,7 @@ def clipped(ratio, advantage):
 
 
 def added(correction, ratios, gradients, advantage):
-    """What one rollout adds to G times the gradient."""
+    """The term of one rollout in G times the gradient."""
     weights = [math.prod(ratios)] * len(ratios) if correction.unit == "sequence" else ratios
     total = 0.0
     for ratio, weight, gradient in zip(ratios, weights, gradients, strict=True):
@@ -86,15 +86,15 @@ def naive_moments(rollouts, correct, correction, group_size):
     for group in itertools.product(range(len(rollouts)), repeat=group_size):
         chance = math.prod(rollouts[i][1] for i in group)
         weights = grpo([float(i in correct) for i in group])
-        parts = [
+        terms = [
             added(correction, rollouts[i][2], rollouts[i][3], weight) for i, weight in zip(group, weights, strict=True)
         ]
-        gradient = sum(parts) / group_size
+        gradient = sum(terms) / group_size
         first, second = first + chance * gradient, second + chance * (gradient @ gradient)
     return first, second - first @ first
 
 
-def found(problem, logits, then, method="grpo+ppo_clip", *, group_size=3, correction=CORRECTIONS[0]):
+def exact_moments(problem, logits, then, method="grpo+ppo_clip", *, group_size=3, correction=CORRECTIONS[0]):
     with jax.enable_x64(True):
         outcomes = enumerate_outcomes(problem, jnp.asarray(logits), jnp.asarray(then))
         return outcomes, gradient_moments(outcomes, parse(method).build(), group_size, correction)
@@ -105,7 +105,7 @@ def found(problem, logits, then, method="grpo+ppo_clip", *, group_size=3, correc
 def test_mean_and_variance_are_those_of_all_groups(correction):
     """Also of rollouts of two tokens, where tokens and sequences differ."""
     for problem, now, then, right in ((FLAT, NOW, THEN, {1, 3}), (WORDS, AT_NODES, AT_NODES_THEN, {1, 2})):
-        outcomes, result = found(problem, now, then, correction=correction)
+        outcomes, result = exact_moments(problem, now, then, correction=correction)
         rollouts = list(rollouts_of(now, then))
         mean, variance = naive_moments(rollouts, right, correction, 3)
         np.testing.assert_allclose(result.mean, mean, atol=1e-13)
@@ -116,7 +116,7 @@ def test_mean_and_variance_are_those_of_all_groups(correction):
 @pytest.mark.slow
 def test_the_effective_share_is_kishs_over_tokens():
     for correction in (CORRECTIONS[2], SEQUENCES[2]):
-        _, result = found(WORDS, AT_NODES, AT_NODES_THEN, correction=correction)
+        _, result = exact_moments(WORDS, AT_NODES, AT_NODES_THEN, correction=correction)
         first = second = 0.0
         for _, q, ratios, _ in rollouts_of(AT_NODES, AT_NODES_THEN):
             each = [added(correction, ratios, [1.0 * (t == s) for s in range(2)], 1.0) for t in range(2)]
@@ -132,7 +132,7 @@ SEEDS = 20_000
 def test_first_steps_of_the_simulator_have_this_mean_and_this_variance(correction):
     """From a sampler of the three likeliest actions: over 20,000 seeds, within five standard errors of each entry.
 
-    The variance within 5 %, of which its standard error is less than 1 %.
+    The variance agrees within 5 %; its standard error is less than 1 %.
     """
     row = Row(FLAT, lambda _: lambda logits: logits[None, None], lambda *_: [], ("dense",))
     setting = {"estimator": "grpo", "surrogate": "ppo_clip", "sampler": "top_k", "top_k": 3, "group_size": 3}

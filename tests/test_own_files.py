@@ -1,4 +1,4 @@
-"""What a user has written in a file: it is named by that file, run once, told from another, and rebuilt elsewhere."""
+"""Code in a user's file: the file names it, it runs once, is told from other code, and is rebuilt elsewhere."""
 
 import json
 import pickle
@@ -54,7 +54,7 @@ def advantages(text):
 
 
 def coefficient(text):
-    """Of a token whose ratio is beyond every clip but that of 0.5."""
+    """The coefficient of a token whose ratio is beyond every clip but that of 0.5."""
     method = parse(text).build()
     batch = Rollouts(REWARDS, token_mask=np.ones((1, 4, 1), bool))
     return method.coefficients(np.full((1, 4, 1), 1.4), batch, method.estimator.init())[0][0, 0, 0]
@@ -186,7 +186,7 @@ def test_a_file_finds_data_in_its_own_folder_and_is_run_once(here):
 
 
 def test_a_file_that_has_been_imported_is_that_module(here, monkeypatch):
-    """So that an estimator that it registers is registered once."""
+    """An estimator of that file is thus registered once."""
     written(here, "marker = object()\nweight = center('mean')", "imported_by_name.py")
     monkeypatch.syspath_prepend(here)
     import imported_by_name  # noqa: PLC0415
@@ -209,7 +209,7 @@ print(json.dumps([str(arm), own_source(arm.build()), arm.floats]))
 
 
 def rebuilt(arm):
-    """What another process makes of a pickled arm: its text, its fingerprint and its floats."""
+    """Rebuild a pickled arm in another process: its text, its fingerprint and its floats."""
     command = [sys.executable, "-c", REBUILT, pickle.dumps(arm).hex()]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -228,8 +228,8 @@ def test_an_edit_of_what_a_weight_calls_changes_its_fingerprint_in_another_proce
 
 def test_a_parameter_of_a_plain_function_is_part_of_its_fingerprint_and_its_name_is_in_messages(here):
     written(here, "def weight(advantages, rollouts, factor=2.0): return factor * advantages.mean(-1)")
-    found = [own_source(parse(f"mine.py:weight{given}").build()) for given in ("", "(factor=3)", "(factor=4)")]
-    assert len({*found}) == 3
+    sources = [own_source(parse(f"mine.py:weight{options}").build()) for options in ("", "(factor=3)", "(factor=4)")]
+    assert len({*sources}) == 3
     assert "weight gave advantages of shape (1,)" in refusal(advantages, "mine.py:weight(factor=3)")
 
 
@@ -287,7 +287,7 @@ def test_a_unit_is_named_by_the_files_that_a_users_code_opens_when_it_is_importe
     def unit(files):
         for name, text in ({"at_import.json": "1", "at_trace.json": "1", "other.json": "1"} | files).items():
             (here / name).write_text(text)
-        own_files._loaded.clear()  # as in another process
+        own_files._loaded.clear()  # like another process
         return Plan(asked("--arms", "mine.py:scaled", "--seeds", 1, "--group-size", 2)).units("code", "cpu")[0].name
 
     written(here, READING)

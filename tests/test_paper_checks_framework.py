@@ -59,22 +59,22 @@ def sampled(mean, noise):
 
 def test_a_right_formula_stands_by_every_method():
     ways = {"derived": lambda p: p - p**2, "enumerated": variance, "symbolic_points": SYMBOLIC, **sampled(0.2501, 1e-3)}
-    found = equals(lambda p: p * (1 - p), POINTS, **ways)
-    assert [(piece.method, piece.stands) for piece in found] == [
+    evidence = equals(lambda p: p * (1 - p), POINTS, **ways)
+    assert [(piece.method, piece.stands) for piece in evidence] == [
         ("symbolic", True), ("enumerated", True), ("Monte Carlo", True),
     ]  # fmt: skip
 
 
 def test_a_wrong_formula_is_refuted_at_the_first_point_where_it_differs():
-    (found,) = equals(wrong_from_half, POINTS, enumerated=variance)
-    assert found.stands is False
-    assert found.counterexample == "p = 1/2: stated 1/2, found 1/4"
+    (piece,) = equals(wrong_from_half, POINTS, enumerated=variance)
+    assert piece.stands is False
+    assert piece.counterexample == "p = 1/2: stated 1/2, found 1/4"
 
 
 @pytest.mark.parametrize("error", ["1e-29", "-1e-29"])
 def test_the_thirtieth_digit_counts(error):
-    (found,) = equals(lambda p: variance(p) + mpf(error), POINTS, derived=variance)
-    assert found.stands is False
+    (piece,) = equals(lambda p: variance(p) + mpf(error), POINTS, derived=variance)
+    assert piece.stands is False
 
 
 @pytest.mark.parametrize("statement", [variance, wrong_from_half])
@@ -84,9 +84,9 @@ def test_two_ways_that_differ_are_our_error_whatever_is_stated(statement):
 
     with pytest.raises(Disagreement, match="derivation 5/16 and enumeration 3/16 differ at p = 1/4"):
         list(decide(statement))
-    found = judge(made(statement, decide))
-    assert (found.verdict, found.evidence, found.correction) == (OURS, (), "")
-    assert "differ at p = 1/4" in found.counterexample
+    judgement = judge(made(statement, decide))
+    assert (judgement.verdict, judgement.evidence, judgement.correction) == (OURS, (), "")
+    assert "differ at p = 1/4" in judgement.counterexample
 
 
 @pytest.mark.parametrize("statement", [variance, wrong_from_half])
@@ -94,15 +94,15 @@ def test_a_simulation_out_of_its_noise_is_our_error_whatever_is_stated(statement
     def decide(stated):
         return equals(stated, POINTS, enumerated=variance, **sampled(0.3, 0.001))
 
-    found = judge(made(statement, decide))
-    assert found.verdict == OURS
-    assert "differ by 50 standard errors at p = 1/2" in found.counterexample
+    judgement = judge(made(statement, decide))
+    assert judgement.verdict == OURS
+    assert "differ by 50 standard errors at p = 1/2" in judgement.counterexample
 
 
 @pytest.mark.parametrize(("noise", "stands"), [(1.0, None), (0.001, False)])
 def test_a_simulation_refutes_only_what_its_noise_lets_it_see(noise, stands):
-    *_, found = equals(wrong_from_half, POINTS, enumerated=variance, **sampled(0.25, noise))
-    assert (found.method, found.stands) == ("Monte Carlo", stands)
+    *_, piece = equals(wrong_from_half, POINTS, enumerated=variance, **sampled(0.25, noise))
+    assert (piece.method, piece.stands) == ("Monte Carlo", stands)
 
 
 def test_what_sympy_cannot_decide_is_our_error(monkeypatch):
@@ -128,18 +128,18 @@ def test_a_check_that_tests_nothing_is_our_error(decide):
 
 
 def test_a_statement_is_not_tested_where_it_is_silent():
-    (found,) = equals(lambda p: None if p >= Fraction(1, 2) else wrong_from_half(p), POINTS, enumerated=variance)
-    assert found == Evidence("enumerated", True, "equal at all 2 points")
+    (piece,) = equals(lambda p: None if p >= Fraction(1, 2) else wrong_from_half(p), POINTS, enumerated=variance)
+    assert piece == Evidence("enumerated", True, "equal at all 2 points")
 
 
 # satisfies, vanishes, arithmetic, proved
 
 
 def test_a_predicate_is_tested_at_every_point():
-    (found,) = satisfies(lambda value, p: value >= 0, POINTS, variance)
-    assert found == Evidence("enumerated", True, "true at all 4 points")
-    (found,) = satisfies(lambda value, p: value < Fraction(1, 4), POINTS, variance)
-    assert (found.stands, found.counterexample) == (False, "p = 1/2: 1/4")
+    (piece,) = satisfies(lambda value, p: value >= 0, POINTS, variance)
+    assert piece == Evidence("enumerated", True, "true at all 4 points")
+    (piece,) = satisfies(lambda value, p: value < Fraction(1, 4), POINTS, variance)
+    assert (piece.stands, piece.counterexample) == (False, "p = 1/2: 1/4")
     with pytest.raises(Disagreement, match="differ at p = 1/4"):
         list(satisfies(lambda value, p: True, POINTS, variance, derived=lambda p: p))
 
@@ -149,8 +149,8 @@ def test_a_predicate_is_tested_at_every_point():
     [(("mean", "variance"), "mean = 1/2, variance = 1/4"), ("moments", "moments = (1/2, 1/4)"), ("", "(1/2, 1/4)")],
 )
 def test_a_counterexample_has_the_names_of_its_parts_beside_them(names, told):
-    (found,) = satisfies(lambda value, p: p < Fraction(1, 2), POINTS, lambda p: (p, p * (1 - p)), names=names)
-    assert found.counterexample == f"p = 1/2: {told}"
+    (piece,) = satisfies(lambda value, p: p < Fraction(1, 2), POINTS, lambda p: (p, p * (1 - p)), names=names)
+    assert piece.counterexample == f"p = 1/2: {told}"
 
 
 @pytest.mark.parametrize(
@@ -164,16 +164,16 @@ def test_a_counterexample_has_the_names_of_its_parts_beside_them(names, told):
     ],
 )
 def test_a_first_order_claim_needs_an_error_of_second_order(error, stands):
-    (found,) = vanishes(error, POINTS, order=2)
-    assert found.stands is stands
-    assert found.counterexample.startswith("p = 0: ") is not stands
+    (piece,) = vanishes(error, POINTS, order=2)
+    assert piece.stands is stands
+    assert piece.counterexample.startswith("p = 0: ") is not stands
 
 
 def test_printed_numbers_may_differ_by_their_rounding_and_no_more():
-    (found,) = arithmetic([Printed("average", 52.4, 52.35, 0.05), Printed("gain", 1.0, 1.0, 0.0)])
-    assert found.stands is True
-    (found,) = arithmetic([Printed("average", 52.4, 52.34, 0.05), Printed("gain", 1.0, 1.0, 0.0)])
-    assert (found.stands, found.counterexample) == (False, "average: 52.4 printed, 52.34 computed")
+    (piece,) = arithmetic([Printed("average", 52.4, 52.35, 0.05), Printed("gain", 1.0, 1.0, 0.0)])
+    assert piece.stands is True
+    (piece,) = arithmetic([Printed("average", 52.4, 52.34, 0.05), Printed("gain", 1.0, 1.0, 0.0)])
+    assert (piece.stands, piece.counterexample) == (False, "average: 52.4 printed, 52.34 computed")
 
 
 @pytest.mark.parametrize("false", [False, np.False_, sympy.false, sympy.Lt(2, 1)])
@@ -208,18 +208,18 @@ def test_the_verdict_follows_from_the_evidence(statement, amendments, verdict, c
     def decide(stated):
         return equals(stated, POINTS, enumerated=variance)
 
-    found = judge(made(statement, decide, **amendments))
-    assert (found.verdict, found.condition, found.correction) == (verdict, condition, correction)
-    assert bool(found.counterexample) is (verdict not in (HOLDS, IDENTITY))
+    judgement = judge(made(statement, decide, **amendments))
+    assert (judgement.verdict, judgement.condition, judgement.correction) == (verdict, condition, correction)
+    assert bool(judgement.counterexample) is (verdict not in (HOLDS, IDENTITY))
     if condition or correction:
-        pieces = [(piece.method, piece.stands) for piece in found.evidence]
+        pieces = [(piece.method, piece.stands) for piece in judgement.evidence]
         assert pieces == [("enumerated", False), ("enumerated, amended", True)]
 
 
 def test_the_counterexample_is_the_smallest_point_and_not_where_the_derivation_happened_to_look():
-    found = judge(made(lambda p: p * (1 + p)))
-    assert [piece.method for piece in found.evidence if piece.stands is False] == ["symbolic", "enumerated"]
-    assert found.counterexample == "p = 1/4: stated 5/16, found 3/16"
+    judgement = judge(made(lambda p: p * (1 + p)))
+    assert [piece.method for piece in judgement.evidence if piece.stands is False] == ["symbolic", "enumerated"]
+    assert judgement.counterexample == "p = 1/4: stated 5/16, found 3/16"
 
 
 def test_a_planted_error_goes_through_the_very_same_check():
@@ -252,30 +252,30 @@ def test_a_tag_is_claimed_once_and_amended_once(empty_list):
 
 def test_what_cannot_be_decided_says_what_it_would_take(empty_list):
     undecided("fade:table-0", where="Table 0", says="it is better", needs="a 7B model", reading="as printed")
-    found = judge(empty_list["fade:table-0"])
-    assert (found.verdict, found.condition, found.evidence) == (UNDECIDED, "a 7B model", ())
+    judgement = judge(empty_list["fade:table-0"])
+    assert (judgement.verdict, judgement.condition, judgement.evidence) == (UNDECIDED, "a 7B model", ())
 
 
 def test_claims_come_in_the_order_of_the_papers_and_of_each_papers_text():
     papers = list(claims.PACKAGES)
     loaded = list(load().values())
-    assert [papers.index(entered.paper) for entered in loaded] == sorted(papers.index(one.paper) for one in loaded)
+    assert [papers.index(entered.paper) for entered in loaded] == sorted(papers.index(entry.paper) for entry in loaded)
     for paper in papers[:-1]:
-        places = [place_of(entered.where) for entered in loaded if entered.paper == paper]
-        assert places == sorted(places)
+        positions = [place_of(entered.where) for entered in loaded if entered.paper == paper]
+        assert positions == sorted(positions)
     assert set(claims.TITLES) == set(papers)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("changes", "message"),
     [
         ({"severity": "grave"}, "the severity 'grave'; allowed: changes a conclusion"),
         ({"met": "yes: always"}, "says whether a condition is met, and has none"),
     ],
 )
-def test_what_cannot_be_told_of_a_claim_is_refused(empty_list, given, said):
-    with pytest.raises(ValueError, match=said):
-        enter("fade:eq-0", **given)
+def test_what_cannot_be_told_of_a_claim_is_refused(empty_list, changes, message):
+    with pytest.raises(ValueError, match=message):
+        enter("fade:eq-0", **changes)
 
 
 def test_a_claim_that_holds_has_no_severity_and_needs_no_condition():

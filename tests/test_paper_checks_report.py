@@ -1,4 +1,4 @@
-"""The report: what is selected and compared, the table, JSON, the page, and an index that is fresh."""
+"""The report: selection, comparison, the table, JSON, the page, and an index that is fresh."""
 
 import inspect
 import json
@@ -69,10 +69,10 @@ def test_claims_are_selected_by_paper_and_tag():
 
 def test_differences_name_what_was_recorded_and_what_was_found():
     known = {"fade:eq-1": HOLDS, "fade:eq-2": FAILS, "fade:eq-3": HOLDS}
-    found = {"fade:eq-1": HOLDS, "fade:eq-2": HOLDS, "fade:eq-4": SLIP}
+    verdicts = {"fade:eq-1": HOLDS, "fade:eq-2": HOLDS, "fade:eq-4": SLIP}
     changed = ["fade:eq-2: recorded fails, found holds", "fade:eq-4: recorded nothing, found slip"]
-    assert differences(found, known, everything=False) == changed
-    assert differences(found, known, everything=True) == [*changed, "fade:eq-3: recorded holds, claimed no more"]
+    assert differences(verdicts, known, everything=False) == changed
+    assert differences(verdicts, known, everything=True) == [*changed, "fade:eq-3: recorded holds, claimed no more"]
     assert differences(known, known, everything=True) == []
 
 
@@ -82,8 +82,8 @@ def test_an_error_in_one_check_is_ours_and_loses_no_other(monkeypatch):
 
     broken = replace(LEMMA, tag="fade:broken", decide=breaks)
     monkeypatch.setattr(run, "CLAIMS", {LEMMA.tag: LEMMA, broken.tag: broken})
-    found = judge_tag(broken.tag)
-    assert (found.verdict, found.counterexample) == (OURS, "the check ended in ZeroDivisionError: by zero")
+    judgement = judge_tag(broken.tag)
+    assert (judgement.verdict, judgement.counterexample) == (OURS, "the check ended in ZeroDivisionError: by zero")
     assert [verdict.verdict for verdict in run.judge_all([broken, LEMMA], jobs=1)] == [OURS, HOLDS]
 
 
@@ -110,13 +110,13 @@ def test_the_summary_counts_by_verdict():
 
 
 def test_json_has_an_object_for_each_claim_with_every_field():
-    found = json.loads(as_json(EACH), parse_constant=pytest.fail)["verdicts"]
-    assert [entry["verdict"] for entry in found] == [verdict.verdict for verdict in EACH]
-    assert set(found[0]) == {
+    entries = json.loads(as_json(EACH), parse_constant=pytest.fail)["verdicts"]
+    assert [entry["verdict"] for entry in entries] == [verdict.verdict for verdict in EACH]
+    assert set(entries[0]) == {
         "tag", "paper", "where", "claim", "formula", "verdict", "condition", "counterexample", "computed", "correction",
         "evidence", "reading", "whose", "caveat", "severity", "met", "same_error_as",
     }  # fmt: skip
-    assert found[1]["evidence"] == [
+    assert entries[1]["evidence"] == [
         {"method": "symbolic", "stands": False, "figures": "1 case", "counterexample": ""},
         {"method": "Monte Carlo", "stands": None, "figures": "2 settings", "counterexample": ""},
     ]
@@ -148,36 +148,36 @@ class Elements(HTMLParser):
         self.texts.append(data)
 
 
-def all_of(found, name):
+def all_of(document, name):
     """The attributes of all elements of a name."""
-    return [attributes for tag, attributes in found.elements if tag == name]
+    return [attributes for tag, attributes in document.elements if tag == name]
 
 
 def test_the_page_needs_nothing_but_itself():
-    found = Elements(page(EACH, CLAIMS, TOLD))
-    for name, attributes in found.elements:
+    document = Elements(page(EACH, CLAIMS, TOLD))
+    for name, attributes in document.elements:
         assert name not in {"link", "img", "iframe", "object", "base", "embed"}
         assert "src" not in attributes
         assert attributes.get("href", "#").startswith("#")
-    (policy,) = (entry["content"] for entry in all_of(found, "meta") if "http-equiv" in entry)
+    (policy,) = (entry["content"] for entry in all_of(document, "meta") if "http-equiv" in entry)
     assert policy.startswith("default-src 'none'; ")
-    style = next(text for text in found.texts if "prefers-color-scheme: dark" in text)
+    style = next(text for text in document.texts if "prefers-color-scheme: dark" in text)
     assert "url(" not in style
     assert "@import" not in style
 
 
 def test_the_page_has_a_card_a_claim_with_formula_and_code():
     chosen = [next(claim for claim in CLAIMS.values() if claim.paper == paper) for paper in PACKAGES]
-    found = Elements(page([verdict_of(claim) for claim in chosen], CLAIMS, {}))
-    cards = all_of(found, "article")
+    document = Elements(page([verdict_of(claim) for claim in chosen], CLAIMS, {}))
+    cards = all_of(document, "article")
     assert [card["id"] for card in cards] == [claim.tag for claim in chosen]
-    assert len(all_of(found, "math")) == sum(bool(claim.formula) for claim in chosen)
-    text = "".join(found.texts)
+    assert len(all_of(document, "math")) == sum(bool(claim.formula) for claim in chosen)
+    text = "".join(document.texts)
     for claim in chosen:
-        assert all(part in text for part in (claim.says, claim.where, claim.reading, TITLES[claim.paper])), claim.tag
-    ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+        assert all(field in text for field in (claim.says, claim.where, claim.reading, TITLES[claim.paper])), claim.tag
+    ids = [attributes["id"] for _, attributes in document.elements if "id" in attributes]
     assert len(set(ids)) == len(ids)
-    linked = {attributes["href"][1:] for attributes in all_of(found, "a")}
+    linked = {attributes["href"][1:] for attributes in all_of(document, "a")}
     assert linked <= set(ids)
 
 
@@ -186,10 +186,10 @@ def test_everything_on_the_page_is_escaped():
         replace(LEMMA, says=NASTY, where=NASTY, reading=NASTY, formula=r"\undefined{<b>}"), FAILS,
         counterexample=NASTY, correction=NASTY, evidence=(Evidence(NASTY, False, NASTY, NASTY + "!"),),
     )  # fmt: skip
-    found = Elements(page([nasty], {LEMMA.tag: replace(LEMMA, refuted_by=NASTY)}, {}))
-    assert len(all_of(found, "script")) == 1
-    assert "".join(found.texts).count(NASTY) >= 8
-    assert r"\undefined{<b>}" in "".join(found.texts)
+    document = Elements(page([nasty], {LEMMA.tag: replace(LEMMA, refuted_by=NASTY)}, {}))
+    assert len(all_of(document, "script")) == 1
+    assert "".join(document.texts).count(NASTY) >= 8
+    assert r"\undefined{<b>}" in "".join(document.texts)
 
 
 def test_what_does_not_hold_is_open_to_the_eye_the_gravest_first_and_our_inferences_are_not_among_it():
@@ -199,8 +199,8 @@ def test_what_does_not_hold_is_open_to_the_eye_the_gravest_first_and_our_inferen
     listed = text[text.index("What does not hold as printed") : text.index("<form>")]
     assert re.findall(r'href="#f-grpo:eq-(\d)"', listed) == ["2", "1", "3"]
     assert "<details" not in listed
-    for said in ("yes: tau is .1", "at one group size", "Changes a conclusion"):
-        assert said in listed
+    for phrase in ("yes: tau is .1", "at one group size", "Changes a conclusion"):
+        assert phrase in listed
 
 
 @pytest.mark.parametrize("formula", ["p^{", r"\unknown", "a & b"])
@@ -225,7 +225,7 @@ def test_the_code_of_every_claim_is_its_own(paper):
         if claim.paper == paper and not claim.needs:
             entry, *used = source_of(claim)
             assert f'"{claim.tag}"' in entry or entry.startswith("enter_averages("), claim.tag
-            assert any(inspect.getsource(claim.decide).strip() in part for part in (entry, *used)), claim.tag
+            assert any(inspect.getsource(claim.decide).strip() in source for source in (entry, *used)), claim.tag
 
 
 def test_a_variable_pulls_in_no_claim_of_its_name():
@@ -251,9 +251,9 @@ def test_the_first_page_is_read_in_five_minutes():
 
 
 def test_the_first_page_marks_what_it_infers():
-    inferred, said = replace(LEMMA, tag="f-grpo:inferred", inferred=True), replace(LEMMA, tag="f-grpo:said")
-    sentences = [Sentence("Both.", {inferred.tag: FAILS, said.tag: FAILS}), Sentence("One.", {inferred.tag: FAILS})]
-    page_of_two = readme([inferred, said], {}, {"f-grpo": Summary(sentences, [Sentence("Rest.", {said.tag: HOLDS})])})
+    inferred, plain = replace(LEMMA, tag="f-grpo:inferred", inferred=True), replace(LEMMA, tag="f-grpo:said")
+    sentences = [Sentence("Both.", {inferred.tag: FAILS, plain.tag: FAILS}), Sentence("One.", {inferred.tag: FAILS})]
+    page_of_two = readme([inferred, plain], {}, {"f-grpo": Summary(sentences, [Sentence("Rest.", {plain.tag: HOLDS})])})
     for text in ("Both. *Partly our inference.*\n", "One. *Our inference.*\n", "What stands: Rest.\n"):
         assert text in page_of_two
 

@@ -28,10 +28,10 @@ def test_the_total_of_the_parts_is_the_reward_of_other_estimators():
 
 def test_a_reward_without_parts_is_the_only_part():
     rewards = PARTS[..., 0]
-    one = simlab.advantages("gdpo", parts=PARTS[..., :1])
-    np.testing.assert_array_equal(simlab.advantages("gdpo", rewards), one)
+    advantages = simlab.advantages("gdpo", parts=PARTS[..., :1])
+    np.testing.assert_array_equal(simlab.advantages("gdpo", rewards), advantages)
     z = simlab.advantages("grpo", rewards, ddof=1, eps=1e-4)
-    np.testing.assert_allclose(one, (z - z.mean()) / (z.std(ddof=1) + 1e-4), rtol=1e-12)
+    np.testing.assert_allclose(advantages, (z - z.mean()) / (z.std(ddof=1) + 1e-4), rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_array_libraries_agree():
 
 
 def test_a_missing_part_adds_nothing_and_counts_in_no_mean():
-    """Whatever stands there; a rollout without any part does not exist."""
+    """NaN stands there; a rollout without any part does not exist."""
     mask = np.ones_like(PARTS, dtype=bool)
     mask[0, 1, 0] = mask[1, 3] = False
     holes = np.where(mask, PARTS, NAN)
@@ -55,7 +55,7 @@ def test_a_missing_part_adds_nothing_and_counts_in_no_mean():
         simlab.advantages("grpo", totals, mask=present),
         rtol=1e-12,
     )
-    found = simlab.advantages("gdpo", parts=holes, weights=WEIGHTS, mask=mask)
+    advantages = simlab.advantages("gdpo", parts=holes, weights=WEIGHTS, mask=mask)
     z = [
         [simlab.advantages("grpo", PARTS[g, :, k], mask=mask[g, :, k], ddof=1, eps=1e-4) for k in (0, 1)]
         for g in (0, 1)
@@ -63,7 +63,7 @@ def test_a_missing_part_adds_nothing_and_counts_in_no_mean():
     sums = np.einsum("gki,k->gi", np.array(z), WEIGHTS)
     there = sums[present]
     expected = np.where(present, (sums - there.mean()) / (there.std(ddof=1) + 1e-4), 0)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(advantages, expected, rtol=1e-12)
 
 
 REFUSED = [
@@ -122,16 +122,16 @@ def as_a_difference(rewards):
 
 
 def test_equal_others_have_no_spread_where_a_difference_of_squares_leaves_some():
-    """Of 7 x .35 and one .95 the eighth's others are equal; a residue over eps would make of its .6 a thousandfold."""
+    """Seven rewards are .35 and the eighth is .95; a residue beside eps would make a thousandfold of its .6."""
     residue = as_a_difference(RESIDUE)
     naive = (RESIDUE - (RESIDUE.sum() - RESIDUE) / 7)[-1] / (residue[-1] + 1e-6)
     assert residue[-1] > 0
     assert naive > 1000
     for library in (np.float32, np.float64):
-        found = simlab.advantages("linked", RESIDUE.astype(library), baseline="leave_one_out", scale="std_of_others")
-        assert found[-1] == pytest.approx(0.6, rel=1e-6)
-        assert np.abs(found).max() == found[-1]
-    np.testing.assert_allclose(found[:7], -0.6 / 7 / (np.std([0.35] * 6 + [0.95], ddof=1) + 1e-6), rtol=1e-6)
+        values = simlab.advantages("linked", RESIDUE.astype(library), baseline="leave_one_out", scale="std_of_others")
+        assert values[-1] == pytest.approx(0.6, rel=1e-6)
+        assert np.abs(values).max() == values[-1]
+    np.testing.assert_allclose(values[:7], -0.6 / 7 / (np.std([0.35] * 6 + [0.95], ddof=1) + 1e-6), rtol=1e-6)
 
 
 def test_the_spread_of_others_is_that_of_others():

@@ -1,4 +1,4 @@
-"""A link of one's own that declares nothing: no storage shows it padding, or an order that is not the random one."""
+"""A link that declares nothing: no storage shows it padding, or an order that is not the random one."""
 
 import numpy as np
 import pytest
@@ -28,22 +28,22 @@ def only_hard(advantages, rollouts):
 
 
 def only_hard_heeding(advantages, rollouts):
-    """The same, of the rollouts that exist."""
+    """The same over the rollouts that exist."""
     return advantages * (group_mean(rollouts.rewards, rollouts) < 0.5)
 
 
 def first(count):
-    """A link that reads the order: only so many rollouts of a group count."""
+    """A link that reads the order: only the first ``count`` rollouts of a group count."""
 
     def link(advantages, rollouts):
         xp = array_namespace(advantages)
-        place = xp.cumulative_sum(xp.ones_like(advantages), axis=-1)
-        return xp.where(place <= count, advantages, xp.zeros_like(advantages))
+        position = xp.cumulative_sum(xp.ones_like(advantages), axis=-1)
+        return xp.where(position <= count, advantages, xp.zeros_like(advantages))
 
     return link
 
 
-def own(link, **declared) -> Estimator:
+def estimator_of(link, **declared) -> Estimator:
     return chain(center("mean"), stateless(link, **declared))
 
 
@@ -52,11 +52,11 @@ def method_of(link, surrogate=None) -> Method:
     return Method(link, surrogate or ppo_clip())
 
 
-# What a storage may do with whom.
+# The links that let a storage pad and sort.
 
 
 def test_storages_fill_up_and_sort_groups_for_those_alone_that_are_declared_exchangeable():
-    plain, declared = own(only_hard), own(only_hard_heeding, exchangeable=True)
+    plain, declared = estimator_of(only_hard), estimator_of(only_hard_heeding, exchangeable=True)
     mine = Surrogate(lambda ratio, advantages, rollouts: ratio * advantages)
     methods = [method_of(simlab.estimator("grpo")), method_of(declared), method_of(plain)]
     methods.append(method_of(simlab.estimator("grpo"), mine))
@@ -66,7 +66,7 @@ def test_storages_fill_up_and_sort_groups_for_those_alone_that_are_declared_exch
 
     assert answers(lambda static, _: padded_group(static), group_size=5, storage="lumped") == [32, 32, 5, 5]
     many = anchored(10_000, 100).listed()
-    counted = answers(lambda static, own: counts_suffice(static, own, many), group_size=20_000, storage="dense")
+    counted = answers(lambda static, chosen: counts_suffice(static, chosen, many), group_size=20_000, storage="dense")
     assert counted == [1, 1, 0, 0]
     small = {"group_size": 5, "optimizer": "sgd", "storage": "lumped"}
     assert answers(lambda static, _: may_be_sparse(many, static), **small) == [1, 1, 0, 0]
@@ -109,22 +109,22 @@ def test_a_plain_link_and_a_plain_surrogate_see_the_whole_group_and_nothing_else
 def test_a_link_that_is_wrongly_declared_exchangeable_breaks_the_contract():
     """It counts absent rollouts, reads their order, or counts absent tokens."""
     with pytest.raises(AssertionError):
-        CHECKS["absent_rollouts_and_prompts_are_not_there"](own(only_hard, exchangeable=True))
-    for keeps in (own(only_hard), own(only_hard_heeding, exchangeable=True)):
+        CHECKS["absent_rollouts_and_prompts_are_not_there"](estimator_of(only_hard, exchangeable=True))
+    for keeps in (estimator_of(only_hard), estimator_of(only_hard_heeding, exchangeable=True)):
         CHECKS["absent_rollouts_and_prompts_are_not_there"](keeps)
     with pytest.raises(AssertionError):
-        CHECKS["order_does_not_matter"](own(first(3), exchangeable=True))
-    CHECKS["order_does_not_matter"](own(first(3)))
+        CHECKS["order_does_not_matter"](estimator_of(first(3), exchangeable=True))
+    CHECKS["order_does_not_matter"](estimator_of(first(3)))
 
     def mean_logp(advantages, rollouts):
         return advantages + rollouts.old_logp.mean(-1)
 
     with pytest.raises(AssertionError):
-        CHECKS["absent_tokens_are_not_there"](own(mean_logp, needs=LOGP, exchangeable=True))
-    CHECKS["absent_tokens_are_not_there"](own(mean_logp, needs=LOGP))
+        CHECKS["absent_tokens_are_not_there"](estimator_of(mean_logp, needs=LOGP, exchangeable=True))
+    CHECKS["absent_tokens_are_not_there"](estimator_of(mean_logp, needs=LOGP))
 
 
-# What is absent is refused, and a mask that excludes nothing is no mask.
+# Absence is refused, and a mask that excludes nothing is no mask.
 
 REWARDS = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
 HALF = np.array([[True, True, False], [True, True, True]])
@@ -132,13 +132,13 @@ TOKENS = np.ones((2, 3, 2), dtype=bool)
 
 
 def test_absent_rollouts_are_refused_to_a_plain_link():
-    said = refusal(simlab.advantages, own(only_hard), REWARDS, mask=HALF)
-    assert "mask leaves out rollouts, and only_hard is" in said
-    whole = simlab.advantages(own(only_hard), REWARDS)
-    np.testing.assert_array_equal(simlab.advantages(own(only_hard), REWARDS, mask=np.ones_like(HALF)), whole)
-    heeding, absent = own(only_hard_heeding, exchangeable=True), [[True, True, True, False]]
-    found = simlab.advantages(heeding, np.array([[1.0, 0.0, 0.0, 1.0]]), mask=np.array(absent))
-    np.testing.assert_allclose(found[0, :3], simlab.advantages(own(only_hard), [1.0, 0.0, 0.0]))
+    message = refusal(simlab.advantages, estimator_of(only_hard), REWARDS, mask=HALF)
+    assert "mask leaves out rollouts, and only_hard is" in message
+    whole = simlab.advantages(estimator_of(only_hard), REWARDS)
+    np.testing.assert_array_equal(simlab.advantages(estimator_of(only_hard), REWARDS, mask=np.ones_like(HALF)), whole)
+    heeding, absent = estimator_of(only_hard_heeding, exchangeable=True), [[True, True, True, False]]
+    advantages = simlab.advantages(heeding, np.array([[1.0, 0.0, 0.0, 1.0]]), mask=np.array(absent))
+    np.testing.assert_allclose(advantages[0, :3], simlab.advantages(estimator_of(only_hard), [1.0, 0.0, 0.0]))
 
 
 def test_absent_tokens_are_refused_to_a_plain_link_of_tokens():
@@ -147,18 +147,18 @@ def test_absent_tokens_are_refused_to_a_plain_link_of_tokens():
 
     ragged = TOKENS.copy()
     ragged[0, 0, 1] = False
-    given = {"old_logp": -np.ones((2, 3, 2)), "token_mask": ragged}
-    estimator = own(add_logp, needs=LOGP)
-    said = refusal(simlab.advantages, estimator, REWARDS, **given)
-    assert "token_mask leaves out tokens, and add_logp is" in said
-    simlab.advantages(estimator, REWARDS, **(given | {"token_mask": TOKENS}))
+    fields = {"old_logp": -np.ones((2, 3, 2)), "token_mask": ragged}
+    estimator = estimator_of(add_logp, needs=LOGP)
+    message = refusal(simlab.advantages, estimator, REWARDS, **fields)
+    assert "token_mask leaves out tokens, and add_logp is" in message
+    simlab.advantages(estimator, REWARDS, **(fields | {"token_mask": TOKENS}))
     after_tokens = chain(simlab.estimator("cw_grpo"), lambda advantages, rollouts: advantages - advantages.mean())
-    assert "token_mask leaves out tokens" in refusal(simlab.advantages, after_tokens, REWARDS, **given)
-    simlab.advantages(own(only_hard), REWARDS, **given)  # which reads no tokens
+    assert "token_mask leaves out tokens" in refusal(simlab.advantages, after_tokens, REWARDS, **fields)
+    simlab.advantages(estimator_of(only_hard), REWARDS, **fields)  # this link reads no tokens
 
 
 def test_a_link_sees_the_token_fields_that_it_needs_and_no_others():
-    """What it reads without saying so would be missing elsewhere."""
+    """A field that the link does not declare is None."""
     seen = {}
 
     def link(advantages, rollouts):
@@ -172,5 +172,5 @@ def test_a_link_sees_the_token_fields_that_it_needs_and_no_others():
 
 
 def test_the_masses_of_a_link_that_reads_the_order_are_refused():
-    assert "depend on the order of the rollouts" in refusal(masses, own(first(2)), 4)
-    assert masses(own(only_hard), 4).success.max() > 0
+    assert "depend on the order of the rollouts" in refusal(masses, estimator_of(first(2)), 4)
+    assert masses(estimator_of(only_hard), 4).success.max() > 0

@@ -1,4 +1,4 @@
-"""The figure a sweep ends with: what is drawn on which axis, with which band."""
+"""The figure that a sweep ends with: its axes, lines and bands."""
 
 import numpy as np
 import pytest
@@ -55,8 +55,8 @@ def test_the_legend_of_many_lines_stays_inside_of_the_figure():
     assert len(names) == 2 + 6
     figure.draw_without_rendering()
     width = figure.get_window_extent().width
-    place = legend.get_window_extent()
-    assert 0 <= place.x0 < place.x1 <= width
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= width
 
 
 def test_final_values_are_means_over_seeds_of_the_last_step():

@@ -1,4 +1,4 @@
-"""Problems: the anchored policy of the paper, any policy by hand or from files, exact quantities, what is refused."""
+"""Problems: the anchored policy of the paper, any policy by hand or from files, exact quantities, refusals."""
 
 import math
 from fractions import Fraction
@@ -22,24 +22,24 @@ def softmax(logits):
 
 def test_the_anchored_policy_is_the_papers():
     """The four numbers of [f-grpo:app-j], to the digits it gives."""
-    place = anchored().listed()
-    p = softmax(place.logits.tolist())
-    assert (place.actions, place.correct.sum(), place.correct[:10_000].all()) == (128_000, 10_000, True)
-    assert float(correct_mass(p, place.correct)) == pytest.approx(0.6301, abs=5e-5)
+    setup = anchored().listed()
+    p = softmax(setup.logits.tolist())
+    assert (setup.actions, setup.correct.sum(), setup.correct[:10_000].all()) == (128_000, 10_000, True)
+    assert float(correct_mass(p, setup.correct)) == pytest.approx(0.6301, abs=5e-5)
     assert p[0] == pytest.approx(4.653e-4, abs=5e-8)
     assert p[1:10_000].tolist() == pytest.approx([6.297e-5] * 9_999, abs=5e-9)
     assert -math.fsum(p * np.log(p)) == pytest.approx(10.782, abs=5e-4)
-    assert (place.reward_correct, place.reward_incorrect) == (1.0, 0.0)
+    assert (setup.reward_correct, setup.reward_incorrect) == (1.0, 0.0)
 
 
 def test_anchored_arguments_say_which_actions_are_which():
-    place = anchored(
+    setup = anchored(
         6, 4, anchor_logit=2.0, correct_logit=1.0, incorrect_logit=-1.0, target=2, reward_correct=3, reward_incorrect=-2
     ).listed()
-    assert place.logits.tolist() == [2, 1, 1, 1, -1, -1]
-    assert place.correct.tolist() == [True, True, True, True, False, False]
-    assert place.target.tolist() == [False, False, True, True, False, False]
-    assert (place.reward_correct, place.reward_incorrect) == (3, -2)
+    assert setup.logits.tolist() == [2, 1, 1, 1, -1, -1]
+    assert setup.correct.tolist() == [True, True, True, True, False, False]
+    assert setup.target.tolist() == [False, False, True, True, False, False]
+    assert (setup.reward_correct, setup.reward_incorrect) == (3, -2)
 
 
 @pytest.mark.parametrize("suffix", ["npy", "txt"])
@@ -90,15 +90,15 @@ def test_exact_quantities_equal_naive_loops(policies):
     """Q_pos, retained mass [f-grpo:eq-26], share of correct actions kept, and pass@k."""
     now, initial, correct = policies
     is_correct = np.array([i in correct for i in range(len(now))])
-    mass = kept = start = lost = 0.0
+    mass = count = start = lost = 0.0
     for i in correct:
         mass += now[i]
         start += initial[i]
         lost += initial[i] - now[i] if initial[i] > now[i] else 0.0
-        kept += 1 if now[i] >= initial[i] else 0
+        count += 1 if now[i] >= initial[i] else 0
     assert float(correct_mass(now, is_correct)) == pytest.approx(mass, abs=1e-14)
     assert float(retained_mass(now, initial, is_correct)) == pytest.approx(1 - lost / start, abs=1e-14)
-    assert float(share_kept(now, initial, is_correct)) == pytest.approx(kept / len(correct), abs=1e-14)
+    assert float(share_kept(now, initial, is_correct)) == pytest.approx(count / len(correct), abs=1e-14)
     for k in (1, 2, 7):
         fails = 1.0
         for _ in range(k):

@@ -1,4 +1,4 @@
-"""What holds of every problem, in every storage, for every kind of step; a new one is a row of problem_contract.py."""
+"""The contract of every problem, storage and kind of step; a new problem is a row of problem_contract.py."""
 
 import dataclasses
 import itertools
@@ -68,19 +68,19 @@ def some_slow(cases, quick):
 
 @pytest.mark.parametrize(("name", "kind", "storage"), some_slow(ALL, QUICK))
 def test_every_step_and_record_equals_the_naive_loops(name, kind, storage):
-    found, taken, naive = (
+    history, taken, naive = (
         run_of(name, kind, storage),
         naive_run(name, kind, storage),
         naive_of(row_of(name), KINDS[kind]),
     )
-    for index, (own, row) in enumerate(zip(taken, row_of(name).records(naive, taken), strict=True)):
-        after = found.parameters[index]
-        np.testing.assert_allclose(after, own.after.logits, rtol=0, atol=1e-9, err_msg=f"step {index}")
-        assert row.keys() == found.rows.keys()
+    for index, (step, row) in enumerate(zip(taken, row_of(name).records(naive, taken), strict=True)):
+        after = history.parameters[index]
+        np.testing.assert_allclose(after, step.after.logits, rtol=0, atol=1e-9, err_msg=f"step {index}")
+        assert row.keys() == history.rows.keys()
         for metric, value in row.items():
             if metric == "share_correct_kept" and np.array_equal(after, naive.parameters):
-                continue  # whether a probability is at its start or below is then up to rounding
-            wanted, mine = comparable(metric, value), comparable(metric, found.rows[metric][index])
+                continue  # rounding then decides if a probability is below its start
+            wanted, mine = comparable(metric, value), comparable(metric, history.rows[metric][index])
             tolerance = (
                 1e-7 if metric in ("own_effect", "cross_effect", "effect") else 1e-8
             )  # by differences, and by SVDs
@@ -89,7 +89,7 @@ def test_every_step_and_record_equals_the_naive_loops(name, kind, storage):
 
 
 def comparable(metric, values):
-    """Values of a metric as they are to agree: of a rank-1 matrix rounding decides how large s_1 / s_2 is."""
+    """Values of a metric in the form that must agree: for a rank-1 matrix rounding decides how large s_1 / s_2 is."""
     return 1 / np.asarray(values) if metric.endswith(("singular_gap", "crossing_k")) else values
 
 
@@ -99,14 +99,14 @@ SEEDS = 20_000
 def outcomes(row, kind):
     """Every first batch with its probability, and the parameters after it."""
     naive, bench = naive_of(row, kind, 2), Bench(row, kind, "dense", group_size=2)
-    own = naive_steps.policies(naive, naive.parameters)
-    size = bench.static.prompts_per_step or len(own)
-    batches = list(itertools.combinations(range(len(own)), size))
+    policies = naive_steps.policies(naive, naive.parameters)
+    size = bench.static.prompts_per_step or len(policies)
+    batches = list(itertools.combinations(range(len(policies)), size))
     pairs = list(itertools.product(naive.words, repeat=2))
     for batch in batches:
         for groups in itertools.product(pairs, repeat=len(batch)):
             named = dict(zip(batch, map(list, groups), strict=True))
-            chance = math.prod(naive_steps.chance(own[m], word) for m, group in named.items() for word in group)
+            chance = math.prod(naive_steps.chance(policies[m], word) for m, group in named.items() for word in group)
             nothing = {m: [[0.0] * naive.depth] * 2 for m in named}
             after = naive_steps.step(naive, naive_steps.start(naive), named, nothing).after
             yield chance / len(batches), after.logits
@@ -117,16 +117,16 @@ def outcomes(row, kind):
 def test_a_first_step_leads_to_each_outcome_as_often_as_it_is_likely(name, storage):
     """All groups of two of all batches, by NumPy; frequencies among 20,000 seeds agree within 5 standard errors."""
     kind = Kind({"estimator": "w_reinforce", "optimizer_parameters": {"learning_rate": 0.3}})
-    bench, expected, found = Bench(ROWS[name], kind, storage, group_size=2), defaultdict(float), defaultdict(int)
+    bench, expected, counts = Bench(ROWS[name], kind, storage, group_size=2), defaultdict(float), defaultdict(int)
     for chance, after in outcomes(ROWS[name], kind):
         expected[bench.alike(after)] += chance
     assert sum(expected.values()) == pytest.approx(1, abs=1e-12)
     assert len(expected) > 10
     for after in bench.first_steps(SEEDS).parameters:
-        found[bench.alike(after)] += 1
-    assert found.keys() <= expected.keys()
+        counts[bench.alike(after)] += 1
+    assert counts.keys() <= expected.keys()
     for outcome, chance in expected.items():
-        assert abs(found[outcome] / SEEDS - chance) <= 5 * math.sqrt(chance / SEEDS) + 2 / SEEDS
+        assert abs(counts[outcome] / SEEDS - chance) <= 5 * math.sqrt(chance / SEEDS) + 2 / SEEDS
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ def test_a_first_step_on_any_batch_is_the_naive_one_whatever_the_order_and_none_
     drawn = random.integers(0, len(naive.words), shape)
     right = np.array([random.choice(sorted(naive.correct[m]), 3) for m in prompts])
     wrong = np.array([random.choice(sorted({*range(len(naive.words))} - naive.correct[m]), 3) for m in prompts])
-    places = np.concatenate([drawn, drawn[:, ::-1, ::-1], [right, wrong]])
+    actions = np.concatenate([drawn, drawn[:, ::-1, ::-1], [right, wrong]])
     order = np.concatenate([np.tile(prompts, (60, 1)), np.tile(prompts[::-1], (60, 1)), np.tile(prompts, (2, 1))])
-    after = bench.taught(order, places)
-    for groups, found in zip(drawn, after, strict=False):
+    after = bench.taught(order, actions)
+    for groups, logits in zip(drawn, after, strict=False):
         named = {m: [naive.words[a] for a in group] for m, group in zip(prompts.tolist(), groups, strict=True)}
         nothing = {m: [[0.0] * naive.depth] * 3 for m in named}
         wanted = naive_steps.step(naive, naive_steps.start(naive), named, nothing).after.logits
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-9)
     np.testing.assert_allclose(after[60:120], after[:60], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(after[120:], np.stack([naive.parameters] * 2))
     assert np.abs(after[:60] - naive.parameters).max() > 0.05
@@ -175,16 +175,16 @@ def test_an_action_never_drawn_stays_exactly_where_it_was_under_zero_sum_weights
     kind = Kind({"estimator": "f_grpo", "optimizer": "adam", "optimizer_parameters": {"eps": 1e-20}, "group_size": 2})
     row = ROWS[name]
     bench = Bench(row, kind, storage, dtype)
-    found, start = bench.run(3, 12), np.asarray(row.problem.listed().parameters).astype(dtype)
+    history, start = bench.run(3, 12), np.asarray(row.problem.listed().parameters).astype(dtype)
     touched, seen = np.zeros(start.shape, bool), 0
-    for groups, after in zip(found.groups, found.parameters, strict=True):
+    for groups, after in zip(history.groups, history.parameters, strict=True):
         for prompt, group in groups.items():
             for (action,) in group:
                 touched[(prompt, action) if bench.problem.has_own_parameters else action] = True
         np.testing.assert_array_equal(after[~touched], start[~touched])
         seen += (~touched).any()
     assert seen >= 1
-    assert np.abs(found.parameters[-1] - start)[touched].max() > 0.01
+    assert np.abs(history.parameters[-1] - start)[touched].max() > 0.01
 
 
 AVERAGED = (EVERY_STEP, EVERY_ASCENT)
@@ -215,13 +215,13 @@ def test_a_run_is_the_same_alone_and_among_others_and_in_any_windows(name, stora
 
 @pytest.mark.parametrize(("name", "storage"), some_slow(EACH, {("anchored", "dense")}))
 def test_a_run_records_in_windows_what_its_steps_say_and_goes_on_where_it_was_interrupted(name, storage):
-    """Of the policy and the last update what the single step says, of every step the mean; NaN before the first one."""
+    """Metrics of the policy and the last update equal the single step's, others the mean; NaN before the first step."""
     row, kind = ROWS[name], KINDS["remembers batches, sequence ratios"]
     bench, steps = Bench(row, kind, storage), run_of(name, "remembers batches, sequence ratios", storage).rows
 
     def learners(arrays, key):
-        problem, places, traced = arrays
-        return Learners(lambda key, traced: bench.learner(problem, places, traced, key), key, traced)
+        problem, slots, traced = arrays
+        return Learners(lambda key, traced: bench.learner(problem, slots, traced, key), key, traced)
 
     with jax.enable_x64(True):
         key, recorded, arrays = jax.random.key(3, impl="threefry2x32"), (1, 7, 10), bench.arrays()
@@ -231,16 +231,16 @@ def test_a_run_records_in_windows_what_its_steps_say_and_goes_on_where_it_was_in
         whole = onwards(arrays, key, plans[1], progress).rows
         broken = onwards(arrays, key, plans[1], onwards(arrays, key, plans[0], progress)).rows
     for metric in row.problem.metrics:
-        found = np.asarray(whole[metric.name])
-        np.testing.assert_array_equal(found, np.asarray(broken[metric.name]), err_msg=metric.name)
-        assert metric.of == POLICY or np.isnan(found[0]).all()
-        assert metric.of != POLICY or not np.isnan(found[0]).all()
+        records = np.asarray(whole[metric.name])
+        np.testing.assert_array_equal(records, np.asarray(broken[metric.name]), err_msg=metric.name)
+        assert metric.of == POLICY or np.isnan(records[0]).all()
+        assert metric.of != POLICY or not np.isnan(records[0]).all()
         if metric.name == "direction_alignment":
             continue  # between records, for which test_linear_softmax.py has a test
-        for place, (first, last) in enumerate(itertools.pairwise((0, *recorded)), start=1):
+        for index, (first, last) in enumerate(itertools.pairwise((0, *recorded)), start=1):
             each = steps[metric.name]
             wanted = each[first:last].mean(axis=0) if metric.of in AVERAGED else each[last - 1]
-            mine, wanted = (comparable(metric.name, values) for values in (found[place], wanted))
+            mine, wanted = (comparable(metric.name, values) for values in (records[index], wanted))
             np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-10, err_msg=metric.name)
 
 
@@ -248,7 +248,7 @@ METHODS = ["unlikeliness+clip_cov", "cw_grpo+casp(quantile=0)", *(f"{name}+ppo_c
 METHODS += [f"grpo+{name}" for name in SURROGATES]
 OF_A_BANK = {metric.name for metric in ROWS["prompt_bank"].problem.metrics}
 OF_A_HEAD = {metric.name for metric in ROWS["linear_softmax"].problem.metrics}
-# What may be no number at a record: covariances of a sign that no token has, directions of a head that has not moved.
+# Records that may be no number: covariances of a sign that no token has, directions of a head that has not moved.
 MAY_BE_UNDEFINED = {
     "tree": {"positive_covariance", "negative_covariance", "rank_logp", "group_rank_logp"},
     "linear_softmax": OF_A_HEAD - OF_A_BANK - {"leading_share", "update_leading_share", "own_effect", "cross_effect"},
@@ -284,7 +284,7 @@ def test_metrics_are_described_and_labelled_and_have_these_shapes(name):
     assert len({metric.name for metric in metrics}) == len(metrics)
     assert {*result.data_vars} == {metric.name for metric in metrics}
     labels = {"k": [1, 2], "rank": [1, 2, 3], "decade": [*DECADES]} | {
-        name: [*own] for name, own in problem.labels().items()
+        name: [*levels] for name, levels in problem.labels().items()
     }
     for metric in metrics:
         values = result[metric.name]
@@ -332,17 +332,17 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_at_thousands_of_actions_all_records_of_both_storages_agree_in_the_mean(name, method):
     """Means over 24 seeds of each storage differ by at most 4.5 standard errors in every record."""
-    problem, seeds, found = LARGE[name], 24, {}
+    problem, seeds, records = LARGE[name], 24, {}
     for storage in ("dense", "lumped"):
         settings = Settings(
             parse(method),
             16, optimizer_parameters={"learning_rate": 0.05}, pass_at_k=(1, 64), top_n=3, storage=storage,
             prompts_per_step=problem.prompts // 2, kl=0.05,
         )  # fmt: skip
-        own = [seed + 1000 * (storage == "lumped") for seed in range(seeds)]
-        found[storage] = run(problem, [settings] * seeds, own, np.array([3, 20, 40]))
-    for metric, dense in found["dense"].items():
-        lumped = found["lumped"][metric]
+        numbers = [seed + 1000 * (storage == "lumped") for seed in range(seeds)]
+        records[storage] = run(problem, [settings] * seeds, numbers, np.array([3, 20, 40]))
+    for metric, dense in records["dense"].items():
+        lumped = records["lumped"][metric]
         assert dense.shape == lumped.shape
         there = np.isfinite(dense).all(axis=0) & np.isfinite(lumped).all(axis=0)
         gap = np.abs(dense.mean(axis=0, dtype=float) - lumped.mean(axis=0, dtype=float))

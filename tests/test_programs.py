@@ -1,4 +1,4 @@
-"""Which storage runs what, and which compiled programs are kept."""
+"""The choice of a storage, and the compiled programs that are kept."""
 
 import math
 import os
@@ -55,7 +55,7 @@ def test_what_cannot_be_listed_is_lumped(problem):
 
 @pytest.mark.parametrize(("actions", "storage"), [(SHARDED_FROM - 1, "dense"), (SHARDED_FROM, "sharded")])
 def test_auto_shards_what_is_large_and_not_lumped(actions, storage):
-    """So many draws that nearly every action would get a place of its own."""
+    """The draws would give nearly every action a slot of its own."""
     assert chosen(anchored(actions, 10), Settings("grpo", 2**20), 1000) == storage
 
 
@@ -74,21 +74,21 @@ simulate(anchored(50, 5), "grpo", group_size=4, storage="dense", steps=2, seeds=
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", [False, True])
-def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path, given):
-    """In the user's cache folder, or in JAX's own if that is given."""
+@pytest.mark.parametrize("configured", [False, True])
+def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path, configured):
+    """They are in the user's cache folder, or in JAX's own if that is given."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     variables = {"XDG_CACHE_HOME": str(tmp_path / "own"), "JAX_PLATFORMS": "cpu"}
-    if given:
+    if configured:
         variables |= {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "given")}
         variables |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     subprocess.run([sys.executable, "-c", SMALL_RUN], env=clean | variables, check=True)
-    assert bool(list(tmp_path.glob("own/simlab/*/jit__program-*-cache"))) != given
-    assert bool(list(tmp_path.glob("given/*-cache"))) == given
+    assert bool(list(tmp_path.glob("own/simlab/*/jit__program-*-cache"))) != configured
+    assert bool(list(tmp_path.glob("given/*-cache"))) == configured
 
 
 class Program:
-    """What a compilation gives."""
+    """The result of a compilation."""
 
 
 @pytest.fixture(autouse=True)
@@ -117,8 +117,8 @@ def test_threads_that_ask_for_the_same_program_wait_for_its_only_compilation():
         assert go.wait(30)
         return Program()
 
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(compiled.cached("same", compile_it))) for _ in range(4)]
+    programs = []
+    threads = [threading.Thread(target=lambda: programs.append(compiled.cached("same", compile_it))) for _ in range(4)]
     for thread in threads:
         thread.start()
     assert entered.wait(30)
@@ -128,6 +128,6 @@ def test_threads_that_ask_for_the_same_program_wait_for_its_only_compilation():
     for thread in threads:
         thread.join(30)
     assert len(times) == 1
-    assert len(found) == 4
-    assert found.count(found[0]) == 4
+    assert len(programs) == 4
+    assert programs.count(programs[0]) == 4
     assert len(compiled._locks) == 0

@@ -1,6 +1,6 @@
-"""A bank of prompts: how it starts, what draws and moves its prompts, what is exact, and what is refused.
+"""A bank of prompts: its start, the draws and moves of its prompts, exact quantities, and refusals.
 
-What holds of every problem is in test_problem_contract.py.
+test_problem_contract.py has the properties of every problem.
 """
 
 import dataclasses
@@ -37,10 +37,10 @@ def test_prompts_start_at_their_solve_rates_with_rare_and_common_modes(rare_mode
     np.testing.assert_allclose(bank.solve_rates, rates, rtol=1e-12)
     assert bank.correct.sum(axis=1).tolist() == [4] * 4
     assert bank.target.sum(axis=1).tolist() == [rare_modes] * 4
-    for own, correct, target in zip(p, bank.correct, bank.target, strict=True):
-        assert np.ptp(own[~correct]) == np.ptp(own[target]) == 0
+    for policy, correct, target in zip(p, bank.correct, bank.target, strict=True):
+        assert np.ptp(policy[~correct]) == np.ptp(policy[target]) == 0
         if rare_modes < 4:
-            np.testing.assert_allclose(own[target][0], 0.1 * own[correct & ~target], rtol=1e-12)
+            np.testing.assert_allclose(policy[target][0], 0.1 * policy[correct & ~target], rtol=1e-12)
 
 
 def test_the_solve_rates_of_a_beta_are_its_quantiles():
@@ -75,7 +75,7 @@ def test_a_batch_holds_different_prompts_and_all_prompts_come():
 
 @pytest.mark.slow
 def test_minibatches_of_all_prompts_are_parts_of_another_order_at_each_step():
-    """Each of the 24 orders of four prompts is as likely; 4 standard errors."""
+    """The 24 orders of four prompts are equally likely, to 4 standard errors."""
     orders = [tuple(groups) for groups in Bench(OWN, KINDS["all prompts in minibatches"], "dense").run(3, STEPS).groups]
     assert {frozenset(order) for order in orders} == {frozenset(range(4))}
     counts = np.array([orders.count(order) for order in itertools.permutations(range(4))])
@@ -105,7 +105,7 @@ def at_start(bank, ks, dtype="float32"):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-6), ("float64", 1e-13)])
 def test_pass_at_k_of_the_bank_is_exact_up_to_a_million_samples(dtype, tolerance):
-    """And every prompt counts alike; 2^20 samples solve one of rate 3e-7 with chance .27: it counts as unsolved."""
+    """Every prompt counts alike; 2^20 samples solve one of rate 3e-7 with chance .27: it counts as unsolved."""
     rates, ks = [1e-9, 3e-7, 1e-5, 0.02, 0.9], (1, 64, 2**20)
     row = at_start(prompt_bank(actions=8, solve_rates=rates), ks, dtype)
     with mpmath.workdps(50):
@@ -125,7 +125,7 @@ def test_the_fit_finds_the_law_that_made_a_curve():
 
 
 def test_starts_so_steep_that_they_overflow_are_passed_over():
-    """A solved bank's pass@k of FADE's Figure 11, of which a line through the last points has 10^778 for its scale."""
+    """A line through the last points of a solved bank's pass@k, FADE's Figure 11, has 10^778 for its scale."""
     curve = [0.43744493, 0.63382281, 0.73834435, 0.80119572, 0.84237116, 0.87126075, 0.89273128, 0.90944689, 0.92290749]
     k, measured = np.arange(1, 11), np.array([*curve, 0.9339207])
     law = fit_shifted_power_law(k, measured)

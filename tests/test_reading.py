@@ -1,4 +1,4 @@
-"""What is no file, no JSON or no list of numbers is refused in one line."""
+"""A path to no file, no JSON or no list of numbers is refused in one line."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the README and the documentation show must work: their Python runs, their commands mean what they say."""
+"""The examples of the README and the documentation work: Python runs, and commands mean what they say."""
 
 import os.path
 import re
@@ -16,7 +16,7 @@ from simlab.sweeps.options import build_sweeps
 pytestmark = pytest.mark.usefixtures("library_alone")  # a command names a file that registers an estimator
 TUTORIALS = ROOT / "docs" / "tutorials"  # test_docs_build.py has these
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent != TUTORIALS)]
-OWN_TESTS = ("train.md", "trl.md", "verl.md", "slurm.md")  # what they show runs elsewhere, or needs a cluster
+OWN_TESTS = ("train.md", "trl.md", "verl.md", "slurm.md")  # their examples run elsewhere, or need a cluster
 FINDING = ["What the papers say", "What was done", "What came out", "What it cannot show", "How to repeat it"]
 OTHER_LINKS = ("http", "#", "mailto:")
 
@@ -35,13 +35,13 @@ def options(command: str):
 
 @pytest.fixture
 def registry_of_its_own(monkeypatch):
-    """What an example registers is gone after it."""
+    """Forget the registrations of an example after it."""
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
 
 
 @pytest.fixture
 def beside(tmp_path, monkeypatch):
-    """A folder to write into, with the tests' files as in a checkout, and the file that ``start.md`` has one write."""
+    """A folder to write into, with the tests' files as in a checkout, and the file that ``start.md`` asks for."""
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     (tmp_path / "mine.py").write_text(blocks(ROOT / "docs" / "start.md", "python")[0])
     monkeypatch.chdir(tmp_path)
@@ -122,7 +122,7 @@ def test_each_link_between_files_leads_to_one(page):
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "findings").glob("[!i]*.md")), ids=named)
 def test_a_finding_begins_with_its_answer_and_has_the_same_parts_as_all(page):
-    title, answer, *_ = [part for part in page.read_text().split("\n\n") if part]
+    title, answer, *_ = [paragraph for paragraph in page.read_text().split("\n\n") if paragraph]
     assert title.startswith("# ")
     assert title.endswith("?")
     assert answer.startswith("**")

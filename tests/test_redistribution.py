@@ -132,15 +132,15 @@ NO_POLICY = "allowed: none below 0, sum 1 to 1e-9"
 )
 @pytest.mark.parametrize("function", [logit_update, correct_mass_change, unsampled_correct_mass_change])
 def test_a_bad_group_is_named(function, replaced, message, monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # what a user sees, without the tests' hook
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a user's view, without the tests' hook
     assert message in refusal(function, **(VALID | replaced))
 
 
 def test_a_bad_change_is_named(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     policy, subset = VALID["policy"], VALID["correct"]
-    said = "logit_change has shape (2,); allowed: (3,), that of policy"
-    assert refusal(first_order_change, policy, np.zeros(2)) == said
-    assert refusal(subset_change, policy, np.zeros(2), subset) == said
-    said = "subset is bool of shape (2,); allowed: bool of shape (3,)"
-    assert refusal(subset_change, policy, np.zeros(3), subset[:2]) == said
+    message = "logit_change has shape (2,); allowed: (3,), that of policy"
+    assert refusal(first_order_change, policy, np.zeros(2)) == message
+    assert refusal(subset_change, policy, np.zeros(2), subset) == message
+    message = "subset is bool of shape (2,); allowed: bool of shape (3,)"
+    assert refusal(subset_change, policy, np.zeros(3), subset[:2]) == message

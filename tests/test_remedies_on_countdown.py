@@ -1,4 +1,4 @@
-"""What the figure of remedies on countdown reads of runs, by hand."""
+"""The readings of the figure of remedies on countdown, by hand."""
 
 import numpy as np
 import pytest
@@ -14,11 +14,11 @@ PASS_64 = np.array([[[0.9, 0.9, 0.9, 0.9], [0.8, 0.8, 0.8, 0.8]], [[0.9, 0.8, 0.
 
 
 def test_readings_are_at_the_rate_that_the_other_seeds_choose():
-    found = figure.readings(np.array([PASS_1, PASS_64]), evaluation=2, gain=0.3)
-    np.testing.assert_allclose(found[figure.PASS_1], [0.5, 0.4])
-    np.testing.assert_allclose(found[figure.PASS_64], [0.7, 0.5])
-    np.testing.assert_allclose(found[figure.KEPT], [0.9, 0.8])
-    np.testing.assert_allclose(found[figure.PRICE], np.log2(3 * figure.EACH))
+    readings = figure.readings(np.array([PASS_1, PASS_64]), evaluation=2, gain=0.3)
+    np.testing.assert_allclose(readings[figure.PASS_1], [0.5, 0.4])
+    np.testing.assert_allclose(readings[figure.PASS_64], [0.7, 0.5])
+    np.testing.assert_allclose(readings[figure.KEPT], [0.9, 0.8])
+    np.testing.assert_allclose(readings[figure.PRICE], np.log2(3 * figure.EACH))
 
 
 def test_a_rate_may_be_chosen_by_one_number_and_read_by_another():
@@ -30,8 +30,8 @@ def test_a_rate_may_be_chosen_by_one_number_and_read_by_another():
 
 
 def test_a_gain_that_is_not_reached_at_any_rate_is_no_number():
-    found = figure.readings(np.array([PASS_1, PASS_64]), evaluation=2, gain=0.5)
-    assert np.isnan(found[figure.KEPT]).all()
+    readings = figure.readings(np.array([PASS_1, PASS_64]), evaluation=2, gain=0.5)
+    assert np.isnan(readings[figure.KEPT]).all()
 
 
 def test_the_arms_are_those_of_a_run():
@@ -44,9 +44,9 @@ def test_the_arms_are_those_of_a_run():
 
 @pytest.mark.parametrize("name", ["harmful prompts dropped", "F-GRPO, projected"])
 def test_what_was_predicted_is_a_method_that_is_drawn(name):
-    predicted, found = figure.findings(figure.kept())
+    predicted, measured = figure.findings(figure.kept())
     assert name in predicted["predicted"][figure.KEPT]
-    assert name in found[figure.BESIDE]
+    assert name in measured[figure.BESIDE]
 
 
 def test_the_table_has_each_method_itself_with_its_standard_error():
@@ -58,9 +58,9 @@ def test_the_table_has_each_method_itself_with_its_standard_error():
 def test_multipliers_are_dealt_out_to_the_prompts_that_are_heard():
     targets = np.array([[0.5, -0.5], [0.0, 0.0], [0.25, -0.25], [1.0, -1.0]])
     added = np.array([2.0, 0.0, 0.0, 3.0])[:, None] * targets
-    found = dealt(added, targets, seed=1)
-    multipliers = [row[0] / target[0] if target[0] else 0.0 for row, target in zip(found, targets, strict=True)]
+    rows = dealt(added, targets, seed=1)
+    multipliers = [row[0] / target[0] if target[0] else 0.0 for row, target in zip(rows, targets, strict=True)]
     assert sorted(multipliers) == pytest.approx([0, 0, 2, 3])
-    assert not found[1].any()
+    assert not rows[1].any()
     orders = {tuple(dealt(added, targets, seed).ravel()) for seed in range(40)}
     assert len(orders) == 6

@@ -1,4 +1,4 @@
-"""Remedies for interference in a step: by naive loops, their limits, what they record, and what is refused."""
+"""Remedies for interference in a step: naive loops, their limits, their records, and refusals."""
 
 import functools
 import itertools
@@ -118,7 +118,7 @@ def weights_of(remedy, strength, pushes, net):
 
 
 def turned(gradient, directions, spread, strength, net):
-    """Sixteen rounds over the prompts that are known, each lifted to 0 where it is pushed down, or let down to it."""
+    """Go sixteen rounds over the known prompts: lift each to 0 if it is pushed down, or let it down to 0."""
     added = dict.fromkeys(directions, 0.0)
     for _, j in itertools.product(range(16), directions):
         more = sum(added[k] * (directions[j] * spread * directions[k]).sum() for k in directions)
@@ -135,32 +135,32 @@ def naive_step(weights, optimizer, batch, remembered, setting):
     """One step: the weights after it, and the net pushes on the prompts whose u is known."""
     remedy, by, strength = setting
     p = [policy_of(weights, m) for m in range(5)]
-    each = {m: objective_gradient(p[m], own, m) for m, own in batch.items()}
-    each = {m: np.where(abs(dz) > 1e-15, dz, 0) for m, dz in each.items()}  # of what nobody drew, for Adam
-    parts = {m: np.outer(dz, TEACHING[m]) / len(batch) for m, dz in each.items()}
+    each = {m: objective_gradient(p[m], drawn, m) for m, drawn in batch.items()}
+    each = {m: np.where(abs(dz) > 1e-15, dz, 0) for m, dz in each.items()}  # actions that nobody drew, for Adam
+    updates = {m: np.outer(dz, TEACHING[m]) / len(batch) for m, dz in each.items()}
     known = dict(remembered)
     if by == "exact":
         known = {m: exact_gradient(p[m], m) for m in range(5)}
     if by == "step":
-        known = {m: solve_rate_gradient(p[m], own, m) for m, own in sorted(batch.items())}
+        known = {m: solve_rate_gradient(p[m], drawn, m) for m, drawn in sorted(batch.items())}
     known = {m: np.outer(u, TEACHING[m]) for m, u in sorted(known.items()) if np.any(u != 0)}
-    gradient = sum(parts.values())
+    gradient = sum(updates.values())
     spread = optimizer.preconditioner(gradient)
     pushes = {
-        i: {j: 0.0 if by == "step" and i == j else exact((u * spread * part).sum()) for j, u in known.items()}
-        for i, part in parts.items()
+        i: {j: 0.0 if by == "step" and i == j else exact((u * spread * update).sum()) for j, u in known.items()}
+        for i, update in updates.items()
     }
     net = {j: exact(sum(row[j] for row in pushes.values())) for j in known}
     if remedy in ("damp", "drop"):
-        kept = weights_of(remedy, strength, pushes, net)
-        gradient = sum(kept[i] * part for i, part in parts.items())
+        factors = weights_of(remedy, strength, pushes, net)
+        gradient = sum(factors[i] * update for i, update in updates.items())
     if remedy == "project":
         gradient = turned(gradient, known, spread, strength, net)
     return weights + optimizer.step(gradient), net
 
 
 def compare_steps(remedy, by, optimizer="sgd"):
-    """Take twelve steps, and those of the loops on the same groups."""
+    """Compare twelve steps with the loops' steps on the same groups."""
     strength = 0.6
     settings = Settings(
         "dr_grpo+reinforce", 4, optimizer, {"learning_rate": RATES[optimizer]}, prompts_per_step=3,
@@ -177,8 +177,8 @@ def compare_steps(remedy, by, optimizer="sgd"):
         batch = dict(zip(prompts.tolist(), actions, strict=True))
         p = {m: policy_of(weights, m) for m in batch}
         weights, net = naive_step(weights, naive, batch, remembered, (remedy, by, strength))
-        for m, own in batch.items():
-            u = solve_rate_gradient(p[m], own, m)
+        for m, drawn in batch.items():
+            u = solve_rate_gradient(p[m], drawn, m)
             remembered |= {m: u} if np.any(u != 0) else {}
         for m, value in net.items():
             last[m] = value
@@ -223,8 +223,8 @@ def test_a_strength_of_0_is_plain(double, remedy, by):
 @pytest.mark.parametrize("remedy", ["damp", "drop", "project"])
 def test_without_an_overlap_nobody_harms_another_and_nothing_is_done(double, remedy):
     apart = interference(prompts=4, actions=6, overlap=0.0)
-    found = last_parameters(apart, remedy=remedy, remedy_by="step")
-    np.testing.assert_allclose(found, last_parameters(apart), rtol=1e-13, atol=1e-15)
+    parameters = last_parameters(apart, remedy=remedy, remedy_by="step")
+    np.testing.assert_allclose(parameters, last_parameters(apart), rtol=1e-13, atol=1e-15)
 
 
 SHARED = {

@@ -25,9 +25,9 @@ def result(tmp_path_factory):
 @pytest.mark.parametrize("group_size", [16, 256])
 def test_a_point_agrees_with_the_committed_figure(result, group_size, gamma, metric):
     """Mean of three seeds within 4 standard errors of the mean of the figure's seeds."""
-    place = (gamma, FIGURE["group_size"].index(group_size), -1)
-    mean, spread = (np.array(FIGURE["metrics"][metric][name])[place] for name in ("mean", "std"))
-    error = spread * np.sqrt(1 / SEEDS + 1 / FIGURE["seeds"][place[1]])
+    index = (gamma, FIGURE["group_size"].index(group_size), -1)
+    mean, spread = (np.array(FIGURE["metrics"][metric][name])[index] for name in ("mean", "std"))
+    error = spread * np.sqrt(1 / SEEDS + 1 / FIGURE["seeds"][index[1]])
     assert abs(float(result[metric].sel(group_size=group_size, gamma=gamma).mean()) - mean) < 4 * error
 
 

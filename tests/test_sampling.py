@@ -23,7 +23,7 @@ def group(key, weights, group_size, index):
 
 @functools.partial(jax.jit, static_argnums=2)
 def counted(key, weights, group_size, indices):
-    """How often each action is drawn; groups are counted one after the other, to draw 10^7 and more."""
+    """Count the draws of each action, group after group, to draw 10^7 and more."""
 
     def add(counts, index):
         return counts.at[group(key, weights, group_size, index)].add(1), None
@@ -35,14 +35,14 @@ group_by_group = jax.jit(jax.vmap(group, in_axes=(None, None, None, 0)), static_
 
 
 def sample(function, weights, group_size, groups, dtype, *, seed=0):
-    """The groups of a run, (groups, group_size) actions, or how often they hold each action, (N,) counts."""
+    """The groups of a run, (groups, group_size) actions, or (N,) counts of each action in them."""
     with jax.enable_x64(dtype == "float64"):
         key, indices = jax.random.key(seed, impl="threefry2x32"), jnp.arange(groups, dtype=jnp.uint32)
         return np.asarray(function(key, jnp.asarray(weights, dtype), group_size, indices)).astype(np.int64)
 
 
 def exact_probabilities(weights, dtype):
-    """Of the weights as the dtype holds them."""
+    """The probabilities of the weights as the dtype holds them."""
     held = np.asarray(weights, dtype).astype(np.float64)
     return held / held.sum()
 
@@ -92,11 +92,11 @@ def test_draws_are_independent_within_a_group_and_between_keys(group_size, dtype
     """Pairs of draws, cell by cell: the first two of a group, and the first of one group and of the next."""
     weights = np.zeros(1400)
     weights[[0, 1, 130, 1399]] = [0.5, 1.0, 2.0, 1.5]
-    places = np.flatnonzero(weights)
-    drawn = np.searchsorted(places, sample(group_by_group, weights, group_size, 40_000, dtype, seed=1))
-    p = exact_probabilities(weights, dtype)[places]
+    actions = np.flatnonzero(weights)
+    drawn = np.searchsorted(actions, sample(group_by_group, weights, group_size, 40_000, dtype, seed=1))
+    p = exact_probabilities(weights, dtype)[actions]
     for first, second in [(drawn[:, 0], drawn[:, 1]), (drawn[0::2, 0], drawn[1::2, 0])]:
-        pairs = np.bincount(first * len(places) + second, minlength=len(places) ** 2)
+        pairs = np.bincount(first * len(actions) + second, minlength=len(actions) ** 2)
         assert_drawn_from(pairs, np.outer(p, p).reshape(-1))
 
 
@@ -147,15 +147,15 @@ def test_the_key_alone_decides(group_size):
 
 
 def test_a_place_past_the_end_reads_the_last_value_and_adds_nothing():
-    """Weights that are no numbers may give such places, which nothing checks but XLA."""
-    values, places = jnp.arange(5.0), jnp.array([0, 4, 5, 127, 2**30])
-    np.testing.assert_array_equal(jax.jit(DENSE.at)(values, places), [0, 4, 4, 4, 4])
-    more = jax.jit(lambda values, places: DENSE.add(values, places, 10.0))
-    np.testing.assert_array_equal(more(values, places), [10, 1, 2, 3, 14])
+    """Weights that are no numbers may give such indices, which nothing checks but XLA."""
+    values, indices = jnp.arange(5.0), jnp.array([0, 4, 5, 127, 2**30])
+    np.testing.assert_array_equal(jax.jit(DENSE.at)(values, indices), [0, 4, 4, 4, 4])
+    more = jax.jit(lambda values, indices: DENSE.add(values, indices, 10.0))
+    np.testing.assert_array_equal(more(values, indices), [10, 1, 2, 3, 14])
 
 
 def test_the_fraction_by_halves_of_words_is_that_of_whole_words():
-    """Of Python's integers, for random words and the largest and smallest."""
+    """Python's integers agree, for random words and the largest and smallest."""
     rng = np.random.default_rng(0)
     words = np.concatenate([rng.integers(0, 2**32, 500), [0, 1, 2**16 - 1, 2**16, 2**32 - 1]]).astype(np.uint32)
     for total in (1, 3, 2**16 - 1, 2**16, 12_345_678, 2**32 - 1):

@@ -40,7 +40,7 @@ def naive_fit(compute, values, base):
 
     for _ in range(45):
         axes = [
-            [middle + width * part for part in (-1, -0.5, 0, 0.5, 1)]
+            [middle + width * offset for offset in (-1, -0.5, 0, 0.5, 1)]
             for middle, width in zip(best, widths, strict=True)
         ]
         points = [point for point in itertools.product(*axes) if 0 <= point[0] <= 1]
@@ -52,7 +52,7 @@ def naive_fit(compute, values, base):
 def seeds_of(curve, count=8, *, noise=0.005, spread=0.0, seed=0, compute=COMPUTE):
     random = np.random.default_rng(seed)
     asymptotes = curve.asymptote + spread * random.normal(size=count)
-    values = np.array([curve._replace(asymptote=own).at(compute) for own in asymptotes])
+    values = np.array([curve._replace(asymptote=asymptote).at(compute) for asymptote in asymptotes])
     values += noise * random.normal(size=values.shape)
     return Curves(np.arange(count), compute, values, np.full(count, curve.base))
 
@@ -69,13 +69,13 @@ def reason_of(curves):
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
-    """To save time: the error of an interval's width is 13 %."""
+    """Save time: the error of an interval's width is 13 %."""
     monkeypatch.setattr(estimates, "RESAMPLES", 30)
 
 
 @given(base=st.floats(0, 1), asymptote=st.floats(0, 1), exponent=st.floats(0.5, 5), midpoint=st.floats(200, 2000))
 def test_an_exact_curve_that_bends_within_the_data_is_found_again(base, asymptote, exponent, midpoint):
-    assume(abs(asymptote - base) >= 1e-3)  # of a flat one nobody can tell the exponent
+    assume(abs(asymptote - base) >= 1e-3)  # nobody can tell the exponent of a flat one
     curve = Sigmoid(base, asymptote, exponent, midpoint)
     values = [naive_value(compute, *curve) for compute in COMPUTE]
     np.testing.assert_allclose(curve.at(COMPUTE), values, rtol=1e-12, atol=1e-15)  # a difference of shares
@@ -95,13 +95,13 @@ def test_a_noisy_curve_has_the_fit_of_a_search_by_hand(curve, seed):
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say():
-    """95 % of those of 6 seeds, which differ by noise and asymptotes, with a standard error of 1.1 %."""
+    """95 % of the intervals of 6 seeds do, which differ by noise and asymptotes; the standard error is 1.1 %."""
     count = 400
     sets = (seeds_of(RISING, 6, noise=0.01, spread=0.01, seed=seed, compute=FEW) for seed in range(count))
     fits = [fit_curves(curves) for curves in sets]
     for name, truth in (("asymptote", 0.6), ("exponent", 1.7), ("midpoint", 500.0)):
-        intervals = [getattr(own, name) for own in fits]
-        covered = np.mean([own.low <= truth <= own.high for own in intervals])
+        intervals = [getattr(estimate, name) for estimate in fits]
+        covered = np.mean([interval.low <= truth <= interval.high for interval in intervals])
         assert abs(covered - 0.95) < 3 * np.sqrt(0.05 * 0.95 / count), name
 
 
@@ -330,7 +330,7 @@ def test_fit_prints_the_tables_of_each_metric(bank, capsys):
     baseline, metrics = "group_size = 4", ("pass@1", "pass@8")
     assert main(["fit", str(bank), "--metric", ",".join(metrics), "--baseline", baseline]) == 0
     printed, dataset = capsys.readouterr().out.splitlines(), read(bank)
-    first, second = (scaling_tables(own, "rollouts", curves_of(dataset, own), baseline) for own in metrics)
+    first, second = (scaling_tables(metric, "rollouts", curves_of(dataset, metric), baseline) for metric in metrics)
     assert printed == [*first, "", *second]
     assert main(["fit", str(bank), "--from", "30"]) == 0
     assert "group_size = 2: too few points: 4 " in capsys.readouterr().out
@@ -377,7 +377,7 @@ def test_an_arm_is_fitted_to_its_evaluations_from_the_start_on(run, tmp_path, ca
     by_hand = {}
     for name, half in (("grpo", 40), ("f_grpo", 80)):
         lines = [rising(seed, half)[1] for seed in range(6)]
-        rates = np.array([[sum(line["correct"]) / SAMPLES / PROBLEMS for line in own] for own in lines])
+        rates = np.array([[sum(line["correct"]) / SAMPLES / PROBLEMS for line in records] for records in lines])
         by_hand[name] = Curves(np.arange(6), np.arange(10.0, 210.0, 10.0) * 8 * 4, rates[:, 1:], rates[:, 0])
     assert table == scaling_tables("pass@1", "rollouts", by_hand, "f_grpo")
     assert table[-1].endswith("same asymptote, faster")

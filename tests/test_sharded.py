@@ -30,8 +30,8 @@ LARGE = Setting((0.0,) * 2**16, frozenset(range(2**10)), frozenset({0}), 8, "grp
 
 
 @pytest.fixture(scope="module")
-def found():
-    """What several tests look at, computed in one process."""
+def results():
+    """The results that several tests read, computed in one process."""
     names = ("records", "drawn_and_learnt", "room")
     calls = (
         ("all_records", REGULARISED, "float64", RECORDED, FEW),
@@ -41,9 +41,9 @@ def found():
     return dict(zip(names, called("sharded_runs", *calls), strict=True))
 
 
-def assert_equal_on_any_number_of_devices(found):
-    """Bit by bit; but the differences d_q of two policies to rounding, which XLA may compute in one pass or in two."""
-    alone, *several = (rows for shards, rows in found.items() if shards != DENSE)
+def assert_equal_on_any_number_of_devices(records):
+    """Compare bit by bit, but d_q, the difference of two policies, to rounding: XLA may take one pass for it or two."""
+    alone, *several = (rows for shards, rows in records.items() if shards != DENSE)
     rounding = 16 * np.finfo(alone["q_pos"].dtype).eps
     for rows in several:
         assert rows.keys() == alone.keys()
@@ -54,33 +54,33 @@ def assert_equal_on_any_number_of_devices(found):
                 np.testing.assert_array_equal(values, alone[metric], err_msg=metric)
 
 
-def assert_those_of_dense_storage(found, tolerance, one_action=0.0):
-    """To rounding, which decides whether a probability that hardly moved is at its start or below: of one action."""
-    for metric, values in found[1].items():
-        own = max(tolerance, one_action) if metric == "share_correct_kept" else tolerance
-        np.testing.assert_allclose(values, found[DENSE][metric], rtol=tolerance, atol=own, err_msg=metric)
+def assert_those_of_dense_storage(records, tolerance, one_action=0.0):
+    """Compare to rounding, which decides if the probability of one action that hardly moved is below its start."""
+    for metric, values in records[1].items():
+        bound = max(tolerance, one_action) if metric == "share_correct_kept" else tolerance
+        np.testing.assert_allclose(values, records[DENSE][metric], rtol=tolerance, atol=bound, err_msg=metric)
 
 
 # The result
 
 
 @pytest.mark.slow
-def test_records_are_those_of_dense_storage_and_of_the_naive_loops_on_any_number_of_devices(found):
-    assert_equal_on_any_number_of_devices(found["records"])
-    assert_those_of_dense_storage(found["records"], 1e-13)
-    rows = {metric: values[None] for metric, values in found["records"][DEVICES].items()}
-    for place, expected in enumerate(runs.expected_records(REGULARISED, SEED, RECORDED), start=1):
-        runs.assert_records(rows, 0, place, expected)
+def test_records_are_those_of_dense_storage_and_of_the_naive_loops_on_any_number_of_devices(results):
+    assert_equal_on_any_number_of_devices(results["records"])
+    assert_those_of_dense_storage(results["records"], 1e-13)
+    rows = {metric: values[None] for metric, values in results["records"][DEVICES].items()}
+    for index, expected in enumerate(runs.expected_records(REGULARISED, SEED, RECORDED), start=1):
+        runs.assert_records(rows, 0, index, expected)
 
 
 @pytest.mark.slow
-def test_zero_sum_weights_draw_and_learn_what_dense_storage_does_to_the_last_bit(found):
+def test_zero_sum_weights_draw_and_learn_what_dense_storage_does_to_the_last_bit(results):
     """In float32: which actions are drawn, 40 groups one after the other, and every logit in the end."""
-    groups, logits = found["drawn_and_learnt"][DENSE]
+    groups, logits = results["drawn_and_learnt"][DENSE]
     assert len(np.unique(groups)) > 100
     assert 0 < np.count_nonzero(logits != np.array(LOGITS, np.float32)) < len(LOGITS)
     for shards in FEW[1:]:
-        own_groups, own_logits = found["drawn_and_learnt"][shards]
+        own_groups, own_logits = results["drawn_and_learnt"][shards]
         np.testing.assert_array_equal(own_groups, groups, err_msg=f"on {shards}")
         np.testing.assert_array_equal(own_logits, logits, err_msg=f"on {shards}")
 
@@ -118,14 +118,14 @@ KINDS = {
 @pytest.mark.parametrize("name", SEVERAL)
 def test_banks_and_heads_are_those_of_dense_storage_on_any_number_of_devices(name, kind):
     settings = replace(KINDS[kind], dtype="float64")
-    (found,) = called("sharded_runs", ("records_of", SEVERAL[name], settings, RECORDED, FEW))
+    (records,) = called("sharded_runs", ("records_of", SEVERAL[name], settings, RECORDED, FEW))
     tolerance = 1e-9
-    # Of what is nearly 0 only rounding is left: of singular values, of what a first-order prediction leaves out.
-    up_to_rounding = {"share_correct_kept", *(metric for metric in found[1] if "singular_gap" in metric)}
+    # Values near 0 are rounding alone: singular values, and the remainder of a first-order prediction.
+    up_to_rounding = {"share_correct_kept", *(metric for metric in records[1] if "singular_gap" in metric)}
     for shards in FEW[1:]:
-        assert found[shards].keys() == found[DENSE].keys()
-        for metric in found[shards].keys() - up_to_rounding:
-            mine, wanted = found[shards][metric], found[DENSE][metric]
+        assert records[shards].keys() == records[DENSE].keys()
+        for metric in records[shards].keys() - up_to_rounding:
+            mine, wanted = records[shards][metric], records[DENSE][metric]
             np.testing.assert_allclose(mine, wanted, rtol=tolerance, atol=tolerance, err_msg=f"{metric}, {shards}")
 
 
@@ -133,16 +133,16 @@ def test_banks_and_heads_are_those_of_dense_storage_on_any_number_of_devices(nam
 
 
 @pytest.mark.slow
-def test_a_device_holds_its_share_and_never_an_array_of_all_actions(found):
-    (bytes_alone, largest_alone), (bytes_each, largest_each) = (found["room"]["taken"][shards] for shards in FEW[1:])
+def test_a_device_holds_its_share_and_never_an_array_of_all_actions(results):
+    (bytes_alone, largest_alone), (bytes_each, largest_each) = (results["room"]["taken"][shards] for shards in FEW[1:])
     assert largest_alone == 2**16
     assert largest_each == 2**16 // DEVICES
     assert bytes_each < 1.1 * bytes_alone / DEVICES
 
 
 @pytest.mark.slow
-def test_a_run_is_spread_over_as_few_devices_as_hold_it(found):
+def test_a_run_is_spread_over_as_few_devices_as_hold_it(results):
     """Each has room for a whole run, for a byte less, for 0.6 of one, and for a quarter, or a byte less than that."""
-    *chosen, refused = found["room"]["chosen"]
+    *chosen, refused = results["room"]["chosen"]
     assert chosen == [1, 2, 2, 4]
     assert "a simulation of 65536 actions takes " in refused

@@ -30,8 +30,8 @@ def setting(actions, group_size, estimator, optimizer, **others):
     """Actions 0 and 1 are correct where there are more than two; action 1 is then the target."""
     correct, target = ({0, 1}, {1}) if actions > 2 else ({0}, {0})
     base = {"surrogate": "reinforce", "optimizer_parameters": FAST, "pass_at_k": (), "top_n": 0}
-    places = LOGITS[:actions], frozenset(correct), frozenset(target)
-    return Setting(*places, group_size, estimator, optimizer=optimizer, **(base | others))
+    policy = LOGITS[:actions], frozenset(correct), frozenset(target)
+    return Setting(*policy, group_size, estimator, optimizer=optimizer, **(base | others))
 
 
 NOT_ZERO_SUM = {"update_rule": "theorem", "rewards": (2.0, -0.5), "temperature": 0.7}
@@ -46,14 +46,14 @@ CASES = {
 
 
 class Exact(NamedTuple):
-    """The expectation of a quantity, and the standard error of its mean over so many runs."""
+    """The expectation of a quantity, and the standard error of its mean over ``RUNS`` runs."""
 
     mean: float
     standard_error: float
 
 
 def expectations(chosen, steps):
-    """Of each step, the exact expectation of every recorded quantity."""
+    """The exact expectation of every recorded quantity at each step."""
     paths, naive = [[] for _ in range(steps)], naive_steps.of_one_prompt(chosen)
 
     def walk(memory, probability, depth):
@@ -90,10 +90,10 @@ def simulated_means(chosen, steps, dtype):
     """
     schedule = RecordSchedule(jnp.arange(1, steps + 1, dtype=jnp.int32), jnp.int32(steps))
 
-    def records(own):
-        seed, traced = own
-        one = Learners(lambda key, own: runs.learner(chosen, dtype, laid, own, key), runs.run_key(seed), traced)
-        return {name: row for name, row in advance(one, schedule, begin(one, schedule)).rows.items() if row.size}
+    def records(run):
+        seed, traced = run
+        setup = Learners(lambda key, values: runs.learner(chosen, dtype, laid, values, key), runs.run_key(seed), traced)
+        return {name: row for name, row in advance(setup, schedule, begin(setup, schedule)).rows.items() if row.size}
 
     with jax.enable_x64(dtype == "float64"):
         laid, traced = runs.arrays(chosen, dtype)
@@ -111,7 +111,7 @@ def test_the_simulators_mean_is_the_exact_expectation(name):
     steps, dtype, chosen = CASES[name]
     means = simulated_means(chosen, steps, dtype)
     for step, exact in enumerate(expectations(chosen, steps), start=1):
-        # Those of gradient steps are compared in test_problem_contract.py.
+        # test_problem_contract.py compares the metrics of gradient steps.
         assert means.keys() - {metric.name for metric in ASCENT_METRICS} == exact.keys()
         for metric, (mean, standard_error) in exact.items():
             assert abs(means[metric][step] - mean) <= max(4 * standard_error, 1e-6), (step, metric)

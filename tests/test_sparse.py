@@ -77,28 +77,28 @@ def test_a_sparse_step_is_the_ordinary_one(learning_rate):
         numbers = dataclasses.replace(SETTINGS, optimizer_parameters={"learning_rate": learning_rate}).traced
         numbers = jax.tree.map(lambda value: jnp.asarray(value, "float64"), numbers)
         ordinary, sparse = (learner_of(kind, numbers) for kind in (Learner, SparseLearner))
-        expected, found = ordinary.start(), sparse.start()
+        expected, actual = ordinary.start(), sparse.start()
         for drawn in GROUPS:
             group = [jnp.asarray(column, jnp.int32) for column in drawn]
-            expected, found = learn(Learner, numbers, expected, *group), learn(SparseLearner, numbers, found, *group)
-            np.testing.assert_allclose(found.parameters, expected.parameters, rtol=1e-12)
-            jax.tree.map(np.testing.assert_array_equal, found.slots._replace(cache=None), expected.slots)
-            stale.append(bool(found.slots.cache.is_stale))
-            found = refreshed(numbers, found)
-            policy, kept = policy_of(ordinary, expected), found.slots.cache
-            np.testing.assert_allclose(kept.rows / kept.rows.sum(), policy.rows / policy.total, rtol=1e-10, atol=1e-25)
-            np.testing.assert_allclose(kept.chunks, kept.rows.reshape(-1, 32).sum(axis=1), rtol=1e-12)
-            assert not found.slots.cache.is_stale
-        assert not found.slots.occupied[:2].any()  # nobody is left in the classes
-        for learner, state in ((ordinary, expected), (sparse, found)):
+            expected, actual = learn(Learner, numbers, expected, *group), learn(SparseLearner, numbers, actual, *group)
+            np.testing.assert_allclose(actual.parameters, expected.parameters, rtol=1e-12)
+            jax.tree.map(np.testing.assert_array_equal, actual.slots._replace(cache=None), expected.slots)
+            stale.append(bool(actual.slots.cache.is_stale))
+            actual = refreshed(numbers, actual)
+            policy, memo = policy_of(ordinary, expected), actual.slots.cache
+            np.testing.assert_allclose(memo.rows / memo.rows.sum(), policy.rows / policy.total, rtol=1e-10, atol=1e-25)
+            np.testing.assert_allclose(memo.chunks, memo.rows.reshape(-1, 32).sum(axis=1), rtol=1e-12)
+            assert not actual.slots.cache.is_stale
+        assert not actual.slots.occupied[:2].any()  # nobody is left in the classes
+        for learner, state in ((ordinary, expected), (sparse, actual)):
             policy = policy_of(learner, state)
             assert (policy.scores[:2] < EMPTY / 2).all()
             np.testing.assert_array_equal(policy.shares[:2], 0)
-        assert int(found.slots.touched) == 5
+        assert int(actual.slots.touched) == 5
     assert any(stale) == (learning_rate > 1)
 
 
-# Which settings, and which of their numbers, take sparse steps.
+# The settings, and the numbers in them, that take sparse steps.
 
 
 def decided(*methods, rewards=(1.0, 0.0), group_size=6):
@@ -162,8 +162,8 @@ def test_sparse_and_ordinary_runs_of_one_call_are_those_that_they_are_alone():
     problem, steps = anchored(200, 20), np.array([2, 20])
     settings = [moving(5.0, f"asym_grpo(delta={delta})", storage="lumped") for delta in (1.0, 2.0, 1.0, 3.0)]
     together = run(problem, settings, [4, 5, 6, 7], steps)
-    for index, (own, seed) in enumerate(zip(settings, [4, 5, 6, 7], strict=True)):
-        alone = run(problem, [own], [seed], steps)
+    for index, (setting, seed) in enumerate(zip(settings, [4, 5, 6, 7], strict=True)):
+        alone = run(problem, [setting], [seed], steps)
         for metric, values in together.items():
             np.testing.assert_array_equal(values[index], alone[metric][0], err_msg=metric)
     assert np.ptp(together["q_pos"][:, -1]) > 0
@@ -171,7 +171,7 @@ def test_sparse_and_ordinary_runs_of_one_call_are_those_that_they_are_alone():
 
 @pytest.fixture
 def references(monkeypatch):
-    """What the weights of each run are relative to, at the start and after each call."""
+    """The references of the weights of each run, at the start and after each call."""
     seen, advance = [], Call._advance
 
     def watched(call, storage, progress):
@@ -197,13 +197,13 @@ def test_a_run_is_the_same_alone_and_among_others_however_often_it_is_recorded(r
         for seed, learning_rate in [(0, 1.0), (1, 5000.0), (2, 1000.0)]
     ]
     problem = anchored(100_000, 200)
-    seeds, settings = ([chosen[part] for chosen in runs] for part in (0, 1))
+    seeds, settings = ([chosen[column] for chosen in runs] for column in (0, 1))
     together = records(Call(problem, settings, seeds, np.array([2, 50, 120]), None))
     assert len(references) == 3  # the start, and a call before the slots grew and after it
     assert (np.ptp(references, axis=0) > 0).tolist() == [False, True, True]
     last = references[-1]
-    for index, (seed, own) in enumerate(runs):
-        alone = records(Call(problem, [own], [seed], np.array([2, 120]), None))
+    for index, (seed, setting) in enumerate(runs):
+        alone = records(Call(problem, [setting], [seed], np.array([2, 120]), None))
         assert references[-1] == last[index]  # computed anew at the same step
         for metric, values in together.items():
             if metric not in ("accepted_rate", "active_rate", "tail_miss_rate"):

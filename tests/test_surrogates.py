@@ -77,7 +77,7 @@ def sapo_objective(logp: Any, old_logp: Any, advantage: Any, tau_pos: float, tau
 def ce_gppo_objective(logp: Any, old_logp: Any, advantage: Any, *constants: float) -> Any:
     beta_low, beta_high, eps_low, eps_high = constants
     ratio = jnp.exp(logp - old_logp)
-    whole = ratio / jax.lax.stop_gradient(ratio)  # of value 1, with the gradient of log pi
+    whole = ratio / jax.lax.stop_gradient(ratio)  # value 1, with the gradient of log pi
     low, high = (advantage < 0) & (ratio < 1 - eps_low), (advantage > 0) & (ratio > 1 + eps_high)
     above = jnp.where(high, beta_high * (1 + eps_high) * whole, ratio)
     return jnp.where(low, beta_low * (1 - eps_low) * whole, above) * advantage
@@ -129,7 +129,7 @@ def test_no_surrogate_is_without_an_objective() -> None:
 def test_coefficient_is_the_derivative_of_the_objective(
     name: str, parameters: dict[str, float], objective: Objective, constants: tuple[float, ...]
 ) -> None:
-    """Of tokens, and of candidates, which have an axis more; advantages broadcast, and the dtype is kept."""
+    """It holds for tokens and for candidates on an axis more; advantages broadcast, and the dtype is kept."""
     chosen = surrogate(name, **parameters)
     ratio, advantages = np.reshape(RATIOS, (-1, 1, 1)), np.reshape(ADVANTAGES, (1, -1, 1))
     shape = np.broadcast_shapes(ratio.shape, advantages.shape)
@@ -154,7 +154,7 @@ def test_coefficient_is_the_derivative_of_the_objective(
     ],
 )  # fmt: skip
 def test_a_ratio_that_overflowed_stays_bounded(chosen: str, success: float, failure: float | None) -> None:
-    """Where nothing bounds the coefficient of a failure there is None."""
+    """None stands for a failure whose coefficient nothing bounds."""
     for advantage, expected in ((2.0, success), (-2.0, failure)):
         if expected is not None:
             ratio, level = np.full((1, 1, 1), np.inf), np.full((1, 1, 1), advantage)
@@ -192,8 +192,8 @@ OUTSIDE = [
 def test_parameters_outside_their_range_are_refused() -> None:
     for names, parameters, values, allowed in OUTSIDE:
         for name, parameter, value in itertools.product(names.split(), parameters.split(), values):
-            said = refusal(getattr(surrogates, name), **{parameter: value})
-            assert said == f"{parameter} = {value} is outside its range {allowed}"
+            message = refusal(getattr(surrogates, name), **{parameter: value})
+            assert message == f"{parameter} = {value} is outside its range {allowed}"
 
 
 @pytest.mark.parametrize(

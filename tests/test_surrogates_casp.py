@@ -62,26 +62,26 @@ def widths(chosen: Surrogate, batches: list[Rollouts]) -> list[float]:
     """The largest ratio, to 1/1024, that a success is still learned from, less 1: in each of some batches."""
     ratios = 1 + np.arange(1024)[None, :, None] / 1024
     nobody = Rollouts(np.zeros((1, 1024)))
-    state, found = chosen.init(), []
+    state, bounds = chosen.init(), []
     for batch in batches:
         state = chosen.follow(batch, state)
-        kept = np.flatnonzero(chosen.at(state).coefficient(ratios, np.ones_like(ratios), nobody)[0, :, 0])
-        found.append(float(kept.max() / 1024))
-    return found
+        indices = np.flatnonzero(chosen.at(state).coefficient(ratios, np.ones_like(ratios), nobody)[0, :, 0])
+        bounds.append(float(indices.max() / 1024))
+    return bounds
 
 
 def naive_widenings(
     means: list[float], target: float | None, step: float, narrowest: float, widest: float
 ) -> list[float]:
-    """What k is in each batch, whose entropies have these means."""
-    goal, k, found = means[0] if target is None else target, 0.0, []
+    """The k of each batch; ``means`` are those of the entropies."""
+    goal, k, widenings = means[0] if target is None else target, 0.0, []
     for mean in means:
         if mean < goal:
             k = min(k + step, widest)
         elif mean > goal:
             k = max(k - step, narrowest)
-        found.append(k)
-    return found
+        widenings.append(k)
+    return widenings
 
 
 @LIBRARIES
@@ -93,17 +93,17 @@ def test_the_bound_follows_the_entropy_as_the_loop_does(
     random = np.random.default_rng(3)
     entropies = [(random.integers(0, 160, 4) / 64).tolist() for _ in range(12)]
     chosen = entropy_target_clip(target, 0.0625, narrowest=narrowest, widest=widest, eps_high=0.25)
-    state, found = chosen.init(), []
+    state, widenings = chosen.init(), []
     for batch in of_entropies(*entropies, xp=xp):
         state = chosen.follow(batch, state)
-        found.append(float(state.by))
+        widenings.append(float(state.by))
     means = [math.fsum(row) / len(row) for row in entropies]
     expected = naive_widenings(means, target, 0.0625, narrowest, widest)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(widenings, expected, atol=1e-12)
     assert len({*expected}) > 1
     if xp is np:
-        kept = [math.floor(1024 * (0.25 + k)) / 1024 for k in expected]
-        np.testing.assert_allclose(widths(chosen, of_entropies(*entropies)), kept, atol=1 / 1024)
+        bounds = [math.floor(1024 * (0.25 + k)) / 1024 for k in expected]
+        np.testing.assert_allclose(widths(chosen, of_entropies(*entropies)), bounds, atol=1 / 1024)
 
 
 def test_it_is_clip_higher_at_its_start_without_a_step_and_while_entropy_stays() -> None:
@@ -133,15 +133,15 @@ def test_the_bonus_follows_the_entropy_a_batch_late_as_trls_loop_does(
         k = min(k + 0.0625, highest) if mean <= 1.25 else max(k - 0.0625, lowest)
         last = mean
     chosen = adaptive_entropy_bonus(1.25, 0.0625, lowest=lowest, highest=highest, initial=initial)
-    state, found = chosen.init(), []
+    state, bonuses = chosen.init(), []
     for batch in of_entropies(*entropies, xp=xp):
         state = chosen.follow(batch, state)
-        found.append(float(state.applied))
-    assert found == expected
+        bonuses.append(float(state.applied))
+    assert bonuses == expected
     assert len({*expected}) > 3
     record = converted(ragged(), xp)
     np.testing.assert_array_equal(
-        at_tokens(chosen.at(state).coefficient(*record)), at_tokens(entropy_bonus(found[-1]).coefficient(*record))
+        at_tokens(chosen.at(state).coefficient(*record)), at_tokens(entropy_bonus(bonuses[-1]).coefficient(*record))
     )
 
 
@@ -155,9 +155,9 @@ def test_casp_is_grpo_during_its_warm_up_and_itself_after_it(xp: Any) -> None:
     assert not np.array_equal(itself[:, 0], clip)
     for number in range(5):
         state = warmed.follow(rollouts, state)
-        found = at_tokens(warmed.at(state)(ratio, advantages, rollouts))
-        np.testing.assert_array_equal(found[:, 0], clip if number < 2 else itself[:, 0])
-        np.testing.assert_array_equal(found[:, 1:], 0 * itself[:, 1:] if number < 2 else itself[:, 1:])
+        coefficients = at_tokens(warmed.at(state)(ratio, advantages, rollouts))
+        np.testing.assert_array_equal(coefficients[:, 0], clip if number < 2 else itself[:, 0])
+        np.testing.assert_array_equal(coefficients[:, 1:], 0 * itself[:, 1:] if number < 2 else itself[:, 1:])
 
 
 def test_a_surrogate_without_a_schedule_stays_as_it_is() -> None:
@@ -236,7 +236,7 @@ def token_objective(row: list[Any], token: Token, gated: bool, settings: Setting
 
 
 def naive_rows(settings: Settings) -> list[list[float]]:
-    """The derivatives of the objective by log pi of each token and of its candidates, wherever those have moved to."""
+    """The derivatives of the objective by log pi of each token and of its candidates, at their moved values."""
     tokens, gated = tokens_of(ragged()), {}
     for response in responses_of(tokens):
         level = threshold([token.entropy for token in response], settings.quantile)
@@ -269,5 +269,5 @@ def test_rows_equal_the_derivative_of_the_objective(settings: Settings) -> None:
 def test_too_few_candidates_and_none_are_refused() -> None:
     assert refusal(casp(candidates=5).coefficient, *ragged()) == "topn_logp holds 4 candidates; allowed: at least 5"
     ratio, advantages, rollouts = ragged()
-    said = refusal(casp().coefficient, ratio, advantages, rollouts._replace(topn_logp=None))
-    assert said == "rollouts carry no topn_logp, which this method needs"
+    message = refusal(casp().coefficient, ratio, advantages, rollouts._replace(topn_logp=None))
+    assert message == "rollouts carry no topn_logp, which this method needs"

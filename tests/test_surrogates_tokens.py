@@ -57,13 +57,13 @@ def share_of(tokens: list[Token], share: float) -> int:
 
 
 def naive_eligible(tokens: list[Token], low: float, high: float) -> list[int]:
-    """Which tokens Clip-Cov may drop: covariance between its bounds, and not clipped by PPO at .2 already."""
-    found = []
+    """The tokens that Clip-Cov may drop: covariance between its bounds, and not clipped by PPO at .2 already."""
+    eligible = []
     for index, (token, c) in enumerate(zip(tokens, covariances(tokens), strict=True)):
         clipped = token.ratio > 1.2 if token.advantage > 0 else token.advantage < 0 and token.ratio < 0.8
         if low < c < high and not clipped:
-            found.append(index)
-    return found
+            eligible.append(index)
+    return eligible
 
 
 def naive_dropped(tokens: list[Token], share: float, low: float, high: float) -> list[int]:
@@ -73,7 +73,7 @@ def naive_dropped(tokens: list[Token], share: float, low: float, high: float) ->
 
 def naive_sequence_clip(tokens: list[Token], eps_low: float = 3e-4, eps_high: float = 4e-4) -> list[float]:
     """The derivatives of mean_t(...) by log pi of each token are 1 / length of these: the length is multiplied back."""
-    found: list[float] = []
+    coefficients: list[float] = []
     for response in responses_of(tokens):
         length, advantage = len(response), response[0].advantage
 
@@ -81,8 +81,8 @@ def naive_sequence_clip(tokens: list[Token], eps_low: float = 3e-4, eps_high: fl
             mean = sum(logp - token.old_logp for logp, token in zip(logps, response, strict=True)) / len(response)
             return clip_objective(jnp.exp(mean), advantage, eps_low, eps_high)
 
-        found += [length * slope for slope in slopes(objective, response)]
-    return found
+        coefficients += [length * slope for slope in slopes(objective, response)]
+    return coefficients
 
 
 def naive_clip_cov(tokens: list[Token], share: float = 2e-4, low: float = 1.0, high: float = 5.0) -> list[float]:
@@ -112,7 +112,7 @@ def naive_kl_cov(tokens: list[Token], share: float = 2e-3, penalty: float = 1.0)
 
 def naive_gmpo(tokens: list[Token], eps_low: float = 0.4, eps_high: float = 0.4) -> list[float]:
     """The derivatives of exp(mean_t of clipped log ratios) A are 1 / length of these: the length is multiplied back."""
-    found: list[float] = []
+    coefficients: list[float] = []
     for response in responses_of(tokens):
         advantage = response[0].advantage
 
@@ -121,17 +121,17 @@ def naive_gmpo(tokens: list[Token], eps_low: float = 0.4, eps_high: float = 0.4)
             bounded = [jnp.minimum(log, eps_high) if advantage > 0 else jnp.maximum(log, -eps_low) for log in logs]
             return jnp.exp(sum(bounded) / len(bounded)) * advantage
 
-        found += [len(response) * slope for slope in slopes(objective, response)]
-    return found
+        coefficients += [len(response) * slope for slope in slopes(objective, response)]
+    return coefficients
 
 
 def of_sequences(tokens: list[Token], weight: Callable[[float, float], float]) -> list[float]:
     """The same for all tokens of a response: a function of the product of their ratios, and of their advantage."""
-    found: list[float] = []
+    coefficients: list[float] = []
     for response in responses_of(tokens):
         product = math.prod(token.ratio for token in response)
-        found += [weight(product, response[0].advantage)] * len(response)
-    return found
+        coefficients += [weight(product, response[0].advantage)] * len(response)
+    return coefficients
 
 
 def naive_vespo(
@@ -150,7 +150,7 @@ def naive_topr(tokens: list[Token]) -> list[float]:
 
 def naive_mirror_descent(tokens: list[Token], tau: float = 0.01) -> list[float]:
     """The derivatives of -(A - tau log w)^2 / (2 tau), the regression that Eq. 3 descends."""
-    found: list[float] = []
+    coefficients: list[float] = []
     for response in responses_of(tokens):
         advantage = response[0].advantage
 
@@ -158,8 +158,8 @@ def naive_mirror_descent(tokens: list[Token], tau: float = 0.01) -> list[float]:
             log_w = sum(logp - token.old_logp for logp, token in zip(logps, response, strict=True))
             return -((advantage - tau * log_w) ** 2) / (2 * tau)
 
-        found += slopes(objective, response)
-    return found
+        coefficients += slopes(objective, response)
+    return coefficients
 
 
 def naive_forking_tokens(
@@ -168,11 +168,11 @@ def naive_forking_tokens(
     def is_kept(token: Token) -> bool:
         return sum(other.entropy > token.entropy for other in tokens) < Fraction(str(share)) * len(tokens)
 
-    kept = [is_kept(token) for token in tokens]
+    forks = [is_kept(token) for token in tokens]
 
     def objective(logps: list[Any]) -> Any:
         ratios = [jnp.exp(logp - token.old_logp) for logp, token in zip(logps, tokens, strict=True)]
-        terms = zip(ratios, tokens, kept, strict=True)
+        terms = zip(ratios, tokens, forks, strict=True)
         return sum(clip_objective(ratio, token.advantage, eps_low, eps_high) for ratio, token, yes in terms if yes)
 
     return slopes(objective, tokens)
@@ -228,11 +228,11 @@ def naive_opsm(tokens: list[Token], delta: float = 1e-4, eps_low: float = 0.2, e
 
 
 def naive_sequence_mask(tokens: list[Token], low: float = 0.999, high: float = 1.002) -> list[float]:
-    found: list[float] = []
+    coefficients: list[float] = []
     for response in responses_of(tokens):
         keeps = low <= math.exp(mean_log_ratio(response)) <= high
-        found += [keeps * token.ratio * token.advantage for token in response]
-    return found
+        coefficients += [keeps * token.ratio * token.advantage for token in response]
+    return coefficients
 
 
 REFERENCES: dict[str, tuple[Callable[..., list[float]], list[dict[str, float]]]] = {
@@ -256,7 +256,7 @@ REFERENCES: dict[str, tuple[Callable[..., list[float]], list[dict[str, float]]]]
 
 
 def test_every_surrogate_is_either_token_wise_or_has_a_reference_beyond_the_token() -> None:
-    assert {*REFERENCES, "casp"} == BEYOND_THE_TOKEN  # that of CaSP is in test_surrogates_casp.py
+    assert {*REFERENCES, "casp"} == BEYOND_THE_TOKEN  # CaSP's loop is in test_surrogates_casp.py
     assert {*BEYOND_THE_TOKEN, *(name for name, *_ in OBJECTIVES)} == set(SURROGATES)
 
 
@@ -285,7 +285,7 @@ def test_defaults_are_the_published_ones(name: str, published: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters"), [(name, one) for name, (_, each) in REFERENCES.items() for one in each]
+    ("name", "parameters"), [(name, values) for name, (_, each) in REFERENCES.items() for values in each]
 )
 def test_coefficients_equal_the_loops(name: str, parameters: dict[str, float]) -> None:
     check_equals(surrogate(name, **parameters), REFERENCES[name][0](tokens_of(ragged()), **parameters))
@@ -338,16 +338,16 @@ def test_kl_penalty_is_the_slope_of_its_term(form: str) -> None:
 
 def test_the_penalty_of_sequences_makes_the_regression_of_a_star_po() -> None:
     """The derivatives of -(beta log(pi / pi_ref) - A)^2 / (2 beta), the log-ratio being that of the whole rollout."""
-    beta, found = 0.25, []
+    beta, coefficients = 0.25, []
     for response in responses_of(tokens_of(ragged())):
 
         def objective(logps: list[Any], response: list[Token] = response) -> Any:
             gap = sum(logp - token.ref_logp for logp, token in zip(logps, response, strict=True))
             return -((beta * gap - response[0].advantage) ** 2) / (2 * beta)
 
-        found += slopes(objective, response)
+        coefficients += slopes(objective, response)
     penalty = kl_penalty(beta, "sequence_k2")
-    check_equals(add(reinforce(), penalty), found)
+    check_equals(add(reinforce(), penalty), coefficients)
     check_padding_is_irrelevant(penalty)
     assert {*TERMS, "sequence_k2"} == set(KL_FORMS)
 

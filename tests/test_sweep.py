@@ -1,4 +1,4 @@
-"""A sweep: what its result holds, what its units depend on, and what is reused, shared out and refused."""
+"""A sweep: its result, the inputs of its units, reuse, shared work, and refusals."""
 
 import dataclasses
 import functools
@@ -178,17 +178,17 @@ def test_a_unit_does_not_depend_on_the_cells_beside_it(wider):
 
 def test_only_what_is_missing_is_computed_and_the_numbers_are_those_of_an_unbroken_run(unbroken, resumed, capsys):
     everything = sorted(parts_folder(resumed).glob("*.npz"))
-    kept, lost = everything[::2], everything[1::2]
+    finished, lost = everything[::2], everything[1::2]
     for path in lost:
         path.unlink()
     leftovers = [folder / ".unfinished-abc" for folder in (resumed.parent, parts_folder(resumed))]
-    for path in leftovers:  # of a write that was killed
+    for path in leftovers:  # from a write that was killed
         path.write_bytes(b"half a par")
         os.utime(path, (0, 0))
-    written = [path.stat().st_mtime_ns for path in kept]
+    written = [path.stat().st_mtime_ns for path in finished]
     assert run(SWEEP, resumed).identical(read(unbroken))
-    assert f"{len(kept)} of {SMALL_UNITS} units are finished already" in capsys.readouterr().err
-    assert [path.stat().st_mtime_ns for path in kept] == written
+    assert f"{len(finished)} of {SMALL_UNITS} units are finished already" in capsys.readouterr().err
+    assert [path.stat().st_mtime_ns for path in finished] == written
     assert parts_of(resumed) == parts_of(unbroken)
     assert not any(path.exists() for path in leftovers)
     content = resumed.read_bytes()
@@ -197,12 +197,12 @@ def test_only_what_is_missing_is_computed_and_the_numbers_are_those_of_an_unbrok
 
 
 def test_a_part_under_the_name_of_another_is_made_anew(unbroken, resumed, capsys):
-    parts = sorted(parts_folder(resumed).glob("*.npz"))
-    shutil.copy(parts[3], parts[0])
-    parts[5].replace(parts[2])
+    paths = sorted(parts_folder(resumed).glob("*.npz"))
+    shutil.copy(paths[3], paths[0])
+    paths[5].replace(paths[2])
     assert run(SWEEP, resumed).identical(read(unbroken))
     complaints = capsys.readouterr().err
-    assert all(f"part {path} is damaged" in complaints for path in (parts[0], parts[2]))
+    assert all(f"part {path} is damaged" in complaints for path in (paths[0], paths[2]))
     assert parts_of(resumed) == parts_of(unbroken)
 
 
@@ -326,26 +326,26 @@ ROWS = {name: np.arange(12.0).reshape(4, 3) for name in ("q_pos", "entropy")}
 
 
 @pytest.fixture(scope="module")
-def part(tmp_path_factory):
-    parts = Store(tmp_path_factory.mktemp("parts"))
-    parts.save(UNIT, ROWS)
-    rows = parts.load(UNIT)
+def saved(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("parts"))
+    store.save(UNIT, ROWS)
+    rows = store.load(UNIT)
     assert {name: values.tolist() for name, values in rows.items()} == {
         name: values.tolist() for name, values in ROWS.items()
     }
-    return parts, parts.path(UNIT).read_bytes()
+    return store, store.path(UNIT).read_bytes()
 
 
-def check_damage_is_noticed(parts, content):
-    parts.path(UNIT).write_bytes(content)
-    assert str(parts.path(UNIT)) in refusal(parts.load, UNIT)
+def check_damage_is_noticed(store, content):
+    store.path(UNIT).write_bytes(content)
+    assert str(store.path(UNIT)) in refusal(store.load, UNIT)
 
 
 @given(data=some.data())
-def test_a_flipped_bit_or_a_cut_is_noticed_wherever_it_is(part, data):
-    parts, content = part
-    place = data.draw(some.integers(0, len(content) - 1))
+def test_a_flipped_bit_or_a_cut_is_noticed_wherever_it_is(saved, data):
+    store, content = saved
+    index = data.draw(some.integers(0, len(content) - 1))
     flipped = bytearray(content)
-    flipped[place] ^= 1 << data.draw(some.integers(0, 7))
-    check_damage_is_noticed(parts, flipped)
-    check_damage_is_noticed(parts, content[:place])
+    flipped[index] ^= 1 << data.draw(some.integers(0, 7))
+    check_damage_is_noticed(store, flipped)
+    check_damage_is_noticed(store, content[:index])

@@ -1,4 +1,4 @@
-"""A sweep on Dask's workers: the same numbers as here, whatever becomes of the workers. Run with ``-m dask``."""
+"""A sweep on Dask's workers: the same numbers as here, even if workers die. Run with ``-m dask``."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ from simlab.sweeps.run import parts_folder, run
 
 pytestmark = [
     pytest.mark.dask,
-    pytest.mark.filterwarnings("default"),  # of Dask and tornado
+    pytest.mark.filterwarnings("default"),  # Dask's and tornado's
 ]
 dask, psutil = pytest.importorskip("dask"), pytest.importorskip("psutil")
 pytest.importorskip("distributed")
@@ -169,10 +169,10 @@ def test_a_worker_of_other_code_or_whose_estimator_of_the_name_is_another_comput
     """The name alone travels, and the worker finds its own estimator under it."""
 
     def registered(sign):
-        def own():
+        def build():
             return chain(lambda advantages, rollouts: sign * advantages)
 
-        monkeypatch.setitem(registry._REGISTRY, "own", Registered("own", "own:sign", own))
+        monkeypatch.setitem(registry._REGISTRY, "own", Registered("own", "own:sign", build))
 
     registered(1.0)
     plan, here = Plan(asked(*TINY, "--group-size", 2, "--estimator", "own")), maker()
@@ -214,7 +214,7 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(tmp_path, s
         assert process.poll() is None
         time.sleep(0.1)
     children = psutil.Process(process.pid).children(recursive=True)
-    assert all(one.laddr.ip == "127.0.0.1" for child in children for one in child.net_connections())
+    assert all(connection.laddr.ip == "127.0.0.1" for child in children for connection in child.net_connections())
     (os.killpg if stop == signal.SIGINT else os.kill)(process.pid, stop)  # a terminal tells all of them of a Ctrl-C
     complaints = process.communicate()[1]
     if stop == signal.SIGINT:
@@ -240,12 +240,12 @@ def test_workers_killed_and_stopped_at_random_change_nothing(tmp_path, monkeypat
     here = run(sweep, tmp_path / "here.nc")
 
     def kill(processes, folder):
-        parts = 0
+        previous = 0
         while not ended.wait(moments.uniform(0, 0.5)):
             count = len(list(folder.glob("*.npz")))
             nanny = moments.choice(list(processes.workers.values()))
-            if count > parts and nanny.pid and nanny.pid not in kills:
-                parts, how = count, signal.SIGSTOP if len(kills) % 3 == 2 else signal.SIGKILL
+            if count > previous and nanny.pid and nanny.pid not in kills:
+                previous, how = count, signal.SIGSTOP if len(kills) % 3 == 2 else signal.SIGKILL
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(nanny.pid, how)
                     kills[nanny.pid] = how

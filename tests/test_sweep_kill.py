@@ -28,9 +28,9 @@ def unbroken(tmp_path_factory):
     return out
 
 
-def start_and_stop(out, parts, stop, delay):
+def start_and_stop(out, count, stop, delay):
     process = start("sweep", "--out", out, *OPTIONS)
-    while len(list(parts_folder(out).glob("*.npz"))) < parts:
+    while len(list(parts_folder(out).glob("*.npz"))) < count:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.001)
     time.sleep(delay)

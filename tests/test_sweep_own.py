@@ -37,7 +37,7 @@ def constructor(sign):
 
 @pytest.fixture
 def register(monkeypatch):
-    """Puts an estimator under the name, whatever stood there: as another process would find it."""
+    """Put an estimator under the name in place of any other, as another process would find it."""
     return lambda build: monkeypatch.setitem(registry._REGISTRY, NAME, Registered(NAME, "own:sign", build))
 
 
@@ -77,7 +77,7 @@ def test_a_base_or_a_surrogate_of_ones_own_counts_and_units_of_the_library_stay(
         return unit_names(base), unit_names(small(surrogates=("own",)))
 
     assert names(1.0) == names(1.0)
-    assert all(not one & other for one, other in zip(names(1.0), names(-1.0), strict=True))
+    assert all(not units & other for units, other in zip(names(1.0), names(-1.0), strict=True))
     assert unit_names(small()) == library
 
 
@@ -224,12 +224,12 @@ def test_an_edited_file_computes_anew_what_it_is_in_and_nothing_else(files):
     assert command(*options)[0] == 0
     before, weight = parts_of(out), final(out)[0]
     edited = (METHODS.replace("SIGN = 1.0", "SIGN = -1.0"), True, "1 part ")
-    for text, differs, parts in (edited, (METHODS + "# a remark\n", False, "2 parts ")):
+    for text, differs, phrase in (edited, (METHODS + "# a remark\n", False, "2 parts ")):
         (files / "mine.py").write_text(text)
         code, _, complaints = command(*options)
         assert code == 0
         assert complaints.startswith("1 of 2 units is finished already\n"), "those of grpo"
-        assert parts in complaints
+        assert phrase in complaints
         assert (final(out)[0] != weight) == differs
         assert before.items() < parts_of(out).items()
     assert len(parts_of(out)) == 4
@@ -254,7 +254,7 @@ def test_an_own_problem_is_swept_like_a_registered_one_with_its_own_metrics(file
 
 
 def test_a_plan_does_not_hold_all_problems_at_once(files):
-    """However many cells each of them has, and whatever is asked of them."""
+    """No number of cells and no question changes that."""
     heights = ",".join(map(str, range(20)))
     plan = Plan(asked("--problem", "own.py:counted", "--param", f"scale={heights}", "--group-size", "2,4"))
     most = own_files.load("own.py:most")
@@ -287,4 +287,4 @@ def test_what_is_no_method_or_problem_is_refused_in_one_line(files):
         (("--estimator", "mine.py:plain"), "mine.py:plain is a function"),
         (("--surrogate", "mine.py:weight"), "mine.py:weight is a function"),
     ):
-        assert message in refusal(lambda given=arguments: Plan(asked(*given)))
+        assert message in refusal(lambda options=arguments: Plan(asked(*options)))

@@ -120,8 +120,8 @@ def test_results_are_compared_in_the_cells_that_both_have():
     """The second lacks f_grpo, and grpo ends higher in it by 0.1 in every seed."""
     first, second = result([[0.5], [0.6]]), result([[0.5], [0.7]]).isel(estimator=[1])
     lines = compared({"a": first, "b": second}).splitlines()
-    place = lines.index("difference from a, paired by seed:")
-    assert lines[place + 2].split() == ["b", "grpo", "0.5", "0.10000(0)"]
+    index = lines.index("difference from a, paired by seed:")
+    assert lines[index + 2].split() == ["b", "grpo", "0.5", "0.10000(0)"]
     assert lines[-1] == (
         "in short: compared with a, q_pos is higher in 1 and lower in 0 of 1 cell, by intervals over seeds without 0"
     )

@@ -103,7 +103,7 @@ def test_no_digit_is_lost_for_rare_targets_and_large_groups(group_size, correct_
 )
 @pytest.mark.parametrize("function", [tail_miss, conditional_tail_miss])
 def test_bad_input_is_named(function, arguments, message, monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # what a user sees, without the tests' hook
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a user's view, without the tests' hook
     assert message in refusal(function, *arguments)
 
 
@@ -119,7 +119,7 @@ G = 4
 
 
 def mean_given(policy, correct, successes, value):
-    """The mean of a value of the distinct sampled actions, over all groups with so many correct rollouts."""
+    """The mean of a value of the distinct sampled actions, over all groups with ``successes`` correct rollouts."""
     weight = total = Fraction(0)
     for group in product(range(len(policy)), repeat=G):
         if sum(correct[action] for action in group) == successes:
@@ -153,21 +153,21 @@ def test_the_mean_baseline_is_that_over_every_group(policy, correct, rewards):
     """[f-grpo:cor-h.2]."""
     p, right = vectors(policy, correct)
     good, bad = rewards
-    found = expected_baseline(p, right, np.arange(G + 1), G, correct_reward=float(good), incorrect_reward=float(bad))
+    baseline = expected_baseline(p, right, np.arange(G + 1), G, correct_reward=float(good), incorrect_reward=float(bad))
     enumerated = [
         mean_given(policy, correct, x, lambda drawn: sum(policy[a] * (good if correct[a] else bad) for a in drawn))
         for x in range(G + 1)
     ]
-    assert found == pytest.approx(enumerated, rel=1e-14, abs=1e-15)
-    assert np.all(np.diff(found) >= 0)
+    assert baseline == pytest.approx(enumerated, rel=1e-14, abs=1e-15)
+    assert np.all(np.diff(baseline) >= 0)
 
 
 def test_rare_actions_keep_their_digits():
     """One draw of n equal actions finds 1/n of their mass, however many there are."""
     actions = 10**6
     policy = np.full(actions, 1 / actions)
-    found = expected_sampled_mass(policy, np.ones(actions, bool), np.array([1, 2]))
-    assert found == pytest.approx([1e-6, 2e-6 - 1e-12], rel=1e-9)
+    mass = expected_sampled_mass(policy, np.ones(actions, bool), np.array([1, 2]))
+    assert mass == pytest.approx([1e-6, 2e-6 - 1e-12], rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ def naive_temperature(p, reference=0.9, tau=1.5, target=0.25):
 
 def test_the_temperature_goes_from_tau_times_to_one_over_tau():
     rates = np.linspace(0, 1, 21)
-    found = np.asarray(temperature_of(jnp.asarray(rates, jnp.float32), NUMBERS))
-    np.testing.assert_allclose(found, [naive_temperature(p) for p in rates], rtol=1e-6)
-    assert found[[0, 5, 20]].tolist() == pytest.approx([1.35, 0.9, 0.6], rel=1e-6)
+    temperatures = np.asarray(temperature_of(jnp.asarray(rates, jnp.float32), NUMBERS))
+    np.testing.assert_allclose(temperatures, [naive_temperature(p) for p in rates], rtol=1e-6)
+    assert temperatures[[0, 5, 20]].tolist() == pytest.approx([1.35, 0.9, 0.6], rel=1e-6)
 
 
 def test_solve_rates_are_drawn_from_the_posterior_of_their_counts():
@@ -46,8 +46,8 @@ def test_solve_rates_are_drawn_from_the_posterior_of_their_counts():
     draws, alpha, beta = 4000, 3.5, 2.5
     state = Tempering(jnp.full(draws, 3.0), jnp.full(draws, 1.0), jnp.zeros(draws))
     keys = jax.random.split(jax.random.key(0), draws)
-    found = np.asarray(draw_temperatures(state, keys, jnp.arange(draws), NUMBERS).temperatures, float)
-    warmth = np.log(found / 0.9) / math.log(1.5)
+    temperatures = np.asarray(draw_temperatures(state, keys, jnp.arange(draws), NUMBERS).temperatures, float)
+    warmth = np.log(temperatures / 0.9) / math.log(1.5)
     rates = np.where(warmth >= 0, 0.25 * (1 - warmth), 0.25 - 0.75 * warmth)
     mean, variance = alpha / (alpha + beta), alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1))
     assert abs(rates.mean() - mean) < 5 * math.sqrt(variance / draws)
@@ -66,14 +66,14 @@ def stepped(learner, index, state):
 
 
 def naive_gradient(logits, temperature, actions, rewards):
-    """Of mean GRPO, at softmax(logits / temperature): the derivative of its log has a factor 1 / temperature."""
+    """The gradient of mean GRPO at softmax(logits / temperature); its log's derivative has a factor 1 / temperature."""
     p = np.exp((logits - logits.max()) / temperature)
     p /= p.sum()
     gradient = np.zeros(len(logits))
     for action, reward in zip(actions, rewards, strict=True):
-        for place in range(len(logits)):
-            score = ((place == action) - p[place]) / temperature
-            gradient[place] += (reward - sum(rewards) / len(rewards)) * score / len(rewards)
+        for index in range(len(logits)):
+            score = ((index == action) - p[index]) / temperature
+            gradient[index] += (reward - sum(rewards) / len(rewards)) * score / len(rewards)
     return gradient
 
 
@@ -91,9 +91,9 @@ def test_steps_are_those_of_policies_at_their_own_temperatures_by_loops(double):
     for index in range(12):
         prompts, actions, temperatures = map(np.asarray, drawing(learner, jnp.int32(index), state))
         expected = np.array(state.parameters)
-        for m, own in zip(prompts, actions, strict=True):
-            rewards = [float(LISTED.correct[m][a]) for a in own]
-            expected[m] += 1.5 * naive_gradient(expected[m], temperatures[m], own, rewards) / 3
+        for m, drawn in zip(prompts, actions, strict=True):
+            rewards = [float(LISTED.correct[m][a]) for a in drawn]
+            expected[m] += 1.5 * naive_gradient(expected[m], temperatures[m], drawn, rewards) / 3
             right[m], wrong[m] = 0.9 * right[m] + sum(rewards), 0.9 * wrong[m] + 4 - sum(rewards)
             assert 0.6 - 1e-9 <= temperatures[m] <= 1.35 + 1e-9
             seen.add(float(temperatures[m]))

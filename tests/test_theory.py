@@ -1,4 +1,4 @@
-"""What is known exactly of a weight: its scale, its variance, and the other weights that it equals up to a pace."""
+"""Exact facts of a weight: its scale, its variance, and the other weights that it equals up to a pace."""
 
 import itertools
 import math
@@ -85,7 +85,7 @@ def test_bad_input_is_one_clear_line(call, complaint):
         call()
 
 
-# Which estimators are the same on rewards 0 and 1: those that algebra says are, and no others
+# Estimators that are the same on rewards 0 and 1: algebra's list, and no others
 
 
 SAME = [
@@ -101,11 +101,11 @@ SAME = [
 @pytest.mark.parametrize(("names", "why"), SAME)
 def test_a_factor_makes_no_difference(names, why, size):
     built = [estimator(name, **parameters) for name, parameters in names.items()]
-    assert all(alike(one, another, size) for one, another in itertools.pairwise(built)), why
+    assert all(alike(left, right, size) for left, right in itertools.pairwise(built)), why
 
 
 @pytest.mark.parametrize(
-    ("one", "another"),
+    ("left", "right"),
     [
         (("ha_dw", {"decay": 0.9}), ("ha_dw", {"decay": 0.5})),  # alike in the first batch
         (("a_grae", {}), ("f_grpo", {})),
@@ -114,11 +114,11 @@ def test_a_factor_makes_no_difference(names, why, size):
         (("nsr", {}), ("psr", {})),
     ],
 )
-def test_others_are_told_apart(one, another):
-    assert not alike(estimator(one[0], **one[1]), estimator(another[0], **another[1]), 5)
+def test_others_are_told_apart(left, right):
+    assert not alike(estimator(left[0], **left[1]), estimator(right[0], **right[1]), 5)
 
 
-# Which estimators are others at another pace: those that algebra says are, by the factor that it says
+# Estimators that are others at another pace: algebra's list, with algebra's factors
 
 
 README = (Path(figures.__file__).parent / "README.md").read_text()
@@ -126,13 +126,13 @@ README = (Path(figures.__file__).parent / "README.md").read_text()
 
 def test_a_factor_of_the_solve_rate_is_a_clock():
     """MaxRL divides the advantages of mean GRPO by p, which is 1/4, 1/2 and 3/4 in mixed groups of four."""
-    found = clock(estimator("maxrl"), estimator("dr_grpo"), 4)
-    np.testing.assert_allclose(found.factors, [np.nan, 4, 2, 4 / 3, np.nan], rtol=1e-12)
-    assert found.depends_on == "p"
+    pace = clock(estimator("maxrl"), estimator("dr_grpo"), 4)
+    np.testing.assert_allclose(pace.factors, [np.nan, 4, 2, 4 / 3, np.nan], rtol=1e-12)
+    assert pace.depends_on == "p"
 
 
 @pytest.mark.parametrize(
-    ("one", "another"),
+    ("name", "base"),
     [
         ("psr", "dr_grpo"),  # successes alone
         ("a_grae", "grpo"),  # successes weaker than failures
@@ -141,8 +141,8 @@ def test_a_factor_of_the_solve_rate_is_a_clock():
         ("reinforce_pp", "dr_grpo"),
     ],
 )
-def test_what_pushes_a_group_elsewhere_is_no_clock(one, another):
-    assert clock(estimator(one), estimator(another), 5) is None
+def test_what_pushes_a_group_elsewhere_is_no_clock(name, base):
+    assert clock(estimator(name), estimator(base), 5) is None
 
 
 def test_a_factor_is_neither_negative_nor_0_everywhere():
@@ -179,19 +179,19 @@ def value(formula, p, size):
     return float(eval(written, {"__builtins__": {"round": round}}, known))
 
 
-FIRST = {own.name: first for first, members in clock_table.families().items() for own in members}
+FIRST = {member.name: first for first, members in clock_table.families().items() for member in members}
 
 
 @pytest.mark.parametrize("name", clock_table.FACTORS)
 def test_each_formula_gives_the_factors(name):
     for size in (2, 5, 8):
-        found = clock_table.relation(name, FIRST[name], size)
-        if found is None:  # 0 in every group of so few
+        pace = clock_table.relation(name, FIRST[name], size)
+        if pace is None:  # 0 in every group of so few
             assert (name, size) == ("pass_at_k_chen", 2)
             continue
-        known = np.flatnonzero(~np.isnan(found.factors))
+        known = np.flatnonzero(~np.isnan(pace.factors))
         by_formula = [value(clock_table.FACTORS[name], count / size, size) for count in known]
-        np.testing.assert_allclose(found.factors[known], by_formula, rtol=1e-4, err_msg=f"G = {size}")
+        np.testing.assert_allclose(pace.factors[known], by_formula, rtol=1e-4, err_msg=f"G = {size}")
 
 
 def test_every_estimator_stands_in_the_table_once():

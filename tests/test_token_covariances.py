@@ -1,4 +1,4 @@
-"""How covariance is spread over tokens, against plain loops."""
+"""The spread of covariance over tokens, against plain loops."""
 
 import json
 import math
@@ -21,39 +21,39 @@ def tokens():
 
 def terms_by_loops(tokens):
     """c of every token under GRPO: means over the tokens of the group, equal rewards without advantage."""
-    found = []
+    terms = []
     for rewards, logp, mask in zip(*tokens, strict=True):
         std = rewards.std()
         advantage = (rewards - rewards.mean()) / (std + 1e-6) if std > 0 else 0 * rewards
-        own = [(logp[i, t], advantage[i]) for i in range(len(rewards)) for t in range(logp.shape[1]) if mask[i, t]]
-        middle = np.mean(own, axis=0)
-        found += [(x - middle[0]) * (a - middle[1]) for x, a in own]
-    return found
+        pairs = [(logp[i, t], advantage[i]) for i in range(len(rewards)) for t in range(logp.shape[1]) if mask[i, t]]
+        middle = np.mean(pairs, axis=0)
+        terms += [(x - middle[0]) * (a - middle[1]) for x, a in pairs]
+    return terms
 
 
 def test_the_shares_are_those_of_the_largest(tokens):
     """[cw-grpo:figure-3]."""
-    found = spreads(tokens)["before"]
+    spread = spreads(tokens)["before"]
     for sign, name in ((1, "positive"), (-1, "negative")):
         sizes = sorted((sign * c for c in terms_by_loops(tokens) if sign * c > 1e-12), reverse=True)
         expected = [sum(sizes[: math.ceil(len(sizes) * percent / 100 - 1e-9)]) / sum(sizes) for percent in SHARES]
-        assert found[name]["tokens"] == len(sizes)
-        assert found[name]["share"] == pytest.approx(expected, rel=1e-4)
-        assert np.abs(found[name]["at"][0]) == pytest.approx(sizes[0], rel=1e-4)
-        assert np.abs(found[name]["at"][-1]) == pytest.approx(sizes[-1], rel=1e-4)
+        assert spread[name]["tokens"] == len(sizes)
+        assert spread[name]["share"] == pytest.approx(expected, rel=1e-4)
+        assert np.abs(spread[name]["at"][0]) == pytest.approx(sizes[0], rel=1e-4)
+        assert np.abs(spread[name]["at"][-1]) == pytest.approx(sizes[-1], rel=1e-4)
 
 
 def test_means_are_of_rollouts_and_of_tokens(tokens):
-    found = spreads(tokens)
-    assert found["reward"] == pytest.approx(tokens.rewards.mean(), rel=1e-5)
-    assert found["mean_logp"] == pytest.approx(tokens.logp[tokens.mask].mean(), rel=1e-5)
+    summary = spreads(tokens)
+    assert summary["reward"] == pytest.approx(tokens.rewards.mean(), rel=1e-5)
+    assert summary["mean_logp"] == pytest.approx(tokens.logp[tokens.mask].mean(), rel=1e-5)
 
 
 def test_the_tree_is_drawn_as_in_the_figure_of_its_runs():
     """The same groups, so the same percentiles as cw_grpo keeps, to the digits of another quantile's rule."""
-    kept = json.loads((DATA.parent / "cw_grpo.json").read_text())["sums"]["covariance"]
-    found = json.loads(DATA.read_text())["tokens"]
+    figure = json.loads((DATA.parent / "cw_grpo.json").read_text())["sums"]["covariance"]
+    tree = json.loads(DATA.read_text())["tokens"]
     for accuracy in ("0.05", "0.5"):
         for sign in ("positive", "negative"):
-            own = found[f"tree, accuracy {accuracy}"]["before"][sign]["at"]
-            assert own == pytest.approx(kept[accuracy]["before"][sign], rel=1e-3)
+            percentiles = tree[f"tree, accuracy {accuracy}"]["before"][sign]["at"]
+            assert percentiles == pytest.approx(figure[accuracy]["before"][sign], rel=1e-3)

@@ -1,6 +1,6 @@
-"""A tree of decisions: its shape, what is exact of a sequence and its tokens, and what is refused.
+"""A tree of decisions: its shape, exact quantities of a sequence and its tokens, and refusals.
 
-What holds of every problem is in test_problem_contract.py.
+test_problem_contract.py has the properties of every problem.
 """
 
 import math
@@ -83,7 +83,7 @@ def test_a_group_of_equal_rewards_moves_nothing_and_another_only_the_nodes_it_pa
     assert not changes[:2].any()
     moved = np.abs(changes[2]) > 0
     passed = {(), (0,), (0, 0), (1,), (1, 0)}
-    assert {node for node, own in zip(naive_of(OWN, kind).nodes, moved, strict=True) if own.any()} == passed
+    assert {node for node, row in zip(naive_of(OWN, kind).nodes, moved, strict=True) if row.any()} == passed
     assert moved[0].tolist() == [True, True, False]
 
 
@@ -96,7 +96,7 @@ def test_trees_of_different_depths_are_not_one_sweep(tmp_path):
     assert "the problems of this sweep differ in what they record, or in its labels" in told
 
 
-# What is refused
+# Refusals
 
 
 REFUSED = [

@@ -18,7 +18,7 @@ from simlab.simulator.runner import simulate
 from simlab.simulator.sampling import exact_sum
 from simlab.simulator.storage import DENSE
 
-ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
+ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # among 7: some repeated, some never sampled
 WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are
 NO_CANDIDATES = jnp.zeros(0, jnp.int32)
 
@@ -114,7 +114,7 @@ def reward_rows(size):
 
 @pytest.mark.parametrize(("size", "dtype"), SIZES)
 def test_zero_sum_weights_sum_to_exactly_0(size, dtype):
-    """As the learner computes them: reward, advantage, times 1/G, added up in one compiled function."""
+    """One compiled function computes them like the learner: reward, advantage, times 1/G, and the sum."""
 
     def sums(rewards):
         rollouts = Rollouts(rewards[None])
@@ -174,7 +174,7 @@ STEPS = 12
 
 def trajectory(make, numbers, gradients):
     """The parameters after each step from 1, 2, 3, ... in two arrays, by a compiled program that traces the numbers."""
-    own = {name: jnp.asarray(value, gradients.dtype) for name, value in numbers.items()}
+    arrays = {name: jnp.asarray(value, gradients.dtype) for name, value in numbers.items()}
 
     @jax.jit
     def run(numbers, gradients):
@@ -183,14 +183,14 @@ def trajectory(make, numbers, gradients):
 
         def step(carry, gradient):
             parameters, moments = carry
-            parts = {"one": gradient[:7], "another": gradient[7:].reshape(2, 2)}
-            change, moments = optimizer.update(parts, moments, parameters)
+            slopes = {"one": gradient[:7], "another": gradient[7:].reshape(2, 2)}
+            change, moments = optimizer.update(slopes, moments, parameters)
             parameters = jax.tree.map(jnp.add, parameters, change)
             return (parameters, moments), parameters
 
         return jax.lax.scan(step, (start, optimizer.init(start)), gradients)[1]
 
-    return jax.tree.map(np.asarray, run(own, gradients))
+    return jax.tree.map(np.asarray, run(arrays, gradients))
 
 
 @pytest.mark.parametrize(
@@ -203,10 +203,10 @@ def test_steps_are_those_of_optax(name, dtype):
     sizes = 10.0 ** random.uniform(-8, 3, (STEPS, 11))
     with jax.enable_x64(dtype == "float64"):
         gradients = jnp.asarray(sizes * random.choice([-1, 0, 1], sizes.shape), dtype)
-        found, expected = (trajectory(make, numbers, gradients) for make in (ours, theirs))
-    assert found["one"].dtype == dtype
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
-    assert np.unique(found["one"], axis=0).shape == (STEPS, 7)
+        actual, expected = (trajectory(make, numbers, gradients) for make in (ours, theirs))
+    assert actual["one"].dtype == dtype
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+    assert np.unique(actual["one"], axis=0).shape == (STEPS, 7)
 
 
 def test_how_many_numbers_are_kept_of_each_parameter():

@@ -1,4 +1,4 @@
-"""A verifier that errs: how often, about what, what it does to the expected step, and what corrections make of it."""
+"""A verifier that errs: its rates, the subject of an error, the expected step, and corrections."""
 
 import functools
 import itertools
@@ -26,25 +26,25 @@ STEPS = 300
 
 
 def judged(name, storage, errors_of, steps=STEPS):
-    """Of each step of one run: the prompts, what their rollouts drew, which of these are correct, and accepted."""
+    """For each step of one run: the prompts, the slots of their rollouts, which are correct, and which are accepted."""
     bench = Bench(
         ROWS[name], Kind({"optimizer_parameters": {"learning_rate": 0.0}}), storage, errors_of=errors_of, **RATES
     )
 
-    def one(learner, state, index):
+    def step(learner, state, index):
         state, keys, prompts, drawn = learner.draw(index, state)
         batch, _ = learner.weigh(keys, prompts, drawn, state)
         size = bench.group_size
-        right = learner.map_prompts(lambda slots, group, own: group.label(own, learner.storage, slots, size))
+        right = learner.map_prompts(lambda slots, group, correct: group.label(correct, learner.storage, slots, size))
         truth = right(learner.select_rows(state.slots, prompts), drawn.groups, learner.select(learner.correct, prompts))
         return state, (prompts, drawn.groups.slots, truth, batch.correct)
 
     def run(key, *arrays):
         learner = bench.learner(*arrays, key)
-        return jax.lax.scan(functools.partial(one, learner), learner.start(), jnp.arange(steps, dtype=jnp.int32))[1]
+        return jax.lax.scan(functools.partial(step, learner), learner.start(), jnp.arange(steps, dtype=jnp.int32))[1]
 
     with jax.enable_x64(True):
-        prompts, *of_rollouts = (np.asarray(found) for found in jax.jit(run)(key_of(0), *bench.arrays()))
+        prompts, *of_rollouts = (np.asarray(array) for array in jax.jit(run)(key_of(0), *bench.arrays()))
     return prompts, *(values[..., : bench.group_size] for values in of_rollouts)  # without those that only fill it up
 
 
@@ -66,17 +66,17 @@ def test_each_rollout_is_misjudged_as_often_as_the_rates_say(name, storage):
     ("name", "storage"), [("custom", "dense"), pytest.param("linear_softmax", "lumped", marks=pytest.mark.slow)]
 )
 def test_an_answer_is_judged_alike_whenever_it_is_drawn_and_a_prompt_whatever_is_drawn(name, storage):
-    prompts, places, correct, accepted = judged(name, storage, "answer")
-    each = np.broadcast_to(prompts[:, :, None], places.shape)
+    prompts, slots, correct, accepted = judged(name, storage, "answer")
+    each = np.broadcast_to(prompts[:, :, None], slots.shape)
     verdicts = {}
-    for m, place, verdict in zip(each.ravel(), places.ravel(), accepted.ravel(), strict=True):
-        verdicts.setdefault((m, place), set()).add(bool(verdict))
-    assert {len(found) for found in verdicts.values()} == {1}
-    prompts, places, correct, accepted = judged(name, storage, "prompt")
+    for m, slot, verdict in zip(each.ravel(), slots.ravel(), accepted.ravel(), strict=True):
+        verdicts.setdefault((m, slot), set()).add(bool(verdict))
+    assert {len(values) for values in verdicts.values()} == {1}
+    prompts, slots, correct, accepted = judged(name, storage, "prompt")
     verdicts = {}
     for m, right, verdict in zip(each.ravel(), correct.ravel(), accepted.ravel(), strict=True):
         verdicts.setdefault((m, bool(right)), set()).add(bool(verdict))
-    assert {len(found) for found in verdicts.values()} == {1}
+    assert {len(values) for values in verdicts.values()} == {1}
 
 
 def expected_step(weigh, rewards=(1.0, 0.0), rates=(F, N), group_size=2):
@@ -133,8 +133,8 @@ def test_the_mean_step_is_that_of_all_groups_and_all_verdicts(estimator, weigh, 
 
 def test_corrections_are_what_they_are_said_to_be():
     for correction in ("none", "backward", "forward"):
-        given = correct_rewards(np.array([1.0, 0.0]), correction, F, N)
-        np.testing.assert_allclose(given, shares(correction))
+        corrected = correct_rewards(np.array([1.0, 0.0]), correction, F, N)
+        np.testing.assert_allclose(corrected, shares(correction))
         settings = Settings("grpo", verifier_correction=correction, **RATES)
         rewards = judged_rewards(anchored(9, 3, reward_incorrect=-1.0), settings)
         np.testing.assert_allclose(rewards[0], -1 + 2 * np.array(shares(correction)))

@@ -27,7 +27,7 @@ Rows = list[float] | list[list[float]]
 
 
 class Batch(NamedTuple):
-    """What a surrogate's coefficient is called with."""
+    """The arguments of a surrogate's coefficient."""
 
     ratio: Any
     advantages: Any
@@ -137,7 +137,7 @@ def check_equals(chosen: Surrogate, expected: Rows) -> None:
 
 
 def check_padding_is_irrelevant(chosen: Surrogate) -> None:
-    """What stands where no token exists changes no digit of a coefficient where one does."""
+    """Check that values at absent tokens change no digit of a token's coefficient."""
     expected = at_tokens(chosen.coefficient(*ragged(math.nan)))
     assert np.isfinite(expected).all()
     for filler in (3.0, 1e30):

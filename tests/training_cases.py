@@ -80,13 +80,13 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
     start, method = parameters_of(setup.loaded.config, seed=seed), parse(name).build()
     verifier = step_key(seed, VERIFIER_KEY)
     trainer = Trainer(setup.policy(), setup.reader, method, asked.rl, start, 0, asked.record.top_n, verifier)
-    states = (jax.tree.map(np.float32, part.init()) for part in (method.estimator, method.surrogate))
+    states = (jax.tree.map(np.float32, stage.init()) for stage in (method.estimator, method.surrogate))
     return trainer, TrainerState(start, first_state(asked.rl, start), *states)._replace(older=(start,) * asked.rl.lag)
 
 
 def contents(out):
     """All that a run has left, by file, without the seconds that steps took, and so without sizes of metrics."""
-    found = {}
+    files = {}
     for path in sorted(path for path in out.rglob("*") if path.is_file() and path.parent.name != "tensorboard"):
         content = path.read_bytes()
         if path.name == "metrics.jsonl":
@@ -96,8 +96,8 @@ def contents(out):
                 content = {name: (str(arrays[name].dtype), arrays[name].tobytes()) for name in arrays.files}
                 content["record"] = json.loads(str(arrays["record"]))
                 content["record"]["sizes"].pop("metrics.jsonl", None)
-        found[str(path.relative_to(out))] = content
-    return found
+        files[str(path.relative_to(out))] = content
+    return files
 
 
 LONG = {
@@ -135,9 +135,9 @@ class TwoSets(CallableTask):
 
 
 def long_run(out, warm_start=0, kind="plain", **options):
-    own = task() if OWN_SETTINGS not in KINDS[kind] else TwoSets(**vars(task()))
+    addition = task() if OWN_SETTINGS not in KINDS[kind] else TwoSets(**vars(task()))
     asked = settings(LONG, {"warm_start": {"steps": warm_start}}, *KINDS[kind])
-    train(asked, Path(out), own_task=own, **options)
+    train(asked, Path(out), own_task=addition, **options)
 
 
 if __name__ == "__main__":

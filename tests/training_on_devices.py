@@ -11,15 +11,15 @@ gradient, run = (importlib.import_module(f"simlab.llm.training.{name}") for name
 
 def train_and_say_where(layers, out):
     """Train a run; returns the numbers of the devices that have computed a gradient, and log-probabilities."""
-    names, places = ("_gradient", "completions_logp"), {}
+    names, devices = ("_gradient", "completions_logp"), {}
     computed = {name: getattr(gradient, name) for name in names}
 
     def noted(name, *arguments, **others):
-        found = computed[name](*arguments, **others)
-        leaf = found[1] if name == "_gradient" else found
+        result = computed[name](*arguments, **others)
+        leaf = result[1] if name == "_gradient" else result
         if hasattr(leaf, "devices") and not isinstance(leaf, gradient.jax.core.Tracer):
-            places.setdefault(name, set()).update(device.id for device in leaf.devices())
-        return found
+            devices.setdefault(name, set()).update(device.id for device in leaf.devices())
+        return result
 
     for name in names:
         setattr(gradient, name, lambda *arguments, name=name, **others: noted(name, *arguments, **others))
@@ -29,4 +29,4 @@ def train_and_say_where(layers, out):
     finally:
         for name in names:
             setattr(gradient, name, computed[name])
-    return {name: sorted(found) for name, found in places.items()}
+    return {name: sorted(numbers) for name, numbers in devices.items()}

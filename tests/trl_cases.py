@@ -37,16 +37,16 @@ def reward(completions, **others):
 
 def fixed_rollouts(prompts, trainer):
     ids, completions = [], []
-    own = trainer.accelerator.process_index * len(prompts)
+    offset = trainer.accelerator.process_index * len(prompts)
     for row, prompt in enumerate(prompts):
-        source = np.random.default_rng([sum(map(ord, prompt)), (own + row) % trainer.num_generations])
+        source = np.random.default_rng([sum(map(ord, prompt)), (offset + row) % trainer.num_generations])
         length = int(source.integers(1, LENGTH + 1))
         ids.append(trainer.processing_class(prompt)["input_ids"])
         completions.append([*source.integers(3, VOCABULARY.size, length - 1).tolist(), 2][:length])
     return {"prompt_ids": ids, "completion_ids": completions, "logprobs": None}
 
 
-def trainer(folder: Path, *, kind=SimlabGRPOTrainer, rewards=reward, given=None, settings=None, **own):
+def trainer(folder: Path, *, kind=SimlabGRPOTrainer, rewards=reward, policy=None, settings=None, **options):
     model, tokenizer = model_and_tokenizer(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -58,6 +58,6 @@ def trainer(folder: Path, *, kind=SimlabGRPOTrainer, rewards=reward, given=None,
             "gradient_checkpointing": False, **(settings or {}),
         })  # fmt: skip
         return kind(
-            given or model, reward_funcs=rewards, args=args, train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
-            processing_class=tokenizer, rollout_func=fixed_rollouts, **own,
+            policy or model, reward_funcs=rewards, args=args, train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
+            processing_class=tokenizer, rollout_func=fixed_rollouts, **options,
         )  # fmt: skip

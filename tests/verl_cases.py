@@ -43,14 +43,14 @@ def dispatched(
     uid = np.array(prompts or PROMPTS, dtype=object)
     config = OmegaConf.create({"gamma": 1.0, **others, **({"simlab": settings} if settings is not None else {})})
     built_in = name in {entry.value for entry in AdvantageEstimator}
-    found = compute_advantage(
+    result = compute_advantage(
         DataProto.from_dict(tensors=batch, non_tensors={"uid": uid}),
         adv_estimator=AdvantageEstimator(name) if built_in else name,
         norm_adv_by_std_in_grpo=others.get("norm_adv_by_std_in_grpo", True),
         config=config,
     )
-    torch.testing.assert_close(found.batch["returns"], found.batch["advantages"])
-    return found.batch["advantages"]
+    torch.testing.assert_close(result.batch["returns"], result.batch["advantages"])
+    return result.batch["advantages"]
 
 
 def by_prompt(prompts=None) -> list[list[int]]:

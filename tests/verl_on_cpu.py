@@ -1,4 +1,4 @@
-"""What verl lacks to train on a CPU: a platform, its FSDP engine there, and a rollout server of plain transformers.
+"""Fill the gaps of verl on a CPU: a platform, its FSDP engine there, and a rollout server of plain transformers.
 
 The rest is verl's own. For ``VERL_USE_EXTERNAL_MODULES=verl_on_cpu`` and ``VERL_PLATFORM=on_cpu``.
 """
@@ -116,8 +116,8 @@ class Adapter(base.BaseRollout):
         pass
 
     async def update_weights(self, weights, global_steps=0, **_):
-        found = {name: value.detach().clone() for name, value in weights}
-        await asyncio.wrap_future(ray.get_actor(NAME).update.remote(found, global_steps or 0).future())
+        parameters = {name: value.detach().clone() for name, value in weights}
+        await asyncio.wrap_future(ray.get_actor(NAME).update.remote(parameters, global_steps or 0).future())
 
 
 RolloutReplicaRegistry.register(NAME, lambda: Replica)

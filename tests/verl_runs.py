@@ -69,13 +69,13 @@ def prepare(folder: Path) -> None:
 
 
 def train(folder: Path, name: str, steps: int, **settings) -> list[dict]:
-    given = SETTINGS | {
+    options = SETTINGS | {
         "data.train_files": folder / "prompts.parquet", "data.val_files": folder / "prompts.parquet",
         "actor_rollout_ref.model.path": folder / "model",
         "reward.custom_reward_function.path": folder / "reward.py",
         "trainer.default_local_dir": folder / name, "trainer.total_training_steps": steps,
     } | settings  # fmt: skip
-    command = [sys.executable, "-m", "verl.trainer.main_ppo", *(f"{key}={value}" for key, value in given.items())]
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", *(f"{key}={value}" for key, value in options.items())]
     path = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {
         "PYTHONPATH": path, "VERL_USE_EXTERNAL_MODULES": "verl_on_cpu", "VERL_PLATFORM": "on_cpu",

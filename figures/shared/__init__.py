@@ -1,1 +1,1 @@
-"""What figure scripts share."""
+"""Code that figure scripts share."""

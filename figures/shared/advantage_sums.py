@@ -1,4 +1,4 @@
-"""What CW-GRPO's normalisation does to the sum of the advantages ``[cw-grpo:expected-loss]``, and how tokens share c.
+"""The sum of the advantages under CW-GRPO's normalisation ``[cw-grpo:expected-loss]``, and how tokens share c.
 
 The policies are those of a tree tilted towards its rewarded leaves, p(leaf) proportional to p_0 exp(beta r): the
 optimum of the reward with a KL penalty, at each accuracy. Groups are enumerated on a small tree and drawn on that of
@@ -44,7 +44,7 @@ def tilted(problem: Tree, accuracy: float) -> np.ndarray:
 
 
 def groups(problem: Tree, p: np.ndarray, leaves: np.ndarray) -> Groups:
-    """What the methods make of groups of leaves under a policy over leaves."""
+    """Return groups of leaves under a policy over leaves, with the advantages of both methods."""
     shape = (problem.branching,) * problem.depth
     reached = np.unravel_index(leaves, shape)
     mass = [p.reshape(shape).sum(axis=tuple(range(level, problem.depth))) for level in range(problem.depth + 1)]
@@ -54,24 +54,24 @@ def groups(problem: Tree, p: np.ndarray, leaves: np.ndarray) -> Groups:
     return Groups(leaves, rewards, logp, before, simlab.advantages("cw_grpo", rewards, old_logp=logp))
 
 
-def sums(own: Groups) -> dict[str, np.ndarray]:
-    """(P,) of each mixed group: the sums over tokens as a share of sum abs(A), and those of the first tokens alone.
+def sums(batch: Groups) -> dict[str, np.ndarray]:
+    """(P,) each mixed group's sums over tokens as a share of sum abs(A), and its sums over first tokens alone.
 
     ``success`` and ``failure`` are the shares of their advantages that successes and failures keep.
     """
-    size, right = np.abs(own.before).sum(axis=(1, 2)), own.rewards[..., None] > 0
+    size, right = np.abs(batch.before).sum(axis=(1, 2)), batch.rewards[..., None] > 0
     return {
-        "before": own.before.sum(axis=(1, 2)) / size,
-        "after": own.after.sum(axis=(1, 2)) / size,
-        "first_after": own.after[:, :, 0].sum(axis=1) / np.abs(own.before[:, :, 0]).sum(axis=1),
-        "success": 2 * np.where(right, own.after, 0).sum(axis=(1, 2)) / size,
-        "failure": -2 * np.where(right, 0, own.after).sum(axis=(1, 2)) / size,
+        "before": batch.before.sum(axis=(1, 2)) / size,
+        "after": batch.after.sum(axis=(1, 2)) / size,
+        "first_after": batch.after[:, :, 0].sum(axis=1) / np.abs(batch.before[:, :, 0]).sum(axis=1),
+        "success": 2 * np.where(right, batch.after, 0).sum(axis=(1, 2)) / size,
+        "failure": -2 * np.where(right, 0, batch.after).sum(axis=(1, 2)) / size,
     }
 
 
-def mixed(own: Groups) -> np.ndarray:
-    """(P,) whether a group has both outcomes."""
-    solved = own.rewards.mean(axis=1)
+def mixed(batch: Groups) -> np.ndarray:
+    """(P,) mask of the groups that have both outcomes."""
+    solved = batch.rewards.mean(axis=1)
     both: np.ndarray = (solved > 0) & (solved < 1)
     return both
 
@@ -84,47 +84,47 @@ def enumerated(accuracy: float) -> dict[str, Any]:
     problem = small_tree()
     p = tilted(problem, accuracy)
     leaves = np.array(list(itertools.product(range(problem.actions), repeat=SMALL_GROUP_SIZE)))
-    own = groups(problem, p, leaves)
-    kept = mixed(own)
-    own, chance = Groups(*(values[kept] for values in own)), p[leaves[kept]].prod(axis=1)
-    found = {name: rounded((values * chance).sum() / chance.sum()) for name, values in sums(own).items()}
-    absent = np.all(own.leaves >= problem.actions // 2, axis=1)  # action A of the root, which leads to no reward
-    for name, values in (("before", own.before), ("after", own.after)):
+    batch = groups(problem, p, leaves)
+    mask = mixed(batch)
+    batch, chance = Groups(*(values[mask] for values in batch)), p[leaves[mask]].prod(axis=1)
+    numbers = {name: rounded((values * chance).sum() / chance.sum()) for name, values in sums(batch).items()}
+    absent = np.all(batch.leaves >= problem.actions // 2, axis=1)  # action A of the root, which leads to no reward
+    for name, values in (("before", batch.before), ("after", batch.after)):
         change = -values[absent, :, 0].mean(axis=1)
-        found[f"unsampled_{name}"] = rounded((change * chance[absent]).sum() / chance[absent].sum())
-    return found
+        numbers[f"unsampled_{name}"] = rounded((change * chance[absent]).sum() / chance[absent].sum())
+    return numbers
 
 
 def sampled(problem: Tree, accuracy: float) -> dict[str, Any]:
     """The same by groups drawn from the tree of the preset, with standard errors; covariances of all tokens."""
     p = tilted(problem, accuracy)
     leaves = np.random.default_rng(0).choice(problem.actions, p=p, size=(GROUPS, GROUP_SIZE))
-    own = groups(problem, p, leaves)
-    own = Groups(*(values[mixed(own)] for values in own))
-    found: dict[str, Any] = {"mixed": len(own.leaves)}
-    for name, values in sums(own).items():
-        found[name] = mean_and_error(values) | {"std": rounded(values.std(ddof=1))}
-    root = own.leaves // (problem.actions // problem.branching)
+    batch = groups(problem, p, leaves)
+    batch = Groups(*(values[mixed(batch)] for values in batch))
+    numbers: dict[str, Any] = {"mixed": len(batch.leaves)}
+    for name, values in sums(batch).items():
+        numbers[name] = mean_and_error(values) | {"std": rounded(values.std(ddof=1))}
+    root = batch.leaves // (problem.actions // problem.branching)
     missing = np.array([[not np.any(row == action) for action in range(problem.branching)] for row in root]).any(axis=1)
-    for name, values in (("before", own.before), ("after", own.after)):
-        found[f"unsampled_{name}"] = mean_and_error(-values[missing, :, 0].mean(axis=1))
-    return found | {"without_an_action": int(missing.sum())}
+    for name, values in (("before", batch.before), ("after", batch.after)):
+        numbers[f"unsampled_{name}"] = mean_and_error(-values[missing, :, 0].mean(axis=1))
+    return numbers | {"without_an_action": int(missing.sum())}
 
 
 def covariances(problem: Tree, accuracy: float) -> dict[str, Any]:
     """Table 1 of the tokens of many groups, before and after the kernel, and the share of all c > 0 of the largest."""
     p = tilted(problem, accuracy)
-    own = groups(problem, p, np.random.default_rng(1).choice(problem.actions, p=p, size=(GROUPS, GROUP_SIZE)))
-    found: dict[str, Any] = {}
-    for name, values in (("before", own.before), ("after", own.after)):
-        c = (own.logp - own.logp.mean(axis=(1, 2), keepdims=True)) * (values - values.mean(axis=(1, 2), keepdims=True))
+    batch = groups(problem, p, np.random.default_rng(1).choice(problem.actions, p=p, size=(GROUPS, GROUP_SIZE)))
+    numbers: dict[str, Any] = {}
+    for name, each in (("before", batch.before), ("after", batch.after)):
+        c = (batch.logp - batch.logp.mean(axis=(1, 2), keepdims=True)) * (each - each.mean(axis=(1, 2), keepdims=True))
         positive, negative = np.sort(c[c > 0])[::-1], np.sort(c[c < 0])
-        found[name] = {
+        numbers[name] = {
             "positive": rounded([_at(positive, percent) for percent in PERCENT]),
             "negative": rounded([_at(negative, percent) for percent in PERCENT]),
             "share": rounded([positive[: _count(positive, percent)].sum() / positive.sum() for percent in CURVE]),
         }
-    return found
+    return numbers
 
 
 def _count(values: np.ndarray, percent: float) -> int:

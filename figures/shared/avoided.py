@@ -22,9 +22,9 @@ class Share(NamedTuple):
 
 
 def at_gain(pass_at_1: np.ndarray, values: np.ndarray, gain: float) -> np.ndarray:
-    """(seeds,) what ``values`` are where pass@1, (seeds, records) as they are, is first by ``gain`` above its start."""
-    found: np.ndarray = at_equal_mass(pass_at_1 - pass_at_1[:, :1], values, np.array([gain]))[0]
-    return found
+    """(seeds,) ``values`` where pass@1, (seeds, records) like them, is first by ``gain`` above its start."""
+    reading: np.ndarray = at_equal_mass(pass_at_1 - pass_at_1[:, :1], values, np.array([gain]))[0]
+    return reading
 
 
 def gain_at_fall(pass_at_1: np.ndarray, pass_at_64: np.ndarray, fall: float) -> float:
@@ -33,13 +33,13 @@ def gain_at_fall(pass_at_1: np.ndarray, pass_at_64: np.ndarray, fall: float) -> 
     return float(at_equal_mass(fallen, gained, np.array([fall]))[0].mean())
 
 
-def share(own: np.ndarray, baseline: np.ndarray, base: np.ndarray) -> Share:
-    """The share that ``own`` (seeds,) avoids of the fall of ``baseline`` (seeds,) from ``base`` (seeds,).
+def share(values: np.ndarray, baseline: np.ndarray, base: np.ndarray) -> Share:
+    """The share that ``values`` (seeds,) avoid of the fall of ``baseline`` (seeds,) from ``base`` (seeds,).
 
     The ratio of the means over seeds, r = mean(d) / mean(f). Its interval is Student's, with the standard error of the
     mean of d - r f over the mean of f (the delta method), paired by seed.
     """
-    gained, fall = own - baseline, base - baseline
+    gained, fall = values - baseline, base - baseline
     ratio = gained.mean() / fall.mean()
     error = (gained - ratio * fall).std(ddof=1) / np.sqrt(len(fall)) / abs(fall.mean())
     width = half_width(error, len(fall))
@@ -47,7 +47,7 @@ def share(own: np.ndarray, baseline: np.ndarray, base: np.ndarray) -> Share:
 
 
 def verdict(low: float | None, high: float | None) -> str:
-    """What an interval says of a share, in words."""
+    """Put the interval of a share in words."""
     if low is None or high is None:
         return "does not gain so much"
     if low > 0:

@@ -1,6 +1,6 @@
 """Judge weights at equal pass@1 under two optimisers, against a prediction that was committed before the runs.
 
-The rule. A method has several learning rates; for each seed that one counts which is best on average over the other
+The rule. A method has several learning rates; for each seed the one counts that is best on average over the other
 seeds, among the rates at which all seeds reach the level. A difference is that of pass@64 from GRPO's under the same
 optimiser, each at its own rate and where its pass@1 has first gained as much; paired by seed, with Student's interval.
 """
@@ -40,8 +40,7 @@ def of_arm(name: str) -> tuple[str, str]:
 
 
 def best_of_others(values: np.ndarray, read: np.ndarray | None = None) -> np.ndarray:
-    """(seeds,) of ``read``, or of ``values`` (rates, seeds), those at the rate whose values have the highest mean over
-    all other seeds.
+    """(seeds,) ``read``, or ``values`` (rates, seeds), at the rate whose values have the highest mean over other seeds.
 
     A rate at which a seed has no value is out; no numbers if all are.
     """
@@ -57,7 +56,7 @@ def best_of_others(values: np.ndarray, read: np.ndarray | None = None) -> np.nda
 def at_own_rate(curves: dict[str, Any], gain: float) -> np.ndarray:
     """(seeds,) pass@64 where pass@1 is first by ``gain`` above the start's; curves are (rates, seeds, records)."""
     pairs = zip(*(np.array(curves[name]) for name in READ), strict=True)
-    return best_of_others(np.array([at_gain(mass, kept, gain) for mass, kept in pairs]))
+    return best_of_others(np.array([at_gain(mass, passed, gain) for mass, passed in pairs]))
 
 
 def interval(differences: np.ndarray) -> list[float]:
@@ -67,22 +66,22 @@ def interval(differences: np.ndarray) -> list[float]:
 
 
 def judged(task: dict[str, Any], gains: dict[str, float]) -> Intervals:
-    """Pass@64 less GRPO's by optimiser and method, and how much more that is under Adam; there also GRPO's own.
+    """Pass@64 less GRPO's by optimiser and method, and how much more that is under Adam; there also GRPO's pass@64.
 
-    The gains are those of each optimiser; of unequal ones, and of one alone, nothing is said between the two.
+    Each optimiser has its gain; the two are compared only if both are there and their gains are equal.
     """
-    own = {name: {method: at_own_rate(rates, gains[name]) for method, rates in of.items()} for name, of in task.items()}
-    differences = {name: {method: kept - of["grpo"] for method, kept in of.items()} for name, of in own.items()}
-    if len(own) > 1 and len(set(gains.values())) == 1:
+    table = {name: {method: at_own_rate(runs, gains[name]) for method, runs in of.items()} for name, of in task.items()}
+    differences = {name: {method: passed - of["grpo"] for method, passed in of.items()} for name, of in table.items()}
+    if len(table) > 1 and len(set(gains.values())) == 1:
         adam, plain = (differences[name] for name in OPTIMIZERS)
         differences[BETWEEN] = {method: adam[method] - plain[method] for method in adam}
-        differences[BETWEEN]["grpo"] = own["adamw"]["grpo"] - own["sgd"]["grpo"]
+        differences[BETWEEN]["grpo"] = table["adamw"]["grpo"] - table["sgd"]["grpo"]
     return {name: {method: interval(values) for method, values in of.items()} for name, of in differences.items()}
 
 
-def outcome(found: list[float], predicted: list[float] | None) -> str:
-    """A hit if the interval found lies in the predicted one, a miss if it lies outside; else it is undecided."""
-    _, low, high = found
+def outcome(estimate: list[float], predicted: list[float] | None) -> str:
+    """A hit if the interval lies in the predicted one, a miss if it lies outside; else it is undecided."""
+    _, low, high = estimate
     if np.isnan(low):
         return "does not gain so much"
     if predicted is None:
@@ -92,8 +91,8 @@ def outcome(found: list[float], predicted: list[float] | None) -> str:
     return "miss" if high < predicted[0] or low > predicted[1] else "undecided"
 
 
-def order(found: dict[str, list[float]], toy: dict[str, float]) -> float:
+def order(differences: dict[str, list[float]], toy: dict[str, float]) -> float:
     """Spearman's correlation of mean differences with the toy network's pass@256, over the methods that both have."""
-    means = {"grpo": 0.0} | {method: mean for method, (mean, *_) in found.items() if np.isfinite(mean)}
+    means = {"grpo": 0.0} | {method: mean for method, (mean, *_) in differences.items() if np.isfinite(mean)}
     both = [method for method in toy if method in means]
     return float(spearmanr([means[method] for method in both], [toy[method] for method in both]).statistic)

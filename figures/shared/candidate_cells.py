@@ -17,15 +17,15 @@ def example(policies: np.ndarray, ranks: np.ndarray, rewards: np.ndarray) -> Rol
 
 
 def coefficients(method: str, rollouts: Rollouts, ranks: np.ndarray) -> Cells:
-    """What a method, written as an arm, multiplies each candidate's grad log pi with, on-policy, times G T."""
+    """Return the factor of each candidate's grad log pi under a method, written as an arm, on-policy, times G T."""
     assert rollouts.topn_logp is not None
     _, size, tokens, candidates = rollouts.topn_logp.shape
-    own = parse(method).build()
-    found, _ = own.coefficients(np.ones((1, size, tokens)), rollouts, own.estimator.init())
-    found = np.asarray(found)[0].reshape(size, tokens, -1)
+    built = parse(method).build()
+    values, _ = built.coefficients(np.ones((1, size, tokens)), rollouts, built.estimator.init())
+    values = np.asarray(values)[0].reshape(size, tokens, -1)
     cells = np.zeros((size, tokens, candidates))
-    cells[..., : found.shape[-1] - 1] = found[..., 1:]
-    np.put_along_axis(cells, ranks[..., None], np.take_along_axis(cells, ranks[..., None], -1) + found[..., :1], -1)
+    cells[..., : values.shape[-1] - 1] = values[..., 1:]
+    np.put_along_axis(cells, ranks[..., None], np.take_along_axis(cells, ranks[..., None], -1) + values[..., :1], -1)
     scaled: Cells = cells * size * tokens
     return scaled
 

@@ -94,9 +94,9 @@ def run_points(arms: Sequence[str], seeds: int, problem: dict[str, Any]) -> list
 class Placed:
     """A point of an entry beside others, by the seeds that judge.
 
-    ``price`` is the mean rollouts of the cheapest other point of those that the entry does not surely outdo in what is
-    kept, by a margin beyond the 95 % interval of the difference; infinite if it outdoes all. ``ratio`` is the entry's
-    rollouts over those of that point, None without one. Both compare seed by seed.
+    ``price`` is the mean rollouts of the cheapest other point that the entry does not surely outdo; infinite if it
+    outdoes all. To outdo is to keep a margin more, beyond the 95 % interval of the difference. ``ratio`` is the entry's
+    rollouts over that point's, None without one. Both compare seed by seed.
     """
 
     point: Point
@@ -119,14 +119,16 @@ def _end(estimate: Estimate, end: str) -> float:
 
 def place(entry: Sequence[Point], rivals: Sequence[Point]) -> list[Placed]:
     """Place the points of an entry that are its own front beside all points of others that reach the level."""
-    return [_place(own, [point for point in rivals if point.reached]) for own in front(entry)]
+    return [_place(chosen, [point for point in rivals if point.reached]) for chosen in front(entry)]
 
 
 def _place(entry: Point, rivals: Sequence[Point]) -> Placed:
     judged = halves(entry)[1]
     first, last = len(entry.kept) - len(judged.kept), len(entry.kept)
-    pairs = [(judged.seeds(slice(len(own.kept))), own) for own in (rival.seeds(slice(first, last)) for rival in rivals)]
-    rest = [(mine, own) for mine, own in pairs if not _outdoes(mine, own)]
+    pairs = [
+        (judged.seeds(slice(len(other.kept))), other) for other in (rival.seeds(slice(first, last)) for rival in rivals)
+    ]
+    rest = [(mine, other) for mine, other in pairs if not _outdoes(mine, other)]
     cheapest = min(rest, key=lambda pair: pair[1].rollouts.mean(), default=None)
     price = float(cheapest[1].rollouts.mean()) if cheapest else float("inf")
     ratio = ratio_by_seed(cheapest[0].rollouts, cheapest[1].rollouts) if cheapest else None
@@ -140,10 +142,10 @@ def _outdoes(point: Point, other: Point) -> bool:
 
 @dataclass(frozen=True)
 class Challenge:
-    """What an entry comes to: its points on the problem that is shown, and on each of the hidden ones."""
+    """The points of an entry on the problem that is shown, and on each of the hidden ones."""
 
     entry: str
-    data: dict[str, Any]  # of figures/frontier.py
+    data: dict[str, Any]  # the numbers of figures/frontier.py
     shown: list[Placed]
     hidden: list[tuple[dict[str, Any], list[Placed]]]
 
@@ -151,18 +153,18 @@ class Challenge:
     def table(self) -> str:
         """Return a row for each point, and what they say in a sentence."""
         rows = [_row("shown", placed) for placed in self.shown]
-        for number, (_, own) in enumerate(self.hidden, 1):
-            rows += [_row(f"hidden {number}", placed) for placed in own]
+        for number, (_, entries) in enumerate(self.hidden, 1):
+            rows += [_row(f"hidden {number}", placed) for placed in entries]
         lines = [f"{self.entry}: rollouts to pass@1 = {CONDITIONS[SHOWN].level:g}, and {KEPT} there", *aligned(rows)]
-        for number, (problem, own) in enumerate(self.hidden, 1):
+        for number, (problem, entries) in enumerate(self.hidden, 1):
             named = ", ".join(f"{name} {value:g}" for name, value in problem.items())
-            lines.append(f"hidden {number}: {named}" + ("" if own else f"; {self.entry} does not get there"))
+            lines.append(f"hidden {number}: {named}" + ("" if entries else f"; {self.entry} does not get there"))
         return "\n".join([*lines, self.verdict])
 
     @property
     def verdict(self) -> str:
         """Say on how many hidden problems some point of the entry is ahead of the front."""
-        ahead = sum(any(placed.is_ahead for placed in own) for _, own in self.hidden)
+        ahead = sum(any(placed.is_ahead for placed in entries) for _, entries in self.hidden)
         where = "also" if any(placed.is_ahead for placed in self.shown) else "not"
         told = (
             f"ahead of the front on {ahead} of {len(self.hidden)} hidden problems, and {where} on the one that is shown"
@@ -228,6 +230,6 @@ def challenge(entry: str, seeds: int) -> Challenge:
     hidden = []
     for problem in hidden_problems(digest_of(entry)):
         every = run_points([entry, *RIVALS], seeds, problem)
-        own, rivals = every[: len(LENGTHS)], every[len(LENGTHS) :]
-        hidden.append((problem, place(own, rivals)))
+        mine, rivals = every[: len(LENGTHS)], every[len(LENGTHS) :]
+        hidden.append((problem, place(mine, rivals)))
     return Challenge(entry.removesuffix("+reinforce"), data, shown, hidden)

@@ -1,4 +1,4 @@
-"""What five papers claim of pass@k, each as an order of arms, and whether some runs have that order.
+"""Write five papers' claims of pass@k as orders of arms, and judge whether some runs have these orders.
 
 An arm is called as ``figures/interference_papers.py`` calls it. Numbers that papers report are in per cent.
 """
@@ -15,7 +15,7 @@ TRIFLE = 0.005  # a difference so small is none
 STUDENT = 2.2  # the 97.5 % point of Student's t for the 12 seeds that are judged
 BASE = "base model"
 
-Arms = Mapping[str, Mapping[str, list[float] | None]]  # of each arm the values of its measures, seed by seed
+Arms = Mapping[str, Mapping[str, list[float] | None]]  # the values of each arm's measures, seed by seed
 
 
 class Order(NamedTuple):
@@ -28,7 +28,7 @@ class Order(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a paper says, what it reports, and the orders of arms that it comes to."""
+    """A claim of a paper, the numbers that it reports, and the orders of arms that it comes to."""
 
     tag: str
     says: str
@@ -53,13 +53,13 @@ class Found(NamedTuple):
 
 
 def judge(claim: Claim, arms: Arms, *, equal_pass_at_1: bool) -> Found | None:
-    """Whether arms have the orders of a claim, by the order that is furthest from it; None if none can be asked for."""
+    """Judge whether arms have the orders of a claim, by the order furthest from it; None if none can be asked for."""
     asked = [order for order in claim.orders if not (equal_pass_at_1 and order.measure == "pass@1")]
-    found = [_judge_order(order, arms) for order in asked]
+    findings = [_judge_order(order, arms) for order in asked]
     for verdict in (FAILS, UNTOLD, HOLDS):
-        deciding = [one for one in found if one.verdict == verdict]
+        deciding = [finding for finding in findings if finding.verdict == verdict]
         if deciding:
-            return min(deciding, key=lambda one: np.inf if one.difference is None else one.difference)
+            return min(deciding, key=lambda finding: np.inf if finding.difference is None else finding.difference)
     return None
 
 
@@ -75,7 +75,7 @@ def _judge_order(order: Order, arms: Arms) -> Found:
 
 
 def in_words(one_rate: Mapping[str, Found | None], equal: Mapping[str, Found | None]) -> str:
-    """The verdict where features are shared, and on the other banks if it differs there, from those by each reading."""
+    """The verdict where features are shared, and the verdicts on other banks that differ, from both readings."""
     others = {"rare": "with rare answers", "apart": "without shared features", "network": "in a network with Adam"}
     shared, *rest = (_of_bank(one_rate[bank], equal[bank]) for bank in ("shared", *others))
     more = [f"{where}: {verdict}" for where, verdict in zip(others.values(), rest, strict=True) if verdict != shared]
@@ -83,7 +83,7 @@ def in_words(one_rate: Mapping[str, Found | None], equal: Mapping[str, Found | N
 
 
 def _of_bank(one_rate: Found | None, equal: Found | None) -> str:
-    first, second = (one and one.verdict for one in (one_rate, equal))
+    first, second = (finding and finding.verdict for finding in (one_rate, equal))
     if first is None or second is None or first == second:
         return str(first or second)
     return f"{first} at one rate, {second} at equal pass@1"

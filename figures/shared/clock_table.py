@@ -17,7 +17,7 @@ from simlab.theory.likeness import advantages_in_turn, between, three_batches
 GROUP_SIZE = 8
 SIZES = range(2, GROUP_SIZE + 1)
 SHOWN = (1, 4, 7)  # successes
-LENGTHS = 3  # of rollouts, from 1 on, where lengths differ
+LENGTHS = 3  # the most tokens of a rollout, where lengths differ
 SHARES = [f"at p = {count}/{GROUP_SIZE}" for count in SHOWN]
 HEADS = ("estimator", "is", "times", "which is fixed by", *SHARES, "a constant at G", "only at")
 
@@ -55,13 +55,13 @@ OF_BATCHES = {
     "bnpo": "1 / f(p), f fitted",
     "curve_rl": "f(p) / F(p)",
 }
-# Those of rewards in parts and of roles are not compared; ``linked`` is many.
+# Estimators of rewards in parts and of roles are not compared; ``linked`` is many.
 COMPARED = [name for name in REGISTRY if name != "linked" and not estimator(name).needs & {"parts", "role"}]
 FIXED_BY = {"nothing": "", "p": "p", "batch": "the batch"}
 
 
 class Member(NamedTuple):
-    """An estimator of a family: by what factor it is the first one, and what that needs."""
+    """An estimator of a family, the factor by which it is the first one, and what that needs."""
 
     name: str
     clock: Clock
@@ -71,23 +71,23 @@ class Member(NamedTuple):
 
 @functools.cache
 def batches(size: int, lengths: int = 1) -> list[Rollouts]:
-    """What estimators are compared on."""
+    """Return the batches on which estimators are compared."""
     return three_batches(size, lengths)
 
 
 @functools.cache
-def found(name: str, size: int, lengths: int = 1) -> list[np.ndarray]:
+def advantages_of(name: str, size: int, lengths: int = 1) -> list[np.ndarray]:
     """The advantages of a registered estimator."""
     return advantages_in_turn(estimator(name), batches(size, lengths))
 
 
 def relation(name: str, first: str, size: int = GROUP_SIZE, lengths: int = 1) -> Clock | None:
-    """By what factor of each group one estimator is another."""
-    return between(batches(size, lengths), found(name, size, lengths), found(first, size, lengths))
+    """Return the factor of each group by which one estimator is another."""
+    return between(batches(size, lengths), advantages_of(name, size, lengths), advantages_of(first, size, lengths))
 
 
 def remembers(name: str) -> bool:
-    """Whether an estimator remembers earlier batches."""
+    """Return True if an estimator remembers earlier batches."""
 
     def holds(state: Any) -> bool:
         return any(map(holds, state)) if isinstance(state, tuple) else True
@@ -96,7 +96,7 @@ def remembers(name: str) -> bool:
 
 
 def families() -> dict[str, list[Member]]:
-    """The estimators without memory by the first of which each is a clock."""
+    """The estimators without memory, each listed under the first one of which it is a clock."""
     known: dict[str, list[Member]] = {}
     for name in COMPARED:
         if remembers(name):
@@ -110,30 +110,30 @@ def families() -> dict[str, list[Member]]:
 
 
 def member(name: str, first: str) -> Member:
-    """What holds of an estimator and the first of its family."""
+    """Return the factor between an estimator and the first of its family, and what it needs."""
     factor = relation(name, first)
     assert factor is not None
     sizes = SIZES if factor.depends_on != "batch" else ()  # small batches of all groups differ in too little
     others = {size: relation(name, first, size) for size in sizes}
-    constant_at = [size for size, own in others.items() if own is not None and own.depends_on == "nothing"]
+    constant_at = [size for size, other in others.items() if other is not None and other.depends_on == "nothing"]
     return Member(name, factor, constant_at, relation(name, first, lengths=LENGTHS) is None)
 
 
-def row(first: str, own: Member) -> str:
+def row(first: str, entry: Member) -> str:
     """A line of the table."""
-    formula = (FACTORS | OF_BATCHES)[own.name].replace(" * ", " ")
-    values = [f"{own.clock.factors[count]:.3f}" for count in SHOWN]
-    sizes = "every one" if own.constant_at == list(SIZES) else ", ".join(map(str, own.constant_at)) or "none"
-    lengths = "equal lengths" if own.equal_lengths else ""
-    cells = (f"`{own.name}`", f"`{first}`", formula, FIXED_BY[own.clock.depends_on], *values, sizes, lengths)
+    formula = (FACTORS | OF_BATCHES)[entry.name].replace(" * ", " ")
+    values = [f"{entry.clock.factors[count]:.3f}" for count in SHOWN]
+    sizes = "every one" if entry.constant_at == list(SIZES) else ", ".join(map(str, entry.constant_at)) or "none"
+    lengths = "equal lengths" if entry.equal_lengths else ""
+    cells = (f"`{entry.name}`", f"`{first}`", formula, FIXED_BY[entry.clock.depends_on], *values, sizes, lengths)
     return f"| {' | '.join(cells)} |"
 
 
 def table() -> str:
-    """Which estimators are others times a factor of each group, and which are no other's."""
+    """List the estimators that are others times a factor of each group, and those that are no other's."""
     known = families()
     lines = [f"| {' | '.join(HEADS)} |", f"|---|---|---|---|{'---:|' * len(SHOWN)}---|---|"]
-    lines += [row(first, own) for first, members in known.items() for own in members]
+    lines += [row(first, entry) for first, members in known.items() for entry in members]
     alone = [first for first, members in known.items() if not members]
     of_rewards = [name for name in alone if estimator(name).needs == {"rewards"}]
     of_tokens = [name for name in alone if name not in of_rewards]

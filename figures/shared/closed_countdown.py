@@ -58,7 +58,7 @@ class Closed(DrawnTask[Any]):
     trained: ClassVar[int] = 0
 
     def training(self, index: int) -> Any:
-        """The problem of an index: of the warm start as ever, of an arm one that is evaluated."""
+        """Return the problem of an index: the warm start's as ever, one that is evaluated for an arm."""
         if index % SEED_PROBLEMS < ARM_PROBLEMS:
             return super().training(index)
         return self.evaluation[-self.trained :][index % (self.trained or self.evaluation_size)]
@@ -92,8 +92,7 @@ class ClosedRun:
         return state.parameters
 
     def arm(self, name: str, start: Parameters, first: Record, gain: float) -> Curve:
-        """Train an arm until its pass@1 has gained so much, or to its last step; return the evaluations, the start's
-        first."""
+        """Train an arm until its pass@1 gains ``gain``, or to its last step; return evaluations, the start's first."""
         (trainer, state), records = self.trainer(name, start), [first]
         while state.step < trainer.settings.steps and records[-1][0] - first[0] < gain:
             state, _ = trainer.step(state, step_key(self.seed, state.step + 1), instruments=False)
@@ -113,9 +112,9 @@ class ClosedRun:
         )
 
     def evaluate(self, parameters: Parameters, step: int) -> Record:
-        """Return pass@1 and pass@64 of as many samples as ``simlab.llm.training.evaluate`` draws, by its keys.
+        """Return pass@1 and pass@64 of ``evaluation.samples`` samples, by the keys of ``simlab.llm.training.evaluate``.
 
-        Of fewer than 64 samples the second is whether any is right.
+        With fewer than 64 samples the second is the share of problems that any sample solves.
         """
         settings = self.settings
         samples = self.setup.reader.sample(
@@ -127,15 +126,15 @@ class ClosedRun:
             at_once=settings.evaluation.rollouts,
         )
         correct, count = (samples.rewards > 0).sum(axis=1), settings.evaluation.samples
-        kept = unbiased_pass_at_k(correct, count, min(SIZE, count))
-        return float(samples.rewards.mean()), float(kept.mean())
+        pass_at_k = unbiased_pass_at_k(correct, count, min(SIZE, count))
+        return float(samples.rewards.mean()), float(pass_at_k.mean())
 
 
 def train_arms(run: ClosedRun, folder: Path, gains: dict[str, float]) -> Iterator[str]:
     """Train the arms of a run that ``folder`` does not hold yet, and write each when it ends; yield its name.
 
-    An arm ends when its pass@1 has gained as much as is judged of its optimiser. What other code or settings have made
-    is made anew.
+    An arm ends when its pass@1 has the gain at which its optimiser is judged. Arms of other code or settings are made
+    anew.
     """
     keep_on_disk()
     folder.mkdir(parents=True, exist_ok=True)

@@ -94,8 +94,8 @@ def closed_run(task: str, seed: int, changes: dict[str, Any] | None = None) -> C
 
 def preset(task: str) -> dict[str, Any]:
     """Return the settings of a task before its changes: the small model, trained as by ``weights-by-optimizer``."""
-    own = {name: PRESETS[task][name] for name in ("task", "warm_start")} | {"model": SMALL}
-    return merge_layers(own, {name: WEIGHTS_BY_OPTIMIZER[name] for name in ("rl", "evaluation", "record")})
+    settings = {name: PRESETS[task][name] for name in ("task", "warm_start")} | {"model": SMALL}
+    return merge_layers(settings, {name: WEIGHTS_BY_OPTIMIZER[name] for name in ("rl", "evaluation", "record")})
 
 
 def main(arguments: list[str]) -> None:

@@ -22,7 +22,7 @@ def results(preset: str, path: Path) -> dict[str, xr.Dataset]:
 
 
 def finished(preset: str, path: Path) -> dict[str, xr.Dataset]:
-    """Those of ``results`` whose files are there."""
+    """Return the ``results`` whose files are there."""
     return {name: read(file) for name, file in _files(preset, path).items() if file.exists()}
 
 
@@ -30,9 +30,9 @@ def _files(preset: str, path: Path) -> dict[str, Path]:
     return {name: path.with_stem(f"{path.stem}-{name}") for name in PRESETS[preset]}
 
 
-def origins(kept: dict[str, Any], sweeps: dict[str, xr.Dataset]) -> list[dict[str, Any]]:
-    """The provenance of what is kept and of the sweeps that are added, each configuration once."""
-    every = (*kept["provenance"], *map(provenance, sweeps.values()))
+def origins(data: dict[str, Any], sweeps: dict[str, xr.Dataset]) -> list[dict[str, Any]]:
+    """The provenance of kept data and of the sweeps that are added, each configuration once."""
+    every = (*data["provenance"], *map(provenance, sweeps.values()))
     return list({json.dumps(origin.get("configuration", origin)): origin for origin in every}.values())
 
 
@@ -49,12 +49,12 @@ def decoded(value: str) -> Any:
 
 
 def provenance(dataset: xr.Dataset) -> dict[str, Any]:
-    """What a result says of how it was made."""
+    """Return the attributes of a result, which say how it was made."""
     return {name: decoded(value) for name, value in dataset.attrs.items()}
 
 
 def rounded(values: Any, digits: int = 6) -> Any:
-    """Nested lists with so many significant digits; null where there is no number."""
+    """Nested lists with ``digits`` significant digits; null where there is no number."""
     values = np.asarray(values, dtype=float)
     if values.ndim:
         return [rounded(row, digits) for row in values]
@@ -90,7 +90,7 @@ def kept_in(folder: Path) -> Iterator[None]:
 
 
 def keep(path: Path, content: dict[str, Any]) -> Path:
-    """Write condensed numbers where their script looks for them, or where ``kept_in`` says, and return that place."""
+    """Write condensed numbers where their script looks for them, or where ``kept_in`` says, and return that path."""
     folder = _KEPT_IN.get()
     path = path if folder is None else folder / path.name
     write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())

@@ -24,23 +24,23 @@ from figures.shared.condensed import keep, provenance, results, rounded
 
 DATA = Path(__file__).parent.parent / "data" / "countdown_prediction.json"
 PRESET = "interference-countdown"
-FALLS = (0.1, 0.2)  # of GRPO's pass@64, from .9 of the base model
+FALLS = (0.1, 0.2)  # falls of GRPO's pass@64, from .9 of the base model
 SETTINGS = ("overlap", "learning_rate")
 Runs = dict[str, tuple[np.ndarray, np.ndarray]]  # pass@1 and pass@64 of each arm, (seeds, records)
 
 
 def predicted(sweeps: dict[str, xr.Dataset], fall: float) -> dict[str, Any]:
-    """For each arm the smallest interval that holds its own at all settings, and how many settings those are."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    """Return for each arm the smallest interval that holds its intervals at all settings, and their number."""
+    by_arm: dict[str, list[tuple[float, float, float]]] = {}
     for runs in settings(sweeps):
         gain = gain_at_fall(*runs["grpo"], fall)
         at = {arm: at_gain(*curves, gain) for arm, curves in runs.items()}
         if np.isnan(at["grpo"]).any():
             continue
-        for arm, own in at.items():
-            if arm != "grpo" and not np.isnan(own).any():
-                found.setdefault(arm, []).append(share(own, at["grpo"], runs["grpo"][1][:, 0]))
-    return {arm: _hull(np.array(shares)) for arm, shares in found.items()}
+        for arm, values in at.items():
+            if arm != "grpo" and not np.isnan(values).any():
+                by_arm.setdefault(arm, []).append(share(values, at["grpo"], runs["grpo"][1][:, 0]))
+    return {arm: _hull(np.array(shares)) for arm, shares in by_arm.items()}
 
 
 def _hull(shares: np.ndarray) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _arms(name: str, dataset: xr.Dataset) -> Iterator[tuple[str, tuple[np.ndarra
     """The arms of one sweep, named as those of the training."""
     for arm in dataset.arm.values.tolist() if "arm" in dataset.dims else [None]:
         curves = dataset.pass_at_k if arm is None else dataset.pass_at_k.sel(arm=arm)
-        curves = curves.squeeze([own for own in curves.dims if own not in ("seed", "step", "k")])
+        curves = curves.squeeze([dim for dim in curves.dims if dim not in ("seed", "step", "k")])
         curves = curves.transpose("k", "seed", "step")
         yield named(name, arm), (curves.sel(k=1).values, curves.sel(k=64).values)
 
@@ -75,22 +75,22 @@ def table(data: dict[str, Any]) -> str:
     """The prediction, as a table."""
     lines = ["| arm | " + " | ".join(f"share of a fall by {fall} | predicted" for fall in data["falls"]) + " |"]
     lines.append("|---|" + "---:|---|" * len(data["falls"]))
-    for arm in dict.fromkeys(arm for own in data["predicted"] for arm in own):
-        cells = [_cell(own.get(arm)) for own in data["predicted"]]
+    for arm in dict.fromkeys(arm for numbers in data["predicted"] for arm in numbers):
+        cells = [_cell(numbers.get(arm)) for numbers in data["predicted"]]
         lines.append(f"| `{arm}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cell(own: dict[str, Any] | None) -> str:
-    return f"{own['low']:.2f} to {own['high']:.2f} | {own['verdict']}" if own else " | does not gain so much"
+def _cell(row: dict[str, Any] | None) -> str:
+    return f"{row['low']:.2f} to {row['high']:.2f} | {row['verdict']}" if row else " | does not gain so much"
 
 
 def main(arguments: list[str]) -> None:
     """Condense the results of the preset if they are given; print the prediction."""
     if arguments:
         sweeps = results(PRESET, Path(arguments[0]))
-        kept = {"provenance": [provenance(dataset) for dataset in sweeps.values()], "falls": FALLS}
-        keep(DATA, kept | {"predicted": [predicted(sweeps, fall) for fall in FALLS]})
+        content = {"provenance": [provenance(dataset) for dataset in sweeps.values()], "falls": FALLS}
+        keep(DATA, content | {"predicted": [predicted(sweeps, fall) for fall in FALLS]})
     print(table(json.loads(DATA.read_text())))
 
 

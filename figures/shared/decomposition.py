@@ -20,7 +20,7 @@ from figures.shared.condensed import mean_and_error
 from simlab.columns import at_equal_mass
 
 REFERENCE = "grpo"
-LEVEL = 0.45  # of pass@1, which the reference reaches when the two are compared
+LEVEL = 0.45  # pass@1 of the reference when the two are compared
 PARTS = ("total", "clock", "rest")
 PAIRS = {
     "difficulty": (
@@ -56,10 +56,10 @@ class Curves(NamedTuple):
 
 
 def taken_apart(curves: Mapping[str, Curves]) -> dict[str, Any]:
-    """Every weight against GRPO, and every pair of them against its first; None where ``parts`` gives none."""
-    pairs = [(factor, *pair) for factor, own in PAIRS.items() for pair in own if curves.keys() >= set(pair)]
+    """Compare every weight with GRPO, and every pair's second with its first; None where ``parts`` gives none."""
+    pairs = [(factor, *pair) for factor, group in PAIRS.items() for pair in group if curves.keys() >= set(pair)]
     return {
-        "weights": {name: parts(curves[REFERENCE], own) for name, own in curves.items() if name != REFERENCE},
+        "weights": {name: parts(curves[REFERENCE], curve) for name, curve in curves.items() if name != REFERENCE},
         "pairs": [
             {"factor": factor, "from": first, "to": second, "parts": parts(curves[first], curves[second])}
             for factor, first, second in pairs
@@ -67,21 +67,21 @@ def taken_apart(curves: Mapping[str, Curves]) -> dict[str, Any]:
     }
 
 
-def joined(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """What is kept, with the weights and pairs of later runs in their place or added."""
-    pairs = {(pair["from"], pair["to"]): pair for pair in (*kept["pairs"], *new["pairs"])}
-    return {"weights": kept["weights"] | new["weights"], "pairs": list(pairs.values())}
+def joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return old results with the weights and pairs of later runs, which replace their like."""
+    pairs = {(pair["from"], pair["to"]): pair for pair in (*old["pairs"], *new["pairs"])}
+    return {"weights": old["weights"] | new["weights"], "pairs": list(pairs.values())}
 
 
 def parts(reference: Curves, weight: Curves, level: float = LEVEL) -> dict[str, Any] | None:
-    """The difference of pass@256 after as many steps as the reference takes to a level of pass@1, in two parts.
+    """Split the difference of pass@256 in two parts, at the step where the reference reaches a level of pass@1.
 
     ``total`` is the weight's pass@256 at that step less the reference's. ``clock`` is by how much the reference's
     changes if it is read where its pass@1 is the weight's, and ``rest`` is what is left where pass@1 is the same. Means
     over seeds with the standard errors of these differences; None where the reference never has such a pass@1.
     """
     pairs = zip(reference.of_each_seed(), weight.of_each_seed(), strict=True)
-    each = np.array([_of_a_seed(own, others, level) for own, others in pairs])
+    each = np.array([_of_a_seed(first, second, level) for first, second in pairs])
     if not np.isfinite(each).all():
         return None
     return {name: mean_and_error(values) for name, values in zip(("step", *PARTS), each.T, strict=True)}
@@ -89,46 +89,46 @@ def parts(reference: Curves, weight: Curves, level: float = LEVEL) -> dict[str, 
 
 def _of_a_seed(reference: tuple[np.ndarray, ...], weight: tuple[np.ndarray, ...], level: float) -> list[float]:
     """The step of comparison, and the three differences at it."""
-    mass, kept, steps = reference
+    mass, passed, steps = reference
     step = _read(mass, steps, level)
-    mass_of_weight, kept_of_weight = (np.interp(step, weight[2], values) for values in weight[:2])
-    at_step, at_mass = _read(mass, kept, level), _read(mass, kept, mass_of_weight)
-    return [step, kept_of_weight - at_step, at_mass - at_step, kept_of_weight - at_mass]
+    mass_of_weight, passed_of_weight = (np.interp(step, weight[2], values) for values in weight[:2])
+    at_step, at_mass = _read(mass, passed, level), _read(mass, passed, mass_of_weight)
+    return [step, passed_of_weight - at_step, at_mass - at_step, passed_of_weight - at_mass]
 
 
 def _read(mass: np.ndarray, values: np.ndarray, level: float) -> float:
-    """What ``values`` are where ``mass`` first reaches a level."""
+    """Return ``values`` where ``mass`` first reaches a level."""
     return float(at_equal_mass(mass[None], values[None], np.array([level]))[0, 0])
 
 
-def tables(found: Mapping[str, Any]) -> str:
+def tables(results: Mapping[str, Any]) -> str:
     """The table of README.md, of pairs, one of every weight against GRPO, the largest rest first, and the shares."""
-    first = next(iter(found.values()))
+    first = next(iter(results.values()))
     pairs = [
-        (f"{row['factor']}: `{row['from']}` to `{row['to']}`", [own["pairs"][index]["parts"] for own in found.values()])
-        for index, row in enumerate(first["pairs"])
+        (f"{row['factor']}: `{row['from']}` to `{row['to']}`", [each["pairs"][i]["parts"] for each in results.values()])
+        for i, row in enumerate(first["pairs"])
     ]
-    weights = [(f"`{name}`", [own["weights"][name] for own in found.values()]) for name in first["weights"]]
+    weights = [(f"`{name}`", [each["weights"][name] for each in results.values()]) for name in first["weights"]]
     weights.sort(key=lambda row: -abs(row[1][0]["rest"]["mean"]) if row[1][0] else 0.0)
-    both = [_table(head, list(found), rows) for head, rows in (("pair", pairs), ("weight", weights))]
-    shares = [f"{name}: the clock explains {share_of_clock(own):.1%} of the squares" for name, own in found.items()]
+    both = [_table(head, list(results), rows) for head, rows in (("pair", pairs), ("weight", weights))]
+    shares = [f"{name}: the clock explains {share_of_clock(each):.1%} of the squares" for name, each in results.items()]
     return "\n\n".join([*both, "\n".join(shares)])
 
 
-def share_of_clock(found: Mapping[str, Any]) -> float:
+def share_of_clock(result: Mapping[str, Any]) -> float:
     """1 less the sum of squares of what is left of the weights' differences, over that of the whole differences."""
     whole, rest = (
-        sum(own[part]["mean"] ** 2 for own in found["weights"].values() if own) for part in ("total", "rest")
+        sum(entry[term]["mean"] ** 2 for entry in result["weights"].values() if entry) for term in ("total", "rest")
     )
     return float(1 - rest / whole)
 
 
 def _table(head: str, sweeps: list[str], rows: list[tuple[str, list[dict[str, Any] | None]]]) -> str:
     """Rows of a name and its parts in each sweep, in thousandths with standard errors."""
-    heads = [f"{sweep}: {part}" for sweep in sweeps for part in PARTS]
+    heads = [f"{sweep}: {term}" for sweep in sweeps for term in PARTS]
     lines = [f"| {head} | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
-    for name, found in rows:
-        cells = [_cell(own[part]) if own else "" for own in found for part in PARTS]
+    for name, entries in rows:
+        cells = [_cell(entry[term]) if entry else "" for entry in entries for term in PARTS]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -17,18 +17,18 @@ def spread(heights: np.ndarray, gap: float, low: float = 0.03, high: float = 0.9
     [0.46, 0.56, 0.1]
     """
     order = np.argsort(heights, kind="stable")
-    places = [[float(heights[index])] for index in order]  # of blocks of touching names: where each name belongs
+    targets = [[float(heights[index])] for index in order]  # blocks of touching names: where each name belongs
     blocks: list[list[float]] = []
-    for place in places:
-        blocks.append(place)
+    for target in targets:
+        blocks.append(target)
         while len(blocks) > 1 and _bottom(blocks[-1], gap) < _top(blocks[-2], gap) + gap:
             last = blocks.pop()
             blocks[-1] = blocks[-1] + last
-    found = np.concatenate([_bottom(block, gap) + gap * np.arange(len(block)) for block in blocks])
-    ceiling = high - gap * np.arange(len(found))[::-1]
-    floor = low + gap * np.arange(len(found))
-    result = np.empty_like(found)
-    result[order] = np.maximum(np.minimum(found, ceiling), floor)
+    spaced = np.concatenate([_bottom(block, gap) + gap * np.arange(len(block)) for block in blocks])
+    ceiling = high - gap * np.arange(len(spaced))[::-1]
+    floor = low + gap * np.arange(len(spaced))
+    result = np.empty_like(spaced)
+    result[order] = np.maximum(np.minimum(spaced, ceiling), floor)
     return result
 
 

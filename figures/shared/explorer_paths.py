@@ -72,14 +72,14 @@ def path_of(runs: xr.Dataset) -> dict[str, Any]:
     at_levels = [mean_and_error(THOUSAND * at_equal_mass(masses, values, LEVELS)) for values in passed]
     return {
         "step": whole(round, mean_and_error(at_equal_mass(masses, steps, LEVELS))["mean"]),
-        "mean": [whole(round, one["mean"]) for one in at_levels],
-        "half": [whole(math.ceil, [error and BAND * error for error in one["error"]]) for one in at_levels],
+        "mean": [whole(round, curve["mean"]) for curve in at_levels],
+        "half": [whole(math.ceil, [error and BAND * error for error in curve["error"]]) for curve in at_levels],
     }
 
 
 def whole(rounded_to: Callable[[float], int], numbers: list[float | None]) -> list[int | None]:
     """Whole numbers up to the last that is not null."""
-    last = max((place for place, number in enumerate(numbers) if number is not None), default=-1)
+    last = max((index for index, number in enumerate(numbers) if number is not None), default=-1)
     return [None if number is None else rounded_to(number) for number in numbers[: last + 1]]
 
 

@@ -30,11 +30,11 @@ from simlab.explore.weights import parameters_of
 from simlab.files import write_whole
 from simlab.grammar import Term, write
 
-RUN_SEEDS = {"run": 16, "interference": 8, "tree": 32, "bank": 8}  # of each run, by its panel
-RUN_RECORDS = {"run": 25, "interference": 16}  # about as many records of a run are stored
-MAPPED_METRICS = ("pass_at_1", "pass_at_16", "pass_at_256")  # of interfering prompts, which only maps show in advance
-DRAWN = (2**16, 2**18)  # of the maps at equal rollouts, read at fewer too
-SPREAD_DIGITS = 2  # of ``m2``: a standard error within 3 %, which 16 seeds know to 18 %
+RUN_SEEDS = {"run": 16, "interference": 8, "tree": 32, "bank": 8}  # seeds of each run, by its panel
+RUN_RECORDS = {"run": 25, "interference": 16}  # about the number of records stored of a run
+MAPPED_METRICS = ("pass_at_1", "pass_at_16", "pass_at_256")  # for interfering prompts, which only maps show in advance
+DRAWN = (2**16, 2**18)  # rollouts of the maps at equal rollouts, read at fewer too
+SPREAD_DIGITS = 2  # digits of ``m2``: a standard error within 3 %, which 16 seeds know to 18 %
 
 RunSettings = dict[str, Any]
 
@@ -101,10 +101,10 @@ def compute_run(panel: str, settings: RunSettings) -> RunSettings:
     with_seeds = panel == "run" and changed_settings(panel, settings) in opening
     every = max((len(blocks[0]["step"]) - 1) // RUN_RECORDS[panel], 1) if panel in RUN_RECORDS else 1
 
-    def joined(parts: list[RunSettings]) -> RunSettings:
+    def joined(pieces: list[RunSettings]) -> RunSettings:
         metrics = {}
-        for name in MAPPED_METRICS if panel == "interference" else parts[0]:
-            values = np.array([row for part in parts for row in part[name]["values"]], dtype=float)
+        for name in MAPPED_METRICS if panel == "interference" else pieces[0]:
+            values = np.array([row for piece in pieces for row in piece[name]["values"]], dtype=float)
             summary = moments(values[:, ::every])
             summary["m2"] = rounded(summary["m2"], SPREAD_DIGITS)
             metrics[name] = {key: value for key, value in summary.items() if with_seeds or key != "values"}

@@ -7,7 +7,7 @@ from simlab.estimators import REGISTRY
 from simlab.estimators_table import TIE, signs
 from simlab.theory import Masses, masses
 
-GROUP_SIZE = 16  # of the masses
+GROUP_SIZE = 16  # for the masses
 # In the order in which they are listed; colours that are told apart with any colour vision.
 COLOURS = {
     "pass@k": "#000000",
@@ -37,14 +37,14 @@ def family(name: str) -> str:
         return "pass@k"
     if set(built.needs) != {"rewards"}:
         return "reads more than rewards"
-    found = masses(built, GROUP_SIZE)
-    return _BY_SIGN.get(signs(found)) or _by_peak(found)
+    mass = masses(built, GROUP_SIZE)
+    return _BY_SIGN.get(signs(mass)) or _by_peak(mass)
 
 
-def _by_peak(found: Masses) -> str:
-    """By the solve rate at which the two masses together are largest; the mean of these where there are several."""
-    both = np.abs(found.success) + np.abs(found.failure)
-    rates = found.successes / GROUP_SIZE
+def _by_peak(mass: Masses) -> str:
+    """Return the family by the solve rate at which both masses together are largest, or by the mean of several such."""
+    both = np.abs(mass.success) + np.abs(mass.failure)
+    rates = mass.successes / GROUP_SIZE
     centre = rates[both >= both.max() * (1 - TIE)].mean()
     if abs(centre - 0.5) < 1 / GROUP_SIZE:
         return "looks at the middle"
@@ -54,6 +54,6 @@ def _by_peak(found: Masses) -> str:
 def write_families(figure: Figure, shown: set[str], left: float, top: float) -> None:
     """The names of the families that are shown, each in its colour, four a row."""
     names = [name for name in COLOURS if name in shown]
-    for place, name in enumerate(names):
-        x, y = left + 0.25 * (place % 4), top - ROW / figure.get_figheight() * (place // 4)
+    for index, name in enumerate(names):
+        x, y = left + 0.25 * (index % 4), top - ROW / figure.get_figheight() * (index // 4)
         figure.text(x, y, name, color=COLOURS[name], fontsize=8.5, fontweight="bold", va="top")

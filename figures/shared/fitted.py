@@ -10,36 +10,36 @@ from simlab.scaling import Curves, Difference, Fit, Refusal, differences, fit_cu
 
 
 def fitted(arms: Mapping[str, Curves], baseline: str) -> dict[str, dict[str, Any]]:
-    """By arm: its fit or why it has none, and its difference from the baseline or why it has none."""
+    """Return each arm's fit and its difference from the baseline, or the reason why it has none."""
     fits = {name: fit_curves(curves) for name, curves in arms.items()}
     against = differences(baseline, arms, fits)
     return {
-        name: _fit(own) | {"against": _difference(against[name]) if name in against else None}
-        for name, own in fits.items()
+        name: _fit(fit) | {"against": _difference(against[name]) if name in against else None}
+        for name, fit in fits.items()
     }
 
 
-def _fit(found: Fit | Refusal) -> dict[str, Any]:
-    if isinstance(found, Refusal):
-        return {"refusal": found.reason}
+def _fit(fit: Fit | Refusal) -> dict[str, Any]:
+    if isinstance(fit, Refusal):
+        return {"refusal": fit.reason}
     return {
-        "base": rounded(found.curve.base),
-        "asymptote": rounded(found.asymptote),
-        "exponent": rounded(found.exponent),
-        "midpoint": rounded(found.midpoint),
-        "half": rounded(found.half.asymptote) if found.half else None,
-        "r_squared": rounded(found.r_squared),
+        "base": rounded(fit.curve.base),
+        "asymptote": rounded(fit.asymptote),
+        "exponent": rounded(fit.exponent),
+        "midpoint": rounded(fit.midpoint),
+        "half": rounded(fit.half.asymptote) if fit.half else None,
+        "r_squared": rounded(fit.r_squared),
     }
 
 
-def _difference(found: Difference | Refusal) -> dict[str, Any]:
-    if isinstance(found, Refusal):
-        return {"refusal": found.reason}
+def _difference(difference: Difference | Refusal) -> dict[str, Any]:
+    if isinstance(difference, Refusal):
+        return {"refusal": difference.reason}
     return {
-        "asymptote": rounded(found.asymptote),
-        "drift": rounded(found.drift),
-        "midpoint": rounded(found.midpoint),
-        "verdict": found.verdict,
+        "asymptote": rounded(difference.asymptote),
+        "drift": rounded(difference.drift),
+        "midpoint": rounded(difference.midpoint),
+        "verdict": difference.verdict,
     }
 
 

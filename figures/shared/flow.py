@@ -59,10 +59,10 @@ class Groups:
             wrong, every = (failing * self.counts) @ directions, (policies * self.counts) @ directions
             wrong_squared = (failing * self.counts) @ directions**2
         s, f = self.success, self.failure
-        scatter = f**2 / np.maximum(self.failures, 1)  # of failures over the wrong actions
+        scatter = f**2 / np.maximum(self.failures, 1)  # failures scatter over the wrong actions
         crossed = right * wrong * mean(s * f) - right * every * mean(s * total) - wrong * every * mean(f * total)
-        own = right**2 * mean(s * s) + wrong**2 * mean(f * f) + every**2 * mean(total * total)
-        return np.asarray((own + 2 * crossed + mean(scatter) * (wrong_squared - wrong**2)) / self.size**2)
+        squares = right**2 * mean(s * s) + wrong**2 * mean(f * f) + every**2 * mean(total * total)
+        return np.asarray((squares + 2 * crossed + mean(scatter) * (wrong_squared - wrong**2)) / self.size**2)
 
 
 def orthogonal(size: int, seed: int) -> np.ndarray:
@@ -126,8 +126,8 @@ def start_of(problem: Any) -> Start:
     return Start(np.hstack([problem.inputs, np.ones((len(correct), 1))]), layers, 0.0, counts, correct)
 
 
-class Place(NamedTuple):
-    """Where N weights are: the units that the head sees, the head by logits, the policies and the solve rates."""
+class State(NamedTuple):
+    """The state of N weights: the units that the head sees, the head by logits, the policies and the solve rates."""
 
     units: np.ndarray
     head: np.ndarray
@@ -135,7 +135,7 @@ class Place(NamedTuple):
     rates: np.ndarray
 
 
-def place_of(start: Start, layers: Layers) -> Place:
+def state_of(start: Start, layers: Layers) -> State:
     """Compute the policies of layers (N, ...)."""
     units = np.repeat(start.inputs[None], len(layers["head"]), 0)
     if start.has_biases:
@@ -145,12 +145,12 @@ def place_of(start: Start, layers: Layers) -> Place:
     logits = units @ head + start.base
     policies = np.exp(logits - logits.max(axis=-1, keepdims=True))
     policies /= (policies @ start.counts)[..., None]
-    return Place(units, head, policies, np.clip((policies * start.correct).sum(-1), 1e-12, 1 - 1e-12))
+    return State(units, head, policies, np.clip((policies * start.correct).sum(-1), 1e-12, 1 - 1e-12))
 
 
-def moments(start: Start, place: Place, groups: Groups, *, squares: bool) -> tuple[Layers, Layers]:
+def moments(start: Start, state: State, groups: Groups, *, squares: bool) -> tuple[Layers, Layers]:
     """Return the expected gradient of the mean over prompts by each layer, and if asked its expected square."""
-    prompts, (units, head, policies, rates) = len(start.inputs), place
+    prompts, (units, head, policies, rates) = len(start.inputs), state
     mean = groups.mean(policies, rates)
     seen = start.seen(mean)
     first, second = {"head": np.einsum("nmu,nmc->nuc", units, seen) / prompts}, {}
@@ -168,12 +168,12 @@ def moments(start: Start, place: Place, groups: Groups, *, squares: bool) -> tup
     return first, {name: np.maximum(values, 0) for name, values in second.items()}
 
 
-def plain_length(start: Start, place: Place, gradients: Layers) -> np.ndarray:
+def plain_length(start: Start, state: State, gradients: Layers) -> np.ndarray:
     """Return the length (N, 1, 1) of a step that changes a logit by ``LOGIT_STEP`` at the most."""
-    change = place.units @ start.head(gradients["head"])
+    change = state.units @ start.head(gradients["head"])
     if start.has_biases:
-        slopes = 1 - place.units[..., :-1] ** 2
-        change = change + ((start.inputs @ gradients["hidden"]) * slopes) @ place.head[:, :-1]
+        slopes = 1 - state.units[..., :-1] ** 2
+        change = change + ((start.inputs @ gradients["hidden"]) * slopes) @ state.head[:, :-1]
     return np.asarray(LOGIT_STEP / np.maximum(np.abs(change).max((1, 2), keepdims=True), 1e-12))
 
 
@@ -208,15 +208,15 @@ def flow(
     first, second = ({name: 0 * values for name, values in layers.items()} for _ in range(2))
     pass_at_1, pass_at_256 = [], []
     for step in range(1, steps + 1):
-        place = place_of(start, layers)
-        pass_at_1.append(place.rates.mean(1))
-        pass_at_256.append((1 - (1 - place.rates) ** 256).mean(1))
+        state = state_of(start, layers)
+        pass_at_1.append(state.rates.mean(1))
+        pass_at_256.append((1 - (1 - state.rates) ** 256).mean(1))
         if np.min(np.max(pass_at_1, axis=0)) >= max(levels):
             break
-        gradients, squares = moments(start, place, groups, squares=bool(adam))
+        gradients, squares = moments(start, state, groups, squares=bool(adam))
         for name, values in layers.items():
             if not adam:
-                layers[name] = values + plain_length(start, place, gradients) * gradients[name]
+                layers[name] = values + plain_length(start, state, gradients) * gradients[name]
                 continue
             square = of_matrix(start, name, squares[name]) if one_moment else squares[name]
             first[name] = B1 * first[name] + (1 - B1) * gradients[name]

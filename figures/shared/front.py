@@ -1,6 +1,6 @@
 """The front of rollouts against what is kept: chosen on the first seeds, confirmed and priced on the others.
 
-A point is a method at one setting: of each seed the rollouts at which its pass@1 first reaches a level, and pass@256
+A point is a method at one setting: each seed's rollouts where its pass@1 first reaches a level, and its pass@256
 there. A point is on the front if no other keeps as much for fewer rollouts.
 """
 
@@ -16,7 +16,7 @@ from simlab.sweeps.equal_level import read_at
 
 KEPT = "pass@256"
 CHOOSING = 4  # seeds
-GAIN, LEAST = 0.02, 0.001  # of pass@256: what a step of the front gains at least
+GAIN, LEAST = 0.02, 0.001  # the least pass@256 that a step of the front gains
 
 
 class Point(NamedTuple):
@@ -49,53 +49,53 @@ def halves(point: Point) -> tuple[Point, Point]:
     return point.seeds(slice(choosing)), point.seeds(slice(choosing, None))
 
 
-def points(kind: str, dataset: xr.Dataset, level: float, kept: str = KEPT) -> Iterator[Point]:
-    """Yield a point for each cell of a sweep with a budget; ``kept`` is read where pass@1 is at the level."""
-    extended, _ = with_columns({"": dataset}, [kept], ())
+def points(kind: str, dataset: xr.Dataset, level: float, metric: str = KEPT) -> Iterator[Point]:
+    """Yield a point for each cell of a sweep with a budget; ``metric`` is read where pass@1 is at the level."""
+    extended, _ = with_columns({"": dataset}, [metric], ())
     for labels, cell in each_cell(extended[""]):
         method = labels.pop("arm").removesuffix("+reinforce")
         if (threshold := labels.pop("threshold", ABSENT)) != ABSENT:
             method += f"(threshold={threshold})"
-        read = read_at(cell, [kept], np.array([level]))
+        read = read_at(cell, [metric], np.array([level]))
         named = [f"{name} = {label}" for name, label in labels.items() if _tells(dataset, name, label)]
-        yield Point(kind, method, ", ".join(named), read["cost"].values[0], read[kept].values[0])
+        yield Point(kind, method, ", ".join(named), read["cost"].values[0], read[metric].values[0])
 
 
 def _tells(dataset: xr.Dataset, name: str, label: str) -> bool:
     return label != ABSENT and (dataset.sizes[name] > 1 or (name == "group_size" and label != "8"))
 
 
-def margin(kept: float) -> float:
-    """Return what counts as a difference from a pass@256: ``GAIN``, or half of what it lacks to 1 but ``LEAST``."""
-    return max(LEAST, min(GAIN, (1 - kept) / 2))
+def margin(passed: float) -> float:
+    """Return the least difference from a pass@256 that counts: ``GAIN`` or half of its gap to 1, at least ``LEAST``."""
+    return max(LEAST, min(GAIN, (1 - passed) / 2))
 
 
-def staircase(rollouts: np.ndarray, kept: np.ndarray) -> list[int]:
+def staircase(rollouts: np.ndarray, passed: np.ndarray) -> list[int]:
     """Return the points of the front, from the fewest rollouts up; each keeps a margin more than the one before it.
 
     >>> staircase(np.array([3.0, 1.0, 2.0, 4.0]), np.array([0.9, 0.5, 0.4, 0.905]))
     [1, 0]
     """
     chosen: list[int] = []
-    for index in np.lexsort((-kept, rollouts)):
-        if np.isfinite(rollouts[index]) and (not chosen or kept[index] >= kept[chosen[-1]] + margin(kept[chosen[-1]])):
-            chosen.append(int(index))
+    for at in np.lexsort((-passed, rollouts)):
+        if np.isfinite(rollouts[at]) and (not chosen or passed[at] >= passed[chosen[-1]] + margin(passed[chosen[-1]])):
+            chosen.append(int(at))
     return chosen
 
 
 def with_more_seeds(chosen: Sequence[Point], others: Sequence[Point]) -> list[Point]:
-    """Return points in place of which there are others of the same name with more seeds, whose first are the same."""
+    """Replace points by others of the same name with more seeds, whose first seeds are the same."""
     more = {point.name: point for point in sorted(others, key=lambda point: len(point.kept))}
-    longer = [max(point, more.get(point.name, point), key=lambda own: len(own.kept)) for point in chosen]
-    return [own._replace(kind=point.kind) for own, point in zip(longer, chosen, strict=True)]
+    longer = [max(point, more.get(point.name, point), key=lambda other: len(other.kept)) for point in chosen]
+    return [other._replace(kind=point.kind) for other, point in zip(longer, chosen, strict=True)]
 
 
 def front(every: Sequence[Point]) -> list[Point]:
     """Return the points of the front by the means over the seeds that choose, with all their seeds."""
     able = [point for point in every if point.reached]
     first = [halves(point)[0] for point in able]
-    rollouts, kept = (np.array([getattr(point, name).mean() for point in first]) for name in ("rollouts", "kept"))
-    return [able[index] for index in staircase(rollouts, kept)]
+    rollouts, passed = (np.array([getattr(point, name).mean() for point in first]) for name in ("rollouts", "kept"))
+    return [able[index] for index in staircase(rollouts, passed)]
 
 
 class Step(NamedTuple):
@@ -119,16 +119,16 @@ class Step(NamedTuple):
 def steps(chosen: Sequence[Point]) -> list[Step]:
     """Judge and price the steps of a front, paired by seed."""
     judged = [halves(point)[1] for point in chosen]
-    found = []
-    for number, own in enumerate(judged):
+    priced = []
+    for number, entry in enumerate(judged):
         ratio = gain = None
         if number:
-            both = slice(min(len(own.kept), len(judged[number - 1].kept)))  # the seeds that both have
-            after, before = own.seeds(both), judged[number - 1].seeds(both)
+            both = slice(min(len(entry.kept), len(judged[number - 1].kept)))  # the seeds that both have
+            after, before = entry.seeds(both), judged[number - 1].seeds(both)
             ratio = ratio_by_seed(after.rollouts, before.rollouts)
             gain = over_seeds(after.kept - before.kept, CHANGE)
-        found.append(Step(own, over_seeds(own.rollouts, POSITIVE), over_seeds(own.kept, SHARE), ratio, gain))
-    return found
+        priced.append(Step(entry, over_seeds(entry.rollouts, POSITIVE), over_seeds(entry.kept, SHARE), ratio, gain))
+    return priced
 
 
 def ratio_by_seed(values: np.ndarray, others: np.ndarray) -> Estimate:

@@ -49,14 +49,14 @@ RULE = (
 
 
 def predict() -> dict[str, Any]:
-    """Return what the flow comes to in each cell, and in the controls."""
+    """Return the prediction of the flow for each cell and for the controls."""
     cells = []
     for group_size, hard_rate in CELLS + IN_THE_LEAGUE:
         for name, problem in PROBLEMS.items():
             for optimizer, rate in (("sgd", 0.0), ("adam", ADAM[name])):
-                found = flow(problem(hard_rate=hard_rate), METHODS, group_size, LEVELS, adam=rate)
+                values = flow(problem(hard_rate=hard_rate), METHODS, group_size, LEVELS, adam=rate)
                 where = {"group_size": group_size, "hard_rate": hard_rate, "representation": name}
-                cells.append(where | {"optimizer": optimizer, "pass@256": rounded(found.T, 4)})
+                cells.append(where | {"optimizer": optimizer, "pass@256": rounded(values.T, 4)})
                 print(cells[-1], flush=True)
     some = tuple(method for method in METHODS if method not in ("f_grpo(gamma=2)", "easy_power(alpha=3)"))
     controls = {

@@ -18,21 +18,21 @@ from simlab.sweeps import Plan, Sweep
 from simlab.theory import alike
 
 METRICS = ("pass@1", "pass@256", "retained mass", "entropy")
-SCORED = 3  # the first three, which lie in [0, 1]: their mean is what a best norm is chosen by
-LEVEL = 0.65  # of pass@1, at which all are compared that reach it; the one of the table and of panel (b)
+SCORED = 3  # the first three, which lie in [0, 1]: their mean chooses the best norm
+LEVEL = 0.65  # pass@1, where all that reach it are compared; the table and panel (b) have it
 LEVELS = (0.55, 0.6, LEVEL, 0.7, 0.75)
-MATCHED_NORM = 0.5  # of the first steps under a fixed learning rate
-BATCHES = 64  # that the norm of the first steps is averaged over
+MATCHED_NORM = 0.5  # norm of the first steps under a fixed learning rate
+BATCHES = 64  # for the mean norm of the first steps
 
 
 def finals(dataset: xr.Dataset, setting: str) -> dict[str, np.ndarray]:
-    """Of each rival the metrics of the last record, (settings, seeds, metrics)."""
+    """Return each rival's metrics at the last record, (settings, seeds, metrics)."""
     last = dataset.isel(step=-1, group_size=0)
     columns = [last.pass_at_k.sel(k=1), last.pass_at_k.sel(k=256), last.retained_mass, last.entropy]
     table = xr.concat([column.drop_vars("k", errors="ignore") for column in columns], "metric")
     names = [str(name) for name in table.dims if name not in ("metric", "seed", setting)]
     stacked = table.stack(rival=names).transpose("rival", setting, "seed", "metric")
-    rivals = [" ".join(part for part in key[1:] if part != "none") or "mean alone" for key in stacked.rival.values]
+    rivals = [" ".join(link for link in key[1:] if link != "none") or "mean alone" for key in stacked.rival.values]
     if names == ["estimator"]:
         rivals = [str(name) for (name,) in stacked.rival.values]
     return dict(zip(rivals, stacked.values.astype(float), strict=True))
@@ -41,26 +41,26 @@ def finals(dataset: xr.Dataset, setting: str) -> dict[str, np.ndarray]:
 def choices(rival: str) -> dict[str, str]:
     """The parameters of ``linked`` that a rival of the sweep of links stands for."""
     roles = {"std": "scale", "mean": "scale", "focal": "difficulty", "divide_failures": "sign", "relu": "sign"}
-    return {} if rival == "mean alone" else {roles[part]: part for part in rival.split()}
+    return {} if rival == "mean alone" else {roles[link]: link for link in rival.split()}
 
 
 def at_level(values: np.ndarray, level: float) -> np.ndarray | None:
     """The metrics where pass@1 first rises to ``level``, (1, seeds, metrics): on a straight line between two settings.
 
-    Settings are in increasing order of norm or rate. None for a rival of which a seed never does, or starts above it.
+    Settings are in increasing order of norm or rate. None if a seed of the rival never does, or starts above it.
     """
     rows = []
-    for own in np.moveaxis(values, 1, 0):  # of one seed, (settings, metrics)
-        above = np.flatnonzero((own[:-1, 0] <= level) & (level <= own[1:, 0]))
-        if own[0, 0] > level or not above.size:
+    for curve in np.moveaxis(values, 1, 0):  # one seed, (settings, metrics)
+        above = np.flatnonzero((curve[:-1, 0] <= level) & (level <= curve[1:, 0]))
+        if curve[0, 0] > level or not above.size:
             return None
-        low, high = own[above[0]], own[above[0] + 1]
+        low, high = curve[above[0]], curve[above[0] + 1]
         rows.append(low + (level - low[0]) / (high[0] - low[0]) * (high - low))
     return np.array(rows)[None]
 
 
 def kin(names: list[str], group_size: int) -> list[list[str]]:
-    """The estimators by family, in the order of its first: those of one family are equal up to a factor."""
+    """The estimators by family, in the order of its first: a family's members are equal up to a factor."""
     families: list[list[str]] = []
     for name in names:
         home = next((some for some in families if alike(estimator(some[0]), estimator(name), group_size)), None)
@@ -72,19 +72,19 @@ def kin(names: list[str], group_size: int) -> list[list[str]]:
 
 
 def written_down(names: list[str]) -> dict[str, Estimator]:
-    """What papers have: the estimators at their defaults, those over a base over each, and AsymGRPO at 1/2."""
+    """Return the estimators of papers: each at its defaults, over each base if it has one, and AsymGRPO at 1/2."""
     over = {f"{name}(base={base})": (name, {"base": base}) for name in names for base in names if has_base(name)}
     asked: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in names} | over
     asked["asym_grpo(delta=0.5)"] = ("asym_grpo", {"delta": 0.5})
     built = {}
     for call, (name, parameters) in asked.items():
-        with suppress(InputError):  # of a base that reads more than a group's rewards
+        with suppress(InputError):  # a base reads more than a group's rewards
             built[call] = estimator(name, **parameters)
     return built
 
 
 def has_base(name: str) -> bool:
-    """Whether an estimator builds on another."""
+    """Return True if an estimator builds on another."""
     return "base" in REGISTRY[name].parameters
 
 
@@ -106,7 +106,7 @@ def first_norm(name: str, bank: PromptBank, group_size: int, prompts: int) -> fl
 
 
 def condense(named: xr.Dataset, links: xr.Dataset, fixed_rate: xr.Dataset) -> dict[str, Any]:
-    """What is drawn and listed, with the provenance of the three results."""
+    """Return the numbers of the figure and the tables, with the provenance of the three results."""
     results, chains = finals(named, "update_norm"), finals(links, "update_norm")
     size, papers = int(named.group_size[0]), written_down(list(results))
     families = kin(list(results), size)
@@ -138,32 +138,32 @@ def condense(named: xr.Dataset, links: xr.Dataset, fixed_rate: xr.Dataset) -> di
 
 
 def levelled(results: dict[str, np.ndarray], level: float) -> dict[str, np.ndarray]:
-    """What pass@1 of ``level`` costs those that reach it: the other metrics there."""
-    found = {name: at_level(values, level) for name, values in results.items()}
-    return {name: values[..., 1:] for name, values in found.items() if values is not None}
+    """Return the other metrics where pass@1 is ``level``, of the rivals that reach it."""
+    readings = {name: at_level(values, level) for name, values in results.items()}
+    return {name: values[..., 1:] for name, values in readings.items() if values is not None}
 
 
 def by_level(results: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Who reaches each of ``LEVELS``, and who of these is beaten there."""
-    found = []
+    """Return the rivals that reach each of ``LEVELS``, and the beaten ones of them."""
+    rows = []
     for level in LEVELS:
         there = levelled(results, level)
-        found.append({"level": level, "runners": list(there), "beaten": judge(there)})
-    return found
+        rows.append({"level": level, "runners": list(there), "beaten": judge(there)})
+    return rows
 
 
 def statistics(results: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Of each rival: mean and standard error at each norm; its best norm, and what the second half of seeds gives."""
-    best, found = best_settings(results, SCORED), {}
+    """Return each rival's mean and standard error at each norm, its best norm, and the second half of seeds there."""
+    best, numbers = best_settings(results, SCORED), {}
     for name, values in results.items():
         mean, error = mean_and_error(values, axis=1)
         judged, doubt = mean_and_error(values[best[name], values.shape[1] // 2 :], axis=0)
-        found[name] = {"mean": rounded(mean), "error": rounded(error, 3), "best": best[name]}
-        found[name] |= {"judged": rounded(judged), "judged_error": rounded(doubt, 3)}
+        numbers[name] = {"mean": rounded(mean), "error": rounded(error, 3), "best": best[name]}
+        numbers[name] |= {"judged": rounded(judged), "judged_error": rounded(doubt, 3)}
         if (level := at_level(values, LEVEL)) is not None:
             there, doubt = mean_and_error(level[0], axis=0)
-            found[name] |= {"level": rounded(there), "level_error": rounded(doubt, 3)}
-    return found
+            numbers[name] |= {"level": rounded(there), "level_error": rounded(doubt, 3)}
+    return numbers
 
 
 def without_norm(dataset: xr.Dataset, results: dict[str, np.ndarray], norms: list[float]) -> dict[str, Any]:
@@ -184,5 +184,5 @@ def without_norm(dataset: xr.Dataset, results: dict[str, np.ndarray], norms: lis
             there, doubt = mean_and_error(level[0], axis=0)
             rows[name] |= {"level": rounded(there), "level_error": rounded(doubt, 3)}
     both = [np.array([row[key] for row in rows.values()]) for key in ("mean", "at_norm")]
-    ranks = [float(spearmanr(both[0][:, place], both[1][:, place]).statistic) for place in range(len(METRICS))]
+    ranks = [float(spearmanr(both[0][:, metric], both[1][:, metric]).statistic) for metric in range(len(METRICS))]
     return {"estimators": rows, "rank_correlation": rounded(np.array(ranks), 3)}

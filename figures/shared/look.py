@@ -33,7 +33,7 @@ def _styles(axes: Axes) -> set[tuple[str, str]]:
 
 
 def _is_followed(line: Line2D, axes: Axes) -> bool:
-    """Whether a line joins numbers: not a lone mark, a line of reference across the panel, or a light grey one."""
+    """Return True if a line joins numbers: no lone mark, line of reference across the panel, or light grey line."""
     red, green, blue = matplotlib.colors.to_rgb(line.get_color())
     grey = max(red, green, blue) - min(red, green, blue) < 0.02 and red >= BACKGROUND
     joined = line.get_linestyle() not in ("None", "none", "", " ") and np.size(line.get_xdata()) > 1

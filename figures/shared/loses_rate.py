@@ -5,7 +5,7 @@ The rule. A window is 20 steps of an arm, which trains on other prompts than tho
 standard errors. A predictor gives each prompt a score before the window, from rollouts that are none of these samples.
 What counts is the area under the curve: the chance that a prompt that falls has a higher score than one that does not,
 over the pairs of a seed's windows, with Student's interval over seeds. Only prompts that have
-been solved and missed among the rollouts are read: of the others nobody knows anything.
+been solved and missed among the rollouts are read: nobody knows anything of the others.
 """
 
 import functools
@@ -24,7 +24,7 @@ from simlab.interference import danger
 PREDICTION = Path(__file__).parents[1] / "data" / "loses_rate_prediction.json"
 WINDOWS = {10: (0, 10, 30), 30: (20, 30, 50)}  # the step of a window's start: of the rate before it, start and end
 LAGS = (5, 10, 20)  # steps after the first that is watched
-OTHERS, OWN = slice(OUTSIDE), slice(OUTSIDE, None)  # prompts that are not trained, and those that are
+OTHERS, OWN = slice(OUTSIDE), slice(OUTSIDE, None)  # prompts that are not trained, and trained ones
 CLEAR_FALL = 2.0
 DANGERS = ((0.0, 0.1), (0.1, 0.9), (0.9, 2.0))  # chances that a net push is down, by which prompts are grouped
 ESTIMATORS = ("full", "head")
@@ -35,7 +35,7 @@ Values = Float[np.ndarray, " N"]
 
 
 class Window(NamedTuple):
-    """What is known of the prompts of one arm and seed before 20 steps, and what became of them.
+    """The prompts of one arm and seed: what is known before 20 steps, and what became of them.
 
     Attributes:
         rate, earlier: solve rates by rollouts at the start, and 10 steps before it.
@@ -84,7 +84,7 @@ class Window(NamedTuple):
         return self.known & (self.falls | self.rises) if kind == "area, rises" else self.known
 
     def pairs(self, kind: str) -> int:
-        """Number of pairs of one that falls and one that does not."""
+        """Number of pairs of a prompt that falls and one that does not."""
         falls = self.falls[self.read(kind)]
         return int(falls.sum() * (~falls).sum())
 
@@ -128,8 +128,8 @@ def area(scores: Values, falls: Bool[np.ndarray, " N"]) -> float:
 
 def learned(rates: Values, others: list[Window]) -> Values:
     """Share that fell among the prompts of other seeds that had the nearest solve rates."""
-    known = np.concatenate([own.rate[own.known] for own in others])
-    fell = np.concatenate([own.falls[own.known] for own in others])
+    known = np.concatenate([other.rate[other.known] for other in others])
+    fell = np.concatenate([other.falls[other.known] for other in others])
     nearest = np.argsort(np.abs(known - rates[:, None]), axis=1, kind="stable")[:, :NEIGHBOURS]
     return np.asarray(fell[nearest].mean(axis=1))
 
@@ -141,11 +141,11 @@ def slope(seeds: list[list[Window]], estimator: str) -> float:
     flatten a slope: cov(change, half) / (pace cov(half, other half)), with both halves in both parts.
     """
     above = below = 0.0
-    for own in (own for windows in seeds for own in windows):
-        halves = own.pace * own.pushes[estimator][1][:, own.known]
-        if not own.known.any():
+    for each in (each for windows in seeds for each in windows):
+        halves = each.pace * each.pushes[estimator][1][:, each.known]
+        if not each.known.any():
             continue
-        change = own.change[own.known] - own.change[own.known].mean()
+        change = each.change[each.known] - each.change[each.known].mean()
         centred = halves - halves.mean(axis=1, keepdims=True)
         above, below = above + float((centred @ change).sum()) / 2, below + float(centred[0] @ centred[1])
     return above / below if below else float("nan")
@@ -165,8 +165,8 @@ def ages(trained: list[dict[str, Any]], estimator: str, lag: int) -> float:
         if not known.any():
             continue
         halves = [np.array(each[estimator]["halves"])[:, OTHERS][:, known] for each in (first, later)]
-        own, other = (each - each.mean(axis=1, keepdims=True) for each in halves)
-        sums += [(own @ other.T).mean(), own[0] @ own[1], other[0] @ other[1]]
+        early, late = (each - each.mean(axis=1, keepdims=True) for each in halves)
+        sums += [(early @ late.T).mean(), early[0] @ early[1], late[0] @ late[1]]
     between, *variances = sums
     # Noise can bring the estimate of a variance below 0: then there is no number.
     return float(between / np.sqrt(np.prod(variances))) if min(variances) > 0 else float("nan")
@@ -195,27 +195,27 @@ def sharper(trained: list[dict[str, Any]], name: str, end: int) -> dict[str, flo
         ordered.append([area(scores, change < 0) for scores in (-halves.mean(axis=(0, 1)), *fewer)])
     areas_by = dict(zip(("sharper", "full", "trend"), np.mean(ordered, axis=0).tolist(), strict=True))
     less = {f"less {of}": over_seeds([row[0] - row[at] for row in ordered]) for of, at in (("trend", 2), ("full", 1))}
-    ends = {f"{of}, {end}": own[at] for of, own in less.items() for end, at in (("low", 1), ("high", 2))}
+    ends = {f"{of}, {end}": bounds[at] for of, bounds in less.items() for end, at in (("low", 1), ("high", 2))}
     return {"reliability": float(sums[1] / sums[2]), "slope": float(sums[0] / sums[1]), **areas_by, **ends}
 
 
 def sizes(trained: list[dict[str, Any]], name: str) -> dict[str, float]:
     """Read how large net pushes are beside their errors and beside what comes; no part of the rule.
 
-    Returns: over the windows of all seeds and the prompts of which something is known, the median of ``noise``, the
-    root mean square of the standard errors by the standard deviation of the pushes, and the mean correlation of the two
-    ``halves`` of a target's rollouts; and of the prompts that are trained the mean change of their solve rates in a
-    window, as ``predicted`` and as ``measured``.
+    Returns: over the windows of all seeds and the known prompts, the median of ``noise``, the root mean square of the
+    standard errors by the standard deviation of the pushes, and the mean correlation of the two ``halves`` of a
+    target's rollouts; and the mean change of the solve rates of trained prompts in a window, as ``predicted`` and as
+    ``measured``.
     """
     noise, halves, trained_changes = list[float](), list[float](), list[list[float]]()
     for arm in trained:
         for step, (_, start, _) in WINDOWS.items():
-            own, sources = window(arm, name, step), window(arm, name, step, OWN)
+            targets, sources = window(arm, name, step), window(arm, name, step, OWN)
             trained_changes.append([sources.pace * sources.pushes["full"][0].mean(), sources.change.mean()])
-            known = own.known
+            known = targets.known
             if known.sum() < FEWEST_SPREAD:
                 continue
-            net, both = own.pushes["full"]
+            net, both = targets.pushes["full"]
             errors = np.array(arm["watched"][str(start)]["full"]["error"])[OTHERS][known]
             noise.append(float(np.sqrt(np.mean(errors**2)) / net[known].std()))
             halves.append(float(np.corrcoef(both[:, known])[0, 1]))
@@ -238,14 +238,14 @@ def judged(seeds: dict[str, Any]) -> dict[str, Numbers]:
     ``full`` less that by another predictor, ``slope`` measured by predicted change, ``slope, trained`` that of the
     prompts that are trained, ``age`` the correlations after each of ``LAGS``, ``falls`` the share of prompts that fall.
     """
-    found = {}
+    result = {}
     for name in ARMS:
         trained = [content[name] for content in seeds.values() if name in content]
         if len(trained) < 2:
             continue
         kinds = numbers(trained, name)
-        found[name] = {kind: {of: over_seeds(row) for of, row in by.items()} for kind, by in kinds.items()}
-    return found
+        result[name] = {kind: {of: over_seeds(row) for of, row in by.items()} for kind, by in kinds.items()}
+    return result
 
 
 def over_seeds(row: list[float]) -> list[float]:
@@ -257,30 +257,30 @@ def over_seeds(row: list[float]) -> list[float]:
 def numbers(trained: list[dict[str, Any]], name: str) -> Numbers:
     """Return what ``judged`` averages, by seed; of ratios of sums over seeds the jackknife's pseudo-values."""
     windows = [[window(arm, name, step) for step in WINDOWS] for arm in trained]
-    found: Numbers = {"area": {}, "area, rises": {}, "less": {}}
-    for seed, own in enumerate(windows):
-        others = [list(each) for each in zip(*(windows[:seed] + windows[seed + 1 :]), strict=True)] or [[]] * len(own)
+    result: Numbers = {"area": {}, "area, rises": {}, "less": {}}
+    for seed, some in enumerate(windows):
+        others = [list(each) for each in zip(*(windows[:seed] + windows[seed + 1 :]), strict=True)] or [[]] * len(some)
         for kind in ("area", "area, rises"):
-            each = [areas(before, rest, kind) for before, rest in zip(own, others, strict=True)]
-            pairs = [each_window.pairs(kind) for each_window in own]
+            each = [areas(before, rest, kind) for before, rest in zip(some, others, strict=True)]
+            pairs = [each_window.pairs(kind) for each_window in some]
             for of in each[0]:
                 total = sum(number * values[of] for number, values in zip(pairs, each, strict=True) if number)
-                found[kind].setdefault(of, []).append(total / sum(pairs) if sum(pairs) else float("nan"))
-    full = np.array(found["area"]["full"])
-    found["less"] = {of: list(full - values) for of, values in found["area"].items() if of != "full"}
-    own_windows = [[window(arm, name, step, OWN) for step in WINDOWS] for arm in trained]
-    for kind, rows in (("slope", windows), ("slope, trained", own_windows)):
-        found[kind] = {of: pseudo_values(functools.partial(slope, estimator=of), rows) for of in ESTIMATORS}
+                result[kind].setdefault(of, []).append(total / sum(pairs) if sum(pairs) else float("nan"))
+    full = np.array(result["area"]["full"])
+    result["less"] = {of: list(full - values) for of, values in result["area"].items() if of != "full"}
+    trained_windows = [[window(arm, name, step, OWN) for step in WINDOWS] for arm in trained]
+    for kind, rows in (("slope", windows), ("slope, trained", trained_windows)):
+        result[kind] = {of: pseudo_values(functools.partial(slope, estimator=of), rows) for of in ESTIMATORS}
     for of in ESTIMATORS:
         aged = {lag: functools.partial(ages, estimator=of, lag=lag) for lag in LAGS}
-        found[f"age, {of}"] = {str(lag): pseudo_values(statistic, trained) for lag, statistic in aged.items()}
-    found["falls"] = {"share": [_share_that_falls(own) for own in windows]}
-    return found
+        result[f"age, {of}"] = {str(lag): pseudo_values(statistic, trained) for lag, statistic in aged.items()}
+    result["falls"] = {"share": [_share_that_falls(row) for row in windows]}
+    return result
 
 
 def _share_that_falls(windows: list[Window]) -> float:
     """The mean over the windows in which something is known; NaN where there is none."""
-    shares = [own.falls[own.known].mean() for own in windows if own.known.any()]
+    shares = [each.falls[each.known].mean() for each in windows if each.known.any()]
     return float(np.mean(shares)) if shares else float("nan")
 
 
@@ -293,10 +293,10 @@ def pseudo_values(statistic: Callable[[list[Any]], float], seeds: list[Any]) -> 
     return list(count * whole - (count - 1) * without if np.isfinite(without).all() else without * np.nan)
 
 
-def areas(own: Window, others: list[Window], kind: str) -> dict[str, float]:
+def areas(current: Window, others: list[Window], kind: str) -> dict[str, float]:
     """Return the areas of all predictors in a window, by what the same window of other seeds says if there are any."""
-    scores = own.scores()
+    scores = current.scores()
     if others:
-        scores["rate, learned"] = learned(own.rate, others)
-    read = own.read(kind)
-    return {name: area(scores[name][read], own.falls[read]) for name in PREDICTORS if name in scores}
+        scores["rate, learned"] = learned(current.rate, others)
+    read = current.read(kind)
+    return {name: area(scores[name][read], current.falls[read]) for name in PREDICTORS if name in scores}

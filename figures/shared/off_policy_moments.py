@@ -49,7 +49,7 @@ class Outcomes(NamedTuple):
         p, q: (N,) probabilities under the policy that learns and under the sampler.
         log_ratio: (N, T) log(p / q) of each token; 0 where the sampler never draws the outcome.
         scores: (N, T, L) grad log p of each token with respect to the L logits.
-        correct: (N,) which are correct.
+        correct: (N,) mask of the correct ones.
     """
 
     p: Float[Array, " N"]
@@ -82,7 +82,7 @@ def enumerate_outcomes(
         problem: its actions listed.
         logits: the logits of the prompt, (A,) or (nodes, B) of a tree.
         sampled: the sampler's logits, ``EMPTY`` where it never draws; see ``mismatch.sampler_logits``.
-        prompt: which.
+        prompt: its index.
         temperature: the temperature of both.
     """
     everything, warmth = Listed(jnp.arange(problem.actions, dtype=jnp.int32)), jnp.asarray(temperature, logits.dtype)
@@ -122,21 +122,21 @@ def advantages(method: Method, group_size: int, rewards: tuple[float, float]) ->
     correct = jnp.arange(group_size) < number
     groups = jnp.where(correct, *jnp.asarray(rewards, float))
     estimator = method.estimator
-    found = jax.vmap(lambda group: estimator.update(Rollouts(group[None]), estimator.init())[0][0])(groups)
-    ends = jnp.stack([found[:, 0], found[:, -1]], axis=1)
+    values = jax.vmap(lambda group: estimator.update(Rollouts(group[None]), estimator.init())[0][0])(groups)
+    ends = jnp.stack([values[:, 0], values[:, -1]], axis=1)
     return jnp.where(jnp.concatenate([number > 0, number < group_size], axis=1), ends, 0)
 
 
 def coefficients(
     method: Method, outcomes: Outcomes, of_outcomes: Float[Array, " N"], correction: Correction
 ) -> Float[Array, "N T"]:
-    """What multiplies grad log p of each token of each outcome, at the advantage of the outcome."""
+    """Return the factor of grad log p of each token of each outcome, at the advantage of the outcome."""
     log_ratio = outcomes.log_ratio[None]
     ratio = jnp.exp(log_ratio) if correction.name == "ratio" else jnp.ones_like(log_ratio)
     each = method.surrogate(ratio, of_outcomes[None, :, None], Rollouts(of_outcomes[None]))
     weight = importance_weights(log_ratio, *correction)
-    found: Array = jnp.broadcast_to(each if weight is None else each * weight, ratio.shape)[0]
-    return found
+    factors: Array = jnp.broadcast_to(each if weight is None else each * weight, ratio.shape)[0]
+    return factors
 
 
 def gradient_moments(
@@ -158,7 +158,7 @@ def gradient_moments(
     correct, q = outcomes.correct, outcomes.q
 
     def at(pair: Float[Array, " 2"]) -> tuple[Float[Array, "2 L"], Float[Array, " 2"]]:
-        """Of the correct rollouts and of the others: the mean of what one adds, and its variance."""
+        """Return the mean and variance of what a rollout adds, for correct rollouts and for the others."""
         each = coefficients(method, outcomes, jnp.where(correct, pair[0], pair[1]), correction)
         added = jnp.einsum("nt,ntl->nl", each, outcomes.scores)
         moments = [_moments(jnp.where(members, q, 0), added) for members in (correct, ~correct)]
@@ -185,7 +185,7 @@ def effective_share(outcomes: Outcomes, method: Method, correction: Correction) 
 
 
 def speed(outcomes: Outcomes, members: Bool[Array, " N"], direction: Float[Array, " L"]) -> Float[Array, ""]:
-    """By how much the probability of some outcomes changes along a direction of the logits, to first order."""
+    """The change of the probability of some outcomes along a direction of the logits, to first order."""
     moved = jnp.einsum("ntl,l->n", outcomes.scores, direction)
     return jnp.sum(jnp.where(members, outcomes.p * moved, 0))
 
@@ -202,5 +202,5 @@ def _binomial(group_size: int, rate: Float[Array, ""]) -> Float[Array, " c"]:
     """The probability of each number of correct rollouts, 0 to G."""
     number = jnp.arange(group_size + 1)
     ways = np.array([math.comb(group_size, c) for c in range(group_size + 1)], float)
-    found: Array = jnp.asarray(ways) * rate**number * (1 - rate) ** (group_size - number)
-    return found
+    chances: Array = jnp.asarray(ways) * rate**number * (1 - rate) ** (group_size - number)
+    return chances

@@ -49,10 +49,10 @@ def left(
     zeta = np.where(np.abs(zeta - 1) > APART, zeta, 1 + APART)
     root = np.sqrt((zeta * zeta - 1).astype(complex))
     fast, slow = omega * (-zeta - root), omega * (-zeta + root)
-    found: Float[np.ndarray, "... N"] = np.real(
+    share: Float[np.ndarray, "... N"] = np.real(
         (fast * np.exp(slow * times) - slow * np.exp(fast * times)) / (fast - slow)
     )
-    return found
+    return share
 
 
 def fit_oscillator(times: Float[np.ndarray, " N"], values: Float[np.ndarray, " N"], base: float) -> Oscillator:
@@ -70,8 +70,8 @@ def fit_oscillator(times: Float[np.ndarray, " N"], values: Float[np.ndarray, " N
     best = int(np.argmin(gains * (gains * squares - 2 * products)))
 
     def residuals(point: Float[np.ndarray, " 3"]) -> Float[np.ndarray, " N"]:
-        found: Float[np.ndarray, " N"] = point[0] * (1 - left(times, np.exp(point[1]), np.exp(point[2]))) - changes
-        return found
+        errors: Float[np.ndarray, " N"] = point[0] * (1 - left(times, np.exp(point[1]), np.exp(point[2]))) - changes
+        return errors
 
     bounds = np.array([LOWEST - base - MARGIN, *low]), np.array([HIGHEST - base + MARGIN, *high])
     gain, frequency, damping = least_squares(residuals, [gains[best], *points[best]], bounds=bounds).x

@@ -17,15 +17,15 @@ def draw_gains(axes: Axes, data: Data, baselines: Mapping[str, str], labels: Map
     Args:
         axes: where to draw.
         data: a condensed run.
-        baselines: that of each arm to draw, from the top down.
-        labels: what the rows are called, by arm.
+        baselines: the baseline of each arm to draw, from the top down.
+        labels: the names of the rows, by arm.
     """
     rows = list(baselines)[::-1]
     for shift, (measure, (colour, marker)) in zip((0.12, -0.12), MEASURE_STYLES.items(), strict=True):
-        found = [gained(data, arm, baselines[arm], measure) for arm in rows]
-        spread = np.array([[own.mean - own.low, own.high - own.mean] for own in found]).T
+        estimates = [gained(data, arm, baselines[arm], measure) for arm in rows]
+        spread = np.array([[estimate.mean - estimate.low, estimate.high - estimate.mean] for estimate in estimates]).T
         axes.errorbar(
-            [own.mean for own in found],
+            [estimate.mean for estimate in estimates],
             np.arange(len(rows)) + shift,
             xerr=spread,
             ls="none",

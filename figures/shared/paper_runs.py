@@ -15,43 +15,43 @@ from simlab.seals import CHECKSUM
 MEASURES = ("pass@1", "pass@4", "pass@32", "distinct", "rare_nll")
 COMPARED = ("pass@1", "pass@32", "rare_nll")
 TRAINING = ("entropy", "clipped_share", "rank_logp")  # the last only of runs that record it
-HISTOGRAMS = ("entropy_histogram", "candidate_histogram")  # of the same runs
+HISTOGRAMS = ("entropy_histogram", "candidate_histogram")  # in the same runs
 START = "(start)"
-POINTS = 20  # of the training curve of a long run; a short one has a point for each step
+POINTS = 20  # points of a long run's training curve; a short one has a point for each step
 
 Data = dict[str, Any]
 
 
 def condense(run: Path) -> Data:
-    """Of every arm ``MEASURES`` at each evaluation, the start first, and ``TRAINING`` by windows of steps.
+    """Return every arm's ``MEASURES`` at each evaluation, the start first, and ``TRAINING`` by windows of steps.
 
-    Both are lists (seeds, evaluations or windows, ...). Of a run that records candidates also ``HISTOGRAMS`` over the
-    tokens of the last evaluation, summed over seeds, and those of ``START``.
+    Both are lists (seeds, evaluations or windows, ...). A run that records candidates also has ``HISTOGRAMS`` over the
+    tokens of the last evaluation, and of ``START``, summed over seeds.
     """
     file = {name: value for name, value in run_file(run).items() if name != CHECKSUM}
     seeds, arms = file["seeds"], file["arms"]
     start = [read_lines(run / f"start/seed-{seed}" / EVALUATIONS) for seed in seeds]
     window = max(1, file["settings"]["rl"]["steps"] // POINTS)
-    found: Data = {"provenance": file, "window": window, "arms": {}, "training": {}, "histograms": {}}
+    data: Data = {"provenance": file, "window": window, "arms": {}, "training": {}, "histograms": {}}
     for arm in arms:
         folders = [arm_folder(run, arm) / f"seed-{seed}" for seed in seeds]
         evaluations = [
             [*first, *read_lines(folder / EVALUATIONS)] for first, folder in zip(start, folders, strict=True)
         ]
-        found["step"] = [line["step"] for line in evaluations[0]]
-        found["arms"][arm] = {
+        data["step"] = [line["step"] for line in evaluations[0]]
+        data["arms"][arm] = {
             name: rounded([[_number(line, name) for line in lines] for lines in evaluations], 4) for name in MEASURES
         }
         metrics = [read_lines(folder / METRICS) for folder in folders]
-        found["training"][arm] = {
+        data["training"][arm] = {
             name: rounded(np.stack([windows([line[name] for line in lines], window) for lines in metrics]), 4)
             for name in TRAINING
             if name in metrics[0][0]
         }
         if HISTOGRAMS[-1] in evaluations[0][-1]:
-            found["histograms"][START] = histograms([lines[0] for lines in evaluations])
-            found["histograms"][arm] = histograms([lines[-1] for lines in evaluations])
-    return found
+            data["histograms"][START] = histograms([lines[0] for lines in evaluations])
+            data["histograms"][arm] = histograms([lines[-1] for lines in evaluations])
+    return data
 
 
 def histograms(lines: Sequence[Data]) -> Data:
@@ -86,12 +86,12 @@ def ends(data: Data, arm: str, measure: str) -> np.ndarray:
 
 
 def gained(data: Data, arm: str, baseline: str, measure: str) -> MeanEstimate:
-    """By how much an arm ends above another one, paired by seed, with Student's interval."""
+    """Return the lead of an arm over another at the end, paired by seed, with Student's interval."""
     return estimate_mean(ends(data, arm, measure) - ends(data, baseline, measure))
 
 
 def table(data: Data, baseline: str, most: str = "pass@32") -> str:
-    """What the start and each arm end with, by how much ``most`` is above the baseline's, and what its steps were like.
+    """Return a row for the start and for each arm: measures at the end, ``most`` less the baseline's, and its steps.
 
     The entropy is that of the last window, the clipped share that of the whole run.
     """
@@ -100,15 +100,15 @@ def table(data: Data, baseline: str, most: str = "pass@32") -> str:
     start = [np.array(data["arms"][baseline][name])[:, 0] for name in MEASURES]
     lines.append(f"| (start) | {' | '.join(shown(estimate_mean(values)) for values in start)} | | | |")
     for arm, training in data["training"].items():
-        own = [ends(data, arm, name) for name in MEASURES]
-        own += [np.array(training["entropy"])[:, -1], np.mean(training["clipped_share"], axis=1)]
+        columns = [ends(data, arm, name) for name in MEASURES]
+        columns += [np.array(training["entropy"])[:, -1], np.mean(training["clipped_share"], axis=1)]
         less = "" if arm == baseline else interval(gained(data, arm, baseline, most))
-        lines.append(f"| `{arm}` | {' | '.join(shown(estimate_mean(values)) for values in own)} | {less} |")
+        lines.append(f"| `{arm}` | {' | '.join(shown(estimate_mean(values)) for values in columns)} | {less} |")
     return "\n".join(lines)
 
 
 def pairs_table(data: Data, pairs: Sequence[tuple[str, str]]) -> str:
-    """By how much the first arm of each pair ends above the second, in ``COMPARED``, with 95 % intervals."""
+    """Return the lead of each pair's first arm over the second at the end, in ``COMPARED``, with 95 % intervals."""
     lines = [f"| | {' | '.join(COMPARED)} |", f"|---|{'---:|' * len(COMPARED)}"]
     for arm, other in pairs:
         cells = [interval(gained(data, arm, other, name)) for name in COMPARED]
@@ -116,11 +116,11 @@ def pairs_table(data: Data, pairs: Sequence[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def shown(found: MeanEstimate) -> str:
+def shown(estimate: MeanEstimate) -> str:
     """A mean with its standard error."""
-    return f"{found.mean:.3f}({found.error:.3f})"
+    return f"{estimate.mean:.3f}({estimate.error:.3f})"
 
 
-def interval(found: MeanEstimate) -> str:
+def interval(estimate: MeanEstimate) -> str:
     """A difference with its 95 % interval."""
-    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    return f"{estimate.mean:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"

@@ -16,7 +16,7 @@ from figures.shared.condensed import rounded
 
 
 def plotted(figure: Figure) -> list[dict[str, Any]]:
-    """Every panel: its title, labels and scales, and what is in it, in the units of its axes."""
+    """Return every panel: its title, labels and scales, and what is in it, in the units of its axes."""
     return [_panel(axes) for axes in figure.axes]
 
 
@@ -35,32 +35,32 @@ def _panel(axes: Axes) -> dict[str, Any]:
 
 
 def _named(axis: Any) -> bool:
-    """Whether the ticks of an axis have names rather than numbers."""
+    """Return True if the ticks of an axis have names rather than numbers."""
     return type(axis.get_major_formatter()).__name__ == "FixedFormatter"
 
 
 def _numbers(artist: Artist, axes: Axes) -> dict[str, Any] | None:
-    """What one artist shows; None for frames, texts, and what is not in the units of the axes."""
+    """Return the numbers of an artist; None for frames, texts, and artists not in the units of the axes."""
     if artist is axes.patch or isinstance(artist, Spine):
         return None
-    found: dict[str, Any] | None = None
+    entry: dict[str, Any] | None = None
     if isinstance(artist, Line2D):
-        found = {"kind": "line", "x": rounded(_floats(artist.get_xdata())), "y": rounded(_floats(artist.get_ydata()))}
+        entry = {"kind": "line", "x": rounded(_floats(artist.get_xdata())), "y": rounded(_floats(artist.get_ydata()))}
     elif isinstance(artist, Rectangle):
         corners = (artist.get_x(), artist.get_y(), artist.get_width(), artist.get_height())
-        found = {"kind": "bar", "x_y_width_height": rounded(corners)}
+        entry = {"kind": "bar", "x_y_width_height": rounded(corners)}
     elif isinstance(artist, PathCollection):
-        found = {"kind": "points", "x_y": rounded(np.ma.filled(artist.get_offsets(), np.nan))}
+        entry = {"kind": "points", "x_y": rounded(np.ma.filled(artist.get_offsets(), np.nan))}
     elif isinstance(artist, QuadMesh):
-        found = {"kind": "mesh", "corners": rounded(artist.get_coordinates()), "values": _values(artist.get_array())}
+        entry = {"kind": "mesh", "corners": rounded(artist.get_coordinates()), "values": _values(artist.get_array())}
     elif isinstance(artist, AxesImage):
-        found = {"kind": "image", "extent": rounded(artist.get_extent()), "values": _values(artist.get_array())}
+        entry = {"kind": "image", "extent": rounded(artist.get_extent()), "values": _values(artist.get_array())}
     elif isinstance(artist, Collection):
-        found = {"kind": "area", "outlines": [rounded(path.vertices) for path in artist.get_paths()]}
+        entry = {"kind": "area", "outlines": [rounded(path.vertices) for path in artist.get_paths()]}
     elif isinstance(artist, Patch):
-        found = {"kind": "shape", "outline": rounded(artist.get_path().vertices)}
+        entry = {"kind": "shape", "outline": rounded(artist.get_path().vertices)}
     label = str(artist.get_label())
-    return found and found | ({"label": label} if label and not label.startswith("_") else {})
+    return entry and entry | ({"label": label} if label and not label.startswith("_") else {})
 
 
 def _floats(values: Any) -> np.ndarray:

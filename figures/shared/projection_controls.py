@@ -32,13 +32,13 @@ class Dealt(Trainer):
 
     def remedy(self, state: TrainerState, groups: RolloutGroups, rollouts: Rollouts) -> Change | None:
         """Return the change of a step."""
-        found, change = self.measured(state, groups, rollouts), super().remedy(state, groups, rollouts)
+        pushes, change = self.measured(state, groups, rollouts), super().remedy(state, groups, rollouts)
         assert change is not None
-        return change._replace(added=dealt(change.added, found.targets, seed=state.step))
+        return change._replace(added=dealt(change.added, pushes.targets, seed=state.step))
 
 
 def dealt(added: np.ndarray, targets: np.ndarray, seed: int) -> np.ndarray:
-    """(P, G) what is added to prompts of which something is known, multiplier by multiplier in another order."""
+    """(P, G) additions to the prompts that are heard, with their multipliers in another order."""
     sizes = np.abs(targets).max(axis=1)
     heard = np.flatnonzero(sizes)
     multipliers = np.zeros(len(added))

@@ -43,11 +43,11 @@ def model(run: Path, arm: str, seed: int = SEED) -> Model:
     return read_checkpoint(folder / f"seed-{seed}" / "model")
 
 
-def reader(run: Path, own: Model) -> Reader:
-    """How the run's task is put to a model of it."""
+def reader(run: Path, checkpoint: Model) -> Reader:
+    """Return a reader that puts the run's task to a model of the run."""
     of_run = task(**run_file(run)["settings"]["task"])
     assert of_run.vocabulary is not None
-    return Reader(of_run, own.config, of_run.vocabulary)
+    return Reader(of_run, checkpoint.config, of_run.vocabulary)
 
 
 def mean_over_tokens(values: np.ndarray, mask: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Run what is compared with remedies for interference, and the remedies, on problems of the frontier.
+"""Run remedies for interference, and the methods they are compared with, on problems of the frontier.
 
 python -m figures.shared.remedy_runs remedies.nc [SWEEP ...]      (goes on where it was stopped)
 """
@@ -27,13 +27,13 @@ PROBLEMS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 def _sweeps(name: str) -> dict[str, dict[str, Any]]:
     """Return the settings of the sweeps on one problem."""
-    own, lengths, values = PROBLEMS[name]
+    base, lengths, values = PROBLEMS[name]
     full = name == "linear"
     strengths = {"run.remedy_strength": (0.5, 1.0) if full else (1.0,)}
 
     def sweep(arms: tuple[str, ...], **parameters: Any) -> dict[str, Any]:
         every = {**values, **lengths, **{key.replace("_", ".", 1): chosen for key, chosen in parameters.items()}}
-        return {**SHARED, **own, "arms": arms, "parameters": every, "seeds": 12 if full else 8}
+        return {**SHARED, **base, "arms": arms, "parameters": every, "seeds": 12 if full else 8}
 
     remedies = ("damp", "drop", "project")
     kinds = {

@@ -18,7 +18,7 @@ def mean_and_error(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarra
 
 
 def margins(winner: np.ndarray, loser: np.ndarray) -> np.ndarray:
-    """By how many standard errors of the paired difference a winner leads, (..., metrics), from (..., seeds, metrics).
+    """A winner's lead in standard errors of the paired difference, (..., metrics), from (..., seeds, metrics).
 
     0 where the two are equal seed by seed.
     """
@@ -28,23 +28,23 @@ def margins(winner: np.ndarray, loser: np.ndarray) -> np.ndarray:
 
 
 def beaters(results: Mapping[str, np.ndarray]) -> dict[str, tuple[str, list[int]]]:
-    """The rivals that are beaten at each of their settings by one and the same other rival, at a setting of its.
+    """Return the rivals that one other rival, the winner, beats at each of their settings, at a setting of its own.
 
-    Beaten means by more than ``CLEAR`` in every metric. Of several such others, the one whose smallest lead is largest;
-    with it, its setting that beats each setting of the beaten one.
+    To beat is to lead by more than ``CLEAR`` in every metric. Of several winners the one with the largest smallest lead
+    is returned, with its setting that beats each setting of the loser.
     """
-    found = {}
-    for loser, own in results.items():
-        best, place = 0.0, None
+    beaten = {}
+    for loser, values in results.items():
+        best, choice = 0.0, None
         for winner, others in results.items():
             if winner == loser:
                 continue
-            leads = margins(others[None], own[:, None]).min(axis=-1)  # settings of the loser, of the winner
+            leads = margins(others[None], values[:, None]).min(axis=-1)  # settings of the loser, of the winner
             if leads.max(axis=1).min() > max(best, CLEAR):
-                best, place = leads.max(axis=1).min(), (winner, leads.argmax(axis=1).tolist())
-        if place:
-            found[loser] = place
-    return found
+                best, choice = leads.max(axis=1).min(), (winner, leads.argmax(axis=1).tolist())
+        if choice:
+            beaten[loser] = choice
+    return beaten
 
 
 def judge(results: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
@@ -67,8 +67,8 @@ def front(results: Mapping[str, np.ndarray]) -> list[tuple[str, int]]:
     together = np.concatenate(list(results.values()))
     return [
         point
-        for point, own in zip(points, together, strict=True)
-        if not (margins(together, own[None]).min(axis=-1) > CLEAR).any()
+        for point, row in zip(points, together, strict=True)
+        if not (margins(together, row[None]).min(axis=-1) > CLEAR).any()
     ]
 
 

@@ -43,7 +43,7 @@ def features(trainer: Trainer, state: TrainerState, groups: RolloutGroups) -> Ve
 def sampled(
     trainer: Trainer, state: TrainerState, problems: Sequence[TaskProblem], rows: int, key: Any
 ) -> RolloutGroups:
-    """Sample so many groups of each problem."""
+    """Sample ``rows`` groups of each problem."""
     size = trainer.settings.group_size
     return trainer.sample(trainer.policy.cast(state.parameters), list(problems) * rows, size, key)
 
@@ -66,9 +66,9 @@ def gradients(
     def by_problem(values: np.ndarray) -> np.ndarray:
         return np.concatenate(values.reshape(TARGET_ROWS, len(problems), *values.shape[1:]), axis=1)
 
-    correct, found = by_problem(groups.rewards > 0), by_problem(features(trainer, state, groups))
+    correct, vectors = by_problem(groups.rewards > 0), by_problem(features(trainer, state, groups))
     centred = (correct - correct.mean(axis=1, keepdims=True)) / (correct.shape[1] - 1)
-    return np.einsum("nr,nrf->nf", centred, found), correct.mean(axis=1)
+    return np.einsum("nr,nrf->nf", centred, vectors), correct.mean(axis=1)
 
 
 def measured(run: ClosedRun, name: str, start: Any) -> dict[str, Any]:

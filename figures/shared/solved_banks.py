@@ -51,7 +51,7 @@ def fitted(configuration: dict[str, Any], name: str, samples: int, largest: int,
     else:
         seen = [unbiased_pass_at_k(correct, samples, int(k)).mean() for k in seen_k]
     k = np.unique(np.geomspace(1, configuration["largest_k"], 60).round().astype(int))
-    true = np.array([pass_at_k(rates, int(own)).mean() for own in k])
+    true = np.array([pass_at_k(rates, int(size)).mean() for size in k])
     return Fitted(k, true, seen_k, np.array(seen), fit_shifted_power_law(seen_k, np.array(seen)))
 
 

@@ -2,7 +2,7 @@
 
     python -m figures.shared.speed_search CLASS PRICE [NORM]     (three minutes; adds to what figures/frontier.py draws)
 
-CLASS is ``group_only``, ``with_history`` or ``with_rates`` (``figures.shared.speed_classes``). What is made small is
+CLASS is ``group_only``, ``with_history`` or ``with_rates`` (``figures.shared.speed_classes``). The search lowers
 the mean of log2(rollouts) + PRICE (1 - pass@256), both where pass@1 first reaches the level, of prompts that overlap by
 .3 on a linear head. Steps have the norm NORM, or the best one without it. The search is the cross-entropy method: a
 normal law of the parameters, refitted to the best quarter of each generation, whose runs share their seeds.
@@ -30,7 +30,7 @@ CONDITION, OVERLAP, GROUP_SIZE, PROMPTS, LEVEL = "linear-0.3", 0.3, 8, 32, 0.45
 STEPS = np.arange(4, 1025, 4)
 CANDIDATES, BEST, GENERATIONS, SEEDS, FRESH = 16, 4, 24, 3, 10_000
 JUDGES = range(500, 516)
-SPREAD = {"power": 0.5, "threshold": 0.2, "steep": 8.0, "decay": 0.1, "norm": 0.7}  # of the first generation; of c, 2
+SPREAD = {"power": 0.5, "threshold": 0.2, "steep": 8.0, "decay": 0.1, "norm": 0.7}  # at the first generation; c has 2
 BOUNDS: dict[str, tuple[float, float]] = {
     "threshold": (0.01, 1.5),
     "steep": (0.0, 60.0),
@@ -52,8 +52,8 @@ def parameters_of(name: str, norm: float | None) -> dict[str, float]:
 
 def settings_of(name: str, values: dict[str, float], norm: float | None) -> Settings:
     """Return the settings of a run."""
-    own = {key: value for key, value in values.items() if key != "norm"}
-    text = ", ".join(f"{key}={value:.5g}" for key, value in own.items())
+    parameters = {key: value for key, value in values.items() if key != "norm"}
+    text = ", ".join(f"{key}={value:.5g}" for key, value in parameters.items())
     arm = parse(f"{Path(speed_classes.__file__)}:{name}({text})+reinforce")
     shared: dict[str, Any] = dict(optimizer="sgd", optimizer_parameters={"learning_rate": 1.0}, pass_at_k=(1, 256))
     return Settings(arm, GROUP_SIZE, update_norm=2.0 ** values["norm"] if norm is None else norm, **shared)
@@ -61,13 +61,13 @@ def settings_of(name: str, values: dict[str, float], norm: float | None) -> Sett
 
 def outcomes(each: list[Settings], seeds: range) -> tuple[np.ndarray, np.ndarray]:
     """Return (settings, seeds) rollouts to the level and pass@256 there; what does not get there costs twice all."""
-    records = run(interference(overlap=OVERLAP), [own for own in each for _ in seeds], [*seeds] * len(each), STEPS)
-    first, kept = np.moveaxis(np.asarray(records["pass_at_k"], float), -1, 0)
+    records = run(interference(overlap=OVERLAP), [entry for entry in each for _ in seeds], [*seeds] * len(each), STEPS)
+    first, passed = np.moveaxis(np.asarray(records["pass_at_k"], float), -1, 0)
     cost = np.broadcast_to(np.append(0, STEPS) * GROUP_SIZE * PROMPTS, first.shape).astype(float)
-    rollouts, there = (at_equal_mass(first, values, np.array([LEVEL]))[0] for values in (cost, kept))
+    rollouts, there = (at_equal_mass(first, values, np.array([LEVEL]))[0] for values in (cost, passed))
     missed = np.isnan(rollouts)
     rollouts[missed] = 2 * cost[missed, -1] * (1 + LEVEL - first[missed].max(axis=-1))
-    there[missed] = kept[missed, -1]
+    there[missed] = passed[missed, -1]
     return rollouts.reshape(len(each), -1), there.reshape(len(each), -1)
 
 
@@ -83,12 +83,12 @@ def search(name: str, price: float, norm: float | None) -> dict[str, float]:
         drawn[0] = centre
         seeds = range(FRESH + SEEDS * generation, FRESH + SEEDS * (generation + 1))
         each = [settings_of(name, dict(zip(keys, map(float, row), strict=True)), norm) for row in drawn]
-        rollouts, kept = outcomes(each, seeds)
-        loss = (np.log2(rollouts) + price * (1 - kept)).mean(axis=1)
+        rollouts, passed = outcomes(each, seeds)
+        loss = (np.log2(rollouts) + price * (1 - passed)).mean(axis=1)
         chosen = drawn[np.argsort(loss)[:BEST]]
         centre = 0.5 * centre + 0.5 * chosen.mean(axis=0)
         spread = np.maximum(0.8 * spread + 0.2 * chosen.std(axis=0), 0.01)
-        at = f"{rollouts[0].mean():.0f} rollouts, {kept[0].mean():.3f}"
+        at = f"{rollouts[0].mean():.0f} rollouts, {passed[0].mean():.3f}"
         print(generation, f"{loss[0]:.3f} {loss.min():.3f}", at, np.round(centre, 2).tolist(), flush=True)
     return dict(zip(keys, map(float, centre), strict=True))
 
@@ -99,8 +99,8 @@ def added(data: dict[str, Any], point: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"code": code_fingerprint(), "dtype": "float32", "platform": "cpu", "versions": versions()}
     made["commit"] = commit(Path(__file__), Path(speed_classes.__file__))
     made["configuration"] = {"search": which}
-    others = [own for own in data.get("classes", []) if [own[key] for key in ("class", "price", "norm")] != which]
-    origins = [own for own in data["provenance"] if own["configuration"] != made["configuration"]]
+    others = [other for other in data.get("classes", []) if [other[key] for key in ("class", "price", "norm")] != which]
+    origins = [origin for origin in data["provenance"] if origin["configuration"] != made["configuration"]]
     return data | {"classes": [*others, point], "provenance": [*origins, made]}
 
 
@@ -108,12 +108,12 @@ def main(arguments: list[str]) -> None:
     """Search, judge on other seeds, and add the point to the frontier's numbers."""
     name, price, norm = arguments[0], float(arguments[1]), float(arguments[2]) if len(arguments) > 2 else None
     values = search(name, price, norm)
-    rollouts, kept = outcomes([settings_of(name, values, norm)], JUDGES)
+    rollouts, passed = outcomes([settings_of(name, values, norm)], JUDGES)
     point: dict[str, Any] = {"class": name, "price": price, "norm": norm}
     point["parameters"] = {key: rounded(value, 4) for key, value in values.items()}
-    point |= {"rollouts": rounded(rollouts[0], 6), "kept": rounded(kept[0], 5)}
+    point |= {"rollouts": rounded(rollouts[0], 6), "kept": rounded(passed[0], 5)}
     keep(frontier.DATA, added(json.loads(frontier.DATA.read_text()), point))
-    print(f"{rollouts.mean():.0f} rollouts, pass@256 {kept.mean():.4f}, from {kept.min():.4f}", values)
+    print(f"{rollouts.mean():.0f} rollouts, pass@256 {passed.mean():.4f}, from {passed.min():.4f}", values)
 
 
 if __name__ == "__main__":

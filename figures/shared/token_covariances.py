@@ -1,4 +1,4 @@
-"""How the covariance of log-probabilities and advantages is spread over tokens: simulated, and of a trained model."""
+"""The spread over tokens of the covariance of log-probabilities and advantages: simulated, and of a trained model."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from simlab.llm.training.settings import TrainingSettings
 from simlab.problems import Tree
 
 SHARES = np.geomspace(0.01, 100, 41)  # percentages of the tokens of one sign, the most extreme first
-FRESH = 2**39 - 2**20  # the first training problem to sample: behind those of a warm start, before those of an arm
+FRESH = 2**39 - 2**20  # the first training problem to sample: between a warm start's and an arm's
 
 
 class Tokens(NamedTuple):
@@ -34,20 +34,20 @@ def tokens_of_tree(problem: Tree, accuracy: float, group_size: int, count: int, 
     """Groups drawn from a tree whose policy is tilted to an accuracy."""
     p = tilted(problem, accuracy)
     leaves = np.random.default_rng(seed).choice(problem.actions, p=p, size=(count, group_size))
-    found = tree_groups(problem, p, leaves)
-    return Tokens(found.rewards, found.logp, np.ones(found.logp.shape, bool))
+    drawn = tree_groups(problem, p, leaves)
+    return Tokens(drawn.rewards, drawn.logp, np.ones(drawn.logp.shape, bool))
 
 
 def tokens_of_model(run: Path, model: str, count: int, seed: int) -> Tokens:
     """Groups drawn from a model of a run folder, on problems that the run has not seen."""
     settings = TrainingSettings.from_data(json.loads((run / "run.json").read_text())["settings"])
-    own, found = task(**settings.task), read_checkpoint(run / model)
-    vocabulary = own.vocabulary
+    run_task, loaded = task(**settings.task), read_checkpoint(run / model)
+    vocabulary = run_task.vocabulary
     if vocabulary is None:
-        raise ValueError(f"task {own.name} has no vocabulary of its own")
-    sampled = Reader(own, found.config, vocabulary).sample(
-        found.parameters,
-        [own.training(FRESH + place) for place in range(count)],
+        raise ValueError(f"task {run_task.name} has no vocabulary of its own")
+    sampled = Reader(run_task, loaded.config, vocabulary).sample(
+        loaded.parameters,
+        [run_task.training(FRESH + index) for index in range(count)],
         settings.rl.group_size,
         key=jax.random.key(seed),
         temperature=settings.rl.temperature,
@@ -69,7 +69,7 @@ def spreads(tokens: Tokens) -> dict[str, Any]:
 
 
 def _spread(terms: np.ndarray) -> dict[str, Any]:
-    """Of either sign: how many tokens, their thresholds, and the share of their sum that the most extreme have."""
+    """Return for each sign the number of tokens, their thresholds, and the share of their sum in the most extreme."""
     positive, negative = covariance_thresholds(terms)
     return {
         "positive": {"tokens": int((terms > 0).sum()), "at": rounded(positive), "share": _shares(terms[terms > 0])},

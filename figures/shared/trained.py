@@ -17,7 +17,7 @@ KEPT = ("step", "reward", "entropy", "loss", "distinct_solutions", "all_wrong", 
 
 
 def condense(run: Path) -> dict[str, Any]:
-    """The files of a run by their places in it, without models, and of the metrics those in ``KEPT``."""
+    """Return the files of a run by their paths in it, without models, and the metrics in ``KEPT`` alone."""
     files: dict[str, Any] = {"run.json": _bare((run / "run.json").read_text())}
     for path in sorted(run.glob("*/**/*.jsonl")):
         lines = [_bare(line) for line in path.read_text().splitlines()]
@@ -37,7 +37,7 @@ def _short(value: Any) -> Any:
 
 
 def expand(files: dict[str, Any], folder: Path) -> None:
-    """A run folder of condensed files."""
+    """Write condensed files as a run folder."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,10 +53,10 @@ def runs_of(files: dict[str, Any]) -> list[Run]:
 
 
 def keep_run(path: Path, run: Path, baseline: str = "grpo") -> Path:
-    """Condense a run into ``path``, or where ``kept_in`` says; print its table, and return that place."""
-    kept = keep(path, condense(run))
-    print(comparison_table(runs_of(json.loads(kept.read_text())), baseline=baseline))
-    return kept
+    """Condense a run into ``path``, or where ``kept_in`` says; print its table, and return that path."""
+    written = keep(path, condense(run))
+    print(comparison_table(runs_of(json.loads(written.read_text())), baseline=baseline))
+    return written
 
 
 def draw(files: dict[str, Any]) -> Figure:

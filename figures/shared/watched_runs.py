@@ -34,9 +34,9 @@ from simlab.llm.training.state import TrainerState
 from simlab.simulator.compiled import keep_on_disk
 
 WATCHED, MEASURED = (10, 15, 20, 30), (0, 10, 30, 50)  # steps
-ROLLOUTS, SAMPLES = 32, 192  # of each problem, for the two
+ROLLOUTS, SAMPLES = 32, 192  # for each problem
 OUTSIDE, TRAINED = 64, 32  # problems
-PROBE_KEY = EVALUATION_KEY + 3  # beside those of ``simlab.llm.training.setup``
+PROBE_KEY = EVALUATION_KEY + 3  # beside the keys of ``simlab.llm.training.setup``
 TASKS = ("countdown", "addition", "maze")
 RATES = {"adamw": (1e-4, 2e-4), "sgd": (0.05, 0.1)}
 ARMS = [f"grpo@optimizer={name}@learning_rate={rate:g}" for name, rates in RATES.items() for rate in rates]
@@ -63,13 +63,13 @@ class PartlyMaze(closed_tasks.ClosedMaze):
 
 def closed_run(task: str, seed: int, changes: dict[str, Any] | None = None) -> ClosedRun:
     """Return the run of a seed, with changes of the settings."""
-    own = {"task": {"evaluation_size": OUTSIDE + TRAINED}, "rl": {"prompts": TRAINED}, "arms": ARMS}
+    base = {"task": {"evaluation_size": OUTSIDE + TRAINED}, "rl": {"prompts": TRAINED}, "arms": ARMS}
     if task == "maze":
         start = {"warm_start": {**closed_tasks.CHANGES[task]["warm_start"], "steps": 500}}
-        larger = {"task": {"size": 9, "max_new_tokens": 32}, "arms": ARMS[:2]}  # of 7 x 7 only 24 are held out
-        changes = merge_layers(CHANGES, start, own, larger, changes or {})
+        larger = {"task": {"size": 9, "max_new_tokens": 32}, "arms": ARMS[:2]}  # only 24 mazes of 7 x 7 are held out
+        changes = merge_layers(CHANGES, start, base, larger, changes or {})
         return ClosedRun(seed, changes, closed_tasks.preset(task), PartlyMaze)
-    changes = merge_layers(CHANGES, own, changes or {})
+    changes = merge_layers(CHANGES, base, changes or {})
     if task == "countdown":
         return ClosedRun(seed, changes, WEIGHTS_BY_OPTIMIZER, PartlyCountdown)
     preset = merge_layers(PRESETS["addition"], {name: WEIGHTS_BY_OPTIMIZER[name] for name in ("rl", "record")})
@@ -99,16 +99,16 @@ def watch(run: ClosedRun, trainer: Trainer, state: TrainerState) -> dict[str, An
     settings = ProbeSettings(every=1, estimator="both", panel=outside, rollouts=ROLLOUTS)
     content: dict[str, Any] = {}
     for record in probe(trainer, state, groups, settings, key):
-        found = record.interference
+        interference = record.interference
 
         def ordered(values: np.ndarray) -> Any:
             return rounded(np.roll(values, outside, axis=-1), 4)  # the batch comes last
 
         content["rate"] = ordered(record.solve_rate)
         content[record.facts["estimator"]] = {
-            "net": ordered(found.push.net),
-            "error": ordered(found.error.net),
-            "halves": ordered(found.halves),
+            "net": ordered(interference.push.net),
+            "error": ordered(interference.error.net),
+            "halves": ordered(interference.halves),
         }
     return content
 
@@ -130,7 +130,7 @@ def train_arm(run: ClosedRun, name: str, start: Parameters, first: list[float]) 
 def train_seed(task: str, seed: int, folder: Path, changes: dict[str, Any] | None = None) -> Iterator[str]:
     """Train the arms of a seed that ``folder`` does not hold yet, and write each when it ends; yield its name.
 
-    What other code or settings have made is made anew.
+    Arms of other code or settings are trained anew.
     """
     keep_on_disk()
     run, path = closed_run(task, seed, changes), folder / f"{task}-{seed}.json"

@@ -32,7 +32,7 @@ def best_focus(statement):
     """The best of the four at Pass@1."""
     methods = ("Base Model", "GRPO", "Easy-Focused", "Hard-Focused")
     yield from satisfies(
-        lambda found, benchmark: found == statement[benchmark],
+        lambda leader, benchmark: leader == statement[benchmark],
         grid(benchmark=list(statement)),
         lambda benchmark: best({method: TABLE_6[benchmark][method] for method in methods}),
         method="arithmetic",
@@ -59,7 +59,7 @@ def sample_level_rank(statement):
         return 1 + sum(row[0] > rows[SAMPLE_LEVEL][0] for row in rows.values())
 
     yield from satisfies(
-        lambda found, benchmark: found == statement[benchmark], grid(benchmark=BENCHMARKS), rank, method="arithmetic"
+        lambda value, benchmark: value == statement[benchmark], grid(benchmark=BENCHMARKS), rank, method="arithmetic"
     )
 
 

@@ -1,4 +1,4 @@
-"""What all checks of this paper share: its advantages from their definition, and the logit change they produce."""
+"""The advantages of this paper from their definition, and the logit change they produce, for all its checks."""
 
 from fractions import Fraction
 

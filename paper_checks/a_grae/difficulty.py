@@ -271,7 +271,7 @@ def shifted_focus(statement):
 
 
 # Eight prompts' probabilities of success as a training shifts all their log-odds upward.
-START = tuple(Fraction(place, 9) for place in range(1, 9))
+START = tuple(Fraction(n, 9) for n in range(1, 9))
 SHIFTS = (0, 1, 2, 3)
 OVERFIT_SIZE = 8  # the paper's
 
@@ -310,7 +310,7 @@ def weights_over_training(measure):
 
 
 def grows(values):
-    """Whether each value is larger than the one before."""
+    """Test that values strictly increase."""
     return all(after > before for before, after in pairwise(values))
 
 

@@ -34,7 +34,7 @@ NEGATIVE = FACTORS["negative_dominant"]
 
 
 def mixed(counts, correct):
-    """Whether a group has both a correct and an incorrect rollout."""
+    """Tell if a group has a correct and an incorrect rollout."""
     return len({right for right, count in zip(correct, counts, strict=True) if count}) == 2
 
 
@@ -102,7 +102,7 @@ def caption(statement):
     """Look up the caption's symbols in the table's formulas, and the range that Eq. 13 sets for alpha."""
     used = {name for formula in TABLE_1 for name in re.findall(r"\\(alpha|beta|gamma)", formula)}
     yield from satisfies(
-        lambda found, symbol: found and not (symbol == "alpha" and statement[symbol] > 1),
+        lambda present, symbol: present and not (symbol == "alpha" and statement[symbol] > 1),
         grid(symbol=list(statement)),
         lambda symbol: symbol in used,
         method="arithmetic",
@@ -147,7 +147,7 @@ def correct_gains(statement):
 
 
 def can_rise(G):
-    """Whether some error of some mixed group of G different paths gains logit, its probability being up to 0.99."""
+    """Look for an error that gains logit in a mixed group of G different paths, at probabilities up to 0.99."""
     gains = []
     for s in range(1, G):
         values = tilted(grae(binary_group(G, s)), NEGATIVE)

@@ -99,13 +99,13 @@ COUNTED = {
 
 
 def shrunk(changes, policy, correct):
-    """Whether every entry of the first of two changes is Q + (1 - Q)/10 of the second's, Q the correct mass."""
+    """Check that each entry of the first change is Q + (1 - Q)/10 of the second's, Q the correct mass."""
     rate = number(mass(policy, correct)) * mpf("0.9") + mpf("0.1")
-    return all(abs(one - rate * other) < mpf("1e-30") for one, other in zip(*changes, strict=True))
+    return all(abs(new - rate * old) < mpf("1e-30") for new, old in zip(*changes, strict=True))
 
 
 def rise_more(changes, correct, **_):
-    """Whether the logits of all correct actions rise more in the first of two changes."""
+    """Check that the logits of all correct actions rise more in the first change."""
     return all(new > old for new, old, right in zip(*changes, correct, strict=True) if right)
 
 
@@ -320,7 +320,7 @@ def at_one_prompt(predicate):
 
 
 def faster_with_weight(rate, **_):
-    """Whether entropy falls faster the more weight correct rollouts have; None where the second does not lower it."""
+    """Check that entropy falls faster with more weight on correct rollouts; None if the second does not lower it."""
     return rate[0] < rate[1] < rate[2] if rate[1] < 0 else None
 
 
@@ -349,7 +349,7 @@ def entropy_order(statement):
 
 
 def turned_upward(rates):
-    """Whether entropy falls under the first and rises under the second."""
+    """Test that the first rate is negative, the second positive."""
     return rates[0] < -RATE_TOLERANCE and rates[1] > RATE_TOLERANCE
 
 
@@ -357,7 +357,7 @@ ONE_PROMPT, EASY_GAINS, OTHERS = "one prompt", "an easy prompt gains, a harder o
 
 
 def kind_of(rate, batch, G):
-    """Whether a batch has one prompt, an easy one that gains entropy under GRPO and a harder one that loses, or not."""
+    """Sort a batch: one prompt, an easy one that gains entropy under GRPO and a harder one that loses, or others."""
     if len(batch) == 1:
         return ONE_PROMPT
     (_, hard), (_, easy) = sorted((mass(*prompt), rate(*prompt, G, *VARIANTS["grpo"])) for prompt in batch)
@@ -381,12 +381,12 @@ def kind_of(rate, batch, G):
     "gain must be smaller than the loss, but larger than f_h / f_e of it, f = Q + (1 - Q)/10 of the harder prompt and "
     "of the easier.",
     inferred=True,
-    statement=lambda found, kind: found if kind == EASY_GAINS else None,
+    statement=lambda turns, kind: turns if kind == EASY_GAINS else None,
     planted={
-        "never": lambda found, kind: not found,
-        "in any batch": lambda found, kind: found,
-        "at a single prompt only": lambda found, kind: found == (kind == ONE_PROMPT),
-        "in other batches too": lambda found, kind: found == (kind != ONE_PROMPT),
+        "never": lambda turns, kind: not turns,
+        "in any batch": lambda turns, kind: turns,
+        "at a single prompt only": lambda turns, kind: turns == (kind == ONE_PROMPT),
+        "in other batches too": lambda turns, kind: turns == (kind != ONE_PROMPT),
     },
 )
 def entropy_reversal(statement):
@@ -394,7 +394,7 @@ def entropy_reversal(statement):
 
     variants = (VARIANTS["grpo"], VARIANTS["negative_dominant"])
 
-    def found(rate):
+    def turns(rate):
         return lambda kind: any(
             turned_upward(batch_rates(rate, batch, G, variants))
             for point in ENTROPY_POINTS
@@ -403,7 +403,7 @@ def entropy_reversal(statement):
         )
 
     yield from satisfies(
-        statement, grid(kind=[ONE_PROMPT, EASY_GAINS, OTHERS]), found(entropy_rate), derived=found(derived_entropy_rate)
+        statement, grid(kind=[ONE_PROMPT, EASY_GAINS, OTHERS]), turns(entropy_rate), derived=turns(derived_entropy_rate)
     )
 
 
@@ -411,7 +411,7 @@ BIASES = {"failures / 0.3": (Fraction(1), Fraction(10, 3)), "successes / 10": VA
 
 
 def slower_loss(rate, **_):
-    """Whether the biased update, the second, loses entropy more slowly; None where the first one loses none."""
+    """Check that the second, biased update loses entropy more slowly; None if the first one loses none."""
     return rate[1] > rate[0] if rate[0] < 0 else None
 
 

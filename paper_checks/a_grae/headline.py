@@ -1,4 +1,4 @@
-"""What only the authors' models and data can decide."""
+"""Claims for the authors' models and data to decide."""
 
 from paper_checks.claim import undecided
 

@@ -1,4 +1,4 @@
-"""Section 3, Theorem 1 and Eqs. 6-9, and Appendix B.3: what one group does to the logits of a tabular softmax."""
+"""Section 3, Theorem 1 and Eqs. 6-9, and Appendix B.3: one group's change of a tabular softmax's logits."""
 
 import functools
 from fractions import Fraction
@@ -36,7 +36,7 @@ def groups_of(sizes, policies=POLICIES[:3], factors=(1,), keep=lambda counts: Tr
 
 
 def distinct(counts):
-    """Whether no action was drawn twice."""
+    """Test that no action recurs."""
     return max(counts) <= 1
 
 
@@ -74,7 +74,7 @@ def summed(policy, correct, counts, factor):
 
 
 def simulated_change(policy, correct, counts, factor, update_rule="simulator"):
-    """What the simulator does to the logits, by an equal group among its seeds; it averages over the group."""
+    """The simulator's logit change, from the seeds that drew an equal group; it averages over the group."""
     estimator = next(name for name, value in FACTORS.items() if value == factor)
     rate = float(ETA * sum(counts))
     step = simulated_step(
@@ -204,7 +204,7 @@ def moved(policy, correct, counts, factor):
 
 
 def direction_of_sampled(changes, correct, counts, side, sign):
-    """Whether the sampled actions of a side all moved in a direction; None if there is none, or no other side."""
+    """Check that a side's sampled actions all moved in a direction; None if either side has none."""
     chosen = [change for change, right, count in zip(changes, correct, counts, strict=True) if count and right == side]
     kinds = {right for right, count in zip(correct, counts, strict=True) if count}
     return all(sign * change > 0 for change in chosen) if len(kinds) == 2 else None

@@ -5,15 +5,15 @@ KS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 def table(text: str) -> dict[str, dict[str, tuple[float, ...]]]:
     """Benchmark -> method -> figures, from lines of "method: figures" under lines with the name of a benchmark."""
-    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    benchmarks: dict[str, dict[str, tuple[float, ...]]] = {}
     rows: dict[str, tuple[float, ...]] = {}
     for line in text.strip().splitlines():
         method, separator, figures = line.partition(": ")
         if separator:
             rows[method] = tuple(map(float, figures.split()))
         else:
-            rows = found.setdefault(line, {})
-    return found
+            rows = benchmarks.setdefault(line, {})
+    return benchmarks
 
 
 TABLE_2 = table("""

@@ -44,8 +44,8 @@ def blended(weights, gamma=Fraction(1, 2)):
 
     def advantages(G, s, solved):
         hard, easy = (number(weight) for weight in weights(omega(G, s, solved)))
-        parts = zip(focused("hard_focused", G, s, gamma), focused("easy_focused", G, s, gamma), strict=True)
-        return tuple(hard * one + easy * other for one, other in parts)
+        pairs = zip(focused("hard_focused", G, s, gamma), focused("easy_focused", G, s, gamma), strict=True)
+        return tuple(hard * first + easy * second for first, second in pairs)
 
     return advantages
 
@@ -222,7 +222,7 @@ def attenuated(G, s, solved, alpha):
 
 
 def side_ratio(advantages):
-    """What the positive advantages sum to over what the negative ones do, absolutely."""
+    """Sum of the positive advantages over the absolute sum of the negative ones."""
     return total(value for value in advantages if value > 0) / total(value for value in advantages if value < 0)
 
 
@@ -311,7 +311,7 @@ def code_sum(G, s, solved, sample_deviation=True):
 
 
 def code_advantages(G, s, solved):
-    """What the public function computes for a group, rollout by rollout, without its attenuation of successes."""
+    """The public function's advantages of a group, rollout by rollout, without its attenuation of successes."""
     eps, rate, p = mpf("1e-6"), number(omega(G, s, solved)), number(Fraction(s, G))
     spread = mp.sqrt(mp.fsum((number(r) - p) ** 2 for r in binary_group(G, s)) / (G - 1))
     blend = rate / 2 / (mp.sqrt(p) + eps) + (1 - rate) / 2 / (1 - mp.sqrt(p) + eps)

@@ -24,9 +24,9 @@ OLD_LOGITS = (mpf("0.3"), mpf("-0.2"))
 CLIP = mpf("0.2")
 
 
-def same(one, other):
-    """Whether two 50-digit numbers are equal up to rounding."""
-    return abs(one - other) < mpf("1e-40")
+def same(left, right):
+    """Compare two 50-digit numbers, up to rounding."""
+    return abs(left - right) < mpf("1e-40")
 
 
 def imbalance(G, s):
@@ -101,7 +101,7 @@ def zero_sum(statement):
 
 
 def well_signed(rewards, correct):
-    """Whether correct rollouts, and they alone, have positive advantages."""
+    """Test that exactly the correct rollouts have positive advantages."""
     return all((value > 0) == right for value, right in zip(grae(rewards), correct, strict=True))
 
 
@@ -147,20 +147,20 @@ def sign_of_correctness(statement):
     reading="Magnitude as Section 3 measures it, by absolute advantages. Beside it, the L1 length of either part of a "
     "softmax's policy gradient.",
     caveat="The two parts of the gradient differ in length.",
-    statement=lambda parts, measure, **_: same(*parts) if measure == "absolute advantages" else None,
+    statement=lambda lengths, measure, **_: same(*lengths) if measure == "absolute advantages" else None,
     planted={
-        "the correct part is longer": lambda parts, **_: parts[0] > parts[1],
-        "of the gradient too": lambda parts, **_: same(*parts),
+        "the correct part is longer": lambda lengths, **_: lengths[0] > lengths[1],
+        "of the gradient too": lambda lengths, **_: same(*lengths),
     },
 )
 def update_magnitude(statement):
     """Split the gradient of every mixed group into its two parts and compare their lengths, and their weights."""
 
-    def parts(measure, policy, correct, counts):
+    def lengths(measure, policy, correct, counts):
         values = action_weights(counts, correct)
         split = [[value * (right == side) for value, right in zip(values, correct, strict=True)] for side in (1, 0)]
         if measure == "gradient":
-            split = [score_gradient([number(p) for p in policy], part) for part in split]
+            split = [score_gradient([number(p) for p in policy], weights) for weights in split]
         return tuple(mp.fsum(map(abs, vector)) for vector in split)
 
     points = [
@@ -170,7 +170,7 @@ def update_magnitude(statement):
         for counts in compositions(3, len(policy))
         if 0 < sum(count for count, right in zip(counts, correct, strict=True) if right) < 3
     ]
-    yield from satisfies(statement, points, parts, names=("length of the correct part", "of the wrong part"))
+    yield from satisfies(statement, points, lengths, names=("length of the correct part", "of the wrong part"))
 
 
 def objective(shift, clip=mp.inf):
@@ -277,8 +277,8 @@ def variants_weigh_tokens(statement):
         advantages = ADVANTAGES[method](binary_group(3, 1))
         long = [lengths[0], lengths[1], lengths[1]]
         weight = [1] * 3 if method == "grpo" else long
-        parts = [abs(value) * size for value, size in zip(advantages, weight, strict=True)]
-        return parts[0], parts[1] + parts[2]
+        totals = [abs(value) * size for value, size in zip(advantages, weight, strict=True)]
+        return totals[0], totals[1] + totals[2]
 
     yield from satisfies(
         statement,

@@ -1,4 +1,4 @@
-"""Sections 4.2-5.4 and Appendices A, C.2 and D.5: what the text says of the printed tables, and pass@k (Eq. 37)."""
+"""Sections 4.2-5.4 and Appendices A, C.2 and D.5: the text's claims about the printed tables, and pass@k (Eq. 37)."""
 
 from fractions import Fraction
 from math import comb
@@ -13,7 +13,7 @@ from paper_checks.simulated import drawn, estimate
 
 TABLES = {"Table 2": TABLE_2, "Table 3": TABLE_3, "Table 4": TABLE_4, "Table 5": TABLE_5, "Table 6": TABLE_6}
 BENCHMARKS = tuple(TABLE_2)
-FULL, SAMPLE_LEVEL, GROUP_LEVEL = (f"GRPO + A-GRAE ({part})" for part in ("full", "sample level", "group level"))
+FULL, SAMPLE_LEVEL, GROUP_LEVEL = (f"GRPO + A-GRAE ({variant})" for variant in ("full", "sample level", "group level"))
 # Table 6 calls the two parts by other names.
 DDAS, ASS = "GRPO + DDAS (sample level)", "GRPO + ASS (group level)"
 SAME_RUNS = {FULL: "GRPO + A-GRAE", DDAS: SAMPLE_LEVEL, ASS: GROUP_LEVEL}
@@ -123,9 +123,9 @@ def concave(statement):
     """Mean slopes before and after each k in every row, and the error that rounding to 0.1 can make in both."""
 
     def slopes(table, benchmark, method, k):
-        place, row = KS.index(k), [Fraction(str(figure)) for figure in TABLES[table][benchmark][method]]
-        widths = [KS[place] - KS[place - 1], KS[place + 1] - KS[place]]
-        rises = [row[place] - row[place - 1], row[place + 1] - row[place]]
+        index, row = KS.index(k), [Fraction(str(figure)) for figure in TABLES[table][benchmark][method]]
+        widths = [KS[index] - KS[index - 1], KS[index + 1] - KS[index]]
+        rises = [row[index] - row[index - 1], row[index + 1] - row[index]]
         return (
             *(rise / width for rise, width in zip(rises, widths, strict=True)),
             sum(Fraction(1, 10 * width) for width in widths),
@@ -182,7 +182,7 @@ def pass_256_counts(statement):
                         yield table, benchmark, method
 
     yield from satisfies(
-        lambda found, **_: set(found) == statement,
+        lambda cells, **_: set(cells) == statement,
         [{"tables": ("Table 2", "Table 4", "Table 5", "Table 6")}],
         lambda tables: sorted(off_grid(tables)),
         method="arithmetic",
@@ -213,18 +213,18 @@ MISMARKED = {"MATH": (1, 2, 4, 64, 128, 256), "AIME 2025": (16, 32, 64, 256), "A
     reading="Every printed mark; ties share a rank. 14 of 59 marks are on another figure. W-REINFORCE has no mark, "
     "though it is best twice (MATH at k = 128, a tie on AMC23 at k = 64) and second seven times.",
     caveat="The stored text is a conversion; its marks were not compared with the PDF.",
-    statement=lambda found, **_: found == (0, 0),
+    statement=lambda counts, **_: counts == (0, 0),
     slip=Amended(
         "in 14 of the 27 columns they are; in the other 13 a mark is on another figure",
-        lambda found, benchmark, k: (found != (0, 0)) == (k in MISMARKED[benchmark]),
+        lambda counts, benchmark, k: (counts != (0, 0)) == (k in MISMARKED[benchmark]),
     ),
     planted={
-        "bold ones are": lambda found, **_: found[0] == 0,
-        "underlined ones are": lambda found, **_: found[1] == 0,
+        "bold ones are": lambda counts, **_: counts[0] == 0,
+        "underlined ones are": lambda counts, **_: counts[1] == 0,
     },
 )
 def table_2_marks(statement):
-    """How many bold figures are not the best of their column, and how many underlined ones not the second."""
+    """Count bold figures that are not the best of their column, and underlined ones that are not the second."""
 
     def wrong(benchmark, k):
         pairs = zip(marked(benchmark, k), ranked(benchmark, k), strict=True)
@@ -378,7 +378,7 @@ def baselines(statement):
     },
 )
 def simultaneously(statement):
-    """What each gains over GRPO at Pass@1 and at Pass@256."""
+    """The gains over GRPO at Pass@1 and at Pass@256."""
     yield from satisfies(
         statement,
         grid(method=["W-REINFORCE", "GRPO-LEAD"], benchmark=BENCHMARKS),

@@ -195,15 +195,15 @@ def success_weight_and_gain(method, data):
     "K = 128",
     reading="Challenging: the logic tasks of Table 2. The rows are those of W-REINFORCE, which adds successes at a "
     "tenth of a failure's weight (Zhu et al., 2506.01347); NSR, which uses failures alone, was not run on logic.",
-    statement=lambda found, method, data: (found[0] == 0 and found[1] < 0) if data in LOGIC else None,
+    statement=lambda pair, method, data: (pair[0] == 0 and pair[1] < 0) if data in LOGIC else None,
     condition=Amended(
         "'solely' is read as a success weighing a tenth of a failure",
-        lambda found, method, data: (found[0] < 0.11 and found[1] < 0) if data in LOGIC else None,
+        lambda pair, method, data: (pair[0] < 0.11 and pair[1] < 0) if data in LOGIC else None,
     ),
     met="yes: the two rows are W-REINFORCE's",
     planted={
-        "on mathematics too": lambda found, method, data: found[0] < 0.11 and found[1] < 0,
-        "negative samples help": lambda found, method, data: found[0] == 0 and found[1] > 0,
+        "on mathematics too": lambda pair, method, data: pair[0] < 0.11 and pair[1] < 0,
+        "negative samples help": lambda pair, method, data: pair[0] == 0 and pair[1] > 0,
     },
     caveat="On mathematics NSR gains 3.9 and 0.8 points of pass@256 over the base model.",
 )

@@ -1,4 +1,4 @@
-"""Candidate distributions ranked from the likeliest down, and what an update of the logits does to them.
+"""Candidate distributions ranked from the likeliest down, and their change by an update of the logits.
 
 Logits are differentiated twice over: symbolically, and numerically in 50 digits. An update is a direction of the
 logits; to first order it changes p_v by p_v (direction_v - sum_u p_u direction_u).
@@ -76,5 +76,5 @@ def symbolic_gradient(function, p):
     logits = sympy.symbols(f"z:{len(p)}", real=True)
     total = sum(sympy.exp(z) for z in logits)
     value = function([sympy.exp(z) / total for z in logits], sympy.log)
-    place = {z: sympy.log(sympy.Rational(q.numerator, q.denominator)) for z, q in zip(logits, p, strict=True)}
-    return tuple(sympy.diff(value, z).subs(place) for z in logits)
+    point = {z: sympy.log(sympy.Rational(q.numerator, q.denominator)) for z, q in zip(logits, p, strict=True)}
+    return tuple(sympy.diff(value, z).subs(point) for z in logits)

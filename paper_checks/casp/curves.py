@@ -85,12 +85,12 @@ def alpha_pass_256(statement):
 def quoted_in_ablations(statement):
     """Differences, minima and maxima of printed averages."""
     gains = [average(ABLATIONS, row, 1) - average(ABLATIONS, "GRPO", 1) for row in list(ALPHAS.values())[1:]]
-    candidates = [[average(ABLATIONS, row, place) for row in CANDIDATES] for place in (1, 0)]
+    candidates = [[average(ABLATIONS, row, end) for row in CANDIDATES] for end in (1, 0)]
     computed = [min(gains), max(gains), average(ABLATIONS, "CaSP", 0) - average(ABLATIONS, "tau 0", 0)]
     computed += [bound(scores) for scores in candidates for bound in (min, max)]
     yield from arithmetic(
-        Printed(f"figure {place + 1}", value, found, 1e-6)
-        for place, (value, found) in enumerate(zip(statement, computed, strict=True))
+        Printed(f"figure {index + 1}", value, figure, 1e-6)
+        for index, (value, figure) in enumerate(zip(statement, computed, strict=True))
     )
 
 
@@ -133,21 +133,21 @@ CANDIDATES = ("N 1", "N 2", "CaSP", "N 4", "N 5")
     says="As N grows pass@256 and pass@1 first rise, then fall, and are above GRPO's.",
     refuted_by="a printed average that breaks the order, or lies at or below GRPO's",
     reading="Averages of Table 4; N = 1 moves mass to rank 1 and N = 2 to ranks 1 and 2. Ties count as either.",
-    statement=lambda scores, place: is_hill(scores) and min(scores) > average(ABLATIONS, "GRPO", place),
-    planted={"rises throughout": lambda scores, place: list(scores) == sorted(scores)},
+    statement=lambda scores, end: is_hill(scores) and min(scores) > average(ABLATIONS, "GRPO", end),
+    planted={"rises throughout": lambda scores, end: list(scores) == sorted(scores)},
 )
 def rise_and_fall(statement):
     """The printed averages in order of N."""
     yield from satisfies(
         statement,
-        grid(place=[1, 0]),
-        lambda place: tuple(average(ABLATIONS, row, place) for row in CANDIDATES),
+        grid(end=[1, 0]),
+        lambda end: tuple(average(ABLATIONS, row, end) for row in CANDIDATES),
         method="arithmetic",
     )
 
 
 def is_hill(scores):
-    """Whether scores rise to their maximum and fall after it."""
+    """Check that scores rise to a maximum, then fall."""
     top = scores.index(max(scores))
     return list(scores[: top + 1]) == sorted(scores[: top + 1]) and list(scores[top:]) == sorted(
         scores[top:], reverse=True
@@ -181,17 +181,17 @@ def both_designs(statement):
     says="At every temperature CaSP is above GRPO on both pass@1 and pass@256.",
     refuted_by="a temperature at which a printed average of CaSP is not above GRPO's",
     reading="Averages over the benchmarks. Benchmark by benchmark it would fail.",
-    statement=lambda lead, temperature, place: lead > 0,
-    planted={"below": lambda lead, temperature, place: lead < 0},
+    statement=lambda lead, temperature, end: lead > 0,
+    planted={"below": lambda lead, temperature, end: lead < 0},
     caveat="On averages. On AMC23 at temperature 0.2 CaSP's pass@1 is 0.1 below GRPO's.",
 )
 def temperatures(statement):
     """Subtract printed averages."""
     yield from satisfies(
         statement,
-        grid(temperature=["0.2", "0.4", "0.6", "0.8", "1.0"], place=[0, 1]),
-        lambda temperature, place: (
-            average(TEMPERATURES, f"CaSP {temperature}", place) - average(TEMPERATURES, f"GRPO {temperature}", place)
+        grid(temperature=["0.2", "0.4", "0.6", "0.8", "1.0"], end=[0, 1]),
+        lambda temperature, end: (
+            average(TEMPERATURES, f"CaSP {temperature}", end) - average(TEMPERATURES, f"GRPO {temperature}", end)
         ),
         method="arithmetic",
     )
@@ -235,7 +235,7 @@ def negative_only(statement):
         statement,
         grid(model=list(models)),
         lambda model: tuple(
-            round(average(models[model], "NSR", place) - average(models[model], "GRPO", place), 6) for place in (0, 1)
+            round(average(models[model], "NSR", end) - average(models[model], "GRPO", end), 6) for end in (0, 1)
         ),
         method="arithmetic",
     )

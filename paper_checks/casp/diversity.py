@@ -1,4 +1,4 @@
-"""Proposition 3, Appendix B.2 and the paper's measures of concentration: what they count and what they indicate."""
+"""Proposition 3, Appendix B.2 and the paper's measures of concentration: their values and their use."""
 
 import itertools
 from fractions import Fraction as F
@@ -240,11 +240,11 @@ def rank_one_log(statement):
 )
 def equal_entropies(statement):
     """The entropies and the rank-1 probabilities of the pair."""
-    one, other = statement
+    left, right = statement
     yield from satisfies(
         lambda gaps, pair: gaps[0] < mpf("1e-40") and gaps[1] >= F(1, 4),
         [{"pair": statement}],
-        lambda pair: (abs(entropy(one) - entropy(other)), abs(one[0] - other[0])),
+        lambda pair: (abs(entropy(left) - entropy(right)), abs(left[0] - right[0])),
     )
 
 

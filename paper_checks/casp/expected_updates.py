@@ -1,4 +1,4 @@
-"""Observation 1 and Section 3: what positive and negative updates do on average over the sampled token.
+"""Observation 1 and Section 3: positive and negative updates, on average over the sampled token.
 
 A candidate v is sampled with probability p_v and its rollout succeeds with probability r_v.
 """
@@ -14,7 +14,7 @@ from paper_checks.exact import entropy, expectation, stepped
 
 
 def rates(size):
-    """Success rates of that many candidates: all alike, rank 1 best, and rank 1 worst."""
+    """Success rates of ``size`` candidates: all alike, rank 1 best, and rank 1 worst."""
     return [
         (F(1, 2),) * size,
         tuple(F(size - v, size + 1) for v in range(size)),
@@ -26,7 +26,7 @@ POINTS = [{"p": p, "r": r} for alike in range(3) for p in RANKED for r in [rates
 
 
 def alike(r):
-    """Whether all candidates succeed equally often."""
+    """Test for equal success rates."""
     return len(set(r)) == 1
 
 
@@ -46,8 +46,8 @@ def reinforcement_shares(p, r, G):
 
         return number(expectation(outcomes(p, r), G, of_group))
 
-    found = [received(v) for v in range(size)]
-    return tuple(share / sum(found) for share in found)
+    shares = [received(v) for v in range(size)]
+    return tuple(share / sum(shares) for share in shares)
 
 
 @claim(

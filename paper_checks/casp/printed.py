@@ -13,8 +13,8 @@ def rows(block):
 
 def edited(table, name, column, pair):
     """The table with one pair replaced."""
-    place = COLUMNS.index(column)
-    return table | {name: (*table[name][:place], pair, *table[name][place + 1 :])}
+    index = COLUMNS.index(column)
+    return table | {name: (*table[name][:index], pair, *table[name][index + 1 :])}
 
 
 MATH_7B = rows("""

@@ -1,4 +1,4 @@
-"""Equations 1 and 3, Lemma 2 and Appendix B.1: what one sampled token does to its candidates."""
+"""Equations 1 and 3, Lemma 2 and Appendix B.1: one sampled token's effect on its candidates."""
 
 from fractions import Fraction as F
 from itertools import pairwise
@@ -27,7 +27,7 @@ OFF_POLICY = grid(lambda p, y, A: y < len(p), p=RANKED[:3], y=range(3), A=[F(1),
 
 
 def is_uniform(p):
-    """Whether all candidates are equally likely."""
+    """Test for equally likely candidates."""
     return len(set(p)) == 1
 
 
@@ -306,7 +306,7 @@ def penalised_rank_one(statement):
 
 
 def is_surprising(p, y):
-    """Whether a token's surprisal is at least the entropy."""
+    """Check that a token's surprisal reaches the entropy."""
     return -mp.log(number(p[y])) >= entropy(p)
 
 

@@ -1,4 +1,4 @@
-"""Section 4.1 and Appendix A: the smoothed target, the ratio that implements it, and where it moves mass."""
+"""Section 4.1 and Appendix A: the smoothed target, the ratio that implements it, and its moves of mass."""
 
 from fractions import Fraction as F
 
@@ -25,7 +25,7 @@ SMOOTHED = grid(
 
 
 def held(p, y, alpha, n):
-    """gamma+ of current probabilities; what stop-gradient holds is taken at p."""
+    """gamma+ of current probabilities; terms under stop-gradient stay at p."""
     before = old(p)
     correction = [(p[y] / before[y]) / (p[v] / before[v]) for v in range(n)]
     return lambda current, log: (
@@ -107,7 +107,7 @@ def target_sums_to_one(statement):
     reading="Equivalently the gradient of -KL(e~ || pi), by which the derivation goes here.",
     identity=True,
     statement=lambda p, y, alpha, n: tuple(
-        (1 - alpha) * own + alpha / n * sum(score(p, v)[u] for v in range(n)) for u, own in enumerate(score(p, y))
+        (1 - alpha) * entry + alpha / n * sum(score(p, v)[u] for v in range(n)) for u, entry in enumerate(score(p, y))
     ),
     planted={"sum for mean": lambda p, y, alpha, n: tuple(smoothed_score(p, y, alpha * n, n))},
 )
@@ -155,8 +155,8 @@ def ratio_value(statement):
     reading="The sampling policy differs from the current one; on policy naive and corrected gradients coincide.",
     identity=True,
     statement=lambda p, y, alpha, n: tuple(
-        (1 - alpha) * p[y] / old(p)[y] * own + alpha / n * sum(p[v] / old(p)[v] * score(p, v)[u] for v in range(n))
-        for u, own in enumerate(score(p, y))
+        (1 - alpha) * p[y] / old(p)[y] * entry + alpha / n * sum(p[v] / old(p)[v] * score(p, v)[u] for v in range(n))
+        for u, entry in enumerate(score(p, y))
     ),
     planted={"the corrected one": lambda p, y, alpha, n: times_ratio(p, y, smoothed_score(p, y, alpha, n))},
 )

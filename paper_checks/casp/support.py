@@ -1,4 +1,4 @@
-"""Where CaSP's positive updates lead on average: which candidates gain, and where the policy comes to rest."""
+"""CaSP's positive updates on average: the candidates that gain, and the policy at rest."""
 
 import functools
 from fractions import Fraction as F
@@ -91,7 +91,7 @@ def confined(statement):
 
     def by_formula(p, n):
         pull = [(F(1, n) if v < n else F(0)) - q for v, q in enumerate(p)]
-        return [ALPHA * q * (own - top_mass(p, n) / n + collision(p)) for q, own in zip(p, pull, strict=True)]
+        return [ALPHA * q * (lift - top_mass(p, n) / n + collision(p)) for q, lift in zip(p, pull, strict=True)]
 
     yield from satisfies(
         statement,
@@ -118,7 +118,7 @@ def label_smoothing(statement):
 
 
 N, CANDIDATES = 3, 5
-SETTLED = 1e-5  # what the candidates that go to 0 still hold, and a little more
+SETTLED = 1e-5  # a little more than candidates that go to 0 still hold
 # Where training begins: ranks 1 to 3 are the top N, candidates 3 and 4 below them.
 START = (F(2, 5), F(1, 4), F(3, 20), F(3, 25), F(2, 25))
 
@@ -128,7 +128,7 @@ def resting_policy(rates, alpha):
     """(5,) the policy at rest under the expected positive update from ``START``, the top 3 being ranked as it moves.
 
     Candidate v's rollouts succeed at ``rates[v]``: dz_v = (1 - alpha) p_v r_v + T (alpha / 3 in the top 3 - p_v), T
-    the mean rate. What goes to 0 goes as 1 / (steps times learning rate).
+    the mean rate. Vanishing p_v fall as 1 / (steps times learning rate).
     """
     rate, scores = np.array(rates, dtype=float), np.log(np.array(START, dtype=float))
     for _ in range(60_000):
@@ -292,7 +292,7 @@ def proportional(statement):
         statement,
         grid(lambda p, y, n: y < len(p) and n <= len(p), p=RANKED, y=range(5), n=(2, 3)),
         lambda p, y, n: tuple(
-            own - (1 - ALPHA) * entry for own, entry in zip(proportional_score(p, y, n), score(p, y), strict=True)
+            value - (1 - ALPHA) * entry for value, entry in zip(proportional_score(p, y, n), score(p, y), strict=True)
         ),
         derived=lambda p, y, n: tuple(
             ALPHA * q * (1 / top_mass(p, n) - 1) if v < n else -ALPHA * q for v, q in enumerate(p)

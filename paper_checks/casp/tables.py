@@ -27,11 +27,11 @@ SAMPLES = {name: 300 if name.startswith(("AIME", "AMC")) else 256 for name in PR
 def averages(tables):
     """Each row's average beside its six entries'."""
     yield from arithmetic(
-        Printed(f"{label} {name} {metric}", pairs[-1][place], sum(pair[place] for pair in pairs[:-1]) / 6, 2 * ROUNDING)
+        Printed(f"{label} {name} {metric}", pairs[-1][end], sum(pair[end] for pair in pairs[:-1]) / 6, 2 * ROUNDING)
         for label, table in tables.items()
         for name, pairs in table.items()
         if name != "difference"
-        for place, metric in enumerate(METRICS)
+        for end, metric in enumerate(METRICS)
     )
 
 
@@ -101,18 +101,18 @@ enter_averages(6, {"shares": SHARES}, where="Appendix F.3", finding="All four ro
 def differences(statement):
     """Subtract the printed rows."""
     yield from arithmetic(
-        Printed(f"{label} {COLUMNS[column]} {METRICS[place]}", pair[place], best[place] - base[place], 1e-6)
+        Printed(f"{label} {COLUMNS[column]} {METRICS[end]}", pair[end], best[end] - base[end], 1e-6)
         for label, table in statement.items()
         for best_row in [table.get("CaSP") or table["CaSP (alpha 0.05)"]]
         for column, (pair, best, base) in enumerate(zip(table["difference"], best_row, table["GRPO"], strict=True))
-        for place in (0, 1)
+        for end in (0, 1)
     )
 
 
-def sampling_slack(one, other, column, samples):
+def sampling_slack(first, second, column, samples):
     """Four standard errors of the difference of two pass@1 of one model, problems fixed, and rounding."""
-    rate = (one + other) / 200
-    variance = rate * (1 - rate) / PROBLEMS[column]  # the most that rollouts of problems of this mean can have
+    rate = (first + second) / 200
+    variance = rate * (1 - rate) / PROBLEMS[column]  # the largest for rollouts of problems of this mean
     return 400 * sqrt(variance * (1 / SAMPLES[column] + 1 / samples)) + 2 * ROUNDING
 
 
@@ -137,22 +137,22 @@ def repeats(statement):
     table_5 = [
         Printed(
             f"{model} {column}, Table 5",
-            temperatures[f"{model} 0.6"][place][0],
-            first[model][place][0],
-            sampling_slack(temperatures[f"{model} 0.6"][place][0], first[model][place][0], column, SAMPLES[column]),
+            temperatures[f"{model} 0.6"][index][0],
+            first[model][index][0],
+            sampling_slack(temperatures[f"{model} 0.6"][index][0], first[model][index][0], column, SAMPLES[column]),
         )
         for model in models
-        for place, column in enumerate(PROBLEMS)
+        for index, column in enumerate(PROBLEMS)
     ]
     table_7 = [
         Printed(
             f"{model} {column}, Table 7",
             curves[column, model.removesuffix(" Model")][0],
-            first[model][place][0],
-            sampling_slack(curves[column, model.removesuffix(" Model")][0], first[model][place][0], column, 1024),
+            first[model][index][0],
+            sampling_slack(curves[column, model.removesuffix(" Model")][0], first[model][index][0], column, 1024),
         )
         for model in models
-        for place, column in enumerate(("AIME24", "AIME25"))
+        for index, column in enumerate(("AIME24", "AIME25"))
     ]
     yield from arithmetic(table_5 + table_7)
 
@@ -185,9 +185,9 @@ def resolution(statement):
     )
 
 
-def average(table, name, place):
+def average(table, name, end):
     """The printed average of a row."""
-    return table[name][-1][place]
+    return table[name][-1][end]
 
 
 @claim(
@@ -211,8 +211,8 @@ def quoted_in_math(statement):
     def gain(label):
         model, reference, metric = label.split()
         table, best = tables[model]
-        place = int(metric != "pass@1")
-        return average(table, best, place) - average(table, "Base Model" if reference == "base" else "GRPO", place)
+        end = int(metric != "pass@1")
+        return average(table, best, end) - average(table, "Base Model" if reference == "base" else "GRPO", end)
 
     yield from arithmetic(Printed(label, value, gain(label), 1e-6) for label, value in statement.items())
 
@@ -252,14 +252,14 @@ def best_row(model):
 
 def lead_over(model, method, column, place):
     """CaSP's printed score less a method's; None if the method was not run on the model."""
-    table, place_of_column = TABLE_1[model], COLUMNS.index(column)
+    table, index = TABLE_1[model], COLUMNS.index(column)
     if method not in table:
         return None
-    return table[best_row(model)][place_of_column][place] - table[method][place_of_column][place]
+    return table[best_row(model)][index][place] - table[method][index][place]
 
 
 def is_average(column):
-    """Whether a column is that of the averages over benchmarks."""
+    """Tell if a column holds averages over benchmarks."""
     return column == "Avg."
 
 
@@ -310,14 +310,14 @@ SLIGHT = average(MATH_7B, "KL-Cov", 0) - average(MATH_7B, "GRPO", 0)
     "W-REINFORCE on Llama being below.",
     caveat="Beside GRPO pass@1 is much lower in one case (NSR on Qwen2.5-Math-7B, 2.2 points), .8 and .9 lower in two, "
     "and .2 in one.",
-    statement=lambda cases: 2 * sum(own > SLIGHT + 1e-6 and kept > 0 for own, kept in cases) >= len(cases),
+    statement=lambda cases: 2 * sum(loss > SLIGHT + 1e-6 and lead > 0 for loss, lead in cases) >= len(cases),
     planted={
-        "always": lambda cases: all(own > SLIGHT + 1e-6 and kept > 0 for own, kept in cases),
-        "at the expense of pass@256": lambda cases: 2 * sum(kept < 0 for _, kept in cases) >= len(cases),
+        "always": lambda cases: all(loss > SLIGHT + 1e-6 and lead > 0 for loss, lead in cases),
+        "at the expense of pass@256": lambda cases: 2 * sum(lead < 0 for _, lead in cases) >= len(cases),
     },
 )
 def price_of_exploration(statement):
-    """How far pass@1 is below CaSP's, and pass@256 above GRPO's, on printed averages."""
+    """Loss of pass@1 to CaSP and lead in pass@256 over GRPO, on printed averages."""
 
     def cases(models):
         listed = grid(method=["W-REINFORCE", "NSR"], model=models)
@@ -330,7 +330,7 @@ def price_of_exploration(statement):
         ]
 
     yield from satisfies(
-        lambda found, models: statement(found), [{"models": ("Math-7B", "Llama")}], cases, method="arithmetic"
+        lambda pairs, models: statement(pairs), [{"models": ("Math-7B", "Llama")}], cases, method="arithmetic"
     )
 
 
@@ -353,15 +353,15 @@ def one_alpha(statement):
     """Put the row of differences beside the stated row less GRPO's."""
     yield from arithmetic(
         Printed(
-            f"{model} average {METRICS[place]}",
-            average(table, "difference", place),
-            average(table, row, place) - average(table, "GRPO", place),
+            f"{model} average {METRICS[end]}",
+            average(table, "difference", end),
+            average(table, row, end) - average(table, "GRPO", end),
             1e-6,
         )
         for model, table in TABLE_1.items()
         for row in [statement(model)]
         if row is not None
-        for place in (0, 1)
+        for end in (0, 1)
     )
 
 
@@ -377,8 +377,8 @@ def one_alpha(statement):
 def quoted_in_logic_and_code(statement):
     """Subtract printed scores, in the order in which the text quotes them."""
 
-    def curve(data, one, other, place):
-        return CURVES[data, one][place] - CURVES[data, other][place]
+    def curve(data, model, base, end):
+        return CURVES[data, model][end] - CURVES[data, base][end]
 
     computed = (
         curve("Synlogic", "CaSP", "Base", 0),
@@ -387,9 +387,9 @@ def quoted_in_logic_and_code(statement):
         curve("Synlogic", "CaSP", "PSR", -1),
         curve("BBH", "CaSP", "Base", 0),
         *(curve("BBH", method, "Base", -1) for method in ("CaSP", "GRPO", "PSR")),
-        *(CODE["CaSP"][place] - CODE[reference][place] for reference in ("Base", "GRPO") for place in (0, 1)),
+        *(CODE["CaSP"][end] - CODE[reference][end] for reference in ("Base", "GRPO") for end in (0, 1)),
     )
     yield from arithmetic(
-        Printed(f"figure {place + 1}", value, found, 1e-6)
-        for place, (value, found) in enumerate(zip(statement, computed, strict=True))
+        Printed(f"figure {index + 1}", value, figure, 1e-6)
+        for index, (value, figure) in enumerate(zip(statement, computed, strict=True))
     )

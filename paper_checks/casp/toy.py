@@ -1,4 +1,4 @@
-"""Figure 5: the tree of horizon 3, and what sampled runs of GRPO, of its entropy bonus and of CaSP end with in it."""
+"""Figure 5: the tree of horizon 3, and the ends of sampled runs of GRPO, of its entropy bonus and of CaSP in it."""
 
 import functools
 
@@ -21,17 +21,17 @@ RATE = 3.0  # on the mean over a rollout's three tokens, so 1 on their sum
 
 @functools.cache
 def sampled_ends(surrogate="reinforce", *, bonus=0.0, rate=RATE, group_size=GROUP_SIZE):
-    """What runs of GRPO on the tree, from the uniform policy, end with: (modes of .01 or more, accuracy) by seed."""
+    """The ends of runs of GRPO on the tree, from the uniform policy: (modes of .01 or more, accuracy) by seed."""
     settings = Settings(
         f"grpo+{surrogate}", group_size, "sgd", {"learning_rate": rate}, entropy_bonus=bonus, dtype="float64"
     )
     with jax.enable_x64(True):
-        found = run(tree(), [settings] * SEEDS, range(SEEDS), np.array([STEPS]))
-    return tuple(zip(found["modes_held"][:, -1].tolist(), found["q_pos"][:, -1].tolist(), strict=True))
+        record = run(tree(), [settings] * SEEDS, range(SEEDS), np.array([STEPS]))
+    return tuple(zip(record["modes_held"][:, -1].tolist(), record["q_pos"][:, -1].tolist(), strict=True))
 
 
 def share(ends, such):
-    """The share of runs whose number of modes and accuracy are ``such``."""
+    """The share of runs whose mode count and accuracy satisfy ``such``."""
     return sum(such(modes, accuracy) for modes, accuracy in ends) / len(ends)
 
 
@@ -46,7 +46,7 @@ def six(modes, accuracy):
 
 
 def with_bonus(such):
-    """Coefficient and group size -> the share of runs with the bonus that are ``such``."""
+    """Coefficient and group size -> the share of bonus runs that satisfy ``such``."""
     return lambda coefficient, G=GROUP_SIZE: share(sampled_ends(bonus=coefficient, group_size=G), such)
 
 
@@ -81,7 +81,7 @@ def entropy_matches(statement):
 
 
 def continuations(state):
-    """How many actions at a state can still end in a mode."""
+    """Count the actions at a state that can end in a mode."""
     return len({mode[len(state)] for mode in MODES if mode.startswith(state)})
 
 
@@ -131,8 +131,8 @@ def single_mode(statement):
 
 def reward_of_leaves():
     """(64,) 1 for each mode."""
-    places = [sum(ACTIONS.index(mode[t]) * 4 ** (2 - t) for t in range(3)) for mode in MODES]
-    return np.isin(np.arange(SEQUENCES), places).astype(float), places
+    indices = [sum(ACTIONS.index(mode[t]) * 4 ** (2 - t) for t in range(3)) for mode in MODES]
+    return np.isin(np.arange(SEQUENCES), indices).astype(float), indices
 
 
 @functools.cache
@@ -141,7 +141,7 @@ def expected_shares(tilt, draw):
 
     ``tilt`` spreads the initial logits, which are those of the uniform policy at 0; ``draw`` is their seed.
     """
-    reward, places = reward_of_leaves()
+    reward, indices = reward_of_leaves()
     rng = np.random.default_rng(draw)
     logits = [tilt * rng.standard_normal((4**depth, 4)) for depth in range(3)]
     for _ in range(1000):
@@ -152,7 +152,7 @@ def expected_shares(tilt, draw):
         for depth, p in enumerate(policies):
             weights = (leaves * advantages).reshape(4**depth, 4, -1).sum(axis=2)
             logits[depth] += weights - weights.sum(axis=1, keepdims=True) * p
-    return tuple(float(leaves[place]) for place in places)
+    return tuple(float(leaves[index]) for index in indices)
 
 
 @claim(

@@ -19,13 +19,13 @@ def half_and_half(tokens):
 
 
 def untouched(surrogate, tokens, seed=0):
-    """Which tokens keep the coefficient A at ratios of 1, and the c of each."""
+    """Tokens that keep the coefficient A at ratios of 1, and the c of each."""
     logp, advantages = half_and_half(tokens)
     noise = np.random.default_rng(seed).random(logp.shape)
     rollouts = Rollouts(np.zeros((1, 2)), old_logp=logp, noise=noise)
-    found = surrogate.coefficient(np.ones_like(logp), advantages, rollouts)
+    coefficient = surrogate.coefficient(np.ones_like(logp), advantages, rollouts)
     spread = np.broadcast_to(advantages, logp.shape)
-    return (found == spread).ravel(), np.array(terms(list(logp.ravel()), list(spread.ravel())))
+    return (coefficient == spread).ravel(), np.array(terms(list(logp.ravel()), list(spread.ravel())))
 
 
 @claim(
@@ -47,7 +47,7 @@ def clip_cov_share(statement):
     """Count in simlab, where every token that loses its gradient must be eligible."""
 
     def dropped(tokens):
-        kept, c = untouched(clip_cov(), tokens)
-        return int(np.sum(~kept)) if np.all((c[~kept] > 1) & (c[~kept] < 5)) else -1
+        mask, c = untouched(clip_cov(), tokens)
+        return int(np.sum(~mask)) if np.all((c[~mask] > 1) & (c[~mask] < 5)) else -1
 
     yield from equals(statement, [{"tokens": tokens} for tokens in (1000, 5000, 8000, 20_000)], enumerated=dropped)

@@ -18,10 +18,10 @@ def mean(values: Values) -> Any:
     return sum(values) / len(values)
 
 
-def covariance(ones: Values, others: Values) -> Any:
+def covariance(left: Values, right: Values) -> Any:
     """The mean of products less the product of means."""
-    products = [one * other for one, other in zip(ones, others, strict=True)]
-    return mean(products) - mean(ones) * mean(others)
+    products = [x * y for x, y in zip(left, right, strict=True)]
+    return mean(products) - mean(left) * mean(right)
 
 
 def deviation(values: Values) -> mpf:

@@ -35,18 +35,18 @@ def entropy_of(policy: Policy) -> Any:
 
 
 def weigh(p: Any, value: Any) -> Any:
-    """Their product, whatever the kinds of number."""
+    """The product of two numbers of any kind."""
     return (p if isinstance(value, sympy.Basic) else number(p)) * value
 
 
-def covariance_under(policy: Policy, ones: Any, others: Any) -> Any:
+def covariance_under(policy: Policy, left: Any, right: Any) -> Any:
     """The covariance of two functions of an action drawn from a policy."""
 
     def expected(values: Any) -> Any:
         return sum(weigh(p, value) for p, value in zip(policy, values, strict=True))
 
-    products = [one * other for one, other in zip(ones, others, strict=True)]
-    return expected(products) - expected(ones) * expected(others)
+    products = [x * y for x, y in zip(left, right, strict=True)]
+    return expected(products) - expected(left) * expected(right)
 
 
 def log_covariance(policy: Policy, advantages: Any) -> Any:
@@ -168,7 +168,7 @@ def rate_in_training(statement):
     ),
 )
 def rate_by_probabilities(statement):
-    """As the identity of Section 2.2."""
+    """Apply Section 2.2's test."""
     yield from decide_rate("natural", statement)
 
 
@@ -183,23 +183,23 @@ def rate_by_probabilities(statement):
     inferred=True,
     same_error_as="cw-grpo:entropy-covariance-in-grpo",
     met=NATURAL_ONLY,
-    statement=lambda found, update, **_: found[0] * found[1] < 0,
+    statement=lambda pair, update, **_: pair[0] * pair[1] < 0,
     condition=Amended(
         "The update is a natural gradient step.",
-        lambda found, update, **_: found[0] * found[1] < 0 if update == "natural" else None,
+        lambda pair, update, **_: pair[0] * pair[1] < 0 if update == "natural" else None,
     ),
-    planted={"the other way": lambda found, update, **_: found[0] * found[1] > 0},
+    planted={"the other way": lambda pair, update, **_: pair[0] * pair[1] > 0},
 )
 def covariance_sign(statement):
     """The covariance, and the exact change of entropy over a step of 1e-6."""
 
-    def found(policy, advantages, update):
+    def measured(policy, advantages, update):
         moved = stepped(policy, direction(update, policy, advantages), mpf("1e-6"))
         return log_covariance(policy, advantages), entropy(moved) - entropy(policy)
 
     opposed = {"policy": POLICIES[1], "advantages": (0, 1, 0)}
     points = [point | {"update": update} for point in [*POINTS, opposed] for update in UPDATES]
-    yield from satisfies(statement, points, found, method="numerical", names=("covariance", "change of the entropy"))
+    yield from satisfies(statement, points, measured, method="numerical", names=("covariance", "change of the entropy"))
 
 
 @claim(

@@ -45,7 +45,7 @@ def group_terms(logp, rewards):
 
 
 def equally_long(logp):
-    """Whether all responses have as many tokens."""
+    """Check that all responses are equally long."""
     return len(set(map(len, logp))) == 1
 
 
@@ -69,8 +69,8 @@ def equally_long(logp):
 def kernel_shape(statement):
     """The properties over a grid, and the advantages of simlab for the weights stated."""
 
-    def shape(found, **_):
-        here, mirrored, further, center = found
+    def shape(values, **_):
+        here, mirrored, further, center = values
         return 0 < further < here <= 1 and here == mirrored and center == 1
 
     yield from satisfies(
@@ -80,11 +80,11 @@ def kernel_shape(statement):
         method="numerical",
     )
 
-    def as_stated(found, logp, rewards):
+    def as_stated(computed, logp, rewards):
         _, advantages = batch(logp, rewards)
         c = group_terms(logp, rewards)
         weights = normalised([statement(value, deviation(c)) for value in c])
-        return np.allclose(found, [float(w * a) for w, a in zip(weights, advantages, strict=True)], rtol=1e-5)
+        return np.allclose(computed, [float(w * a) for w, a in zip(weights, advantages, strict=True)], rtol=1e-5)
 
     yield from satisfies(
         as_stated,
@@ -107,12 +107,12 @@ def kernel_shape(statement):
     severity=COSMETIC,
     met="unknown: how groups of equal rewards are treated is not said.",
     inferred=True,
-    statement=lambda found, **_: found is not None,
+    statement=lambda values, **_: values is not None,
     condition=Amended(
         "The terms c are not all equal.",
-        lambda found, logp, rewards: found is not None if deviation(group_terms(logp, rewards)) else None,
+        lambda values, logp, rewards: values is not None if deviation(group_terms(logp, rewards)) else None,
     ),
-    planted={"for no batch": lambda found, **_: found is None},
+    planted={"for no batch": lambda values, **_: values is None},
 )
 def kernel_defined(statement):
     """Compute the weights; None stands for 0/0."""
@@ -154,7 +154,7 @@ def kernel_threshold(statement):
         return least, statement(deviation(c), weights)
 
     yield from satisfies(
-        lambda found, **_: found[0] > found[1],
+        lambda pair, **_: pair[0] > pair[1],
         [SURE, *GROUPS],
         least_suppressed,
         names=("least |c| of a weight below 1", "threshold"),
@@ -214,11 +214,11 @@ def kernel_outliers(statement):
     def shares(logp, rewards):
         _, advantages = batch(logp, rewards)
         c = group_terms(logp, rewards)
-        outlier = max(range(len(c)), key=lambda place: abs(c[place]))
+        outlier = max(range(len(c)), key=lambda token: abs(c[token]))
         weighted = [statement(value, deviation(c)) * abs(a) for value, a in zip(c, advantages, strict=True)]
         return abs(advantages[outlier]) / mp.fsum(map(abs, advantages)), weighted[outlier] / mp.fsum(weighted)
 
-    yield from satisfies(lambda found, **_: found[1] < found[0], GROUPS, shares, method="numerical")
+    yield from satisfies(lambda pair, **_: pair[1] < pair[0], GROUPS, shares, method="numerical")
 
 
 def loss_average(logp, values):
@@ -293,7 +293,7 @@ def expected_loss(statement):
     yield from equals(stated, [*GROUPS, MIRRORED], enumerated=reweighted_loss)
 
 
-def loss_covariance(logp, ones, others):
+def loss_covariance(logp, left, right):
     """The covariance of two values of the tokens in the loss's average."""
-    centers = loss_average(logp, ones), loss_average(logp, others)
-    return loss_average(logp, [(x - centers[0]) * (y - centers[1]) for x, y in zip(ones, others, strict=True)])
+    centers = loss_average(logp, left), loss_average(logp, right)
+    return loss_average(logp, [(x - centers[0]) * (y - centers[1]) for x, y in zip(left, right, strict=True)])

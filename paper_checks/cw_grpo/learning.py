@@ -1,4 +1,4 @@
-"""What reweighting does to a bandit's learning: unsampled actions, success, rare successes, entropy."""
+"""Reweighting in a bandit's learning: unsampled actions, success, rare successes, entropy."""
 
 import functools
 from fractions import Fraction
@@ -109,12 +109,12 @@ GROUPS = [
     met="no: the weights depend on the advantages, and their sum is then not zero.",
     caveat="In expectation over groups the probability of a correct answer rose at every policy enumerated "
     "(cw-grpo:expected-improves).",
-    statement=lambda found, **_: found[0] > 0,
+    statement=lambda pair, **_: pair[0] > 0,
     condition=Amended(
         "The group's reweighted advantages sum to zero.",
-        lambda found, **_: found[0] > 0 if abs(found[1]) < mpf("1e-30") else None,
+        lambda pair, **_: pair[0] > 0 if abs(pair[1]) < mpf("1e-30") else None,
     ),
-    planted={"never": lambda found, **_: found[0] <= 0},
+    planted={"never": lambda pair, **_: pair[0] <= 0},
 )
 def group_improves(statement):
     """The exact gain in success probability and the sum of the reweighted advantages, group by group."""
@@ -173,20 +173,20 @@ def expected_improves(statement):
     inferred=True,
     met="unknown: no covariances of successes are printed.",
     caveat="In long responses sigma is that of thousands of tokens, and only the rare tokens of a success are touched.",
-    statement=lambda found, **_: found[0] >= mp.exp(-mpf(1) / 2),
+    statement=lambda pair, **_: pair[0] >= mp.exp(-mpf(1) / 2),
     condition=Amended(
         "Its covariance is moderate: |c| is at most sigma.",
-        lambda found, **_: found[0] >= mp.exp(-mpf(1) / 2) if found[1] <= 1 else None,
+        lambda pair, **_: pair[0] >= mp.exp(-mpf(1) / 2) if pair[1] <= 1 else None,
     ),
     planted={
-        "up to three deviations": lambda found, **_: found[0] >= mp.exp(-mpf(1) / 2) if found[1] <= 3 else None,
-        "the extreme ones": lambda found, **_: found[0] >= mp.exp(-mpf(1) / 2) if found[1] > 1 else None,
+        "up to three deviations": lambda pair, **_: pair[0] >= mp.exp(-mpf(1) / 2) if pair[1] <= 3 else None,
+        "the extreme ones": lambda pair, **_: pair[0] >= mp.exp(-mpf(1) / 2) if pair[1] > 1 else None,
     },
 )
 def rare_success(statement):
     """The normalised weight and |c| / sigma of a correct rollout, group by group."""
 
-    def kept(policy, correct, counts):
+    def weight_and_term(policy, correct, counts):
         _, logp, advantages = rollouts(policy, correct, counts)
         c = terms(logp, advantages)
         return normalised(kernel(c))[0], abs(c[0]) / deviation(c)
@@ -198,11 +198,11 @@ def rare_success(statement):
         for successes in range(1, size)
         if 2 * successes != size  # all c are equal, and the weights 0/0
     ]
-    yield from satisfies(statement, points, kept, names=("weight", "|c| / sigma"))
+    yield from satisfies(statement, points, weight_and_term, names=("weight", "|c| / sigma"))
 
 
 def slower(rates):
-    """Whether the entropy changes no faster with the kernel than without."""
+    """Check that the entropy changes no faster with the kernel."""
     return abs(rates[1]) <= abs(rates[0]) + mpf("1e-30")
 
 

@@ -142,7 +142,7 @@ def loss_sign(statement):
         return A * (moved[action] - number(p))
 
     points = grid(policy=[policy for policy, _ in POLICIES], action=[0, 1], A=[1, -2])
-    yield from satisfies(lambda found, **_: found > 0, points, gain)
+    yield from satisfies(lambda value, **_: value > 0, points, gain)
 
 
 @claim(
@@ -255,7 +255,7 @@ def stop_gradient(statement):
         return normalised(kernel(terms(scores, advantages)))
 
     def moved(token, score):
-        return [score if place == token else x for place, x in enumerate(logp)]
+        return [score if index == token else x for index, x in enumerate(logp)]
 
     def gradient(token, detached):
         def objective(score):

@@ -1,4 +1,4 @@
-"""The tables: Table 1's thresholds, Tables 2 and 3 and what the text says of them."""
+"""The tables: Table 1's thresholds, Tables 2 and 3 and the text's claims about them."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -88,7 +88,7 @@ def table_1_dominance(statement):
         return above / (above + below)
 
     yield from satisfies(
-        lambda found, rows, sign: statement(found, shares[rows - 1]),
+        lambda value, rows, sign: statement(value, shares[rows - 1]),
         grid(sign=[1, 2], rows=range(1, len(TABLE_1))),
         lambda sign, rows: least(rows, sign),
         method="arithmetic",
@@ -168,7 +168,7 @@ def text_gains(statement):
 
 
 def solved_more(scale: str) -> dict[str, int]:
-    """By how many problems CW-GRPO is ahead of GRPO on each benchmark."""
+    """CW-GRPO's lead over GRPO in problems on each benchmark."""
     return {name: round(points * BENCHMARKS[name] / 100) for name, points in gains(scale).items()}
 
 
@@ -182,29 +182,29 @@ def solved_more(scale: str) -> dict[str, int]:
     caveat="The paper does not say that the gain is spread evenly; a reader of the average may take it so.",
     inferred=True,
     severity=CHANGES,
-    statement=lambda parts: max(parts.values()) <= 0.5,
+    statement=lambda shares: max(shares.values()) <= 0.5,
     correction=Amended(
         "AMC23, with 40 problems the second-smallest, makes up more than half at both scales",
-        lambda parts: parts["AMC23"] > 0.5,
+        lambda shares: shares["AMC23"] > 0.5,
     ),
     planted={
-        "MATH-500 does": lambda parts: parts["MATH-500"] > 0.5,
-        "AMC23 all of it": lambda parts: parts["AMC23"] >= 1,
+        "MATH-500 does": lambda shares: shares["MATH-500"] > 0.5,
+        "AMC23 all of it": lambda shares: shares["AMC23"] >= 1,
     },
 )
 def gain_from_amc23(statement):
     """The share of each benchmark in the sum of the gains."""
 
-    def parts(scale):
+    def shares(scale):
         return {name: points / sum(gains(scale).values()) for name, points in gains(scale).items()}
 
-    def judged(found, scale):
-        return statement(dict(zip(BENCHMARKS, found, strict=True)))
+    def judged(values, scale):
+        return statement(dict(zip(BENCHMARKS, values, strict=True)))
 
     yield from satisfies(
         judged,
         grid(scale=["1.5B", "7B"]),
-        lambda scale: tuple(parts(scale).values()),
+        lambda scale: tuple(shares(scale).values()),
         method="arithmetic",
         names=[*BENCHMARKS],
     )
@@ -257,10 +257,10 @@ def all_benchmarks(statement):
 
 
 def decide_largest(scale: str, statement: Any) -> Iterator[Evidence]:
-    """Whether these two are the benchmarks of largest gain."""
-    found = gains(scale)
-    largest = sorted(found, key=lambda name: -found[name])[:2]
-    yield from agrees(set(largest) == set(statement), f"the largest gains at {scale} are on {largest} of {found}")
+    """Check that these two benchmarks gain most."""
+    leads = gains(scale)
+    largest = sorted(leads, key=lambda name: -leads[name])[:2]
+    yield from agrees(set(largest) == set(statement), f"the largest gains at {scale} are on {largest} of {leads}")
 
 
 @claim(
@@ -366,9 +366,9 @@ def table_2_fractions(statement):
 def table_3_text(statement):
     """Read the four figures off the table."""
     grpo, ours = ([TABLE_3[method][step][0] for step in (100, 150, 200)] for method in ("GRPO", "CW-GRPO"))
-    found = (grpo[0], grpo[-1], min(ours), max(ours))
+    figures = (grpo[0], grpo[-1], min(ours), max(ours))
     names = ("GRPO at 100", "GRPO at 200", "CW-GRPO lowest", "CW-GRPO highest")
-    yield from arithmetic(Printed(*row, 0) for row in zip(names, statement, found, strict=True))
+    yield from arithmetic(Printed(*row, 0) for row in zip(names, statement, figures, strict=True))
 
 
 @claim(
@@ -385,9 +385,9 @@ def table_3_text(statement):
 def tables_2_and_3(statement):
     """Compare the four scores."""
     yield from arithmetic(
-        Printed(f"{method} {name}", TABLE_2["1.5B", method][0][column], TABLE_3[method][statement][place], 0)
+        Printed(f"{method} {name}", TABLE_2["1.5B", method][0][column], TABLE_3[method][statement][index], 0)
         for method in TABLE_3
-        for place, (name, column) in enumerate((("MATH-500", 1), ("OlympiadBench", 4)))
+        for index, (name, column) in enumerate((("MATH-500", 1), ("OlympiadBench", 4)))
     )
 
 
@@ -443,7 +443,7 @@ def stable_entropy(statement):
         return [grpo[0], *ours], grpo[1:]
 
     yield from satisfies(
-        lambda found, benchmark: statement(*found),
+        lambda pair, benchmark: statement(*pair),
         [{"benchmark": 0}, {"benchmark": 1}],
         checkpoints,
         method="arithmetic",

@@ -1,4 +1,4 @@
-"""Sections 2.2 and 2.3: the covariance term of a token, and what it measures of the token's update."""
+"""Sections 2.2 and 2.3: the covariance term of a token, as a measure of the token's update."""
 
 from fractions import Fraction
 from itertools import product
@@ -81,8 +81,8 @@ def mean_term(statement):
         present = np.array([[[1.0] * len(r) + [0.0] * (longest - len(r)) for r in logp]])
         return tuple(covariance_terms(np.array([advantages], float), padded, present, "batch")[present > 0])
 
-    def same(found, logp, advantages):
-        return np.allclose(found, [float(c) for c in statement(logp, advantages)], rtol=1e-9, atol=1e-9)
+    def same(computed, logp, advantages):
+        return np.allclose(computed, [float(c) for c in statement(logp, advantages)], rtol=1e-9, atol=1e-9)
 
     yield from satisfies(same, BATCHES, of_simlab, method="numerical")
 
@@ -182,7 +182,7 @@ def pooled(policies, advantages):
 
 
 def same_mean(policies, advantages):
-    """Whether the expected advantage is the same in every state."""
+    """Check that all states have the same expected advantage."""
     pairs = zip(policies, advantages, strict=True)
     return len({sum(p * a for p, a in zip(policy, row, strict=True)) for policy, row in pairs}) == 1
 

@@ -17,7 +17,7 @@ LOGITS = (5, 3, 0)  # of the anchor, of the other correct actions, of the incorr
 
 
 class Course(NamedTuple):
-    """What the seeds of one setting went through.
+    """The seeds' course in one setting.
 
     Attributes:
         correct: correct mass after each step.
@@ -31,7 +31,7 @@ class Course(NamedTuple):
 
 
 def sizes(actions: int) -> tuple[int, int, int]:
-    """How many anchors, other correct actions and incorrect actions there are, in the paper's proportion."""
+    """The numbers of anchors, other correct actions and incorrect actions, in the paper's proportion."""
     correct = actions * 5 // 64
     return 1, correct - 1, actions - correct
 
@@ -58,11 +58,11 @@ def simulated(
     Args:
         group_size: G.
         gamma: the focal exponent.
-        actions: how many.
+        actions: their number.
         ratio: whether the objective is (1/G) sum A_i p_i / stopgrad(p_i), and not (1/G) sum A_i p_i as printed.
         optimiser: "gradient ascent", "Adam", or "AdamW" with the usual weight decay of 0.01.
         rate: the learning rate.
-        seeds: how many.
+        seeds: their number.
     """
     generator = np.random.default_rng(group_size)
     logits = np.tile(np.repeat(np.array(LOGITS, float), sizes(actions)), (seeds, 1))
@@ -87,8 +87,8 @@ def simulated(
             logits *= 1 - rate * DECAY
         logits += rate * gradient
         policy = _softmax(logits)
-        kept = np.minimum(policy, before)[:, correct].sum(axis=1) / whole
-        course[:, step - 1] = policy[:, correct].sum(axis=1), kept
+        share = np.minimum(policy, before)[:, correct].sum(axis=1) / whole
+        course[:, step - 1] = policy[:, correct].sum(axis=1), share
     return Course(course[0], course[1], float(whole[0]))
 
 

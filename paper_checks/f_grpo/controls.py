@@ -15,9 +15,9 @@ from paper_checks.simulated import drawn, estimate
 GAMMAS = [Fraction(0), Fraction(1, 2), Fraction(1), Fraction(2)]
 
 
-def close(one, other):
-    """To one per cent."""
-    return abs(one / other - 1) < 0.01
+def close(left, right):
+    """Equal within 1 %."""
+    return abs(left / right - 1) < 0.01
 
 
 def multiplier(gamma):
@@ -87,7 +87,7 @@ def groups_of_eight(statement):
 
 
 def adam(gradients, rate):
-    """How far Adam moves a parameter: betas 0.9 and 0.999 as in Table 5, eps 1e-8."""
+    """Adam's move of a parameter: betas 0.9 and 0.999 as in Table 5, eps 1e-8."""
     first, second, moved = mpf(0), mpf(0), mpf(0)
     for step, gradient in enumerate(gradients, start=1):
         first += (gradient - first) / 10
@@ -98,7 +98,7 @@ def adam(gradients, rate):
 
 
 def plain(gradients, rate):
-    """How far plain gradient steps move a parameter."""
+    """The move of a parameter by plain gradient steps."""
     return rate * sum(gradients)
 
 

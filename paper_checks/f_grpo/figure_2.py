@@ -15,7 +15,7 @@ SIZES = {SMALL: (2, 32, 2048), TENTH: (2, 64, 16384)}  # small, middling, large
 
 
 def three_regimes(small, middle, large):
-    """Whether the correct mass grew in each, and the middle of three group sizes kept least; of ``ends``."""
+    """Check on three ``ends`` that correct mass grew in each, and that the middle group size kept least."""
     grew = all(gain > 0 for gain, *_ in (small, middle, large))
     return grew and middle[2] < min(small[1], large[1])
 
@@ -37,37 +37,37 @@ def ends(course):
     "of AdamW, 0.01, makes the smallest groups lose correct mass.",
     caveat="Decided with 1,280 and 12,800 actions instead of 128,000, and 3 seeds; the project's runs at full size "
     "(figures/README) agree.",
-    statement=lambda found, **_: three_regimes(*found),
+    statement=lambda spans, **_: three_regimes(*spans),
     condition=Amended(
         "the objective has the ratio p_i / stopgrad(p_i), and Adam ascends it without weight decay",
-        lambda found, form, optimiser, actions: (
-            three_regimes(*found) if (form, optimiser) == ("ratio", "Adam") else None
+        lambda spans, form, optimiser, actions: (
+            three_regimes(*spans) if (form, optimiser) == ("ratio", "Adam") else None
         ),
     ),
     met="unknown: the stored text has lost Appendix J's objective (restored, it is the other form), and it names no "
     "optimiser but says gradient ascent",
     planted={
-        "the ratio is enough": lambda found, form, **_: three_regimes(*found) if form == "ratio" else None,
-        "Adam is enough": lambda found, optimiser, **_: three_regimes(*found) if optimiser == "Adam" else None,
-        "weight decay does no harm": lambda found, optimiser, **_: (
-            three_regimes(*found) if optimiser == "AdamW" else None
+        "the ratio is enough": lambda spans, form, **_: three_regimes(*spans) if form == "ratio" else None,
+        "Adam is enough": lambda spans, optimiser, **_: three_regimes(*spans) if optimiser == "Adam" else None,
+        "weight decay does no harm": lambda spans, optimiser, **_: (
+            three_regimes(*spans) if optimiser == "AdamW" else None
         ),
-        "retained mass grows with G": lambda found, form, optimiser, actions: (
-            found[0][2] < found[1][1] and found[1][2] < found[2][1] if (form, optimiser) == ("ratio", "Adam") else None
+        "retained mass grows with G": lambda spans, form, optimiser, actions: (
+            spans[0][2] < spans[1][1] and spans[1][2] < spans[2][1] if (form, optimiser) == ("ratio", "Adam") else None
         ),
     },
 )
 def figure_2(statement):
     """Simulate three group sizes at gamma 0: every seed of the middle against every other."""
 
-    def found(form, optimiser, actions):
+    def spans(form, optimiser, actions):
         courses = (simulated(G, ratio=form == "ratio", optimiser=optimiser, actions=actions) for G in SIZES[actions])
         return tuple(map(ends, courses))
 
     yield from satisfies(
         statement,
         READINGS,
-        found,
+        spans,
         method="Monte Carlo",
         names=("gain and kept mass, least to most, of small groups", "of middling ones", "of large ones"),
     )
@@ -110,7 +110,7 @@ def learning_rate(statement):
 
 
 def kept_more(G):
-    """What gamma 1 keeps more than gamma 0, by seed: after all steps, and where gamma 0 first has its correct mass."""
+    """Retained mass at gamma 1 less gamma 0, by seed: after all steps, and where gamma 0 first has its correct mass."""
     plain, focal = (simulated(G, gamma, seeds=8) for gamma in (0.0, 1.0))
     below = np.sum(plain.correct < focal.correct[-1], axis=0)
     same_mass = np.take_along_axis(plain.retained, np.minimum(below, STEPS - 1)[None], axis=0)[0]
@@ -118,14 +118,14 @@ def kept_more(G):
 
 
 class KeptMore(NamedTuple):
-    """The least and the most that any seed keeps more."""
+    """The least and most extra mass of any seed."""
 
     least: float
     most: float
 
 
 def extremes(values):
-    """Over the seeds."""
+    """Least and most."""
     return KeptMore(float(values.min()), float(values.max()))
 
 
@@ -151,7 +151,7 @@ ZONE = (4, 32, 128)  # half of the mass is lost there at gamma 0
 def figure_2_gamma(statement):
     """Simulate both exponents, eight seeds each, at a group size inside the zone and at one outside of it."""
     yield from satisfies(
-        lambda kept, **_: statement(*kept),
+        lambda gains, **_: statement(*gains),
         grid(inside=ZONE, outside=(2, 2048)),
         lambda inside, outside: tuple(extremes(kept_more(G)[0]) for G in (inside, outside)),
         method="Monte Carlo",
@@ -173,11 +173,11 @@ def figure_2_gamma(statement):
     "mass, and in a network with Adam gamma 1/2 keeps more of pass@256 at equal pass@1 (figures/README).",
     inferred=True,
     severity=CHANGES,
-    statement=lambda share, kept: share > 0,
-    correction=Amended("less than a quarter of the gain is left", lambda share, kept: share < 1 / 4),
+    statement=lambda share, gain: share > 0,
+    correction=Amended("less than a quarter of the gain is left", lambda share, gain: share < 1 / 4),
     planted={
-        "a quarter of it": lambda share, kept: share >= 1 / 4,
-        "in no seed more": lambda share, kept: kept.most <= 0,
+        "a quarter of it": lambda share, gain: share >= 1 / 4,
+        "in no seed more": lambda share, gain: gain.most <= 0,
     },
 )
 def figure_2_gamma_equal_mass(statement):
@@ -188,7 +188,7 @@ def figure_2_gamma_equal_mass(statement):
         return float(at_equal_mass.mean() / after_all.mean()), extremes(at_equal_mass)
 
     yield from satisfies(
-        lambda kept, G: statement(*kept),
+        lambda pair, G: statement(*pair),
         grid(G=ZONE),
         left,
         method="Monte Carlo",

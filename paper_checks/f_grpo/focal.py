@@ -86,7 +86,7 @@ def eq_1(statement):
 
     def same(right, wrong, G, X):
         ours, usual = standardised(rewards(G, X, right, wrong)), standardised(rewards(G, X))
-        return all(abs(one - other) < mpf("1e-40") for one, other in zip(ours, usual, strict=True))
+        return all(abs(a - b) < mpf("1e-40") for a, b in zip(ours, usual, strict=True))
 
     points = [{"right": r, "wrong": w} | point for r, w in pairs for point in MIXED]
     yield from satisfies(
@@ -155,9 +155,9 @@ WEIGHTED = [point | {"gamma": gamma} for point in MIXED for gamma in GAMMAS]
 
 def focal_advantages(G, X, gamma):
     """Eqs. 11 to 13 from the rewards of a group alone."""
-    given = rewards(G, X)
-    weight = (1 - mpf(sum(given)) / len(given)) ** number(gamma)
-    return tuple(weight * value for value in standardised(given))
+    group = rewards(G, X)
+    weight = (1 - mpf(sum(group)) / len(group)) ** number(gamma)
+    return tuple(weight * value for value in standardised(group))
 
 
 @claim(
@@ -185,7 +185,7 @@ def eq_13(statement):
 
     def scaled(value, G, X, gamma):
         stated = [statement(G, X, gamma) * plain for plain in standardised(rewards(G, X))]
-        same = all(abs(one - other) < mpf("1e-12") for one, other in zip(value, stated, strict=True))
+        same = all(abs(a - b) < mpf("1e-12") for a, b in zip(value, stated, strict=True))
         return same and abs(sum(value)) < mpf("1e-12")
 
     yield from satisfies(scaled, WEIGHTED, focal_advantages, method="numerical")
@@ -207,7 +207,7 @@ def eq_13(statement):
     planted={"one more": lambda G, X, gamma: G + 1, "the correct ones": lambda G, X, gamma: X},
 )
 def no_extra_cost(statement):
-    """Count what comes out for the rewards of every mixed group."""
+    """Count the outputs for the rewards of every mixed group."""
     yield from equals(statement, WEIGHTED, enumerated=lambda **point: len(focal_advantages(**point)))
 
 

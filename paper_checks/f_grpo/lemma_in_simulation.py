@@ -1,4 +1,4 @@
-"""Section 5.1 and Appendix J: what the tail-miss probability of Lemma 3.1 says of the simulation, and what not."""
+"""Section 5.1 and Appendix J: the tail-miss probability of Lemma 3.1 beside the simulation."""
 
 import itertools
 from typing import NamedTuple
@@ -26,9 +26,9 @@ class Kept(NamedTuple):
     most: float
 
 
-def ordered(one, other):
-    """Whether the group size of the higher tail-miss probability keeps less."""
-    lower, higher = sorted((one, other))
+def ordered(first, second):
+    """Check that the group size of higher tail-miss probability keeps less."""
+    lower, higher = sorted((first, second))
     return higher.most < lower.least
 
 
@@ -101,7 +101,7 @@ def locates_zone(statement):
         retained = simulated(G, actions=TENTH).retained[-1]
         return Kept(missed(G, TENTH), float(retained.min()), float(retained.max()))
 
-    pairs = [{"G": one, "larger G": other} for one, other in itertools.combinations((4, ZONE, 16384), 2)]
+    pairs = [{"G": small, "larger G": large} for small, large in itertools.combinations((4, ZONE, 16384), 2)]
     yield from satisfies(
         lambda value, **pair: statement(*value, pair["G"]),
         pairs,

@@ -1,4 +1,4 @@
-"""Section 5.2 and Appendix K: how many action sequences solve a maze with one path, and what a group can miss there."""
+"""Section 5.2 and Appendix K: the action sequences that solve a maze with one path, and a group's misses there."""
 
 import random
 from fractions import Fraction
@@ -32,7 +32,7 @@ def perfect_maze(size, seed):
 
 
 def walks(passages, goal, walk, steps):
-    """All walks on from ``walk`` that end when they first reach the goal, in at most so many steps."""
+    """All walks on from ``walk`` of at most ``steps`` steps that end when they first reach the goal."""
     if walk[-1] == goal:
         yield walk
     elif steps:
@@ -55,9 +55,9 @@ def opened(passages):
 
 
 def paths(passages, size, *, simple=True):
-    """How many walks of up to ten steps lead from corner to corner; simple ones enter no cell twice."""
-    found = walks(passages, (size - 1, size - 1), ((0, 0),), 10)
-    return sum(not simple or len(set(walk)) == len(walk) for walk in found)
+    """Count walks of up to ten steps from corner to corner; simple ones enter no cell twice."""
+    sequences = walks(passages, (size - 1, size - 1), ((0, 0),), 10)
+    return sum(not simple or len(set(walk)) == len(walk) for walk in sequences)
 
 
 @claim(
@@ -79,7 +79,7 @@ def paths(passages, size, *, simple=True):
 def single_solution(statement):
     """Enumerate the walks from corner to corner of up to ten steps, in small mazes."""
     yield from satisfies(
-        lambda found, **_: found,
+        lambda holds, **_: holds,
         grid(size=[2, 3], seed=range(4)),
         lambda size, seed: statement(perfect_maze(size, seed), size),
     )

@@ -37,8 +37,8 @@ def slope(objective, ratio, A, bounds):
 def library(surrogate, ratio, A):
     """The library's coefficient of one token."""
     rollouts = Rollouts(rewards=np.array([[float(A > 0)]]), mask=np.ones((1, 1), bool))
-    given = np.array([[[float(ratio)]]])
-    return Fraction(float(np.asarray(surrogate.coefficient(given, np.array([[[float(A)]]]), rollouts)).ravel()[0]))
+    ratios = np.array([[[float(ratio)]]])
+    return Fraction(float(np.asarray(surrogate.coefficient(ratios, np.array([[[float(A)]]]), rollouts)).ravel()[0]))
 
 
 def coefficients(statement, bounds, surrogate):
@@ -202,8 +202,8 @@ REWARDS = np.array([1.0, 1.0, 0.0, 0.0])
 
 def favours(name, **parameters):
     """Advantage of the unlikely over the likely rollout: among the two correct, among the two incorrect."""
-    given = simlab.advantages(name, REWARDS, old_logp=LOGP, **parameters)
-    return float(given[1] - given[0]), float(given[3] - given[2])
+    advantages = simlab.advantages(name, REWARDS, old_logp=LOGP, **parameters)
+    return float(advantages[1] - advantages[0]), float(advantages[3] - advantages[2])
 
 
 @claim(
@@ -247,7 +247,7 @@ def unlikeliness(statement):
     planted={"the unlikely gain in both": lambda correct, incorrect: correct > 0 and incorrect > 0},
 )
 def ds_grpo(statement):
-    """What -/+ a coefficient times the mean log-probability adds to the unlikely over the likely rollout."""
+    """The unlikely rollout's gain over the likely one by -/+ a coefficient times the mean log-probability."""
     likely, unlikely = -1, -4
 
     def added(coefficient):

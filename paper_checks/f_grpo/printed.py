@@ -155,8 +155,8 @@ def averages(row: Row) -> Row:
 
 def by_model(row: Row, model: str) -> Row:
     """The two averages of a model in a row of Table 6."""
-    place = 2 * MODELS.index(model)
-    return row[place : place + 2]
+    start = 2 * MODELS.index(model)
+    return row[start : start + 2]
 
 
 def pairs(tables: Mapping[str, Row]) -> Sequence[tuple[str, Row, Row]]:

@@ -1,4 +1,4 @@
-"""Sections 2.3 and 3.2, Appendices C, E and F: where one step on the sampled actions moves probability."""
+"""Sections 2.3 and 3.2, Appendices C, E and F: probability moved by one step on the sampled actions."""
 
 from fractions import Fraction
 
@@ -47,7 +47,7 @@ def correct_mass_change(batch):
 
 
 def bracket(batch):
-    """What the normalization coupling of Eq. 10 multiplies with the unsampled-correct mass."""
+    """The factor of the unsampled-correct mass in Eq. 10's normalization coupling."""
     sampled = (batch.R_c - batch.S_R) * batch.A_2 + (batch.R_w - batch.S_R) * batch.B_2
     return sampled - batch.S_R * batch.U_2
 
@@ -247,7 +247,7 @@ def eq_18(statement):
 def eq_19(statement):
     """Sum the derivative of the softmax over the subset; then the exact change after a finite step."""
     points = [
-        point | {"subset": tuple(place in chosen for place in range(len(point["policy"])))}
+        point | {"subset": tuple(action in chosen for action in range(len(point["policy"])))}
         for point in DIRECTIONS
         for chosen in ((0,), (0, len(point["policy"]) - 1))
     ]
@@ -354,7 +354,7 @@ def changes_mass(statement, members, simulated_members):
     },
 )
 def prop_3_2(statement):
-    """As ``changes_mass``, for the unsampled correct actions of each batch."""
+    """Run ``changes_mass`` on the unsampled correct actions of each batch."""
     yield from changes_mass(statement, lambda batch: batch.unsampled_correct, unsampled)
 
 
@@ -375,7 +375,7 @@ def prop_3_2(statement):
     },
 )
 def eq_17(statement):
-    """As ``changes_mass``, for the correct actions."""
+    """Run ``changes_mass`` on the correct actions."""
     yield from changes_mass(statement, lambda batch: batch.correct, lambda steps: np.True_)
 
 

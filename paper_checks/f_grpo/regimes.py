@@ -107,7 +107,7 @@ def competing(statement):
 
 
 def rises_then_falls(values):
-    """Whether a sequence rises strictly to one peak inside it, then falls strictly."""
+    """Check that a sequence rises strictly to an inner peak, then falls strictly."""
     peak = max(range(len(values)), key=values.__getitem__)
     steps = [later - earlier for earlier, later in itertools.pairwise(values)]
     return 0 < peak < len(values) - 1 and all(s > 0 for s in steps[:peak]) and all(s < 0 for s in steps[peak:])

@@ -20,7 +20,7 @@ Members = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Batch:
-    """One group seen as the paper's framework sees it: which distinct actions it holds, and their rewards.
+    """One group in the paper's framework: its distinct actions, and their rewards.
 
     The names of the masses and second moments are the paper's: P over sampled, Q over all, A sampled correct,
     B sampled incorrect, U unsampled actions.
@@ -101,7 +101,7 @@ class Batch:
 
     @property
     def unsampled_correct(self) -> Members:
-        """Which actions are correct and were not sampled."""
+        """Mark the correct actions that were not sampled."""
         return tuple(c and not s for c, s in zip(self.correct, self.sampled, strict=True))
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ def batches_of(policy: Policy, correct: Members, R_c: Any = 1, R_w: Any = -1) ->
 
 
 def batch_of(policy: Policy, correct: Members, counts: Counts) -> Batch:
-    """The batch that a group of these counts makes, with rewards 1 and -1."""
+    """The batch of a group with these counts, with rewards 1 and -1."""
     return Batch(policy, correct, tuple(count > 0 for count in counts))
 
 
@@ -154,12 +154,12 @@ def _softmax_calculus(size: int) -> tuple[Callable[..., list[Any]], Callable[...
     w_i d/dw_i, so that everything is rational; the w_i are set to p_i at the end.
     """
     weights = sympy.symbols(f"w1:{size + 1}", positive=True)
-    given = sympy.symbols(f"g1:{size + 1}")
+    vector = sympy.symbols(f"g1:{size + 1}")
     policy = [weight / sum(weights) for weight in weights]
-    surrogate = sum(reward * p for reward, p in zip(given, policy, strict=True))
+    surrogate = sum(reward * p for reward, p in zip(vector, policy, strict=True))
     gradient = [weight * sympy.diff(surrogate, weight) for weight in weights]
-    along = [sum(d * weight * sympy.diff(p, weight) for d, weight in zip(given, weights, strict=True)) for p in policy]
-    return tuple(sympy.lambdify((*weights, *given), result, "sympy") for result in (gradient, along))
+    along = [sum(d * weight * sympy.diff(p, weight) for d, weight in zip(vector, weights, strict=True)) for p in policy]
+    return tuple(sympy.lambdify((*weights, *vector), result, "sympy") for result in (gradient, along))
 
 
 def derived_policy_change(policy: Policy, direction: Sequence[Any]) -> tuple[Any, ...]:
@@ -222,5 +222,5 @@ def simulated_mass_change(steps: Steps, members: np.ndarray) -> Estimate:
 
 
 def unsampled(steps: Steps) -> np.ndarray:
-    """(seeds, N) whether an action was not drawn."""
+    """(seeds, N) the actions that were not drawn."""
     return np.asarray(np.all(steps.actions[:, :, None] != np.arange(len(steps.before)), axis=1))

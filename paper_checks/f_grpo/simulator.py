@@ -1,4 +1,4 @@
-"""Section 5.1 and Appendix J: the categorical simulator beside the theorem, and what it measures."""
+"""Section 5.1 and Appendix J: the categorical simulator beside the theorem, and its measures."""
 
 from fractions import Fraction
 from typing import Any
@@ -103,8 +103,8 @@ def direct_drift(statement):
     }
 
     def agrees(value, counts):
-        said = at_unsampled(statement(policy, correct, counts, "ratio"), counts)
-        gaps = (abs(found - float(drift) / size) for found, drift in zip(value, said, strict=True))
+        stated = at_unsampled(statement(policy, correct, counts, "ratio"), counts)
+        gaps = (abs(move - float(drift) / size) for move, drift in zip(value, stated, strict=True))
         return bool(max(gaps, default=0) < 1e-12)
 
     active = [{"counts": counts} for counts in sorted(moved) if 0 < mass(counts, correct) < size]
@@ -174,7 +174,7 @@ def retained(before, after):
     return 1 - sum(max(0, b - a) for b, a in zip(before, after, strict=True)) / sum(before)
 
 
-# Correct actions only; what is missing to 1 is the mass of the incorrect.
+# Correct actions only; the incorrect ones hold the rest of the mass.
 SHIFTS: list[dict[str, Any]] = [
     {"before": before, "after": after}
     for before in ((Fraction(1, 2), Fraction(1, 4)), (Fraction(1, 10), Fraction(2, 5), Fraction(1, 5)))
@@ -267,13 +267,13 @@ def concentration(statement):
     """Look for the subset: the actions that have grown relative to the other correct ones."""
 
     def concentrated(before, after):
-        kept = retained(before, after)
+        share = retained(before, after)
         grown = [a * sum(before) > b * sum(after) for b, a in zip(before, after, strict=True)]
-        return mass(before, grown) <= kept * sum(before) and mass(after, grown) >= (1 - kept) * sum(after)
+        return mass(before, grown) <= share * sum(before) and mass(after, grown) >= (1 - share) * sum(after)
 
     spread = [
-        {"before": before, "after": tuple(Fraction(part, 8) for part in parts[:-1])}
+        {"before": before, "after": tuple(Fraction(count, 8) for count in split[:-1])}
         for before in ((Fraction(1, 10),) * 5, tuple(Fraction(n, 30) for n in (1, 2, 3, 4, 5)))
-        for parts in compositions(8, 6)
+        for split in compositions(8, 6)
     ]
     yield from satisfies(statement, SHIFTS + spread, concentrated, method="numerical")

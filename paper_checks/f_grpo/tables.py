@@ -1,4 +1,4 @@
-"""The tables' arithmetic, and what the text says of them."""
+"""The tables' arithmetic, and the text's claims about them."""
 
 import itertools
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ PASS = ("pass@1", "pass@256")
 SETUPS = tuple(itertools.product(MODELS, METHODS))
 
 
-def altered(table: Mapping, row: str, place: int, cell: tuple) -> dict:
+def altered(table: Mapping, row: str, column: int, cell: tuple) -> dict:
     """A table with one cell exchanged: a planted error."""
-    return {**table, row: (*table[row][:place], cell, *table[row][place + 1 :])}
+    return {**table, row: (*table[row][:column], cell, *table[row][column + 1 :])}
 
 
 def compared(label, printed, computed, slack=0.0):
     """Two cells, number by number."""
-    for name, one, other in zip(PASS, printed, computed, strict=False):
-        yield Printed(f"{label}, {name}", one, other, slack)
+    for name, left, right in zip(PASS, printed, computed, strict=False):
+        yield Printed(f"{label}, {name}", left, right, slack)
 
 
 @claim(
@@ -86,8 +86,8 @@ def repeated_rows(statement):
         same.append((f"Tables 1, 6, 7: F- {name}", focal, by_model(selected, model)))
     yield from arithmetic(
         printed
-        for label, one, other in same
-        for left, right in zip(one, other, strict=True)
+        for label, first, second in same
+        for left, right in zip(first, second, strict=True)
         for printed in compared(label, left, right)
     )
 
@@ -105,11 +105,11 @@ def pass_at_k_ends(statement):
     """Compare the first and last row of each block with both rows of Table 1."""
     benchmarks = (1, 2, 3, 4, 5, 6, 8, 9, 10)
     yield from arithmetic(
-        Printed(f"{name} {PASS[end]}, column {place}", values[side], row[place][end], 0)
+        Printed(f"{name} {PASS[end]}, column {column}", values[side], row[column][end], 0)
         for name, block in statement.items()
         for side, row in enumerate((TABLE_1[name], TABLE_1[" F-".join(name.rsplit(" ", 1))]))
         for end in (0, 1)
-        for place, values in zip(benchmarks, block[-end], strict=True)
+        for column, values in zip(benchmarks, block[-end], strict=True)
     )
 
 
@@ -162,16 +162,16 @@ def pass_at_k_shape(statement):
 )
 def abstract_numbers(statement):
     """Look them up."""
-    found = {name.removeprefix("Qwen2.5-7B "): (plain, focal) for name, plain, focal in pairs(TABLE_1)[:3]}
+    rows = {name.removeprefix("Qwen2.5-7B "): (plain, focal) for name, plain, focal in pairs(TABLE_1)[:3]}
     yield from arithmetic(
-        Printed(f"{name} {label}", printed, found[name][side][0][1], 0)
+        Printed(f"{name} {label}", printed, rows[name][side][0][1], 0)
         for name, both in statement.items()
         for side, (label, printed) in enumerate(zip(("before", "after"), both, strict=True))
     )
     yield from satisfies(
         lambda value, name: value[1] > value[0],
-        [{"name": name} for name in found],
-        lambda name: tuple(side[1][1] for side in found[name]),
+        [{"name": name} for name in rows],
+        lambda name: tuple(side[1][1] for side in rows[name]),
         method="arithmetic",
     )
 
@@ -180,8 +180,8 @@ GAINS = [{"name": name} for name, *_ in pairs(TABLE_1)]
 
 
 def gains(name, domain, which):
-    """What the focal weight adds, in Table 1: domain 0 math, 1 OOD; which 0 pass@1, 1 pass@256."""
-    plain, focal = next((plain, focal) for found, plain, focal in pairs(TABLE_1) if found == name)
+    """The focal weight's gain in Table 1: domain 0 math, 1 OOD; which 0 pass@1, 1 pass@256."""
+    plain, focal = next((plain, focal) for label, plain, focal in pairs(TABLE_1) if label == name)
     return round(focal[domain][which] - plain[domain][which], 1)
 
 
@@ -223,7 +223,7 @@ def pass_at_1_counts(statement):
         sum(gains(domain=1, which=0, **point) > 0 for point in GAINS),
     )
     yield from arithmetic(
-        Printed(label, said, found, 0) for label, said, found in zip(("math", "OOD"), statement, counted, strict=True)
+        Printed(label, value, count, 0) for label, value, count in zip(("math", "OOD"), statement, counted, strict=True)
     )
 
 
@@ -245,20 +245,20 @@ def pass_at_1_counts(statement):
     },
 )
 def one_gamma(statement):
-    """For each gamma, in how many of the nine combinations each of the three averages does what is claimed."""
+    """For each gamma, count the combinations, of nine, in which each of the three averages is as claimed."""
 
     def counted(gammas):
-        found = {}
+        tally = {}
         for gamma in gammas:
             rows = [
                 [by_model(TABLE_6[f"{method} {value}"], model) for value in ("0.0", gamma)] for model, method in SETUPS
             ]
-            found[gamma] = (
+            tally[gamma] = (
                 sum(focal[0][0] >= plain[0][0] for plain, focal in rows),
                 sum(focal[0][1] > plain[0][1] for plain, focal in rows),
                 sum(focal[1][1] > plain[1][1] for plain, focal in rows),
             )
-        return found
+        return tally
 
     yield from satisfies(
         lambda value, **_: statement(value), [{"gammas": ("0.5", "1.0", "2.0")}], counted, method="arithmetic"

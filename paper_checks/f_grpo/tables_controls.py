@@ -1,4 +1,4 @@
-"""What the text says of Tables 2, 3 and 4: group sizes, controls, the maze."""
+"""The text's claims about Tables 2, 3 and 4: group sizes, controls, the maze."""
 
 from paper_checks.claim import claim, undecided
 from paper_checks.evidence import Printed, arithmetic, satisfies
@@ -141,17 +141,17 @@ def controls_order(statement):
 )
 def maze_ranges(statement):
     """Ends and gains in Table 4."""
-    for place, ranges in statement.items():
-        columns = list(zip(*(row[place] for row in TABLE_4.values()), strict=True))
+    for metric, ranges in statement.items():
+        columns = list(zip(*(row[metric] for row in TABLE_4.values()), strict=True))
         yield from arithmetic(
-            Printed(f"column {place}, method {method}", said, found, 0)
+            Printed(f"column {metric}, method {method}", stated, bound, 0)
             for method, both in enumerate(ranges)
-            for said, found in zip(both, (min(columns[method]), max(columns[method])), strict=True)
+            for stated, bound in zip(both, (min(columns[method]), max(columns[method])), strict=True)
         )
         yield from satisfies(
-            lambda value, G, place=place: value[1] > value[0],
+            lambda value, G, metric=metric: value[1] > value[0],
             [{"G": G} for G in TABLE_4],
-            lambda G, place=place: TABLE_4[G][place],
+            lambda G, metric=metric: TABLE_4[G][metric],
             method="arithmetic",
         )
 
@@ -201,10 +201,10 @@ undecided(
 def maze_gains(statement):
     """Subtract GRPO's column, at pass@1 and pass@256; and pass@1 from pass@256."""
     yield from satisfies(
-        lambda found, **_: statement(*found),
+        lambda pair, **_: statement(*pair),
         [{"G": G, "column": column} for G in TABLE_4 for column in (1, 2)],
         lambda G, column: (
-            tuple(TABLE_4[G][place][column] - TABLE_4[G][place][0] for place in (0, 2)),
+            tuple(TABLE_4[G][metric][column] - TABLE_4[G][metric][0] for metric in (0, 2)),
             tuple(TABLE_4[G][2][method] - TABLE_4[G][0][method] for method in (0, column)),
         ),
         method="arithmetic",

@@ -1,4 +1,4 @@
-"""Section 3.2 and Appendices A, C and G: what the terms of Eqs. 10 and 17 are said to do."""
+"""Section 3.2 and Appendices A, C and G: claimed effects of the terms of Eqs. 10 and 17."""
 
 import itertools
 from fractions import Fraction
@@ -37,7 +37,7 @@ RARE = (
     ((Fraction(40, 61), Fraction(1, 61), Fraction(20, 61)), (False, True, False)),
     ((Fraction(1, 106), Fraction(5, 106), Fraction(25, 53), Fraction(25, 53)), (False, True, True, True)),
 )
-GROWING = (1, 2, 4, 1024)  # the last draws every action of these policies all but surely
+GROWING = (1, 2, 4, 1024)  # the last draws every action of these policies almost surely
 SURE = "surely not negative"
 UNITS = ("at a fixed learning rate", "in units of eta/G", SURE)
 ACTIVE = [point for point in MANY if point["batch"].P_pos > 0 and point["batch"].P_neg > 0]
@@ -62,7 +62,7 @@ def reward_positive(batch):
 def eq_10(statement):
     """Derive both changes for every batch and look for one of the kind claimed."""
     yield from satisfies(
-        lambda found, **_: found,
+        lambda exists, **_: exists,
         [{"policies": len(POLICIES)}],
         lambda policies: any(
             statement(derived_mass(batch, batch.correct), derived_mass(batch, batch.unsampled_correct))
@@ -128,12 +128,12 @@ def second_moment(statement):
     policy, correct = SIMULATED["policy"], SIMULATED["correct"]
 
     def moment(p, G):
-        place = policy.index(p)
-        return expectation(policy, G, lambda counts: p**2 * (counts[place] == 0))
+        action = policy.index(p)
+        return expectation(policy, G, lambda counts: p**2 * (counts[action] == 0))
 
     def sampled(p, G):
-        place = policy.index(p)
-        return estimate(np.float64(p) ** 2 * unsampled(theorem_steps(policy, correct, G))[:, place])
+        action = policy.index(p)
+        return estimate(np.float64(p) ** 2 * unsampled(theorem_steps(policy, correct, G))[:, action])
 
     yield from equals(
         statement,
@@ -287,12 +287,12 @@ def both_terms(statement):
 
 def by_own_logits(batch, members):
     """The derived changes of some actions when their logits alone move."""
-    own = [z if member else 0 for z, member in zip(derived_logits(batch), members, strict=True)]
-    return tuple(itertools.compress(derived_policy_change(batch.policy, own), members))
+    direction = [z if member else 0 for z, member in zip(derived_logits(batch), members, strict=True)]
+    return tuple(itertools.compress(derived_policy_change(batch.policy, direction), members))
 
 
 def component(statement, kind):
-    """The derived changes of the sampled actions that are correct, or not: by their own logits alone, and in all."""
+    """The derived changes of the sampled correct or incorrect actions: by their own logits alone, and in all."""
 
     def changes(batch):
         members = [sampled and correct == kind for correct, sampled in zip(batch.correct, batch.sampled, strict=True)]

@@ -27,13 +27,13 @@ def action_weights(policy, correct, weight):
     return [success if right else -failure for right in correct]
 
 
-def covariance(policy, one, other):
+def covariance(policy, left, right):
     """Cov over actions."""
     means = [
-        mp.fsum(number(p) * number(value) for p, value in zip(policy, values, strict=True)) for values in (one, other)
+        mp.fsum(number(p) * number(value) for p, value in zip(policy, values, strict=True)) for values in (left, right)
     ]
     return mp.fsum(
-        number(p) * (number(a) - means[0]) * (number(b) - means[1]) for p, a, b in zip(policy, one, other, strict=True)
+        number(p) * (number(a) - means[0]) * (number(b) - means[1]) for p, a, b in zip(policy, left, right, strict=True)
     )
 
 
@@ -254,23 +254,23 @@ def asymmetric_drift(p, delta, alpha=1):
     "verdict is the same. For AsymGRPO on fixed solve rates, and at one entropy, the ratio delta is all that varies; "
     "the takeaway of Section 4.1 adds the success rates.",
     severity=CONDITIONS,
-    statement=lambda found, **_: found[0] == found[1],
+    statement=lambda drifts, **_: drifts[0] == drifts[1],
     correction=Amended(
         "at one ratio it is proportional to m_S: solve rate and scale matter as well",
-        lambda found, **_: found[0] * found[3] == found[1] * found[2],
+        lambda drifts, **_: drifts[0] * drifts[3] == drifts[1] * drifts[2],
     ),
-    planted={"to its square": lambda found, **_: found[0] * found[3] ** 2 == found[1] * found[2] ** 2},
+    planted={"to its square": lambda drifts, **_: drifts[0] * drifts[3] ** 2 == drifts[1] * drifts[2] ** 2},
 )
 def drift_from_ratio(statement):
     """The drifts over H, and the masses m_S, of AsymGRPO at p = 1/2, and at p = 1/4 or with (1 - p)^2."""
 
-    def found(delta, other):
+    def drifts(delta, other):
         cases = [(Fraction(1, 2), 1), (Fraction(1, 4), 1) if other == "solve rate" else (Fraction(1, 2), 2)]
         return *(asymmetric_drift(p, delta, alpha) for p, alpha in cases), *(p * (1 - p) ** a for p, a in cases)
 
     points = grid(other=["weight", "solve rate"], delta=[Fraction(2), Fraction(1, 2)])
     yield from satisfies(
-        statement, points, found, names=("drift over H", "in the other case", "m_S", "m_S in the other case")
+        statement, points, drifts, names=("drift over H", "in the other case", "m_S", "m_S in the other case")
     )
 
 

@@ -1,4 +1,4 @@
-"""Section 4.1: which way successes, failures and AsymGRPO's delta drive the entropy of a tabular softmax."""
+"""Section 4.1: the entropy of a tabular softmax under successes, failures and AsymGRPO's delta."""
 
 from fractions import Fraction
 from typing import Any
@@ -30,7 +30,7 @@ PLACES = [*POINTS[:3], PEAKED, SPREAD, RARE]
 
 
 def all_likelier(policy, correct, members):
-    """Whether the actions among ``members`` are all likelier than exp(-H), and all others less likely."""
+    """Check that the actions among ``members`` are all likelier than exp(-H), and no others are."""
     level = mp.exp(-entropy(policy))
     return all((number(p) > level) == bool(member) for p, member in zip(policy, members, strict=True))
 
@@ -87,7 +87,7 @@ def entropy_direction(statement):
         shrunk = Fraction(1, 2) if weight == "mean GRPO" else 1  # (G - 1)/G, from groups of two
         return derived_entropy_slope(policy, derived_update(policy, correct, shrunk * success, shrunk * failure))
 
-    points = [place | {"weight": weight} for weight in ("REINFORCE", "mean GRPO") for place in PLACES]
+    points = [prompt | {"weight": weight} for weight in ("REINFORCE", "mean GRPO") for prompt in PLACES]
     yield from satisfies(
         statement,
         points,
@@ -186,7 +186,7 @@ def asymmetric_pace(statement):
 )
 def failures_suppressed(statement):
     """The slopes of the entropy under delta 2 and under 1: over all groups of three, and by sympy derivatives."""
-    points = [place | {"delta": Fraction(2)} for place in (POINTS[1], PEAKED, RARE)]
+    points = [prompt | {"delta": Fraction(2)} for prompt in (POINTS[1], PEAKED, RARE)]
     yield from satisfies(
         statement,
         points,
@@ -196,7 +196,7 @@ def failures_suppressed(statement):
     )
 
 
-PACES = [place | point for point in grid(delta=[Fraction(2), Fraction(1, 2)]) for place in (POINTS[1], PEAKED)]
+PACES = [prompt | point for point in grid(delta=[Fraction(2), Fraction(1, 2)]) for prompt in (POINTS[1], PEAKED)]
 
 
 def slopes_of_delta(policy, correct, delta):
@@ -239,12 +239,12 @@ def equalised_pace(statement):
     """The slopes, divided by the largest |A| that groups of three contain."""
 
     def equalised(slopes):
-        def found(policy, correct, delta):
+        def scaled(policy, correct, delta):
             rates = [Fraction(1, 3), Fraction(2, 3)]
             largest = [max(max(1 - rate, rate / each) for rate in rates) for each in (delta, 1)]
             return tuple(s / number(a) for s, a in zip(slopes(policy, correct, delta), largest, strict=True))
 
-        return found
+        return scaled
 
     yield from satisfies(
         statement,
@@ -266,15 +266,15 @@ def equalised_pace(statement):
     met="unknown: it takes the probability of single answers, which the paper does not report",
     caveat="At one prompt, with plain steps: under Adam the scale cancels (fade:scale-axis). The figure itself is "
     "fade:fig-14.",
-    statement=lambda kept, **_: kept[0] > kept[1],
+    statement=lambda final, **_: final[0] > final[1],
     condition=Amended(
         LIKELY,
-        lambda kept, policy, correct, steps: kept[0] > kept[1] if all_likelier(policy, correct, correct) else None,
+        lambda final, policy, correct, steps: final[0] > final[1] if all_likelier(policy, correct, correct) else None,
     ),
-    planted={"it costs entropy": lambda kept, **_: kept[0] < kept[1]},
+    planted={"it costs entropy": lambda final, **_: final[0] < final[1]},
 )
 def entropy_by_scale(statement):
-    """The exact entropy after so many steps, of half the scale and of the whole."""
+    """The exact entropy after these steps, at half the scale and at the whole."""
 
     def after(policy, correct, steps, scale):
         for _ in range(steps):
@@ -285,7 +285,7 @@ def entropy_by_scale(statement):
 
     yield from satisfies(
         statement,
-        [place | {"steps": steps} for steps in (2, 20) for place in PLACES],
+        [prompt | {"steps": steps} for steps in (2, 20) for prompt in PLACES],
         lambda **point: tuple(after(**point, scale=scale) for scale in (mpf("0.5"), mpf(1))),
         method="numerical",
         names=("entropy at half the scale", "at the whole"),
@@ -315,12 +315,12 @@ def suppressed_failure(statement):
     """The entropy's slope along minus the score of each action in turn, by formula and by sympy."""
 
     def minus_score(policy, action):
-        return [p - (place == action) for place, p in enumerate(policy)]
+        return [p - (index == action) for index, p in enumerate(policy)]
 
     points = [
-        {"policy": place["policy"], "action": action}
-        for place in (POINTS[0], POINTS[1], PEAKED, RARE, UNIFORM)
-        for action in range(len(place["policy"]))
+        {"policy": prompt["policy"], "action": action}
+        for prompt in (POINTS[0], POINTS[1], PEAKED, RARE, UNIFORM)
+        for action in range(len(prompt["policy"]))
     ]
     yield from satisfies(
         statement,

@@ -114,17 +114,17 @@ def trainers(statement):
     severity=CONDITIONS,
     caveat="If the largest |A| is the scale, there is nothing to refute.",
     inferred=True,
-    statement=lambda found, alpha: abs(found[1] - found[0]) < Fraction(1, 20),
+    statement=lambda ratios, alpha: abs(ratios[1] - ratios[0]) < Fraction(1, 20),
     correction=Amended(
         "at the same largest |A|, Power-2's peak mass is 16/27 of mean GRPO's",
-        lambda found, alpha: abs(found[1] / found[0] - Fraction(16, 27)) < Fraction(1, 50),
+        lambda ratios, alpha: abs(ratios[1] / ratios[0] - Fraction(16, 27)) < Fraction(1, 50),
     ),
-    planted={"half": lambda found, alpha: abs(found[1] / found[0] - Fraction(1, 2)) < Fraction(1, 50)},
+    planted={"half": lambda ratios, alpha: abs(ratios[1] / ratios[0] - Fraction(1, 2)) < Fraction(1, 50)},
 )
 def equalised(statement):
     """The peak mass over the largest weight, of mean GRPO and of Power-2."""
 
-    def found(alpha):
+    def ratios(alpha):
         rates = [Fraction(s, 64) for s in range(1, 64)]
         peaks = []
         for power in (1, alpha):
@@ -133,5 +133,5 @@ def equalised(statement):
         return tuple(peaks)
 
     yield from satisfies(
-        statement, [{"alpha": 2}], found, names=("peak mass over the largest weight of mean GRPO", "of Power-2")
+        statement, [{"alpha": 2}], ratios, names=("peak mass over the largest weight of mean GRPO", "of Power-2")
     )

@@ -1,4 +1,4 @@
-"""Sections 1 and 2: the sign, difficulty and scale axes, and what an expected update leaves of them."""
+"""Sections 1 and 2: the sign, difficulty and scale axes, and the same axes in an expected update."""
 
 from fractions import Fraction
 
@@ -21,7 +21,7 @@ from paper_checks.fade.masses_centred import mean_grpo, skew_r
 from paper_checks.fade.masses_common import ratio, rollouts
 from paper_checks.simulated import estimate, simulated_step
 
-RATES = [Fraction(place, 40) for place in range(1, 40)]
+RATES = [Fraction(n, 40) for n in range(1, 40)]
 HALF = Fraction(1, 2)
 
 
@@ -51,7 +51,7 @@ def update_size(weight, p):
 
 def peak(values):
     """The solve rate at which a list over ``RATES`` is largest."""
-    return RATES[max(range(len(RATES)), key=lambda place: values[place])]
+    return RATES[max(range(len(RATES)), key=lambda index: values[index])]
 
 
 @claim(
@@ -82,7 +82,7 @@ def sign_axis(statement):
         route = expected if update == "expected" else of_a_group
         base = route(policy, correct, Fraction(1), Fraction(0))
         other = route(policy, correct, 1 - moved_weight, moved_weight)
-        return sum((one - two) ** 2 for one, two in zip(base, other, strict=True))
+        return sum((x - y) ** 2 for x, y in zip(base, other, strict=True))
 
     def enumerated(policy, correct, success, failure):
         return expected_update(policy, correct, 2, lambda p: (success, failure))
@@ -227,12 +227,12 @@ def scale_axis(statement):
 
 
 def plain_steps(gradients, rate):
-    """How far plain gradient steps move one logit."""
+    """The move of one logit by plain gradient steps."""
     return rate * mp.fsum(gradients)
 
 
 def adam_steps(gradients, rate):
-    """How far bias-corrected Adam moves one logit, its eps being 0."""
+    """Bias-corrected Adam's move of one logit, at eps 0."""
     b1, b2 = mpf("0.9"), mpf("0.999")
     first, second, moved = mpf(0), mpf(0), mpf(0)
     for step, gradient in enumerate(gradients, start=1):
@@ -250,19 +250,19 @@ def adam_steps(gradients, rate):
     "against their variances",
     reading="Relative to mean GRPO, by sqrt(p (1 - p)). Relative to GRPO it is by p (1 - p); the verdict is the same.",
     identity=True,
-    statement=lambda found, s, more: found[0] == 0 and found[1] < found[2],
-    planted={"low variance": lambda found, s, more: found[0] == 0 and found[1] > found[2]},
+    statement=lambda values, s, more: values[0] == 0 and values[1] < values[2],
+    planted={"low variance": lambda values, s, more: values[0] == 0 and values[1] > values[2]},
 )
 def high_variance(statement):
     """From the definition std (r - mean), in every pair of mixed groups of eight with unlike variances."""
 
-    def found(s, more):
+    def values(s, more):
         first, second = rollouts(Fraction(s, 8), 8), rollouts(Fraction(more, 8), 8)
         total = s * skew_r(1, first) + (8 - s) * skew_r(0, first)
         return total, *(ratio(skew_r(1, group), mean_grpo(1, group)) for group in (first, second))
 
     points = grid(lambda s, more: s * (8 - s) < more * (8 - more), s=range(1, 8), more=range(1, 8))
-    yield from satisfies(statement, points, found)
+    yield from satisfies(statement, points, values)
 
 
 def asymmetric_update(policy, correct, delta, G):
@@ -327,13 +327,13 @@ def asymmetric_masses(statement):
     "below for delta > 1.",
     caveat="Of the masses. The expected update of delta < 1 favours easier prompts than mean GRPO's does.",
     identity=True,
-    statement=lambda found, delta, measure: (
-        found == HALF if measure == "masses" else (found > HALF if delta < 1 else found < HALF)
+    statement=lambda rate, delta, measure: (
+        rate == HALF if measure == "masses" else (rate > HALF if delta < 1 else rate < HALF)
     ),
     planted={
-        "the update too": lambda found, delta, measure: found == HALF,
-        "the other way round": lambda found, delta, measure: (
-            (found < HALF) == (delta < 1) if measure == "update" else None
+        "the update too": lambda rate, delta, measure: rate == HALF,
+        "the other way round": lambda rate, delta, measure: (
+            (rate < HALF) == (delta < 1) if measure == "update" else None
         ),
     },
 )

@@ -107,7 +107,7 @@ def two_terms(policy, correct, rollouts, weights):
 
 
 def alike(policy, correct, rollouts, weights):
-    """Whether rollouts of the same outcome have the same weight."""
+    """Check that rollouts of one outcome share one weight."""
     return all(
         len({weight for action, weight in zip(rollouts, weights, strict=True) if correct[action] == outcome}) <= 1
         for outcome in (True, False)
@@ -148,9 +148,9 @@ def any_advantage(statement):
 
     def summed(policy, correct, rollouts, weights):
         return tuple(
-            sum(weight * ((action == place) - policy[place]) for action, weight in zip(rollouts, weights, strict=True))
+            sum(weight * ((action == index) - policy[index]) for action, weight in zip(rollouts, weights, strict=True))
             / len(rollouts)
-            for place in range(len(policy))
+            for index in range(len(policy))
         )
 
     yield from equals(statement, points, enumerated=summed)
@@ -160,10 +160,8 @@ def expected_two_terms(policy, correct, success, failure, sign=-1):
     """Equation 2: w_S p E[score | success] - w_F q E[score | failure]."""
     p = mass(policy, correct)
     return tuple(
-        success * p * one + sign * failure * (1 - p) * other
-        for one, other in zip(
-            conditional_score(policy, correct), conditional_score(policy, wrong(correct)), strict=True
-        )
+        success * p * x + sign * failure * (1 - p) * y
+        for x, y in zip(conditional_score(policy, correct), conditional_score(policy, wrong(correct)), strict=True)
     )
 
 
@@ -207,10 +205,8 @@ def estimated_two_terms(policy, correct, counts, success, failure):
     """Equation 3: the same with the group's own solve rate and mean scores."""
     p = Fraction(successes(counts, correct), sum(counts))
     return tuple(
-        success * p * one - failure * (1 - p) * other
-        for one, other in zip(
-            mean_score(policy, counts, correct), mean_score(policy, counts, wrong(correct)), strict=True
-        )
+        success * p * x - failure * (1 - p) * y
+        for x, y in zip(mean_score(policy, counts, correct), mean_score(policy, counts, wrong(correct)), strict=True)
     )
 
 

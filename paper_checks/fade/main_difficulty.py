@@ -67,13 +67,13 @@ def power_is_pass_at_k(statement):
 )
 def chen_within_a_factor(statement):
     """The largest quotient of the two curves, either way, on a grid from the lowest rate to 1/2, of the best alpha."""
-    places = np.linspace(0, 1, 101)
+    exponents = np.linspace(0, 1, 101)
 
     def scaled(weight, rates):
         return weight(rates) / weight(np.linspace(0.001, 0.999, 999)).max()
 
     def factor(k, lowest):
-        rates = float(lowest) * (0.5 / float(lowest)) ** places
+        rates = float(lowest) * (0.5 / float(lowest)) ** exponents
         target = scaled(lambda p: p * np.sqrt((1 - p) ** k / (1 - (1 - p) ** k)), rates)
         curves = (scaled(lambda p, a=alpha: p * (1 - p) ** a, rates) for alpha in np.arange(1, 8.5, 0.5))
         return min(float(np.maximum(curve / target, target / curve).max()) for curve in curves)
@@ -132,7 +132,7 @@ def mode(statement):
         return min(sympy.solve(sympy.diff(p * (1 - p) ** alpha, p), p))
 
     def searched(alpha):
-        return max((Fraction(place, 60) for place in range(1, 60)), key=lambda p: p * (1 - p) ** alpha)
+        return max((Fraction(n, 60) for n in range(1, 60)), key=lambda p: p * (1 - p) ** alpha)
 
     yield from equals(statement, grid(alpha=[1, 2, 3, 5]), derived=derived, enumerated=searched)
 

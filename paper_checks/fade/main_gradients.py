@@ -1,4 +1,4 @@
-"""What the checks of FADE's main text share: gradients of small softmax policies, exact and derived."""
+"""Gradients of small softmax policies, exact and derived, for the checks of FADE's main text."""
 
 import functools
 from fractions import Fraction
@@ -35,7 +35,7 @@ def solve_rate(policy, correct):
 
 
 def wrong(correct):
-    """Which actions are failures."""
+    """Mark the failed actions."""
     return tuple(not right for right in correct)
 
 
@@ -53,7 +53,7 @@ def conditional_score(policy, members):
 
 
 def successes(counts, correct):
-    """How many rollouts of a group are correct."""
+    """Count the correct rollouts of a group."""
     return sum(count for count, right in zip(counts, correct, strict=True) if right)
 
 

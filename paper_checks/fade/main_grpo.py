@@ -44,10 +44,8 @@ def mean_advantage(statement):
 def combined(policy, correct, counts, success, failure):
     """success * mean score of successes - failure * mean score of failures."""
     return tuple(
-        success * one - failure * other
-        for one, other in zip(
-            mean_score(policy, counts, correct), mean_score(policy, counts, wrong(correct)), strict=True
-        )
+        success * x - failure * y
+        for x, y in zip(mean_score(policy, counts, correct), mean_score(policy, counts, wrong(correct)), strict=True)
     )
 
 
@@ -141,8 +139,8 @@ def mean_grpo_expected(statement):
 
     def error(step, p):
         size = int(1 / step + mpf("0.5"))
-        found = expectation((p, 1 - p), size, lambda counts: Fraction(counts[0] * counts[1], size))
-        return number(statement(G=size, p=p) / found - 1)
+        exact = expectation((p, 1 - p), size, lambda counts: Fraction(counts[0] * counts[1], size))
+        return number(statement(G=size, p=p) / exact - 1)
 
     points = [{"p": Fraction(1, 2)}, {"p": Fraction(1, 10)}]
     yield from vanishes(error, points, order=1, steps=("0.1", "0.05", "0.025"), method="enumerated")

@@ -1,4 +1,4 @@
-"""Section 4.3: what the raw variance and the update quality are used for."""
+"""Section 4.3: the uses of the raw variance and the update quality."""
 
 from fractions import Fraction
 
@@ -86,7 +86,7 @@ def scale_of_quality(statement):
     half = Fraction(1, 2)
     scales = {"all": (half,) * 3, "the easiest": (1, 1, half)}
     yield from satisfies(
-        lambda found, halved: found[0] >= found[1],
+        lambda pair, halved: pair[0] >= pair[1],
         grid(halved=list(scales)),
         lambda halved: (total((1, 1, 1)), total(scales[halved])),
         names=("Q", "Q with halved weights"),
@@ -129,7 +129,7 @@ def optimal_weight(statement):
 
     others = [(Fraction(1), Fraction(1)), (Fraction(3, 2), Fraction(1, 2)), (Fraction(19, 10), Fraction(1, 10))]
     yield from satisfies(
-        lambda found, weights: found[0] >= found[1],
+        lambda pair, weights: pair[0] >= pair[1],
         [{"weights": weights} for weights in others],
         against,
         names=("Q of p (1 - p)", "Q of these weights"),
@@ -167,7 +167,7 @@ def enrichment(statement):
         return squared(3) > squared(1)
 
     ratios = [Fraction(1), Fraction(7, 5), Fraction(3, 2), Fraction(2), Fraction(9, 4), Fraction(3)]
-    yield from satisfies(lambda found, ratio: found == statement(ratio), [{"ratio": ratio} for ratio in ratios], wins)
+    yield from satisfies(lambda better, ratio: better == statement(ratio), [{"ratio": ratio} for ratio in ratios], wins)
 
 
 @claim(

@@ -17,7 +17,7 @@ SAMPLES = [
 
 def along(h):
     """h . u_1."""
-    return sum(one * other for one, other in zip(h, SHARED, strict=True))
+    return sum(x * y for x, y in zip(h, SHARED, strict=True))
 
 
 def outer(v, h):
@@ -69,7 +69,7 @@ def residual_share(size, coupled):
     else x throughout.
     """
     signs = [1, -1] * (size // 2)
-    cosines = [one * other for place, one in enumerate(signs) for other in signs[:place]]
+    cosines = [sign * other for index, sign in enumerate(signs) for other in signs[:index]]
     signal = (size, sum(signs) if coupled else 0)
     rest = (sum(signs), size if coupled else 0)
     share = Fraction(rest[0] ** 2 + rest[1] ** 2, signal[0] ** 2 + signal[1] ** 2)
@@ -87,17 +87,17 @@ def residual_share(size, coupled):
     "multiplied by A v: where the token error v goes with the residual (as it does when different states predict "
     "different tokens), nothing cancels. It holds if A v is independent of the residual and all are as long.",
     met="no: v = e_y - pi is a function of the hidden state, so that A v and the residual depend on one another",
-    statement=lambda found, size, coupled: found[1] < Fraction(1, 100),
+    statement=lambda measured, size, coupled: measured[1] < Fraction(1, 100),
     condition=Amended(
         "the residuals are independent of A v, and equally long",
-        lambda found, size, coupled: None if coupled else found[1] < Fraction(1, 100),
+        lambda measured, size, coupled: None if coupled else measured[1] < Fraction(1, 100),
     ),
-    planted={"never": lambda found, size, coupled: found[1] >= Fraction(1, 100)},
+    planted={"never": lambda measured, size, coupled: measured[1] >= Fraction(1, 100)},
 )
 def uncorrelated_residuals(statement):
     """Residuals +e and -e in equal number, of mean cosine -1/(N-1), with errors that go with them or do not."""
 
-    def found(size, coupled):
+    def measured(size, coupled):
         correlation, share = residual_share(size, coupled)
         if abs(correlation) > Fraction(1, 100):
             raise Disagreement("the residuals are correlated")
@@ -106,7 +106,7 @@ def uncorrelated_residuals(statement):
     yield from satisfies(
         statement,
         [{"size": 400, "coupled": coupled} for coupled in (False, True)],
-        found,
+        measured,
         names=("mean cosine", "|M_2|^2 / |M_1|^2"),
     )
 

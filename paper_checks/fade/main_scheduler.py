@@ -17,7 +17,7 @@ PRINTED = Fraction(1, 50)  # beta of Algorithm 2
 
 
 def clip(value, low, high):
-    """``value``, kept between two bounds."""
+    """``value``, cut to two bounds."""
     return min(max(value, low), high)
 
 
@@ -69,8 +69,8 @@ def fade_advantage(statement):
 
     def run(rewards, entropy, target):
         logp = np.full((len(rewards), 1), -float(entropy))
-        given = np.array(rewards, dtype=float)
-        return tuple(simlab.advantages("fade", given, old_logp=logp, target_entropy=float(target)).tolist())
+        values = np.array(rewards, dtype=float)
+        return tuple(simlab.advantages("fade", values, old_logp=logp, target_entropy=float(target)).tolist())
 
     def combined(rewards, entropy, target):
         mean = Fraction(sum(rewards), len(rewards))
@@ -204,7 +204,7 @@ def scheduled_masses(statement):
     def enumerated(rates, prompt, alpha, delta, mean):
         p = rates[prompt]
         center = p if mean == "group" else sum(rates) / len(rates)
-        rewards = [Fraction(place < 4 * p) for place in range(4)]
+        rewards = [Fraction(index < 4 * p) for index in range(4)]
         weights = [
             (1 - center) ** (alpha - 1) * (reward - center) / (delta if reward < center else 1) for reward in rewards
         ]
@@ -271,7 +271,7 @@ def drawn_weight(statement):
 )
 def alpha_decays(statement):
     """alpha at successive solve rates, thirtieth by thirtieth."""
-    points = [{"p": Fraction(place, 30)} for place in range(1, 29)]
+    points = [{"p": Fraction(n, 30)} for n in range(1, 29)]
     yield from satisfies(statement, points, lambda p: (power_at(p), power_at(p + Fraction(1, 30))))
 
 
@@ -296,7 +296,7 @@ def alpha_starts(statement):
     yield from satisfies(statement, points, lambda beta, rate: power_at(beta / 2 + (1 - beta) * rate))
 
 
-ENTROPIES = [Fraction(place, 20) for place in range(61)]
+ENTROPIES = [Fraction(n, 20) for n in range(61)]
 
 
 @claim(

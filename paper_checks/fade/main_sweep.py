@@ -73,8 +73,8 @@ def schedule(statement):
     """Its ends, and the middle of log(1 + t / tau), where it must be half way."""
 
     def enumerated(start, end, tau, t, last):
-        place = {0: 0.0, last: 1.0}.get(t, 0.5)
-        return (1 - place) * start + place * end
+        share = {0: 0.0, last: 1.0}.get(t, 0.5)
+        return (1 - share) * start + share * end
 
     points = []
     for start, end, tau in [(1.0, 0.802, 12264.0), (2.0, 1.917, 8500.0)]:

@@ -33,11 +33,11 @@ def score_sum(weights):
     """Equation 15: the expectation of weight times the scores of all turns."""
     return tuple(
         sum(
-            chance(path) * weight * turn_score(path, turn)[place]
+            chance(path) * weight * turn_score(path, turn)[index]
             for path, weight in zip(PATHS, weights, strict=True)
             for turn in (0, 1)
         )
-        for place in range(4)
+        for index in range(4)
     )
 
 
@@ -65,7 +65,7 @@ def several_turns(statement):
     def derived(weights):
         logits = sympy.symbols("a b c d")
         first, second = (
-            [sympy.exp(one) / (sympy.exp(one) + sympy.exp(other)) for one, other in (pair, pair[::-1])]
+            [sympy.exp(chosen) / (sympy.exp(chosen) + sympy.exp(other)) for chosen, other in (pair, pair[::-1])]
             for pair in (logits[:2], logits[2:])
         )
         value = weights[0] * first[0] + first[1] * (weights[1] * second[0] + weights[2] * second[1])
@@ -88,9 +88,9 @@ def by_turn(weights, reach=True):
                 continue
             mean_weight = sum(chance(path) * w for path, w in side) / reachability
             mass = (reachability if reach else 1) * mean_weight
-            for place in range(4):
-                mean = sum(chance(path) * turn_score(path, turn)[place] for path, _ in side) / share
-                total[place] += sign * mass * mean
+            for index in range(4):
+                mean = sum(chance(path) * turn_score(path, turn)[index] for path, _ in side) / share
+                total[index] += sign * mass * mean
     return tuple(total)
 
 
@@ -180,10 +180,10 @@ def retried_failures(statement):
             return None
         first = binomial(size, p)
         if retried == "prompt":
-            found = first[0] * grpo_mass(size, p)
+            mass = first[0] * grpo_mass(size, p)
         else:
-            found = sum(each * grpo_mass(size - s, p) for s, each in enumerate(first))
-        return number(stated - found / size)
+            mass = sum(each * grpo_mass(size - s, p) for s, each in enumerate(first))
+        return number(stated - mass / size)
 
     points = grid(retried=["prompt", "rollout"], p=[Fraction(1, 4), Fraction(1, 2)])
     yield from vanishes(error, points, order=0.9, steps=("0.125", "0.0625", "0.03125"), method="enumerated")

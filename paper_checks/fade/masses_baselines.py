@@ -61,7 +61,7 @@ def mc_grpo(reward, batch):
     planted={"a sign": lambda p, delta, **_: (p * (1 - p + delta), (1 - p) * (p - delta))},
 )
 def asym_rl_of_group(statement):
-    """As REINFORCE, in p and delta."""
+    """Compare masses as for REINFORCE, in p and delta."""
     symbolic = [{"p": P, "G": SIZE, "delta": DELTA}]
     yield from weighs(statement, asym_rl, solve_rates(SIZES, delta=SHIFTS), symbolic_points=symbolic, simlab="asym_rl")
 
@@ -194,12 +194,12 @@ def quantile_sign_bias(statement):
 
 
 def one_sided(pairs):
-    """Whether exactly one of the masses is above 0 in each group."""
+    """Return whether exactly one mass is above 0 in each group."""
     return all((success > 0) != (failure > 0) for success, failure in pairs)
 
 
 def failures_from_easy(pairs):
-    """Whether the groups whose failures carry mass come last."""
+    """Return whether the groups whose failures carry mass come last."""
     learns = [failure > 0 for _, failure in pairs]
     return learns == sorted(learns)
 

@@ -122,7 +122,7 @@ def grpo_std(statement):
     planted={"no std": dr_grpo_masses, "inverse": lambda p, **_: balanced(ratio(p, root(p * (1 - p))))},
 )
 def grpo_of_group(statement):
-    """As mean GRPO."""
+    """Compare masses as for mean GRPO."""
     settings = {"eps": 0.0, "ddof": 0}
     yield from weighs(statement, grpo, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="grpo", settings=settings)
 
@@ -231,7 +231,7 @@ def exploding(statement):
     planted={"mean GRPO's": dr_grpo_masses},
 )
 def rloo_of_group(statement):
-    """As mean GRPO, for groups of two and more."""
+    """Compare masses as for mean GRPO, for groups of two and more."""
     yield from weighs(statement, rloo, solve_rates(SIZES[1:]), symbolic_points=SYMBOLIC, simlab="rloo")
 
 
@@ -248,7 +248,7 @@ def rloo_of_group(statement):
     planted={"GRPO's": grpo_masses},
 )
 def skew_r_of_group(statement):
-    """As mean GRPO."""
+    """Compare masses as for mean GRPO."""
     yield from weighs(statement, skew_r, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="skew_r")
 
 
@@ -270,7 +270,7 @@ def skew_r_of_group(statement):
     },
 )
 def maxrl_of_group(statement):
-    """As mean GRPO."""
+    """Compare masses as for mean GRPO."""
     yield from weighs(statement, maxrl, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="maxrl")
 
 
@@ -290,7 +290,7 @@ GAMMA = sympy.Symbol("gamma", positive=True)
     planted={"gamma": lambda p, gamma, **_: balanced(power(p, gamma) * power(1 - p, gamma))},
 )
 def power_norm_of_group(statement):
-    """As mean GRPO, for several gamma."""
+    """Compare masses as for mean GRPO, for several gamma."""
     points = solve_rates([2, 3, 4, 8], mixed, gamma=[Fraction(0), Fraction(1, 4), HALF, Fraction(1), Fraction(3, 2)])
     symbolic = [{"p": P, "G": SIZE, "gamma": GAMMA}]
     yield from weighs(statement, power_norm, points, symbolic_points=symbolic, simlab="power_norm")

@@ -87,7 +87,7 @@ class Batch:
     def without(self, reward: Any) -> "Batch":
         """The batch after one rollout of this reward left."""
         left = self.rewards.index(reward)
-        counts = [share * self.size - int(place == left) for place, share in enumerate(self.shares)]
+        counts = [share * self.size - int(index == left) for index, share in enumerate(self.shares)]
         return Batch(self.rewards, [ratio(count, self.size - 1) for count in counts], self.size - 1, self.success)
 
 
@@ -138,7 +138,7 @@ def solve_rates(
 
 
 def mixed(p: Any, **_: Any) -> bool:
-    """Whether a group holds both outcomes."""
+    """Return whether a group holds both outcomes."""
     return bool(0 < p < 1)
 
 
@@ -152,7 +152,7 @@ def weighs(
     settings: Mapping[str, Any] | None = None,
     listed_only: bool = False,
 ) -> Iterator[Evidence]:
-    """Whether a weight has these masses: from the two outcomes, rollout by rollout, and as in our own estimator.
+    """Compare masses with a weight's: from the two outcomes, rollout by rollout, and by our own estimator.
 
     Args:
         statement: point -> (m_S, m_F).
@@ -182,11 +182,11 @@ def agrees_with_simlab(
         parameters = {key: as_parameter(value) for key, value in point.items() if key not in ("p", "G")}
         parameters.update(settings)
         expected = [float(mass) for mass in truth(**point)]
-        found = [estimator_masses(name, point["G"], tuple(parameters.items()))[int(point["p"] * point["G"])]]
+        pairs = [estimator_masses(name, point["G"], tuple(parameters.items()))[int(point["p"] * point["G"])]]
         if name in CLOSED_FORMS:
             success, failure = closed_form(name, float(point["p"]), point["G"], **parameters)
-            found.append((float(success), float(failure)))
-        for pair in found:
+            pairs.append((float(success), float(failure)))
+        for pair in pairs:
             if any(abs(ours - theirs) > 1e-9 for ours, theirs in zip(pair, expected, strict=True)):
                 raise Disagreement(f"simlab's {name} has masses {pair}, the definition {expected} at {shown(point)}")
 
@@ -194,8 +194,8 @@ def agrees_with_simlab(
 @functools.cache
 def estimator_masses(name: str, G: int, parameters: tuple[tuple[str, Any], ...]) -> list[tuple[float, float]]:
     """(m_S, m_F) of our estimator for 0 to G successes."""
-    found = masses_of_estimator(name, G, **dict(parameters))
-    return list(zip(map(float, found.success), map(float, found.failure), strict=True))
+    table = masses_of_estimator(name, G, **dict(parameters))
+    return list(zip(map(float, table.success), map(float, table.failure), strict=True))
 
 
 def as_parameter(value: Any) -> Any:

@@ -79,8 +79,8 @@ def masses_of_weights(statement):
 def ours_agree():
     """Raise ``Disagreement`` where our library's closed forms differ from its estimators, at their own defaults."""
     for name in CLOSED_FORMS:
-        found = masses_of_estimator(name, 5)
-        for s, *pair in zip(found.successes, found.success, found.failure, strict=True):
+        table = masses_of_estimator(name, 5)
+        for s, *pair in zip(table.successes, table.success, table.failure, strict=True):
             if any(abs(a - b) > 1e-9 for a, b in zip(pair, closed_form(name, s / 5, 5), strict=True)):
                 raise Disagreement(f"simlab's closed form of {name} differs from its estimator at {s} of 5")
 

@@ -185,7 +185,7 @@ def softmax_beta_zero(statement):
             return None
         scale, limit = stated
         gaps = zip(enumerated(softmax)(p, G, beta=beta), enumerated(limit)(p, G), strict=True)
-        return max(abs(scale * number(found) - number(wanted)) for found, wanted in gaps)
+        return max(abs(scale * number(mass) - number(wanted)) for mass, wanted in gaps)
 
     points = [point | {"scaled": scaled} for scaled in (False, True) for point in LIMIT_POINTS]
     yield from vanishes(distance, points, order=1)
@@ -222,9 +222,9 @@ def softmax_beta_infinity(statement):
         return [value / values[0][0] for pair in values for value in pair]
 
     def distance(step, G):
-        found = shape(numerical(partial(enumerated(softmax), beta=-mp.log(step))), G)
+        curve = shape(numerical(partial(enumerated(softmax), beta=-mp.log(step))), G)
         candidates = [shape(limit, G) for limit in statement.values()]
-        return min(max(abs(a - b) for a, b in zip(found, wanted, strict=True)) for wanted in candidates)
+        return min(max(abs(a - b) for a, b in zip(curve, wanted, strict=True)) for wanted in candidates)
 
     yield from vanishes(distance, grid(G=[8]), order=1)
 
@@ -344,8 +344,8 @@ def farthest(statement, weight, beta_of):
     """Step, point -> the larger distance of a weight's masses at beta from those stated."""
 
     def distance(step, p, G):
-        found = enumerated(weight)(p, G, beta=beta_of(step))
-        return max(abs(number(a) - number(b)) for a, b in zip(found, statement(p, G), strict=True))
+        pair = enumerated(weight)(p, G, beta=beta_of(step))
+        return max(abs(number(a) - number(b)) for a, b in zip(pair, statement(p, G), strict=True))
 
     return distance
 

@@ -83,7 +83,7 @@ def reinforce_of_group(statement):
 
 
 def has_fixed_masses(statement, name, success, failure):
-    """As REINFORCE, for a weight that is one number on success and another on failure."""
+    """Compare masses as for REINFORCE, for a weight of one number on success and another on failure."""
     weight = outcome(success, failure)
     yield from weighs(statement, weight, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab=name)
 
@@ -100,7 +100,7 @@ def has_fixed_masses(statement, name, success, failure):
     planted={"failures": lambda p, **_: (0, 1 - p), "balanced": lambda p, **_: balanced(p)},
 )
 def psr_of_group(statement):
-    """As REINFORCE."""
+    """Compare masses as for REINFORCE."""
     yield from has_fixed_masses(statement, "psr", Fraction(1), Fraction(0))
 
 
@@ -116,7 +116,7 @@ def psr_of_group(statement):
     planted={"successes": lambda p, **_: (p, 0), "the other sign": lambda p, **_: (0, p - 1)},
 )
 def nsr_of_group(statement):
-    """As REINFORCE."""
+    """Compare masses as for REINFORCE."""
     yield from has_fixed_masses(statement, "nsr", Fraction(0), Fraction(-1))
 
 
@@ -132,7 +132,7 @@ def nsr_of_group(statement):
     planted={"swapped": lambda p, **_: (p, (1 - p) / 10), "unweighted": lambda p, **_: (p, 1 - p)},
 )
 def w_reinforce_of_group(statement):
-    """As REINFORCE."""
+    """Compare masses as for REINFORCE."""
     yield from has_fixed_masses(statement, "w_reinforce", Fraction(1, 10), Fraction(-1))
 
 
@@ -152,7 +152,7 @@ BASELINE = sympy.Symbol("b", positive=True)
     planted={"swapped": lambda p, initial, **_: (p * initial, (1 - p) * (1 - initial))},
 )
 def running_mean_of_group(statement):
-    """As REINFORCE; and mean GRPO's definition at b = p."""
+    """Compare masses as for REINFORCE, and with mean GRPO's definition at b = p."""
     points = solve_rates(SIZES, initial=[Fraction(0), Fraction(1, 4), HALF, Fraction(1)])
     symbolic = [{"p": P, "G": SIZE, "initial": BASELINE}]
     yield from weighs(statement, running_mean, points, symbolic_points=symbolic, simlab="running_mean")
@@ -172,7 +172,7 @@ def running_mean_of_group(statement):
     planted={"hard": lambda p, **_: balanced(1 - p), "failures q": lambda p, **_: (p, 1 - p)},
 )
 def binary_contrastive_of_group(statement):
-    """As REINFORCE."""
+    """Compare masses as for REINFORCE."""
     yield from weighs(
         statement, binary_contrastive, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="binary_contrastive"
     )
@@ -240,5 +240,5 @@ def ha_dw_hardness(statement):
     planted={"reinforce": lambda p, **_: (p, 0), "balanced": lambda p, **_: balanced(p * (1 - p))},
 )
 def relu_of_group(statement):
-    """As REINFORCE."""
+    """Compare masses as for REINFORCE."""
     yield from weighs(statement, relu, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="relu")

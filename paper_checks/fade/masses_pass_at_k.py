@@ -29,7 +29,7 @@ def tang(reward, batch):
 def subsets_with(reward, batch, k):
     """All k-subsets of a listed batch that hold its first rollout of this reward, as lists of rewards."""
     first = batch.rewards.index(reward)
-    others = [r for place, r in enumerate(batch.rewards) if place != first]
+    others = [r for index, r in enumerate(batch.rewards) if index != first]
     return [[reward, *chosen] for chosen in itertools.combinations(others, k - 1)]
 
 
@@ -71,7 +71,7 @@ def tang_expected(statement):
         )
 
     def change_of_logit(masses):
-        # of the correct one of two actions, at learning rate 1; the simulator takes the mean over the group
+        # The logit of the correct action of two, at learning rate 1; the simulator takes the mean over the group
         return lambda p, k: (masses(p, k)[0] * (1 - p) + masses(p, k)[1] * p) / k
 
     def step(p, k):

@@ -90,7 +90,7 @@ def power_alpha_of_group(statement):
     planted={"hard": lambda p, alpha, **_: balanced(p * power(1 - p, alpha))},
 )
 def easy_power_of_group(statement):
-    """As Power-alpha."""
+    """Compare masses as for Power-alpha."""
     points = solve_rates(SIZES, alpha=ALPHAS)
     symbolic = [{"p": P, "G": SIZE, "alpha": ALPHA}]
     yield from weighs(statement, easy_power, points, symbolic_points=symbolic, simlab="easy_power")
@@ -126,20 +126,20 @@ def easy_power_mirror(statement):
     reading="Share of its mass at the smaller alpha. 'Decay faster with q' is said of q falling; the masses "
     "themselves fall for every prompt, hard ones included.",
     identity=True,
-    statement=lambda kept, **_: kept[0] > kept[1],
-    planted={"hard ones lose more": lambda kept, **_: kept[0] < kept[1]},
+    statement=lambda shares, **_: shares[0] > shares[1],
+    planted={"hard ones lose more": lambda shares, **_: shares[0] < shares[1]},
 )
 def power_alpha_suppression(statement):
-    """What is left of the mass of a hard and of an easier group of 8 after alpha grew."""
+    """The share of its mass that a hard and an easier group of 8 keep as alpha grows."""
 
-    def kept(hard, easy, pair):
+    def shares(hard, easy, pair):
         small, large = (lambda p, alpha=alpha: number(enumerated(power_alpha)(p, 8, alpha=alpha)[0]) for alpha in pair)
         return large(hard) / small(hard), large(easy) / small(easy)
 
     rates = [Fraction(s, 8) for s in range(1, 8)]
     pairs = list(itertools.combinations(ALPHAS, 2))
     points = grid(lambda hard, easy, pair: hard < easy, hard=rates, easy=rates, pair=pairs)
-    yield from satisfies(statement, points, kept)
+    yield from satisfies(statement, points, shares)
 
 
 @claim(
@@ -229,7 +229,7 @@ EXPONENTS: dict[str, Any] = {
     },
 )
 def asym_power_of_group(statement):
-    """As Power-alpha, in both exponents."""
+    """Compare masses as for Power-alpha, in both exponents."""
     symbols = {"alpha_success": ALPHA, "alpha_failure": sympy.Symbol("alpha_f", positive=True)}
     points = solve_rates([1, 2, 3, 5], **EXPONENTS)
     yield from weighs(
@@ -296,7 +296,7 @@ def asym_power_bias(statement):
     planted={"times delta": lambda p, delta, **_: (p * (1 - p), delta * p * (1 - p))},
 )
 def asym_grpo_of_group(statement):
-    """As Power-alpha, in p and delta."""
+    """Compare masses as for Power-alpha, in p and delta."""
     symbolic = [{"p": P, "G": SIZE, "delta": DELTA}]
     yield from weighs(
         statement, asym_grpo, solve_rates(SIZES, delta=DELTAS), symbolic_points=symbolic, simlab="asym_grpo"
@@ -359,7 +359,7 @@ def rescaled_balance(statement):
         return (C_s if reward == batch.success else C_f) * (reward - batch.mean)
 
     difference = [
-        sympy.simplify(found - stated)
-        for found, stated in zip(masses(rescaled, two_outcomes(P, SIZE)), statement(P, C_s, C_f), strict=True)
+        sympy.simplify(mass - stated)
+        for mass, stated in zip(masses(rescaled, two_outcomes(P, SIZE)), statement(P, C_s, C_f), strict=True)
     ]
     yield proved(difference == [0, 0], f"masses less those stated: {difference}")

@@ -56,11 +56,11 @@ def shifted_limit(statement):
 )
 def slope(statement):
     """Differentiate the double logarithm symbolically; difference it numerically."""
-    place = sympy.Symbol("place", real=True)
+    x = sympy.Symbol("place", real=True)
 
     def derived(a, b):
-        line = sympy.expand_log(sympy.log(a * sympy.exp(place) ** -b), force=True)
-        return sympy.diff(line, place), line.subs(place, 0)
+        line = sympy.expand_log(sympy.log(a * sympy.exp(x) ** -b), force=True)
+        return sympy.diff(line, x), line.subs(x, 0)
 
     def numerical(a, b):
         def line(at):

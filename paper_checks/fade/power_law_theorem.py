@@ -38,8 +38,8 @@ def unsolved_by_integration(density, k, start=0):
     def integrand(p):
         return (1 - p) ** (k + easy - 1) * sum(coefficient * p ** (b - 1) for coefficient, b in terms)
 
-    places = [start, *(edge for edge in (mpf(1) / (8 * k), mpf(1) / k, mpf(4) / k) if start < edge < 1), 1]
-    return mp.quad(integrand, places)
+    edges = [start, *(edge for edge in (mpf(1) / (8 * k), mpf(1) / k, mpf(4) / k) if start < edge < 1), 1]
+    return mp.quad(integrand, edges)
 
 
 def exponentially_unsolved(density, k):
@@ -282,18 +282,18 @@ def saddle(statement):
 
     def derived(alpha):
         p = sympy.Symbol("p", positive=True)
-        (place,) = sympy.solve(sympy.diff(-k * p - p**-alpha, p) * p ** (1 + alpha), p)
-        return power(place), power(k * place + place**-alpha)
+        (peak,) = sympy.solve(sympy.diff(-k * p - p**-alpha, p) * p ** (1 + alpha), p)
+        return power(peak), power(k * peak + peak**-alpha)
 
     def searched(alpha):
         ks = (mpf(1000), mpf(2000))
         guesses = [size ** (-1 / (1 + number(alpha))) for size in ks]
-        places = [
+        peaks = [
             mp.findroot(lambda p, size=size: number(alpha) - size * p ** (1 + number(alpha)), guess)
             for size, guess in zip(ks, guesses, strict=True)
         ]
-        depths = [size * place + place ** -number(alpha) for size, place in zip(ks, places, strict=True)]
-        return tuple(mp.log(high / low) / mp.log(2) for low, high in (places, depths))
+        depths = [size * peak + peak ** -number(alpha) for size, peak in zip(ks, peaks, strict=True)]
+        return tuple(mp.log(high / low) / mp.log(2) for low, high in (peaks, depths))
 
     points = [{"alpha": sympy.Rational(value)} for value in ("1", "2", "1/2")]
     yield from numerically(equals(statement, points, derived=derived, enumerated=searched, tolerance=mpf("1e-20")))

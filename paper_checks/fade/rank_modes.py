@@ -45,10 +45,10 @@ def split(statement):
 
     def stated(delta):
         success, failure = total(SUCCESSES, 1 / rate), total(FAILURES, 1 / (1 - rate))
-        return tuple(statement(rate, delta, one, other) for one, other in zip(success, failure, strict=True))
+        return tuple(statement(rate, delta, entry, other) for entry, other in zip(success, failure, strict=True))
 
     def enumerated(delta):
-        return tuple(one + other / delta for one, other in zip(total(SUCCESSES), total(FAILURES), strict=True))
+        return tuple(entry + other / delta for entry, other in zip(total(SUCCESSES), total(FAILURES), strict=True))
 
     yield from equals(stated, grid(delta=[Fraction(1), Fraction(1, 2), Fraction(3)]), enumerated=enumerated)
 

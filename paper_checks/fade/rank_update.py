@@ -103,15 +103,15 @@ def token_gradient(statement):
         return tuple(number(sympy.diff(objective, entry).subs(at)) for entry in head)
 
     def differenced(y):
-        def along(place):
+        def along(coordinate):
             def objective(entry):
-                entries = [number(v) if index != place else entry for index, v in enumerate(values)]
+                entries = [number(v) if index != coordinate else entry for index, v in enumerate(values)]
                 logits = [entries[2 * t] * number(state[0]) + entries[2 * t + 1] * number(state[1]) for t in range(3)]
                 return number(advantage) * (logits[y] - mp.log(sum(mp.exp(logit) for logit in logits)))
 
-            return mp.diff(objective, number(values[place]))
+            return mp.diff(objective, number(values[coordinate]))
 
-        return tuple(along(place) for place in range(6))
+        return tuple(along(coordinate) for coordinate in range(6))
 
     def stated(y):
         logits = [values[2 * t] * state[0] + values[2 * t + 1] * state[1] for t in range(3)]
@@ -130,7 +130,7 @@ def outer(left, right):
 
 
 def added(terms):
-    """Entry by entry."""
+    """Add vectors entry by entry."""
     return tuple(sum(entries) for entries in zip(*terms, strict=True))
 
 
@@ -366,12 +366,12 @@ def head_share(scale):
     "true of both networks.",
     severity=CONDITIONS,
     caveat="Only the derivation is refuted; that the gains lie in the last layers is what the authors measured.",
-    statement=lambda found, scale: found[0] < 0.99 or found[1] > 0.5,
+    statement=lambda shares, scale: shares[0] < 0.99 or shares[1] > 0.5,
     correction=Amended(
         "r1 of the head says nothing of the head's share of the update",
-        lambda found, scale: found[0] > 0.99 and (found[1] > 0.5) == (scale < 1),
+        lambda shares, scale: shares[0] > 0.99 and (shares[1] > 0.5) == (scale < 1),
     ),
-    planted={"in the inner layers": lambda found, scale: found[0] < 0.99 or found[1] < 0.5},
+    planted={"in the inner layers": lambda shares, scale: shares[0] < 0.99 or shares[1] < 0.5},
 )
 def share_of_the_head(statement):
     """Two layers whose head has an update of rank 1, the inner layer's input being scaled down and up."""

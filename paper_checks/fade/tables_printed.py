@@ -129,7 +129,7 @@ def continuous(statement):
 def reproduces(statement):
     """Look up the last row."""
     yield from satisfies(
-        lambda found, row: statement(*found),
+        lambda measures, row: statement(*measures),
         [{"row": len(RUNS) - 1}],
         lambda row: (RUNS[row].ratio, RUNS[row].rank_one),
         method="arithmetic",

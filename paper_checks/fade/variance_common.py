@@ -33,11 +33,11 @@ def power_weight(p: Any, alpha: Any) -> Any:
 def chances(p: Any, group_size: Any) -> list[mpf]:
     """(G + 1,) probability of s successes, s from 0 up, in 50 digits, by recurrence: large groups are quick."""
     size, rate = int(group_size), number(p)
-    current, found = (1 - rate) ** size, []
+    current, probabilities = (1 - rate) ** size, []
     for successes in range(size + 1):
-        found.append(current)
+        probabilities.append(current)
         current *= (size - successes) * rate / ((successes + 1) * (1 - rate))
-    return found
+    return probabilities
 
 
 def variance(weight: Any, p: Any, group_size: Any) -> mpf:

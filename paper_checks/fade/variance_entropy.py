@@ -31,10 +31,10 @@ def mean(policy, values):
     return mp.fsum(number(p) * value for p, value in zip(policy, values, strict=True))
 
 
-def covariance(policy, ones, others):
+def covariance(policy, left, right):
     """Cov over actions, from deviations."""
-    one, other = mean(policy, ones), mean(policy, others)
-    return mean(policy, [(a - one) * (b - other) for a, b in zip(ones, others, strict=True)])
+    left_mean, right_mean = mean(policy, left), mean(policy, right)
+    return mean(policy, [(a - left_mean) * (b - right_mean) for a, b in zip(left, right, strict=True)])
 
 
 def expected_score(policy, values):
@@ -43,9 +43,9 @@ def expected_score(policy, values):
     return score_gradient(exact, [p * value for p, value in zip(exact, values, strict=True)])
 
 
-def inner(one, other):
+def inner(left, right):
     """Inner product."""
-    return mp.fsum(a * b for a, b in zip(one, other, strict=True))
+    return mp.fsum(a * b for a, b in zip(left, right, strict=True))
 
 
 def natural(policy, direction):
@@ -64,9 +64,9 @@ def entropy_gradient(policy):
     scores = logits(policy)
     return tuple(
         mp.diff(
-            lambda entry, place=place: entropy(softmax([*scores[:place], entry, *scores[place + 1 :]])), scores[place]
+            lambda entry, index=index: entropy(softmax([*scores[:index], entry, *scores[index + 1 :]])), scores[index]
         )
-        for place in range(len(scores))
+        for index in range(len(scores))
     )
 
 

@@ -127,8 +127,8 @@ SIGNALS = {
 def best_weights(signals, noises):
     """The weights that maximise (sum w s)^2 / sum w^2 v: the leading eigenvector of a symmetric matrix."""
     scaled = [s / mp.sqrt(v) for s, v in zip(signals, noises, strict=True)]
-    values, vectors = mp.eigsy(mp.matrix([[one * other for other in scaled] for one in scaled]))
-    leading = max(range(len(values)), key=lambda place: values[place])
+    values, vectors = mp.eigsy(mp.matrix([[left * right for right in scaled] for left in scaled]))
+    leading = max(range(len(values)), key=lambda index: values[index])
     return [abs(vectors[row, leading]) / mp.sqrt(v) for row, v in enumerate(noises)]
 
 

@@ -1,1 +1,1 @@
-"""What the laboratory itself finds, beyond the papers."""
+"""The laboratory's own findings, beyond the papers."""

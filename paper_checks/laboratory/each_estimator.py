@@ -1,4 +1,4 @@
-"""What each registered estimator does to unsampled-correct mass, to first order."""
+"""The effect of each registered estimator on unsampled-correct mass, to first order."""
 
 import functools
 from fractions import Fraction
@@ -25,8 +25,8 @@ def estimators_of_rewards():
 @functools.cache
 def library_masses(name, group_size, **parameters):
     """m_S and m_F at every s, from the library's estimator."""
-    found = theory.masses(name, group_size, **parameters)
-    return tuple(zip(map(Fraction, found.success.tolist()), map(Fraction, found.failure.tolist()), strict=True))
+    table = theory.masses(name, group_size, **parameters)
+    return tuple(zip(map(Fraction, table.success.tolist()), map(Fraction, table.failure.tolist()), strict=True))
 
 
 def library_weight(name, group_size, **parameters):
@@ -40,7 +40,7 @@ def library_weight(name, group_size, **parameters):
 
 @functools.cache
 def rare_action_factors():
-    """Of App. J's policy: Q, then of each correct class its count, p, |p|^2 - p, and rho and nu of ``expected_by``."""
+    """App. J's policy: Q, then for each correct class its count, p, |p|^2 - p, and rho and nu of ``expected_by``."""
     total = mp.fsum(count * mp.exp(logit) for count, logit, _ in CLASSES)
     sizes = [(count, mp.exp(logit) / total, right) for count, logit, right in CLASSES]
     q_pos = mp.fsum(count * p for count, p, right in sizes if right)
@@ -66,7 +66,7 @@ def relative_change(name):
     total = mpf(0)
     for count, p, gap, rho, nu in factors:
         for s, chance in enumerate(chances):
-            success, failure = (number(part) for part in library_masses(name, GROUP_SIZE)[s])
+            success, failure = (number(mass) for mass in library_masses(name, GROUP_SIZE)[s])
             total += (
                 count * p * chance * (1 - p / q_pos) ** s * ((success - failure) * gap - success * rho + failure * nu)
             )

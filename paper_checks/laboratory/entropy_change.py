@@ -1,4 +1,4 @@
-"""For which weights one step lowers the entropy, in expectation."""
+"""The weights for which one step lowers the entropy, in expectation."""
 
 from fractions import Fraction
 
@@ -23,7 +23,7 @@ from paper_checks.simulated import estimate, simulated_step
 WRONG_PEAK = ((Fraction(1, 5), Fraction(1, 10), Fraction(3, 5), Fraction(1, 10)), (True, True, False, False))
 RIGHT_PEAK = ((Fraction(3, 5), Fraction(1, 10), Fraction(1, 5), Fraction(1, 10)), (True, True, False, False))
 
-# Where learning raises the entropy (K < 0): likely failures, of two to four actions, easy and hard.
+# Learning raises the entropy here (K < 0): likely failures, of two to four actions, easy and hard.
 RISING = (
     POLICIES[0],
     ((Fraction(1, 4), Fraction(3, 4)), (True, False)),
@@ -124,10 +124,10 @@ def expected_entropy_change(statement):
     "settings. "
     "It needs two levels of reward.",
     caveat="One prompt. Averaged over prompts the weight can turn the sign: simlab:entropy-over-prompts.",
-    statement=lambda parts, **_: parts[0] * parts[1] < 0,
+    statement=lambda pair, **_: pair[0] * pair[1] < 0,
     planted={
-        "learning always lowers it": lambda parts, **_: parts[0] < 0,
-        "failure bias raises it": lambda parts, weight, **_: (parts[0] > 0) == (weight in ("nsr", "w_reinforce")),
+        "learning always lowers it": lambda pair, **_: pair[0] < 0,
+        "failure bias raises it": lambda pair, weight, **_: (pair[0] > 0) == (weight in ("nsr", "w_reinforce")),
     },
 )
 def entropy_sign(statement):
@@ -219,13 +219,13 @@ def focal_first_order(statement):
     def expected(policy, correct, G, gamma):
         return expected_direction(policy, correct, G, focal(gamma))
 
-    def parts(policy, correct, G, gamma):
+    def comparison(policy, correct, G, gamma):
         plain, weighted = expected(policy, correct, G, 0), expected(policy, correct, G, gamma)
         return plain, weighted, pull(policy, correct, G, focal(gamma)) / pull(policy, correct, G, focal(0))
 
-    def holds(found, **_):
-        plain, weighted, ratio = found
-        return all(statement((one, other), ratio) for one, other in zip(plain, weighted, strict=True))
+    def holds(values, **_):
+        plain, weighted, ratio = values
+        return all(statement((entry, other), ratio) for entry, other in zip(plain, weighted, strict=True))
 
     points = [
         {"policy": policy, "correct": correct, "G": size, "gamma": gamma}
@@ -233,7 +233,7 @@ def focal_first_order(statement):
         for size in (2, 3, 4)
         for gamma in (1, 2)
     ]
-    yield from satisfies(holds, points, parts)
+    yield from satisfies(holds, points, comparison)
 
 
 def turning_step(change):

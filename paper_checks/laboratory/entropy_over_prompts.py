@@ -1,4 +1,4 @@
-"""For which weights one step lowers the entropy of several prompts, in expectation: there the weight does decide."""
+"""The weights for which one step lowers the entropy of several prompts, in expectation: here weights do decide."""
 
 import itertools
 from fractions import Fraction
@@ -110,7 +110,7 @@ def changes_and_speeds(name, parameters, G):
 def entropy_over_prompts(statement):
     """The enumerated change at the twins under every registered estimator of rewards."""
     points = [{"name": name, "parameters": parameters, "G": 4} for name, parameters in ARMS]
-    yield from satisfies(lambda parts, **_: statement(*parts), points, changes_and_speeds)
+    yield from satisfies(lambda values, **_: statement(*values), points, changes_and_speeds)
     signs = {direction_of(changes_and_speeds(**point)[0]) for point in points}
     yield Evidence("enumerated", signs == {-1, 0, 1}, f"signs of the mean change: {sorted(signs)}")
 

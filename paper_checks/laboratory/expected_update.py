@@ -1,4 +1,4 @@
-"""What one step of any weight does in expectation, and what is then left of the sign axis."""
+"""The expected effect of one step of any weight, and what it leaves of the sign axis."""
 
 from fractions import Fraction
 
@@ -96,17 +96,17 @@ SYMBOLIC_PARAMETRISED_CASES = [
 ]
 
 
-def through_scores(given, scores):
+def through_scores(factors, scores):
     """sum over the actions of a coefficient times the action's score."""
-    return tuple(sum(c * row[axis] for c, row in zip(given, scores, strict=True)) for axis in range(len(scores[0])))
+    return tuple(sum(c * row[axis] for c, row in zip(factors, scores, strict=True)) for axis in range(len(scores[0])))
 
 
 def enumerated_step(policy, correct, G, weight, scores):
     """The mean change of the parameters over eta, from all groups."""
     mean = [Fraction(0)] * len(policy)
     for chance, counts in groups(policy, G):
-        given = coefficients(counts, correct, WEIGHTS[weight])
-        mean = [total + chance * c for total, c in zip(mean, given, strict=True)]
+        factors = coefficients(counts, correct, WEIGHTS[weight])
+        mean = [total + chance * c for total, c in zip(mean, factors, strict=True)]
     return through_scores(mean, scores)
 
 
@@ -271,7 +271,7 @@ def drift_by(net):
 )
 def unsampled_drift(statement):
     """All groups that miss a correct or an incorrect action; the binomial count of successes; the simulator."""
-    points = [point | {"missed": place} for point in cases((1, 2, 3)) for place in (0, len(point["policy"]) - 1)]
+    points = [point | {"missed": action} for point in cases((1, 2, 3)) for action in (0, len(point["policy"]) - 1)]
     simulated = [point | {"missed": 1} for point in SIMULATED_CASES]
     yield from equals(
         statement,
@@ -301,19 +301,19 @@ def exploration_share(policy, correct, G, weight, missed):
     "what an optimiser that is not linear makes of it, not about the mean step. Groups of one, in which balanced "
     "weights are 0, are left out. A search (2026-11) found nobody who sets the two parts against one another. "
     "It needs two levels of reward.",
-    statement=lambda parts, correct, missed, **_: (
-        parts[0] + parts[1] > 0 if correct[missed] else parts[0] + parts[1] < 0
+    statement=lambda changes, correct, missed, **_: (
+        changes[0] + changes[1] > 0 if correct[missed] else changes[0] + changes[1] < 0
     ),
     planted={
-        "unsampled failures are explored": lambda parts, correct, missed, **_: (
-            correct[missed] or parts[0] + parts[1] > 0
+        "unsampled failures are explored": lambda changes, correct, missed, **_: (
+            correct[missed] or changes[0] + changes[1] > 0
         )
     },
 )
 def exploration_is_paid_back(statement):
     """Drift while unsampled and change while drawn, from all groups, for the last correct and incorrect actions."""
     points = [
-        point | {"missed": place} for point in cases((2, 3), POLICIES[:3]) for place in (0, len(point["policy"]) - 1)
+        point | {"missed": action} for point in cases((2, 3), POLICIES[:3]) for action in (0, len(point["policy"]) - 1)
     ]
     yield from satisfies(statement, points, exploration_share)
 

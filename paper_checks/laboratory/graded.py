@@ -46,8 +46,8 @@ def step(policy, rewards, G, weight):
     """E[dz] / eta of a weight of rewards, from all groups."""
     total = [0] * len(policy)
     for chance, counts in groups(policy, G):
-        given = dict(zip(listed(counts, range(len(policy))), weight(listed(counts, rewards)), strict=True))
-        coefficients = [given.get(action, 0) * count for action, count in enumerate(counts)]
+        advantages = dict(zip(listed(counts, range(len(policy))), weight(listed(counts, rewards)), strict=True))
+        coefficients = [advantages.get(action, 0) * count for action, count in enumerate(counts)]
         update = score_gradient(policy, coefficients)
         total = [t + chance * u / G for t, u in zip(total, update, strict=True)]
     return tuple(total)
@@ -155,8 +155,8 @@ def joint(correct, formatted):
 def of_parts(correct, formatted, G):
     """GDPO before it is normalised over the batch, a constant of the batch: GRPO of each part, summed."""
     policy, steps = joint(correct, formatted), []
-    for part in PARTS:
-        steps.append(step(policy, tuple(map(Fraction, part)), G, over_std))
+    for component in PARTS:
+        steps.append(step(policy, tuple(map(Fraction, component)), G, over_std))
     return tuple(sum(values) for values in zip(*steps, strict=True))
 
 
@@ -165,8 +165,8 @@ def own_speeds(speed):
 
     def stated(correct, formatted, G):
         policy, total = joint(correct, formatted), [mpf(0)] * 4
-        for part, rate in zip(PARTS, (correct, formatted), strict=True):
-            slopes = [p * (value - rate) for p, value in zip(policy, part, strict=True)]
+        for component, rate in zip(PARTS, (correct, formatted), strict=True):
+            slopes = [p * (value - rate) for p, value in zip(policy, component, strict=True)]
             total = [t + speed(rate, G) * s.numerator / s.denominator for t, s in zip(total, slopes, strict=True)]
         return tuple(total)
 
@@ -203,7 +203,7 @@ def gdpo_speeds(statement):
 
 
 def gains(correct, formatted, G):
-    """What a step of length 1 adds to the rate of correct answers, to first order, under GDPO less under the sum."""
+    """The first-order gain in the rate of correct answers by a step of length 1, of GDPO less that of the sum."""
     policy = joint(correct, formatted)
     total = tuple(Fraction(a + b) for a, b in zip(*PARTS, strict=True))
     slopes = [p * (value - correct) for p, value in zip(policy, PARTS[0], strict=True)]

@@ -1,4 +1,4 @@
-"""What one prompt's expected update does to another that shares its head, and what a weight can change in it."""
+"""The effect of a prompt's expected update on another that shares its head, and what a weight can change in it."""
 
 from fractions import Fraction
 
@@ -42,11 +42,11 @@ def derived_changes(policies, correct, features, G, weight):
 def simulated_changes(policies, correct, features, G, weight, *, temperature=1):
     """The mean first-order change of each Q by the simulator's first step."""
     change = simulated_head_change(policies, correct, features, G, weight, temperature=float(temperature))
-    found = []
+    estimates = []
     for policy, right, feature in zip(policies, correct, features, strict=True):
         slope = np.array([float(value) for value in mass_gradient(policy, right)]) / float(temperature)
-        found.append(estimate(change @ np.array(feature, dtype=float) @ slope))
-    return found
+        estimates.append(estimate(change @ np.array(feature, dtype=float) @ slope))
+    return estimates
 
 
 def changes_by(transfer):
@@ -188,7 +188,7 @@ def alignment(policies, correct):
 
 
 def cross_effect(weight, **head):
-    """What the first prompt does to the second, from all groups, and what decides its sign."""
+    """The effect of the first prompt on the second, from all groups, and what decides its sign."""
     effect = enumerated_transfer(0, 1, **head, weight=as_weight(weight))
     return effect, overlap(head["features"], 0, 1), alignment(head["policies"], head["correct"])
 
@@ -209,13 +209,13 @@ def cross_effect(weight, **head):
     "It needs two levels of reward.",
     caveat="One prompt's pull on another. Where several pull at one, the weight decides who wins "
     "(simlab:interference-threshold).",
-    statement=lambda parts, **_: parts[0] * parts[1] * parts[2] > 0,
+    statement=lambda factors, **_: factors[0] * factors[1] * factors[2] > 0,
     planted={
-        "failures turn it": lambda parts, weight, **_: (
-            parts[0] * parts[1] * parts[2] > 0 if weight != "nsr" else parts[0] * parts[1] * parts[2] < 0
+        "failures turn it": lambda factors, weight, **_: (
+            factors[0] * factors[1] * factors[2] > 0 if weight != "nsr" else factors[0] * factors[1] * factors[2] < 0
         ),
-        "the overlap decides": lambda parts, **_: parts[0] * parts[1] > 0,
-        "the answers decide": lambda parts, **_: parts[0] * parts[2] > 0,
+        "the overlap decides": lambda factors, **_: factors[0] * factors[1] > 0,
+        "the answers decide": lambda factors, **_: factors[0] * factors[2] > 0,
     },
 )
 def sign(statement):
@@ -229,7 +229,7 @@ def constant(baseline):
 
 
 def exchange(weight, **head):
-    """What each does to the other, from all groups, and both speeds."""
+    """The effect of each on the other, from all groups, and both speeds."""
     weight = as_weight(weight)
     effects = (enumerated_transfer(i, j, **head, weight=weight) for i, j in ((0, 1), (1, 0)))
     speeds = (pull(*prompt, head["G"], weight) for prompt in zip(head["policies"], head["correct"], strict=True))
@@ -249,18 +249,18 @@ def exchange(weight, **head):
     "symmetric kernel; a search (2026-11) did not find the ratio. "
     "It needs two levels of reward.",
     identity=True,
-    statement=lambda parts, **_: parts[0] * parts[3] == parts[1] * parts[2],
+    statement=lambda values, **_: values[0] * values[3] == values[1] * values[2],
     planted={
-        "even under every weight": lambda parts, **_: parts[0] == parts[1],
-        "the slower teacher's is larger": lambda parts, **_: parts[0] * parts[2] == parts[1] * parts[3],
+        "even under every weight": lambda values, **_: values[0] == values[1],
+        "the slower teacher's is larger": lambda values, **_: values[0] * values[2] == values[1] * values[3],
     },
 )
 def reciprocity(statement):
     """All groups of either prompt; constant weights with three baselines among them."""
     yield from satisfies(statement, heads(group_sizes=(2, 3)), exchange)
 
-    def even(parts, **_):
-        return statement(parts) and parts[0] == parts[1]
+    def even(values, **_):
+        return statement(values) and values[0] == values[1]
 
     points = [
         point | {"weight": constant(baseline)}

@@ -1,4 +1,4 @@
-"""Which answers and errors make one prompt help another that shares its head, and which make it harm."""
+"""The answers and errors by which a prompt helps another that shares its head, and those by which it harms."""
 
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, satisfies
@@ -18,13 +18,13 @@ from paper_checks.laboratory.weights import WEIGHTS, as_weight, pull
 
 
 def coincidences(policies, correct):
-    """How likely rollouts of the two prompts are the same action: both right, both wrong, and one of each."""
-    given = [
+    """The chance that rollouts of the two prompts are the same action: both right, both wrong, and one of each."""
+    conditional = [
         [[p / mass(policy, members) if member else 0 for p, member in zip(policy, members, strict=True)]
          for members in (right, [not value for value in right])]
         for policy, right in zip(policies, correct, strict=True)
     ]  # fmt: skip
-    (right, wrong), (other_right, other_wrong) = given
+    (right, wrong), (other_right, other_wrong) = conditional
     return (
         product(right, other_right),
         product(wrong, other_wrong),
@@ -74,8 +74,8 @@ def coincide(statement):
 
 def relabelled(policies, features, same):
     """The pair's policies with answers of the same actions, or of different ones, and what 0 then does to 1."""
-    right = [place == 0 for place in range(len(policies[0]))]
-    other = right if same else [place == 1 for place in range(len(policies[0]))]
+    right = [action == 0 for action in range(len(policies[0]))]
+    other = right if same else [action == 1 for action in range(len(policies[0]))]
     head = {"policies": policies, "correct": (right, other), "features": features, "G": 2}
     return enumerated_transfer(0, 1, **head, weight=WEIGHTS["psr"])
 

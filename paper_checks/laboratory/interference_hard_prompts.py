@@ -1,4 +1,4 @@
-"""What a hard prompt can hold against the pull of others: its own groups, all wrong or not, and their size."""
+"""A hard prompt's hold against the pull of others: its own groups, all wrong or not, and their size."""
 
 from fractions import Fraction
 
@@ -68,20 +68,20 @@ def incoming_limit(G, weight):
     "It needs two levels of reward.",
     caveat="First order, one easy and one hard prompt. At a larger G a weight such as MaxRL gives the hard prompt more "
     "speed (simlab:interference-group-size).",
-    statement=lambda own, incoming, limit: (own, incoming - limit),
+    statement=lambda internal, incoming, limit: (internal, incoming - limit),
     planted={
-        "both vanish": lambda own, incoming, limit: (own, incoming),
-        "the own part stays": lambda own, incoming, limit: (own - limit, incoming - limit),
+        "both vanish": lambda internal, incoming, limit: (internal, incoming),
+        "the own part stays": lambda internal, incoming, limit: (internal - limit, incoming - limit),
     },
 )
 def drift(statement):
     """All groups of either prompt as Q goes to 0, under every weight."""
     points = [{"G": 4, "weight": weight} for weight in WEIGHTS]
-    for part in (0, 1):
+    for index in (0, 1):
 
-        def error(step, G, weight, part=part):
+        def error(step, G, weight, index=index):
             rate = Fraction(mp.nstr(step, 5))
-            return number(statement(*drift_parts(rate, G, weight), incoming_limit(G, weight))[part])
+            return number(statement(*drift_parts(rate, G, weight), incoming_limit(G, weight))[index])
 
         yield from vanishes(error, points, order=1, method="enumerated")
 
@@ -91,7 +91,7 @@ RARE = (Fraction(3, 5), Fraction(1, 50), Fraction(19, 50))
 
 
 def at_overlap(legs, G, weight):
-    """What one step changes the hard prompt's solve rate by, from all groups of either, at a cosine of the features."""
+    """The change of the hard prompt's solve rate in a step, from all groups of either, at a cosine of the features."""
     length = round((legs[0] ** 2 + legs[1] ** 2) ** 0.5)
     features = ((1, 0), (Fraction(legs[1], length), Fraction(legs[0], length)))
     head = {"policies": (EASY[0], RARE), "correct": (EASY[1], (False, True, False)), "features": features, "G": G}
@@ -104,9 +104,9 @@ def falls_beyond(ratio):
     held = spread(*hard) * product(gap(*hard), gap(*hard))
     pulled = -spread(*EASY) * product(gap(*EASY), gap(*hard))
 
-    def holds(parts, legs, G, weight):
+    def holds(values, legs, G, weight):
         speeds = [pull(*prompt, G, WEIGHTS[weight]) for prompt in (hard, EASY)]
-        return (parts[0] < 0) == (parts[1] > ratio(*speeds) * held / pulled)
+        return (values[0] < 0) == (values[1] > ratio(*speeds) * held / pulled)
 
     return holds
 
@@ -145,15 +145,15 @@ def all_wrong_update(policy, correct, G, weight):
         if not any(n for n, right in zip(counts, correct, strict=True) if right):
             move = direction(counts, policy, correct, as_weight(weight))
             chance_of += chance
-            total = [found + chance * d for found, d in zip(total, move, strict=True)]
+            total = [entry + chance * d for entry, d in zip(total, move, strict=True)]
     return tuple(value / chance_of for value in total)
 
 
 def one_failure(policy, correct, G, weight):
     """The step of one rollout of p^-, weighed by -w_F(0)."""
     wrong, weighed = 1 - mass(policy, correct), as_weight(weight).failure(0, G)
-    given = [0 if right else -weighed * p / wrong for p, right in zip(policy, correct, strict=True)]
-    return tuple(score_gradient(policy, given))
+    coefficients = [0 if right else -weighed * p / wrong for p, right in zip(policy, correct, strict=True)]
+    return tuple(score_gradient(policy, coefficients))
 
 
 def along_gap(factor):
@@ -218,15 +218,15 @@ def own_mixed_mass(policy, correct, G, weight):
 def held_and_bound(policy, correct, G, weight):
     """A weight's mixed mass, that of the extremal weight of its A and B, and the parts of the bound."""
     success, failure = largest(G, weight)
-    found = [own_mixed_mass(policy, correct, G, each) for each in (weight, extremal(success, failure))]
-    return (*found, success, failure)
+    pair = [own_mixed_mass(policy, correct, G, each) for each in (weight, extremal(success, failure))]
+    return (*pair, success, failure)
 
 
 def within(bound):
     """No weight exceeds a bound, and the extremal one reaches it."""
 
-    def holds(parts, policy, correct, G, weight):
-        held, reached, success, failure = parts
+    def holds(values, policy, correct, G, weight):
+        held, reached, success, failure = values
         most = bound(mass(policy, correct), G, success, failure)
         return held <= most and reached == most
 

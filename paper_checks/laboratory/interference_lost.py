@@ -44,18 +44,18 @@ def flown(easy_rate, hard_rate, features, *, time, pace, steps=400):
     size = time / steps
     for _ in range(steps):  # Runge and Kutta's, of order 4
         slopes = [slope(head)]
-        for part in (size / 2, size / 2, size):
-            slopes.append(slope([w + part * s for w, s in zip(head, slopes[-1], strict=True)]))
+        for stride in (size / 2, size / 2, size):
+            slopes.append(slope([w + stride * s for w, s in zip(head, slopes[-1], strict=True)]))
         head = [w + size / 6 * (a + 2 * b + 2 * c + d) for w, a, b, c, d in zip(head, *slopes, strict=True)]
     return product(easy, head), -product(hard, head)
 
 
 def missed_by(clock):
-    """How far from a drop the hard prompt is at the time that is stated for it, as its solve rate goes to 0."""
+    """The hard prompt's distance from a drop at the time stated for it, as its solve rate goes to 0."""
 
     def error(step, easy_rate, drop, features, pace):
-        own, pull = (float(product(features[0], other)) for other in features)
-        time = mpf(clock(float(easy_rate), float(drop), own=own, pull=pull, pace=pace))
+        hold, pull = (float(product(features[0], other)) for other in features)
+        time = mpf(clock(float(easy_rate), float(drop), own=hold, pull=pull, pace=pace))
         end = flown(mpf(easy_rate), step, features, time=time, pace=pace)
         return mp.log(step / (1 - step)) - end[1] - drop
 
@@ -127,16 +127,16 @@ ONE_SPEED = ("psr", "nsr", "dr_grpo")
     reading="First order, plain steps, prompts of the batch alone; what is not in it may fall, and so may the mean "
     "under a weight that favours some prompts (Barakat et al., 2602.21189, for pass@k). "
     "It needs two levels of reward.",
-    statement=lambda parts, **_: parts[0] + parts[1] == 2 * parts[2],
+    statement=lambda figures, **_: figures[0] + figures[1] == 2 * figures[2],
     planted={
-        "nor does a prompt": lambda parts, **_: parts[0] + parts[1] == 2 * parts[2] and min(parts[:2]) >= 0,
-        "each by itself": lambda parts, **_: parts[0] + parts[1] == 2 * parts[3],
+        "nor does a prompt": lambda figures, **_: figures[0] + figures[1] == 2 * figures[2] and min(figures[:2]) >= 0,
+        "each by itself": lambda figures, **_: figures[0] + figures[1] == 2 * figures[3],
     },
 )
 def mean(statement):
     """All groups of both prompts under weights of one speed: conflict, agreement, a hard prompt beside an easy one."""
 
-    def parts(weight, policies, correct, features, G):
+    def figures(weight, policies, correct, features, G):
         """Both changes over eta, the square of the mean gradient times kappa, and the mean square by 2."""
         changes = enumerated_changes(policies, correct, features, G, as_weight(weight))
         kappa = pull(policies[0], correct[0], G, as_weight(weight))
@@ -145,11 +145,11 @@ def mean(statement):
         return (*changes, kappa * product(whole, whole), kappa * sum(product(s, s) for s in slopes) / 4)
 
     points = [*heads(group_sizes=(2,), weights=ONE_SPEED), *(HARD | {"G": 3, "weight": name} for name in ONE_SPEED)]
-    yield from satisfies(statement, points, parts)
+    yield from satisfies(statement, points, figures)
 
 
 def unit_steps(policies, correct, features, **_):
-    """What steps of one length do to each Q: one by both prompts together, or one by each, half as long."""
+    """The change of each Q by steps of one length: one by both prompts together, or one by each, half as long."""
     slopes = [[number(d) for d in slope] for slope in gradients(policies, correct, features)]
 
     def unit(vector):

@@ -27,7 +27,7 @@ KINDS = ((CONFLICT[0][0], (Fraction(3, 5), HARD, Fraction(2, 5) - HARD)), CONFLI
 
 
 def moves_of_kinds(numbers, G, weight):
-    """The expected dz / eta of easy and hard prompts, so many of each, from all groups."""
+    """The expected dz / eta of easy and hard prompts in these numbers, from all groups."""
     each = [expected_direction(*prompt, G, WEIGHTS[weight]) for prompt in zip(*KINDS, strict=True)]
     shares = [[overlap(SOME_OVERLAP, i, j) * Fraction(numbers[i], sum(numbers)) for i in (0, 1)] for j in (0, 1)]
     return [[sum(share * d for share, d in zip(row, pair, strict=True)) for pair in zip(*each, strict=True)]
@@ -41,7 +41,7 @@ def first_changes(numbers, G, weight):
 
 
 def exact_crossing(step, numbers, G, weight):
-    """Where the curve of pass@k after a step of finite size meets the one before, beyond k = 1."""
+    """The k beyond 1 at which the curve of pass@k after a step of finite size meets the one before."""
     before = [number(mass(*prompt)) for prompt in zip(*KINDS, strict=True)]
     moves = moves_of_kinds(numbers, G, weight)
     after = [mass(stepped(policy, move, step), right) for policy, right, move in zip(*KINDS, moves, strict=True)]
@@ -93,7 +93,7 @@ CROSSINGS = [
     caveat="Two kinds of prompts, one small expected step.",
     statement=crossing_by(crossing_formula),
     planted={
-        "without the one": crossing_by(lambda *given: crossing_formula(*given) - 1),
+        "without the one": crossing_by(lambda *values: crossing_formula(*values) - 1),
         "the ratio of solve rates": crossing_by(
             lambda gain, loss, easy, hard: 1 + mp.log(gain / loss) / mp.log(easy / hard)
         ),
@@ -113,8 +113,8 @@ def crossing(statement):
 
     def changes(k, **point):
         rates = [mass(*prompt) for prompt in zip(*KINDS, strict=True)]
-        parts = zip(point["numbers"], rates, first_changes(**point), strict=True)
-        return sum(count * k * (1 - rate) ** (k - 1) * change for count, rate, change in parts)
+        rows = zip(point["numbers"], rates, first_changes(**point), strict=True)
+        return sum(count * k * (1 - rate) ** (k - 1) * change for count, rate, change in rows)
 
     def turns(change, k, **point):
         stated = statement(**point)
@@ -130,8 +130,8 @@ SCALES = ((0, 1, 3, 4), (1, 2, 3, 6))
 def sums(*roots):
     """The coefficients of the polynomial with these roots that is 1 at 1, from the lowest power on."""
     y = sympy.Symbol("y")
-    found = sympy.Poly(sympy.prod([(y - sympy.Rational(*root)) for root in roots]), y)
-    return tuple(Fraction(int(c.p), int(c.q)) for c in reversed((found / found.eval(1)).as_poly(y).all_coeffs()))
+    poly = sympy.Poly(sympy.prod([(y - sympy.Rational(*root)) for root in roots]), y)
+    return tuple(Fraction(int(c.p), int(c.q)) for c in reversed((poly / poly.eval(1)).as_poly(y).all_coeffs()))
 
 
 DESCARTES = [
@@ -144,23 +144,23 @@ DESCARTES = [
 
 
 def counted_crossings(powers, changes):
-    """How often the sum of (1 - Q)^(k - 1) dQ changes its sign at k > 1, by Sturm's theorem; and how often dQ does."""
+    """Count the sign changes of the sum of (1 - Q)^(k - 1) dQ over k > 1, by Sturm's theorem; and those of dQ."""
     y = sympy.Symbol("y")
     lowest = powers[0]
     whole = sympy.Poly(sum(sympy.Rational(c) * y ** (a - lowest) for a, c in zip(powers, changes, strict=True)), y)
     odd = [factor for factor, times in whole.sqf_list()[1] if times % 2]
-    found = sum(factor.count_roots(0, 1) for factor in odd)  # neither 0 nor 1 is a root
-    return found, sum(one * other < 0 for one, other in itertools.pairwise(changes))
+    crossings = sum(factor.count_roots(0, 1) for factor in odd)  # neither 0 nor 1 is a root
+    return crossings, sum(before * after < 0 for before, after in itertools.pairwise(changes))
 
 
 def scanned_crossings(powers, changes):
     """The same, by looking at the sum at many k."""
-    heights = [Fraction(place, 199) for place in range(1, 199)]
+    heights = [Fraction(n, 199) for n in range(1, 199)]
     values = [sum(c * height**a for a, c in zip(powers, changes, strict=True)) for height in heights]
     signs = [value > 0 for value in [changes[0], *values, sum(changes)] if value]
     return (
-        sum(one != other for one, other in itertools.pairwise(signs)),
-        sum(one * other < 0 for one, other in itertools.pairwise(changes)),
+        sum(before != after for before, after in itertools.pairwise(signs)),
+        sum(before * after < 0 for before, after in itertools.pairwise(changes)),
     )
 
 
@@ -230,7 +230,7 @@ def pass_at_k_weight(k):
 
 
 def both_ways(k, policies, correct, features, G):
-    """What a step on pass@1 does to pass@k, and a step on pass@k to pass@1, from all pairs of groups."""
+    """The effect of a step on pass@1 on pass@k, and of one on pass@k on pass@1, from all pairs of groups."""
     head = {"policies": policies, "correct": correct, "features": features, "G": G}
     rates = [mass(*prompt) for prompt in zip(policies, correct, strict=True)]
     plain = enumerated_changes(**head, weight=WEIGHTS["psr"])
@@ -251,10 +251,10 @@ def both_ways(k, policies, correct, features, G):
     "is Walder and Karkhanis (2505.15201). A search (2026-11) found nobody who notes the symmetry. "
     "It needs two levels of reward.",
     identity=True,
-    statement=lambda parts, **_: parts[0] == parts[1],
+    statement=lambda effects, **_: effects[0] == effects[1],
     planted={
-        "opposite": lambda parts, **_: parts[0] == -parts[1],
-        "pass@k's own step is the better for pass@1": lambda parts, **_: parts[0] < parts[1],
+        "opposite": lambda effects, **_: effects[0] == -effects[1],
+        "pass@k's own step is the better for pass@1": lambda effects, **_: effects[0] < effects[1],
     },
 )
 def pass_at_k_reciprocity(statement):

@@ -1,4 +1,4 @@
-"""What the temperature of the rollouts changes in what prompts do to one another."""
+"""The effect of the rollouts' temperature on what prompts do to one another."""
 
 from fractions import Fraction
 
@@ -29,11 +29,11 @@ def at_temperature(logits, temperature):
 def slope(function, logits):
     """The gradient of a function of logits, by central differences in 50 digits."""
     width = mpf("1e-17")
-    found = []
-    for place in range(len(logits)):
-        ahead, behind = ([*logits[:place], logits[place] + size, *logits[place + 1 :]] for size in (width, -width))
-        found.append((function(ahead) - function(behind)) / (2 * width))
-    return found
+    gradient = []
+    for index in range(len(logits)):
+        ahead, behind = ([*logits[:index], logits[index] + size, *logits[index + 1 :]] for size in (width, -width))
+        gradient.append((function(ahead) - function(behind)) / (2 * width))
+    return gradient
 
 
 def differentiated_prompt(policy, correct, G, weight, temperature):
@@ -56,9 +56,9 @@ def differentiated_prompt(policy, correct, G, weight, temperature):
 
 def differentiated_changes(temperature, weight, **head):
     """Both changes from all groups, with every gradient by differences of the policies themselves."""
-    given = (head["G"], WEIGHTS[weight], number(temperature))
-    found = [differentiated_prompt(*prompt, *given) for prompt in zip(head["policies"], head["correct"], strict=True)]
-    moves, slopes = zip(*found, strict=True)
+    point = (head["G"], WEIGHTS[weight], number(temperature))
+    pairs = [differentiated_prompt(*prompt, *point) for prompt in zip(head["policies"], head["correct"], strict=True)]
+    moves, slopes = zip(*pairs, strict=True)
     rows = [[number(value) for value in feature] for feature in head["features"]]
     step = head_step(moves, rows)
     return tuple(product(change, moved_by_head(step, row)) for change, row in zip(slopes, rows, strict=True))

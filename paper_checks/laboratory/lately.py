@@ -1,4 +1,4 @@
-"""What exact small cases say about claims of papers since July 2026: stale samplers, verifiers that err, coverage.
+"""Exact small cases for claims of papers since July 2026: stale samplers, verifiers that err, coverage.
 
 docs/lately.md quotes the papers and says what was read of each.
 """
@@ -39,9 +39,9 @@ STEPS = (Fraction(1, 10), Fraction(1), Fraction(10))
 def optimized(new, old, optimizer):
     """The direction in which a step goes, from the gradient of its batch and that of an earlier one."""
     if optimizer == "momentum":
-        return [one + Fraction(9, 10) * other for one, other in zip(new, old, strict=True)]
+        return [entry + Fraction(9, 10) * other for entry, other in zip(new, old, strict=True)]
     # Adam's first step: each coordinate over its own size.
-    return [Fraction((one > 0) - (one < 0)) for one in new] if optimizer == "adam" else list(new)
+    return [Fraction((entry > 0) - (entry < 0)) for entry in new] if optimizer == "adam" else list(new)
 
 
 def before_and_after(case, drawn, weight, optimizer, step):
@@ -63,7 +63,7 @@ def stale_cases(weights):
 
 
 def does_not_fall(rates, **_):
-    """Whether the solve rate is at least what it was."""
+    """Return whether the solve rate is at least what it was."""
     return rates[1] >= rates[0] - mpf("1e-40")
 
 
@@ -103,8 +103,8 @@ NEAR = (Fraction(1, 2), Fraction(99, 100), Fraction(101, 100), Fraction(3, 2))
 def largest_root(lag, momentum, stiffness):
     """The largest root of x_(t+1) = (1 + mu) x_t - mu x_(t-1) - s x_(t-d), s the rate times the stiffness."""
     terms = [mpf(0)] * (lag + 2)
-    for place, value in ((0, 1), (1, -1 - number(momentum)), (2, momentum), (lag + 1, stiffness)):
-        terms[place] += number(value)
+    for index, value in ((0, 1), (1, -1 - number(momentum)), (2, momentum), (lag + 1, stiffness)):
+        terms[index] += number(value)
     return max(abs(root) for root in mp.polyroots(terms, maxsteps=500, extraprec=400))
 
 
@@ -130,10 +130,10 @@ def stable(edge, sufficient):
     """A statement: stable below the formula, and unstable above; else stable wherever s d is below a bound."""
 
     def stated(root, lag, momentum, share):
-        own = threshold(lag, momentum)
-        if own is None:
+        limit = threshold(lag, momentum)
+        if limit is None:
             return root < 1 if share * sufficient < 1 else None
-        return (root < 1) == (number(share) * own < edge(lag, momentum))
+        return (root < 1) == (number(share) * limit < edge(lag, momentum))
 
     return stated
 
@@ -227,12 +227,12 @@ SOLVED = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(3, 5), Fract
 def lengths(solved, rate, G, weight):
     """The expected steps over grad Q: with false positives alone, and with false negatives alone, at one rate."""
     pair, right = (solved, 1 - solved), (True, False)
-    found = []
+    ratios = []
     for errors in alone(rate):
         both = landed(pair, right, G, KINDS_OF_WEIGHTS[weight], errors)
         step = score_gradient(pair, [both[0] + both[2], both[1] + both[3]])
-        found.append(number(step[0]) / number(mass_gradient(pair, right)[0]))
-    return tuple(found)
+        ratios.append(number(step[0]) / number(mass_gradient(pair, right)[0]))
+    return tuple(ratios)
 
 
 def derived_lengths(solved, rate, G, weight):
@@ -256,11 +256,11 @@ def order(positives, negatives):
     return 0 if abs(gap) < mpf("1e-30") else int(mp.sign(gap))
 
 
-def by_solve_rate(found, solved, rate, G, weight):
+def by_solve_rate(steps, solved, rate, G, weight):
     """GRPO: the more solved, the worse false negatives; mean GRPO and PSR: alike; MaxRL: false positives are worse."""
     if weight == "grpo" and G > 3:
-        return order(*found) == (solved < Fraction(1, 2)) - (solved > Fraction(1, 2))
-    return order(*found) == (weight == "maxrl" and G > 2)
+        return order(*steps) == (solved < Fraction(1, 2)) - (solved > Fraction(1, 2))
+    return order(*steps) == (weight == "maxrl" and G > 2)
 
 
 @claim(
@@ -281,11 +281,11 @@ def by_solve_rate(found, solved, rate, G, weight):
     "(simlab:verifier-answers).",
     statement=by_solve_rate,
     planted={
-        "false negatives are always worse": lambda found, **_: order(*found) <= 0,
-        "false positives are always worse": lambda found, **_: order(*found) >= 0,
-        "alike, the index being one": lambda found, **_: order(*found) == 0,
-        "the other way round": lambda found, solved, rate, G, weight: by_solve_rate(
-            found[::-1], solved, rate, G, weight
+        "false negatives are always worse": lambda steps, **_: order(*steps) <= 0,
+        "false positives are always worse": lambda steps, **_: order(*steps) >= 0,
+        "alike, the index being one": lambda steps, **_: order(*steps) == 0,
+        "the other way round": lambda steps, solved, rate, G, weight: by_solve_rate(
+            steps[::-1], solved, rate, G, weight
         ),
     },
 )
@@ -311,7 +311,7 @@ def share_moves(case, G, weight):
     step = expected_direction(policy, taken, G, WEIGHTS[weight])
     hacks = [yes and not correct for yes, correct in zip(taken, right, strict=True)]
     return sum(
-        sign * sum(p * d for p, d, own in zip(policy, step, members, strict=True) if own) / mass(policy, members)
+        sign * sum(p * d for p, d, member in zip(policy, step, members, strict=True) if member) / mass(policy, members)
         for sign, members in ((1, hacks), (-1, right))
     )
 
@@ -345,11 +345,11 @@ def mean_probabilities(length):
     "one softmax with free logits it is this. That what training shows cannot tell hacks from correct answers is "
     "plain here: the step reads which answers are accepted, never which of them are right.",
     caveat="The share may grow while correct mass grows too (simlab:verifier-answers says when it falls).",
-    statement=mean_probabilities(lambda squared, own: squared / own),
+    statement=mean_probabilities(lambda squared, total: squared / total),
     planted={
-        "the mass decides": mean_probabilities(lambda squared, own: own),
-        "the squares decide": mean_probabilities(lambda squared, own: squared),
-        "the share stays": mean_probabilities(lambda squared, own: 0),
+        "the mass decides": mean_probabilities(lambda squared, total: total),
+        "the squares decide": mean_probabilities(lambda squared, total: squared),
+        "the share stays": mean_probabilities(lambda squared, total: 0),
     },
 )
 def hacked_share(statement):
@@ -366,7 +366,7 @@ SIGN_BALANCE = Weight(lambda s, G: 1, lambda s, G: Fraction(s, G - s) if s < G e
 
 
 def misplaced_by_both(bank, G, errors):
-    """What SignBalance and GRPO put on wrong rollouts, of all positive advantages."""
+    """The shares of all positive advantages that SignBalance and GRPO put on wrong rollouts."""
     return number(misplaced(bank, G, SIGN_BALANCE, errors)), number(misplaced(bank, G, GRPO, errors))
 
 
@@ -437,8 +437,8 @@ def waited_tax(p, more, K):
 
 
 def taxed(least):
-    """A statement: from such a solve rate on a rise is taxed, and no pass@k falls."""
-    return lambda found, p, more, K: (found[0] > 0 and found[1] > 0 and found[2] > 0) if p * K >= least else None
+    """A statement: from this solve rate on a rise is taxed, and no pass@k falls."""
+    return lambda values, p, more, K: (values[0] > 0 and values[1] > 0 and values[2] > 0) if p * K >= least else None
 
 
 @claim(
@@ -456,8 +456,8 @@ def taxed(least):
     planted={
         "at every solve rate": taxed(0),
         "from one in K on": taxed(1),
-        "it costs coverage": lambda found, p, more, K: found[2] < 0 if p * K >= 2 else None,
-        "it is a rebate": lambda found, p, more, K: found[0] < 0 if p * K >= 2 else None,
+        "it costs coverage": lambda values, p, more, K: values[2] < 0 if p * K >= 2 else None,
+        "it is a rebate": lambda values, p, more, K: values[0] < 0 if p * K >= 2 else None,
     },
 )
 def tax_without_loss(statement):
@@ -487,13 +487,13 @@ def cases_of_table_6():
 def counted(stated):
     """The cases, those with a raw tax, those whose pass@128 falls, and those with a tax whose pass@128 rises."""
     cases = cases_of_table_6()
-    found = {
+    counts = {
         "cases": len(cases),
         "with a raw tax": sum(tax > 0 for _, _, tax in cases),
         "whose pass@128 falls": sum(lost > gained for lost, gained, _ in cases),
         "taxed, with a higher pass@128": sum(tax > 0 and gained > lost for lost, gained, tax in cases),
     }
-    return [Printed(name, stated[name], number, 0) for name, number in found.items()]
+    return [Printed(name, stated[name], number, 0) for name, number in counts.items()]
 
 
 COUNTS = {"cases": 42, "with a raw tax": 39, "whose pass@128 falls": 26, "taxed, with a higher pass@128": 13}

@@ -1,4 +1,4 @@
-"""What a hard prompt must be given before it can be kept: a floor under the rollouts of what waits for successes."""
+"""A floor under the rollouts that a hard prompt needs before it can be kept, where weights wait for successes."""
 
 import functools
 import random
@@ -25,9 +25,9 @@ def waiting_by(odds_after):
         stages = [chance_of_a_success(odds_after(odds, i), G) for i in range(-(-halves // 2))]
         waiting = [Fraction(1)] + [Fraction(0)] * len(stages)
         for _ in range(N):
-            moved = [chance * own for chance, own in zip(stages, waiting, strict=False)]
+            moved = [chance * p for chance, p in zip(stages, waiting, strict=False)]
             waiting = [
-                own - (moved[i] if i < len(stages) else 0) + (moved[i - 1] if i else 0) for i, own in enumerate(waiting)
+                p - (moved[i] if i < len(stages) else 0) + (moved[i - 1] if i else 0) for i, p in enumerate(waiting)
             ]
         return waiting[-1]
 
@@ -96,7 +96,7 @@ def softmax(logits):
 
 
 def log_odds(logits, right):
-    """Of the one correct action."""
+    """The log-odds of the correct action."""
     return logits[right] - log(sum(exp(value) for action, value in enumerate(logits) if action != right))
 
 
@@ -109,27 +109,27 @@ def walked(easy, overlap, steps, seed):
     draw = random.Random(seed)
     logits = [[log(mpf(value)) for value in (3, 1, 1, 1, 1)] for _ in range(easy)]
     hard = [log(mpf(value)) for value in ("0.6", "0.02", "0.3", "0.2", "0.2")]
-    first, begun = log_odds(hard, 1), [log_odds(own, 0) for own in logits]
+    first, begun = log_odds(hard, 1), [log_odds(row, 0) for row in logits]
     wrong = [value / (1 - softmax(hard)[1]) for action, value in enumerate(softmax(hard)) if action != 1]
     margin, likeliest = wrong[0] - max(wrong[1:]), mpf(0)
     for _ in range(steps):
         moves = []
-        for own in logits:
-            chances = softmax(own)
+        for row in logits:
+            chances = softmax(row)
             likeliest = max(likeliest, max(chances[1:]) / sum(chances[1:]))
             failed = draw.choices(range(1, ACTIONS), [float(chance) for chance in chances[1:]], k=draw.randint(1, 3))
             scale, share = mpf(draw.uniform(0, 1)), mpf(draw.choice((0, 0.5, 1)))
             expected = [0, *(chance / sum(chances[1:]) for chance in chances[1:])]
             drawn = [mpf(failed.count(action)) / len(failed) for action in range(ACTIONS)]
-            wrong = [share * one + (1 - share) * other for one, other in zip(drawn, expected, strict=True)]
+            wrong = [share * frequency + (1 - share) * other for frequency, other in zip(drawn, expected, strict=True)]
             moves.append([scale * ((action == 0) - value) for action, value in enumerate(wrong)])
         together = [sum(values) for values in zip(*moves, strict=True)]
-        for own, move in zip(logits, moves, strict=True):
+        for row, move in zip(logits, moves, strict=True):
             for action in range(ACTIONS):
-                own[action] += (1 - overlap) * move[action] + overlap * together[action]
+                row[action] += (1 - overlap) * move[action] + overlap * together[action]
         hard = [value + overlap * change for value, change in zip(hard, together, strict=True)]
-        likeliest = max(likeliest, *(max(softmax(own)[1:]) / sum(softmax(own)[1:]) for own in logits))
-    gain = sum(log_odds(own, 0) - at for own, at in zip(logits, begun, strict=True)) / easy
+        likeliest = max(likeliest, *(max(softmax(row)[1:]) / sum(softmax(row)[1:]) for row in logits))
+    gain = sum(log_odds(row, 0) - at for row, at in zip(logits, begun, strict=True)) / easy
     return first - log_odds(hard, 1), gain, margin, likeliest
 
 

@@ -1,7 +1,7 @@
 """The exact laboratory for prompts that share a head: two prompts, all groups of both, one plain gradient step.
 
 Prompt i has logits W h_i and a group of its own; W moves by the mean over the two prompts of dz_i h_i^T, where dz_i is
-the step that the group would give the logits of a prompt alone. What this changes the logits of prompt j by is the
+the step that the group would give the logits of a prompt alone. This changes the logits of prompt j by the
 product of that matrix with h_j.
 """
 
@@ -49,7 +49,7 @@ def heads(pairs=PAIRS, features=FEATURES, group_sizes=(2,), weights=tuple(WEIGHT
 
 def product(left, right):
     """The inner product of two vectors."""
-    return sum(one * other for one, other in zip(left, right, strict=True))
+    return sum(a * b for a, b in zip(left, right, strict=True))
 
 
 def gap(policy, correct):

@@ -1,4 +1,4 @@
-"""How noisy a step is that learns from successes alone, and one that learns from failures alone."""
+"""The noise of a step that learns from successes alone, and of one that learns from failures alone."""
 
 from fractions import Fraction
 
@@ -18,11 +18,11 @@ def noise(policy, correct, G, weight):
 
 def derived_noise(policy, correct, G, weight):
     """The variance of one rollout's A grad log pi(a), G times that of a mean of G independent ones."""
-    one = [
-        coefficients([int(place == drawn) for place in range(len(policy))], correct, WEIGHTS[weight])
+    rows = [
+        coefficients([int(action == drawn) for action in range(len(policy))], correct, WEIGHTS[weight])
         for drawn in range(len(policy))
     ]
-    moves = [score_gradient(policy, row) for row in one]
+    moves = [score_gradient(policy, row) for row in rows]
     means = [sum(p * move[j] for p, move in zip(policy, moves, strict=True)) for j in range(len(policy))]
     return sum(p * sum(d**2 for d in move) for p, move in zip(policy, moves, strict=True)) - sum(d**2 for d in means)
 
@@ -63,7 +63,7 @@ def sign_axis_is_noise(statement):
 
 def even(actions, right):
     """A policy of equally likely actions, some of them correct."""
-    return (Fraction(1, actions),) * actions, tuple(place < right for place in range(actions))
+    return (Fraction(1, actions),) * actions, tuple(action < right for action in range(actions))
 
 
 PAIRS_OF_ACTIONS = [((p, 1 - p), (True, False)) for p in (Fraction(1, 10), Fraction(2, 5), Fraction(3, 4))]
@@ -88,8 +88,8 @@ def quieter_by(margin):
 
     def holds(noises, policy, correct, **_):
         squares = [p**2 for p in policy]
-        parts = mass(policy, correct), mass(squares, correct), mass(squares, [not right for right in correct])
-        quieter, stated = noises[1] - noises[0], margin(*parts)
+        sums = mass(policy, correct), mass(squares, correct), mass(squares, [not right for right in correct])
+        quieter, stated = noises[1] - noises[0], margin(*sums)
         return (quieter > 0, quieter < 0) == (stated > 0, stated < 0)
 
     return holds

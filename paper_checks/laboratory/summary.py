@@ -1,4 +1,4 @@
-"""What the laboratory found by itself that changes what a reader does, and what it rests on."""
+"""The laboratory's own findings that change what a reader does, and what they rest on."""
 
 from paper_checks.summary import Sentence, Summary
 from paper_checks.verdict import HOLDS

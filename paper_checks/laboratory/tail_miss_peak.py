@@ -1,4 +1,4 @@
-"""At which group size a tail miss is likeliest, as a function of mu and tau."""
+"""The group size at which a tail miss is likeliest, as a function of mu and tau."""
 
 import functools
 from fractions import Fraction
@@ -104,7 +104,7 @@ def conditional_falls(statement):
 
 
 def likelihood_ratio(s, G, mu):
-    """Of s successes in an active group of G + 1 against one of G."""
+    """The likelihood ratio of s successes in an active group of G + 1 against one of G."""
 
     def chance(size):
         ways = mp.binomial(size, s) * number(mu) ** s * number(1 - mu) ** (size - s)
@@ -145,12 +145,12 @@ def active_successes_grow(statement):
 
 
 def turns(mu, tau):
-    """How often the joint probability turns from rising to falling or back, over G from 1 to far past its peak."""
+    """Count the turns of the joint probability from rising to falling or back, over G from 1 to far past its peak."""
     last = int(real_peak(mu, tau) * 4) + 20
-    sizes = sorted({*range(1, min(last, 200)), *(1 + last * part // 400 for part in range(1, 401))})
+    sizes = sorted({*range(1, min(last, 200)), *(1 + last * n // 400 for n in range(1, 401))})
     values = [tail_miss(size, number(mu), number(tau)) for size in sizes]
     rises = [later > earlier for earlier, later in pairwise(values) if later != earlier]
-    return sum(one != other for one, other in pairwise(rises))
+    return sum(before != after for before, after in pairwise(rises))
 
 
 def slope(G, mu, tau):
@@ -233,11 +233,11 @@ def peak(statement):
         tau = number(mu) * step
         return real_peak(mu, tau) - statement(mu, tau)
 
-    points = [{"mu": Fraction(part, 20)} for part in (8, 12, 5, 10, 15, 18)]
+    points = [{"mu": Fraction(n, 20)} for n in (8, 12, 5, 10, 15, 18)]
     yield from vanishes(distance, points, order=0.7, steps=("1e-3", "1e-4", "1e-5", "1e-6"))
 
 
-TWENTIETHS = [Fraction(part, 20) for part in range(1, 20)]
+TWENTIETHS = [Fraction(n, 20) for n in range(1, 20)]
 TAUS = [Fraction(1, 10**6), Fraction(1, 10**4), Fraction(1, 1000), Fraction(1, 100), Fraction(1, 30)]
 
 
@@ -275,17 +275,17 @@ SMALL = [*TAUS, Fraction(1, 10), Fraction(1, 5), Fraction(3, 10)]
 
 
 def one_sided(mu, tau):
-    """How far a prompt is from the one whose other correct rollouts are as likely as its wrong ones."""
+    """The distance of a prompt from the one whose other correct rollouts are as likely as its wrong ones."""
     return abs(mu - (1 + tau) / 2)
 
 
 def ordered_by(lopsided):
-    """Whether of two prompts the one that is the more lopsided has the larger peak, and equal ones equal peaks."""
+    """A check: the more lopsided of two prompts has the larger peak, and equally lopsided ones have equal peaks."""
 
     def holds(peaks, tau, one, other):
         stated = lopsided(one, tau) - lopsided(other, tau)
-        found = peaks[0] - peaks[1]
-        return abs(found) < mpf("1e-30") if stated == 0 else found * number(stated) > 0
+        gap = peaks[0] - peaks[1]
+        return abs(gap) < mpf("1e-30") if stated == 0 else gap * number(stated) > 0
 
     return holds
 
@@ -341,9 +341,9 @@ def worst_group_one_sided(statement):
 def worst_group(statement):
     """The whole number beside the exact peak, and the probability there to five digits."""
 
-    def found(mu, tau):
+    def size_and_probability(mu, tau):
         size = likeliest_size(mu, tau)
         return size, Fraction(round(tail_miss(size, number(mu), number(tau)) * 100_000), 100_000)
 
     points = [{"mu": Fraction(6301, 10_000), "tau": Fraction(6297, 10**8)}]
-    yield from equals(lambda **_: statement, points, derived=found)
+    yield from equals(lambda **_: statement, points, derived=size_and_probability)

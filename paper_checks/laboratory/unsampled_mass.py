@@ -1,4 +1,4 @@
-"""What a weight does to the mass of the correct actions that its group missed: exactly, to first and second order."""
+"""The effect of a weight on the correct mass that its group missed: exactly, to first and to second order."""
 
 from fractions import Fraction
 
@@ -17,7 +17,7 @@ SPREAD = ((Fraction(1, 8), Fraction(1, 20), Fraction(1, 8), Fraction(7, 10)), (T
 
 
 def of_a_group(counts, correct):
-    """Points of one group: which correct actions it missed."""
+    """The mask of the correct actions that a group missed."""
     return [right and n == 0 for n, right in zip(counts, correct, strict=True)]
 
 
@@ -196,7 +196,7 @@ def expected_change(statement):
 
 def change_if_missed(policy, correct, G, weight):
     """E[first-order change of p_i; i missed] of the rarest correct action, and its two mean probabilities."""
-    rare = min((p, place) for place, (p, right) in enumerate(zip(policy, correct, strict=True)) if right)[1]
+    rare = min((p, action) for action, (p, right) in enumerate(zip(policy, correct, strict=True)) if right)[1]
     q_pos = mass(policy, correct)
     squares = [p**2 for p in policy]
     rho = (mass(squares, correct) - squares[rare]) / (q_pos - policy[rare])
@@ -223,8 +223,8 @@ def change_if_missed(policy, correct, G, weight):
     "It needs two levels of reward.",
     caveat="One action of one prompt. In the sum over several missed actions balanced weights can differ in sign: "
     "simlab:unsampled-mass-balanced-sum.",
-    statement=lambda parts, **_: (parts[0] < 0) == (parts[1] > parts[2]) and parts[0] != 0,
-    planted={"it always shrinks": lambda parts, **_: parts[0] < 0},
+    statement=lambda values, **_: (values[0] < 0) == (values[1] > values[2]) and values[0] != 0,
+    planted={"it always shrinks": lambda values, **_: values[0] < 0},
 )
 def balanced_sign(statement):
     """All groups, at policies with concentrated and with spread correct mass."""
@@ -273,7 +273,7 @@ def derived_sum(policy, correct, G):
 def balanced_sum(statement):
     """All groups, against the formula."""
     points = [{"policy": policy, "correct": correct, "G": 4} for policy, correct in LIKELY_AND_RARE]
-    yield from satisfies(lambda parts, **_: statement(*parts), points, changes_in_sum, derived=derived_sum)
+    yield from satisfies(lambda changes, **_: statement(*changes), points, changes_in_sum, derived=derived_sum)
 
 
 @claim(
@@ -296,21 +296,21 @@ def raised_logit(statement):
     """Every group that misses a correct action, at policies with concentrated and with spread correct mass."""
     points = group_cases((2, 3), (POLICIES[1], CONCENTRATED), ("nsr",))
 
-    def holds(parts, **_):
-        return None if parts is None else statement(*parts)
+    def holds(terms, **_):
+        return None if terms is None else statement(*terms)
 
-    def parts(policy, correct, G, weight, counts):
+    def terms(policy, correct, G, weight, counts):
         failures = sum(n for n, right in zip(counts, correct, strict=True) if not right)
         if failures == 0:
             return None
         change = direction(counts, policy, correct, WEIGHTS[weight])
-        missed = next(place for place, member in enumerate(of_a_group(counts, correct)) if member)
+        missed = next(action for action, member in enumerate(of_a_group(counts, correct)) if member)
         mean = sum(p * d for p, d in zip(policy, change, strict=True))
         drawn = [n * p for n, p, right in zip(counts, policy, correct, strict=True) if not right]
         relative = (change[missed] - mean) / Fraction(failures, G)
         return relative, sum(drawn) / Fraction(failures), policy[missed], sum(p**2 for p in policy)
 
-    yield from satisfies(holds, points, parts)
+    yield from satisfies(holds, points, terms)
 
 
 def curvature(policy, correct, G, weight, counts):
@@ -332,8 +332,8 @@ def curvature(policy, correct, G, weight, counts):
     "Free logits of one prompt. Beyond half of the mass the term can give: simlab:unsampled-mass-noise-gives. A search "
     "(2026-11) found nothing on this term. "
     "Rewards may have any levels.",
-    statement=lambda parts, **_: None if parts[0] == 0 or parts[1] >= Fraction(1, 2) else parts[0] < 0,
-    planted={"whatever the group": lambda parts, **_: None if parts[0] == 0 else parts[0] < 0},
+    statement=lambda values, **_: None if values[0] == 0 or values[1] >= Fraction(1, 2) else values[0] < 0,
+    planted={"whatever the group": lambda values, **_: None if values[0] == 0 else values[0] < 0},
 )
 def second_order_shrinks(statement):
     """Every group of small policies under balanced weights."""

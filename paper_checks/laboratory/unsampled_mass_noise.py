@@ -1,4 +1,4 @@
-"""Whether the noise of a finite group takes mass from the correct actions that it missed, or gives to them."""
+"""The mass that the noise of a finite group takes from the correct actions that it missed, or gives to them."""
 
 import functools
 from fractions import Fraction
@@ -13,7 +13,7 @@ from paper_checks.laboratory.weights import Weight, direction
 RARE = Fraction(1, 20)
 FAILURES = 4
 CORRECT = (True, True, *[False] * FAILURES)
-HARD, EASY = [Fraction(part, 20) for part in range(1, 11)], [Fraction(part, 50) for part in range(40, 48)]
+HARD, EASY = [Fraction(n, 20) for n in range(1, 11)], [Fraction(n, 50) for n in range(40, 48)]
 GROUP_SIZES = (2, 3, 4)
 SUCCESSES_ALONE, FAILURES_ALONE = Weight(lambda s, G: 1, lambda s, G: 0), Weight(lambda s, G: 0, lambda s, G: 1)
 
@@ -23,10 +23,10 @@ def one_likely(p1):
     return (p1, RARE, *[(1 - p1 - RARE) / FAILURES] * FAILURES)
 
 
-def bent(policy, one, other):
+def bent(policy, first, second):
     """p_a (c_a c'_a - Cov_p(c, c')) / 2 of two centred directions: the second-order term as a bilinear form."""
-    means = [sum(p * d for p, d in zip(policy, way, strict=True)) for way in (one, other)]
-    products = [(left - means[0]) * (right - means[1]) for left, right in zip(one, other, strict=True)]
+    means = [sum(p * d for p, d in zip(policy, way, strict=True)) for way in (first, second)]
+    products = [(left - means[0]) * (right - means[1]) for left, right in zip(first, second, strict=True)]
     shared = sum(p * product for p, product in zip(policy, products, strict=True))
     return [p * (product - shared) / 2 for p, product in zip(policy, products, strict=True)]
 
@@ -35,13 +35,13 @@ def bent(policy, one, other):
 def forms(p1, group_size):
     """(G + 1, 3) the second-order term of groups with s successes: of w_S^2, of 2 w_S w_F and of w_F^2."""
     policy = one_likely(p1)
-    found = [[Fraction(0)] * 3 for _ in range(group_size + 1)]
+    rows = [[Fraction(0)] * 3 for _ in range(group_size + 1)]
     for chance, counts in groups(policy, group_size):
         sides = [direction(counts, policy, CORRECT, weight) for weight in (SUCCESSES_ALONE, FAILURES_ALONE)]
         missed, s = of_a_group(counts, CORRECT), counts[0] + counts[1]
-        for place, (one, other) in enumerate(((0, 0), (0, 1), (1, 1))):
-            found[s][place] += chance * mass(bent(policy, sides[one], sides[other]), missed)
-    return found
+        for index, (first, second) in enumerate(((0, 0), (0, 1), (1, 1))):
+            rows[s][index] += chance * mass(bent(policy, sides[first], sides[second]), missed)
+    return rows
 
 
 def noise_by_forms(name, p1, G):

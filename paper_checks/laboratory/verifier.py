@@ -1,4 +1,4 @@
-"""What a verifier that errs makes of a weight: where advantages land, the expected step, and what corrections give.
+"""The effect of an erring verifier on a weight: where advantages land, the expected step, and what corrections give.
 
 A wrong rollout is accepted with probability f, a correct one rejected with n. At a solve rate Q it accepts q = f + J Q,
 J = 1 - f - n. In enumerations an action is split into two, one that is accepted and one that is rejected.
@@ -40,7 +40,7 @@ def split(policy, correct, errors):
     """The policy over pairs of an action and a verdict, all accepted ones first."""
     wrongly, missed = errors
     yes = [p * (1 - missed if right else wrongly) for p, right in zip(policy, correct, strict=True)]
-    return (*yes, *(p - own for p, own in zip(policy, yes, strict=True)))
+    return (*yes, *(p - chance for p, chance in zip(policy, yes, strict=True)))
 
 
 def accepted(q_pos, errors):
@@ -53,8 +53,8 @@ def landed(policy, correct, G, weight, errors):
     pairs, yes = split(policy, correct, errors), (True,) * len(policy) + (False,) * len(policy)
     total = [Fraction(0)] * len(pairs)
     for chance, counts in groups(pairs, G):
-        own = coefficients(counts, yes, as_weight(weight))
-        total = [sum_ + chance * c for sum_, c in zip(total, own, strict=True)]
+        row = coefficients(counts, yes, as_weight(weight))
+        total = [sum_ + chance * c for sum_, c in zip(total, row, strict=True)]
     return total
 
 
@@ -65,14 +65,14 @@ def one_of_the_group(policy, correct, G, weight, errors):
     yes = sum(chance * weight.success(s + 1, G) for s, chance in others)
     no = sum(chance * -weight.failure(s, G) for s, chance in others)
     pairs = split(policy, correct, errors)
-    return [p * (yes if place < len(policy) else no) for place, p in enumerate(pairs)]
+    return [p * (yes if index < len(policy) else no) for index, p in enumerate(pairs)]
 
 
-# Where the advantages land
+# Advantages by action and verdict
 
 
 def four(by_action, correct):
-    """Of rightly and wrongly accepted, rightly and wrongly rejected rollouts."""
+    """The sums over rightly and wrongly accepted, rightly and wrongly rejected rollouts."""
     half, wrong = len(correct), tuple(not right for right in correct)
     yes, no = by_action[:half], by_action[half:]
     return mass(yes, correct), mass(yes, wrong), mass(no, wrong), mass(no, correct)
@@ -137,7 +137,7 @@ def where_advantages_land(statement):
     )
 
 
-# How fast it learns
+# Speed of learning
 
 
 def step_by(way):
@@ -236,7 +236,7 @@ def with_focus(weight, gamma):
 
 
 def with_and_without_focus(bank, G, weight, errors, gamma):
-    """What a focal weight misplaces, and its base."""
+    """The shares that a focal weight and its base misplace."""
     return misplaced(bank, G, with_focus(weight, gamma), errors), misplaced(bank, G, weight, errors)
 
 
@@ -272,16 +272,16 @@ BY_GROUP_SIZE = {"psr": 0, "dr_grpo": 0, "grpo": 1, "maxrl": 1, "power_alpha": 1
 LISTED = {"grpo": GRPO, "easy_power": EASY}
 
 
-RATES = tuple(Fraction(place, 20) for place in range(1, 20))
+RATES = tuple(Fraction(n, 20) for n in range(1, 20))
 
 
 def growing(bank, weight, errors):
-    """What a weight misplaces at G = 2, 3, 5 and 9."""
+    """The shares that a weight misplaces at G = 2, 3, 5 and 9."""
     return tuple(number(misplaced(bank, G, LISTED.get(weight, weight), errors)) for G in (2, 3, 5, 9))
 
 
 def moves(shares, sign):
-    """Whether the shares never fall and end higher, never rise and end lower, or are the same."""
+    """Return whether the shares never fall and end higher, never rise and end lower, or are the same."""
     steps = [after - before for before, after in itertools.pairwise(shares)]
     if sign == 0:
         return all(abs(step) < TOLERANCE for step in steps)
@@ -289,7 +289,7 @@ def moves(shares, sign):
 
 
 def by_weight(shares, bank, weight, errors):
-    """Whether the shares move as the weight's focus says; nothing of GRPO where a prompt is accepted too often."""
+    """Return whether the shares move as the weight's focus says; None for GRPO at a prompt accepted too often."""
     if weight == "grpo" and max(accepted(q_pos, errors) for q_pos in bank) > Fraction(1, 2):
         return None
     return moves(shares, BY_GROUP_SIZE[weight])
@@ -366,8 +366,8 @@ def times(factor):
     """The advantages of rewards as they come, times a factor of the correction."""
 
     def stated(correction, errors, s, G, scale):
-        found = advantages_of(corrected("none", errors), s, G, scale)
-        return tuple(factor(correction, scale, 1 - sum(errors)) * value for value in found)
+        pair = advantages_of(corrected("none", errors), s, G, scale)
+        return tuple(factor(correction, scale, 1 - sum(errors)) * value for value in pair)
 
     return stated
 
@@ -460,7 +460,7 @@ def derived_gain(policy, right, taken, G, weight):
     drawn = list(enumerate(binomial(G - 1, mass(policy, taken))))
     yes = sum(chance * weight.success(s + 1, G) for s, chance in drawn)
     no = -sum(chance * weight.failure(s, G) for s, chance in drawn)
-    step = score_gradient(policy, [p * (yes if own else no) for p, own in zip(policy, taken, strict=True)])
+    step = score_gradient(policy, [p * (yes if member else no) for p, member in zip(policy, taken, strict=True)])
     return sum(d * slope for d, slope in zip(step, mass_gradient(policy, right), strict=True))
 
 
@@ -492,7 +492,7 @@ def squares(policy, right, taken):
 
 
 def outweighed(policy, right, taken):
-    """Whether the wrongly accepted answers' squares exceed those of the others, weighed by odds."""
+    """Return whether the wrongly accepted answers' squares exceed those of the others, weighed by odds."""
     correct, wrong, rejected = squares(policy, right, taken)
     q_pos, yes = mass(policy, right), mass(policy, taken)
     return wrong > correct * (1 - q_pos) / q_pos + rejected * yes / (1 - yes)

@@ -1,4 +1,4 @@
-"""How far a weight can favour hard prompts over easy ones, and the path that all weights share where it cannot."""
+"""The most a weight can favour hard prompts over easy ones, and the path that all weights share where it cannot."""
 
 import functools
 
@@ -105,8 +105,8 @@ def hard_log_odds(rate, weight, G, pair):
         policies = [policy(values) for values in logits]
         speeds = [1, 0] if weight is None else [pull(p, r, G, weight) for p, r in zip(policies, right, strict=True)]
         pushes = [
-            [speed / speeds[0] * p * (correct - own) for p, correct in zip(values, mask, strict=True)]
-            for speed, values, mask, own in zip(speeds, policies, right, (policies[0][0], policies[1][1]), strict=True)
+            [speed / speeds[0] * p * (correct - q) for p, correct in zip(values, mask, strict=True)]
+            for speed, values, mask, q in zip(speeds, policies, right, (policies[0][0], policies[1][1]), strict=True)
         ]
         for prompt in (0, 1):
             for action in range(3):

@@ -218,7 +218,7 @@ class _Rollouts(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """What one layer adds to the kernel.
+    """The term that one layer adds to the kernel.
 
     Attributes:
         target, source: u of each prompt, and g.
@@ -255,13 +255,13 @@ class _Layer(NamedTuple):
 
 
 def _target_terms(rollouts: _Rollouts, drawn: Float[np.ndarray, "... N R"]) -> Float[np.ndarray, "... N R"]:
-    """How far a covariance moves as each rollout of the target is left out."""
+    """Return the change of a covariance as each rollout of the target is left out."""
     count = rollouts.size
     return np.asarray(count / (count - 2) * rollouts.centred(rollouts.target * rollouts.centred(drawn)))
 
 
 def _variances(rollouts: _Rollouts, features: Sequence[np.ndarray], pairs: np.ndarray) -> list[np.ndarray]:
-    """What the batch draws of each rollout, and the variances of kernel, own, others and net.
+    """Draws of each rollout in the batch, and the variances of kernel, own, others and net.
 
     Rollouts of the target, or of the source, are left out one by one. A product of two noisy numbers has a part that
     only both together explain; it is in each of the two jackknives, and twice in that of a prompt's own group. Each
@@ -303,7 +303,7 @@ def _variances(rollouts: _Rollouts, features: Sequence[np.ndarray], pairs: np.nd
 def _inner_products(
     rollouts: _Rollouts, rows: Sequence[Float[np.ndarray, "M F"]], source: int
 ) -> Float[np.ndarray, "R N R"]:
-    """Those of the rollouts of one prompt with all, over all layers; 0 for rollouts that do not exist."""
+    """Inner products of one prompt's rollouts with all, over all layers; 0 for rollouts that do not exist."""
     exists = rollouts.present > 0
     first, number = int(exists[:source].sum()), int(exists[source].sum())
     found = np.zeros((exists.size, exists.shape[1]))

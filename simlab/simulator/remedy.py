@@ -35,7 +35,7 @@ ROUNDINGS = 64
 
 
 class Known(NamedTuple):
-    """What is known of each of the M prompts: u by its last group with both outcomes, and its last net push, or 0."""
+    """The memory of each of the M prompts: u by its last group with both outcomes, and its last net push, or 0."""
 
     directions: Float[Array, "M A"]
     net: Float[Array, " M"]

@@ -50,7 +50,7 @@ class WeighedBatch(NamedTuple):
 
     @property
     def size(self) -> Any:
-        """How many rollouts are in each group."""
+        """The number of rollouts in each group."""
         present = self.rollouts.mask
         return self.correct.shape[1] if present is None else count_true(present).astype(self.dtype)
 

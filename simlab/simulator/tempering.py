@@ -24,7 +24,7 @@ PRIOR = 2.0  # the mass of the prior
 
 
 class Tempering(NamedTuple):
-    """What is known of each of the M prompts, and the temperature of its last group."""
+    """Counts of the outcomes of each of the M prompts, and the temperature of its last group."""
 
     successes: Float[Array, " M"]
     failures: Float[Array, " M"]

@@ -1,6 +1,6 @@
 """Hostile command lines: exit code 2 and one line, no traceback, before anything is computed.
 
-What would compute is replaced by an end, so that a value that is allowed costs nothing here either.
+Whatever would compute ends at once, so that an allowed value costs nothing here either.
 """
 
 import os
@@ -32,15 +32,15 @@ PLACES = ("merge", "merge out.nc", "where", "where fade", "compare", "figures", 
 
 
 def command_lines():
-    """Every option of every subcommand with every value, parameters of sweep and train, and places."""
+    """Every option of every subcommand with every value, parameters of sweep and train, and paths."""
     for command, base in COMMANDS.items():
         for flag in build_parser()[1][command].flags():
             if flag.startswith("--") and flag != "--help":
                 yield from ([command, *base, f"{flag}={value}"] for value in VALUES)
         for name in PARAMETERS.get(command, ()):
             yield from ([command, *base, f"--param={name}={value}"] for value in VALUES)
-    for place in PLACES:
-        yield from ([*place.split(), value] for value in VALUES)
+    for prefix in PLACES:
+        yield from ([*prefix.split(), value] for value in VALUES)
 
 
 LINES = tuple(command_lines())
@@ -60,18 +60,18 @@ def here(tmp_path, monkeypatch):
     def stop(*_, **__):
         raise WouldCompute
 
-    for place in (
+    for target in (
         "simlab.sweeps.run.run", "simlab.llm.training.run.train", "paper_checks.run.judge_all",
         "figures.shared.images.write", "simlab.notebooks.open_in_marimo", "simlab.explore.server.serve",
         "simlab.explore.page.export", "simlab.sweeps.cluster.connected",
     ):  # fmt: skip
-        with suppress(ImportError):  # of an extra that is not installed: the command says so, in one line
-            monkeypatch.setattr(place, stop, raising=False)
+        with suppress(ImportError):  # an extra is not installed: the command says so, in one line
+            monkeypatch.setattr(target, stop, raising=False)
     return tmp_path
 
 
 def complaint(line, capsys):
-    """What a command line prints to standard error where it is refused; None where it is taken."""
+    """The line that a refused command prints to standard error; None for one that is taken."""
     capsys.readouterr()
     try:
         code = main(line)
@@ -90,9 +90,9 @@ def complaint(line, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_hostile_command_lines_are_refused_or_taken_without_much_work(part, here, capsys):
-    lines, refused = random.Random(19).sample(LINES, 1200)[part::4], 0
+@pytest.mark.parametrize("shard", range(4))
+def test_hostile_command_lines_are_refused_or_taken_without_much_work(shard, here, capsys):
+    lines, refused = random.Random(19).sample(LINES, 1200)[shard::4], 0
     for line in lines:
         start = time.process_time()
         refused += complaint(line, capsys) is not None
@@ -137,7 +137,7 @@ def test_streams_that_nobody_reads_or_that_are_full_end_in_one_line(command, cod
 
 @pytest.mark.slow
 def test_a_path_that_the_terminal_cannot_show_is_escaped(tmp_path):
-    """As a path that bash hands over byte by byte, and that is no UTF-8 either."""
+    """The path is no UTF-8: bash hands it over byte by byte."""
     done = shell(f"cd {tmp_path} && simlab compare $'\\xc3\\xa9\\xff'", PYTHONIOENCODING="ascii")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

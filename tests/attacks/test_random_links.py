@@ -17,18 +17,18 @@ LEAVES = ("advantages", "rewards", "mean", "highest", "place", "parity", "so_far
 
 def leaf(name, advantages, rewards):
     xp = array_namespace(rewards)
-    one = xp.ones_like(rewards)
-    place = xp.cumulative_sum(one, axis=-1)
+    unit = xp.ones_like(rewards)
+    position = xp.cumulative_sum(unit, axis=-1)
     return {
         "advantages": advantages,
         "rewards": rewards,
-        "mean": one * xp.mean(rewards, axis=-1, keepdims=True),
-        "highest": one * xp.max(rewards, axis=-1, keepdims=True),
-        "place": place / rewards.shape[-1],
-        "parity": place % 2,
+        "mean": unit * xp.mean(rewards, axis=-1, keepdims=True),
+        "highest": unit * xp.max(rewards, axis=-1, keepdims=True),
+        "place": position / rewards.shape[-1],
+        "parity": position % 2,
         "so_far": xp.cumulative_sum(rewards, axis=-1),
         "neighbour": xp.roll(rewards, 1, axis=-1),
-        "size": one * float(rewards.shape[-1]),
+        "size": unit * float(rewards.shape[-1]),
     }[name]
 
 
@@ -42,11 +42,11 @@ def expression(generator, depth):
     text = f"({left_text} {('+', '-', '*', '>')[kind]} {right_text})"
 
     def join(advantages, rewards):
-        one, other = left(advantages, rewards), right(advantages, rewards)
+        first, second = left(advantages, rewards), right(advantages, rewards)
         if kind == 3:
             xp = array_namespace(rewards)
-            return xp.where(one > other, one, -other)
-        return (one + other, one - other, one * other)[kind]
+            return xp.where(first > second, first, -second)
+        return (first + second, first - second, first * second)[kind]
 
     return text, join
 
@@ -76,9 +76,9 @@ def test_a_random_plain_link_has_one_law_on_dense_lumped_and_sharded(seed):
     """Means of 64 seeds within 4.5 standard errors after 5 and 40 steps; and of the squares, that is, of the spread."""
     text, link = random_link(seed)
     group_size = (3, 5, 16, 33)[seed % 4]
-    found = {storage: q_pos(link, storage, group_size) for storage in ("dense", "lumped", "sharded")}
+    masses = {storage: q_pos(link, storage, group_size) for storage in ("dense", "lumped", "sharded")}
     for storage in ("lumped", "sharded"):
         for power in (1, 2):
-            one, other = found["dense"] ** power, found[storage] ** power
-            error = np.sqrt((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / SEEDS) + 1e-5
-            assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) <= 4.5 * error).all(), (text, storage, power)
+            dense, other = masses["dense"] ** power, masses[storage] ** power
+            error = np.sqrt((dense.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / SEEDS) + 1e-5
+            assert (np.abs(dense.mean(axis=0) - other.mean(axis=0)) <= 4.5 * error).all(), (text, storage, power)

@@ -261,6 +261,8 @@ def _texts(row: Row, columns: Columns) -> tuple[Any, Any]:
 
 
 def _as_text(value: Any, name: str) -> str:
+    if isinstance(value, float) and value.is_integer():  # pandas writes 3 as 3.0 where another id is missing
+        value = int(value)
     return value if isinstance(value, str) else json_text(value, name)
 
 

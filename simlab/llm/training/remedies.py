@@ -24,7 +24,7 @@ NOBODY = -1  # where no prompt comes again
 
 
 class MeasuredPushes(NamedTuple):
-    """What the rollouts of a batch say: the kernel, net pushes, <u_j, M u_k>, and the weights of rollouts in u."""
+    """Measurements of a batch: the kernel, net pushes, <u_j, M u_k>, and the weights of rollouts in u."""
 
     kernel: Float[np.ndarray, "P P"]
     net: Float[np.ndarray, " P"]
@@ -33,7 +33,7 @@ class MeasuredPushes(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a remedy makes of a step.
+    """The change that a remedy makes to a step.
 
     Attributes:
         factors: of the coefficients of each prompt.

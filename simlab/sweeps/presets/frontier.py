@@ -28,7 +28,7 @@ NORM = "run.update_norm"
 
 
 class Condition(NamedTuple):
-    """What is learned and how: the level of pass@1 that is asked for, and lengths of a step, all and the usual ones."""
+    """A problem and its training: the level of pass@1 to reach, and lengths of a step, all and the usual ones."""
 
     shared: SweepSettings
     level: float
