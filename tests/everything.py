@@ -2,7 +2,7 @@
 
 Each part is one call of pytest: the unmarked tests, those of one marker, or the slow tests of one file. A part that has
 finished on the same files is not run again, so an interrupted command goes on where it stopped. With ``--mended`` one
-that passed on earlier files is not run again either: mends are tried on the parts that failed, and the page says on
+that passed by the page is not run again either: mends are tried on the parts that failed, and the page says on
 which commit each part ran.
 """
 
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
@@ -108,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tree = checkout()
     results = options.folder / "results" / tree
     results.mkdir(parents=True, exist_ok=True)
-    outcomes, missing, versions, failed = [], {}, {}, False
+    outcomes, versions = read_page(options.table) if options.mended else ({}, {})
+    passed = {name for name, outcome in outcomes.items() if not outcome.failed and not outcome.ended}
+    chosen, missing = [], {}
     for environment in ENVIRONMENTS:
         patterns = options.only or ["*"]
         if not any(fnmatch(environment.name, pattern.split("/")[0]) for pattern in patterns):
@@ -123,17 +125,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, pytest_arguments in list_parts(environment, python):
             if not any(fnmatch(name, pattern) or fnmatch(name, f"{pattern}/*") for pattern in patterns):
                 continue
-            outcome = (options.mended and passed_before(name, results)) or run(
-                name, python, pytest_arguments, results, options.limit
-            )
+            chosen.append(name)
+            if name in passed:
+                continue
+            outcomes[name] = run(name, python, pytest_arguments, results, options.limit)
             if checkout() != tree:
                 print("the checkout changed: this part does not count; start again", file=sys.stderr)
                 return 1
-            outcomes.append(outcome)
-            failed |= bool(outcome.failed or outcome.ended)
-            options.table.write_text(table(outcomes, missing, versions))
-    options.table.write_text(table(outcomes, missing, versions))
-    return int(failed or bool(missing) or not outcomes)
+            options.table.write_text(table(outcomes.values(), missing, versions))
+    if not options.only:  # leave out parts that are no more
+        outcomes = {name: outcomes[name] for name in chosen}
+    options.table.write_text(table(outcomes.values(), missing, versions))
+    return int(not chosen or bool(missing) or any(outcomes[name].failed or outcomes[name].ended for name in chosen))
 
 
 def checkout(root: Path = ROOT) -> str:
@@ -224,11 +227,16 @@ def head() -> str:
     return subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def passed_before(name: str, results: Path) -> Outcome | None:
-    """Return the latest outcome of a part on other files, if it passed; ``results`` are those of the present files."""
-    records = sorted(results.parent.glob(f"*/{_record(name)}"), key=lambda path: path.stat().st_mtime)
-    outcome = Outcome(**json.loads(records[-1].read_text())) if records else None
-    return outcome if outcome and not outcome.failed else None
+def read_page(page: Path) -> tuple[dict[str, Outcome], dict[str, str]]:
+    """Read the outcome of each part and the versions of each environment off a page that ``table`` wrote."""
+    text = page.read_text() if page.exists() else ""
+    failures = re.findall(r"^- failed in (\S+): `(.*)`$", text, re.MULTILINE)
+    outcomes = {}
+    for row in re.findall(r"^\| (\S+/\S+) \|(.*)\|$", text, re.MULTILINE):
+        passed, _, skipped, seconds, commit, ended = (cell.strip() for cell in row[1].split("|"))
+        failed = tuple(test for part, test in failures if part == row[0])
+        outcomes[row[0]] = Outcome(row[0], int(passed), failed, int(skipped), float(seconds), ended, commit)
+    return outcomes, dict(re.findall(r"^- (\S+): (python .*)$", text, re.MULTILINE))
 
 
 def _record(name: str) -> str:
@@ -272,7 +280,7 @@ def count(report: Path) -> tuple[int, tuple[str, ...], int]:
     return passed, tuple(failed), skipped
 
 
-def table(outcomes: Sequence[Outcome], missing: dict[str, str], versions: dict[str, str]) -> str:
+def table(outcomes: Collection[Outcome], missing: dict[str, str], versions: dict[str, str]) -> str:
     """Return the Markdown page: what ran, on which commit, what failed, and what could not be had."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     machine = f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}"
@@ -299,7 +307,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.everything", description="Run every test.")
     parser.add_argument("--only", action="append", default=[], metavar="PART", help="environments or parts, * for any")
     add_interpreters(parser)
-    parser.add_argument("--mended", action="store_true", help="run only parts that have not passed on earlier files")
+    parser.add_argument("--mended", action="store_true", help="run only parts that have not passed by the page")
     parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="for each part (3600)")
     parser.add_argument("--folder", type=Path, default=ROOT / ".everything", help="environments and results")
     parser.add_argument("--table", type=Path, default=ROOT / TABLE, help=f"the page to write ({TABLE})")

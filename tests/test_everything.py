@@ -4,8 +4,9 @@ import os
 import sys
 from pathlib import Path
 
+import everything
 import pytest
-from everything import ENVIRONMENTS, Outcome, Unusable, checkout, interpreter, passed_before, run, table
+from everything import ENVIRONMENTS, Environment, Outcome, Unusable, checkout, interpreter, read_page, run, table
 
 TESTS = """
 import pathlib, pytest
@@ -38,17 +39,6 @@ def test_a_part_counts_its_tests_and_is_not_run_again(run_file, tmp_path):
     assert (tmp_path / "runs").read_text() == "run "
 
 
-def test_after_a_mend_a_part_counts_if_it_has_passed_on_earlier_files(run_file, tmp_path):
-    earlier, now = tmp_path / "earlier", tmp_path / "now"
-    for folder in (earlier, now):
-        folder.mkdir()
-    assert passed_before("python/part", now) is None
-    passed = run_file("def test_passes(): ...", results=earlier)
-    assert passed_before("python/part", now).commit == passed.commit
-    run_file(TESTS, results=now)
-    assert passed_before("python/part", now) is None
-
-
 @pytest.mark.parametrize(
     ("text", "ended"),
     [
@@ -68,11 +58,35 @@ def test_an_interpreter_of_another_version_is_unusable():
         interpreter("9", {})
 
 
-def test_the_table_names_the_commit_and_what_failed_or_did_not_run():
-    outcomes = [Outcome("a/torch", 3, ("tests.test_x::test_y",), 1, 2.0), Outcome("a/slow", 0, (), 0, 9.0, "its limit")]
-    text = table(outcomes, {"b": "no python3.13"}, {"a": "python 3.11.7, jax 0.10.2"})
+def test_the_page_names_the_commit_and_what_failed_or_did_not_run_and_is_read_back(tmp_path):
+    outcomes = [
+        Outcome("a/torch", 3, ("tests.test_x::test_y[a `b`]",), 1, 2.0, commit="abc"),
+        Outcome("a/slow/tests/test_z.py", 0, (), 0, 9.0, "its limit", "def"),
+    ]
+    versions = {"a": "python 3.11.7, jax 0.10.2"}
+    page = tmp_path / "page.md"
+    page.write_text(table(outcomes, {"b": "no python3.13"}, versions))
     for words in ("commit ", "3 passed, 1 failed", "test_x::test_y", "its limit", "did not run", "jax 0.10.2"):
-        assert words in text
+        assert words in page.read_text()
+    assert read_page(page) == ({outcome.part: outcome for outcome in outcomes}, versions)
+    assert read_page(tmp_path / "absent.md") == ({}, {})
+
+
+def test_a_part_that_passed_by_the_page_is_not_run_again(tmp_path, monkeypatch):
+    page, ran = tmp_path / "page.md", []
+    page.write_text(table([Outcome("e/unmarked", 1, (), 0, 1.0), Outcome("e/x", 0, (), 0, 1.0, "its limit")], {}, {}))
+    monkeypatch.setattr(everything, "ENVIRONMENTS", [Environment("e", "3.11", ())])
+    monkeypatch.setattr(everything, "make", lambda *_: Path(sys.executable))
+    monkeypatch.setattr(everything, "list_parts", lambda *_: [("e/unmarked", []), ("e/x", []), ("e/new", [])])
+    monkeypatch.setattr(everything, "run", lambda name, *_: ran.append(name) or Outcome(name, 1, (), 0, 1.0))
+    arguments = ["--folder", str(tmp_path / "folder"), "--table", str(page)]
+    assert everything.main([*arguments, "--mended", "--only", "e/x"]) == 0
+    assert ran == ["e/x"]
+    assert set(read_page(page)[0]) == {"e/unmarked", "e/x"}
+    assert everything.main([*arguments, "--mended"]) == 0
+    assert ran == ["e/x", "e/new"]
+    assert everything.main(arguments) == 0
+    assert ran == ["e/x", "e/new", "e/unmarked", "e/x", "e/new"]
 
 
 def test_every_marker_of_the_project_runs_somewhere():
