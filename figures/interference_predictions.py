@@ -251,7 +251,7 @@ def _draw_changes(axes: Axes, name: str, windows: list[loses_rate.Window]) -> No
     label, colour, marker = _arm(name)
     predicted = np.concatenate([window.pushes["full"][0][window.known] for window in windows])
     came = np.concatenate([window.change[window.known] for window in windows])
-    tenths = [came[rows].mean() for rows in np.array_split(np.argsort(predicted), 10)]
+    tenths = [came[rows].mean() for rows in np.array_split(np.argsort(predicted, kind="stable"), 10)]
     axes.plot(range(1, 11), tenths, color=colour, marker=marker, markersize=3, linewidth=1, label=label)
 
 

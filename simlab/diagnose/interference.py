@@ -219,7 +219,7 @@ def do_prompts_harm_one_another(reading: Reading, result: Diagnosis) -> Finding 
     in_steps = records[-1].facts["preconditioner"] != "none" or "sgd" in records[-1].facts["optimizer"]
     step = "step" if in_steps else "plain gradient step"
     lost = changes.surely(level)
-    order = np.argsort(stdtr(changes.freedom, changes.mean / changes.error))
+    order = np.argsort(stdtr(changes.freedom, changes.mean / changes.error), kind="stable")
     rows: Rows = (
         *about,
         ("prompts in danger", danger),
@@ -232,7 +232,7 @@ def do_prompts_harm_one_another(reading: Reading, result: Diagnosis) -> Finding 
         sentence, concern = _sentence_without_names(danger, pace, len(changes.mean))
         return Finding(QUESTION, f"{sentence} {_pace_sentence(pace, k, in_steps)}", concern, rows)
     sources = harm_by_source(records, set(changes.select(lost).prompts))
-    worst = np.argsort(sources.mean)[:NAMED]
+    worst = np.argsort(sources.mean, kind="stable")[:NAMED]
     rows += ((f"their change by a {step} of a prompt of the batch", ""), *sources.rows(level, worst))
     of_hard = "" if math.isnan(hard.value) else f" ({share(hard)} of the hard ones)"
     names = f"surely {_names(changes, order[: int(lost.sum())])}; {_by_whom(sources, level)}"
@@ -268,7 +268,7 @@ def _by_whom(sources: Changes, level: float) -> str:
     harmful = sources.surely(level)
     if not harmful.any():
         return "by whom is lost in noise"
-    order = np.argsort(np.where(harmful, sources.mean, np.inf))[: int(harmful.sum())]
+    order = np.argsort(np.where(harmful, sources.mean, np.inf), kind="stable")[: int(harmful.sum())]
     return f"mostly by {_names(sources, order)}"
 
 

@@ -37,7 +37,7 @@ class Moves(NamedTuple):
 def sorted_moves(records: Sequence[Record]) -> Moves:
     """Average the kernels of measurements by the texts of prompts, and sort both axes."""
     changes = mean_changes(records)
-    targets = [changes.prompts[at] for at in np.argsort(changes.mean / changes.error)[:MOST]]
+    targets = [changes.prompts[at] for at in np.argsort(changes.mean / changes.error, kind="stable")[:MOST]]
     batches = [np.array(record.prompts)[record.batch].tolist() for record in records]
     sources = list(dict.fromkeys(itertools.chain.from_iterable(batches)))
     change, variance, count = np.zeros((3, len(sources), len(targets)))
