@@ -55,6 +55,14 @@ def moved(run) -> dict[str, np.ndarray]:
     return {name: ((before[name] - value.detach()) / RATE).numpy() for name, value in run.model.named_parameters()}
 
 
+def assert_same_moves(moves, wanted, run, atol):
+    """Compare within ``atol``, or the rounding of the two float32 weights that a gradient is read off."""
+    for name, value in moves.items():
+        largest = run.model.get_parameter(name).detach().abs().max().numpy()
+        rounding = 2 * np.spacing(largest) / RATE
+        np.testing.assert_allclose(value, wanted[name], atol=max(atol, rounding), err_msg=name)
+
+
 def by_group(rows):
     return np.asarray(rows).reshape(-1, 4, *np.shape(rows)[1:])
 
@@ -137,18 +145,15 @@ def test_micro_batches_add_up_to_the_gradient_of_the_batch(method, tmp_path):
     run = trainer(tmp_path, method=method)
     whole = moved(run)
     cut = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
-    for name, value in moved(trainer(tmp_path, method=method, settings=cut)).items():
-        largest = run.model.get_parameter(name).detach().abs().max().numpy()
-        rounding = 2 * np.spacing(largest) / RATE  # the gradient is read off two float32 weights
-        np.testing.assert_allclose(value, whole[name], atol=max(1e-5, rounding), err_msg=name)
+    assert_same_moves(moved(trainer(tmp_path, method=method, settings=cut)), whole, run, atol=1e-5)
 
 
 def test_an_estimator_alone_leaves_the_loss_to_trl(tmp_path):
     """GRPO with the standard deviation of the sample and TRL's eps is TRL's own."""
-    theirs = moved(trainer(tmp_path, kind=GRPOTrainer))
+    run = trainer(tmp_path, kind=GRPOTrainer)
+    theirs = moved(run)
     ours = moved(trainer(tmp_path, estimator=simlab.estimator("grpo", ddof=1, eps=1e-4)))
-    for name, value in theirs.items():
-        np.testing.assert_allclose(ours[name], value, atol=1e-6, err_msg=name)
+    assert_same_moves(ours, theirs, run, atol=1e-6)
     other = moved(trainer(tmp_path, estimator="f_grpo(gamma=2)"))
     assert max(np.abs(other[name] - value).max() for name, value in theirs.items()) > 1e-3
 
@@ -159,10 +164,10 @@ def test_gdpo_of_several_rewards_is_trls_own(tmp_path):
 
     both, weights = [reward, length], {"reward_weights": [1.0, 0.3]}
     aggregated = weights | {"multi_objective_aggregation": "normalize_then_sum"}
-    theirs = moved(trainer(tmp_path, kind=GRPOTrainer, rewards=both, settings=aggregated))
+    run = trainer(tmp_path, kind=GRPOTrainer, rewards=both, settings=aggregated)
+    theirs = moved(run)
     ours = moved(trainer(tmp_path, estimator="gdpo", rewards=both, settings=weights))
-    for name, value in theirs.items():
-        np.testing.assert_allclose(ours[name], value, atol=1e-5, err_msg=name)
+    assert_same_moves(ours, theirs, run, atol=1e-5)
 
 
 def test_advantages_go_into_trls_loss_and_log(tmp_path):

@@ -80,6 +80,8 @@ def test_every_step_and_record_equals_the_naive_loops(name, kind, storage):
         for metric, value in row.items():
             if metric == "share_correct_kept" and np.array_equal(after, naive.parameters):
                 continue  # rounding then decides if a probability is below its start
+            if metric.endswith("_covariance") and kind == "one rollout":
+                continue  # all its tokens have one advantage: the covariance is 0, and rounding decides its sign
             wanted, mine = comparable(metric, value), comparable(metric, history.rows[metric][index])
             tolerance = (
                 1e-7 if metric in ("own_effect", "cross_effect", "effect") else 1e-8
@@ -257,9 +259,12 @@ MAY_BE_UNDEFINED = {
 }
 
 
+# A tree has no teacher.
+RUNS = [(name, method) for name in ROWS for method in METHODS if (name, method) != ("tree", "opd+ppo_clip")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(("name", "method"), RUNS)
 def test_everything_runs_on_every_problem(name, method):
     """Groups are larger than k of the pass@k weights: of k rollouts there is one subset, which teaches nothing."""
     problem = ROWS[name].problem
