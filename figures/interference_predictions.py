@@ -34,7 +34,7 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_predictions.json"
 DIFFERS = "Not in the papers: prompts that lose solve rate, by predictors that were judged after a prediction."
-MESSAGE = "Prompts in danger fall more often; on addition 32 rollouts order better than the trend"
+MESSAGE = "Prompts in danger fall more often; on addition and in mazes 32 rollouts order better than the trend"
 LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
 FEWEST_KNOWN = 100  # prompts in all windows
 SAYERS = ("predicted", "rival")
@@ -218,7 +218,7 @@ def _draw_task(row: Sequence[Axes], seeds: dict[str, Any], titles: dict[Axes, st
         _draw_fates(fallen, name, _windows(seeds, name))
     changes.axhline(0, color="0.6", linewidth=0.8)
     changes.set(xlabel="tenth of the predicted change", ylabel="measured change, mean")
-    changes.legend()
+    changes.legend(loc="upper left")
     spans = [f"{low:g} to {min(high, 1):g}" for low, high in loses_rate.DANGERS]
     fallen.set_xticks(range(len(spans)), spans)
     fallen.set(xlabel="chance of a push down", ylabel="share that falls", ylim=(0, 1))
