@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from simlab.errors import InputError
-from simlab.text import WORDS, parse_python, shortened
+from simlab.text import WORDS, parse_python, read_as, shortened
 
 LONGEST_ARM = 1000  # characters
 LONGEST_LIST = 20 * LONGEST_ARM
@@ -78,8 +78,9 @@ def _read_term(term: str, arm: str) -> Term:
     if (match := TERM.fullmatch(term)) is None:
         raise _refusal(arm, term)
     try:
-        call: ast.Call = parse_python(f"f({match[2] or ''})", "eval").body
-        parameters = {str(pair.arg): _read_value(pair.value) for pair in call.keywords if pair.arg}
+        source = f"f({match[2] or ''})"
+        call: ast.Call = parse_python(source, "eval").body
+        parameters = {str(pair.arg): _read_value(pair.value, source) for pair in call.keywords if pair.arg}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _refusal(arm, term) from None
     if call.args or len(parameters) < len(call.keywords):  # one without a name, or a name twice
@@ -92,7 +93,7 @@ def _refusal(arm: str, term: str) -> InputError:
     return InputError(f"arm {shortened(arm)} cannot be read at {shortened(term)}; allowed: {allowed}")
 
 
-def _read_value(node: ast.expr) -> Value:
+def _read_value(node: ast.expr, source: str) -> Value:
     """Read a number, an int where it is whole; or a word. ``ValueError`` for anything else."""
     value = node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
     if value is None or isinstance(value, (str, bool)):
@@ -100,6 +101,7 @@ def _read_value(node: ast.expr) -> Value:
         return word.lower() if word.lower() in WORDS else word
     if not isinstance(value, (int, float)) or abs(value) > sys.float_info.max:
         raise ValueError(value)
+    read_as(float, ast.get_source_segment(source, node) or "")
     return int(value) if value == int(value) and abs(value) < SMALLEST_INEXACT else value
 
 

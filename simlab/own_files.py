@@ -17,12 +17,18 @@ from simlab.errors import InputError
 from simlab.fingerprint import OWN_FILE
 from simlab.reading import read_bytes, reason
 
+# For other statements than "if", whose error is the same.
+INSTEAD_OF = {
+    "while": '"while" on a traced array; use a fixed number of turns, and jnp.where',
+    "assert": '"assert" on a traced array; leave it out',
+}
 _loaded: dict[Path, tuple[types.ModuleType, str]] = {}
 _opened_by: dict[str, set[Path]] = {}  # files that each user's file has opened, by its path
 # What a line does to a traced array, and what to use, by the name of JAX's error; in estimators jnp may be their xp.
 ADVICE = {
     "TracerBoolConversionError": '"if" on a traced array; use jnp.where',
     "ConcretizationTypeError": "float(), int() or bool() of a traced array; use functions of arrays",
+    "NonConcreteBooleanIndexError": "a mask as the index of a traced array; use jnp.where",
     "TracerArrayConversionError": "numpy on a traced array; use jax.numpy, or array_namespace(array)",
 }
 
@@ -65,8 +71,8 @@ def raised_in_own_file(error: BaseException) -> InputError | None:
         return None
     last = frames[-1]
     advice = next((ADVICE[kind.__name__] for kind in type(error).mro() if kind.__name__ in ADVICE), None)
-    if advice == ADVICE["TracerBoolConversionError"] and (last.line or "").startswith("while "):
-        advice = '"while" on a traced array; use a fixed number of turns, and jnp.where'
+    if advice == ADVICE["TracerBoolConversionError"]:
+        advice = INSTEAD_OF.get((last.line or "").split(" ")[0], advice)
     advised = f"{Path(last.filename).name}:{last.lineno}: {advice}" if advice else None
     described = advised or failure(f"{last.name} fails", last.filename, error)
     return InputError(f"{described} (--traceback shows all of it)")

@@ -19,6 +19,14 @@ _PARSING = threading.Lock()
 WORDS = {"none": None, "true": True, "false": False}
 
 
+def read_as(kind: type, text: str) -> Any:
+    """Read an int or a float as Python does, but ``1_0`` is not 10, nor ``1e-400`` 0: ``ValueError``."""
+    value = kind(text)
+    if "_" in text or (value == 0 and re.search("[1-9]", text.lower().partition("e")[0])):
+        raise ValueError(text)
+    return value
+
+
 def read_number(text: str) -> int | float:
     """Read a number in decimal, whole where it has neither a point nor an exponent; ``InputError`` if it is none.
 
@@ -29,7 +37,10 @@ def read_number(text: str) -> int | float:
         raise InputError(f"the number {shortened(text)} is too long; allowed: up to {LONGEST_NUMBER} characters")
     if not NUMBER.fullmatch(text):
         raise InputError(f"{text!r} is not a number")
-    value = float(text)
+    try:
+        value = read_as(float, text)
+    except ValueError:
+        raise InputError(f"the number {text} is too small; allowed: 0, or from 5e-324") from None
     if not math.isfinite(value):
         raise InputError(f"the number {text} is too large; allowed: up to 1.7e308")
     return int(text) if re.fullmatch("[+-]?[0-9]+", text) else value

@@ -54,14 +54,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except OSError:  # what cannot be written could not be when Python exits either
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0 if isinstance(error, BrokenPipeError) else _complain(str(error), 2)
-    except Exception as error:
-        from simlab.own_files import raised_in_own_file
-
-        described = None if shows_traceback else raised_in_own_file(error)
+        described = _of_own_file(error)
+        if described and shows_traceback:
+            raise
+        return 0 if isinstance(error, BrokenPipeError) else _complain(described or str(error), 2)
+    except (Exception, SystemExit) as error:
+        described = None if shows_traceback else _of_own_file(error)
         if described is None:
             raise
-        return _complain(str(described), 2)
+        return _complain(described, 2)
+
+
+def _of_own_file(error: BaseException) -> str | None:
+    """Describe an error from the code of a user's file; None for any other, and where no such file was loaded."""
+    own_files = sys.modules.get("simlab.own_files")
+    described = own_files and own_files.raised_in_own_file(error)
+    return str(described) if described else None
 
 
 def build_parser() -> tuple[Parser, dict[str, Parser]]:

@@ -117,7 +117,7 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         *(Route(f"/{path}", questions, methods=["POST"]) for path in (*QUESTIONS, "result")),
         Route("/open", open_file, methods=["POST"]),
     ]
-    of_another_form = (ValueError, TypeError, LookupError, AttributeError, ClientDisconnect)
+    of_another_form = (ValueError, TypeError, LookupError, AttributeError, RecursionError, ClientDisconnect)
     handlers: Any = {
         **dict.fromkeys(of_another_form, lambda _, error: _refusal(400, f"the request cannot be read: {error!r}")),
         InputError: lambda _, error: _refusal(400, str(error)),

@@ -7,6 +7,7 @@ from simlab.arms import parse_list
 from simlab.errors import InputError, check_choice
 from simlab.simulator.settings import CHOICES
 from simlab.sweeps.grid import Sweep
+from simlab.text import read_as
 
 LONGEST = 10**5  # items that "..." fills in
 WORDS = {
@@ -99,7 +100,7 @@ def read_values(name: str, text: str, default: Any) -> tuple[Any, ...]:
     if default and isinstance(default[0], str):
         return (items if len(items) > 1 else text,)
     try:
-        return (tuple(map(float, items)),)
+        return (tuple(read_as(float, item) for item in items),)
     except ValueError:
         return (text,)
 
@@ -113,7 +114,7 @@ def _read_value(name: str, text: str, default: Any) -> Any:
         check_choice(name, text.lower(), ("true", "false"))
         return text.lower() == "true"
     try:
-        return int(text) if isinstance(default, int) else float(text)
+        return read_as(int if isinstance(default, int) else float, text)
     except ValueError:
         kind = "whole numbers" if isinstance(default, int) else "numbers"
         raise InputError(f"{name} = {text!r} cannot be read; allowed: {kind}, separated by commas") from None

@@ -144,6 +144,8 @@ def read_moment(text: str) -> str | int:
         value = None
     if value is None or (name not in EQUAL and not isinstance(value, int)):
         raise InputError(f"{text!r} cannot be read; allowed: {ALLOWED}")
+    if name == "rollouts" and value <= 0:
+        raise InputError(f"{text!r} is no number of rollouts; allowed: above 0")
     if name == "pass@1" and not 0 < value < 1:
         raise InputError(f"{text!r} is no level of pass@1; allowed: above 0 and below 1")
     return text if name in EQUAL else int(value)
