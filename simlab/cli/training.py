@@ -101,7 +101,8 @@ class TrainCommand(Command):
             make_folder(figure.parent)
         choices = ("resume", "overwrite", "other_code", "tensorboard", "wandb")
         chosen = {name: getattr(self, name) for name in choices}
-        train(settings, self.out, **chosen, say=functools.partial(print, flush=True))
+        inputs = [] if self.config is None else [self.config]
+        train(settings, self.out, **chosen, inputs=inputs, say=functools.partial(print, flush=True))
         run = read_run(self.out)
         save_figure(comparison_figure([run]), figure)
         for name in set_names(run):

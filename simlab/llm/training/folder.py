@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import jax
 
 from simlab.errors import Diverged, InputError
-from simlab.files import write_whole
+from simlab.files import check_removable, write_whole
 from simlab.interference.record import FOLDER, remove_later
 from simlab.llm.loggers import Scalars, WandbFiles
 from simlab.llm.training.origin import CONTINUED, Origin, describe_difference, first_difference, list_origins
@@ -199,10 +199,11 @@ class RunFolder:
         data = {name: settings.as_data()[name] for name in ("task", "model", "warm_start", "rl", "engine")}
         self._digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
-    def begin(self, origin: Origin, *, overwrite: bool, other_code: bool) -> None:
+    def begin(self, origin: Origin, *, overwrite: bool, other_code: bool, inputs: Iterable[Path] = ()) -> None:
         """Write ``run.json``; in that of a former process, record who goes on, and from which steps.
 
-        Raises: InputError: for another run, unless ``overwrite``; and for a folder that simlab did not write.
+        Raises: InputError: for another run, unless ``overwrite``; for a folder that simlab did not write; and where
+            overwriting would remove one of the ``inputs``.
         """
         record = self._read_run()
         if record is not None:
@@ -211,7 +212,7 @@ class RunFolder:
             except InputError:
                 if not overwrite:
                     raise
-                self._clear(record)
+                self._clear(record, inputs)
                 record = None
         last = list_origins(record)[-1] if record else origin
         if record is None:
@@ -285,9 +286,10 @@ class RunFolder:
 
         return trl_engine.steps_done(path, self.settings.arm_rl(name).updates)
 
-    def _clear(self, record: Mapping[str, Any]) -> None:
+    def _clear(self, record: Mapping[str, Any], inputs: Iterable[Path]) -> None:
         """Remove a former run and keep all else; ``run.json`` goes first, so that no kill leaves half a run."""
         folders = [self._path(name, seed) for name, seed in product((START, *record["arms"]), record["seeds"])]
+        check_removable([self.out / RUN, *folders], inputs)
         (self.out / RUN).unlink()
         for folder in folders:
             if folder.exists():
