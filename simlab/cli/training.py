@@ -207,6 +207,8 @@ class CompareCommand(Command):
 
         if self.metric is not None:
             raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
+        if self.fit is not None:
+            check_range("--fit", self.fit, 0)
         figures = [(self.figure or COMPARISON, functools.partial(compare.comparison_figure, baseline=self.baseline))]
         if self.histograms is not None:
             figures.append((self.histograms, functools.partial(compare.histogram_figure)))
