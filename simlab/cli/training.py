@@ -265,6 +265,8 @@ class RolloutsCommand(Command):
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise InputError(f"--{one} with --{other}; allowed: one of them")
         if self.parquet is not None:
+            if self.parquet.suffix != ".parquet":
+                raise InputError(f"--parquet {self.parquet} has the suffix {self.parquet.suffix!r}; allowed: .parquet")
             check_replaceable(self.parquet)
         run = read_run(self.folder)
         where: dict[str, Any] = {"arm": self.arm, "seed": self.seed, "step": self.step}
