@@ -40,8 +40,10 @@ from figures.shared.oscillator import fit_oscillator
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import FEWEST, extend_walk, predict, step_means
 from simlab.diagnose.reading import Metrics, read_logs
+from simlab.diagnose.reading.files import find_files
 from simlab.errors import InputError
-from simlab.files import write_whole
+from simlab.files import WRITER, check_outputs, write_output
+from simlab.reading import read_json
 from simlab.scaling.sigmoid import fit
 
 DATA = RESULTS / "forecasts.json"
@@ -241,9 +243,8 @@ def _named(argument: str) -> tuple[str, Path]:
 def page(content: dict[str, Any]) -> str:
     """Return the table and the sources of the logs."""
     sources = sorted({f"- {log['set']}: {log['source']}" for log in content["logs"] if log["source"]})
-    return "\n".join(
-        ["# Forecasts of training logs", "", table(content), "", *sources, "", in_words(content["made_by"]), ""]
-    )
+    words, mark = in_words(content["made_by"]), f"<!-- {WRITER} -->"
+    return "\n".join(["# Forecasts of training logs", "", table(content), "", *sources, "", words, "", mark, ""])
 
 
 def main() -> int:
@@ -257,19 +258,23 @@ def main() -> int:
     parser.add_argument("--table", action="store_true", help="print what is kept")
     options = parser.parse_args()
     try:
-        content = json.loads(options.out.read_text()) if options.out.exists() else {"logs": []}
+        named, report = [_named(argument) for argument in options.logs], options.out.with_suffix(".md")
+        if not options.table:
+            check_outputs(options.out, report, inputs=find_files([path for _, path in named]))
+        content = read_json(options.out) if options.out.exists() else {"logs": []}
+        if "logs" not in content:
+            raise InputError(f"{options.out} holds no forecasts; allowed: a new path, or that of former ones")
         if not options.table:
             logs = {(log["set"], log["log"]): log for log in content["logs"]}
-            for argument in options.logs:
-                name, path = _named(argument)
+            for name, path in named:
                 rows = [row for quantity in quantities(path, options.reward) for row in score(quantity)]
                 if not rows:
                     raise InputError(f"{path} has too few steps to be cut; allowed: {4 * FEWEST} or more")
                 about_log = {"set": options.set, "source": options.source, "log": name}
                 logs[options.set, name] = {**about_log, "rows": rows}
-            content = {"made_by": describe("numpy", "scipy"), "logs": list(logs.values())}
-            write_whole(options.out, (json.dumps(content) + "\n").encode())
-            write_whole(options.out.with_suffix(".md"), page(content).encode())
+            content = {"writer": WRITER, "made_by": describe("numpy", "scipy"), "logs": list(logs.values())}
+            write_output(options.out, (json.dumps(content) + "\n").encode())
+            write_output(report, page(content).encode())
         print(table(content))
     except InputError as error:
         print(f"forecasts: {error}", file=sys.stderr)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from simlab.bundled import PACKAGE, is_checkout
 from simlab.errors import InputError
+from simlab.files import WRITER, make_folder, write_output
 
 HOST = "127.0.0.1"
+MARK = ".simlab-site"  # MkDocs removes all but hidden files
 NEEDED = ("mkdocs", "material", "mkdocstrings_handlers", "latex2mathml")  # the packages of the extra docs
 QUIET = {"NO_MKDOCS_2_WARNING": "1", "DISABLE_MKDOCS_2_WARNING": "true"}  # advertisements on a user's terminal
 
@@ -26,10 +28,12 @@ def check_docs() -> None:
         raise InputError('docs needs MkDocs; install it with: pip install -e ".[docs]"')
 
 
-def check_folder(folder: Path) -> None:
-    """Raise ``InputError`` for a folder that holds something else than a built site, which would be lost."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "sitemap.xml").exists():
+def claim_folder(folder: Path) -> None:
+    """Mark a new or empty folder as the site's; ``InputError`` for any other without the mark, which would be lost."""
+    make_folder(folder)
+    if any(folder.iterdir()) and not (folder / MARK).exists():
         raise InputError(f"{folder} holds something else than a built site; allowed: a new folder, or an empty one")
+    write_output(folder / MARK, WRITER.encode())
 
 
 def build_site(folder: Path) -> None:

@@ -108,6 +108,14 @@ def check_replaceable(path: Path, inputs: Iterable[Path] = ()) -> None:
             raise InputError(f"cannot write {path}: simlab did not write the file there; allowed: another path")
 
 
+def check_removable(paths: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Raise ``InputError`` if an input, or a file of an input folder, lies in what a command would remove."""
+    removed = [path.resolve() for path in paths]
+    for source in inputs:
+        if any(file.resolve().is_relative_to(path) for file in (source, *source.glob("*")) for path in removed):
+            raise InputError(f"{source} is an input of this command, which would remove it; allowed: another --out")
+
+
 def _is_output(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(LOOKED_AT)

@@ -6,13 +6,14 @@ import struct
 from html.parser import HTMLParser
 
 import pytest
+from refusals import refusal
 
 import simlab
 from docs_build import pages, screenshots
 from docs_build.formulas import in_tex, typeset_all
 from docs_build.tutorials import written
 from simlab.bundled import PACKAGE
-from simlab.docs_site import build_site, check_docs, check_folder
+from simlab.docs_site import build_site, check_docs, claim_folder
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.theory import CLOSED_FORMS
@@ -145,12 +146,13 @@ def test_a_tutorial_shows_text_pictures_and_tables_but_no_widgets():
     ]
 
 
-def test_a_folder_that_holds_something_else_is_no_place_for_the_site(tmp_path):
-    check_folder(tmp_path / "new")
-    check_folder(tmp_path)
-    (tmp_path / "mine.txt").write_text("x")
-    with pytest.raises(InputError, match="holds something else than a built site; allowed: a new folder"):
-        check_folder(tmp_path)
+def test_the_site_takes_a_new_folder_or_its_former_one_and_no_other(tmp_path):
+    for _ in range(2):
+        claim_folder(tmp_path / "new")
+        (tmp_path / "new" / "index.html").write_text("x")
+    (tmp_path / "sitemap.xml").write_text("of another site")
+    assert "holds something else than a built site; allowed: a new folder" in refusal(claim_folder, tmp_path)
+    assert "it is not a folder" in refusal(claim_folder, tmp_path / "sitemap.xml")
 
 
 # The site

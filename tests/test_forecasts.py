@@ -96,7 +96,7 @@ def run(monkeypatch, *arguments):
 
 
 def test_a_log_is_kept_once_and_the_table_has_a_row_a_forecaster(metrics, tmp_path, monkeypatch, capsys):
-    out = tmp_path / "kept.json"
+    out = tmp_path / "new" / "kept.json"
     for _ in range(2):
         assert run(monkeypatch, f"a run={metrics}", "--reward", "gain", "--out", out, "--set", "mine") == 0
     assert [log["log"] for log in json.loads(out.read_text())["logs"]] == ["a run"]
@@ -113,6 +113,16 @@ def test_what_holds_no_rewards_is_one_line_and_exit_code_2(text, tmp_path, monke
     (line,) = capsys.readouterr().err.splitlines()
     assert "allowed: a list of objects" in line
     assert not (tmp_path / "kept.json").exists()
+
+
+@pytest.mark.parametrize("options", [["kept.json"], ["kept.json", "--table"], ["rows.json"], ["page.json"]])
+def test_what_is_no_file_of_forecasts_stays_as_it_is_and_exit_code_2(options, metrics, tmp_path, monkeypatch, capsys):
+    for name in ("kept.json", "page.md"):
+        (tmp_path / name).write_text("mine")
+    before = {path: path.read_text() for path in tmp_path.iterdir()}
+    assert run(monkeypatch, metrics, "--reward", "gain", "--out", tmp_path / options[0], *options[1:]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert {path: path.read_text() for path in tmp_path.iterdir()} == before
 
 
 def test_kept_scores_are_those_of_what_was_told_and_the_page_shows_them():

@@ -24,6 +24,7 @@ from simlab.interference import (
     rollout_weights,
     write_record,
 )
+from simlab.interference.record import remove_later
 from simlab.methods import method
 from simlab.rollouts import Rollouts
 from simlab.seals import Damaged
@@ -252,6 +253,14 @@ def record_of(step=10, estimator="full"):
     result = measure(features, *others, batch=batch)
     prompts = ["1+1=", "2+2=", "three\nlines and \N{SNOWMAN}"]
     return Record(facts, prompts, batch, np.full(3, 5), others[0].mean(axis=1), result)
+
+
+def test_only_the_records_of_later_steps_are_removed(tmp_path):
+    kept = ["00000002.head.npz", "2026.mine.npz", "00000009.mine.npz", "backup of 00000009.full.npz"]
+    for name in [*kept, "00000003.full.npz", "00000009.head.npz"]:
+        (tmp_path / name).touch()
+    remove_later(tmp_path, 2)
+    assert {path.name for path in tmp_path.iterdir()} == set(kept)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):

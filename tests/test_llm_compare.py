@@ -484,9 +484,14 @@ def test_the_command_refuses_bad_input_in_one_line(capsys, monkeypatch, one_seed
         (["--at", "lst"], "argument --at: 'lst'"),
         (["--at", "pass@1=high"], "argument --at: 'pass@1=high'"),
         (["--pass-at-k", "1,,2"], "'1,,2'"),
+        (["--fit", "nan"], "--fit = nan is outside its range [0, inf)"),
+        (["--fit", "inf"], "--fit = inf is outside its range [0, inf)"),
+        (["--fit", "-1"], "--fit = -1.0 is outside its range [0, inf)"),
     ):
         assert main(["compare", str(one_seed.folder), *arguments]) == 2
-        (complaint,) = capsys.readouterr().err.splitlines()
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        (complaint,) = printed.err.splitlines()
         assert reason in complaint
     assert not list(one_seed.folder.glob("*.png"))
 

@@ -20,6 +20,7 @@ from simlab.llm.tokenizer import read_tokenizer
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.vocabulary import characters
+from simlab.seals import sealed_json
 
 pytestmark = pytest.mark.usefixtures("quickly")
 SUMS = str(Path(__file__).parent / "data" / "sums.jsonl")
@@ -329,6 +330,30 @@ def test_a_reward_of_ones_own_is_used_and_kept_and_an_edited_one_is_noticed(tmp_
     monkeypatch.setattr("sys.modules", {name: entry for name, entry in sys.modules.items() if "own_file_" not in name})
     assert trained(tmp_path / "run", *options) == 2
     assert "was made by other code" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("option", ["--data", "--evaluate", "--reward", "--arms", "--model", "--config", "run.json"])
+def test_overwriting_never_removes_an_input(option, linked, tmp_path, capsys):
+    (inside := tmp_path / "run" / "arms" / "grpo" / "seed-0").mkdir(parents=True)
+    before = sealed_json({"settings": {}, "arms": ["grpo"], "seeds": [0]}, "run.json")
+    (tmp_path / "run" / "run.json").write_bytes(before)
+    code = REWARD + "def weight(advantages, rollouts): return advantages\n"
+    for name, text in (("d.jsonl", Path(SUMS).read_text()), ("mine.py", code), ("set.json", "{}")):
+        (inside / name).write_text(text)
+    pretrained(inside)  # a model
+    place = tmp_path / "link" if linked else inside
+    (tmp_path / "link").symlink_to(inside)
+    chosen = {
+        "--data": f"{place}/d.jsonl", "--evaluate": f"set={place}/d.jsonl", "--reward": f"{place}/mine.py:reward",
+        "--arms": f"{place}/mine.py:weight", "--model": str(place), "--config": f"{place}/set.json",
+    }.get(option, f"{place}/../../../run.json")  # fmt: skip
+    judge = () if option == "--reward" else ("--verifier", "number")
+    flag = "--config" if option == "run.json" else option
+    assert trained(tmp_path / "run", "--data", SUMS, *judge, flag, chosen, "--overwrite") == 2
+    assert "is an input of this command, which would remove it" in capsys.readouterr().err
+    assert (tmp_path / "run" / "run.json").read_bytes() == before
+    assert (inside / "d.jsonl").exists()
 
 
 @pytest.mark.slow

@@ -151,6 +151,8 @@ def test_the_command_shows_a_group_and_a_rollout_token_by_token(run, capsys):
     ("arguments", "reason"),
     [
         (["--arm", "f_grpo"], "arm = 'f_grpo' is unknown (did you mean 'grpo'?)"),
+        (["--seed", "-1"], "seed = -1 is outside its range [0, 0]"),
+        (["--parquet", "kept.txt"], "--parquet kept.txt has the suffix '.txt'; allowed: .parquet"),
         (["--step", "4"], "step 4 was not kept; allowed: 1 to 3"),
         (["--evaluation", "near", "--step", "1"], "step 1 was not kept; allowed: 0, 2, 3"),
     ],

@@ -145,7 +145,7 @@ def test_kept_rollouts_show_the_parts(tmp_path):
 
     trainer.step(state, KEY, False, keep)
     scores, records = seen
-    folder = write_run(tmp_path / "run", {"grpo": {0: ([], [])}})
+    folder = write_run(tmp_path / "run", {"grpo": {0: ([], [])}}, seeds=1)
     path = folder / "arms/grpo/seed-0/rollouts.jsonl"
     path.write_text(json.dumps({"step": 1, "groups": records}) + "\n")
     text = show_rollouts(read_run(folder))

@@ -243,18 +243,37 @@ def test_overwriting_begins_anew_and_a_kill_meanwhile_leaves_no_run_that_could_b
     with pytest.raises(KeyboardInterrupt):
         train(other, out, own_task=task(), overwrite=True)
     monkeypatch.undo()
-    assert "is there without run.json; allowed: --overwrite, or another --out" in refusal(short_run, out)
+    assert "is there without run.json" in refusal(short_run, out)
+
+
+def test_overwriting_replaces_a_run_and_keeps_what_the_user_put_beside_it(out, finished):
+    notes = [out / "start" / "notes.txt", out / "arms" / "notes.txt", arm_of(out).parent / "notes.txt"]
+    for path in notes:
+        path.write_text("mine")
+    (arm_of(out) / "rest").touch()
+    other = settings(SHORT, {"rl": {"steps": 1}})
     train(other, out, own_task=task(), overwrite=True)
+    assert [path.read_text() for path in notes] == ["mine"] * 3
+    assert not (arm_of(out) / "rest").exists()
     record = json.loads((out / "run.json").read_text())["settings"]
     assert {**record, "task": dict(other.task)} == json.loads(json.dumps(other.as_data()))
     assert [line["step"] for line in contents(out)["arms/grpo/seed-0/metrics.jsonl"]] == [1]
 
 
-def test_a_folder_of_something_else_is_not_emptied(out):
-    (out / "start").mkdir(parents=True)
-    (out / "start" / "notes.txt").write_text("mine")
-    assert "start is there without run.json" in refusal(short_run, out)
-    assert (out / "start" / "notes.txt").read_text() == "mine"
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("start/notes.txt", "start is there without run.json; allowed: another --out"),
+        ("arms/left/notes.txt", "arms is there without run.json; allowed: another --out"),
+        ("run.json", "run.json is damaged or not simlab's (its checksum is missing); allowed: another --out"),
+    ],
+)
+def test_a_folder_of_something_else_is_not_emptied(name, message, overwrite, out):
+    (out / name).parent.mkdir(parents=True)
+    (out / name).write_text('{"a": 1}')
+    assert message in refusal(train, settings(SHORT), out, own_task=task(), overwrite=overwrite)
+    assert (out / name).read_text() == '{"a": 1}'
 
 
 def test_where_memory_runs_out_it_is_said_in_one_line(out, monkeypatch):

@@ -40,5 +40,11 @@ def test_groups_of_one_teach_nothing_where_rewards_are_compared():
     ]
 
 
+def test_a_probe_that_measures_no_step_of_an_arm_is_mentioned():
+    asked = {"arms": ["grpo", "maxrl@steps=4"], "rl": {"steps": 3}, "probe": {"every": 4}}
+    (line,) = warnings(settings(asked))
+    assert line.startswith("warning: probe.every = 4 measures none of the 3 steps of grpo; ")
+
+
 def test_arms_that_differ_are_not_mentioned():
     assert warnings_of(["grpo", "f_grpo", "maxrl", "cw_grpo", "fade", "grpo+casp(candidates=3)"]) == []

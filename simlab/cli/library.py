@@ -318,12 +318,12 @@ class DocsCommand(Command):
 
     def run(self) -> None:
         """Build the site and serve it."""
-        from simlab.docs_site import build_site, check_docs, check_folder, serve
+        from simlab.docs_site import build_site, check_docs, claim_folder, serve
 
         if self.port is not None:
             check_range("port", self.port, 0, 65535)
         check_docs()
-        check_folder(self.out)
+        claim_folder(self.out)
         build_site(self.out)
         serve(self.out, self.port, browser=not self.no_browser)
 

@@ -101,7 +101,8 @@ class TrainCommand(Command):
             make_folder(figure.parent)
         choices = ("resume", "overwrite", "other_code", "tensorboard", "wandb")
         chosen = {name: getattr(self, name) for name in choices}
-        train(settings, self.out, **chosen, say=functools.partial(print, flush=True))
+        inputs = [] if self.config is None else [self.config]
+        train(settings, self.out, **chosen, inputs=inputs, say=functools.partial(print, flush=True))
         run = read_run(self.out)
         save_figure(comparison_figure([run]), figure)
         for name in set_names(run):
@@ -206,6 +207,8 @@ class CompareCommand(Command):
 
         if self.metric is not None:
             raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
+        if self.fit is not None:
+            check_range("--fit", self.fit, 0)
         figures = [(self.figure or COMPARISON, functools.partial(compare.comparison_figure, baseline=self.baseline))]
         if self.histograms is not None:
             figures.append((self.histograms, functools.partial(compare.histogram_figure)))
@@ -262,6 +265,8 @@ class RolloutsCommand(Command):
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise InputError(f"--{one} with --{other}; allowed: one of them")
         if self.parquet is not None:
+            if self.parquet.suffix != ".parquet":
+                raise InputError(f"--parquet {self.parquet} has the suffix {self.parquet.suffix!r}; allowed: .parquet")
             check_replaceable(self.parquet)
         run = read_run(self.folder)
         where: dict[str, Any] = {"arm": self.arm, "seed": self.seed, "step": self.step}

@@ -8,6 +8,7 @@ of the batch, then those of prompts in danger, the likeliest first.
 
 import json
 import math
+import re
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -109,9 +110,10 @@ def write_record(folder: Path, record: Record) -> Path:
 
 
 def remove_later(folder: Path, step: int) -> None:
-    """Remove the files of steps after this one."""
+    """Remove the files of steps after this one; a file of another name is none."""
     for path in folder.glob("*.npz"):
-        if int(path.name.partition(".")[0]) > step:
+        name = re.fullmatch(r"(\d{8})\.(full|head)\.npz", path.name)
+        if name and int(name[1]) > step:
             path.unlink()
 
 

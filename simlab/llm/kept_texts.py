@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simlab.errors import InputError, check_choice, package
+from simlab.errors import InputError, check_choice, check_range, package
 from simlab.files import WRITER, write_output
 from simlab.llm.compare.runs import Run
 from simlab.llm.training.folder import COMPLETIONS, ROLLOUTS, START, arm_folder, read_lines
@@ -154,6 +154,7 @@ def _kept(
     """Return an arm, by default the first, and by step its groups, or the problems of an evaluation set."""
     name = next(iter(run.arms)) if arm is None else arm
     check_choice("arm", name, run.arms)
+    check_range("seed", seed, 0, run.settings["seeds"] - 1)
     file, option = (ROLLOUTS, "rollouts") if evaluation is None else (COMPLETIONS, "completions")
     path = arm_folder(run.folder, name) / f"seed-{seed}" / file
     start = [] if evaluation is None else read_lines(run.folder / START / f"seed-{seed}" / file)

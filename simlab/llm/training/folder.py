@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import jax
 
 from simlab.errors import Diverged, InputError
-from simlab.files import write_whole
+from simlab.files import check_removable, write_whole
 from simlab.interference.record import FOLDER, remove_later
 from simlab.llm.loggers import Scalars, WandbFiles
 from simlab.llm.training.origin import CONTINUED, Origin, describe_difference, first_difference, list_origins
@@ -30,7 +30,7 @@ from simlab.llm.training.state import TrainerState, load_state, read_record, sav
 from simlab.reading import read_bytes
 from simlab.seals import Damaged, sealed_json, unsealed_json
 
-RUN, START = "run.json", "start"  # START stands for an arm's name
+RUN, START, ARMS = "run.json", "start", "arms"  # START stands for an arm's name
 LINES = ("metrics.jsonl", "evaluation.jsonl", "rollouts.jsonl", "completions.jsonl")
 METRICS, EVALUATIONS, ROLLOUTS, COMPLETIONS = LINES
 CHECKPOINT, MODEL, FINISHED = "state.npz", "model", "finished.json"
@@ -40,7 +40,7 @@ ELSEWHERE = "--overwrite, or another --out"
 
 def arm_folder(run: Path, name: str) -> Path:
     """Return the folder of an arm's seeds; its name may hold a path of the user's, whose slashes are escaped."""
-    return run / "arms" / name.replace("/", "%2F")
+    return run / ARMS / name.replace("/", "%2F")
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -199,17 +199,23 @@ class RunFolder:
         data = {name: settings.as_data()[name] for name in ("task", "model", "warm_start", "rl", "engine")}
         self._digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
-    def begin(self, origin: Origin, *, overwrite: bool, other_code: bool) -> None:
-        """Write ``run.json``; in that of a former process, record who goes on, and from which steps."""
-        record = None
-        try:
-            record = self._read_run(origin, other_code)
-        except InputError:
-            if not overwrite:
-                raise
+    def begin(self, origin: Origin, *, overwrite: bool, other_code: bool, inputs: Iterable[Path] = ()) -> None:
+        """Write ``run.json``; in that of a former process, record who goes on, and from which steps.
+
+        Raises: InputError: for another run, unless ``overwrite``; for a folder that simlab did not write; and where
+            overwriting would remove one of the ``inputs``.
+        """
+        record = self._read_run()
+        if record is not None:
+            try:
+                self._check_same(record, origin, other_code)
+            except InputError:
+                if not overwrite:
+                    raise
+                self._clear(record, inputs)
+                record = None
         last = list_origins(record)[-1] if record else origin
         if record is None:
-            self._clear(overwrite)
             seeds = list(range(self.settings.seeds))
             record = {"settings": self.settings.as_data(), "arms": list(self.settings.arms), "seeds": seeds, **origin}
             write_whole(self.out / RUN, sealed_json(record, RUN))
@@ -222,14 +228,21 @@ class RunFolder:
             print(warning, file=sys.stderr)
         self.origins = list_origins(record)
 
-    def _read_run(self, origin: Origin, other_code: bool) -> dict[str, Any] | None:
-        """Return ``run.json``, None without one; ``InputError`` if it is damaged, or of other settings or code."""
-        if not (path := self.out / RUN).exists():
+    def _read_run(self) -> dict[str, Any] | None:
+        """Return ``run.json``; None in a new folder. ``InputError`` for what simlab did not write, or is damaged."""
+        path = self.out / RUN
+        if not path.exists():
+            for folder in (self.out / START, self.out / ARMS):
+                if folder.exists():
+                    raise InputError(f"{folder} is there without {RUN}; allowed: another --out, or a folder without it")
             return None
         try:
-            record = unsealed_json(path.read_bytes(), RUN)
+            return unsealed_json(path.read_bytes(), RUN)
         except Damaged as reason:
-            raise InputError(f"{path} is damaged ({reason}); allowed: {ELSEWHERE}") from None
+            raise InputError(f"{path} is damaged or not simlab's ({reason}); allowed: another --out") from None
+
+    def _check_same(self, record: Mapping[str, Any], origin: Origin, other_code: bool) -> None:
+        """Raise ``InputError`` for a run of other settings or, unless ``other_code``, of other code."""
         before, now = record["settings"], json.loads(json.dumps(self.settings.as_data()))
         with contextlib.suppress(InputError):  # settings that a former version did not have are at their defaults
             before = json.loads(json.dumps(TrainingSettings.from_data(before).as_data()))
@@ -240,7 +253,6 @@ class RunFolder:
         if (code := describe_difference(list_origins(record)[-1], origin)) and not other_code:
             allowed = f"the code that made it, --other-code to go on, {ELSEWHERE}"
             raise InputError(f"{self.out} was made by other code ({code}); allowed: {allowed}")
-        return record
 
     def arm(self, name: str, seed: int) -> ArmFolder:
         """Return the folder of an arm and seed, or of the start of a seed."""
@@ -274,11 +286,14 @@ class RunFolder:
 
         return trl_engine.steps_done(path, self.settings.arm_rl(name).updates)
 
-    def _clear(self, overwrite: bool) -> None:
-        """Remove a former run; ``run.json`` first, so that its remains do not look like a run after a kill."""
-        folders = [folder for folder in (self.out / START, self.out / "arms") if folder.exists()]
-        if folders and not overwrite:
-            raise InputError(f"{folders[0]} is there without {RUN}; allowed: {ELSEWHERE}")
-        (self.out / RUN).unlink(missing_ok=True)
+    def _clear(self, record: Mapping[str, Any], inputs: Iterable[Path]) -> None:
+        """Remove a former run and keep all else; ``run.json`` goes first, so that no kill leaves half a run."""
+        folders = [self._path(name, seed) for name, seed in product((START, *record["arms"]), record["seeds"])]
+        check_removable([self.out / RUN, *folders], inputs)
+        (self.out / RUN).unlink()
         for folder in folders:
-            shutil.rmtree(folder)
+            if folder.exists():
+                shutil.rmtree(folder)
+        for folder in (*{folder.parent for folder in folders}, self.out / ARMS):
+            with contextlib.suppress(OSError):  # a user's files are in it, or it is not there
+                folder.rmdir()

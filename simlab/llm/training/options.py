@@ -49,7 +49,7 @@ def build_settings(options: Any) -> TrainingSettings:
     layer |= chosen(**dict(zip(RUNS, RUNS, strict=True)))
     if options.arms is not None:
         layer["arms"] = list(split(options.arms))
-    return TrainingSettings.from_data(merge_layers(base, layer, *map(_read_param, options.param)))
+    return TrainingSettings.from_data(merge_layers(base, layer, *_read_params(options.param)))
 
 
 def _read_pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
@@ -76,6 +76,16 @@ def _read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise InputError(f"{path} holds no settings")
     return settings
+
+
+def _read_params(pairs: Iterable[str]) -> Iterable[dict[str, Any]]:
+    params: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        name, _, _ = pair.partition("=")
+        if name in params:
+            raise InputError(f"parameter {name!r} is given twice; allowed: once")
+        params[name] = _read_param(pair)
+    return params.values()
 
 
 def _read_param(pair: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     other_code: bool = False,
+    inputs: Iterable[Path] = (),
     own_task: Task | None = None,
     tensorboard: bool = False,
     wandb: bool = False,
@@ -47,6 +48,7 @@ def train(
         resume: require a run at ``out``. An existing run is resumed without this too.
         overwrite: replace a run of other settings, or by other code, at ``out``.
         other_code: go on with a run that other code, versions or platform began; ``run.json`` records the steps.
+        inputs: files that the settings came from; overwriting removes none of them, nor models, data and code.
         own_task: a task that replaces the settings'; ``run.json`` then names the task ``"own"``.
         tensorboard: write files for TensorBoard too.
         wandb: write files for W&B too, offline.
@@ -75,7 +77,9 @@ def train(
     with explained(f"cannot write {out}", "finished steps are kept"), file_lock(out), _explain_exhaustion():
         remove_unfinished(out, locked=True)
         origin = current_origin(settings, own_task, setup.reader.task)
-        folder.begin(origin, overwrite=overwrite, other_code=other_code)
+        models = [settings.model.source, *(settings.arm_rl(arm).teacher for arm in settings.arms)]
+        sources = [*inputs, *(Path(name) for name in (*models, *origin.get("files", ())) if name)]
+        folder.begin(origin, overwrite=overwrite, other_code=other_code, inputs=sources)
         for seed in range(settings.seeds):
             begun = folder.arm(START, seed)
             start = make_start(setup, seed, begun)

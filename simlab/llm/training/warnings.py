@@ -1,4 +1,4 @@
-"""Warn before a run begins about arms that will show nothing: equal methods, and groups that teach nothing."""
+"""Warn before a run begins about what will show nothing: equal methods, groups that teach nothing, an idle probe."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,6 +19,9 @@ def warnings(settings: TrainingSettings) -> Iterator[str]:
         alone, method = settings.select_arm(text)
         arms.setdefault(alone.rl, {})[text] = method
     for rl, methods in arms.items():
+        if settings.probe.every > rl.steps:
+            measured = f"probe.every = {settings.probe.every} measures none of the {rl.steps} steps"
+            yield f"warning: {measured} of {', '.join(methods)}; probe.every up to {rl.steps} does"
         silent = {text for text, method in methods.items() if not _coefficients(method, rl, 1.0).any()}
         for text in sorted(silent):
             yield f"warning: {text} learns nothing from groups of {rl.group_size}, where all its coefficients are 0"
