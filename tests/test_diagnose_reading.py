@@ -106,6 +106,45 @@ def test_steps_at_which_trl_has_learned_again_from_old_rollouts_are_left_out(tmp
     assert reading.mean_reward == 0.5
 
 
+def rollouts(steps, sizes, reward=1.0):
+    """A group of each size in every step."""
+    return [row(step, f"p{size}", reward, n=n) for step in steps for size in sizes for n in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "killed", "again"),
+    [
+        ((4, 5), 0, range(3, 8)),
+        ((4, 5), 7, range(3, 8)),  # in the middle of step 5
+        ((2, 3, 8), 0, range(3, 8)),
+        ((1,), 0, range(3, 8)),
+        ((4, 5), 0, range(6)),
+    ],
+)
+def test_of_steps_that_a_restart_has_taken_again_the_later_count(sizes, killed, again, tmp_path):
+    before = rollouts(range(6), sizes, 0.0)
+    before = before[: len(before) - killed]
+    reading = read_log([write_jsonl(tmp_path, before + rollouts(again, sizes))])
+    steps, kept = again[-1] + 1, again[0] * sum(sizes)
+    assert reading.log.group_size.tolist() == [*sizes] * steps
+    assert reading.log.correct.tolist() == [0] * len(sizes) * again[0] + [*sizes] * len(again)
+    assert reading.notes == (f"rollouts that a restart has superseded, left out: {len(before) - kept}",)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda row: (5 * row["step"] + 3 * row["n"]) % 8,  # shuffled
+        lambda row: row["n"],
+        lambda row: row["prompt"],
+        lambda row: row["step"] + 1.5 * (row["n"] % 2),  # two workers, one of them a step behind
+    ],
+)
+def test_rows_that_workers_interleave_or_that_are_sorted_otherwise_are_one_log(key, tmp_path):
+    rows = sorted(rollouts(range(8), (4, 6)), key=key)
+    assert read_log([write_jsonl(tmp_path, rows)]).log.group_size.tolist() == [4, 6] * 8
+
+
 def test_prompts_may_be_conversations(tmp_path):
     def talk(first, last):
         return [{"role": "system", "content": first}, {"role": "user", "content": last}]
