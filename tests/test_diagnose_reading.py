@@ -94,6 +94,14 @@ def test_the_files_of_a_folder_are_one_log(tmp_path):
     assert list(read_log([tmp_path / "11.jsonl", tmp_path / "10.jsonl"]).log.step) == [10, 11]
 
 
+def test_a_file_that_several_paths_lead_to_is_read_once(tmp_path):
+    path = write_jsonl(tmp_path, [row(1, "p", 1.0)] * 4)
+    (tmp_path / "symbolic.jsonl").symlink_to(path)
+    (tmp_path / "hard.jsonl").hardlink_to(path)
+    reading = read_log([path, tmp_path / ".." / tmp_path.name / path.name, tmp_path])
+    assert (reading.files, reading.log.group_size.tolist()) == (1, [4])
+
+
 def test_steps_at_which_trl_has_learned_again_from_old_rollouts_are_left_out(tmp_path):
     folder = write_trl(tmp_path, [row(1, "p", 0.0), row(1, "q", 1.0)])
     first = folder / "completions" / "completions_00001.parquet"

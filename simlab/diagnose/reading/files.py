@@ -51,8 +51,12 @@ Records = Iterator[tuple[int, Any]]  # with the number of the line or row, from 
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files, in the order given; those of a folder by their names, in which 10 comes after 9."""
-    return [file for path in paths for file in _expand_path(path)]
+    """Return the files, each once, in the order given; those of a folder by their names, in which 10 comes after 9."""
+    files: dict[tuple[int, int], Path] = {}
+    for file in itertools.chain.from_iterable(map(_expand_path, paths)):
+        status = file.stat()
+        files.setdefault((status.st_dev, status.st_ino), file)
+    return list(files.values())
 
 
 def _expand_path(path: Path) -> list[Path]:
