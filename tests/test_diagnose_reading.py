@@ -692,6 +692,14 @@ def test_a_line_or_value_without_an_end_is_refused_before_it_fills_the_memory(st
         read_logs([path])
 
 
+@pytest.mark.parametrize("start", ["", "prompt,reward\n"])
+def test_a_file_of_empty_lines_is_refused_before_its_end(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_EMPTY", 2**10)
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress((start + "\n" * 2**11).encode()))
+    assert refusal(read_logs, [path]).endswith("1024 lines in turn are empty")
+
+
 def test_an_archive_packed_by_zstd_as_inspect_writes_it_is_read(tmp_path):
     """Python's own module knows this method from 3.14 on, so that the headers of a stored archive are changed here."""
     pyarrow = pytest.importorskip("pyarrow")
