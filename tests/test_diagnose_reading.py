@@ -94,6 +94,14 @@ def test_the_files_of_a_folder_are_one_log(tmp_path):
     assert list(read_log([tmp_path / "11.jsonl", tmp_path / "10.jsonl"]).log.step) == [10, 11]
 
 
+def test_a_file_that_several_paths_lead_to_is_read_once(tmp_path):
+    path = write_jsonl(tmp_path, [row(1, "p", 1.0)] * 4)
+    (tmp_path / "symbolic.jsonl").symlink_to(path)
+    (tmp_path / "hard.jsonl").hardlink_to(path)
+    reading = read_log([path, tmp_path / ".." / tmp_path.name / path.name, tmp_path])
+    assert (reading.files, reading.log.group_size.tolist()) == (1, [4])
+
+
 def test_steps_at_which_trl_has_learned_again_from_old_rollouts_are_left_out(tmp_path):
     folder = write_trl(tmp_path, [row(1, "p", 0.0), row(1, "q", 1.0)])
     first = folder / "completions" / "completions_00001.parquet"
@@ -104,6 +112,45 @@ def test_steps_at_which_trl_has_learned_again_from_old_rollouts_are_left_out(tmp
     assert sorted(set(reading.log.step)) == [1, 5]
     assert reading.notes == ("steps that repeat the rollouts of the step before, and are left out: 2",)
     assert reading.mean_reward == 0.5
+
+
+def rollouts(steps, sizes, reward=1.0):
+    """A group of each size in every step."""
+    return [row(step, f"p{size}", reward, n=n) for step in steps for size in sizes for n in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "killed", "again"),
+    [
+        ((4, 5), 0, range(3, 8)),
+        ((4, 5), 7, range(3, 8)),  # in the middle of step 5
+        ((2, 3, 8), 0, range(3, 8)),
+        ((1,), 0, range(3, 8)),
+        ((4, 5), 0, range(6)),
+    ],
+)
+def test_of_steps_that_a_restart_has_taken_again_the_later_count(sizes, killed, again, tmp_path):
+    before = rollouts(range(6), sizes, 0.0)
+    before = before[: len(before) - killed]
+    reading = read_log([write_jsonl(tmp_path, before + rollouts(again, sizes))])
+    steps, kept = again[-1] + 1, again[0] * sum(sizes)
+    assert reading.log.group_size.tolist() == [*sizes] * steps
+    assert reading.log.correct.tolist() == [0] * len(sizes) * again[0] + [*sizes] * len(again)
+    assert reading.notes == (f"rollouts that a restart has superseded, left out: {len(before) - kept}",)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda row: (5 * row["step"] + 3 * row["n"]) % 8,  # shuffled
+        lambda row: row["n"],
+        lambda row: row["prompt"],
+        lambda row: row["step"] + 1.5 * (row["n"] % 2),  # two workers, one of them a step behind
+    ],
+)
+def test_rows_that_workers_interleave_or_that_are_sorted_otherwise_are_one_log(key, tmp_path):
+    rows = sorted(rollouts(range(8), (4, 6)), key=key)
+    assert read_log([write_jsonl(tmp_path, rows)]).log.group_size.tolist() == [4, 6] * 8
 
 
 def test_prompts_may_be_conversations(tmp_path):
@@ -643,6 +690,14 @@ def test_a_line_or_value_without_an_end_is_refused_before_it_fills_the_memory(st
     path.write_bytes(gzip.compress((start + "x" * 2**20).encode()))
     with pytest.raises(InputError, match=r"has (4096|more than 4096) characters"):
         read_logs([path])
+
+
+@pytest.mark.parametrize("start", ["", "prompt,reward\n"])
+def test_a_file_of_empty_lines_is_refused_before_its_end(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_EMPTY", 2**10)
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress((start + "\n" * 2**11).encode()))
+    assert refusal(read_logs, [path]).endswith("1024 lines in turn are empty")
 
 
 def test_an_archive_packed_by_zstd_as_inspect_writes_it_is_read(tmp_path):

@@ -149,7 +149,7 @@ class _Kind:
         for path, number, row in rows:
             self.rows += 1
             try:
-                table.add(row, self.columns)
+                table.add(row, self.columns, path)
             except Unreadable as why:
                 refused.add(path, number, str(why))
 

@@ -37,6 +37,7 @@ ROWS_AT_ONCE = 4096  # of parquet: texts of a few kilobytes each then take some 
 LONGEST_FIELD = 2**31 - 1  # characters of a CSV's text
 CHUNK = 2**20  # characters of a JSON text that are read at once
 LONGEST = 2**29  # characters of a line, or of a JSON value: of gzip's zeros, a kilobyte unpacks to a megabyte
+MOST_EMPTY = 2**20  # empty lines in turn: gzip packs a thousand of them into a byte
 ZSTD = 93  # the method's number in a zip archive
 GAP = re.compile(r"[\s,]*")  # between two values
 NO_UTF8 = re.compile("[\udc80-\udcff]")  # how Python decodes a byte that is no UTF-8
@@ -51,8 +52,12 @@ Records = Iterator[tuple[int, Any]]  # with the number of the line or row, from 
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files, in the order given; those of a folder by their names, in which 10 comes after 9."""
-    return [file for path in paths for file in _expand_path(path)]
+    """Return the files, each once, in the order given; those of a folder by their names, in which 10 comes after 9."""
+    files: dict[tuple[int, int], Path] = {}
+    for file in itertools.chain.from_iterable(map(_expand_path, paths)):
+        status = file.stat()
+        files.setdefault((status.st_dev, status.st_ino), file)
+    return list(files.values())
 
 
 def _expand_path(path: Path) -> list[Path]:
@@ -226,10 +231,14 @@ def _plain(text: str, path: Path, refused: RefusedRows) -> str:
 
 
 def _bounded(lines: Any) -> Iterator[str]:
-    """Yield the lines of a text; ``ValueError`` for one of more than ``LONGEST`` characters."""
+    """Yield the lines of a text; ``ValueError`` for one of ``LONGEST`` characters, and for ``MOST_EMPTY`` in turn."""
+    empty = 0
     while line := lines.readline(LONGEST):
+        empty = empty + 1 if line.isspace() else 0
         if len(line) == LONGEST:
             raise ValueError(f"a line has {LONGEST} characters or more")
+        if empty == MOST_EMPTY:
+            raise ValueError(f"{MOST_EMPTY} lines in turn are empty")
         yield line
 
 

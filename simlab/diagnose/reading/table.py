@@ -8,6 +8,7 @@ import operator
 from array import array
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,16 +93,17 @@ class Table:
         self.rows, self.unscored, self.rule = 0, 0, ""
         self.different: set[float] = set()  # rewards, up to NAMED and one more
         self.has_verdicts = self.has_answers = False
+        self._files: dict[Path, int] = {}
         self._prompts: dict[int, int] = {}
         self.titles: list[str] = []
         self._tasks: dict[str, int] = {}
-        self._whole = {name: array("q") for name in ("step", "prompt", "key")}
+        self._whole = {name: array("q") for name in ("file", "step", "prompt", "key")}
         self._answer = array("Q")
         self._real: dict[str, array[float]] = {}
         self._parts: dict[str, array[float]] = {}
         self._contents: dict[int, int] = defaultdict(int)  # by step, the sum of hashes: that of its rows in any order
 
-    def add(self, row: Row, columns: Columns) -> None:
+    def add(self, row: Row, columns: Columns, path: Path) -> None:
         """Add a rollout; one without a reward is counted, and a cell that cannot be read is ``Unreadable``."""
         of = columns.of
         cells = [(name, row[name]) for name in columns.rewards if not is_absent(row.get(name))]
@@ -125,7 +127,8 @@ class Table:
         number = self._prompts.setdefault(digest(_as_text(prompt, "prompt"), 16), len(self.titles))
         if number == len(self.titles):
             self.titles.append(_title(prompt)[:PROMPT_SHOWN])
-        for name, entry in (("step", step), ("prompt", number), ("key", key)):
+        file = self._files.setdefault(path, len(self._files))
+        for name, entry in (("file", file), ("step", step), ("prompt", number), ("key", key)):
             self._whole[name].append(entry)
         self._answer.append(answer)
         for store, cells_of in ((self._real, real), (self._parts, parts)):
@@ -208,9 +211,9 @@ class Table:
         repeated = [late for early, late in pairs if self._contents[early] == self._contents[late]]
         if repeated:
             notes.append(f"steps that repeat the rollouts of the step before, and are left out: {len(repeated)}")
-        again = _superseded(step, prompt, key)
+        again = _superseded(np.frombuffer(self._whole["file"], np.int64), step, prompt)
         if again.any():
-            notes.append(f"rollouts that a restart has logged again, of which the later are read: {again.sum():,}")
+            notes.append(f"rollouts that a restart has superseded, left out: {again.sum():,}")
         counted &= ~np.isin(step, repeated) & ~again
         answer = np.frombuffer(self._answer, np.uint64)[counted] if self.has_answers else None
         step, prompt, key, reward, correct = (column[counted] for column in (step, prompt, key, reward, correct > 0))
@@ -272,25 +275,37 @@ def _title(prompt: Any) -> str:
     return message_text(prompt, "prompt") if isinstance(prompt, str | list | dict) else str(prompt)
 
 
-def _superseded(step: np.ndarray, prompt: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Return the mask of rollouts whose group was logged whole once more after the steps went back.
+def _superseded(file: np.ndarray, step: np.ndarray, prompt: np.ndarray) -> np.ndarray:
+    """Return the mask of rollouts that a restart has superseded, in each file and then from file to file."""
+    again = np.zeros(len(step), bool)
+    for rows in np.split(np.arange(len(step)), np.flatnonzero(np.diff(file)) + 1):
+        again[rows] = _before_restarts(step[rows], prompt[rows], from_first=True)
+    rows = np.flatnonzero(~again)
+    again[rows] = _before_restarts(step[rows], prompt[rows], from_first=False)
+    return again
 
-    It is so where other groups were logged once, and their usual size is that of each time: files of several workers,
-    or sorted by sample, hold parts of all groups.
+
+def _before_restarts(step: np.ndarray, prompt: np.ndarray, *, from_first: bool) -> np.ndarray:
+    """Return the mask of rollouts before a restart whose step is the one that it goes back to, or a later one.
+
+    Steps also go back where workers share a log, and where it is sorted by sample, or shuffled. Then they do so often,
+    or the step that they go back to holds only a part of its rollouts. Restarts are fewer than half of the steps, and
+    this step has mostly the same prompts, as often as before. With ``from_first`` a log may also begin anew at its
+    first step. Files of workers and passes of one rollout a prompt do so without a restart.
     """
-    none = np.zeros(len(step), bool)
-    turns = np.cumsum(np.diff(step, prepend=step[:1]) < 0)
-    if not len(turns) or not turns[-1]:
+    none, again = np.zeros((2, len(step)), bool)
+    falls = np.flatnonzero(np.diff(step) < 0) + 1
+    if 2 * len(falls) >= len(np.unique(step)):
         return none
-    _, group = np.unique(np.stack([step, prompt]), axis=1, return_inverse=True)
-    times, piece, sizes = np.unique(np.stack([group, turns]), axis=1, return_inverse=True, return_counts=True)
-    visits = np.bincount(times[0])
-    once = sizes[visits[times[0]] == 1]
-    if not len(once) or visits.max() == 1:
-        return none
-    several = visits[times[0]] > 1
-    if np.median(once) < 2 or not (sizes[several] == np.median(once)).all():
-        return none
-    last = np.zeros(len(visits), int)
-    np.maximum.at(last, times[0], times[1])
-    return np.asarray((times[1] < last[times[0]])[piece])
+    for start, end in itertools.pairwise([*falls, len(step)]):
+        at_step = step == step[start]
+        before, now = (
+            np.bincount(prompt[rows][at_step[rows] & ~again[rows]], minlength=prompt.max() + 1)
+            for rows in (slice(start), slice(start, end))
+        )
+        if 2 * np.minimum(before, now).sum() < np.maximum(before, now).sum():
+            return none
+        if step[start] == step.min() and not (from_first and now.max() > 1):
+            return none
+        again[:start] |= step[:start] >= step[start]
+    return again
