@@ -19,6 +19,7 @@ from simlab.diagnose import dead_groups, diagnosis, recommend
 from simlab.diagnose.estimate import IntervalEstimate, as_json, shown
 from simlab.diagnose.questions import list_findings
 from simlab.diagnose.reading import read_log
+from simlab.diagnose.reading.cells import LARGEST
 from simlab.diagnose.solve_rates import fit_population
 from simlab.diagnose.summary import SENTENCES, WIDTH
 
@@ -109,6 +110,19 @@ def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
     assert page.count("<svg") == 3
     assert not re.findall(r"(?:src|href)=[\"']?(?!#)", page.replace('xlink:href="#', ""))
     assert "<script" not in page
+
+
+@pytest.mark.usefixtures("quick")
+def test_of_the_largest_numbers_that_are_read_none_overflows_and_no_estimate_is_nan(capsys, tmp_path):
+    path, out, random = tmp_path / "log.jsonl", tmp_path / "out.json", np.random.default_rng(0)
+    names = ("math_reward", "format_reward", "advantage", "entropy")
+    rows = [dict(zip(names, random.choice([LARGEST, 1.0, -LARGEST], 4).tolist(), strict=True)) for _ in range(96)]
+    lines = [
+        {"step": n // 24, "prompt": f"p{n // 8 % 3}", "completion": f"{n % 3}", **row} for n, row in enumerate(rows)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run(capsys, path, "--threshold", 0, "--json", out)  # pytest turns a warning into an error
+    json.loads(out.read_text(), parse_constant=pytest.fail)
 
 
 def test_a_sample_comes_with_the_package_unless_there_is_another(capsys, tmp_path, monkeypatch):
