@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 import re
 import shlex
 import struct
@@ -197,6 +198,14 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
     frame.assign(format_reward=[0.0, 1.0, float("nan")]).to_parquet(path)
     line = refusal(read_log, [folder])
     assert all(words in line for words in ("a_reward + format_reward", "0, 1, 2", "--threshold", "--reward"))
+
+
+def test_a_part_that_cannot_be_read_in_one_row_leaves_that_row_out(tmp_path):
+    part = {"prompt": "p", "completion": "c", "reward": 0.0, "format": 0.5, "advantage": 0.0}
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(part | change) + "\n" for change in ({"format": math.inf}, {}, {"reward": 1.0})))
+    log = read_log([path]).log
+    assert (log.group_size.tolist(), log.refused.count) == ([2], 1)
 
 
 def test_a_reward_that_never_varies_is_the_answer(tmp_path):

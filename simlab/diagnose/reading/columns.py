@@ -336,13 +336,15 @@ class Chooser:
         return bool(is_part) and not NO_REWARD.search(leaf(path)) and path not in others
 
     def _is_sum(self, single: str | None, functions: list[str]) -> bool:
-        """Return True where one of the columns is the sum of the others."""
-        others = [path for path in functions if path != single]
-        return single in functions and all(
-            abs(read_number(row[single], "") - sum(read_number(row.get(path) or 0, "") for path in others)) < 1e-6
-            for row in self.rows
-            if single is not None and not is_absent(row.get(single))
-        )
+        """Return True where one of the columns is the sum of the others, in rows that can be read."""
+        if single is None or single not in functions:
+            return False
+        others, gaps = [path for path in functions if path != single], []
+        for row in self.rows:
+            with contextlib.suppress(Unreadable):
+                total = sum(read_number(row.get(path) or 0, path) for path in others)
+                gaps.append(0 if is_absent(row.get(single)) else abs(read_number(row[single], single) - total))
+        return all(gap < 1e-6 for gap in gaps)
 
     def _solved(self) -> str | None:
         """Return the column ``solution`` where it is null for some: simlab's form of right answers alone."""
