@@ -211,6 +211,8 @@ def test_what_is_in_use_is_what_the_log_holds(quick):
     recommendation = quick(plain([0, 8, 4] * 8, 8, step=[0] * 12 + [1] * 12), others=()).recommendation
     assert recommendation.rollouts == 96
     assert (12, 8) in {(split.prompts, split.group_size) for split in recommendation.splits}
+    uneven = dataclasses.replace(plain([0, 2, 4] * 2, 4, step=[0] * 3 + [1] * 3), group_size=np.array([8, 8, 5] * 2))
+    assert quick(uneven, others=()).recommendation.rollouts == 21
 
 
 def test_graded_rewards_of_a_group_all_wrong_are_a_signal(quick):
@@ -226,6 +228,7 @@ def test_graded_rewards_of_a_group_all_wrong_are_a_signal(quick):
 def test_what_cannot_be_diagnosed_is_refused():
     assert "no group" in refusal(diagnosis.diagnose, plain([], 4))
     assert "level" in refusal(diagnosis.diagnose, plain([1], 4), level=1.5)
+    assert "[4, inf)" in refusal(diagnosis.diagnose, plain([1], 4), rollouts=3)
     assert "no_such" in refusal(diagnosis.diagnose, plain([1], 4), estimator="no_such")
     assert "a group of 1" in refusal(recommend.simulate_weights, fit_population(plain([1], 1), 0.9), "grpo", 1)
 
