@@ -532,6 +532,13 @@ def test_a_prompt_that_is_in_a_step_twice_without_an_id_is_warned_of(tmp_path):
     assert "--columns group=NAME" in reading.warnings[0]
 
 
+@pytest.mark.parametrize("step", [0.5, -1, 2**53 + 2, "2024-01-01T00:00:00"])
+def test_a_step_that_cannot_be_read_is_warned_of(step, tmp_path):
+    reading = read_log([write_jsonl(tmp_path, [row(at, "p", 1.0) for at in (step, 1.5)])])
+    assert reading.log.group_size.tolist() == [2]
+    assert reading.warnings[0].startswith(f"all rows of a prompt are one group, since step is {step!r}; allowed:")
+
+
 PAIRS = [
     (-1, 1),
     (0, 1),
