@@ -19,6 +19,7 @@ from simlab.diagnose import dead_groups, diagnosis, recommend
 from simlab.diagnose.estimate import IntervalEstimate, as_json, shown
 from simlab.diagnose.questions import list_findings
 from simlab.diagnose.reading import read_log
+from simlab.diagnose.reading.cells import LARGEST
 from simlab.diagnose.solve_rates import fit_population
 from simlab.diagnose.summary import SENTENCES, WIDTH
 
@@ -111,6 +112,19 @@ def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
     assert "<script" not in page
 
 
+@pytest.mark.usefixtures("quick")
+def test_of_the_largest_numbers_that_are_read_none_overflows_and_no_estimate_is_nan(capsys, tmp_path):
+    path, out, random = tmp_path / "log.jsonl", tmp_path / "out.json", np.random.default_rng(0)
+    names = ("math_reward", "format_reward", "advantage", "entropy")
+    rows = [dict(zip(names, random.choice([LARGEST, 1.0, -LARGEST], 4).tolist(), strict=True)) for _ in range(96)]
+    lines = [
+        {"step": n // 24, "prompt": f"p{n // 8 % 3}", "completion": f"{n % 3}", **row} for n, row in enumerate(rows)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run(capsys, path, "--threshold", 0, "--json", out)  # pytest turns a warning into an error
+    json.loads(out.read_text(), parse_constant=pytest.fail)
+
+
 def test_a_sample_comes_with_the_package_unless_there_is_another(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert read_log_path("sample") == SAMPLE_LOG
@@ -197,6 +211,8 @@ def test_what_is_in_use_is_what_the_log_holds(quick):
     recommendation = quick(plain([0, 8, 4] * 8, 8, step=[0] * 12 + [1] * 12), others=()).recommendation
     assert recommendation.rollouts == 96
     assert (12, 8) in {(split.prompts, split.group_size) for split in recommendation.splits}
+    uneven = dataclasses.replace(plain([0, 2, 4] * 2, 4, step=[0] * 3 + [1] * 3), group_size=np.array([8, 8, 5] * 2))
+    assert quick(uneven, others=()).recommendation.rollouts == 21
 
 
 def test_graded_rewards_of_a_group_all_wrong_are_a_signal(quick):
@@ -212,6 +228,7 @@ def test_graded_rewards_of_a_group_all_wrong_are_a_signal(quick):
 def test_what_cannot_be_diagnosed_is_refused():
     assert "no group" in refusal(diagnosis.diagnose, plain([], 4))
     assert "level" in refusal(diagnosis.diagnose, plain([1], 4), level=1.5)
+    assert "[4, inf)" in refusal(diagnosis.diagnose, plain([1], 4), rollouts=3)
     assert "no_such" in refusal(diagnosis.diagnose, plain([1], 4), estimator="no_such")
     assert "a group of 1" in refusal(recommend.simulate_weights, fit_population(plain([1], 1), 0.9), "grpo", 1)
 

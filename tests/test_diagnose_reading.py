@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 import re
 import shlex
 import struct
@@ -199,6 +200,14 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
     assert all(words in line for words in ("a_reward + format_reward", "0, 1, 2", "--threshold", "--reward"))
 
 
+def test_a_part_that_cannot_be_read_in_one_row_leaves_that_row_out(tmp_path):
+    part = {"prompt": "p", "completion": "c", "reward": 0.0, "format": 0.5, "advantage": 0.0}
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(part | change) + "\n" for change in ({"format": math.inf}, {}, {"reward": 1.0})))
+    log = read_log([path]).log
+    assert (log.group_size.tolist(), log.refused.count) == ([2], 1)
+
+
 def test_a_reward_that_never_varies_is_the_answer(tmp_path):
     line = refusal(read_log, [write_csv(tmp_path, [row(1, prompt, 0.5) for prompt in "aabb"])])
     assert "all rewards" in line
@@ -391,6 +400,7 @@ BAD_LINES = {
     "no prompt": (b'{"prompt": null, "reward": 1, "step": 3}', "prompt is None"),
     "half a step": (b'{"prompt": "p", "reward": 1, "step": 0.5}', "step is 0.5"),
     "a step below 0": (b'{"prompt": "p", "reward": 1, "step": -1}', "step is -1"),
+    "a reward whose square overflows": (b'{"prompt": "p", "reward": 1e308, "step": 3}', "reward is 1e+308"),
     "more than sure": (b'{"prompt": "p", "reward": 1, "step": 3, "log_probability": 2.5}', "log_probability is 2.5"),
 }
 
@@ -413,7 +423,8 @@ def test_columns_are_those_of_many_rows_and_not_of_the_first(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"prompt": "p", "reward": 1}\n' + GOOD)
     log = read_log([path]).log
-    assert (list(log.step), log.refused.first) == ([3], [f"{path}:1: step is None; allowed: a finite number"])
+    assert list(log.step) == [3]
+    assert log.refused.first == [f"{path}:1: step is None; allowed: a number from -1e+50 to 1e+50"]
 
 
 @pytest.mark.parametrize(
@@ -519,6 +530,13 @@ def test_a_prompt_that_is_in_a_step_twice_without_an_id_is_warned_of(tmp_path):
     reading = read_log([write_jsonl(tmp_path, [*rows, row(2, "c", 1.0), row(2, "c", 0.0)])])
     assert "1 of 6 groups hold a multiple of the usual 2 rollouts" in reading.warnings[0]
     assert "--columns group=NAME" in reading.warnings[0]
+
+
+@pytest.mark.parametrize("step", [0.5, -1, 2**53 + 2, "2024-01-01T00:00:00"])
+def test_a_step_that_cannot_be_read_is_warned_of(step, tmp_path):
+    reading = read_log([write_jsonl(tmp_path, [row(at, "p", 1.0) for at in (step, 1.5)])])
+    assert reading.log.group_size.tolist() == [2]
+    assert reading.warnings[0].startswith(f"all rows of a prompt are one group, since step is {step!r}; allowed:")
 
 
 PAIRS = [

@@ -381,11 +381,11 @@ class DiagnoseCommand(Command):
                 names = log_names(earlier[0], self.logs[0])
                 findings.insert(0, compare_logs(reading, read_log(earlier, **named), names, result.level))
             print(*summary(reading, result, findings), sep="\n")
-            entries |= {"findings": as_json(tuple(findings)), "diagnosis": as_json(result)}
+            entries |= {"findings": findings, "diagnosis": result}
             if self.html:
                 write_output(self.html, report(reading, result, findings).encode(), "a summary is printed above")
                 print(f"\nreport    {self.html}")
         if self.json:
-            write_output(self.json, json.dumps(entries, indent=1).encode(), "a summary is printed above")
+            write_output(self.json, json.dumps(as_json(entries), indent=1).encode(), "a summary is printed above")
             print(f"\njson      {self.json}")
         return int(reading.refused_share > MOST_REFUSED)

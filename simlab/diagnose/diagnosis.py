@@ -64,7 +64,7 @@ def diagnose(
         log: of at least one group.
         estimator: in use, as it is written on the command line.
         others: estimators whose gradient masses are compared with its own.
-        rollouts: the budget of a step, to split into prompts x G; None for that of the log's last window.
+        rollouts: the budget of a step, to split into prompts x G; None for the median of the log's last window.
         level: the level of the intervals.
         windows: windows of steps; the last is the present.
         holdout: share of the steps against which predictions from the others are scored; 0 for none.
@@ -86,8 +86,9 @@ def diagnose(
         sizes = tuple(predicted.group_size for predicted in groups.at_sizes)
         counts = count_solutions(last)
         solution = typical_solution(counts, level, seed, sizes) if counts is not None else None
-        budget = rollouts or max(round(observed.groups_per_step * observed.group_size), SMALLEST)
-        advice = recommend.recommend(now, groups, solution, budget)
+        _, step = np.unique(last.step, return_inverse=True)
+        usual = max(round(np.median(np.bincount(step, last.group_size))), observed.group_size, SMALLEST)
+        advice = recommend.recommend(now, groups, solution, rollouts or usual)
         unseen = estimate_unseen(parts, level, seed, sizes)
     return Diagnosis(
         level=level,

@@ -224,10 +224,12 @@ def _freedom(influence: Float[np.ndarray, " P"]) -> float:
 
 
 def as_json(value: Any) -> Any:
-    """Turn an estimate, or a record of estimates, into JSON; NaN and infinities become null."""
+    """Turn an estimate, or what holds some, into JSON; NaN and infinities become null."""
     if hasattr(value, "_asdict"):
-        return {name: as_json(entry) for name, entry in value._asdict().items()}
-    if isinstance(value, tuple):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: as_json(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
         return [as_json(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -1,7 +1,6 @@
 """Tell what metrics over steps say: levels, changes and when they began, and what is known to precede a collapse."""
 
 import dataclasses
-import math
 import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from simlab.diagnose.change import FEWEST, Shift, find_change
+from simlab.diagnose.estimate import as_json
 from simlab.diagnose.reading import Metrics
 from simlab.diagnose.report import PAGE, svg, table_row, tags
 from simlab.files import WRITER
@@ -118,15 +118,14 @@ class MetricsReport:
     def as_json(self) -> dict[str, Any]:
         """Return the table, trends and sentences for JSON, null for NaN."""
         columns = {**self.metrics.values, **self.metrics.others}
-        return {
-            "sentences": list(self.sentences),
-            "trends": [t._asdict() | {"change": t.change and dataclasses.asdict(t.change)} for t in self.trends],
-            "steps": self.metrics.step.tolist(),
-            "metrics": {
-                name: [cell if math.isfinite(cell) else None for cell in column.tolist()]
-                for name, column in columns.items()
-            },
-        }
+        return as_json(
+            {
+                "sentences": list(self.sentences),
+                "trends": [t._asdict() | {"change": t.change and dataclasses.asdict(t.change)} for t in self.trends],
+                "steps": self.metrics.step.tolist(),
+                "metrics": {name: column.tolist() for name, column in columns.items()},
+            }
+        )
 
     def page(self) -> str:
         """Return the report as one HTML file that opens offline."""

@@ -60,12 +60,12 @@ class Recommendation(NamedTuple):
 def recommend(
     now: Population, groups: GroupEstimates, solution: TypicalSolution | None, rollouts: int
 ) -> Recommendation:
-    """Compare the splits of a budget of rollouts a step into groups of the sizes that ``groups`` holds.
+    """Compare the splits of a budget of rollouts a step, at least a group, into groups of the sizes of ``groups``.
 
     ``solution`` is the typical one, if the log has answers.
     """
-    check_whole("rollouts", rollouts, SMALLEST)
     group_size = groups.observed.group_size
+    check_whole("rollouts", rollouts, max(group_size, SMALLEST))
     in_use = next(predicted for predicted in groups.at_sizes if predicted.group_size == group_size)
     compared = [predicted for predicted in groups.at_sizes if SMALLEST <= predicted.group_size <= rollouts]
     splits = tuple(evaluate_split(now, solution, predicted, in_use, rollouts) for predicted in compared)

@@ -253,6 +253,8 @@ def _warnings(log: Log, columns: Columns, rows: int, unscored: int) -> Iterator[
         yield f"{refused.count:,} of {refused.count + rows:,} rows cannot be read: {refused.first[0]}"
     if unscored > MANY_REFUSED * (unscored + rows):
         yield f"{unscored:,} of {unscored + rows:,} rows have no reward, and are left out: is it missing or NaN?"
+    if columns.no_step:
+        yield f"all rows of a prompt are one group, since {columns.no_step}; needed: --columns step=NAME"
     sizes, counts = np.unique(log.group_size, return_counts=True)
     usual = int(sizes[np.argmax(counts)])
     larger = (log.group_size > usual) & (log.group_size % usual == 0)

@@ -11,6 +11,7 @@ from typing import Any
 
 Row = Mapping[str, Any]  # the cells of a rollout by column
 
+LARGEST = 1e50  # of which sums of fourth powers, as correlations have them, do not overflow
 LARGEST_WHOLE = 2**53  # whole numbers up to here are the same in every format, floats included
 SHOWN = 60  # characters of a value in a complaint
 WORDS = {
@@ -35,7 +36,7 @@ def is_absent(value: Any) -> bool:
 
 
 def read_number(value: Any, name: str) -> float:
-    """Return a finite number, such as of a bool, a text or a word of a verdict; anything else is ``Unreadable``."""
+    """Return a number, such as of a bool, a text or a word of a verdict; beyond ``LARGEST`` it is ``Unreadable``."""
     number = math.nan
     if type(value) in (float, int, bool) and -LARGEST_WHOLE <= value <= LARGEST_WHOLE:  # most cells
         return float(value)
@@ -48,8 +49,8 @@ def read_number(value: Any, name: str) -> float:
             number = float(value)
         elif isinstance(value, list) and len(value) == 1:
             return read_number(value[0], name)
-    if not math.isfinite(number):
-        raise Unreadable(f"{name} is {shown(value)}; allowed: a finite number")
+    if not abs(number) <= LARGEST:  # nor NaN
+        raise Unreadable(f"{name} is {shown(value)}; allowed: a number from -{LARGEST:g} to {LARGEST:g}")
     return number
 
 

@@ -52,12 +52,14 @@ class Columns:
         rewards: columns whose sum is the reward, those that are null left out.
         components: all columns of parts of the reward, and of other scores.
         split_chat: true where prompt and completion are one conversation.
+        no_step: why the column that is named as a step is not used, where no other is.
     """
 
     of: dict[str, str]
     rewards: tuple[str, ...]
     components: tuple[str, ...]
     split_chat: bool = False
+    no_step: str = ""
 
     def describe(self) -> str:
         """Name the column of each role in one line, those of another name than the role's first."""
@@ -158,6 +160,7 @@ class Chooser:
         """Return the columns; ``InputError`` where prompt or reward cannot be told."""
         of: dict[str, str | None] = {"step": self.find("step", lambda path: self.readable(path, read_whole))}
         of["step"] = of["step"] or next((path for path in (STEP, ROLLOUT) if self.cells[path]), None)
+        no_step = "" if of["step"] else self._refused_step()
         of["completion"] = self.find("completion", self.is_text)
         texts = [
             path
@@ -211,7 +214,17 @@ class Chooser:
             of["length"] = of["log_probability"]  # one a token
         of["task"] = self.find("task", lambda path: self._is_task(path, of["prompt"]))
         chosen = {role: path for role, path in of.items() if path is not None}
-        return Columns(chosen, rewards, components, split)
+        return Columns(chosen, rewards, components, split, no_step)
+
+    def _refused_step(self) -> str:
+        """Return the complaint about a step, of the first column with such a name whose cells differ."""
+        for path in candidates("step", self.paths):
+            for cell in [] if self._is_constant(path) else self.cells[path]:
+                try:
+                    read_whole(cell, path)
+                except Unreadable as why:
+                    return str(why)
+        return ""
 
     def _is_prompt(self, path: str) -> bool:
         """Return True for texts and token ids, and for any values of a column with the first of names."""
@@ -336,13 +349,15 @@ class Chooser:
         return bool(is_part) and not NO_REWARD.search(leaf(path)) and path not in others
 
     def _is_sum(self, single: str | None, functions: list[str]) -> bool:
-        """Return True where one of the columns is the sum of the others."""
-        others = [path for path in functions if path != single]
-        return single in functions and all(
-            abs(read_number(row[single], "") - sum(read_number(row.get(path) or 0, "") for path in others)) < 1e-6
-            for row in self.rows
-            if single is not None and not is_absent(row.get(single))
-        )
+        """Return True where one of the columns is the sum of the others, in rows that can be read."""
+        if single is None or single not in functions:
+            return False
+        others, gaps = [path for path in functions if path != single], []
+        for row in self.rows:
+            with contextlib.suppress(Unreadable):
+                total = sum(read_number(row.get(path) or 0, path) for path in others)
+                gaps.append(0 if is_absent(row.get(single)) else abs(read_number(row[single], single) - total))
+        return all(gap < 1e-6 for gap in gaps)
 
     def _solved(self) -> str | None:
         """Return the column ``solution`` where it is null for some: simlab's form of right answers alone."""
