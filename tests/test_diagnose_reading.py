@@ -688,6 +688,7 @@ def test_a_log_of_which_most_rows_are_refused_says_so_first_and_fails(tmp_path, 
     [
         ({"prompt": "p", "step": 3}, "--columns reward=NAME"),
         ({"reward": 1.0}, "--columns prompt=NAME"),
+        ({"prompt": "p", "reward": 10**400}, "most rewards cannot be read: reward is 10000"),
         ({"prompt": "p", "reward": None}, "all of them lack a reward"),
     ],
 )

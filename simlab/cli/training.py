@@ -369,7 +369,7 @@ class DiagnoseCommand(Command):
                 text = json.dumps({"writer": WRITER, **table.as_json()}, indent=1)
                 write_output(self.json, text.encode(), "a summary is printed above")
             return 0
-        entries = {"writer": WRITER, "contents": contents_json(reading)}
+        entries: dict[str, Any] = {"writer": WRITER, "contents": contents_json(reading)}
         if self.contents:
             print(*contents_lines(reading), sep="\n")
         else:

@@ -118,7 +118,7 @@ class MetricsReport:
     def as_json(self) -> dict[str, Any]:
         """Return the table, trends and sentences for JSON, null for NaN."""
         columns = {**self.metrics.values, **self.metrics.others}
-        return as_json(
+        entries: dict[str, Any] = as_json(
             {
                 "sentences": list(self.sentences),
                 "trends": [t._asdict() | {"change": t.change and dataclasses.asdict(t.change)} for t in self.trends],
@@ -126,6 +126,7 @@ class MetricsReport:
                 "metrics": {name: column.tolist() for name, column in columns.items()},
             }
         )
+        return entries
 
     def page(self) -> str:
         """Return the report as one HTML file that opens offline."""

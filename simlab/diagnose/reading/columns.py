@@ -124,6 +124,16 @@ class Chooser:
                 values.append(read(cell, path))
         return values if 2 * len(values) >= len(self.cells[path]) else []
 
+    def _refused(self, paths: Sequence[str], read: Callable[[Any, str], Any]) -> str:
+        """Return the first complaint of ``read`` about the cells of columns; "" where it has none."""
+        for path in paths:
+            for cell in self.cells[path]:
+                try:
+                    read(cell, path)
+                except Unreadable as why:
+                    return str(why)
+        return ""
+
     def named_path(self, name: str, role: str) -> str:
         """Return the column that a user means by its name, or by the end of its path."""
         if name in self.paths:
@@ -160,7 +170,8 @@ class Chooser:
         """Return the columns; ``InputError`` where prompt or reward cannot be told."""
         of: dict[str, str | None] = {"step": self.find("step", lambda path: self.readable(path, read_whole))}
         of["step"] = of["step"] or next((path for path in (STEP, ROLLOUT) if self.cells[path]), None)
-        no_step = "" if of["step"] else self._refused_step()
+        steps = [path for path in candidates("step", self.paths) if not self._is_constant(path)]
+        no_step = "" if of["step"] else self._refused(steps, read_whole)
         of["completion"] = self.find("completion", self.is_text)
         texts = [
             path
@@ -216,16 +227,6 @@ class Chooser:
         chosen = {role: path for role, path in of.items() if path is not None}
         return Columns(chosen, rewards, components, split, no_step)
 
-    def _refused_step(self) -> str:
-        """Return the complaint about a step, of the first column with such a name whose cells differ."""
-        for path in candidates("step", self.paths):
-            for cell in [] if self._is_constant(path) else self.cells[path]:
-                try:
-                    read_whole(cell, path)
-                except Unreadable as why:
-                    return str(why)
-        return ""
-
     def _is_prompt(self, path: str) -> bool:
         """Return True for texts and token ids, and for any values of a column with the first of names."""
         return self.is_text(path) or (bool(self.cells[path]) and leaf(path) in NAMES["prompt"][:3])
@@ -277,6 +278,9 @@ class Chooser:
             empty = [path for path in candidates("reward", self.paths) if not self.cells[path]]
             rewards = self._unnamed_rewards() or empty[:1]
             if len(rewards) != 1:
+                refused = self._refused(candidates("reward", self.paths), read_number)
+                if refused:
+                    raise InputError(f"most rewards cannot be read: {refused}; needed: --columns reward=NAME")
                 hint = rewards[0] if rewards else "NAME"
                 columns = list_columns(self.rows)
                 raise InputError(
