@@ -17,11 +17,6 @@ from simlab.errors import InputError
 from simlab.fingerprint import OWN_FILE
 from simlab.reading import read_bytes, reason
 
-# For other statements than "if", whose error is the same.
-INSTEAD_OF = {
-    "while": '"while" on a traced array; use a fixed number of turns, and jnp.where',
-    "assert": '"assert" on a traced array; leave it out',
-}
 _loaded: dict[Path, tuple[types.ModuleType, str]] = {}
 _opened_by: dict[str, set[Path]] = {}  # files that each user's file has opened, by its path
 # What a line does to a traced array, and what to use, by the name of JAX's error; in estimators jnp may be their xp.
@@ -30,6 +25,11 @@ ADVICE = {
     "ConcretizationTypeError": "float(), int() or bool() of a traced array; use functions of arrays",
     "NonConcreteBooleanIndexError": "a mask as the index of a traced array; use jnp.where",
     "TracerArrayConversionError": "numpy on a traced array; use jax.numpy, or array_namespace(array)",
+}
+# For other statements than "if", whose error is the same.
+INSTEAD_OF = {
+    "while": '"while" on a traced array; use a fixed number of turns, and jnp.where',
+    "assert": '"assert" on a traced array; leave it out',
 }
 
 

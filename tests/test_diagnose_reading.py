@@ -201,9 +201,11 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
 
 
 def test_a_part_that_cannot_be_read_in_one_row_leaves_that_row_out(tmp_path):
-    part = {"prompt": "p", "completion": "c", "reward": 0.0, "format": 0.5, "advantage": 0.0}
+    rollout = {"prompt": "p", "completion": "c", "reward": 0.0, "format": 0.5, "advantage": 0.0}
     path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps(part | change) + "\n" for change in ({"format": math.inf}, {}, {"reward": 1.0})))
+    path.write_text(
+        "".join(json.dumps(rollout | cells) + "\n" for cells in ({"format": math.inf}, {}, {"reward": 1.0}))
+    )
     log = read_log([path]).log
     assert (log.group_size.tolist(), log.refused.count) == ([2], 1)
 

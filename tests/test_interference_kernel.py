@@ -256,11 +256,11 @@ def record_of(step=10, estimator="full"):
 
 
 def test_only_the_records_of_later_steps_are_removed(tmp_path):
-    kept = ["00000002.head.npz", "2026.mine.npz", "00000009.mine.npz", "backup of 00000009.full.npz"]
-    for name in [*kept, "00000003.full.npz", "00000009.head.npz"]:
+    staying = ["00000002.head.npz", "2026.mine.npz", "00000009.mine.npz", "backup of 00000009.full.npz"]
+    for name in [*staying, "00000003.full.npz", "00000009.head.npz"]:
         (tmp_path / name).touch()
     remove_later(tmp_path, 2)
-    assert {path.name for path in tmp_path.iterdir()} == set(kept)
+    assert {path.name for path in tmp_path.iterdir()} == set(staying)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):

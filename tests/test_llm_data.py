@@ -342,12 +342,12 @@ def test_overwriting_never_removes_an_input(option, linked, tmp_path, capsys):
     for name, text in (("d.jsonl", Path(SUMS).read_text()), ("mine.py", code), ("set.json", "{}")):
         (inside / name).write_text(text)
     pretrained(inside)  # a model
-    place = tmp_path / "link" if linked else inside
+    folder = tmp_path / "link" if linked else inside
     (tmp_path / "link").symlink_to(inside)
     chosen = {
-        "--data": f"{place}/d.jsonl", "--evaluate": f"set={place}/d.jsonl", "--reward": f"{place}/mine.py:reward",
-        "--arms": f"{place}/mine.py:weight", "--model": str(place), "--config": f"{place}/set.json",
-    }.get(option, f"{place}/../../../run.json")  # fmt: skip
+        "--data": f"{folder}/d.jsonl", "--evaluate": f"set={folder}/d.jsonl", "--reward": f"{folder}/mine.py:reward",
+        "--arms": f"{folder}/mine.py:weight", "--model": str(folder), "--config": f"{folder}/set.json",
+    }.get(option, f"{folder}/../../../run.json")  # fmt: skip
     judge = () if option == "--reward" else ("--verifier", "number")
     flag = "--config" if option == "run.json" else option
     assert trained(tmp_path / "run", "--data", SUMS, *judge, flag, chosen, "--overwrite") == 2
