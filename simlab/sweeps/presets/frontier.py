@@ -65,9 +65,7 @@ WEIGHTS = tuple(f"{name}+reinforce" for name in (*REGISTRY, *_VARIANTS) if name 
 # Those that were there when the first of the runs were made.
 EARLIER = tuple(name for name in WEIGHTS if not name.startswith(("optimal_token_baseline", "tempered_grpo")))
 IN_GROUPS = names("grpo+reinforce maxrl+reinforce pass_at_k_tang+reinforce")
-# One of each kind that keeps another share of what an old batch teaches; all of them where all weights are.
-CLIPS = names("grpo+ppo_clip grpo+cispo grpo+vespo grpo+forking_tokens")
-EVERY_CLIP = tuple(f"grpo+{name}" for name in SURROGATES if name != "reinforce")
+CLIPS = tuple(f"grpo+{name}" for name in SURROGATES if name != "reinforce")
 # Those of which more seeds judge the front, and with some others those of the other conditions.
 JUDGED = names(
     "grpo+reinforce f_grpo(gamma=2)+reinforce power_alpha(alpha=3)+reinforce maxrl+reinforce pkpo+reinforce "
@@ -93,7 +91,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
     few: Values = {"run.prompts_per_step": (4 if name == "bank" else 8,), "run.allocation": ("learnable",)}
     every, usual = condition.lengths, condition.usual
     shown = name == "linear-0.3"
-    weights, clips, seeds = (EARLIER, EVERY_CLIP, 32) if shown else (ELSEWHERE, CLIPS, 8)
+    weights, seeds = (EARLIER, 32) if shown else (ELSEWHERE, 8)
     kinds = {
         "weight": sweep(weights, {}, every),
         "rest": sweep(tuple(name for name in WEIGHTS if name not in weights), {}, every),
@@ -109,7 +107,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
         "curriculum": sweep(PLAIN, few | {"run.allocation_by": ("estimate", "exact")}, usual),
         "group": sweep(IN_GROUPS, {}, every, group_sizes=(4, 16, 32)),
         # With one gradient step a batch the ratio is 1 and no clip acts.
-        "surrogate": sweep(clips, {"run.epochs": (4,)}, usual),
+        "surrogate": sweep(CLIPS, {"run.epochs": (4,)}, usual),
     }
     return {f"{kind}-{name}": settings for kind, settings in kinds.items() if shown or kind != "judged"}
 
