@@ -349,7 +349,8 @@ def frontier_table(data: dict[str, Any]) -> str:
 
 def _fastest_and_best(points: dict[str, list[Any]], proposal: str) -> list[tuple[str, float, float, float]]:
     kind, method, setting = ON_THE_FRONTIER[proposal]
-    rows = [row for row in zip(*points.values(), strict=True) if row[:2] == (kind, method) and setting in row[2]]
+    of_kind = [row for row in zip(*points.values(), strict=True) if frontier.ALSO.get(row[0], row[0]) == kind]
+    rows = [row for row in of_kind if row[1] == method and setting in row[2]]
     able = sorted((row for row in rows if None not in row), key=lambda row: row[4])
     if not able:
         return []
