@@ -1,16 +1,7 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
 from simlab.errors import check_choice
-from simlab.sweeps.presets import (
-    banks,
-    frontier,
-    graded,
-    interference,
-    lately,
-    least_variance,
-    network_league,
-    papers,
-)
+from simlab.sweeps.presets import banks, frontier, interference, papers
 from simlab.sweeps.presets.base import Preset, SweepSettings
 from simlab.sweeps.presets.papers import F_GRPO_FIG2
 
@@ -26,21 +17,21 @@ PRESETS: dict[str, Preset] = {
     "fade": papers.FADE,
     "fade-rank": papers.FADE_RANK,
     "frontier": frontier.FRONTIER,
-    "graded-rewards": graded.GRADED_REWARDS,
+    "graded-rewards": banks.GRADED_REWARDS,
     "interference": interference.INTERFERENCE,
     "interference-countdown": interference.INTERFERENCE_COUNTDOWN,
     "interference-league": interference.INTERFERENCE_LEAGUE,
     "interference-papers": interference.INTERFERENCE_PAPERS,
     "lag": banks.LAG,
-    "lately": lately.LATELY,
+    "lately": papers.LATELY,
     "league": banks.LEAGUE,
-    "least-variance": least_variance.LEAST_VARIANCE,
+    "least-variance": interference.LEAST_VARIANCE,
     "minibatches": {"": banks.MINIBATCHES},
     "mismatch": banks.MISMATCH,
-    "network": network_league.NETWORK,
-    "network-law": network_league.NETWORK_LAW,
-    "network-league": network_league.NETWORK_LEAGUE,
-    "network-paths": network_league.NETWORK_PATHS,
+    "network": interference.NETWORK,
+    "network-law": interference.NETWORK_LAW,
+    "network-league": interference.NETWORK_LEAGUE,
+    "network-paths": interference.NETWORK_PATHS,
     "network-papers": interference.NETWORK_PAPERS,
     "remax": banks.REMAX,
     "surrogates": banks.SURROGATES_COMPARED,

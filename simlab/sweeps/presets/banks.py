@@ -1,4 +1,4 @@
-"""Presets on a bank of prompts: weights, allocations, samplers that are old or imprecise, clips, verifiers that err."""
+"""Presets on a bank of prompts: weights, allocations, samplers, clips, verifiers that err, graded rewards."""
 
 from typing import Any
 
@@ -194,4 +194,27 @@ VERIFIER: Preset = {
         estimators=("reinforce", "dr_grpo", "grpo"),
     ),
     "youden": _erring("dr_grpo", "grpo", "maxrl", norms=(0.25,), false_positive=_YOUDEN, false_negative=_YOUDEN),
+}
+
+# ``graded-rewards``: what each part of a reward does to correctness, and a placebo that pays alike.
+_GRADED: SweepSettings = PLAIN_STEPS | {
+    **dict(arms=names("dr_grpo+reinforce grpo+reinforce gdpo+reinforce"), seeds=32, steps=400, record_every=5),
+    **dict(pass_at_k=(1, 16), parameters={RATE: (0.3,)}),
+}
+_PARTIAL_CREDIT = over(_GRADED, {"problem.credit": (0.0, 0.5, 1.0)}, problem="partial_credit")
+_REWARDS = ("true", "placebo", "placebo_by_group")
+GRADED_REWARDS: Preset = {
+    # Correctness beside a format: from no weight to that of correctness.
+    "format": over(_GRADED, {"problem.format_weight": (0.0, 0.2, 1.0)}, problem="format_reward"),
+    # Tests passed against all or nothing, of programs that share their first steps and of such that share nothing.
+    "tests-by-token": _PARTIAL_CREDIT,
+    "tests-apart": over(_PARTIAL_CREDIT, {"problem.by_token": (False,)}),
+    # A penalty that rare right answers pay more of.
+    "length": over(_GRADED, {"problem.penalty": (0.0, 0.3, 0.6)}, problem="length_penalty"),
+    # Five items of which one never varies.
+    "rubric": over(_GRADED, {}, problem="rubric"),
+    # A check that is easy and wrong, from no weight to more than that of correctness.
+    "hack": over(_GRADED, {"problem.hack_weight": (0.0, 0.1, 0.2, 0.5, 1.5)}, problem="reward_hack"),
+    # The same with rewards that no answer earns.
+    "placebo": over(_GRADED, {"run.reward": _REWARDS}, problem="format_reward"),
 }
