@@ -168,42 +168,35 @@ def markdown(group_size: int) -> str:
     for title, kinds in groups(known(group_size)):
         lines.append(f"| **{title}** | | | |")
         for kind in kinds:
-            curves = (
-                ["", ""]
-                if kind.form is None
-                else [f"`{bars(values)}`" for values in (kind.form.speed, kind.form.baseline)]
-            )
-            remarks = [f"reads {kind.depends}"] if kind.beyond else []
-            if kind.form is not None and kind.form.factors is not None:
-                remarks.append("Dr. GRPO times a number a group")
+            curves, remarks = ["", ""], [f"reads {kind.depends}"] if kind.beyond else []
+            if kind.form is not None:
+                curves = [f"`{bars(values)}`" for values in (kind.form.speed, kind.form.baseline)]
+                remarks += ["Dr. GRPO times a number a group"] * (kind.form.factors is not None)
             lines.append(f"| `{kind.name}` | {curves[0]} | {curves[1]} | {'; '.join(remarks)} |")
     return "\n".join(lines)
 
 
 def groups(kinds: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
     """Group weights by equal speed, the largest group first; last those that have no form."""
-    formed = [kind for kind in kinds if kind.form is not None and not kind.beyond]
-    heads: list[list[Kind]] = []
-    for kind in formed:
-        for group in heads:
-            if _sine(_speed(kind), _speed(group[0])) <= ALIKE:
-                group.append(kind)
-                break
+    by_speed: list[tuple[np.ndarray, list[Kind]]] = []
+    alone, without = [], []
+    for kind in kinds:
+        if kind.form is None:
+            without.append(kind)
+            continue
+        if kind.beyond:
+            alone.append(kind)
+            continue
+        speed = kind.form.speed
+        group = next((group for other, group in by_speed if _sine(speed, other) <= ALIKE), None)
+        if group is None:
+            by_speed.append((speed, [kind]))
         else:
-            heads.append([kind])
-    heads.sort(key=len, reverse=True)
-    alone = [kind for kind in kinds if kind.form is not None and kind.beyond]
-    without = [kind for kind in kinds if kind.form is None]
-    shared = [(f"the speed of {group[0].name}", group) for group in heads if len(group) > 1]
-    single = [group[0] for group in heads if len(group) == 1]
-    remaining = (
-        ("a speed of its own", single),
+            group.append(kind)
+    shared = sorted((group for _, group in by_speed if len(group) > 1), key=len, reverse=True)
+    return [
+        *((f"the speed of {group[0].name}", group) for group in shared),
+        ("a speed of its own", [group[0] for _, group in by_speed if len(group) == 1]),
         ("for one group alone, in a fresh state", alone),
         ("no normal form", without),
-    )
-    return [*shared, *remaining]
-
-
-def _speed(kind: Kind) -> Float[np.ndarray, " G"]:
-    assert kind.form is not None
-    return kind.form.speed
+    ]

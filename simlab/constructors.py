@@ -105,7 +105,6 @@ def added_constructor(name: str) -> Constructor:
 def _from_file(
     name: str, kinds: tuple[type, ...], arguments: tuple[str, ...], finish: Callable[[Any], Any]
 ) -> Constructor:
-    """Make a constructor of the object ``FILE.py:NAME``: see ``simlab.arms``."""
     loaded = own_files.load(name)
     if isinstance(loaded, kinds):
         return Constructor(name, lambda: finish(loaded), {})

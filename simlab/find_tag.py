@@ -62,12 +62,8 @@ def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
         for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.v")]):
             if not any(root in path.parents for root in inner):
                 tags_in = _tags if path.suffix == ".py" else _tags_of_theorems
-                try:
-                    tags = tags_in(path.read_text(encoding="utf-8"))
-                except (SyntaxError, ValueError) as error:  # ValueError: not UTF-8
-                    raise InputError(f"{path} cannot be read as Python: {error}") from None
-                shown = path.relative_to(outermost.parent).as_posix()
-                lines += [TaggedLine(tag, kind, shown, line, name) for line, tag, name in tags]
+                shown, text = path.relative_to(outermost.parent).as_posix(), path.read_text(encoding="utf-8")
+                lines += [TaggedLine(tag, kind, shown, line, name) for line, tag, name in tags_in(text)]
     return lines
 
 
@@ -112,12 +108,9 @@ def _begins(paper: str, tag: str) -> re.Pattern[str]:
 
 
 def _no_tag(paper: str, tag: str, lines: list[TaggedLine]) -> InputError:
-    """Say that a paper has no such tag, with the closest that it has, or else which papers have tags."""
-    if labels := _labels(paper, lines):
-        closest = ", ".join(get_close_matches(tag, labels, n=5, cutoff=0.0))
-        return InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
-    tagged = [source for source in SOURCES if _labels(source, lines)]
-    return InputError(f"no line carries a tag of {paper}; allowed: {', '.join(tagged)}")
+    """Say that a paper has no such tag, with the closest that it has."""
+    closest = ", ".join(get_close_matches(tag, _labels(paper, lines), n=5, cutoff=0.0))
+    return InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
 
 
 def _labels(paper: str, lines: list[TaggedLine]) -> list[str]:
@@ -186,7 +179,6 @@ def _tags(source: str) -> list[tuple[int, str, str]]:
 
 
 def _tags_of_theorems(source: str) -> list[tuple[int, str, str]]:
-    """List line, tag and the theorem that follows for each tag in a file of Coq."""
     tags, theorem = [], ""
     for number, line in reversed([*enumerate(source.split("\n"), 1)]):
         theorem = match[1] if (match := _THEOREM.match(line)) else theorem

@@ -55,7 +55,6 @@ def split(text: str) -> tuple[str, ...]:
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Split at a sign that stands outside of brackets."""
     return [piece.strip(" ") for piece in re.split(rf"[{sign}](?![^()]*\))", text)]
 
 

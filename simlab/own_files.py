@@ -103,7 +103,6 @@ sys.addaudithook(lambda event, arguments: _note_opened(*arguments) if event == "
 
 
 def _split(reference: str) -> tuple[Path, str]:
-    """Split a reference into its resolved path and its name."""
     file, colon, name = reference.rpartition(":")
     if not colon or not name.isidentifier() or not file.endswith(".py") or "\0" in file:
         raise InputError(f"{reference!r} names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py:weight")

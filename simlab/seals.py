@@ -69,6 +69,5 @@ def verified(content: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _checksum(content: Mapping[str, Any], name: str) -> str:
-    """Return the SHA-256 of a name and a JSON object, whatever the order of its keys."""
     plain = json.loads(json.dumps(content))  # whose keys are all strings
     return hashlib.sha256(json.dumps([name, plain], sort_keys=True).encode()).hexdigest()

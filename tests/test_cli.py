@@ -266,7 +266,6 @@ LARGE_LIST = "1,2,...,1e9"
         (["--gamma", "-1,0"], "gamma = -1", "[0, inf)"),
         (["--group-size", "0"], "group_size = 0", "[1, 16777216]"),
         (["--estimator", "maxrl", "--param", "reward_incorrect=-1"], "[-1, 1]", "[0, 1]"),
-        (["--memory=--"], "--memory=-- gives no value", "see simlab"),
         (["--memory", "100MB"], "--memory 100MB", "MB or more"),
         (["--shard", "3/2"], "'3/2'", "1 <= I <= N"),
         (["--scheduler", "local:2", "--shard", "1/2"], "--shard", "not allowed with argument --scheduler"),

@@ -21,7 +21,6 @@ class EstimatorsCommand(Command):
     markdown: bool = switch("as a table with formulas, masses, signs and peaks")
 
     def run(self) -> None:
-        """Print the list."""
         from simlab.estimators_table import as_entries, markdown_table, plain_list
 
         print(json.dumps(as_entries(), indent=1) if self.json else markdown_table() if self.markdown else plain_list())
@@ -40,7 +39,6 @@ class AlikeCommand(Command):
     group_size: int = option("rollouts of a group, 2 to 64 (default 8)", "G", 8)
 
     def run(self) -> None:
-        """Print the report of one weight, or the table of all."""
         from simlab.alike import markdown, report
         from simlab.arms import parse
 
@@ -68,7 +66,6 @@ class ChallengeCommand(Command):
     figure: Path = option("figure: .png, .svg or .pdf", "FILE", Path("challenge.png"), read=read_file)
 
     def run(self) -> None:
-        """Run the entry, print its rows and draw it."""
         from simlab.bundled import make_importable
         from simlab.files import check_outputs
         from simlab.plotting import check_figure, save_figure
@@ -104,7 +101,6 @@ class WhereCommand(Command):
     list: bool = switch("only the tags of the paper, or those that begin with TAG")
 
     def run(self) -> None:
-        """Print the lines, or the tags."""
         from simlab.find_tag import describe, find, labels, roots
 
         everywhere, tag = roots(), self.tag or ""
@@ -132,7 +128,6 @@ class CheckCommand(Command):
     jobs: int | None = option("processes (default one a core)", "N")
 
     def run(self) -> int:
-        """Judge, and print and write the verdicts."""
         from simlab.bundled import make_importable
         from simlab.files import check_outputs, write_output
 
@@ -183,7 +178,6 @@ class FiguresCommand(Command):
     out: Path = option("folder of the images (default figures/images)", "FOLDER", Path("figures/images"))
 
     def run(self) -> int:
-        """Draw, list or compute the figures again."""
         from simlab.bundled import make_importable
 
         make_importable()
@@ -244,7 +238,6 @@ class ExploreCommand(Command):
     )
 
     def run(self) -> None:
-        """Serve the page, or write it."""
         from simlab.grammar import split
 
         if self.port is not None:
@@ -280,7 +273,6 @@ class NotebooksCommand(Command):
     no_browser: bool = switch(NO_BROWSER)
 
     def run(self) -> None:
-        """List the notebooks, or become marimo's editor."""
         from simlab.bundled import bundled_folder
         from simlab.notebooks import (
             check_marimo,
@@ -317,7 +309,6 @@ class DocsCommand(Command):
     no_browser: bool = switch(NO_BROWSER)
 
     def run(self) -> None:
-        """Build the site and serve it."""
         from simlab.docs_site import build_site, check_docs, claim_folder, serve
 
         if self.port is not None:
@@ -358,7 +349,6 @@ class CompletionCommand(Command):
     shell: str = argument("SHELL", "bash, zsh or fish")
 
     def run(self) -> None:
-        """Print the script."""
         from simlab.cli import build_parser
 
         check_choice("shell", self.shell, SHELLS)

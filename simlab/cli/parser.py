@@ -151,8 +151,6 @@ def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
     if arguments and not arguments[0].startswith("-") and arguments[0] not in commands:
         hint = did_you_mean(arguments[0], commands)
         raise InputError(f"unknown command {arguments[0]!r}{hint}; allowed: {', '.join(commands)}")
-    if empty := next((text for text in arguments if text.endswith("=--")), None):  # argparse would drop the option
-        raise InputError(f"{empty} gives no value; see {parser.prog} --help")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         name, _, _ = unknown[0].partition("=")
@@ -175,7 +173,6 @@ def read_path(text: str) -> Path:
 
 
 def _read_as(kind: type, allowed: str) -> Read:
-    """Make a reader of numbers of a kind, whose errors say what is allowed."""
 
     def read(text: str) -> Any:
         from simlab.text import read_as  # imports NumPy, which --help does not need

@@ -112,7 +112,6 @@ def read_at(cell: xr.Dataset, columns: Sequence[str], levels: Float[np.ndarray, 
 
 
 def _series(cell: xr.Dataset, columns: Sequence[str]) -> list[Float[np.ndarray, "S N"]]:
-    """Return pass@1 and some columns of each seed and record."""
     mass = pass_at_1(cell)
     values = [mass, *(cell[name].broadcast_like(mass) for name in columns)]
     return [each.transpose("seed", record_axis(cell)).values.astype(float) for each in values]
@@ -174,7 +173,6 @@ def _moves_around(
 
 
 def _missing(cells: Cells, readings: Cells, level: float) -> list[str]:
-    """Name the cells of which not every seed reaches the level."""
     lines = []
     for name, cell in cells.items():
         seeds, mass = readings[name].sizes["seed"], pass_at_1(cell)

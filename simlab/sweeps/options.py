@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from simlab.errors import InputError, check_no_option
+from simlab.errors import InputError, check_choice, check_no_option
 from simlab.sweeps.budget import Budget
 from simlab.sweeps.grid import LENGTHS, Sweep
 from simlab.sweeps.parameters import read_values
@@ -31,6 +31,8 @@ def build_sweeps(options: Any) -> dict[str, Sweep]:
     pairs, preset = [*short, *options.param], options.preset
     if preset is None and chosen.keys() <= SIZES and not budget and not pairs:
         preset = DEFAULT
+    if preset is not None:
+        check_choice("preset", preset, sorted(PRESETS))
     if options.shard_actions is not None:
         chosen.setdefault("storage", "sharded")
     presets = {"": {}} if preset is None else PRESETS[preset]

@@ -227,43 +227,26 @@ def read_results(paths: Sequence[Path]) -> dict[str, xr.Dataset]:
     return {name: read(path) for name, path in zip(names, paths, strict=True)}
 
 
-def check_ends(results: Mapping[str, xr.Dataset]) -> None:
-    """Raise ``InputError`` for results of different lengths."""
-    ends = {name: _end(dataset) for name, dataset in results.items()}
-    if len(set(ends.values())) > 1:
-        listed = ", ".join(f"{name} at {end}" for name, end in ends.items())
-        raise InputError(
-            f"the results end differently ({listed}); allowed: sweeps of the same length, or --at pass@1=NUMBER"
-        )
-
-
-def _end(dataset: xr.Dataset) -> str:
-    axis = record_axis(dataset)
-    return f"{axis} {plain(dataset[axis].values[-1])}"
-
-
 def compared(datasets: Mapping[str, xr.Dataset], metrics: Sequence[str] | None = None) -> str:
     """Return a table of every cell of every result, and the differences from the first result, paired by seed.
 
     Its columns are the metrics (see ``read_metric``), by default those of a sweep's table that all results have.
     Raises ``InputError`` for results of different lengths.
     """
-    check_ends(datasets)
+    axes = {name: record_axis(dataset) for name, dataset in datasets.items()}
+    ends = {name: f"{axis} {plain(datasets[name][axis].values[-1])}" for name, axis in axes.items()}
+    if len(set(ends.values())) > 1:
+        listed = ", ".join(f"{name} at {end}" for name, end in ends.items())
+        allowed = "sweeps of the same length, or --at pass@1=NUMBER"
+        raise InputError(f"the results end differently ({listed}); allowed: {allowed}")
     datasets, columns = with_columns(datasets, metrics, COLUMNS)
     names = list(dict.fromkeys(name for dataset in datasets.values() for name in grid_dimensions(dataset)))
-    first = next(iter(datasets.values()))
     cells = {name: _cells(dataset, names) for name, dataset in datasets.items()}
     labelled = (([result, *labels], cell) for result, by_labels in cells.items() for labels, cell in by_labels.items())
     rows = [["result", *names, *columns], *_rows(labelled, columns)]
     lines = [f"{name}: {describe_sweep(dataset)}" for name, dataset in datasets.items()]
-    lines += [
-        "",
-        *aligned(rows),
-        "",
-        legend(seed_counts(datasets.values()), _end(first)),
-        *beside_placebos(datasets, columns),
-    ]
-    return "\n".join(lines + _differences(cells, names, columns))
+    lines += ["", *aligned(rows), "", legend(seed_counts(datasets.values()), next(iter(ends.values())))]
+    return "\n".join([*lines, *beside_placebos(datasets, columns), *_differences(cells, names, columns)])
 
 
 def _cells(dataset: xr.Dataset, names: list[str]) -> Cells:
@@ -278,7 +261,6 @@ def _cells(dataset: xr.Dataset, names: list[str]) -> Cells:
 
 
 def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str]) -> list[str]:
-    """Return the table of differences in the cells that a result shares with the first, and a sentence on it."""
     (reference, base), *others = cells.items()
     if not others:
         return []
@@ -315,7 +297,6 @@ def named_cells(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
 
 
 def _each_named_cell(results: Mapping[str, xr.Dataset]) -> Iterator[tuple[str, str, dict[str, str], xr.Dataset]]:
-    """Yield every cell with its name, that of its result, and its labels by dimension."""
     for result, dataset in results.items():
         for labels, cell in each_cell(dataset):
             varied = {name: text for name, text in labels.items() if dataset.sizes[name] > 1 and text != ABSENT}

@@ -1,6 +1,5 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
-from simlab.errors import check_choice
 from simlab.sweeps.presets import banks, frontier, interference, papers
 from simlab.sweeps.presets.base import Preset, SweepSettings
 from simlab.sweeps.presets.papers import F_GRPO_FIG2
@@ -39,11 +38,4 @@ PRESETS: dict[str, Preset] = {
     "verifier": banks.VERIFIER,
 }
 
-
-def known_preset(name: str) -> str:
-    """Return the name of a preset; raises ``InputError`` for another name."""
-    check_choice("preset", name, sorted(PRESETS))
-    return name
-
-
-__all__ = ["F_GRPO_FIG2", "PRESETS", "SweepSettings", "known_preset"]
+__all__ = ["F_GRPO_FIG2", "PRESETS", "SweepSettings"]

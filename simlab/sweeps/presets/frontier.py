@@ -84,7 +84,6 @@ WITH_ALL_PROMPTS = tuple(name for name in ALLOCATIONS if name not in ("even", "l
 
 
 def _sweeps(name: str, condition: Condition) -> Preset:
-    """Return the sweeps of one condition by kind."""
 
     def sweep(arms: tuple[str, ...], parameters: Values, lengths: tuple[float, ...], **changes: Any) -> SweepSettings:
         settings: SweepSettings = {"group_sizes": (8,), "seeds": 8, "pass_at_k": (1, 256), "arms": arms}

@@ -92,7 +92,6 @@ def _arms(methods: str, rates: tuple[float, ...] = _TWO_RATES, groups: tuple[int
 
 
 def _plain(estimators: str, **changes: Any) -> Preset:
-    """Return estimators under the plain policy gradient."""
     return _arms(" ".join(f"{name}+reinforce" for name in names(estimators)), **changes)
 
 
@@ -197,7 +196,6 @@ def league(representation: str, optimizer: str, methods: tuple[str, ...], parame
 
 
 def _sweeps(representation: str, optimizer: str) -> Preset:
-    """Return all sweeps of one representation and optimiser."""
 
     def sweep(methods: tuple[str, ...], parameters: Values, **changes: Any) -> SweepSettings:
         return over(league(representation, optimizer, methods, parameters), {}, **changes)

@@ -71,7 +71,6 @@ _ADAM_MANY = over(_ADAM_FEW, fixed("problem", actions=1000))
 
 
 def _collapse(parameters: Values, seeds: int = 64, **changes: Any) -> SweepSettings:
-    """Return many seeds of the negative-dominant control."""
     return over(_ADAM_MANY, parameters, **{"estimators": ("negative_dominant",), "seeds": seeds} | changes)
 
 
@@ -103,7 +102,6 @@ _FADE: SweepSettings = ON_BANK | {
 
 
 def _fade(*estimators: str, **parameters: tuple[float, ...]) -> SweepSettings:
-    """Return weights on FADE's bank, with parameters of the estimators."""
     return over(_FADE, {f"estimator.{name}": values for name, values in parameters.items()}, estimators=estimators)
 
 
