@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from simlab.bundled import bundled_folder, is_checkout
 from simlab.errors import InputError, check_whole
+from simlab.files import explained
 
 HOST = "127.0.0.1"
 COPIES = "simlab-notebooks"
@@ -31,13 +32,11 @@ def working_folder(chosen: Path | None = None) -> Path:
     if chosen is None and is_checkout():
         return source
     folder = Path(COPIES) if chosen is None else chosen
-    try:
+    with explained(f"cannot copy the notebooks to {folder}", "those that are there are kept"):
         folder.mkdir(parents=True, exist_ok=True)
         for name in notebooks(source):
             if not (folder / name).exists():
                 shutil.copyfile(source / name, folder / name)
-    except OSError as error:
-        raise InputError(f"cannot copy the notebooks to {folder}: {error.strerror}") from None
     return folder
 
 
@@ -53,11 +52,9 @@ def place_outputs(folder: Path) -> None:
             continue
         session = json.loads(source.read_text("utf-8"))
         session["metadata"]["marimo_version"] = version
-        try:
+        with explained(f"cannot write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(json.dumps(session), "utf-8")
-        except OSError as error:
-            raise InputError(f"cannot write {target}: {error.strerror}") from None
 
 
 def check_port(port: int) -> None:

@@ -42,9 +42,9 @@ def unsealed(data: bytes, name: str) -> bytes:
     return named[:start]
 
 
-def sealed_json(content: Mapping[str, Any], name: str, indent: int | None = 1) -> bytes:
-    """Write a JSON object with the checksum of name and content as its last field; on one line without ``indent``."""
-    return (json.dumps({**content, CHECKSUM: _checksum(content, name)}, indent=indent) + "\n").encode()
+def sealed_json(content: Mapping[str, Any], name: str) -> bytes:
+    """Write a JSON object with the checksum of name and content as its last field."""
+    return (json.dumps({**content, CHECKSUM: _checksum(content, name)}, indent=1) + "\n").encode()
 
 
 def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
