@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -94,6 +95,25 @@ def library_alone():
         sys.modules.pop(registry._REGISTRY.pop(name).build.__module__)
     for path in own_files._loaded.keys() - loaded.keys():
         del own_files._loaded[path]
+
+
+@pytest.fixture(scope="session")
+def unbroken(tmp_path_factory):
+    """The result of the ``SMALL`` sweep, run at once."""
+    from sweep_cases import SMALL, asked  # noqa: PLC0415  # the hook above precedes it
+
+    from simlab.sweeps.run import run  # noqa: PLC0415
+
+    out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
+    run(asked(*SMALL), out)
+    return out
+
+
+@pytest.fixture
+def resumed(unbroken, tmp_path):
+    """A path for the ``SMALL`` sweep beside which all its parts lie."""
+    shutil.copytree(f"{unbroken}.parts", tmp_path / "sweep.nc.parts")
+    return tmp_path / "sweep.nc"
 
 
 @pytest.fixture(scope="session")

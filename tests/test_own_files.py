@@ -239,29 +239,23 @@ def branches(advantages, rollouts):
         return advantages
     return -advantages
 
-
 def turns(advantages, rollouts):
     while advantages.mean() > 0.5:
         advantages = advantages / 2
     return advantages
 
-
 def asserts(advantages, rollouts):
     assert advantages.mean() < 0.5
     return advantages
 
-
 def picks(advantages, rollouts):
     return advantages[rollouts.rewards > 0]
-
 
 def leaves(advantages, rollouts):
     raise SystemExit(7)
 
-
 def opens(advantages, rollouts):
     return advantages * float(open("nothere.txt").read())
-
 
 def fails(advantages, rollouts):
     raise KeyError("x")
@@ -297,7 +291,6 @@ READING = """
 from pathlib import Path
 
 ATTRIBUTE = Path("at_import.json").read_text()
-
 
 def scaled(advantages, rollouts):
     with open("at_trace.json") as file:

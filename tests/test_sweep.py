@@ -33,20 +33,6 @@ ONE_CELL = asked(*TINY, "--group-size", 2)
 DESCRIPTIONS = {metric.name: metric.description for metric in USUAL_METRICS}
 
 
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
-    run(SWEEP, out)
-    return out
-
-
-@pytest.fixture
-def resumed(unbroken, tmp_path):
-    out = tmp_path / "sweep.nc"
-    shutil.copytree(parts_folder(unbroken), parts_folder(out))
-    return out
-
-
 def test_the_result_is_labelled_and_every_variable_described(unbroken):
     dataset = read(unbroken)
     assert dataset["q_pos"].dims == ("estimator", "group_size", "gamma", "seed", "step")

@@ -106,14 +106,11 @@ from simlab.surrogates import Surrogate
 
 SIGN = 1.0
 
-
 def weight(advantages, rollouts):
     return SIGN * (advantages - advantages.mean(axis=-1, keepdims=True))
 
-
 def scaled(size=1.0, kind="plain"):
     return chain(center("mean"), lambda advantages, rollouts: SIGN * size * advantages)
-
 
 def plain(ratio, advantages, rollouts):
     return ratio * advantages
@@ -131,7 +128,6 @@ from simlab.simulator.metrics import POLICY, USUAL_METRICS, Metric
 
 GREATEST = Metric("greatest", "probability of the likeliest action", POLICY, lambda one: one.policy.p.max())
 
-
 @dataclass(frozen=True, eq=False)
 class Peaked(Categorical):
     """One action, which is correct, likelier than the others."""
@@ -140,11 +136,9 @@ class Peaked(Categorical):
     def metrics(self):
         return (*USUAL_METRICS, GREATEST)
 
-
 def peaked(actions=10, height=1.0, first=True, chances=np.ones(1)):
     correct = np.arange(actions) == (0 if first else actions - 1)
     return Peaked(np.where(np.arange(actions) == 0, height, 0.0), correct, correct)
-
 
 def counted(actions=10, scale=1.0):
     """It keeps no problem alive, and tells how many there are at once."""
@@ -152,10 +146,8 @@ def counted(actions=10, scale=1.0):
     most.append(len(alive))
     return made
 
-
 def broken(actions=10):
     return 1 / 0
-
 
 made = peaked(4)
 alive, most = weakref.WeakSet(), []
