@@ -5,6 +5,7 @@ number for each group (as all that sum to 0 in each group are), or none of these
 of the angle between c and c' as vectors of G numbers.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -48,10 +49,7 @@ class Kind(NamedTuple):
 
 
 def classify(name: str, chosen: Estimator, group_size: int) -> Kind:
-    """Compute the normal form of an estimator; of one that reads the batch, lengths or history, for one group alone.
-
-    None for one that depends on the order, or reads log-probabilities and the like.
-    """
+    """Compute the normal form on one group alone; None for what depends on the order or on log-probabilities."""
     depends = beyond(chosen)
     alone = chosen.needs == {"rewards"} and "order" not in depends
     return Kind(name, depends, normal_form(chosen, group_size) if alone else None)
@@ -61,10 +59,8 @@ def known(group_size: int) -> list[Kind]:
     """Classify each registered estimator at its defaults, and the ``VARIANTS`` that are allowed at this G."""
     kinds = [classify(name, entry.build(), group_size) for name, entry in REGISTRY.items() if name != "linked"]
     for text in VARIANTS:
-        try:
+        with contextlib.suppress(InputError):  # a k above G
             kinds.append(classify(text, parse(text).build().estimator, group_size))
-        except InputError:  # a k above G
-            continue
     return kinds
 
 
@@ -88,12 +84,8 @@ class Likeness(NamedTuple):
 def compare(form: NormalForm, others: Sequence[Kind]) -> Likeness:
     """Compare a normal form with known ones, of which at least one has a form."""
     plain = [(kind.name, kind.form) for kind in others if kind.form is not None and not kind.beyond]
-    both = np.concatenate(form)
-    same = {
-        name: _ratio(both, np.concatenate(other))
-        for name, other in plain
-        if _sine(both, np.concatenate(other)) <= ALIKE
-    }
+    both, others_whole = np.concatenate(form), {name: np.concatenate(other) for name, other in plain}
+    same = {name: _ratio(both, whole) for name, whole in others_whole.items() if _sine(both, whole) <= ALIKE}
     distances = {name: _sine(form.speed, other.speed) for name, other in plain}
     equal = tuple(name for name, distance in distances.items() if distance <= ALIKE and name not in same)
     nearest = min(distances, key=distances.__getitem__)

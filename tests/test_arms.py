@@ -70,7 +70,7 @@ def test_what_is_no_arm_is_refused_with_its_term_and_what_is_allowed():
 def test_a_list_of_arms_is_parted_by_commas_outside_of_brackets():
     text = "grpo, f_grpo(gamma=0.5,base=maxrl),grpo+casp(alpha=0.05,candidates=4)@token_mean"
     assert split(text) == ("grpo", "f_grpo(gamma=0.5,base=maxrl)", "grpo+casp(alpha=0.05,candidates=4)@token_mean")
-    assert [arm.estimator_name for arm in parse_list(text)] == ["grpo", "f_grpo", "grpo"]
+    assert [arm.base.name for arm in parse_list(text)] == ["grpo", "f_grpo", "grpo"]
 
 
 def test_a_list_with_what_is_no_arm_is_refused():

@@ -210,3 +210,6 @@ def read_by(place: str) -> Read:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+WORDS, NUMBERS = read_by("simlab.sweeps.parameters:expand"), read_by("simlab.sweeps.parameters:whole_numbers")

@@ -5,13 +5,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from simlab.cli.parser import Command, argument, option, read_by, read_file, switch
+from simlab.cli.parser import NUMBERS, WORDS, Command, argument, option, read_by, read_file, switch
 from simlab.errors import InputError, missing_extra
 
 DEFAULT_OUT = Path("sweep.nc")
 ARMS, TOTAL = read_by("simlab.sweeps.parameters:arm_texts"), read_by("simlab.sweeps.budget:read_total")
 SIZE, SHARD = read_by("simlab.sweeps.options:parse_size"), read_by("simlab.sweeps.options:parse_shard")
-WORDS, NUMBERS = read_by("simlab.sweeps.parameters:expand"), read_by("simlab.sweeps.parameters:whole_numbers")
 OTHER_RESULT = "replace the result of another sweep at OUT"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from simlab.bundled import SAMPLE_LOG
-from simlab.cli.parser import Command, argument, option, read_by, read_file, read_path, switch
+from simlab.cli.parser import NUMBERS, WORDS, Command, argument, option, read_by, read_file, read_path, switch
 from simlab.errors import InputError, check_range
 
 
@@ -144,14 +144,10 @@ class CompareCommand(Command):
         read=read_by("simlab.llm.compare.run_arms:read_moment"),
     )
     pass_at_k: tuple[int, ...] | None = option(
-        "k of pass@k (default 1,4,16,... up to the samples)",
-        "LIST",
-        read=read_by("simlab.sweeps.parameters:whole_numbers"),
+        "k of pass@k (default 1,4,16,... up to the samples)", "LIST", read=NUMBERS
     )
     metric: tuple[str, ...] | None = option(
-        "of sweeps: pass@K or any recorded metric (a wrong name lists all)",
-        "LIST",
-        read=read_by("simlab.sweeps.parameters:expand"),
+        "of sweeps: pass@K or any recorded metric (a wrong name lists all)", "LIST", read=WORDS
     )
     set: str | None = option("which evaluation set, of runs with several (default the first)", "NAME")
     baseline: str | None = option(
@@ -204,7 +200,8 @@ class CompareCommand(Command):
             raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
         if self.fit is not None:
             check_range("--fit", self.fit, 0)
-        figures = [(self.figure, functools.partial(compare.comparison_figure, baseline=self.baseline))]
+        drawn: Any = functools.partial(compare.comparison_figure, baseline=self.baseline)
+        figures = [(self.figure, drawn)]
         if self.histograms is not None:
             figures.append((self.histograms, compare.histogram_figure))
         _check_figures(*(path for path, _ in figures))
