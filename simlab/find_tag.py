@@ -147,33 +147,24 @@ def _tags(source: str) -> list[tuple[int, str, str]]:
     tree, lines = ast.parse(source), source.split("\n")
     comments = ((number, line.partition("#")[2]) for number, line in enumerate(lines, 1))
     tags = {(number, tag) for number, comment in comments for tag in _BRACKETED.findall(comment)}
-    definitions = [(0, len(lines), "")]  # first line, last line and dotted name
-
-    def visit(node: ast.AST, outer: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            calls: list[ast.AST] = []
-            inner = outer
-            if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
-                for number in range(child.lineno, (child.end_lineno or child.lineno) + 1):
-                    tags.update((number, tag) for tag in _BRACKETED.findall(lines[number - 1]))
-            elif isinstance(child, ast.Expr) and node is tree:
-                calls = [*ast.walk(child)]
-            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                calls = [*child.decorator_list]
-                first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
-                definitions.append((first, child.end_lineno or child.lineno, outer + child.name))
-                inner = f"{outer}{child.name}."
-            for call in calls:
-                if isinstance(call, ast.Call):
-                    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-                    texts = [(each.lineno, each.value) for each in arguments if isinstance(each, ast.Constant)]
-                    tags.update((number, text) for number, text in texts if _BARE.fullmatch(str(text)))
-            visit(child, inner)
-
-    visit(tree, "")
-    # The innermost definition around a line is the one that begins last.
+    calls = [call for node in tree.body if isinstance(node, ast.Expr) for call in ast.walk(node)]
+    definitions = []  # first line, last line and name
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            definitions.append((first, node.end_lineno or node.lineno, node.name))
+            calls += node.decorator_list
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            numbers = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            tags |= {(number, tag) for number in numbers for tag in _BRACKETED.findall(lines[number - 1])}
+    for call in calls:
+        if isinstance(call, ast.Call):
+            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            texts = [(each.lineno, each.value) for each in arguments if isinstance(each, ast.Constant)]
+            tags |= {(number, text) for number, text in texts if _BARE.fullmatch(str(text))}
+    definitions.sort()  # the outer ones first
     return [
-        (line, tag, max((first, name) for first, last, name in definitions if first <= line <= last)[1])
+        (line, tag, ".".join(name for first, last, name in definitions if first <= line <= last))
         for line, tag in sorted(tags)
     ]
 

@@ -9,7 +9,7 @@ from simlab.cli.parser import NUMBERS, WORDS, Command, argument, option, read_by
 from simlab.errors import InputError, missing_extra
 
 DEFAULT_OUT = Path("sweep.nc")
-ARMS, TOTAL = read_by("simlab.sweeps.parameters:arm_texts"), read_by("simlab.sweeps.budget:read_total")
+ARMS, TOTAL = read_by("simlab.sweeps.parameters:arm_texts"), read_by("simlab.sweeps.grid:read_total")
 SIZE, SHARD = read_by("simlab.sweeps.options:parse_size"), read_by("simlab.sweeps.options:parse_shard")
 OTHER_RESULT = "replace the result of another sweep at OUT"
 

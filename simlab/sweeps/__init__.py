@@ -1,7 +1,6 @@
 """Run grids that resume, split into shards, and end in one labelled file; ``simlab.sweep`` is ``run.sweep``."""
 
-from simlab.sweeps.budget import Budget
-from simlab.sweeps.grid import Cell, Sweep
+from simlab.sweeps.grid import Budget, Cell, Sweep
 from simlab.sweeps.plan import Plan
 from simlab.sweeps.run import merge, run, sweep
 

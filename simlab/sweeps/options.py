@@ -7,8 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from simlab.errors import InputError, check_choice, check_no_option
-from simlab.sweeps.budget import Budget
-from simlab.sweeps.grid import LENGTHS, Sweep
+from simlab.sweeps.grid import LENGTHS, Budget, Sweep
 from simlab.sweeps.parameters import read_values
 from simlab.sweeps.presets import PRESETS, SweepSettings
 

@@ -24,9 +24,8 @@ from simlab.files import check_replaceable, explained, file_lock, make_folder, s
 from simlab.seals import Damaged, sealed, sealed_json, unsealed, unsealed_json
 from simlab.simulator.resources import host_bytes
 from simlab.simulator.runner import check_shards
-from simlab.sweeps.budget import Budget
 from simlab.sweeps.executor import PROCESSOR, check_memory, execute_here
-from simlab.sweeps.grid import Sweep
+from simlab.sweeps.grid import Budget, Sweep
 from simlab.sweeps.parameters import as_values
 from simlab.sweeps.plan import Plan, Unit, batches, maker
 from simlab.sweeps.result import assemble, configuration, joining_bytes, write

@@ -6,7 +6,7 @@ from simlab.estimators import estimator
 from simlab.simulator.allocation import ALLOCATIONS, INFORMED
 from simlab.simulator.mismatch import CORRECTIONS
 from simlab.surrogates import SURROGATES
-from simlab.sweeps.budget import Budget
+from simlab.sweeps.grid import Budget
 from simlab.sweeps.presets.base import (
     BANK,
     HARD_BANK,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from simlab.estimators import REGISTRY
 from simlab.simulator.allocation import ALLOCATIONS
 from simlab.surrogates import SURROGATES
-from simlab.sweeps.budget import Budget
+from simlab.sweeps.grid import Budget
 from simlab.sweeps.presets.base import (
     BANK,
     ON_BANK,
