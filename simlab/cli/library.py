@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from simlab.cli.parser import Command, argument, option, read_file, switch
-from simlab.errors import InputError, check_choice, check_range, missing_extra
+from simlab.errors import InputError, check_choice, check_range, package
 
 NO_BROWSER = "only print the address"
 
@@ -133,12 +133,13 @@ class CheckCommand(Command):
 
         check_outputs(self.json, self.html)
         make_importable()
-        with missing_extra("check", "check", {"sympy", "mpmath", "latex2mathml", "pygments"}):
-            from paper_checks import report
-            from paper_checks.claim import load
-            from paper_checks.page import page
-            from paper_checks.run import differences, judge_all, recorded, select
-            from paper_checks.summary import summaries
+        for name in ("sympy", "mpmath", "latex2mathml", "pygments"):
+            package(name, "check")
+        from paper_checks import report
+        from paper_checks.claim import load
+        from paper_checks.page import page
+        from paper_checks.run import differences, judge_all, recorded, select
+        from paper_checks.summary import summaries
 
         if self.jobs is not None:
             check_range("jobs", self.jobs, 1)
@@ -242,10 +243,12 @@ class ExploreCommand(Command):
 
         if self.port is not None:
             check_range("port", self.port, 0, 65535)
-        with missing_extra("explore", "explore", {"starlette", "uvicorn"}):
-            from simlab.explore.page import export
-            from simlab.explore.presets import preset
-            from simlab.explore.server import serve
+        for name in ("starlette", "uvicorn"):
+            package(name, "explore")
+        from simlab.explore.page import export
+        from simlab.explore.presets import preset
+        from simlab.explore.server import serve
+
         if self.preset is not None:
             preset(self.preset)
         if self.export is not None:

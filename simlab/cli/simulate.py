@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from simlab.cli.parser import NUMBERS, WORDS, Command, argument, option, read_by, read_file, switch
-from simlab.errors import InputError, missing_extra
+from simlab.errors import InputError, package
 
 DEFAULT_OUT = Path("sweep.nc")
 ARMS, TOTAL = read_by("simlab.sweeps.parameters:arm_texts"), read_by("simlab.sweeps.grid:read_total")
@@ -140,8 +140,10 @@ class SweepCommand(Command):
             return nullcontext()
         if self.shard_actions is not None:
             raise InputError("--shard-actions is for the devices of this process; allowed: without --scheduler")
-        with missing_extra("--scheduler", "dask", {"dask", "distributed"}):
-            from simlab.sweeps.cluster import connected
+        for name in ("dask", "distributed"):
+            package(name, "dask")
+        from simlab.sweeps.cluster import connected
+
         return connected(self.scheduler)
 
 
