@@ -15,6 +15,7 @@ from simlab.sweeps.presets.base import (
     BANK,
     ON_BANK,
     ON_INTERFERENCE,
+    PRESETS,
     RATE,
     Preset,
     SweepSettings,
@@ -114,6 +115,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
 
 
 FRONTIER: Preset = {}
+PRESETS["frontier"] = FRONTIER
 for _name, _condition in CONDITIONS.items():
     FRONTIER |= _sweeps(_name, _condition)
 

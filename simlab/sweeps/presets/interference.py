@@ -9,6 +9,7 @@ from simlab.sweeps.presets.base import (
     ON_BANK,
     ON_INTERFERENCE,
     PENALISED,
+    PRESETS,
     RATE,
     UNTIL_SOLVED,
     WEIGHTS,
@@ -29,7 +30,7 @@ _MAP: SweepSettings = ON_INTERFERENCE | {
     "pass_at_k": powers(0, 12),
     "parameters": {"problem.overlap": (-0.3, -0.1, 0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5), RATE: (1.0,)},
 }
-INTERFERENCE: Preset = {
+PRESETS["interference"] = {
     "conflict": over(_MAP, {"problem.conflict": (0.0, 0.25, 0.5, 0.75, 1.0)}),
     "group-size": _MAP | {"group_sizes": (2, 4, 8, 16, 32, 64, 256)},
     "hard-rate": over(_MAP, {"problem.hard_rate": (1e-4, 1e-3, 0.01, 0.03, 0.1)}),
@@ -69,6 +70,7 @@ INTERFERENCE_LEAGUE: Preset = {
     "adam": _PAIR_ADAM,
     "adam-rotated": over(_PAIR_ADAM, _ROTATED, seeds=12),
 }
+PRESETS["interference-league"] = INTERFERENCE_LEAGUE
 
 # ``interference-papers``: what five papers claim of pass@k, on three banks, each of which differs from the next in one
 # thing alone: easy and hard prompts that share features and disagree about the answer; the same with a rare correct
@@ -117,14 +119,14 @@ _EXPERIMENTS: dict[str, Preset] = {
     # On policy no clip acts, and KL-Cov has no gradient: these take four gradient steps a batch.
     "clips": _arms("grpo+ppo_clip grpo+clip_cov grpo+kl_cov cw_grpo+ppo_clip grpo+casp(quantile=0)", epochs=4),
 }
-INTERFERENCE_PAPERS: Preset = {
+PRESETS["interference-papers"] = {
     f"{name}-{bank}": settings for name, banks in _EXPERIMENTS.items() for bank, settings in banks.items()
 }
 
 # ``network-papers``: the same where prompts share a network of one hidden layer, which Adam trains at a thousandth of
 # the rates.
 _ADAM: SweepSettings = {"problem": "network", "optimizer": "adam"}
-NETWORK_PAPERS: Preset = {
+PRESETS["network-papers"] = {
     f"{name}-network": over(shared, {RATE: tuple(rate / 1000 for rate in shared["parameters"][RATE])}, **_ADAM)
     for name, banks in _EXPERIMENTS.items()
     for shared in [banks["shared"]]
@@ -147,7 +149,7 @@ def _batch(group_size: int = 16, **run: float) -> SweepSettings:
     return over(_COUNTDOWN, fixed("run", prompts_per_step=512 // group_size, **run), group_sizes=(group_size,))
 
 
-INTERFERENCE_COUNTDOWN: Preset = {
+PRESETS["interference-countdown"] = {
     "weights": _batch() | {"arms": names("grpo f_grpo maxrl a_grae fade cw_grpo casp nsr pass_at_k_chen(k=4)")},
     "kl": _batch(kl=0.1),
     "entropy": _batch(entropy_bonus=0.03),
@@ -221,7 +223,7 @@ def _sweeps(representation: str, optimizer: str) -> Preset:
 
 
 # ``network``: a small grid of the same, in minutes.
-NETWORK: Preset = {
+PRESETS["network"] = {
     f"{representation}-{optimizer}": league(representation, optimizer, names("grpo f_grpo(gamma=2) maxrl nsr"), {})
     | {"group_sizes": (8, 16), "seeds": 4}
     for representation in REPRESENTATIONS
@@ -235,7 +237,7 @@ _LAW_RATES = {
     ("one", "sgd"): (0.03, 0.3),
     ("one", "adam"): (0.0005, 0.001),
 }
-NETWORK_LAW: Preset = {
+PRESETS["network-law"] = {
     f"{representation}-{optimizer}-{group_size}-{hard_rate:g}": over(
         league(representation, optimizer, METHODS[:8], fixed("problem", hard_rate=hard_rate)),
         {RATE: rates},
@@ -250,7 +252,7 @@ NETWORK_LAW: Preset = {
 # fast methods take many records to come to pass@1 = .45, and slow ones come near it.
 PATH_RATES = {("linear", "sgd"): 1.0, ("linear", "adam"): 0.016, ("one", "sgd"): 0.03, ("one", "adam"): 0.0005}
 PATH_METHODS = (*METHODS[:8], *METHODS[10:])
-NETWORK_PATHS: Preset = {
+PRESETS["network-paths"] = {
     f"{representation}-{optimizer}": over(
         league(representation, optimizer, PATH_METHODS, {"problem.hard_rate": HARD_RATES[:4]}),
         {RATE: (rate,)},
@@ -259,13 +261,13 @@ NETWORK_PATHS: Preset = {
     for (representation, optimizer), rate in PATH_RATES.items()
 }
 
-NETWORK_LEAGUE: Preset = {}
+PRESETS["network-league"] = {}
 for _representation in REPRESENTATIONS:
     for _optimizer in ("sgd", "adam"):
-        NETWORK_LEAGUE |= _sweeps(_representation, _optimizer)
+        PRESETS["network-league"] |= _sweeps(_representation, _optimizer)
     for _optimizer in ("momentum", "adamw", "muon"):
         _settings = league(_representation, _optimizer, METHODS, {}) | {"group_sizes": (8, 16)}
-        NETWORK_LEAGUE[f"methods-{_representation}-{_optimizer}"] = _settings
+        PRESETS["network-league"][f"methods-{_representation}-{_optimizer}"] = _settings
 
 # ``least-variance``: each weight beside the baseline of least variance for its speed, in three places. A weight and its
 # rival have the same expected update, and so one learning rate for both. Groups of 4 are the smallest that a weight of
@@ -274,7 +276,7 @@ BASES = ("reinforce", "nsr", "rloo", "grpo", "maxrl", "pkpo")
 ARMS = tuple(f"{name}+reinforce" for base in BASES for name in (base, f"least_variance(base={base})"))
 _SETTINGS: SweepSettings = dict(arms=ARMS, group_sizes=(4, 16), seeds=16, steps=400, record_every=5)
 
-LEAST_VARIANCE: Preset = {
+PRESETS["least-variance"] = {
     "bank-sgd": ON_BANK | _SETTINGS | {"pass_at_k": (1, 16, 256), "parameters": BANK | {RATE: (4.0, 16.0)}},
     "linear-sgd": league("linear", "sgd", (), {RATE: (1.0, 4.0)}) | _SETTINGS,
     "network-adam": league("one", "adam", (), {RATE: (0.001, 0.004)}) | _SETTINGS,
