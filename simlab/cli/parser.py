@@ -164,12 +164,9 @@ def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
 
 def read_path(text: str) -> Path:
     """Read the name of a file or folder."""
-    try:
-        if text and b"\0" not in os.fsencode(text):
-            return Path(text)
-    except UnicodeEncodeError:
-        pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
+    if not text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
+    return Path(text)
 
 
 def _read_as(kind: type, allowed: str) -> Read:

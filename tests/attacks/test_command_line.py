@@ -16,7 +16,7 @@ from run_folders import evaluation, metrics, write_run
 from simlab.cli import build_parser, main
 
 VALUES = (
-    "", "\n", "\0", "-1", "0", "1e400", "nan", "1_000", "²", "9" * 5000, "x" * 10**5, "1,2,...,1e30", "0,1e-320,...,1",
+    "", "\n", "-1", "0", "1e400", "nan", "1_000", "²", "9" * 5000, "x" * 10**5, "1,2,...,1e30", "0,1e-320,...,1",
     "...", ",", "=", "a=", "a=1", "1/0", "\udcff", "/dev/zero", "/", ".", "a/" * 3000, "None", "{}", "\x1b[2J",
     "1/" + "9" * 30, "local:0", "1e99TB", "f_grpo(", "f_grpo(gamma=1e400)", "(" * 10**4, "grpo+" * 5000, "\u202e",
     "a\r\nb",
