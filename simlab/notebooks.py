@@ -6,13 +6,12 @@ import importlib.util
 import json
 import os
 import shutil
-import socket
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 from simlab.bundled import bundled_folder, is_checkout
-from simlab.errors import InputError, check_whole
+from simlab.errors import InputError
 from simlab.files import explained
 
 HOST = "127.0.0.1"
@@ -55,15 +54,6 @@ def place_outputs(folder: Path) -> None:
         with explained(f"cannot write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(json.dumps(session), "utf-8")
-
-
-def check_port(port: int) -> None:
-    """Raise ``InputError`` unless the port is one, and free."""
-    check_whole("port", port, 1, 65535)
-    try:
-        socket.create_server((HOST, port)).close()
-    except OSError as error:
-        raise InputError(f"port = {port} cannot be used on {HOST}: {error.strerror}; allowed: a free one") from None
 
 
 def check_marimo() -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +14,7 @@ import pytest
 
 import simlab.notebooks
 from simlab.cli import main
-from simlab.errors import InputError
-from simlab.notebooks import check_port, notebooks, open_in_marimo, place_outputs, working_folder
+from simlab.notebooks import notebooks, open_in_marimo, place_outputs, working_folder
 
 ROOT = Path(__file__).parent.parent
 CHECKOUT = ROOT / "notebooks"
@@ -51,17 +49,6 @@ def test_the_notebooks_are_listed_with_what_they_are_about(capsys):
 def test_the_readme_of_the_folder_lists_them_all():
     listed = re.findall(r"^\| \[(\w+\.py)\]", (CHECKOUT / "README.md").read_text(), re.MULTILINE)
     assert listed == FILES
-
-
-@pytest.fixture
-def taken():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-def test_a_port_that_is_taken_is_refused(taken):
-    with pytest.raises(InputError, match=f"port = {taken} cannot be used on 127.0.0.1: .*allowed: a free one"):
-        check_port(taken)
 
 
 def test_without_marimo_it_says_what_to_install(monkeypatch, capsys):

@@ -277,21 +277,14 @@ class NotebooksCommand(Command):
 
     def run(self) -> None:
         from simlab.bundled import bundled_folder
-        from simlab.notebooks import (
-            check_marimo,
-            check_port,
-            notebooks,
-            open_in_marimo,
-            place_outputs,
-            working_folder,
-        )
+        from simlab.notebooks import check_marimo, notebooks, open_in_marimo, place_outputs, working_folder
 
         if self.list:
             entries = notebooks(bundled_folder("notebooks"))
             print(*(f"{name:26}{about}" for name, about in entries.items()), sep="\n")
             return
         if self.port is not None:
-            check_port(self.port)
+            check_range("port", self.port, 1, 65535)
         check_marimo()
         folder = working_folder(self.folder)
         place_outputs(folder)
