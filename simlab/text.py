@@ -11,7 +11,6 @@ import numpy as np
 
 from simlab.errors import InputError
 
-LONGEST_NUMBER = 32  # characters; the digits of a float are at most 17
 SHOWN = 30  # characters of a long value in a message
 LARGEST_PLAIN = 1e15  # a larger number is written with an exponent
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -33,8 +32,6 @@ def read_number(text: str) -> int | float:
     >>> read_number("-12"), read_number("1e-3")
     (-12, 0.001)
     """
-    if len(text) > LONGEST_NUMBER:
-        raise InputError(f"the number {shortened(text)} is too long; allowed: up to {LONGEST_NUMBER} characters")
     if not NUMBER.fullmatch(text):
         raise InputError(f"{text!r} is not a number")
     try:
