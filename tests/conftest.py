@@ -119,7 +119,7 @@ def resumed(unbroken, tmp_path):
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The folder of the built documentation site."""
-    from simlab.docs_site import build_site  # noqa: PLC0415  # the hook above precedes it
+    from simlab.pages import build_site  # noqa: PLC0415  # the hook above precedes it
 
     folder = tmp_path_factory.mktemp("site")
     build_site(folder)

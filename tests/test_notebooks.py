@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import simlab.notebooks
+import simlab.pages
 from simlab.cli import main
-from simlab.notebooks import notebooks, open_in_marimo, place_outputs, working_folder
+from simlab.pages import notebooks, open_in_marimo, place_outputs, working_folder
 
 ROOT = Path(__file__).parent.parent
 CHECKOUT = ROOT / "notebooks"
@@ -61,7 +61,7 @@ def test_without_marimo_it_says_what_to_install(monkeypatch, capsys):
 
 def test_an_installed_package_gives_copies_and_never_writes_over_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(simlab.notebooks, "is_checkout", lambda: False)
+    monkeypatch.setattr(simlab.pages, "is_checkout", lambda: False)
     folder = working_folder()
     assert folder == Path("simlab-notebooks")
     assert sorted(path.name for path in folder.iterdir()) == FILES

@@ -277,7 +277,7 @@ class NotebooksCommand(Command):
 
     def run(self) -> None:
         from simlab.bundled import bundled_folder
-        from simlab.notebooks import check_marimo, notebooks, open_in_marimo, place_outputs, working_folder
+        from simlab.pages import check_marimo, notebooks, open_in_marimo, place_outputs, working_folder
 
         if self.list:
             entries = notebooks(bundled_folder("notebooks"))
@@ -305,7 +305,7 @@ class DocsCommand(Command):
     no_browser: bool = switch(NO_BROWSER)
 
     def run(self) -> None:
-        from simlab.docs_site import build_site, check_docs, claim_folder, serve
+        from simlab.pages import build_site, check_docs, claim_folder, serve
 
         if self.port is not None:
             check_range("port", self.port, 0, 65535)

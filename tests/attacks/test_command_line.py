@@ -61,7 +61,7 @@ def here(tmp_path, monkeypatch):
 
     for target in (
         "simlab.sweeps.run.run", "simlab.llm.training.run.train", "paper_checks.run.judge_all",
-        "figures.shared.images.write", "simlab.notebooks.open_in_marimo", "simlab.explore.server.serve",
+        "figures.shared.images.write", "simlab.pages.open_in_marimo", "simlab.explore.server.serve",
         "simlab.explore.page.export", "simlab.sweeps.cluster.connected",
     ):  # fmt: skip
         with suppress(ImportError):  # an extra is not installed: the command says so, in one line
