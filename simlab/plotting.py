@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from simlab.columns import grid_dimensions, lacking, plain, record_axis, seed_counts, with_columns
 from simlab.errors import InputError
-from simlab.files import WRITER, write_output
+from simlab.files import WRITER, check_outputs, write_output
 from simlab.intervals import BAND_SEEDS, Bounds, bounds_of, over_seeds
 
 FORMATS = (".pdf", ".png", ".svg")
@@ -159,6 +159,13 @@ def check_figure(path: Path) -> None:
     """Raise ``InputError`` for a kind of file that ``save_figure`` does not write."""
     if path.suffix not in FORMATS:
         raise InputError(f"figure {path} has the suffix {path.suffix!r}; allowed: {', '.join(FORMATS)}")
+
+
+def check_figures(*paths: Path) -> None:
+    """Check figures by ``check_figure`` and as outputs of a command; make their folders."""
+    for path in paths:
+        check_figure(path)
+    check_outputs(*paths)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

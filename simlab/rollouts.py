@@ -124,10 +124,8 @@ def rewards_in_words(counts: Mapping[float, int]) -> str:
 def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
     """Raise ``InputError`` for fields that are missing or do not fit together; also for traced arrays."""
     shape = tuple(rollouts.rewards.shape)
-    if len(shape) != 2:
-        raise InputError(f"rewards have shape {shape}; allowed: (prompts, rollouts)")
-    if 0 in shape:
-        raise InputError(f"rewards have shape {shape}; a group needs at least one rollout")
+    if len(shape) != 2 or 0 in shape:
+        raise InputError(f"rewards have shape {shape}; allowed: (prompts, rollouts), one or more of each")
     for name in sorted(needs & FIELDS):
         needed(rollouts, name)
     for name in ("mask", "greedy_reward", "correct", "role"):
@@ -140,10 +138,9 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
         field = getattr(rollouts, name)
         if field is None:
             continue
-        if field.ndim != axes or tuple(field.shape[:2]) != shape:
-            raise InputError(f"{name} has shape {tuple(field.shape)}; allowed: {axes} axes, the first two {shape}")
-        if field.shape[2] == 0:
-            raise InputError(f"{name} has shape {tuple(field.shape)}; a rollout needs at least one token")
+        if field.ndim != axes or tuple(field.shape[:2]) != shape or field.shape[2] == 0:
+            allowed = f"{axes} axes, the first two {shape}, and one or more tokens"
+            raise InputError(f"{name} has shape {tuple(field.shape)}; allowed: {allowed}")
         if field.shape[2] != tokens:
             raise InputError(f"{name} has {field.shape[2]} tokens a rollout; allowed: {tokens}, as in other fields")
 

@@ -67,11 +67,9 @@ class ChallengeCommand(Command):
 
     def run(self) -> None:
         from simlab.bundled import make_importable
-        from simlab.files import check_outputs
-        from simlab.plotting import check_figure, save_figure
+        from simlab.plotting import check_figures, save_figure
 
-        check_figure(self.figure)
-        check_outputs(self.figure)
+        check_figures(self.figure)
         make_importable()
         from figures.shared.challenge import challenge
 

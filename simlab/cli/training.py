@@ -109,15 +109,6 @@ class TrainCommand(Command):
         print(f"run     {self.out}\nfigure  {figure}")
 
 
-def _check_figures(*paths: Path) -> None:
-    from simlab.files import check_outputs
-    from simlab.plotting import check_figure
-
-    for path in paths:
-        check_figure(path)
-    check_outputs(*paths)
-
-
 class CompareCommand(Command):
     """Print a table and draw a figure of the arms of training runs, which may still be going; or of the cells of
     sweeps, with the differences to the first, paired by seed. With --at pass@1=NUMBER, cells are read where each
@@ -167,7 +158,7 @@ class CompareCommand(Command):
             self._compare_runs()
 
     def _compare_sweeps(self) -> None:
-        from simlab.plotting import final_states, save_figure
+        from simlab.plotting import check_figures, final_states, save_figure
         from simlab.sweeps.equal_level import compare_at, figure_at
         from simlab.sweeps.table import compared, read_results
 
@@ -181,7 +172,7 @@ class CompareCommand(Command):
                 )
         if moment not in ("last", "pass@1"):
             raise InputError(f"--at {self.at} is for training runs; allowed with results of sweeps: pass@1=NUMBER")
-        _check_figures(self.figure)
+        check_figures(self.figure)
         results = read_results(self.runs)
         if number:
             print(compare_at(results, float(number), self.metric, self.baseline))
@@ -194,7 +185,7 @@ class CompareCommand(Command):
 
     def _compare_runs(self) -> None:
         from simlab.llm import compare
-        from simlab.plotting import save_figure
+        from simlab.plotting import check_figures, save_figure
 
         if self.metric is not None:
             raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
@@ -204,7 +195,7 @@ class CompareCommand(Command):
         figures = [(self.figure, drawn)]
         if self.histograms is not None:
             figures.append((self.histograms, compare.histogram_figure))
-        _check_figures(*(path for path, _ in figures))
+        check_figures(*(path for path, _ in figures))
         runs = [compare.read_run(folder) for folder in self.runs]
         if self.set is not None:
             runs = [compare.select_set(run, self.set) for run in runs]
