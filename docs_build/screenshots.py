@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from docs_build.pages import DOCS, ROOT
-from simlab.docs_site import build_site
+from simlab.pages import build_site
 
 # What the page of screenshots shows, with the words above it.
 SHOWN = {

@@ -19,7 +19,7 @@ from typing import Any
 from PIL import Image
 
 from docs_build.pages import ROOT
-from simlab.notebooks import SESSIONS
+from simlab.pages import SESSIONS
 
 NOTEBOOKS, PAGES = ROOT / "notebooks", ROOT / "docs" / "tutorials"
 _WIDGET = re.compile(r"(?:&lt;|<)marimo-(?!tex|table)")  # what is dragged stands still here

@@ -27,7 +27,7 @@ from figures.shared.end_labels import end_labels
 from simlab.plotting import STYLE
 from simlab.problems import prompt_bank
 from simlab.simulator.allocation import ALLOCATIONS, SIZED, USUAL_ROOM, group_sizes
-from simlab.sweeps.presets.banks import ALLOCATION
+from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "allocation.json"
 MESSAGE = "Where prompts share features, knapsack allocation wins hard prompts that even groups lose"
@@ -147,7 +147,7 @@ def draw_exact(axes: Axes, data: dict[str, Any]) -> None:
 
 def bank_rates() -> np.ndarray:
     """The solve rates at which the preset's bank starts."""
-    settings = ALLOCATION["bank"]["parameters"]
+    settings = PRESETS["allocation"]["bank"]["parameters"]
     assert not any(name.startswith("problem.") for name in settings)
     return prompt_bank().solve_rates
 

@@ -26,7 +26,7 @@ from figures.shared.chosen import at_level
 from figures.shared.condensed import condense_or_print, provenance, results, rounded
 from simlab.intervals import over_seeds
 from simlab.plotting import STYLE
-from simlab.sweeps.presets.least_variance import BASES
+from simlab.sweeps.presets.interference import BASES
 
 DATA = Path(__file__).parent / "data" / "least_variance.json"
 MESSAGE = (

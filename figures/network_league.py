@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from figures.shared.chosen import judge
 from figures.shared.condensed import decoded, finished, keep, origins, rounded
 from simlab.plotting import STYLE
-from simlab.sweeps.presets.network_league import METHODS
+from simlab.sweeps.presets.interference import METHODS
 
 DATA = Path(__file__).parent / "data" / "network_league.json"
 PRESET = "network-league"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simlab.rollouts import Rollouts
     from simlab.simulator.runner import simulate
     from simlab.simulator.settings import Settings
-    from simlab.sweeps.api import sweep
+    from simlab.sweeps.run import sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 _LAZY = {
     "InputError": "errors", "Method": "methods", "Rollouts": "rollouts", "Settings": "simulator.settings",
     "advantages": "estimators", "chain": "estimators", "estimator": "estimators", "method": "methods",
-    "simulate": "simulator.runner", "sweep": "sweeps.api",
+    "simulate": "simulator.runner", "sweep": "sweeps.run",
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ number for each group (as all that sum to 0 in each group are), or none of these
 of the angle between c and c' as vectors of G numbers.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -48,10 +49,7 @@ class Kind(NamedTuple):
 
 
 def classify(name: str, chosen: Estimator, group_size: int) -> Kind:
-    """Compute the normal form of an estimator; of one that reads the batch, lengths or history, for one group alone.
-
-    None for one that depends on the order, or reads log-probabilities and the like.
-    """
+    """Compute the normal form on one group alone; None for what depends on the order or on log-probabilities."""
     depends = beyond(chosen)
     alone = chosen.needs == {"rewards"} and "order" not in depends
     return Kind(name, depends, normal_form(chosen, group_size) if alone else None)
@@ -61,10 +59,8 @@ def known(group_size: int) -> list[Kind]:
     """Classify each registered estimator at its defaults, and the ``VARIANTS`` that are allowed at this G."""
     kinds = [classify(name, entry.build(), group_size) for name, entry in REGISTRY.items() if name != "linked"]
     for text in VARIANTS:
-        try:
+        with contextlib.suppress(InputError):  # a k above G
             kinds.append(classify(text, parse(text).build().estimator, group_size))
-        except InputError:  # a k above G
-            continue
     return kinds
 
 
@@ -88,12 +84,8 @@ class Likeness(NamedTuple):
 def compare(form: NormalForm, others: Sequence[Kind]) -> Likeness:
     """Compare a normal form with known ones, of which at least one has a form."""
     plain = [(kind.name, kind.form) for kind in others if kind.form is not None and not kind.beyond]
-    both = np.concatenate(form)
-    same = {
-        name: _ratio(both, np.concatenate(other))
-        for name, other in plain
-        if _sine(both, np.concatenate(other)) <= ALIKE
-    }
+    both, others_whole = np.concatenate(form), {name: np.concatenate(other) for name, other in plain}
+    same = {name: _ratio(both, whole) for name, whole in others_whole.items() if _sine(both, whole) <= ALIKE}
     distances = {name: _sine(form.speed, other.speed) for name, other in plain}
     equal = tuple(name for name, distance in distances.items() if distance <= ALIKE and name not in same)
     nearest = min(distances, key=distances.__getitem__)
@@ -168,42 +160,35 @@ def markdown(group_size: int) -> str:
     for title, kinds in groups(known(group_size)):
         lines.append(f"| **{title}** | | | |")
         for kind in kinds:
-            curves = (
-                ["", ""]
-                if kind.form is None
-                else [f"`{bars(values)}`" for values in (kind.form.speed, kind.form.baseline)]
-            )
-            remarks = [f"reads {kind.depends}"] if kind.beyond else []
-            if kind.form is not None and kind.form.factors is not None:
-                remarks.append("Dr. GRPO times a number a group")
+            curves, remarks = ["", ""], [f"reads {kind.depends}"] if kind.beyond else []
+            if kind.form is not None:
+                curves = [f"`{bars(values)}`" for values in (kind.form.speed, kind.form.baseline)]
+                remarks += ["Dr. GRPO times a number a group"] * (kind.form.factors is not None)
             lines.append(f"| `{kind.name}` | {curves[0]} | {curves[1]} | {'; '.join(remarks)} |")
     return "\n".join(lines)
 
 
 def groups(kinds: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
     """Group weights by equal speed, the largest group first; last those that have no form."""
-    formed = [kind for kind in kinds if kind.form is not None and not kind.beyond]
-    heads: list[list[Kind]] = []
-    for kind in formed:
-        for group in heads:
-            if _sine(_speed(kind), _speed(group[0])) <= ALIKE:
-                group.append(kind)
-                break
+    by_speed: list[tuple[np.ndarray, list[Kind]]] = []
+    alone, without = [], []
+    for kind in kinds:
+        if kind.form is None:
+            without.append(kind)
+            continue
+        if kind.beyond:
+            alone.append(kind)
+            continue
+        speed = kind.form.speed
+        group = next((group for other, group in by_speed if _sine(speed, other) <= ALIKE), None)
+        if group is None:
+            by_speed.append((speed, [kind]))
         else:
-            heads.append([kind])
-    heads.sort(key=len, reverse=True)
-    alone = [kind for kind in kinds if kind.form is not None and kind.beyond]
-    without = [kind for kind in kinds if kind.form is None]
-    shared = [(f"the speed of {group[0].name}", group) for group in heads if len(group) > 1]
-    single = [group[0] for group in heads if len(group) == 1]
-    remaining = (
-        ("a speed of its own", single),
+            group.append(kind)
+    shared = sorted((group for _, group in by_speed if len(group) > 1), key=len, reverse=True)
+    return [
+        *((f"the speed of {group[0].name}", group) for group in shared),
+        ("a speed of its own", [group[0] for _, group in by_speed if len(group) == 1]),
         ("for one group alone, in a fresh state", alone),
         ("no normal form", without),
-    )
-    return [*shared, *remaining]
-
-
-def _speed(kind: Kind) -> Float[np.ndarray, " G"]:
-    assert kind.form is not None
-    return kind.form.speed
+    ]

@@ -51,11 +51,6 @@ class Arm:
         return grammar.write(self.base, self.added, self.aggregation)
 
     @property
-    def estimator_name(self) -> str:
-        """Name of the base without its parameters, for labels."""
-        return self.base.name
-
-    @property
     def files(self) -> tuple[str, ...]:
         """Names of the form ``FILE.py:NAME``."""
         return tuple(dict.fromkeys(term.name for term in (self.base, *self.added) if is_file(term.name)))

@@ -160,5 +160,4 @@ def around_equal_mass(
 
 
 def _higher_than_before(mass: Float[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
-    """Return which records hold a number above all earlier ones; the first does."""
     return np.append(True, mass[1:] > np.maximum.accumulate(mass)[:-1])

@@ -38,10 +38,8 @@ class Constructor:
         check_parameters(self.name, parameters, self.defaults)
         try:
             return self.make(**parameters)
-        except InputError:
-            raise
         except Exception as error:
-            if not is_file(self.name):
+            if isinstance(error, InputError) or not is_file(self.name):
                 raise
             raise own_files.failure(f"{self.name} cannot be built", own_files.file_of(self.name), error) from None
 
@@ -105,7 +103,6 @@ def added_constructor(name: str) -> Constructor:
 def _from_file(
     name: str, kinds: tuple[type, ...], arguments: tuple[str, ...], finish: Callable[[Any], Any]
 ) -> Constructor:
-    """Make a constructor of the object ``FILE.py:NAME``: see ``simlab.arms``."""
     loaded = own_files.load(name)
     if isinstance(loaded, kinds):
         return Constructor(name, lambda: finish(loaded), {})

@@ -1,12 +1,11 @@
 """The one error a user is meant to read, and the checks that raise it."""
 
-import contextlib
 import difflib
 import importlib
 import inspect
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -110,18 +109,6 @@ def check_parameters(name: str, parameters: Iterable[str], allowed: Collection[s
         if parameter not in allowed:
             hint = did_you_mean(parameter, allowed)
             raise InputError(f"{name} has no parameter {parameter!r}{hint}; it takes: {', '.join(allowed) or 'none'}")
-
-
-@contextlib.contextmanager
-def missing_extra(feature: str, extra: str, packages: Collection[str]) -> Iterator[None]:
-    """Raise ``InputError`` that says which extra to install where one of its packages cannot be imported."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        name = str(error.name).partition(".")[0]
-        if name not in packages:
-            raise
-        raise InputError(f'{feature} needs {name}; install it with: pip install "simlab[{extra}]"') from None
 
 
 def package(name: str, extra: str = "llm") -> Any:

@@ -62,12 +62,8 @@ def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
         for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.v")]):
             if not any(root in path.parents for root in inner):
                 tags_in = _tags if path.suffix == ".py" else _tags_of_theorems
-                try:
-                    tags = tags_in(path.read_text(encoding="utf-8"))
-                except (SyntaxError, ValueError) as error:  # ValueError: not UTF-8
-                    raise InputError(f"{path} cannot be read as Python: {error}") from None
-                shown = path.relative_to(outermost.parent).as_posix()
-                lines += [TaggedLine(tag, kind, shown, line, name) for line, tag, name in tags]
+                shown, text = path.relative_to(outermost.parent).as_posix(), path.read_text(encoding="utf-8")
+                lines += [TaggedLine(tag, kind, shown, line, name) for line, tag, name in tags_in(text)]
     return lines
 
 
@@ -112,12 +108,9 @@ def _begins(paper: str, tag: str) -> re.Pattern[str]:
 
 
 def _no_tag(paper: str, tag: str, lines: list[TaggedLine]) -> InputError:
-    """Say that a paper has no such tag, with the closest that it has, or else which papers have tags."""
-    if labels := _labels(paper, lines):
-        closest = ", ".join(get_close_matches(tag, labels, n=5, cutoff=0.0))
-        return InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
-    tagged = [source for source in SOURCES if _labels(source, lines)]
-    return InputError(f"no line carries a tag of {paper}; allowed: {', '.join(tagged)}")
+    """Say that a paper has no such tag, with the closest that it has."""
+    closest = ", ".join(get_close_matches(tag, _labels(paper, lines), n=5, cutoff=0.0))
+    return InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
 
 
 def _labels(paper: str, lines: list[TaggedLine]) -> list[str]:
@@ -154,39 +147,29 @@ def _tags(source: str) -> list[tuple[int, str, str]]:
     tree, lines = ast.parse(source), source.split("\n")
     comments = ((number, line.partition("#")[2]) for number, line in enumerate(lines, 1))
     tags = {(number, tag) for number, comment in comments for tag in _BRACKETED.findall(comment)}
-    definitions = [(0, len(lines), "")]  # first line, last line and dotted name
-
-    def visit(node: ast.AST, outer: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            calls: list[ast.AST] = []
-            inner = outer
-            if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
-                for number in range(child.lineno, (child.end_lineno or child.lineno) + 1):
-                    tags.update((number, tag) for tag in _BRACKETED.findall(lines[number - 1]))
-            elif isinstance(child, ast.Expr) and node is tree:
-                calls = [*ast.walk(child)]
-            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                calls = [*child.decorator_list]
-                first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
-                definitions.append((first, child.end_lineno or child.lineno, outer + child.name))
-                inner = f"{outer}{child.name}."
-            for call in calls:
-                if isinstance(call, ast.Call):
-                    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-                    texts = [(each.lineno, each.value) for each in arguments if isinstance(each, ast.Constant)]
-                    tags.update((number, text) for number, text in texts if _BARE.fullmatch(str(text)))
-            visit(child, inner)
-
-    visit(tree, "")
-    # The innermost definition around a line is the one that begins last.
+    calls = [call for node in tree.body if isinstance(node, ast.Expr) for call in ast.walk(node)]
+    definitions = []  # first line, last line and name
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            definitions.append((first, node.end_lineno or node.lineno, node.name))
+            calls += node.decorator_list
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            numbers = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            tags |= {(number, tag) for number in numbers for tag in _BRACKETED.findall(lines[number - 1])}
+    for call in calls:
+        if isinstance(call, ast.Call):
+            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            texts = [(each.lineno, each.value) for each in arguments if isinstance(each, ast.Constant)]
+            tags |= {(number, text) for number, text in texts if _BARE.fullmatch(str(text))}
+    definitions.sort()  # the outer ones first
     return [
-        (line, tag, max((first, name) for first, last, name in definitions if first <= line <= last)[1])
+        (line, tag, ".".join(name for first, last, name in definitions if first <= line <= last))
         for line, tag in sorted(tags)
     ]
 
 
 def _tags_of_theorems(source: str) -> list[tuple[int, str, str]]:
-    """List line, tag and the theorem that follows for each tag in a file of Coq."""
     tags, theorem = [], ""
     for number, line in reversed([*enumerate(source.split("\n"), 1)]):
         theorem = match[1] if (match := _THEOREM.match(line)) else theorem

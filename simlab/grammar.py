@@ -20,8 +20,6 @@ from typing import NamedTuple
 from simlab.errors import InputError
 from simlab.text import WORDS, parse_python, read_as, shortened
 
-LONGEST_ARM = 1000  # characters
-LONGEST_LIST = 20 * LONGEST_ARM
 SMALLEST_INEXACT = 10**16  # whole numbers below are floats too, and are written with all their digits
 TERM = re.compile(r"([\w./-]+:[^\W\d]\w*|[a-z0-9_]+) *(?:\(([^()#\x00-\x1f]*)\))?")
 
@@ -44,18 +42,15 @@ class ArmTerms(NamedTuple):
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Split a list of arms at its commas, those within brackets aside; ``InputError`` if it is too long.
+    """Split a list of arms at its commas, those within brackets aside.
 
     >>> split("grpo, f_grpo(gamma=0.5,base=maxrl)")
     ('grpo', 'f_grpo(gamma=0.5,base=maxrl)')
     """
-    if len(text) > LONGEST_LIST:
-        raise InputError(f"the list {shortened(text)} is too long; allowed: up to {LONGEST_LIST} characters")
     return tuple(_split(text, ","))
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Split at a sign that stands outside of brackets."""
     return [piece.strip(" ") for piece in re.split(rf"[{sign}](?![^()]*\))", text)]
 
 
@@ -65,8 +60,6 @@ def read(text: str) -> ArmTerms:
     >>> read("f_grpo(gamma=0.5) + clip_higher @ token_mean").added
     (Term(name='clip_higher', parameters=()),)
     """
-    if len(text) > LONGEST_ARM:
-        raise InputError(f"arm {shortened(text)} is too long; allowed: up to {LONGEST_ARM} characters")
     terms, *aggregations = _split(text, "@")
     base, *added = (_read_term(term, text) for term in _split(terms, "+"))
     if len(aggregations) > 1 or not all(re.fullmatch("[a-z_]+", name) for name in aggregations):

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from simlab.columns import grid_dimensions, lacking, plain, record_axis, seed_counts, with_columns
 from simlab.errors import InputError
-from simlab.files import WRITER, write_output
+from simlab.files import WRITER, check_outputs, write_output
 from simlab.intervals import BAND_SEEDS, Bounds, bounds_of, over_seeds
 
 FORMATS = (".pdf", ".png", ".svg")
@@ -133,7 +133,6 @@ def _common_axis(datasets: list[xr.Dataset]) -> str | None:
 
 
 def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, styles: Iterator[int]) -> None:
-    """Draw a banded line along ``axis`` for each combination of the other dimensions that vary."""
     inner = [str(name) for name in values.dims if name not in (axis, "seed", "step", "cost")]
     others = [name for name in inner if values.sizes[name] > 1]
     single = [name for name in inner if name not in others]
@@ -162,14 +161,18 @@ def check_figure(path: Path) -> None:
         raise InputError(f"figure {path} has the suffix {path.suffix!r}; allowed: {', '.join(FORMATS)}")
 
 
+def check_figures(*paths: Path) -> None:
+    """Check figures by ``check_figure`` and as outputs of a command; make their folders."""
+    for path in paths:
+        check_figure(path)
+    check_outputs(*paths)
+
+
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure of a result, of the kind that the suffix says; ``InputError`` if it cannot be written."""
     check_figure(path)
-    try:
-        with matplotlib.style.context(STYLE):
-            write_figure(figure, path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot write {path}: {str(error).splitlines()[0]}; the result is kept") from None
+    with matplotlib.style.context(STYLE):
+        write_figure(figure, path)
 
 
 def write_figure(figure: Figure, path: Path) -> None:

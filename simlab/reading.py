@@ -8,8 +8,6 @@ from typing import Any, BinaryIO
 from simlab.errors import InputError
 
 LARGEST_JSON = 64 * 2**20  # bytes of a config, a tokenizer or the settings of a run
-LEAST_REFUSED = 2**29  # bytes that any NetCDF file may unpack to
-MOST_PACKED = 100  # times its size that a larger one may unpack to; results of sweeps are packed 2 to 20 times
 LONGEST_REASON = 200  # characters of another package's complaint
 
 
@@ -31,10 +29,7 @@ def open_regular(path: str | os.PathLike, largest_bytes: int | None = None) -> B
 def read_bytes(path: str | os.PathLike, largest_bytes: int | None = None) -> bytes:
     """Read a regular file of at most ``largest_bytes``; ``InputError`` as for ``open_regular``."""
     with open_regular(path, largest_bytes) as file:
-        try:
-            return file.read()
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {reason(error)}") from None
+        return file.read()
 
 
 def read_json(path: str | os.PathLike) -> dict[str, Any]:
@@ -53,26 +48,6 @@ def parse_json(content: str | bytes, name: str) -> Any:
         raise InputError(f"{name} is no JSON") from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply") from None
-
-
-def check_declared(path: Path) -> None:
-    """Raise ``InputError`` if a NetCDF file would grow out of proportion: arrays of nothing are packed a thousandfold.
-
-    Raises ``OSError`` where it is no HDF5 file.
-    """
-    import h5py  # noqa: PLC0415  # slow to import
-
-    most = max(LEAST_REFUSED, MOST_PACKED * path.stat().st_size)
-    declared = 0
-
-    def add(_: str, item: Any) -> None:
-        nonlocal declared
-        declared += getattr(item, "nbytes", 0)
-
-    with h5py.File(path) as file:
-        file.visititems(add)
-    if declared > most:
-        raise InputError(f"{path} unpacks to {declared} bytes; allowed for a file of its size: {most}")
 
 
 def reason(error: BaseException) -> str:

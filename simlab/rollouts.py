@@ -1,12 +1,14 @@
 """The record that estimators read, and masked reductions. Axes: P prompts, G rollouts, T tokens, C candidates."""
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 from jaxtyping import Bool, Float
 
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 
 Array = Any
 Scalar = float | Array  # a number, which JAX may trace
@@ -56,6 +58,7 @@ TOKEN_FIELDS = {  # and their numbers of axes
 }  # fmt: skip
 FIELDS = frozenset({"rewards", "greedy_reward", "parts", "role", *TOKEN_FIELDS})
 MOST_ROLLOUTS = 2.0**24  # of a group
+FEW = 3  # different rewards that a message lists; of more, it gives the range
 
 
 def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
@@ -87,13 +90,42 @@ def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewar
             raise InputError(f"{name} {verb} NaN or infinity; allowed: finite numbers, but where {missing} false")
 
 
+def check_finite(name: str, what: str, values: Array, rollouts: Rollouts) -> None:
+    """Raise ``Diverged`` unless values of ``name``, (P, G, ...), are finite: for arrays that JAX does not trace."""
+    xp = array_namespace(values)
+    finite = xp.isfinite(values)
+    if bool(xp.all(finite)):
+        return
+    group = next(index for index in range(values.shape[0]) if not bool(xp.all(finite[index, ...])))
+    rewards = rollouts.rewards[group, ...]
+    if rollouts.mask is not None:
+        rewards = rewards[rollouts.mask[group, ...]]
+    described = rewards_in_words(Counter(float(reward) for reward in rewards))
+    raise Diverged(f"{name}: {what} of group {group} are not finite, where {described}; allowed: finite numbers")
+
+
+def rewards_in_words(counts: Mapping[float, int]) -> str:
+    """Describe the rewards of a group, each with how often it occurs.
+
+    >>> rewards_in_words({1.0: 3, -1.0: 5})
+    '3 of 8 rewards are 1, the others -1'
+    """
+    present = sorted(((value, count) for value, count in counts.items() if count), reverse=True)
+    total = sum(count for _, count in present)
+    if len(present) == 1:
+        return f"all {total} rewards are {present[0][0]:g}"
+    if len(present) > FEW:
+        return f"{total} rewards lie between {present[-1][0]:g} and {present[0][0]:g}"
+    (first, count), *remaining = present
+    others = " and ".join(f"{value:g}" for value, _ in remaining)
+    return f"{count} of {total} rewards are {first:g}, the others {others}"
+
+
 def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
     """Raise ``InputError`` for fields that are missing or do not fit together; also for traced arrays."""
     shape = tuple(rollouts.rewards.shape)
-    if len(shape) != 2:
-        raise InputError(f"rewards have shape {shape}; allowed: (prompts, rollouts)")
-    if 0 in shape:
-        raise InputError(f"rewards have shape {shape}; a group needs at least one rollout")
+    if len(shape) != 2 or 0 in shape:
+        raise InputError(f"rewards have shape {shape}; allowed: (prompts, rollouts), one or more of each")
     for name in sorted(needs & FIELDS):
         needed(rollouts, name)
     for name in ("mask", "greedy_reward", "correct", "role"):
@@ -106,10 +138,9 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
         field = getattr(rollouts, name)
         if field is None:
             continue
-        if field.ndim != axes or tuple(field.shape[:2]) != shape:
-            raise InputError(f"{name} has shape {tuple(field.shape)}; allowed: {axes} axes, the first two {shape}")
-        if field.shape[2] == 0:
-            raise InputError(f"{name} has shape {tuple(field.shape)}; a rollout needs at least one token")
+        if field.ndim != axes or tuple(field.shape[:2]) != shape or field.shape[2] == 0:
+            allowed = f"{axes} axes, the first two {shape}, and one or more tokens"
+            raise InputError(f"{name} has shape {tuple(field.shape)}; allowed: {allowed}")
         if field.shape[2] != tokens:
             raise InputError(f"{name} has {field.shape[2]} tokens a rollout; allowed: {tokens}, as in other fields")
 
@@ -148,7 +179,6 @@ def _at_least_one(count: Array, xp: Any) -> Array:
 
 
 def _masked(values: Array, mask: Array | None) -> Array:
-    """Put 0 where a mask is false."""
     xp = array_namespace(values)
     return values if mask is None else xp.where(mask, values, xp.zeros_like(values))
 

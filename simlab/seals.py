@@ -42,9 +42,9 @@ def unsealed(data: bytes, name: str) -> bytes:
     return named[:start]
 
 
-def sealed_json(content: Mapping[str, Any], name: str, indent: int | None = 1) -> bytes:
-    """Write a JSON object with the checksum of name and content as its last field; on one line without ``indent``."""
-    return (json.dumps({**content, CHECKSUM: _checksum(content, name)}, indent=indent) + "\n").encode()
+def sealed_json(content: Mapping[str, Any], name: str) -> bytes:
+    """Write a JSON object with the checksum of name and content as its last field."""
+    return (json.dumps({**content, CHECKSUM: _checksum(content, name)}, indent=1) + "\n").encode()
 
 
 def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
@@ -53,8 +53,6 @@ def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
         content = json.loads(data)
     except (ValueError, RecursionError):
         raise Damaged("it is no JSON") from None
-    if not isinstance(content, dict):
-        raise Damaged("it is no JSON object")
     return verified(content, name)
 
 
@@ -69,6 +67,5 @@ def verified(content: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _checksum(content: Mapping[str, Any], name: str) -> str:
-    """Return the SHA-256 of a name and a JSON object, whatever the order of its keys."""
     plain = json.loads(json.dumps(content))  # whose keys are all strings
     return hashlib.sha256(json.dumps([name, plain], sort_keys=True).encode()).hexdigest()

@@ -11,7 +11,6 @@ import numpy as np
 
 from simlab.errors import InputError
 
-LONGEST_NUMBER = 32  # characters; the digits of a float are at most 17
 SHOWN = 30  # characters of a long value in a message
 LARGEST_PLAIN = 1e15  # a larger number is written with an exponent
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -33,8 +32,6 @@ def read_number(text: str) -> int | float:
     >>> read_number("-12"), read_number("1e-3")
     (-12, 0.001)
     """
-    if len(text) > LONGEST_NUMBER:
-        raise InputError(f"the number {shortened(text)} is too long; allowed: up to {LONGEST_NUMBER} characters")
     if not NUMBER.fullmatch(text):
         raise InputError(f"{text!r} is not a number")
     try:
@@ -92,7 +89,4 @@ def aligned(rows: Sequence[dict[str, str]]) -> list[str]:
     """
     table = [list(rows[0]), *(list(row.values()) for row in rows)]
     first, *others = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join([row[0].ljust(first), *(text.rjust(width) for text, width in zip(row[1:], others, strict=True))])
-        for row in table
-    ]
+    return ["  ".join([row[0].ljust(first), *(map(str.rjust, row[1:], others))]).rstrip() for row in table]

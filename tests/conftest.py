@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -97,9 +98,28 @@ def library_alone():
 
 
 @pytest.fixture(scope="session")
+def unbroken(tmp_path_factory):
+    """The result of the ``SMALL`` sweep, run at once."""
+    from sweep_cases import SMALL, asked  # noqa: PLC0415  # the hook above precedes it
+
+    from simlab.sweeps.run import run  # noqa: PLC0415
+
+    out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
+    run(asked(*SMALL), out)
+    return out
+
+
+@pytest.fixture
+def resumed(unbroken, tmp_path):
+    """A path for the ``SMALL`` sweep beside which all its parts lie."""
+    shutil.copytree(f"{unbroken}.parts", tmp_path / "sweep.nc.parts")
+    return tmp_path / "sweep.nc"
+
+
+@pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The folder of the built documentation site."""
-    from simlab.docs_site import build_site  # noqa: PLC0415  # the hook above precedes it
+    from simlab.pages import build_site  # noqa: PLC0415  # the hook above precedes it
 
     folder = tmp_path_factory.mktemp("site")
     build_site(folder)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simlab import advantages
 from simlab.alike import bars, classify, compare, known, report, verdict
 from simlab.cli import main
 from simlab.errors import InputError
@@ -77,28 +76,6 @@ def test_weights_that_sum_to_zero_are_dr_grpo_times_a_number_a_group():
     grpo = normal_form(estimator("grpo", eps=0.0), 4)
     np.testing.assert_allclose(grpo.factors, [16 / 3**0.5 / 4, 2, 16 / 3**0.5 / 4])
     assert normal_form(estimator("reinforce"), 4).factors is None
-
-
-def variance(weights, policy, correct, size):
-    """Trace of the covariance of (1/G) sum_i A_i (e_i - policy), from all groups, and the mean."""
-    actions = np.array(list(itertools.product(range(len(policy)), repeat=size)))
-    factors = advantages(weights, correct[actions])[..., None]
-    updates = (factors * (np.eye(len(policy))[actions] - policy)).mean(axis=1)
-    chances = policy[actions].prod(axis=1)
-    mean = chances @ updates
-    return chances @ (updates**2).sum(axis=1) - mean @ mean, mean
-
-
-def test_the_least_variance_baseline_keeps_the_mean_and_lowers_the_noise_where_actions_are_many():
-    policy, correct = np.full(6, 1 / 6), np.array([1.0, 1, 1, 0, 0, 0])
-    noise, mean = variance(estimator("grpo"), policy, correct, 4)
-    less, same = variance(estimator("least_variance", base="grpo", successes=9, failures=9), policy, correct, 4)
-    np.testing.assert_allclose(same, mean, atol=1e-9)
-    assert less < noise
-    # Solve rates about 1/2 were expected; where they are not, it need not help.
-    rare = np.array([1.0, 0, 0, 0, 0, 0])
-    surprised, _ = variance(estimator("least_variance", successes=99, failures=99), policy, rare, 4)
-    assert surprised > variance(estimator("least_variance"), policy, rare, 4)[0]
 
 
 @pytest.mark.parametrize("base", ["cw_grpo", "ha_dw"])

@@ -12,7 +12,7 @@ from sweep_cases import refusal
 
 from simlab.arms import parse, parse_list
 from simlab.estimators import REGISTRY
-from simlab.grammar import LONGEST_LIST, ArmTerms, Term, read, split, write
+from simlab.grammar import ArmTerms, Term, read, split, write
 from simlab.methods import METHODS
 from simlab.rollouts import Rollouts
 from simlab.surrogates import AGGREGATIONS, SURROGATES
@@ -64,19 +64,17 @@ def test_an_arm_is_a_base_with_what_is_added_and_an_aggregation(text):
 def test_what_is_no_arm_is_refused_with_its_term_and_what_is_allowed():
     for text, term in INVALID.items():
         assert refusal(read, text).startswith(f"arm {text!r} cannot be read at {term!r}; allowed: such as grpo, ")
-    assert "(1001 characters) is too long; allowed: up to 1000 characters" in refusal(read, "a" * 1001)
 
 
 def test_a_list_of_arms_is_parted_by_commas_outside_of_brackets():
     text = "grpo, f_grpo(gamma=0.5,base=maxrl),grpo+casp(alpha=0.05,candidates=4)@token_mean"
     assert split(text) == ("grpo", "f_grpo(gamma=0.5,base=maxrl)", "grpo+casp(alpha=0.05,candidates=4)@token_mean")
-    assert [arm.estimator_name for arm in parse_list(text)] == ["grpo", "f_grpo", "grpo"]
+    assert [arm.base.name for arm in parse_list(text)] == ["grpo", "f_grpo", "grpo"]
 
 
 def test_a_list_with_what_is_no_arm_is_refused():
     assert "arm '' cannot be read" in refusal(parse_list, "grpo,,maxrl")
     assert "arm 'grpo(' cannot be read" in refusal(parse_list, "grpo(,maxrl")
-    assert f"is too long; allowed: up to {LONGEST_LIST} characters" in refusal(parse_list, "grpo," * LONGEST_LIST)
 
 
 def test_spelling_makes_no_other_arm_and_no_other_text():
@@ -111,7 +109,7 @@ def test_what_is_written_reads_back(base, added, aggregation):
 
 
 def test_a_value_is_no_number_without_bounds():
-    assert "(400 characters) is too long; allowed: up to 32 characters" in refusal(read_value, "1" * 400)
+    assert "is too large" in refusal(read_value, "1" * 400)
     assert "the number 1e400 is too large" in refusal(read_value, "1e400")
 
 

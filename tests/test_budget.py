@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from sweep_cases import asked, parts_of, refusal
+from sweep_cases import asked, refusal
 
 from simlab.simulator.runner import run as simulate
-from simlab.sweeps import Budget, Plan, Sweep, run
+from simlab.sweeps import Budget, Plan, run
 from simlab.sweeps.table import final_table
 
 BANK = ("--problem", "prompt_bank", "--param", "prompts=8", "--param", "actions=6", "--arms", "grpo", "--seeds", "3")
@@ -101,18 +101,6 @@ def test_a_record_at_a_cost_is_that_of_a_run_of_the_steps_that_it_pays_for(spent
             np.testing.assert_array_equal(result[name].values[index][:, record], alone[name][:, -1])
 
 
-@pytest.mark.slow
-def test_a_budget_that_pays_for_whole_steps_records_what_the_same_sweep_by_steps_does(tmp_path):
-    options = ("--group-size", "4", "--param", "prompts_per_step=8")
-    by_cost = run(asked(*BANK, *options, "--budget", "640", "--records", "4"), tmp_path / "cost.nc")
-    by_step = run(asked(*BANK, *options, "--steps", "20", "--record-every", "5"), tmp_path / "step.nc")
-    assert by_cost.steps_taken.values.ravel().tolist() == by_step.step.values.tolist()
-    for name, values in by_step.data_vars.items():
-        np.testing.assert_array_equal(by_cost[name].values, values.values)
-    # The units are the same ones.
-    assert parts_of(tmp_path / "cost.nc") == parts_of(tmp_path / "step.nc")
-
-
 # Identity
 
 
@@ -124,6 +112,7 @@ def names(*arguments):
 
 def test_a_unit_is_named_by_the_steps_that_its_budget_pays_for():
     usual = names("--budget", "640", "--records", "4")
+    assert names("--steps", "20", "--record-every", "5") == usual
     assert names("--budget", "1280", "--rollout-cost", "2", "--records", "4") == usual
     assert names("--budget", "640", "--records", "5") != usual
     assert names("--budget", "960", "--records", "4") != usual
@@ -162,36 +151,3 @@ def test_a_budget_takes_the_place_of_a_presets_steps_and_steps_that_of_a_budget(
 )
 def test_a_budget_that_cannot_be_is_refused_in_one_line(arguments, message):
     assert message in refusal(lambda: Plan(asked(*BANK, "--group-size", "4", *arguments)))
-
-
-def test_steps_beside_a_budget_are_refused_of_python_too():
-    assert "steps = 5" in refusal(Sweep, steps=5, budget=Budget(100))
-
-
-OWN_BANK = """
-import numpy as np
-from simlab.problems import PromptBank
-
-def problem(prompts: int = 4):
-    rng = np.random.default_rng(0)
-    correct = np.arange(6) < np.full((prompts, 1), 2)
-    rewards = np.stack([correct, rng.random((prompts, 6))], axis=1)
-    return PromptBank(rng.normal(size=(prompts, 6)), correct, correct, rewards=rewards, reward_weights=[1, 0.5])
-"""
-
-
-@pytest.mark.slow
-def test_graded_rewards_cost_what_right_and_wrong_do_under_an_allocation(tmp_path):
-    """3 prompts of 4 rollouts at 2 each, and 5 for the step: 29; a record is that of the steps it pays for."""
-    (tmp_path / "mine.py").write_text(OWN_BANK)
-    plan = Plan(asked("--problem", f"{tmp_path}/mine.py:problem", "--arms", "gdpo", "--seeds", "2", "--group-size", "4",
-                      "--param", "prompts_per_step=3", "--param", "allocation=even,variance", "--budget", "100",
-                      "--rollout-cost", "2", "--update-cost", "5", "--records", "2"))  # fmt: skip
-    result = run(plan, tmp_path / "spent.nc")
-    assert list(result.part.values) == ["part 1", "part 2"]
-    for index, cell in plan.cells.items():
-        assert cell.step_cost == 3 * 4 * 2 + 5
-        assert result.steps_taken.values[index].tolist() == [0, *step_by_step([50, 100], 29)] == [0, 1, 3]
-        alone = simulate(cell.problem, [cell.settings] * 2, range(2), np.array([3]))
-        for name in ("q_pos", "mean_reward", "part_reward", "d_q_pos"):
-            np.testing.assert_array_equal(result[name].values[index][:, 2], alone[name][:, -1])

@@ -11,8 +11,7 @@ import pytest
 
 import simlab.bundled
 from simlab import fingerprint
-from simlab.bundled import IMPORTABLE, bundled_folder, make_importable
-from simlab.errors import InputError
+from simlab.bundled import make_importable
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,20 +29,6 @@ def test_the_folder_comes_first_on_the_path_and_once(path):
     length = len(path)
     make_importable()
     assert len(path) == length
-
-
-def test_a_folder_that_is_missing_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(simlab.bundled, "PACKAGE", tmp_path / "simlab")
-    with pytest.raises(InputError, match=f"{tmp_path}/notebooks is missing; install simlab again"):
-        bundled_folder("notebooks")
-
-
-def test_another_module_of_the_name_that_is_imported_already_is_refused(path, tmp_path, monkeypatch):
-    other = types.ModuleType("figures")
-    other.__file__ = str(tmp_path / "figures.py")
-    monkeypatch.setitem(sys.modules, "figures", other)
-    with pytest.raises(InputError, match=f"imported another figures, {tmp_path}/figures.py; allowed: a process that"):
-        make_importable()
 
 
 def test_installed_their_code_counts_by_its_content_as_in_a_checkout(tmp_path, monkeypatch):
@@ -109,7 +94,7 @@ def test_a_wheel_has_every_module_check_and_figure_of_the_checkout_and_no_image(
         return {path.relative_to(folder) for path in folder.rglob("*") if path.suffix in {".py", ".v"}}
 
     inside = site_packages / "simlab" / "bundled_files"
-    for name in (*IMPORTABLE, "notebooks"):
+    for name in ("figures", "paper_checks", "notebooks"):
         assert modules(inside / name) == modules(ROOT / name)
     bundled = {path for path in modules(site_packages / "simlab") if path.parts[0] == inside.name}
     assert modules(site_packages / "simlab") - bundled == modules(ROOT / "simlab")

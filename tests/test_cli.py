@@ -1,9 +1,7 @@
 """The command: what it prints and writes, and how it refuses bad input: one line, exit code 2, nothing lost."""
 
 import io
-import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,20 +17,6 @@ from simlab.seals import sealed_json, unsealed_json
 from simlab.sweeps import options as sweep_options
 from simlab.sweeps.result import read
 from simlab.sweeps.run import parts_folder, run
-
-
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
-    assert main(["sweep", "--out", str(out), *SMALL]) == 0
-    return out
-
-
-@pytest.fixture
-def finished(unbroken, tmp_path):
-    out = tmp_path / "sweep.nc"
-    shutil.copytree(parts_folder(unbroken), parts_folder(out))
-    return out
 
 
 @pytest.fixture
@@ -51,8 +35,8 @@ def refused(capsys):
     return run_refused
 
 
-def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
-    assert main(["sweep", "--out", str(finished), *SMALL]) == 0
+def test_a_sweep_ends_with_a_table_a_result_and_a_figure(resumed, capsys):
+    assert main(["sweep", "--out", str(resumed), *SMALL]) == 0
     what, storage, _, header, units, *lines = capsys.readouterr().out.splitlines()
     assert what.startswith("f_grpo, dr_grpo with ppo_clip on anchored: G = 2, 4; gamma = 0, 1; actions = 60")
     assert storage.startswith("storage dense for G = 2, 4: ")
@@ -60,15 +44,15 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
     assert header.index("entropy") <= units.index("nats") < header.index("tail_miss_rate")
     end = lines.index("")
     assert "mean over 12 seeds at step 20" in lines[end + 1]
-    assert lines[-3].startswith(f"parts   {finished}.parts (")
-    assert lines[-2:] == [f"result  {finished}", f"figure  {finished.with_suffix('.png')}"]
-    assert finished.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert lines[-3].startswith(f"parts   {resumed}.parts (")
+    assert lines[-2:] == [f"result  {resumed}", f"figure  {resumed.with_suffix('.png')}"]
+    assert resumed.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     rows = [line.split() for line in lines[:end]]
     assert [row[:3] for row in rows] == [
         *(["f_grpo", size, gamma] for size in "24" for gamma in "01"),
         *(["dr_grpo", size, "-"] for size in "24"),  # it has no gamma
     ]
-    last = read(finished)["entropy"].isel(step=-1)
+    last = read(resumed)["entropy"].isel(step=-1)
     for row in rows:
         gamma = 0.0 if row[2] == "-" else float(row[2])
         values = last.sel(estimator=row[0], group_size=int(row[1]), gamma=gamma).values
@@ -78,46 +62,9 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
         assert int(error) * digit == pytest.approx(values.std(ddof=1) / np.sqrt(12), abs=0.51 * digit)
 
 
-def test_a_result_says_what_its_coordinates_are(unbroken):
-    result = read(unbroken)
-    assert result.gamma.attrs["long_name"] == "focal exponent"
-    assert json.loads(result.gamma.attrs["methods_without_it"]) == ["dr_grpo"]
-    assert result.step.attrs["units"] == "1"
-    assert all({"long_name", "units"} <= set(values.attrs) for values in result.data_vars.values())
-    assert all("long_name" in values.attrs for values in result.coords.values())
-    assert json.loads(result.attrs["settled"])["problem.actions"] == 60
-
-
-@pytest.mark.slow
-def test_two_sweeps_are_compared_seed_by_seed(unbroken, tmp_path, monkeypatch, capsys):
-    """The second at another learning rate, and without the second gamma."""
-    monkeypatch.chdir(tmp_path)
-    only = (*TINY, "--estimator", "f_grpo", "--group-size", "2,4", "--gamma", "0", "--seeds", "12")
-    assert main(["sweep", *only, "--learning-rate", "0.1", "--out", "faster.nc"]) == 0
-    capsys.readouterr()
-    assert main(["compare", str(unbroken), "faster.nc", "--figure", "both.png"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "learning_rate = 0.1" in lines[1]
-    assert "difference from sweep, paired by seed:" in lines
-    assert lines[-3].startswith("in short: compared with sweep, q_pos is higher in ")
-    assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["{}", "{}"], "a result is given twice"),
-        (["{}", "missing.nc"], "missing.nc does not exist"),
-        (["{}", "--baseline", "grpo"], "--baseline is for training runs; allowed with results of sweeps: --figure"),
-    ],
-)
-def test_results_that_cannot_be_compared_are_refused(refused, unbroken, arguments, complaint):
-    assert refused("compare", *(argument.format(unbroken) for argument in arguments)).startswith(complaint)
-
-
-def test_a_bar_goes_on_from_where_the_last_run_ended(finished, monkeypatch):
+def test_a_bar_goes_on_from_where_the_last_run_ended(resumed, monkeypatch):
     """One unit of twelve is missing, of six cells with twelve seeds of twenty steps."""
-    sorted(parts_folder(finished).glob("*.npz"))[0].unlink()
+    sorted(parts_folder(resumed).glob("*.npz"))[0].unlink()
     bars = []
 
     class Bar(tqdm):
@@ -127,7 +74,7 @@ def test_a_bar_goes_on_from_where_the_last_run_ended(finished, monkeypatch):
             bars.append(self)
 
     monkeypatch.setattr(sys.modules["simlab.sweeps.run"], "tqdm", Bar)  # the package has a function of that name
-    run(asked(*SMALL), finished)
+    run(asked(*SMALL), resumed)
     (bar,) = bars
     assert bar.total == bar.n == 6 * 12 * 20
     assert 0 < bar.began < bar.total
@@ -167,11 +114,11 @@ def test_a_preset_of_several_sweeps_runs_each_into_files_of_its_own(tmp_path, mo
     assert not out.exists()
 
 
-def test_the_figure_goes_where_it_is_asked_for(finished):
-    figure = finished.parent / "new folder" / "figure.svg"
-    assert main(["sweep", "--out", str(finished), "--figure", str(figure), *SMALL]) == 0
+def test_the_figure_goes_where_it_is_asked_for(resumed):
+    figure = resumed.parent / "new folder" / "figure.svg"
+    assert main(["sweep", "--out", str(resumed), "--figure", str(figure), *SMALL]) == 0
     assert figure.read_bytes().startswith(b"<?xml")
-    assert not finished.with_suffix(".png").exists()
+    assert not resumed.with_suffix(".png").exists()
 
 
 def test_shards_are_announced_and_merged(unbroken, tmp_path, capsys):
@@ -188,10 +135,9 @@ def test_a_scheduler_without_dask_names_the_extra(refused, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("simlab.sweeps.cluster")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)
-    assert (
-        refused("sweep", "--scheduler", "local:2")
-        == '--scheduler needs dask; install it with: pip install "simlab[dask]"'
-    )
+    message = refused("sweep", "--scheduler", "local:2")
+    assert message.startswith("dask cannot be imported")
+    assert message.endswith("install it with: pip install 'simlab[dask]'")
 
 
 def test_help_is_shown_without_loading_jax():
@@ -206,28 +152,19 @@ def test_help_is_shown_without_loading_jax():
 
 
 @pytest.mark.parametrize(
-    ("pipe", "code", "printed"),
-    [("| head -0", 0, ""), ("> /dev/full", 2, "simlab: [Errno 28] No space left on device\n")],
-)
-def test_streams_that_nobody_reads_or_that_are_full_end_in_one_line(pipe, code, printed):
-    line = f'"{sys.executable}" -m simlab.cli estimators {pipe}'
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (code, printed)
-
-
-@pytest.mark.parametrize(
     ("arguments", "value", "allowed"),
     [
         (("compare", "two\nlines"), "two\\nlines", "is not a training run"),
+        (("compare", "a.nc", "a.nc"), "a result is given twice", "different files"),
+        (("compare", "missing.nc"), "missing.nc does not exist", "a result that simlab sweep wrote"),
+        (("merge", ""), "'' is no path", "the name of a file or folder"),
+        (("sweep", f"--pass-at-k={'9' * 29}"), "is outside its range", "[1, 2147483647]"),
         (("sweeep",), "'sweeep'", "did you mean 'sweep'?"),
-        (("compare", "a.nc", "--bas", "grpo"), "--bas", "did you mean '--baseline'?"),
         (("sweep", "--estimater", "grpo"), "--estimater", "did you mean '--estimator'?"),
-        (("sweep", "--estimator", "gpro"), "'gpro'", "did you mean 'grpo'?"),
         (("sweep", "--param", "actions=1000"), "correct = 10000", "actions=1000 and correct=100"),
         (("sweep", "--out", "folder/"), "'folder/'", "folder/sweep.nc"),
         (("train", "--param", "rl.stepz=3"), "'stepz'", "did you mean 'steps'?"),
         (("train", "--param", "rl.decay=0", "--param", "rl.decay=1"), "'rl.decay' is given twice", "allowed: once"),
-        (("train", "--param", "steps=4"), "'steps=4'", "allowed: --steps 4"),
         (("train", "--param", "group-size=4"), "'group-size=4'", "allowed: --group-size 4"),
         (("train", "--param", "microbatch=4"), "'microbatch=4'", "did you mean 'rl.microbatch'?"),
         (("sweep", "--param", "steps=4"), "'steps=4'", "allowed: --steps 4"),
@@ -235,9 +172,7 @@ def test_streams_that_nobody_reads_or_that_are_full_end_in_one_line(pipe, code, 
         (("train", "--data", "x.jsonl", "--verifier", "numbr"), "'numbr'", "did you mean 'number'?"),
         (("fit", "x.nc", "--from", "1e-400"), "'1e-400'", "allowed: a number"),
         (("sweep", "--param", "learning_rate=1e-400"), "'1e-400'", "allowed: numbers"),
-        (("sweep", "--param", "learning_rate=1_0"), "'1_0'", "allowed: numbers"),
         (("sweep", "--arms", "f_grpo(gamma=1e-400)"), "gamma=1e-400", "such as grpo"),
-        (("sweep", "--arms", "f_grpo(gamma=1_0)"), "gamma=1_0", "such as grpo"),
         (("sweep", "--budget", "1e-400"), "'1e-400'", "allowed: such as 262144"),
         (("train", "--param", "rl.learning_rate=1e-400"), "1e-400", "allowed: 0, or from 5e-324"),
         (("compare", "run", "--at", "rollouts=-5"), "'rollouts=-5'", "allowed: above 0"),
@@ -256,17 +191,11 @@ def test_a_bad_command_is_refused(refused, arguments, value, allowed):
     assert allowed in message
 
 
-LARGE_LIST = "1,2,...,1e9"
-
-
 @pytest.mark.parametrize(
     ("arguments", "value", "allowed"),
     [
-        (["--gamma", LARGE_LIST], LARGE_LIST, "first,second,...,last"),
         (["--gamma", "-1,0"], "gamma = -1", "[0, inf)"),
-        (["--group-size", "0"], "group_size = 0", "[1, 16777216]"),
         (["--estimator", "maxrl", "--param", "reward_incorrect=-1"], "[-1, 1]", "[0, 1]"),
-        (["--memory=--"], "--memory=-- gives no value", "see simlab"),
         (["--memory", "100MB"], "--memory 100MB", "MB or more"),
         (["--shard", "3/2"], "'3/2'", "1 <= I <= N"),
         (["--scheduler", "local:2", "--shard", "1/2"], "--shard", "not allowed with argument --scheduler"),
@@ -328,22 +257,22 @@ def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, mon
     assert parts_of(out) == parts_of(unbroken)
 
 
-def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, refused, capsys):
-    victim = sorted(parts_folder(finished).glob("*.npz"))[3]
+def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, resumed, refused, capsys):
+    victim = sorted(parts_folder(resumed).glob("*.npz"))[3]
     whole = victim.read_bytes()
     content = whole[: len(whole) // 2]
     victim.write_bytes(content)
-    message = refused("merge", finished)
+    message = refused("merge", resumed)
     assert message.startswith(f"part {victim} is damaged (")
     assert message.endswith("); its sweep, run again, computes it anew")
-    assert not finished.exists()
+    assert not resumed.exists()
 
-    assert run(asked(*SMALL), finished).identical(read(unbroken))
+    assert run(asked(*SMALL), resumed).identical(read(unbroken))
     assert capsys.readouterr().err.splitlines() == [
         f"{message}, and it is set aside",
         f"{SMALL_UNITS - 1} of {SMALL_UNITS} units are finished already",
     ]
-    assert parts_of(finished) == parts_of(unbroken)
+    assert parts_of(resumed) == parts_of(unbroken)
     assert victim.with_name(f"{victim.name}.damaged").read_bytes() == content
 
 
@@ -356,20 +285,20 @@ def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, ref
         ("own", {"mine": "other"}),
     ],
 )
-def test_parts_of_different_sweeps_are_not_joined(refused, finished, tmp_path, entry, value):
+def test_parts_of_different_sweeps_are_not_joined(refused, resumed, tmp_path, entry, value):
     other = tmp_path / "other.parts"
-    shutil.copytree(parts_folder(finished), other)
+    shutil.copytree(parts_folder(resumed), other)
     path = other / "sweep.json"
     path.write_bytes(sealed_json(unsealed_json(path.read_bytes(), path.name) | {entry: value}, path.name))
-    message = refused("merge", finished, parts_folder(finished), other)
+    message = refused("merge", resumed, parts_folder(resumed), other)
     assert message == f"the folders hold different sweeps (they differ in {entry})"
 
 
-def test_a_folder_without_a_sweep_is_refused_and_a_merge_replaces_nothing_else(refused, finished, tmp_path):
+def test_a_folder_without_a_sweep_is_refused_and_a_merge_replaces_nothing_else(refused, resumed, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("precious")
     for name in ("missing", "file", "folder"):
         assert "holds no sweep.json" in refused("merge", tmp_path / "sweep.nc.new", tmp_path / name)
-    assert "not a regular file" in refused("merge", tmp_path / "folder", parts_folder(finished))
-    assert "simlab did not write" in refused("merge", tmp_path / "file", parts_folder(finished))
+    assert "not a regular file" in refused("merge", tmp_path / "folder", parts_folder(resumed))
+    assert "simlab did not write" in refused("merge", tmp_path / "file", parts_folder(resumed))
     assert (tmp_path / "file").read_text() == "precious"

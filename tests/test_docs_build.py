@@ -13,9 +13,9 @@ from docs_build import pages, screenshots
 from docs_build.formulas import in_tex, typeset_all
 from docs_build.tutorials import written
 from simlab.bundled import PACKAGE
-from simlab.docs_site import build_site, check_docs, claim_folder
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
+from simlab.pages import build_site, check_docs, claim_folder
 from simlab.theory import CLOSED_FORMS
 
 
@@ -206,16 +206,16 @@ def test_a_broken_link_ends_the_build(tmp_path, monkeypatch, capfd):
     (broken / "mkdocs.yml").write_text("site_name: broken\nvalidation: {links: {not_found: warn}}\n")
     (broken / "docs").mkdir()
     (broken / "docs" / "index.md").write_text("[nowhere](nowhere.md)\n")
-    monkeypatch.setattr("simlab.docs_site.PACKAGE", broken / PACKAGE.name)
+    monkeypatch.setattr("simlab.pages.PACKAGE", broken / PACKAGE.name)
     with pytest.raises(InputError, match="cannot be built"):
         build_site(tmp_path / "site")
     assert "nowhere.md" in capfd.readouterr().err
 
 
 def test_what_is_missing_is_named_in_one_line(monkeypatch):
-    monkeypatch.setattr("simlab.docs_site.NEEDED", ("no_such_package",))
+    monkeypatch.setattr("simlab.pages.NEEDED", ("no_such_package",))
     with pytest.raises(InputError, match=r"pip install -e "):
         check_docs()
-    monkeypatch.setattr("simlab.docs_site.is_checkout", lambda: False)
+    monkeypatch.setattr("simlab.pages.is_checkout", lambda: False)
     with pytest.raises(InputError, match="a wheel has none"):
         check_docs()

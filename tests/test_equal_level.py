@@ -212,9 +212,13 @@ def test_the_figure_compares_with_the_baseline_and_leaves_out_cells_that_do_not_
 
 
 @pytest.mark.slow
-def test_the_command_compares_files_at_a_pass_at_1(tmp_path, capsys, monkeypatch):
+def test_the_command_compares_files_at_their_ends_or_at_a_pass_at_1(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(result("grpo", "kept"), tmp_path / "a.nc")
+    write(result("grpo"), tmp_path / "b.nc")
+    assert main(["compare", "a.nc", "b.nc", "--figure", "both.png"]) == 0
+    assert "difference from a, paired by seed:" in capsys.readouterr().out
+    assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
     assert main(["compare", "a.nc", "--at", "pass@1=0.43", "--metric", "pass@256", "--figure", "pk.pdf"]) == 0
     assert "difference from grpo, paired by seed" in capsys.readouterr().out
     assert (tmp_path / "pk.pdf").read_bytes().startswith(b"%PDF")

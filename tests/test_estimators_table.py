@@ -113,8 +113,3 @@ def test_json_carries_formula_and_domain(capsys):
     assert [(entry["formula"], entry["domain"]) for entry in entries] == [
         (entry.formula, entry.build().domain) for entry in REGISTRY.values()
     ]
-
-
-def test_one_form_at_a_time(capsys):
-    assert main(["estimators", "--json", "--markdown"]) == 2
-    assert "--markdown: not allowed with argument --json" in capsys.readouterr().err

@@ -213,7 +213,7 @@ def test_a_level_that_a_seed_does_not_reach_has_no_number():
     assert remax.of_weight(alone, np.array([0.3]), 0.6)["at_level"] == {"mean": pytest.approx(0.6), "error": 0.0}
     # 8 prompts of 8 rollouts, or of 9 answers: of 19200 rollouts, 300 steps and 266.
     cells = Plan(Sweep(**PRESETS["remax"]["bank"])).distinct
-    taken = {cell.settings.arm.estimator_name: int(cell.steps_taken[-1]) for cell in cells}
+    taken = {cell.settings.arm.base.name: int(cell.steps_taken[-1]) for cell in cells}
     assert taken == {"remax": 266} | dict.fromkeys(("reinforce", "dr_grpo", "mc_grpo", "nsr"), 300)
 
 

@@ -76,10 +76,3 @@ def test_a_folder_has_one_writer_at_a_time_and_a_dead_one_is_none(tmp_path):
     other.communicate()
     with file_lock(folder):
         pass
-
-
-def test_a_folder_that_cannot_be_is_named(tmp_path):
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(InputError, match=f"cannot write to {path}"):
-            make_folder(path)

@@ -6,17 +6,15 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-import simlab.notebooks
+import simlab.pages
 from simlab.cli import main
-from simlab.errors import InputError
-from simlab.notebooks import check_port, notebooks, open_in_marimo, place_outputs, working_folder
+from simlab.pages import notebooks, open_in_marimo, place_outputs, working_folder
 
 ROOT = Path(__file__).parent.parent
 CHECKOUT = ROOT / "notebooks"
@@ -53,17 +51,6 @@ def test_the_readme_of_the_folder_lists_them_all():
     assert listed == FILES
 
 
-@pytest.fixture
-def taken():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-def test_a_port_that_is_taken_is_refused(taken):
-    with pytest.raises(InputError, match=f"port = {taken} cannot be used on 127.0.0.1: .*allowed: a free one"):
-        check_port(taken)
-
-
 def test_without_marimo_it_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["notebooks"]) == 2
@@ -74,7 +61,7 @@ def test_without_marimo_it_says_what_to_install(monkeypatch, capsys):
 
 def test_an_installed_package_gives_copies_and_never_writes_over_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(simlab.notebooks, "is_checkout", lambda: False)
+    monkeypatch.setattr(simlab.pages, "is_checkout", lambda: False)
     folder = working_folder()
     assert folder == Path("simlab-notebooks")
     assert sorted(path.name for path in folder.iterdir()) == FILES

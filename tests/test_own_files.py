@@ -139,12 +139,10 @@ def test_a_file_or_name_that_is_not_there_is_refused(here):
     written(here, "weight = chain(center('mean'))")
     (here / "mine.txt").write_text("weight = 1")
     (here / "folder.py").mkdir()
-    (here / "loop.py").symlink_to(here / "loop.py")
     for text, message in (
         ("none.py:weight", "none.py cannot be read: No such file or directory"),
         ("mine.txt:weight", "'mine.txt:weight' names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py"),
         ("folder.py:weight", "folder.py is no regular file"),
-        ("loop.py:weight", "loop.py"),
         ("mine.py:wieght", "'mine.py:wieght': mine.py has no 'wieght'; its names: Method, Surrogate, center, chain,"),
     ):
         assert message in refusal(parse(text).build)
@@ -239,29 +237,23 @@ def branches(advantages, rollouts):
         return advantages
     return -advantages
 
-
 def turns(advantages, rollouts):
     while advantages.mean() > 0.5:
         advantages = advantages / 2
     return advantages
 
-
 def asserts(advantages, rollouts):
     assert advantages.mean() < 0.5
     return advantages
 
-
 def picks(advantages, rollouts):
     return advantages[rollouts.rewards > 0]
-
 
 def leaves(advantages, rollouts):
     raise SystemExit(7)
 
-
 def opens(advantages, rollouts):
     return advantages * float(open("nothere.txt").read())
-
 
 def fails(advantages, rollouts):
     raise KeyError("x")
@@ -297,7 +289,6 @@ READING = """
 from pathlib import Path
 
 ATTRIBUTE = Path("at_import.json").read_text()
-
 
 def scaled(advantages, rollouts):
     with open("at_trace.json") as file:

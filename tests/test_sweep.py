@@ -33,20 +33,6 @@ ONE_CELL = asked(*TINY, "--group-size", 2)
 DESCRIPTIONS = {metric.name: metric.description for metric in USUAL_METRICS}
 
 
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
-    run(SWEEP, out)
-    return out
-
-
-@pytest.fixture
-def resumed(unbroken, tmp_path):
-    out = tmp_path / "sweep.nc"
-    shutil.copytree(parts_folder(unbroken), parts_folder(out))
-    return out
-
-
 def test_the_result_is_labelled_and_every_variable_described(unbroken):
     dataset = read(unbroken)
     assert dataset["q_pos"].dims == ("estimator", "group_size", "gamma", "seed", "step")
@@ -65,6 +51,8 @@ def test_the_result_is_labelled_and_every_variable_described(unbroken):
     trailing = {name: values.dims[5:] for name, values in dataset.data_vars.items() if len(values.dims) > 5}
     split = {f"{what}_{outcome}": ("decade",) for what in ("clipped", "drawn") for outcome in ("correct", "wrong")}
     assert trailing == {"pass_at_k": ("k",), "top_logp": ("rank",)} | split
+    assert json.loads(dataset.gamma.attrs["methods_without_it"]) == ["dr_grpo"]
+    assert all("long_name" in values.attrs for values in dataset.coords.values())
 
 
 def test_no_value_is_missing_but_of_an_update_before_the_first_and_of_off_policy_runs(unbroken):
@@ -215,14 +203,6 @@ def test_a_result_or_manifest_with_a_flipped_bit_is_refused_and_left_as_it_is(un
     again = (run, SWEEP, out) if name == out.name else (merge, tmp_path / "joined.nc", [parts_folder(out)])
     assert refusal(*again).startswith(f"{tmp_path / name} is damaged")
     assert (tmp_path / name).read_bytes() == content
-
-
-def test_more_seeds_reuse_the_finished_ones(tmp_path, capsys):
-    out = tmp_path / "sweep.nc"
-    eight = run(dataclasses.replace(SWEEP, seeds=8), out)
-    sixteen = run(dataclasses.replace(SWEEP, seeds=16), out, overwrite=True)
-    assert "6 of 12 units are finished already" in capsys.readouterr().err
-    assert sixteen.isel(seed=slice(8)).drop_attrs().equals(eight.drop_attrs())
 
 
 @pytest.mark.parametrize("other", ["code", "configuration"])

@@ -20,6 +20,7 @@ from simlab.simulator.optimizers import OPTIMIZERS
 from simlab.simulator.runner import run as simulate
 from simlab.surrogates import SURROGATES
 from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.grid import RESERVED_LABELS
 from simlab.sweeps.options import parse_scheduler, parse_shard, parse_size
 from simlab.sweeps.parameters import expand
 from simlab.sweeps.presets import PRESETS
@@ -57,19 +58,9 @@ def test_a_list_that_no_short_progression_fits_is_refused(text):
     assert repr(text) in refusal(expand, text)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("1e9", 10**9),
-        ("512MB", 512 * 2**20),
-        ("512 MiB", 512 * 2**20),
-        ("2gb", 2**31),
-        ("1.5G", 3 * 2**29),
-        ("1T", 2**40),
-    ],
-)
-def test_a_size_counts_in_powers_of_1024(text, size):
-    assert parse_size(text) == size
+def test_a_size_counts_in_powers_of_1024():
+    sizes = {"1e9": 10**9, "512MB": 2**29, "512 MiB": 2**29, "2gb": 2**31, "1.5G": 3 * 2**29, "1T": 2**40}
+    assert {text: parse_size(text) for text in sizes} == sizes
 
 
 def test_a_shard_is_one_of_n_and_a_scheduler_an_address_or_a_number_of_processes():
@@ -161,18 +152,9 @@ def test_a_dimension_is_labelled_by_the_bare_name_where_that_is_unambiguous():
         "optimizer.eps": "optimizer_eps",
         "run.kl": "kl",
     }
-
-
-def test_no_dimension_is_labelled_as_an_argument_of_xarrays_sel(tmp_path, monkeypatch):
-    """So that ``result.sel(name=value)`` selects by any of them."""
-    taken = [*inspect.signature(xr.Dataset.sel).parameters][1:-1]
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.py").write_text(
-        f"from simlab.problems import anchored\n\ndef mine({', '.join(f'{name}=1.0' for name in taken)}):\n"
-        "    return anchored(60, 6)\n"
-    )
-    labels = asked("--arms", "grpo", "--problem", "own.py:mine", *(f"--param={name}=1,2" for name in taken)).labels()
-    assert {f"problem_{name}" for name in taken} | {"arm", "group_size"} == {*labels.values()}
+    assert asked("--param=kl=0,1").labels({"kl"})["run.kl"] == "run_kl"
+    # So that ``result.sel(name=value)`` selects by any of them.
+    assert {*inspect.signature(xr.Dataset.sel).parameters} - {"self", "indexers_kwargs"} <= {*RESERVED_LABELS}
 
 
 @pytest.mark.parametrize(

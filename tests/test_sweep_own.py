@@ -21,10 +21,9 @@ from simlab.surrogates import SURROGATES, Surrogate, ppo_clip
 from simlab.sweeps import Plan
 from simlab.sweeps.plan import MOST_PROBLEMS, batches
 from simlab.sweeps.result import read
-from simlab.sweeps.run import parts_folder, run
+from simlab.sweeps.run import run
 
 NAME = "own_sign"
-UNITS = 3  # blocks of 8 seeds
 
 
 def constructor(sign):
@@ -47,24 +46,6 @@ def small(**changes):
 
 def unit_names(sweep):
     return {unit.name for unit in Plan(sweep).units("", "cpu")}
-
-
-@pytest.mark.slow
-def test_after_a_kill_old_and_new_seeds_do_not_mix(register, tmp_path, capsys):
-    register(constructor(1.0))
-    sweep, out = small(estimators=(NAME,)), tmp_path / "sweep.nc"
-    run(sweep, out)
-    first, *others = sorted(parts_folder(out).glob("*.npz"))
-    for path in others:
-        path.unlink()
-    out.unlink()
-    capsys.readouterr()
-    register(constructor(-1.0))
-    mended = run(sweep, out)
-    assert f"1 part in {first.parent} is of other" in capsys.readouterr().err
-    assert len(parts_of(out)) == UNITS + 1
-    assert mended.identical(run(sweep, tmp_path / "fresh.nc"))
-    assert json.loads(mended.attrs["own"]).keys() == {f"{NAME}+ppo_clip"}
 
 
 def test_a_base_or_a_surrogate_of_ones_own_counts_and_units_of_the_library_stay(register, monkeypatch):
@@ -125,14 +106,11 @@ from simlab.surrogates import Surrogate
 
 SIGN = 1.0
 
-
 def weight(advantages, rollouts):
     return SIGN * (advantages - advantages.mean(axis=-1, keepdims=True))
 
-
 def scaled(size=1.0, kind="plain"):
     return chain(center("mean"), lambda advantages, rollouts: SIGN * size * advantages)
-
 
 def plain(ratio, advantages, rollouts):
     return ratio * advantages
@@ -150,7 +128,6 @@ from simlab.simulator.metrics import POLICY, USUAL_METRICS, Metric
 
 GREATEST = Metric("greatest", "probability of the likeliest action", POLICY, lambda one: one.policy.p.max())
 
-
 @dataclass(frozen=True, eq=False)
 class Peaked(Categorical):
     """One action, which is correct, likelier than the others."""
@@ -159,11 +136,9 @@ class Peaked(Categorical):
     def metrics(self):
         return (*USUAL_METRICS, GREATEST)
 
-
 def peaked(actions=10, height=1.0, first=True, chances=np.ones(1)):
     correct = np.arange(actions) == (0 if first else actions - 1)
     return Peaked(np.where(np.arange(actions) == 0, height, 0.0), correct, correct)
-
 
 def counted(actions=10, scale=1.0):
     """It keeps no problem alive, and tells how many there are at once."""
@@ -171,10 +146,8 @@ def counted(actions=10, scale=1.0):
     most.append(len(alive))
     return made
 
-
 def broken(actions=10):
     return 1 / 0
-
 
 made = peaked(4)
 alive, most = weakref.WeakSet(), []

@@ -27,9 +27,9 @@ from simlab.estimators import REGISTRY
 from simlab.intervals import CHANGE, POSITIVE, SHARE, Estimate, over_seeds
 from simlab.own_files import source_of
 from simlab.plotting import STYLE
-from simlab.sweeps.api import sweep
-from simlab.sweeps.budget import Budget
+from simlab.sweeps.grid import Budget
 from simlab.sweeps.presets.frontier import CONDITIONS
+from simlab.sweeps.run import sweep
 from simlab.text import aligned
 
 SHOWN = "linear-0.3"

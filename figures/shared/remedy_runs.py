@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simlab.errors import check_choice
-from simlab.sweeps.budget import Budget
-from simlab.sweeps.grid import Sweep
+from simlab.sweeps.grid import Budget, Sweep
 from simlab.sweeps.presets.frontier import NORM
 from simlab.sweeps.run import run
 

@@ -33,9 +33,8 @@ from simlab.diagnose.reading.cells import message_text
 from simlab.errors import InputError
 from simlab.estimators import Estimator
 from simlab.files import write_whole
-from simlab.finite import check_finite
 from simlab.methods import Method
-from simlab.rollouts import Rollouts
+from simlab.rollouts import Rollouts, check_finite
 from simlab.surrogates import add, kl_penalty
 
 __all__ = ["DiagnoseCallback", "SimlabGRPOMixin", "SimlabGRPOTrainer"]

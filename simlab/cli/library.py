@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from simlab.cli.parser import Command, argument, option, read_file, switch
-from simlab.errors import InputError, check_choice, check_range, missing_extra
+from simlab.errors import InputError, check_choice, check_range, package
 
 NO_BROWSER = "only print the address"
 
@@ -21,7 +21,6 @@ class EstimatorsCommand(Command):
     markdown: bool = switch("as a table with formulas, masses, signs and peaks")
 
     def run(self) -> None:
-        """Print the list."""
         from simlab.estimators_table import as_entries, markdown_table, plain_list
 
         print(json.dumps(as_entries(), indent=1) if self.json else markdown_table() if self.markdown else plain_list())
@@ -40,7 +39,6 @@ class AlikeCommand(Command):
     group_size: int = option("rollouts of a group, 2 to 64 (default 8)", "G", 8)
 
     def run(self) -> None:
-        """Print the report of one weight, or the table of all."""
         from simlab.alike import markdown, report
         from simlab.arms import parse
 
@@ -68,13 +66,10 @@ class ChallengeCommand(Command):
     figure: Path = option("figure: .png, .svg or .pdf", "FILE", Path("challenge.png"), read=read_file)
 
     def run(self) -> None:
-        """Run the entry, print its rows and draw it."""
         from simlab.bundled import make_importable
-        from simlab.files import check_outputs
-        from simlab.plotting import check_figure, save_figure
+        from simlab.plotting import check_figures, save_figure
 
-        check_figure(self.figure)
-        check_outputs(self.figure)
+        check_figures(self.figure)
         make_importable()
         from figures.shared.challenge import challenge
 
@@ -104,7 +99,6 @@ class WhereCommand(Command):
     list: bool = switch("only the tags of the paper, or those that begin with TAG")
 
     def run(self) -> None:
-        """Print the lines, or the tags."""
         from simlab.find_tag import describe, find, labels, roots
 
         everywhere, tag = roots(), self.tag or ""
@@ -132,18 +126,18 @@ class CheckCommand(Command):
     jobs: int | None = option("processes (default one a core)", "N")
 
     def run(self) -> int:
-        """Judge, and print and write the verdicts."""
         from simlab.bundled import make_importable
         from simlab.files import check_outputs, write_output
 
         check_outputs(self.json, self.html)
         make_importable()
-        with missing_extra("check", "check", {"sympy", "mpmath", "latex2mathml", "pygments"}):
-            from paper_checks import report
-            from paper_checks.claim import load
-            from paper_checks.page import page
-            from paper_checks.run import differences, judge_all, recorded, select
-            from paper_checks.summary import summaries
+        for name in ("sympy", "mpmath", "latex2mathml", "pygments"):
+            package(name, "check")
+        from paper_checks import report
+        from paper_checks.claim import load
+        from paper_checks.page import page
+        from paper_checks.run import differences, judge_all, recorded, select
+        from paper_checks.summary import summaries
 
         if self.jobs is not None:
             check_range("jobs", self.jobs, 1)
@@ -183,7 +177,6 @@ class FiguresCommand(Command):
     out: Path = option("folder of the images (default figures/images)", "FOLDER", Path("figures/images"))
 
     def run(self) -> int:
-        """Draw, list or compute the figures again."""
         from simlab.bundled import make_importable
 
         make_importable()
@@ -244,15 +237,16 @@ class ExploreCommand(Command):
     )
 
     def run(self) -> None:
-        """Serve the page, or write it."""
         from simlab.grammar import split
 
         if self.port is not None:
             check_range("port", self.port, 0, 65535)
-        with missing_extra("explore", "explore", {"starlette", "uvicorn"}):
-            from simlab.explore.page import export
-            from simlab.explore.presets import preset
-            from simlab.explore.server import serve
+        for name in ("starlette", "uvicorn"):
+            package(name, "explore")
+        from simlab.explore.page import export
+        from simlab.explore.presets import preset
+        from simlab.explore.server import serve
+
         if self.preset is not None:
             preset(self.preset)
         if self.export is not None:
@@ -280,23 +274,15 @@ class NotebooksCommand(Command):
     no_browser: bool = switch(NO_BROWSER)
 
     def run(self) -> None:
-        """List the notebooks, or become marimo's editor."""
         from simlab.bundled import bundled_folder
-        from simlab.notebooks import (
-            check_marimo,
-            check_port,
-            notebooks,
-            open_in_marimo,
-            place_outputs,
-            working_folder,
-        )
+        from simlab.pages import check_marimo, notebooks, open_in_marimo, place_outputs, working_folder
 
         if self.list:
             entries = notebooks(bundled_folder("notebooks"))
             print(*(f"{name:26}{about}" for name, about in entries.items()), sep="\n")
             return
         if self.port is not None:
-            check_port(self.port)
+            check_range("port", self.port, 1, 65535)
         check_marimo()
         folder = working_folder(self.folder)
         place_outputs(folder)
@@ -317,8 +303,7 @@ class DocsCommand(Command):
     no_browser: bool = switch(NO_BROWSER)
 
     def run(self) -> None:
-        """Build the site and serve it."""
-        from simlab.docs_site import build_site, check_docs, claim_folder, serve
+        from simlab.pages import build_site, check_docs, claim_folder, serve
 
         if self.port is not None:
             check_range("port", self.port, 0, 65535)
@@ -358,7 +343,6 @@ class CompletionCommand(Command):
     shell: str = argument("SHELL", "bash, zsh or fish")
 
     def run(self) -> None:
-        """Print the script."""
         from simlab.cli import build_parser
 
         check_choice("shell", self.shell, SHELLS)

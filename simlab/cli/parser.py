@@ -151,8 +151,6 @@ def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
     if arguments and not arguments[0].startswith("-") and arguments[0] not in commands:
         hint = did_you_mean(arguments[0], commands)
         raise InputError(f"unknown command {arguments[0]!r}{hint}; allowed: {', '.join(commands)}")
-    if empty := next((text for text in arguments if text.endswith("=--")), None):  # argparse would drop the option
-        raise InputError(f"{empty} gives no value; see {parser.prog} --help")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         name, _, _ = unknown[0].partition("=")
@@ -166,16 +164,12 @@ def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
 
 def read_path(text: str) -> Path:
     """Read the name of a file or folder."""
-    try:
-        if text and b"\0" not in os.fsencode(text):
-            return Path(text)
-    except UnicodeEncodeError:
-        pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
+    if not text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
+    return Path(text)
 
 
 def _read_as(kind: type, allowed: str) -> Read:
-    """Make a reader of numbers of a kind, whose errors say what is allowed."""
 
     def read(text: str) -> Any:
         from simlab.text import read_as  # imports NumPy, which --help does not need
@@ -213,3 +207,6 @@ def read_by(place: str) -> Read:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+WORDS, NUMBERS = read_by("simlab.sweeps.parameters:expand"), read_by("simlab.sweeps.parameters:whole_numbers")

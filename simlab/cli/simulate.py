@@ -5,14 +5,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from simlab.cli.parser import Command, argument, option, read_by, read_file, switch
-from simlab.errors import InputError, missing_extra
+from simlab.cli.parser import NUMBERS, WORDS, Command, argument, option, read_by, read_file, switch
+from simlab.errors import InputError, package
 
 DEFAULT_OUT = Path("sweep.nc")
-PRESET, ARMS = read_by("simlab.sweeps.presets:known_preset"), read_by("simlab.sweeps.parameters:arm_texts")
+ARMS, TOTAL = read_by("simlab.sweeps.parameters:arm_texts"), read_by("simlab.sweeps.grid:read_total")
 SIZE, SHARD = read_by("simlab.sweeps.options:parse_size"), read_by("simlab.sweeps.options:parse_shard")
-TOTAL = read_by("simlab.sweeps.budget:read_total")
-WORDS, NUMBERS = read_by("simlab.sweeps.parameters:expand"), read_by("simlab.sweeps.parameters:whole_numbers")
 OTHER_RESULT = "replace the result of another sweep at OUT"
 
 
@@ -36,7 +34,7 @@ class SweepCommand(Command):
     headings = (("preset", "grid"), ("problem", "setting"), ("out", "work"))
     exclusive = (("steps", "total"), ("shard", "scheduler"))
 
-    preset: str | None = option("start from it, other options override; a wrong name lists all", "NAME", read=PRESET)
+    preset: str | None = option("start from it, other options override; a wrong name lists all", "NAME")
     arms: tuple[str, ...] | None = option("methods, in place of the next two options", "ARMS", read=ARMS)
     estimators: tuple[str, ...] | None = option("see simlab estimators", "LIST", read=WORDS, flag="estimator")
     surrogates: tuple[str, ...] | None = option("a wrong name lists all", "LIST", read=WORDS, flag="surrogate")
@@ -88,7 +86,6 @@ class SweepCommand(Command):
     overwrite: bool = switch(OTHER_RESULT)
 
     def run(self) -> None:
-        """Run the sweeps that the options ask for, each into files of its own."""
         from simlab.sweeps.options import build_sweeps
         from simlab.sweeps.parameters import parameter_table
 
@@ -143,8 +140,10 @@ class SweepCommand(Command):
             return nullcontext()
         if self.shard_actions is not None:
             raise InputError("--shard-actions is for the devices of this process; allowed: without --scheduler")
-        with missing_extra("--scheduler", "dask", {"dask", "distributed"}):
-            from simlab.sweeps.cluster import connected
+        for name in ("dask", "distributed"):
+            package(name, "dask")
+        from simlab.sweeps.cluster import connected
+
         return connected(self.scheduler)
 
 
@@ -163,7 +162,6 @@ class MergeCommand(Command):
     overwrite: bool = switch(OTHER_RESULT)
 
     def run(self) -> None:
-        """Join the parts, and print what they ran and the table."""
         from simlab.files import check_replaceable
         from simlab.sweeps.run import merge, parts_folder
         from simlab.sweeps.table import describe_sweep, final_table
@@ -195,7 +193,6 @@ class FitCommand(Command):
     baseline: str | None = option("compare the other cells with this one, paired by seed", "CELL")
 
     def run(self) -> None:
-        """Print a table of fits for each metric."""
         from simlab.scaling import scaling_tables
         from simlab.sweeps.result import read
         from simlab.sweeps.table import curves

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from simlab.bundled import SAMPLE_LOG
-from simlab.cli.parser import Command, argument, option, read_by, read_file, read_path, switch
+from simlab.cli.parser import NUMBERS, WORDS, Command, argument, option, read_by, read_file, read_path, switch
 from simlab.errors import InputError, check_range
-
-COMPARISON = Path("compare.png")
 
 
 class TrainCommand(Command):
@@ -86,7 +84,6 @@ class TrainCommand(Command):
     )
 
     def run(self) -> None:
-        """Train, and print and draw the comparison of the arms."""
         from simlab.files import check_replaceable, make_folder
         from simlab.llm.compare import comparison_figure, comparison_table, read_run, select_set, set_names
         from simlab.llm.training.options import build_settings
@@ -112,16 +109,6 @@ class TrainCommand(Command):
         print(f"run     {self.out}\nfigure  {figure}")
 
 
-def _check_figures(*paths: Path) -> None:
-    """Raise ``InputError`` for what is no name of a figure, or cannot be written there."""
-    from simlab.files import check_outputs
-    from simlab.plotting import check_figure
-
-    for path in paths:
-        check_figure(path)
-    check_outputs(*paths)
-
-
 class CompareCommand(Command):
     """Print a table and draw a figure of the arms of training runs, which may still be going; or of the cells of
     sweeps, with the differences to the first, paired by seed. With --at pass@1=NUMBER, cells are read where each
@@ -137,7 +124,9 @@ class CompareCommand(Command):
     )
 
     runs: tuple[Path, ...] = argument("RUN", "folder that simlab train wrote, or result of simlab sweep")
-    figure: Path | None = option("figure: .png, .svg or .pdf (default compare.png)", "FILE", read=read_file)
+    figure: Path = option(
+        "figure: .png, .svg or .pdf (default compare.png)", "FILE", Path("compare.png"), read=read_file
+    )
     at: str | int = option(
         "evaluation to compare: last, best (highest pass@1), a step number, or the arms at equal cost or equal pass@1: "
         "rollouts=NUMBER, pass@1=NUMBER (default last)",
@@ -146,14 +135,10 @@ class CompareCommand(Command):
         read=read_by("simlab.llm.compare.run_arms:read_moment"),
     )
     pass_at_k: tuple[int, ...] | None = option(
-        "k of pass@k (default 1,4,16,... up to the samples)",
-        "LIST",
-        read=read_by("simlab.sweeps.parameters:whole_numbers"),
+        "k of pass@k (default 1,4,16,... up to the samples)", "LIST", read=NUMBERS
     )
     metric: tuple[str, ...] | None = option(
-        "of sweeps: pass@K or any recorded metric (a wrong name lists all)",
-        "LIST",
-        read=read_by("simlab.sweeps.parameters:expand"),
+        "of sweeps: pass@K or any recorded metric (a wrong name lists all)", "LIST", read=WORDS
     )
     set: str | None = option("which evaluation set, of runs with several (default the first)", "NAME")
     baseline: str | None = option(
@@ -167,15 +152,13 @@ class CompareCommand(Command):
     )
 
     def run(self) -> None:
-        """Compare results of sweeps where all are such, and else training runs."""
         if all(path.suffix == ".nc" for path in self.runs):
             self._compare_sweeps()
         else:
             self._compare_runs()
 
     def _compare_sweeps(self) -> None:
-        """Compare results of ``simlab sweep``: the last record of each cell, or where it has a pass@1."""
-        from simlab.plotting import final_states, save_figure
+        from simlab.plotting import check_figures, final_states, save_figure
         from simlab.sweeps.equal_level import compare_at, figure_at
         from simlab.sweeps.table import compared, read_results
 
@@ -189,8 +172,7 @@ class CompareCommand(Command):
                 )
         if moment not in ("last", "pass@1"):
             raise InputError(f"--at {self.at} is for training runs; allowed with results of sweeps: pass@1=NUMBER")
-        figure = self.figure or COMPARISON
-        _check_figures(figure)
+        check_figures(self.figure)
         results = read_results(self.runs)
         if number:
             print(compare_at(results, float(number), self.metric, self.baseline))
@@ -198,21 +180,22 @@ class CompareCommand(Command):
         else:
             print(compared(results, self.metric))
             drawn = final_states(results, metrics=self.metric)
-        save_figure(drawn, figure)
-        print(f"\nfigure  {figure}")
+        save_figure(drawn, self.figure)
+        print(f"\nfigure  {self.figure}")
 
     def _compare_runs(self) -> None:
         from simlab.llm import compare
-        from simlab.plotting import save_figure
+        from simlab.plotting import check_figures, save_figure
 
         if self.metric is not None:
             raise InputError("--metric is for results of sweeps; allowed with training runs: --pass-at-k")
         if self.fit is not None:
             check_range("--fit", self.fit, 0)
-        figures = [(self.figure or COMPARISON, functools.partial(compare.comparison_figure, baseline=self.baseline))]
+        drawn: Any = functools.partial(compare.comparison_figure, baseline=self.baseline)
+        figures = [(self.figure, drawn)]
         if self.histograms is not None:
-            figures.append((self.histograms, functools.partial(compare.histogram_figure)))
-        _check_figures(*(path for path, _ in figures))
+            figures.append((self.histograms, compare.histogram_figure))
+        check_figures(*(path for path, _ in figures))
         runs = [compare.read_run(folder) for folder in self.runs]
         if self.set is not None:
             runs = [compare.select_set(run, self.set) for run in runs]
@@ -256,7 +239,6 @@ class RolloutsCommand(Command):
     )
 
     def run(self) -> None:
-        """Print a group, a rollout or completions, or write all of them."""
         from simlab.files import check_replaceable
         from simlab.llm.compare import read_run
         from simlab.llm.kept_texts import show_completions, show_rollouts, write_completions, write_rollouts
@@ -336,7 +318,6 @@ class DiagnoseCommand(Command):
     json: Path | None = option("write all estimates", "FILE", read=read_file)
 
     def run(self) -> int:
-        """Print what the files hold and the diagnosis, and write what is asked for; 1 where most rows are refused."""
         from simlab.diagnose.against import compare_logs, log_names
         from simlab.diagnose.diagnosis import check_options, diagnose
         from simlab.diagnose.estimate import as_json

@@ -11,8 +11,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import InputError, build
 from simlab.estimators.base import DOMAINS, Estimator
-from simlab.finite import check_finite
-from simlab.rollouts import Array, Rollouts, check_rollouts
+from simlab.rollouts import Array, Rollouts, check_finite, check_rollouts
 
 
 @dataclass(frozen=True)

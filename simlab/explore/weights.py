@@ -192,8 +192,8 @@ def register_files(references: Iterable[str]) -> None:
         arm = parse(text)
         if arm.files != (str(arm),):
             raise InputError(f"--estimator {text!r} is no estimator of a file; allowed: FILE.py:NAME")
-        if arm.estimator_name not in REGISTRY:
-            _register_file(arm.estimator_name)
+        if arm.base.name not in REGISTRY:
+            _register_file(arm.base.name)
 
 
 def _register_file(name: str) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
 from simlab.errors import Diverged
-from simlab.finite import rewards_in_words
 from simlab.problems.base import Problem
+from simlab.rollouts import rewards_in_words
 from simlab.simulator.compiled import cached
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import GROWTH, Lumped, initial_size, round_up

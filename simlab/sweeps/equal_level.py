@@ -48,10 +48,7 @@ def compare_at(
 
     Raises: InputError: for a metric or a baseline that there is not, and if no cell reaches the level.
     """
-    extended, columns = _columns(results, metrics)
-    cells = named_cells(extended)
-    readings = {name: _reached(cell, columns, level) for name, cell in cells.items()}
-    base = _base(baseline, cells, readings, level)
+    cells, columns, readings, base = _read_cells(results, level, metrics, baseline)
     reached = {name: reading for name, reading in readings.items() if reading.sizes["seed"]}
     rows = [
         {"cell": name, "seeds": str(reading.sizes["seed"])}
@@ -72,20 +69,25 @@ def compare_at(
     )
 
 
-def _base(baseline: str | None, cells: Cells, readings: Cells, level: float) -> str:
-    """Return the name of the cell that the others are compared with, by default the first that reaches the level."""
+def _read_cells(
+    results: Mapping[str, xr.Dataset], level: float, metrics: Sequence[str] | None, baseline: str | None
+) -> tuple[Cells, list[str], Cells, str]:
+    """Return the cells, the columns, the cells where they reach the level, and which one the others are compared with.
+
+    That is by default the first that reaches the level.
+    """
+    extended, columns = with_columns(results, metrics, USUAL)
+    if not metrics:
+        columns = sorted(columns, key=lambda name: not name.startswith("pass@"))
+    cells = named_cells(extended)
+    readings = {name: _reached(cell, columns, level) for name, cell in cells.items()}
     reached = [name for name, reading in readings.items() if reading.sizes["seed"]]
     if not reached:
         raise InputError(f"no cell reaches pass@1 = {level:g}: {'; '.join(_missing(cells, readings, level))}")
     base = find_cell(baseline, cells) if baseline else reached[0]
     if base not in reached:
         raise InputError(f"baseline {base} does not reach pass@1 = {level:g}; allowed: {'; '.join(reached)}")
-    return base
-
-
-def _columns(results: Mapping[str, xr.Dataset], metrics: Sequence[str] | None) -> tuple[Cells, list[str]]:
-    extended, columns = with_columns(results, metrics, USUAL)
-    return extended, columns if metrics else sorted(columns, key=lambda name: not name.startswith("pass@"))
+    return cells, columns, readings, base
 
 
 def find_cell(text: str, cells: Cells) -> str:
@@ -112,7 +114,6 @@ def read_at(cell: xr.Dataset, columns: Sequence[str], levels: Float[np.ndarray, 
 
 
 def _series(cell: xr.Dataset, columns: Sequence[str]) -> list[Float[np.ndarray, "S N"]]:
-    """Return pass@1 and some columns of each seed and record."""
     mass = pass_at_1(cell)
     values = [mass, *(cell[name].broadcast_like(mass) for name in columns)]
     return [each.transpose("seed", record_axis(cell)).values.astype(float) for each in values]
@@ -174,7 +175,6 @@ def _moves_around(
 
 
 def _missing(cells: Cells, readings: Cells, level: float) -> list[str]:
-    """Name the cells of which not every seed reaches the level."""
     lines = []
     for name, cell in cells.items():
         seeds, mass = readings[name].sizes["seed"], pass_at_1(cell)
@@ -243,9 +243,7 @@ def figure_at(
     the level. Where cells are compared, the last panels have the differences of the first metric and of pass@k from the
     baseline, paired by seed. Takes and raises what ``compare_at`` does.
     """
-    extended, columns = _columns(results, metrics)
-    cells = named_cells(extended)
-    base = _base(baseline, cells, {name: _reached(cell, columns, level) for name, cell in cells.items()}, level)
+    cells, columns, _, base = _read_cells(results, level, metrics, baseline)
     masses = [pass_at_1(cell) for cell in cells.values()]
     levels = np.linspace(min(float(mass.min()) for mass in masses), max(float(mass.max()) for mass in masses), POINTS)
     curves = {name: read_at(cell, columns, levels) for name, cell in cells.items()}

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from simlab.errors import InputError, check_no_option
-from simlab.sweeps.budget import Budget
-from simlab.sweeps.grid import LENGTHS, Sweep
+from simlab.errors import InputError, check_choice, check_no_option
+from simlab.sweeps.grid import LENGTHS, Budget, Sweep
 from simlab.sweeps.parameters import read_values
 from simlab.sweeps.presets import PRESETS, SweepSettings
 
@@ -31,6 +30,8 @@ def build_sweeps(options: Any) -> dict[str, Sweep]:
     pairs, preset = [*short, *options.param], options.preset
     if preset is None and chosen.keys() <= SIZES and not budget and not pairs:
         preset = DEFAULT
+    if preset is not None:
+        check_choice("preset", preset, sorted(PRESETS))
     if options.shard_actions is not None:
         chosen.setdefault("storage", "sharded")
     presets = {"": {}} if preset is None else PRESETS[preset]
@@ -79,11 +80,8 @@ def _read_parameters(sweep: Sweep, defaults: Mapping[str, Any], pairs: Sequence[
 
 def parse_size(text: str) -> int:
     """Return the bytes of a size such as ``2GB``, ``512MiB`` or ``1e9``; K, M and G count in powers of 1024."""
-    match = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    try:
-        size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
-    except ValueError:
-        size = 0.0
+    match = re.fullmatch(r"(\d+\.?\d*(?:e\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
     if not 0 < size < math.inf:
         raise InputError(f"{text!r} is not a size; allowed: a number with MB or GB, such as 2GB")
     return int(size)

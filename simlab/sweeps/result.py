@@ -12,14 +12,11 @@ import xarray as xr
 
 from simlab.errors import InputError
 from simlab.files import RESULT, write_output
-from simlab.reading import check_declared, reason
+from simlab.reading import reason
 from simlab.seals import Damaged, sealed, unsealed
 from simlab.simulator.runner import labelled
 from simlab.sweeps.parameters import WORDS
 from simlab.sweeps.plan import Plan, Unit
-
-# Raised by h5py and xarray for a damaged file.
-FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 
 
 def assemble(plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]]) -> xr.Dataset:
@@ -82,7 +79,7 @@ def read(path: Path) -> xr.Dataset:
     try:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
             return dataset.load()
-    except FAILURES as error:
+    except Exception as error:  # h5py and xarray raise many kinds for a damaged file
         raise InputError(f"{path} is damaged ({reason(error)})") from None
 
 
@@ -92,14 +89,11 @@ def configuration(path: Path) -> dict[str, Any]:
         data = path.read_bytes()
         if RESULT.encode() in data[-200:]:  # a seal, which files of earlier versions and of other programs do not have
             unsealed(data, RESULT)
-        check_declared(path)
         with h5py.File(path) as file:
             return dict(json.loads(file.attrs["configuration"]))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; allowed: a result that simlab sweep wrote") from None
     except Damaged as error:
         raise InputError(f"{path} is damaged ({error})") from None
-    except InputError:
-        raise
-    except FAILURES as error:
+    except Exception as error:
         raise InputError(f"{path} does not hold the result of a sweep ({reason(error)})") from None

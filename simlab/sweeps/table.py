@@ -31,7 +31,7 @@ from simlab.simulator.settings import TRUE_REWARD
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.plan import Plan
 from simlab.sweeps.result import read
-from simlab.text import plain_number
+from simlab.text import aligned, plain_number
 
 COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 # Parameters that a reader wants to know even if nobody set them.
@@ -99,9 +99,10 @@ def final_table(dataset: xr.Dataset) -> str:
     names, axis = grid_dimensions(dataset), record_axis(dataset)
     extended, columns = with_columns({"": dataset}, None, COLUMNS)
     dataset = extended[""]
-    units = [dataset[column].attrs.get("units", "1") for column in columns]
-    units = [*("" for _ in names), *({"1": "", "nat": "nats"}.get(unit, unit) for unit in units)]
-    rows = [[*names, *columns], *([units] if any(units) else []), *_rows(final_cells(dataset), columns)]
+    units = {column: dataset[column].attrs.get("units", "1") for column in columns}
+    units = {column: {"1": "", "nat": "nats"}.get(unit, unit) for column, unit in units.items()}
+    rows = [dict.fromkeys(names, "") | units] if any(units.values()) else []
+    rows += [labels | _row(cell, columns) for labels, cell in final_cells(dataset)]
     described = [*(name for name in names if name not in METHODS), *columns]
     words = {name: dataset[name].attrs["long_name"] for name in described if "long_name" in dataset[name].attrs}
     width = max(map(len, words), default=0)
@@ -155,8 +156,7 @@ def _at_equal_steps(dataset: xr.Dataset) -> list[str]:
 
 def takeaway(dataset: xr.Dataset, metric: str) -> str:
     """Say where a metric ends highest and lowest, or from where to where it went."""
-    names, axis = grid_dimensions(dataset), record_axis(dataset)
-    cells = [(labels, cell[metric].values) for labels, cell in final_cells(dataset)]
+    axis, cells = record_axis(dataset), [(labels, cell[metric].values) for labels, cell in final_cells(dataset)]
     if len(cells) == 1:
         start, end = (float(np.nanmean(dataset[metric].isel({axis: record}).values)) for record in (0, -1))
         return f"in short: {metric} went from {plain_number(start, 4)} to {plain_number(end, 4)}"
@@ -172,27 +172,19 @@ def takeaway(dataset: xr.Dataset, metric: str) -> str:
         )
     ends = []
     for labels, values in (high, low):
-        where = _where(dataset, dict(zip(names, labels, strict=True)))
         near = sum(not sign_of(other - values) for _, other in cells) - 1
         ties = f" ({near} more that these seeds do not tell from it)" if near else ""
-        ends.append(f"{plain_number(values.mean(), 4)} at {where}{ties}")
+        ends.append(f"{plain_number(values.mean(), 4)} at {_where(dataset, labels)}{ties}")
     return f"in short: {metric} ends highest, {ends[0]}, and lowest, {ends[1]}"
 
 
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Align the columns of a table; return its lines."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def _row(cell: xr.Dataset, columns: Sequence[str]) -> dict[str, str]:
+    return {column: mean_and_error(cell[column].values) for column in columns}
 
 
-def _rows(cells: Iterator[tuple[list[str], xr.Dataset]], columns: Sequence[str]) -> list[list[str]]:
-    return [[*labels, *(mean_and_error(cell[column].values) for column in columns)] for labels, cell in cells]
-
-
-def final_cells(dataset: xr.Dataset) -> Iterator[tuple[list[str], xr.Dataset]]:
+def final_cells(dataset: xr.Dataset) -> Iterator[tuple[dict[str, str], xr.Dataset]]:
     """Yield every cell's last record, with its labels; cells that differ by what their method lacks, once."""
-    for labels, cell in each_cell(dataset.isel({record_axis(dataset): -1})):
-        yield list(labels.values()), cell
+    return each_cell(dataset.isel({record_axis(dataset): -1}))
 
 
 def legend(seeds: str, end: str) -> str:
@@ -227,69 +219,52 @@ def read_results(paths: Sequence[Path]) -> dict[str, xr.Dataset]:
     return {name: read(path) for name, path in zip(names, paths, strict=True)}
 
 
-def check_ends(results: Mapping[str, xr.Dataset]) -> None:
-    """Raise ``InputError`` for results of different lengths."""
-    ends = {name: _end(dataset) for name, dataset in results.items()}
-    if len(set(ends.values())) > 1:
-        listed = ", ".join(f"{name} at {end}" for name, end in ends.items())
-        raise InputError(
-            f"the results end differently ({listed}); allowed: sweeps of the same length, or --at pass@1=NUMBER"
-        )
-
-
-def _end(dataset: xr.Dataset) -> str:
-    axis = record_axis(dataset)
-    return f"{axis} {plain(dataset[axis].values[-1])}"
-
-
 def compared(datasets: Mapping[str, xr.Dataset], metrics: Sequence[str] | None = None) -> str:
     """Return a table of every cell of every result, and the differences from the first result, paired by seed.
 
     Its columns are the metrics (see ``read_metric``), by default those of a sweep's table that all results have.
     Raises ``InputError`` for results of different lengths.
     """
-    check_ends(datasets)
+    axes = {name: record_axis(dataset) for name, dataset in datasets.items()}
+    ends = {name: f"{axis} {plain(datasets[name][axis].values[-1])}" for name, axis in axes.items()}
+    if len(set(ends.values())) > 1:
+        listed = ", ".join(f"{name} at {end}" for name, end in ends.items())
+        allowed = "sweeps of the same length, or --at pass@1=NUMBER"
+        raise InputError(f"the results end differently ({listed}); allowed: {allowed}")
     datasets, columns = with_columns(datasets, metrics, COLUMNS)
     names = list(dict.fromkeys(name for dataset in datasets.values() for name in grid_dimensions(dataset)))
-    first = next(iter(datasets.values()))
     cells = {name: _cells(dataset, names) for name, dataset in datasets.items()}
-    labelled = (([result, *labels], cell) for result, by_labels in cells.items() for labels, cell in by_labels.items())
-    rows = [["result", *names, *columns], *_rows(labelled, columns)]
-    lines = [f"{name}: {describe_sweep(dataset)}" for name, dataset in datasets.items()]
-    lines += [
-        "",
-        *aligned(rows),
-        "",
-        legend(seed_counts(datasets.values()), _end(first)),
-        *beside_placebos(datasets, columns),
+    rows = [
+        {"result": result, **dict(zip(names, labels, strict=True)), **_row(cell, columns)}
+        for result, by_labels in cells.items()
+        for labels, cell in by_labels.items()
     ]
-    return "\n".join(lines + _differences(cells, names, columns))
+    lines = [f"{name}: {describe_sweep(dataset)}" for name, dataset in datasets.items()]
+    lines += ["", *aligned(rows), "", legend(seed_counts(datasets.values()), next(iter(ends.values())))]
+    return "\n".join([*lines, *beside_placebos(datasets, columns), *_differences(cells, names, columns)])
 
 
 def _cells(dataset: xr.Dataset, names: list[str]) -> Cells:
-    dimensions = grid_dimensions(dataset)
     settled = json.loads(dataset.attrs.get("settled", "{}"))
     texts = {name.rpartition(".")[2]: plain(value) for name, value in settled.items()}
     cells = {}
     for labels, cell in final_cells(dataset):
-        labelled = texts | dict(zip(dimensions, labels, strict=True))
-        cells[tuple(labelled.get(name, ABSENT) for name in names)] = cell
+        cells[tuple((texts | labels).get(name, ABSENT) for name in names)] = cell
     return cells
 
 
 def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str]) -> list[str]:
-    """Return the table of differences in the cells that a result shares with the first, and a sentence on it."""
     (reference, base), *others = cells.items()
     if not others:
         return []
-    rows, signs, seeds = [["result", *names, *columns]], list[int](), 0
+    rows, signs, seeds = [], list[int](), 0
     for result, by_labels in others:
         for labels in (labels for labels in by_labels if labels in base):
             ours, theirs = xr.align(by_labels[labels], base[labels], join="inner", exclude={"k", "rank"})
-            less = [(ours[column] - theirs[column]).values for column in columns]
-            rows.append([result, *labels, *map(mean_and_error, less)])
-            signs.append(sign_of(less[0]))
-            seeds = max(seeds, len(less[0]))
+            less = ours[columns] - theirs[columns]
+            rows.append({"result": result, **dict(zip(names, labels, strict=True)), **_row(less, columns)})
+            signs.append(sign_of(less[columns[0]].values))
+            seeds = max(seeds, less.sizes["seed"])
     if not signs:
         return ["", f"in short: no cell of {reference} stands in another result"]
     in_short = difference_in_short(reference, columns[0], signs, seeds)
@@ -315,7 +290,6 @@ def named_cells(results: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
 
 
 def _each_named_cell(results: Mapping[str, xr.Dataset]) -> Iterator[tuple[str, str, dict[str, str], xr.Dataset]]:
-    """Yield every cell with its name, that of its result, and its labels by dimension."""
     for result, dataset in results.items():
         for labels, cell in each_cell(dataset):
             varied = {name: text for name, text in labels.items() if dataset.sizes[name] > 1 and text != ABSENT}

@@ -15,9 +15,8 @@ from run_folders import evaluation, metrics, write_run
 
 from simlab.cli import build_parser, main
 
-DIGITS = "9" * 29
 VALUES = (
-    "", "\n", "\0", "-1", "0", "1e400", "nan", "1_000", "²", "9" * 5000, "x" * 10**5, "1,2,...,1e30", "0,1e-320,...,1",
+    "", "\n", "-1", "0", "1e400", "nan", "1_000", "²", "9" * 5000, "x" * 10**5, "1,2,...,1e30", "0,1e-320,...,1",
     "...", ",", "=", "a=", "a=1", "1/0", "\udcff", "/dev/zero", "/", ".", "a/" * 3000, "None", "{}", "\x1b[2J",
     "1/" + "9" * 30, "local:0", "1e99TB", "f_grpo(", "f_grpo(gamma=1e400)", "(" * 10**4, "grpo+" * 5000, "\u202e",
     "a\r\nb",
@@ -62,7 +61,7 @@ def here(tmp_path, monkeypatch):
 
     for target in (
         "simlab.sweeps.run.run", "simlab.llm.training.run.train", "paper_checks.run.judge_all",
-        "figures.shared.images.write", "simlab.notebooks.open_in_marimo", "simlab.explore.server.serve",
+        "figures.shared.images.write", "simlab.pages.open_in_marimo", "simlab.explore.server.serve",
         "simlab.explore.page.export", "simlab.sweeps.cluster.connected",
     ):  # fmt: skip
         with suppress(ImportError):  # an extra is not installed: the command says so, in one line
@@ -98,22 +97,6 @@ def test_hostile_command_lines_are_refused_or_taken_without_much_work(shard, her
         refused += complaint(line, capsys) is not None
         assert time.process_time() - start < 20, line
     assert refused > len(lines) / 2
-
-
-KNOWN = {
-    "many digits of a sweep's k": (["sweep", f"--pass-at-k={DIGITS}"], "is outside its range [1, 2147483647]"),
-    "no path": (["merge", ""], "'' is no path"),
-    "a list without end": (["sweep", "--gamma=1,2,...,1e30"], "does not fit"),
-    "a grid without end": (["sweep", "--gamma=0,1,...,9999", "--group-size=2,3,...,9999"], "99980000 cells"),
-    "a device of numbers": (["sweep", "--problem=custom", "--param=logits=/dev/zero"], "/dev/zero is no regular file"),
-    "a name of two lines": (["compare", "two\nlines"], "two\\nlines is not a training run"),
-}
-
-
-@pytest.mark.parametrize("case", KNOWN)
-def test_a_line_names_the_value_and_what_is_allowed(case, here, capsys):
-    line, message = KNOWN[case]
-    assert message in complaint(line, capsys)
 
 
 def shell(command, **environment):

@@ -15,8 +15,7 @@ from simlab.adapters.grouping import Grouping, read_state, state_numbers
 from simlab.errors import InputError
 from simlab.estimators import Estimator, estimator
 from simlab.estimators.registry import check_domain
-from simlab.finite import check_finite
-from simlab.rollouts import Rollouts, check_rollouts
+from simlab.rollouts import Rollouts, check_finite, check_rollouts
 from simlab.surrogates import SURROGATES, Surrogate, surrogate
 
 PREFIX = "simlab_"

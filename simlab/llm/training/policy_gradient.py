@@ -10,7 +10,6 @@ from jaxtyping import Bool, PRNGKeyArray
 
 from simlab.estimators.registry import check_domain
 from simlab.estimators.tokens import of_tokens
-from simlab.finite import check_finite
 from simlab.interference.weights import rollout_weights
 from simlab.llm.instruments.batch_metrics import (
     batch_values,
@@ -38,7 +37,7 @@ from simlab.llm.training.remedies import Change, MeasuredPushes, change, measure
 from simlab.llm.training.settings import PolicyGradientSettings, ProbeSettings
 from simlab.llm.training.state import TrainerState
 from simlab.methods import Method
-from simlab.rollouts import Rollouts, check_rollouts
+from simlab.rollouts import Rollouts, check_finite, check_rollouts
 from simlab.simulator.mismatch import importance_weights, takes_part
 from simlab.simulator.settings import NO_REMEDY, PLACEBO, TRUE_REWARD
 from simlab.simulator.verifier import shared_chances, verdicts

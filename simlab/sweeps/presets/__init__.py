@@ -1,58 +1,7 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a subject."""
 
-from simlab.errors import check_choice
-from simlab.sweeps.presets import (
-    banks,
-    frontier,
-    graded,
-    interference,
-    lately,
-    least_variance,
-    network_league,
-    papers,
-)
-from simlab.sweeps.presets.base import Preset, SweepSettings
+from simlab.sweeps.presets import banks, frontier, interference, papers
+from simlab.sweeps.presets.base import PRESETS, SweepSettings
 from simlab.sweeps.presets.papers import F_GRPO_FIG2
 
-PRESETS: dict[str, Preset] = {
-    "a-grae": papers.A_GRAE,
-    "allocation": banks.ALLOCATION,
-    "budget": banks.BUDGET,
-    "casp": papers.CASP,
-    "ceiling": banks.CEILING,
-    "cw-grpo": papers.CW_GRPO,
-    "f-grpo": papers.F_GRPO,
-    "f-grpo-fig2": {"": F_GRPO_FIG2},
-    "fade": papers.FADE,
-    "fade-rank": papers.FADE_RANK,
-    "frontier": frontier.FRONTIER,
-    "graded-rewards": graded.GRADED_REWARDS,
-    "interference": interference.INTERFERENCE,
-    "interference-countdown": interference.INTERFERENCE_COUNTDOWN,
-    "interference-league": interference.INTERFERENCE_LEAGUE,
-    "interference-papers": interference.INTERFERENCE_PAPERS,
-    "lag": banks.LAG,
-    "lately": lately.LATELY,
-    "league": banks.LEAGUE,
-    "least-variance": least_variance.LEAST_VARIANCE,
-    "minibatches": {"": banks.MINIBATCHES},
-    "mismatch": banks.MISMATCH,
-    "network": network_league.NETWORK,
-    "network-law": network_league.NETWORK_LAW,
-    "network-league": network_league.NETWORK_LEAGUE,
-    "network-paths": network_league.NETWORK_PATHS,
-    "network-papers": interference.NETWORK_PAPERS,
-    "remax": banks.REMAX,
-    "surrogates": banks.SURROGATES_COMPARED,
-    "three-regimes": {"": papers.THREE_REGIMES},
-    "verifier": banks.VERIFIER,
-}
-
-
-def known_preset(name: str) -> str:
-    """Return the name of a preset; raises ``InputError`` for another name."""
-    check_choice("preset", name, sorted(PRESETS))
-    return name
-
-
-__all__ = ["F_GRPO_FIG2", "PRESETS", "SweepSettings", "known_preset"]
+__all__ = ["F_GRPO_FIG2", "PRESETS", "SweepSettings", "banks", "frontier", "interference", "papers"]

@@ -1,4 +1,4 @@
-"""Presets on a bank of prompts: weights, allocations, samplers that are old or imprecise, clips, verifiers that err."""
+"""Presets on a bank of prompts: weights, allocations, samplers, clips, verifiers that err, graded rewards."""
 
 from typing import Any
 
@@ -6,13 +6,14 @@ from simlab.estimators import estimator
 from simlab.simulator.allocation import ALLOCATIONS, INFORMED
 from simlab.simulator.mismatch import CORRECTIONS
 from simlab.surrogates import SURROGATES
-from simlab.sweeps.budget import Budget
+from simlab.sweeps.grid import Budget
 from simlab.sweeps.presets.base import (
     BANK,
     HARD_BANK,
     ON_BANK,
     ON_INTERFERENCE,
     PLAIN_STEPS,
+    PRESETS,
     RATE,
     Preset,
     SweepSettings,
@@ -31,7 +32,7 @@ _NAMED: SweepSettings = ON_BANK | {
     **dict(estimators=response_level(), surrogates=("reinforce",), seeds=32, steps=300, record_every=100),
     "parameters": BANK | {RATE: (1.0,), "run.update_norm": (0.25, 0.5, 1.0, 2.0)},
 }
-LEAGUE: Preset = {
+PRESETS["league"] = {
     "named": _NAMED,
     # Scales with weights of difficulty and of sign, all after the mean of the group.
     "links": over(
@@ -56,7 +57,7 @@ LEAGUE: Preset = {
 # each curve. Learning rates are fixed, so that a weight has its own pace. On interfering prompts GRPO's pass@1 has done
 # nearly all of its way after a quarter of the steps: the later ones show what fits to that quarter have foretold.
 _LONG: SweepSettings = {"steps": 3200, "record_every": 40}
-CEILING: Preset = {
+PRESETS["ceiling"] = {
     "interference": over(INTERFERENCE_LEAGUE["rate"], {RATE: (2.0,)}, seeds=8, **_LONG),
     "bank": _NAMED | _LONG | {"seeds": 16, "parameters": BANK | {RATE: (8.0,)}},
 }
@@ -68,7 +69,7 @@ _REMAX: SweepSettings = PLAIN_STEPS | {
     **dict(surrogates=("reinforce",), seeds=16, pass_at_k=(1, 256)),
     "estimators": ("remax", "reinforce", "dr_grpo", "mc_grpo", "nsr"),
 }
-REMAX: Preset = {
+PRESETS["remax"] = {
     "bank": over(_REMAX, BANK | {RATE: (1.0,), "run.update_norm": (0.5, 1.0)})
     | {"problem": "prompt_bank", "budget": Budget(300 * 8 * 8, records=30)},
     "interference": over(_REMAX, {RATE: (0.5, 1.0, 2.0)})
@@ -88,7 +89,7 @@ _EASY_AND_HARD: Values = fixed("problem", overlap=0.3) | {RATE: (16.0, 32.0, 64.
 _DIFFICULTIES = over(_EQUAL_COST, _PROMPTS | _EASY_AND_HARD | {"problem.hard_rate": (0.1, 0.03, 0.01)})
 # Fewer seeds, but more sizes and rates: the differences are large, and small groups are part of them.
 _WIDE = over(_DIFFICULTIES, {RATE: (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)}, group_sizes=powers(2, 10), seeds=16)
-BUDGET: Preset = {
+PRESETS["budget"] = {
     "difficulty": _DIFFICULTIES,
     # Without shared features nothing but the noise of a prompt's own gradient speaks for larger groups.
     "apart": over(_WIDE, fixed("problem", overlap=0.0)),
@@ -108,7 +109,7 @@ def _allocated(name: str, problem: str, total: float, parameters: Values) -> Pre
 
 
 # ``allocation``: 64 prompts, most of them nearly solved or nearly unsolved; and 8 easy prompts with 8 hard ones.
-ALLOCATION: Preset = {
+PRESETS["allocation"] = {
     **_allocated("bank", "prompt_bank", 2.0**17, fixed("run", prompts_per_step=16)),
     **_allocated("shared", "interference", 2.0**18, _PROMPTS | {"problem.hard_rate": (0.03, 0.01)}),
 }
@@ -119,7 +120,7 @@ _SAMPLED: SweepSettings = ON_BANK | {
     **dict(estimators=("grpo",), surrogates=("ppo_clip",), seeds=24, steps=150, record_every=5),
     "parameters": HARD_BANK | {"problem.margin": (0.01,), RATE: (32.0,), "run.correction": CORRECTIONS},
 }
-LAG: Preset = {
+PRESETS["lag"] = {
     "bank": over(_SAMPLED, {"run.lag": (0, 1, 4, 16)}),
     # Rollouts of six tokens, four of which are right and one of these twice as likely as the others.
     "tree": _SAMPLED
@@ -129,7 +130,7 @@ LAG: Preset = {
         | {RATE: (4.0,), "run.correction": CORRECTIONS, "run.correction_unit": ("token", "sequence"), "run.lag": (16,)}
     },
 }
-MISMATCH: Preset = {
+PRESETS["mismatch"] = {
     "precision": over(_SAMPLED, {"run.sampler": ("bfloat16", "float16")}),
     "top-p": over(_SAMPLED, {"run.sampler": ("top_p",), "run.top_p": (1.0, 0.99, 0.95, 0.9, 0.8, 0.6)}),
     "top-k": over(_SAMPLED, {"run.sampler": ("top_k",), "run.top_k": (16, 4)}),
@@ -138,11 +139,12 @@ MISMATCH: Preset = {
 # ``minibatches``: how far the ratio drifts in a batch, and what a clip does about it, at equal rollouts. Prompts share
 # features, at the problem's defaults: with features of their own a minibatch would not move the others' ratio. At a
 # quarter of the learning rate PPO's clip hardly ever acts.
-MINIBATCHES: SweepSettings = ON_INTERFERENCE | {
+_MINIBATCHES: SweepSettings = ON_INTERFERENCE | {
     **dict(estimators=("grpo",), surrogates=("unclipped", "ppo_clip", "clip_higher"), pass_at_k=(1, 16, 256)),
     **dict(seeds=24, steps=60, record_every=2),
     "parameters": {RATE: (4.0,), "run.minibatches": (1, 4), "run.epochs": (1, 2, 4)},
 }
+PRESETS["minibatches"] = {"": _MINIBATCHES}
 
 # ``surrogates``: every surrogate where ratios leave 1, with all gradient steps of one norm. A prompt of the bank has
 # parameters of its own, so that steps on other prompts leave its ratios as they are: there epochs tell the surrogates
@@ -153,7 +155,7 @@ _EPOCHS: SweepSettings = ON_BANK | {
     "surrogates": tuple(name for name in SURROGATES if name != "entropy_target_clip"),
     "parameters": BANK | {RATE: (1.0,), "run.update_norm": (0.5,), "run.epochs": (1, 4, 16)},
 }
-SURROGATES_COMPARED: Preset = {
+PRESETS["surrogates"] = {
     "epochs": _EPOCHS,
     "minibatches": _EPOCHS
     | dict(problem="interference", steps=100, seeds=8)
@@ -180,7 +182,7 @@ def _erring(*estimators: str, norms: tuple[float, ...] = (0.25, 1.0), **run: Any
 # The verifier of a greedy answer does not err.
 _JUDGED = tuple(name for name in response_level() if "greedy_reward" not in estimator(name).needs)
 _FOCUS = _erring("f_grpo", false_positive=(0.0, 0.01, 0.02, 0.05, 0.1, 0.2), errors_of=_ERRORS_OF)
-VERIFIER: Preset = {
+PRESETS["verifier"] = {
     "weights": _erring(*_JUDGED, false_positive=_FALSE_POSITIVES, errors_of=_ERRORS_OF),
     "focus": over(_FOCUS, {"estimator.gamma": (0.0, 0.5, 1.0, 2.0, 4.0)}),
     "groups": _erring("dr_grpo", "grpo", "maxrl", "f_grpo", false_positive=_FALSE_POSITIVES, errors_of=_ERRORS_OF[:2])
@@ -194,4 +196,27 @@ VERIFIER: Preset = {
         estimators=("reinforce", "dr_grpo", "grpo"),
     ),
     "youden": _erring("dr_grpo", "grpo", "maxrl", norms=(0.25,), false_positive=_YOUDEN, false_negative=_YOUDEN),
+}
+
+# ``graded-rewards``: what each part of a reward does to correctness, and a placebo that pays alike.
+_GRADED: SweepSettings = PLAIN_STEPS | {
+    **dict(arms=names("dr_grpo+reinforce grpo+reinforce gdpo+reinforce"), seeds=32, steps=400, record_every=5),
+    **dict(pass_at_k=(1, 16), parameters={RATE: (0.3,)}),
+}
+_PARTIAL_CREDIT = over(_GRADED, {"problem.credit": (0.0, 0.5, 1.0)}, problem="partial_credit")
+_REWARDS = ("true", "placebo", "placebo_by_group")
+PRESETS["graded-rewards"] = {
+    # Correctness beside a format: from no weight to that of correctness.
+    "format": over(_GRADED, {"problem.format_weight": (0.0, 0.2, 1.0)}, problem="format_reward"),
+    # Tests passed against all or nothing, of programs that share their first steps and of such that share nothing.
+    "tests-by-token": _PARTIAL_CREDIT,
+    "tests-apart": over(_PARTIAL_CREDIT, {"problem.by_token": (False,)}),
+    # A penalty that rare right answers pay more of.
+    "length": over(_GRADED, {"problem.penalty": (0.0, 0.3, 0.6)}, problem="length_penalty"),
+    # Five items of which one never varies.
+    "rubric": over(_GRADED, {}, problem="rubric"),
+    # A check that is easy and wrong, from no weight to more than that of correctness.
+    "hack": over(_GRADED, {"problem.hack_weight": (0.0, 0.1, 0.2, 0.5, 1.5)}, problem="reward_hack"),
+    # The same with rewards that no answer earns.
+    "placebo": over(_GRADED, {"run.reward": _REWARDS}, problem="format_reward"),
 }

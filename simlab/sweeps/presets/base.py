@@ -10,6 +10,7 @@ from simlab.rollouts import Rollouts
 SweepSettings = dict[str, Any]  # fields of ``Sweep``, those that differ from its defaults
 Preset = dict[str, SweepSettings]  # one sweep or several, each with a name of its own; one alone has none
 Values = dict[str, tuple[Any, ...]]  # of parameters, by their qualified names
+PRESETS: dict[str, Preset] = {}  # by name: the other files fill it
 
 RATE = "optimizer.learning_rate"
 WEIGHTS = tuple(name for name in REGISTRY if name != "linked")  # which stands for many

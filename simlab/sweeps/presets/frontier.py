@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from simlab.estimators import REGISTRY
 from simlab.simulator.allocation import ALLOCATIONS
 from simlab.surrogates import SURROGATES
-from simlab.sweeps.budget import Budget
+from simlab.sweeps.grid import Budget
 from simlab.sweeps.presets.base import (
     BANK,
     ON_BANK,
     ON_INTERFERENCE,
+    PRESETS,
     RATE,
     Preset,
     SweepSettings,
@@ -82,7 +83,6 @@ WITH_ALL_PROMPTS = tuple(name for name in ALLOCATIONS if name not in ("even", "l
 
 
 def _sweeps(name: str, condition: Condition) -> Preset:
-    """Return the sweeps of one condition by kind."""
 
     def sweep(arms: tuple[str, ...], parameters: Values, lengths: tuple[float, ...], **changes: Any) -> SweepSettings:
         settings: SweepSettings = {"group_sizes": (8,), "seeds": 8, "pass_at_k": (1, 256), "arms": arms}
@@ -113,6 +113,7 @@ def _sweeps(name: str, condition: Condition) -> Preset:
 
 
 FRONTIER: Preset = {}
+PRESETS["frontier"] = FRONTIER
 for _name, _condition in CONDITIONS.items():
     FRONTIER |= _sweeps(_name, _condition)
 

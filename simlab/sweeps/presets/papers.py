@@ -1,10 +1,24 @@
-"""Presets of the papers' experiments: F-GRPO, A-GRAE, FADE, CaSP and CW-GRPO."""
+"""Presets of the papers' experiments: F-GRPO, A-GRAE, FADE, CaSP and CW-GRPO, and of papers since July 2026."""
 
 from typing import Any
 
 import numpy as np
 
-from simlab.sweeps.presets.base import ON_BANK, PLAIN_STEPS, RATE, Preset, SweepSettings, Values, fixed, over, powers
+from simlab.sweeps.presets.base import (
+    HARD_BANK,
+    ON_BANK,
+    ON_INTERFERENCE,
+    PLAIN_STEPS,
+    PRESETS,
+    RATE,
+    UNTIL_SOLVED,
+    SweepSettings,
+    Values,
+    fixed,
+    names,
+    over,
+    powers,
+)
 from simlab.theory.weight_variance import focal_scale
 
 # ``f-grpo-fig2``: the reading of F-GRPO's App. J that reproduces its Figure 2: rewards centred by the batch mean
@@ -16,9 +30,10 @@ F_GRPO_FIG2: SweepSettings = {
     "parameters": {"estimator.gamma": (0.0, 1.0), "estimator.base": ("dr_grpo",), RATE: (0.01,)}
     | fixed("problem", reward_incorrect=-1.0),
 }
-THREE_REGIMES = over(
+_THREE_REGIMES = over(
     F_GRPO_FIG2, fixed("problem", actions=12_800, correct=1_000), group_sizes=powers(1, 13)[::2], seeds=8
 )
+PRESETS |= {"f-grpo-fig2": {"": F_GRPO_FIG2}, "three-regimes": {"": _THREE_REGIMES}}
 
 # ``f-grpo``: focal weights on prompts with one common correct mode and 15 rare ones each, beside GRPO whose steps are
 # shortened by App. N's multiplier instead. Adam divides a constant scale of the gradient out of each logit, plain steps
@@ -30,7 +45,7 @@ _FOCAL: SweepSettings = ON_BANK | {
     | fixed("run", prompts_per_step=8),
 }
 _GAMMAS = (0.5, 1.0, 2.0)
-F_GRPO: Preset = {}
+PRESETS["f-grpo"] = {}
 # Each with the parameter that scales its steps, at its full value.
 for _name, _optimizer, _size, _full in (
     ("adam", "adam", RATE, 0.02),
@@ -39,7 +54,7 @@ for _name, _optimizer, _size, _full in (
 ):
     _focal = over(_FOCAL, {"estimator.gamma": (0.0, *_GAMMAS), RATE: (1.0,), _size: (_full,)}, optimizer=_optimizer)
     _shorter = {"estimator.gamma": (0.0,), _size: tuple(_full * focal_scale(gamma) for gamma in _GAMMAS)}
-    F_GRPO |= {_name: _focal, f"{_name}-low-lr": over(_focal, _shorter)}
+    PRESETS["f-grpo"] |= {_name: _focal, f"{_name}-low-lr": over(_focal, _shorter)}
 
 # ``a-grae``: controlled experiments, the comparison with DAPO, and the collapse of the negative-dominant control.
 # Groups of eight as in the paper; prompts from nearly unsolved to nearly solved, each with one common correct mode and
@@ -57,11 +72,10 @@ _ADAM_MANY = over(_ADAM_FEW, fixed("problem", actions=1000))
 
 
 def _collapse(parameters: Values, seeds: int = 64, **changes: Any) -> SweepSettings:
-    """Return many seeds of the negative-dominant control."""
     return over(_ADAM_MANY, parameters, **{"estimators": ("negative_dominant",), "seeds": seeds} | changes)
 
 
-A_GRAE: Preset = {
+PRESETS["a-grae"] = {
     "few": _ADAM_FEW,
     "few-sgd": over(_ADAM_FEW, {RATE: (2.0,), "estimator.easy_term": ("paper", "code")}, optimizer="sgd"),
     "many": _ADAM_MANY | {"estimators": _DOMINANCE},
@@ -89,11 +103,10 @@ _FADE: SweepSettings = ON_BANK | {
 
 
 def _fade(*estimators: str, **parameters: tuple[float, ...]) -> SweepSettings:
-    """Return weights on FADE's bank, with parameters of the estimators."""
     return over(_FADE, {f"estimator.{name}": values for name, values in parameters.items()}, estimators=estimators)
 
 
-FADE: Preset = {
+PRESETS["fade"] = {
     # The sign axis and the difficulty axis, both through mean GRPO at 1.
     "sign": _fade("asym_grpo", delta=(0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)),
     "difficulty": _fade("power_alpha", "easy_power", alpha=(1.0, 1.5, 2.0, 3.0, 4.0)),
@@ -119,7 +132,7 @@ def _overlaps(failure_modes: int, success_modes: int) -> SweepSettings:
     return over(_FADE_RANK, modes | {"problem.shared": (0.3, 3.0)})
 
 
-FADE_RANK: Preset = {
+PRESETS["fade-rank"] = {
     "sgd": over(_FADE_RANK, {"problem.answers": ("shared", "own")}),
     "adam": over(_FADE_RANK, {RATE: (0.01,)}, optimizer="adam"),
     "batch": over(_FADE_RANK, fixed("run", prompts_per_step=32)),
@@ -141,7 +154,7 @@ _MIDDLE: SweepSettings = {"group_sizes": (16,)}
 _LONG: SweepSettings = _MIDDLE | {"steps": 4000}
 _ADAM: SweepSettings = _MIDDLE | {"optimizer": "adam"}
 _ADAM_RATES: Values = {RATE: (0.01, 0.03, 0.1)}
-CASP: Preset = {
+PRESETS["casp"] = {
     # The three methods over learning rate and group size.
     "grpo": _TOY,
     "entropy": over(_TOY, {"run.entropy_bonus": (0.1, 0.5, 1.0)}),
@@ -173,8 +186,56 @@ _DEEP_TREE: SweepSettings = PLAIN_STEPS | {
 }
 # The baselines at their published shares, of so few tokens the least that there can be, one token, and at a tenth, 9
 # of the 96. The scope of the kernel makes no difference on one tree, whose batch is one group.
-CW_GRPO: Preset = {
+PRESETS["cw-grpo"] = {
     "kernel": _DEEP_TREE | {"estimators": ("grpo", "cw_grpo"), "surrogates": ("unclipped", "ppo_clip")},
     "baselines": over(_DEEP_TREE, {"surrogate.share": (2e-4, 0.1)})
     | {"estimators": ("grpo",), "surrogates": ("clip_cov", "kl_cov")},
+}
+
+# ``lately``: what papers since July 2026 say of paths, stale samplers, erring verifiers and coverage.
+# Paths, each step recorded: on a bank and where prompts interfere, with plain steps, Adam, and an old sampler.
+_PATH: SweepSettings = {
+    **dict(estimators=("grpo",), surrogates=("reinforce",), group_sizes=(4, 16, 64), seeds=12),
+    **dict(steps=200, record_every=1, pass_at_k=(1,)),
+}
+_BANK_PATH = ON_BANK | _PATH | {"parameters": HARD_BANK | {RATE: (8.0,)}}
+_SHARED_PATH = ON_INTERFERENCE | _PATH | {"parameters": {RATE: (0.5,)}}
+# Errors of rollouts, by group size and by steps.
+_ERRING: SweepSettings = ON_BANK | {
+    **dict(estimators=names("dr_grpo grpo"), surrogates=("reinforce",), group_sizes=(8, 64), seeds=8),
+    **dict(steps=600, record_every=50, pass_at_k=(1,)),
+    "parameters": HARD_BANK | {RATE: (8.0,), "run.false_positive": (0.0, 0.2), "run.false_negative": (0.0, 0.2)},
+}
+# All curves of pass@k before and after, for the sharpening tax.
+_TAXED: SweepSettings = {
+    **dict(estimators=("grpo",), surrogates=("reinforce",), group_sizes=(8,), seeds=8),
+    **dict(steps=300, record_every=100, pass_at_k=tuple(range(1, 129))),
+}
+_WEIGHTS = names("grpo relu binary_contrastive curve_rl bbg f_grpo pass_at_k_chen(k=4)")
+_JUDGED: SweepSettings = ON_INTERFERENCE | {
+    **dict(arms=tuple(f"{name}+reinforce" for name in _WEIGHTS), seeds=8, steps=1200, record_every=10),
+    **dict(pass_at_k=(1, 256)),
+    "parameters": {RATE: (1.0,), "run.update_norm": (0.05,)},
+}
+PRESETS["lately"] = {
+    "bank": _BANK_PATH,
+    "bank-adam": over(_BANK_PATH, {RATE: (0.05,)}, optimizer="adam"),
+    "bank-lag": over(_BANK_PATH, fixed("run", lag=16)),
+    "interference": _SHARED_PATH,
+    "interference-adam": over(_SHARED_PATH, {RATE: (0.01,)}, optimizer="adam"),
+    "interference-lag": over(_SHARED_PATH, fixed("run", lag=16)),
+    # With a penalty, whose end depends on the group size as well.
+    "rest": over(
+        _BANK_PATH,
+        fixed("run", kl=0.3),
+        **dict(estimators=names("dr_grpo grpo"), steps=600, record_every=4, seeds=8),
+    ),
+    "verifier": _ERRING,
+    "tax-bank": ON_BANK | _TAXED | {"parameters": HARD_BANK | {RATE: (8.0,)}},
+    "tax-interference": ON_INTERFERENCE | _TAXED | {"parameters": {RATE: (0.5,)}},
+    "weights": _JUDGED,
+    "until-solved": over(_JUDGED, UNTIL_SOLVED, arms=("grpo+reinforce",)),
+    "network-adam": over(
+        _JUDGED, {RATE: (0.001,), "run.update_norm": (0.0,)}, problem="network", optimizer="adam", steps=400
+    ),
 }
