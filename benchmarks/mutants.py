@@ -61,11 +61,11 @@ SUBJECTS = {
         ("test_diagnose_*.py", "test_instruments*.py"),
     ),
     "resume": Subject(
-        3, ("simlab/sweeps/run.py", "simlab/sweeps/store.py", "simlab/llm/training/folder.py"),
+        3, ("simlab/sweeps/run.py", "simlab/llm/training/folder.py"),
         ("test_sweep*.py", "test_llm_training_*.py"),
     ),
     "trainer's gradient": Subject(
-        4, ("simlab/llm/training/gradient.py", "simlab/llm/training/policy_gradient.py", "simlab/llm/training/step.py"),
+        4, ("simlab/llm/training/gradient.py", "simlab/llm/training/policy_gradient.py"),
         ("test_llm_training_gradient.py", "test_llm_training_step.py"),
     ),
 }  # fmt: skip

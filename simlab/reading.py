@@ -8,6 +8,8 @@ from typing import Any, BinaryIO
 from simlab.errors import InputError
 
 LARGEST_JSON = 64 * 2**20  # bytes of a config, a tokenizer or the settings of a run
+LEAST_REFUSED = 2**29  # bytes that any NetCDF file may unpack to
+MOST_PACKED = 100  # times its size that a larger one may unpack to; results of sweeps are packed 2 to 20 times
 LONGEST_REASON = 200  # characters of another package's complaint
 
 
@@ -48,6 +50,26 @@ def parse_json(content: str | bytes, name: str) -> Any:
         raise InputError(f"{name} is no JSON") from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply") from None
+
+
+def check_declared(path: Path) -> None:
+    """Raise ``InputError`` if a NetCDF file would grow out of proportion: arrays of nothing are packed a thousandfold.
+
+    Raises ``OSError`` where it is no HDF5 file.
+    """
+    import h5py  # noqa: PLC0415  # slow to import
+
+    most = max(LEAST_REFUSED, MOST_PACKED * path.stat().st_size)
+    declared = 0
+
+    def add(_: str, item: Any) -> None:
+        nonlocal declared
+        declared += getattr(item, "nbytes", 0)
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+    if declared > most:
+        raise InputError(f"{path} unpacks to {declared} bytes; allowed for a file of its size: {most}")
 
 
 def reason(error: BaseException) -> str:

@@ -2,10 +2,14 @@
 
 import json
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
 
+from simlab.cli import main
+from simlab.errors import InputError
+from simlab.explore.results import open_dataset
 from simlab.sweeps.table import compared, final_table, mean_and_error, takeaway
 
 
@@ -179,3 +183,16 @@ def test_few_seeds_tell_no_arm_from_a_placebo_and_metrics_without_a_rate_are_all
     data = paid("true", "placebo", ends=[[0.6, 0.3]], arms=["grpo"])
     data["mine"] = 10 * data.q_pos
     assert "in mine: differences mine +3.000(65)" in compared({"a": data}, ["mine"])
+
+
+def test_a_result_that_would_unpack_out_of_proportion_is_refused_before_it_is_read(tmp_path, capsys):
+    """Its step coordinate has 2^30 numbers, of which none is in the file of some kilobytes."""
+    path = tmp_path / "packed.nc"
+    with h5py.File(path, "w") as file:
+        file.attrs["configuration"] = "{}"
+        file.create_dataset("step", (2**30,), "f8", chunks=(2**20,), compression="gzip")
+    for command in ("compare", "fit"):
+        assert main([command, str(path)]) == 2
+        assert "unpacks to 8589934592 bytes; allowed" in capsys.readouterr().err
+    with pytest.raises(InputError, match="unpacks to 8589934592 bytes"):
+        open_dataset(path)

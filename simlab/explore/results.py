@@ -26,7 +26,7 @@ from simlab.llm.compare import Run, Training, read_run
 from simlab.llm.compare.run_arms import measure_bounds
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import RUN
-from simlab.reading import read_json, reason
+from simlab.reading import check_declared, read_json, reason
 
 ALLOWED = (
     "a result of simlab sweep, a folder of simlab train or with measurements of a probe, "
@@ -66,6 +66,7 @@ def open_dataset(path: str | Path) -> xr.Dataset:
     if path.suffix == ".json":
         return training_dataset(read_run(path.parent)) if path.name == RUN else report_dataset(path)
     try:
+        check_declared(path)
         return xr.open_dataset(path, engine="h5netcdf", cache=False)
     except InputError:
         raise

@@ -12,7 +12,7 @@ import xarray as xr
 
 from simlab.errors import InputError
 from simlab.files import RESULT, write_output
-from simlab.reading import reason
+from simlab.reading import check_declared, reason
 from simlab.seals import Damaged, sealed, unsealed
 from simlab.simulator.runner import labelled
 from simlab.sweeps.parameters import WORDS
@@ -89,11 +89,14 @@ def configuration(path: Path) -> dict[str, Any]:
         data = path.read_bytes()
         if RESULT.encode() in data[-200:]:  # a seal, which files of earlier versions and of other programs do not have
             unsealed(data, RESULT)
+        check_declared(path)
         with h5py.File(path) as file:
             return dict(json.loads(file.attrs["configuration"]))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; allowed: a result that simlab sweep wrote") from None
     except Damaged as error:
         raise InputError(f"{path} is damaged ({error})") from None
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"{path} does not hold the result of a sweep ({reason(error)})") from None
