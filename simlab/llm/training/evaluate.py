@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from simlab.llm.instruments.batch_metrics import candidate_histogram, entropy_histogram
-from simlab.llm.instruments.model_changes import weight_change_metrics, weight_changes
+from simlab.llm.instruments.model_changes import weight_change_metrics
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
 from simlab.llm.instruments.rare_solutions import (
     Tracked,
@@ -61,7 +61,7 @@ class Evaluator(NamedTuple):
             line["rare_nll"] = float(length_normalised_nll(parameters, config, start.rare).mean())
         if step and settings.record.weight_changes:
             before, after = (jax.tree.map(np.asarray, each) for each in (start.parameters, parameters))
-            line |= weight_change_metrics(weight_changes(before, after))
+            line |= weight_change_metrics(before, after)
         if any(records.values()):
             folder.append(COMPLETIONS, {"step": step, "sets": records})
         folder.append(EVALUATIONS, line)
@@ -125,4 +125,4 @@ def _rarest(groups: RolloutGroups) -> Trajectories:
             prompts.append(prompt)
             completions.append(groups.sampled.tokens[row, member][mask].tolist())
             nll.append(-float(groups.sampled.logp[row, member][mask].mean()))
-    return rarest_trajectories(Trajectories(prompts, completions), np.array(nll)) if nll else Trajectories([], [])
+    return rarest_trajectories(Trajectories(prompts, completions), np.array(nll))
