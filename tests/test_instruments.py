@@ -173,10 +173,10 @@ def test_a_rollout_counts_with_the_mean_of_the_advantages_of_its_tokens():
     rewards = np.array([[1.0, 0.0, 0.0]])
     mask = np.array([[[True, True], [True, False], [False, False]]])
     advantages = np.array([[[1.0, 3.0], [-6.0, NAN], [NAN, NAN]]])
-    metrics = group_metrics(rewards, advantages, mask)
+    metrics = group_metrics(rewards, advantages, mask, [["a", None, None]])
     assert metrics["success_mass"][1] == pytest.approx(2 / 3)
     assert metrics["failure_mass"][1] == pytest.approx(6 / 3)
-    full = group_metrics(rewards, np.full((1, 3, 2), 0.5))
+    full = group_metrics(rewards, np.full((1, 3, 2), 0.5), None, [["a", None, None]])
     assert full["success_mass"][1] == pytest.approx(0.5 / 3)
 
 
@@ -216,7 +216,7 @@ def test_tokens_are_what_a_loop_over_them_says(of_tokens):
     random = np.random.default_rng(1)
     advantages = random.normal(size=mask.shape if of_tokens else (3, 4))
     each = np.where(mask, advantages if of_tokens else advantages[..., None], NAN)
-    metrics = token_metrics(logp, entropy, each if of_tokens else advantages, mask=mask, topn_logp=topn)
+    metrics = token_metrics(logp, entropy, each if of_tokens else advantages, mask, topn)
     rollouts = [(p, g) for p in range(3) for g in range(4) if mask[p, g].any()]
 
     def mean_of_means(values):
@@ -235,7 +235,7 @@ def test_tokens_are_what_a_loop_over_them_says(of_tokens):
 
 def test_without_covariance_there_are_no_thresholds_and_without_candidates_no_ranks():
     mask = np.ones((1, 2, 3), bool)
-    metrics = token_metrics(np.full((1, 2, 3), -1.0), np.ones((1, 2, 3)), np.array([[1, -1]]), mask=mask)
+    metrics = token_metrics(np.full((1, 2, 3), -1.0), np.ones((1, 2, 3)), np.array([[1, -1]]), mask)
     assert metrics["covariance"] == 0
     assert np.isnan(metrics["positive_covariance"] + metrics["negative_covariance"]).all()
     assert "rank_logp" not in metrics

@@ -251,7 +251,7 @@ def test_an_evaluation_counts_the_tokens_that_it_drew():
     asked = {"evaluation": {"temperature": 0.7}, "record": {"top_n": 2}}
     setup = Setup(settings(asked), task())
     parameters = task_parameters(setup.loaded.config)
-    evaluation, _ = Evaluator(setup, 0).evaluate(parameters, 0)
+    evaluation = Evaluator(setup, 0).evaluate(parameters, 0)["evaluation"]
     tables = [table for _, table, _ in sequence_tables(parameters, setup.loaded.config, evaluation.groups.batch, 0.7)]
     rows = [[math.exp(logp) for logp in row] for table in tables for row in np.asarray(table)]
     entropies = [-sum(p * math.log(p) for p in row) for row in rows]

@@ -90,7 +90,7 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
     asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if separate else {}
     setup = Setup(settings(asked or {"rl": {"temperature": temperature}}), task())
     config, parameters = setup.loaded.config, parameters_of(setup.loaded.config)
-    evaluation, _ = Evaluator(setup, 0).evaluate(parameters, 0)
+    evaluation = Evaluator(setup, 0).evaluate(parameters, 0)["evaluation"]
     tables = sequence_tables(parameters, config, evaluation.groups.batch, temperature)
     naive = [-np.sum(np.exp(table) * table, axis=1) for _, table, _ in tables]
     assert evaluation.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
@@ -108,7 +108,7 @@ def test_greedy_and_truncated_evaluations_see_fewer_completions():
         "greedy": {"temperature": 0, "samples": 1},
     }.items():
         setup = Setup(settings({"evaluation": {"samples": 64, "rollouts": 64} | changes}), task())
-        evaluation, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
+        evaluation = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)["evaluation"]
         seen[name] = [set(map(tuple, rows.tolist())) for rows in evaluation.groups.batch.tokens]
     for name in ("top_k", "min_p", "top_p"):
         assert all(len(few) < len(every) for few, every in zip(seen[name], seen["all"], strict=True)), name

@@ -7,17 +7,11 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from simlab.llm.instruments import rare_solutions
 from simlab.llm.instruments.batch_metrics import candidate_histogram, entropy_histogram
 from simlab.llm.instruments.model_changes import weight_change_metrics
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
-from simlab.llm.instruments.rare_solutions import (
-    Tracked,
-    Trajectories,
-    choose_tracked,
-    length_normalised_nll,
-    rarest_trajectories,
-    tracked_metrics,
-)
+from simlab.llm.instruments.rare_solutions import Tracked, Trajectories
 from simlab.llm.model import Parameters
 from simlab.llm.tasks import TaskProblem
 from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, ArmFolder
@@ -52,34 +46,33 @@ class Evaluator(NamedTuple):
     ) -> tuple[Start, dict[str, Any]]:
         """Evaluate after a step and write line and texts, tail misses at ``group_size``; return start and line."""
         settings, config = self.setup.settings, self.setup.loaded.config
-        sample, records = self.evaluate(parameters, step)
-        start = start or Start(parameters, choose_tracked(sample.groups.solutions), _rarest(sample.groups))
+        samples = self.evaluate(parameters, step)
+        first, *others = samples
+        groups, line = samples[first].groups, {"step": step, **samples[first].line}
+        if others:
+            line |= {"set": first, "sets": {name: samples[name].line for name in others}}
+        start = start or Start(parameters, rare_solutions.choose_tracked(groups.solutions), _rarest(groups))
         size = min(group_size, settings.evaluation.samples)
-        line: dict[str, Any] = {"step": step, **sample.line}
-        line |= tracked_metrics(start.tracked, sample.groups.solutions, size)
+        line |= rare_solutions.tracked_metrics(start.tracked, groups.solutions, size)
         if start.rare.prompts:
-            line["rare_nll"] = float(length_normalised_nll(parameters, config, start.rare).mean())
+            line["rare_nll"] = float(rare_solutions.length_normalised_nll(parameters, config, start.rare).mean())
         if step and settings.record.weight_changes:
             before, after = (jax.tree.map(np.asarray, each) for each in (start.parameters, parameters))
             line |= weight_change_metrics(before, after)
-        if any(records.values()):
-            folder.append(COMPLETIONS, {"step": step, "sets": records})
+        most = settings.record.completions
+        texts = {name: completion_records(each.groups, self.setup.reader, most) for name, each in samples.items()}
+        if any(texts.values()):
+            folder.append(COMPLETIONS, {"step": step, "sets": texts})
         folder.append(EVALUATIONS, line)
         return start, line
 
-    def evaluate(self, parameters: Parameters, step: int) -> tuple[EvaluationSample, dict[str, list[dict[str, Any]]]]:
-        """Return the sample of the first set, whose line includes the others', and ``completion_records`` of each."""
-        key = jax.random.fold_in(step_key(self.seed, EVALUATION_KEY), step)
-        reader, most = self.setup.reader, self.setup.settings.record.completions
-        (first, problems), *others = reader.task.evaluation_sets.items()
-        sample = self.evaluate_set(problems, parameters, key)
-        lines, records = dict[str, Any](), {first: completion_records(sample.groups, reader, most)}
-        for name, set_problems in others:
-            other = self.evaluate_set(set_problems, parameters, jax.random.fold_in(key, hash_word(name)))
-            lines[name], records[name] = other.line, completion_records(other.groups, reader, most)
-        if others:
-            sample.line.update(set=first, sets=lines)
-        return sample, records
+    def evaluate(self, parameters: Parameters, step: int) -> dict[str, EvaluationSample]:
+        """Sample and measure completions of each evaluation set, by name."""
+        key, samples = jax.random.fold_in(step_key(self.seed, EVALUATION_KEY), step), dict[str, EvaluationSample]()
+        for name, problems in self.setup.reader.task.evaluation_sets.items():
+            of_set = jax.random.fold_in(key, hash_word(name)) if samples else key
+            samples[name] = self.evaluate_set(problems, parameters, of_set)
+        return samples
 
     def evaluate_set(
         self, problems: Sequence[TaskProblem], parameters: Parameters, key: PRNGKeyArray
@@ -125,4 +118,4 @@ def _rarest(groups: RolloutGroups) -> Trajectories:
             prompts.append(prompt)
             completions.append(groups.sampled.tokens[row, member][mask].tolist())
             nll.append(-float(groups.sampled.logp[row, member][mask].mean()))
-    return rarest_trajectories(Trajectories(prompts, completions), np.array(nll))
+    return rare_solutions.rarest_trajectories(Trajectories(prompts, completions), np.array(nll))

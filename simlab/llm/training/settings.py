@@ -1,6 +1,7 @@
 """Settings of a training run, as the plain data of ``run.json``; annotations say their kinds and ranges."""
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -23,7 +24,6 @@ from simlab.text import read_value
 SCRATCH = "scratch"
 NOT_ARCHITECTURE = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")
 LORA_ALPHA = 32.0
-LARGEST_LAG = 1024  # steps, each of which keeps a copy of the parameters
 ARM_SETTING = re.compile(r"(.*)@([^@=()]+)=([^@=()]*)", re.DOTALL)
 KINDS: dict[Any, tuple[Any, str]] = {
     str: (str, "a text"),
@@ -34,11 +34,7 @@ KINDS: dict[Any, tuple[Any, str]] = {
 }
 
 
-def check_positive(name: str, value: float, high: float = math.inf) -> None:
-    """Raise ``InputError`` for a number that is not above 0, and up to ``high``."""
-    check_range(name, value, 0, high, open_low=True)
-
-
+check_positive = functools.partial(check_range, low=0, open_low=True)
 Count = Annotated[int, check_whole, 1]
 CountOrNone = Annotated[int, check_whole, 0]
 Positive = Annotated[float, check_positive]
@@ -208,7 +204,7 @@ class PolicyGradientSettings(OptimizerSettings):
     false_negative: float = 0.0
     errors_of: str = "rollout"
     verifier_correction: str = "none"
-    lag: Annotated[int, check_whole, 0, LARGEST_LAG] = 0
+    lag: CountOrNone = 0
     sampler: Annotated[str, check_choice, ("exact", "bfloat16")] = "exact"  # the decoder computes in no float16
     correction: Annotated[str, check_choice, mismatch.CORRECTIONS] = "none"
     correction_unit: Annotated[str, check_choice, mismatch.UNITS] = "token"
@@ -315,7 +311,7 @@ class EvaluationSettings(Section):
     samples: Count = 64
     rollouts: Count = 4096
     temperature: Annotated[float | None, check_range, 0] = None
-    top_p: Annotated[float, check_positive, 1] = 1.0
+    top_p: Annotated[float, functools.partial(check_positive, high=1)] = 1.0
     top_k: CountOrNone = 0
     min_p: Share = 0.0
 
@@ -501,11 +497,6 @@ class TrainingSettings(Section):
         if not isinstance(arms, (list, tuple)) or not all(isinstance(arm, str) for arm in arms):
             raise InputError(f"arms = {arms!r}; allowed: a list of texts")
         return cls(**fields | {"arms": tuple(arms)})
-
-
-def setting_names(section: str) -> list[str]:
-    """Return the names of the settings of a section."""
-    return list(get_type_hints(SECTIONS[section]))
 
 
 def _build_section(name: str, section: type, values: Any) -> Any:
