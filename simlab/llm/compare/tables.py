@@ -33,11 +33,7 @@ MODELS_ASK = (
 
 
 def comparison_table(
-    runs: Sequence[Run],
-    *,
-    at: str | int = "last",
-    pass_at_k: Sequence[int] | None = None,
-    baseline: str | None = None,
+    runs: Sequence[Run], *, at: str | int = "last", pass_at_k: Sequence[int] | None = None, baseline: str | None = None
 ) -> str:
     """Write one row for the start and for each arm of the runs, and one for each part of several rewards.
 
@@ -213,11 +209,7 @@ def _test_rows(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> Iterator
 
 
 def fit_tables(
-    runs: Sequence[Run],
-    first: float = 0.0,
-    *,
-    pass_at_k: Sequence[int] | None = None,
-    baseline: str | None = None,
+    runs: Sequence[Run], first: float = 0.0, *, pass_at_k: Sequence[int] | None = None, baseline: str | None = None
 ) -> list[str]:
     """Return ``scaling_tables`` of pass@k by rollouts, 1 and all samples by default, from ``first`` rollouts on."""
     run_arms.check_comparable(runs)

@@ -78,17 +78,19 @@ class Evaluator(NamedTuple):
         self, problems: Sequence[TaskProblem], parameters: Parameters, key: PRNGKeyArray
     ) -> EvaluationSample:
         """Sample completions of each problem, and measure them."""
-        settings, reader = self.setup.settings, self.setup.reader
-        samples, temperature = settings.evaluation.samples, settings.evaluation.temperature
+        settings, reader, evaluation = self.setup.settings, self.setup.reader, self.setup.settings.evaluation
+        samples = evaluation.samples
         groups = reader.sample(
             self.setup.policy().cast(parameters),
             problems,
             samples,
             key=key,
-            temperature=settings.rl.temperature if temperature is None else temperature,
-            at_once=settings.evaluation.rollouts,
+            temperature=settings.rl.temperature if evaluation.temperature is None else evaluation.temperature,
+            at_once=evaluation.rollouts,
             top_n=settings.record.top_n,
-            **settings.evaluation.truncation,
+            top_p=evaluation.top_p,
+            top_k=evaluation.top_k,
+            min_p=evaluation.min_p,
         )
         mask, solutions = groups.sampled.mask, groups.solutions
         correct = np.array([sum(form is not None for form in forms) for forms in solutions])

@@ -22,7 +22,6 @@ from simlab.simulator.verifier import check_accepted, check_errors, correct_rewa
 from simlab.text import read_value
 
 SCRATCH = "scratch"
-NOT_ARCHITECTURE = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")
 LORA_ALPHA = 32.0
 ARM_SETTING = re.compile(r"(.*)@([^@=()]+)=([^@=()]*)", re.DOTALL)
 KINDS: dict[Any, tuple[Any, str]] = {
@@ -98,11 +97,6 @@ class ModelSettings(Section):
     def lora_scale(self) -> float:
         """The factor of the product of two adapters."""
         return self.lora_alpha / self.lora_rank if self.lora_rank else 1.0
-
-    @property
-    def architecture_fields(self) -> dict[str, Any]:
-        """Arguments of ``ModelConfig`` for a model from scratch."""
-        return {name: value for name, value in vars(self).items() if name not in NOT_ARCHITECTURE}
 
 
 @dataclass(frozen=True)
@@ -322,11 +316,6 @@ class EvaluationSettings(Section):
                 f"evaluation.samples = {self.samples} at a temperature of 0, where all are the same; allowed: 1"
             )
         _check_at_once("evaluation", self.rollouts, self.samples, "samples of one problem")
-
-    @property
-    def truncation(self) -> dict[str, float]:
-        """Arguments of ``simlab.llm.sampling.sample`` that truncate a distribution."""
-        return {"top_p": self.top_p, "top_k": self.top_k, "min_p": self.min_p}
 
 
 @dataclass(frozen=True)
