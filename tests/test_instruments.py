@@ -32,19 +32,11 @@ def exact_pass_at_k(n, c, k):
 # Pass@k
 
 
-def test_pass_at_k_is_the_share_of_subsets_that_hold_a_correct_sample():
-    for n, k in ((1, 1), (5, 1), (5, 3), (6, 6)):
-        for c in range(n + 1):
-            subsets = list(itertools.combinations(range(n), k))
-            share = sum(min(subset) < c for subset in subsets) / len(subsets)
-            assert unbiased_pass_at_k(np.array([c]), n, k)[0] == pytest.approx(share, rel=1e-14)
-
-
-@pytest.mark.parametrize("n", [256, 2**16])
-def test_pass_at_k_keeps_its_digits_for_many_samples(n):
+@pytest.mark.parametrize("n", [1, 6, 256, 2**16])
+def test_pass_at_k_is_the_share_of_subsets_that_hold_a_correct_sample(n):
     """It equals exact fractions to 1e-12, tiny ones too."""
-    counts = [0, 1, 2, 77, n // 2, n - 1, n]
-    for k in (1, 255, n // 2, n):
+    counts = sorted({0, min(2, n), min(77, n), n // 2, n - 1, n})
+    for k in {1, min(255, n), max(1, n // 2), n}:
         estimates = unbiased_pass_at_k(np.array(counts), n, k)
         assert estimates.tolist() == pytest.approx([float(exact_pass_at_k(n, c, k)) for c in counts], rel=1e-12, abs=0)
 

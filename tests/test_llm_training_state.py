@@ -19,8 +19,9 @@ ORIGIN = {"arm": "grpo"}
 
 @pytest.fixture
 def states():
-    _, first = built("ha_dw", {"lag": 1})
-    return first, first._replace(parameters=jax.tree.map(lambda leaf: leaf + 1, first.parameters), step=1, cursor=17)
+    _, first = built("ha_dw", {"lag": 2})
+    later = jax.tree.map(lambda leaf: leaf + 1, first.parameters)
+    return first, first._replace(parameters=later, step=1, cursor=17, older=(later, first.parameters))
 
 
 def assert_same(state, expected):
@@ -71,6 +72,7 @@ def test_a_damaged_checkpoint_is_refused_whatever_the_damage(states, tmp_path):
     [
         (lambda state: built("grpo", model={"hidden_size": 8})[1], "shape (15, 8), not (15, 16)"),
         (lambda state: state._replace(optimizer=()), "Error: "),
+        (lambda state: state._replace(older=(state.parameters,)), "Error: "),
     ],
 )
 def test_a_checkpoint_of_another_model_or_arm_is_refused(change, message, tmp_path):

@@ -295,8 +295,7 @@ def test_a_teacher_is_approached_whatever_is_rewarded():
     assert gap(state) < before / 2
 
 
-def test_a_method_that_follows_a_teacher_asks_for_one_which_reads_the_same_tokens(tmp_path):
-    assert "rl.teacher = '' with a method that follows a teacher" in refusal(settings, {"arms": ["opd"]})
+def test_a_teacher_reads_the_same_tokens(tmp_path):
     trainer, state = trainer_and_state("grpo")
     asked = settings({"arms": ["opd"], "rl": {"teacher": str(tmp_path / "teacher")}})
     write_checkpoint(tmp_path / "teacher", Model(trainer.policy.config, state.parameters))
