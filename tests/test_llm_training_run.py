@@ -12,11 +12,11 @@ from simlab.llm.tasks import task as named_task
 from simlab.llm.tasks.from_callable import CallableTask
 from simlab.llm.tokenizer import read_tokenizer
 from simlab.llm.training.evaluate import Evaluator
+from simlab.llm.training.folder import TrainerState, load_state
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.setup import Setup
-from simlab.llm.training.state import TrainerState, load_state
 
 pytestmark = pytest.mark.usefixtures("quickly")
 

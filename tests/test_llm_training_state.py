@@ -10,8 +10,7 @@ from refusals import refusal
 from training_cases import trainer_and_state as built
 
 from simlab.errors import InputError
-from simlab.llm.training.folder import ArmFolder
-from simlab.llm.training.state import load_state, read_record, save_state
+from simlab.llm.training.folder import ArmFolder, load_state, read_record, save_state
 
 pytestmark = pytest.mark.usefixtures("quickly")
 ORIGIN = {"arm": "grpo"}

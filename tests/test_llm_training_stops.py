@@ -14,9 +14,9 @@ from training_cases import trainer_and_state as built
 
 from simlab.cli import main
 from simlab.files import file_lock
+from simlab.llm.training.folder import load_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
-from simlab.llm.training.state import load_state
 
 SHORT = {"rl": {"steps": 4}, "evaluation": {"every": 2}}
 

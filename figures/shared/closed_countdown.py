@@ -23,6 +23,7 @@ from simlab.llm.model import Parameters, init
 from simlab.llm.tasks.countdown import Countdown
 from simlab.llm.tasks.drawn import DrawnTask
 from simlab.llm.training.arms import supervised_step
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.origin import current_origin
 from simlab.llm.training.policy_gradient import Trainer
@@ -36,7 +37,6 @@ from simlab.llm.training.setup import (
     Setup,
     step_key,
 )
-from simlab.llm.training.state import TrainerState
 from simlab.simulator.compiled import keep_on_disk
 
 CHANGES: dict[str, Any] = {

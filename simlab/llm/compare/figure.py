@@ -153,7 +153,6 @@ def _draw_k_differences(axes: Axes, shown: Sequence[ShownArm], base: int) -> Non
 
 
 def _draw_by_k(axes: Axes, curves: Iterable[tuple[str, ByNumber, dict[str, Any]]], bounds: Bounds) -> None:
-    """Draw named curves against k."""
     most = 1
     for name, by_k, style in curves:
         _draw_line(axes, list(by_k), list(by_k.values()), bounds, label=name, **style)
@@ -183,7 +182,6 @@ def _measured(arm: ComparedArm, measure: Measure) -> dict[int, ByNumber]:
 
 
 def _differences(ours: ByNumber, theirs: ByNumber) -> ByNumber:
-    """Return the differences where both are known."""
     return {number: values - theirs[number] for number, values in ours.items() if number in theirs}
 
 

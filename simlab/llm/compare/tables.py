@@ -107,7 +107,6 @@ def _estimates(
 
 
 def _cells(estimates: Mapping[str, MeanEstimate], sign: str = "") -> dict[str, str]:
-    """Write a cell for each measure; with a sign, for differences."""
     return {label: _cell(number, 2 if label == "distinct" else 3, sign) for label, number in estimates.items()}
 
 

@@ -34,7 +34,7 @@ def group_metrics(
     correct = rewards > 0 if correct is None else correct
     counts = correct.sum(axis=1)
     active = (counts > 0) & (counts < rewards.shape[1])
-    distinct = np.array([len({solution for solution in group if solution is not None}) for group in solutions])
+    distinct = np.array([len({*group} - {None}) for group in solutions])
     metrics: Values = {
         "reward": float(rewards.mean(dtype=float)),
         "solve_rate": float(correct.mean()),

@@ -72,8 +72,6 @@ def entropy_change(
 def _entropy_and_logp(
     parameters: Parameters, config: ModelConfig, batch: CompletionBatch, temperature: Scalar
 ) -> EntropyAndLogp:
-    """Return the entropy at each token, and its log-probability."""
-
     def both(logits: Float[Array, "C V"], tokens: Int[Array, " C"]) -> tuple[Float[Array, " C"], Float[Array, " C"]]:
         logp = jax.nn.log_softmax(logits / temperature, axis=-1)
         return entropy(logp), jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]

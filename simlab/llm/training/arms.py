@@ -16,7 +16,7 @@ from simlab.llm.instruments.rare_solutions import Tracked, Trajectories
 from simlab.llm.model import Parameters, init
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.training.evaluate import Evaluator, Start
-from simlab.llm.training.folder import EVALUATIONS, METRICS, MODEL, ROLLOUTS, ArmFolder
+from simlab.llm.training.folder import EVALUATIONS, METRICS, MODEL, ROLLOUTS, ArmFolder, TrainerState
 from simlab.llm.training.gradient import DecoderPolicy
 from simlab.llm.training.groups import Reader, RolloutGroups, rollout_records
 from simlab.llm.training.optimizer import ascend, first_state
@@ -26,7 +26,6 @@ from simlab.llm.training.progress import TrainingProgress, catch_interrupts
 from simlab.llm.training.remedies import first_again
 from simlab.llm.training.settings import WarmStartSettings
 from simlab.llm.training.setup import ARM_PROBLEMS, SEED_PROBLEMS, VERIFIER_KEY, Setup, step_key
-from simlab.llm.training.state import TrainerState
 
 MAPS, MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # on Linux alone
 

@@ -15,7 +15,7 @@ from simlab.llm.instruments.rare_solutions import Tracked, Trajectories
 from simlab.llm.model import Parameters
 from simlab.llm.tasks import TaskProblem
 from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, ArmFolder
-from simlab.llm.training.groups import RolloutGroups, completion_records, hash_word
+from simlab.llm.training.groups import RolloutGroups, completion_records, correct_rollouts, hash_word
 from simlab.llm.training.setup import EVALUATION_KEY, Setup, step_key
 
 
@@ -92,13 +92,13 @@ class Evaluator(NamedTuple):
             top_k=evaluation.top_k,
             min_p=evaluation.min_p,
         )
-        mask, solutions = groups.sampled.mask, groups.solutions
-        correct = np.array([sum(form is not None for form in forms) for forms in solutions])
+        mask = groups.sampled.mask
+        correct = correct_rollouts(groups).sum(axis=1)
         pass_at_k = {k: unbiased_pass_at_k(correct, samples, k) for k in powers(samples)}
         line = {
             "samples": samples,
             "correct": correct,
-            "distinct": [len({form for form in forms if form is not None}) for forms in solutions],
+            "distinct": [len({*forms} - {None}) for forms in groups.solutions],
             "pass_at_k": {k: interval(values, seed=0)._asdict() for k, values in pass_at_k.items()},
             "length": mask.sum(axis=2).mean(),
             "unfinished": reader.unfinished(groups),
@@ -112,12 +112,10 @@ class Evaluator(NamedTuple):
 
 def _rarest(groups: RolloutGroups) -> Trajectories:
     """Return the rarest correct completions, by their likelihood per token at the temperature of sampling."""
-    prompts, completions, nll = list[list[int]](), list[list[int]](), list[float]()
-    for row, forms in enumerate(groups.solutions):
-        prompt = groups.batch.prompts[row, : groups.batch.lengths[row]].tolist()
-        for member in (member for member, form in enumerate(forms) if form is not None):
-            mask = groups.sampled.mask[row, member]
-            prompts.append(prompt)
-            completions.append(groups.sampled.tokens[row, member][mask].tolist())
-            nll.append(-float(groups.sampled.logp[row, member][mask].mean()))
+    prompts, completions, nll, sampled = list[list[int]](), list[list[int]](), list[float](), groups.sampled
+    for row, member in np.argwhere(correct_rollouts(groups)):
+        mask = sampled.mask[row, member]
+        prompts.append(groups.batch.prompts[row, : groups.batch.lengths[row]].tolist())
+        completions.append(sampled.tokens[row, member][mask].tolist())
+        nll.append(-float(sampled.logp[row, member][mask].mean()))
     return rare_solutions.rarest_trajectories(Trajectories(prompts, completions), np.array(nll))

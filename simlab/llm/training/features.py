@@ -173,13 +173,9 @@ def _head_features(
 
 def root_preconditioner(settings: OptimizerSettings, optimizer: Any) -> Parameters | None:
     """M^(1/2) of each parameter, of the optimiser's state: of Adam (sqrt(v) + eps)^(-1/2); None for the identity."""
-    adam = [part for part in jax.tree.leaves(optimizer, is_leaf=_is_adam) if _is_adam(part)]
-    if not adam or not int(adam[0].count):
+    adam = optax.tree_utils.tree_get(optimizer, "ScaleByAdamState")
+    if adam is None or not int(adam.count):
         return None
-    unbiased = 1 - settings.b2 ** int(adam[0].count)
-    root: Parameters = jax.tree.map(lambda v: (jnp.sqrt(v / unbiased) + settings.eps) ** -0.5, adam[0].nu)
+    unbiased = 1 - settings.b2 ** int(adam.count)
+    root: Parameters = jax.tree.map(lambda v: (jnp.sqrt(v / unbiased) + settings.eps) ** -0.5, adam.nu)
     return root
-
-
-def _is_adam(part: Any) -> bool:
-    return isinstance(part, optax.ScaleByAdamState)

@@ -16,6 +16,7 @@ from simlab.llm.instruments import batch_metrics, model_changes
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.training.features import features_by, root_preconditioner
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.gradient import DecoderPolicy, microbatches
 from simlab.llm.training.groups import (
     Reader,
@@ -28,7 +29,6 @@ from simlab.llm.training.groups import (
 from simlab.llm.training.optimizer import ascend
 from simlab.llm.training.remedies import Change, MeasuredPushes, change, measured, prompt_numbers
 from simlab.llm.training.settings import PolicyGradientSettings, ProbeSettings
-from simlab.llm.training.state import TrainerState
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
 from simlab.simulator.mismatch import importance_weights, takes_part

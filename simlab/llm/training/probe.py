@@ -14,10 +14,10 @@ from simlab.interference.record import Record, write_record
 from simlab.interference.weights import rollout_weights
 from simlab.llm.model import Parameters
 from simlab.llm.training.features import Features, features_by, root_preconditioner, sketched
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.groups import RolloutGroups, absent_rollouts, correct_rollouts
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.settings import ProbeSettings
-from simlab.llm.training.state import TrainerState
 
 PANEL, NOISE = 4, 5  # purposes of random numbers, beside those of a step
 

@@ -122,7 +122,6 @@ def format_bytes(size: int) -> str:
 
 @contextlib.contextmanager
 def _explain_exhaustion() -> Iterator[None]:
-    """Turn an error about memory into an ``InputError`` in one line."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
