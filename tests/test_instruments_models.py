@@ -7,28 +7,19 @@ import jax
 import numpy as np
 import pytest
 from naive_training import sequence_tables
-from training_cases import parameters_of as task_parameters
-from training_cases import settings, task
+from training_cases import parameters_of, settings, task
 
 from simlab.llm.completions import CompletionBatch
 from simlab.llm.config import ModelConfig
 from simlab.llm.instruments import model_changes
 from simlab.llm.instruments.model_changes import entropy_change, singular_values, weight_change_metrics
 from simlab.llm.instruments.rare_solutions import Trajectories, length_normalised_nll, rarest_trajectories
-from simlab.llm.model import forward, shapes
+from simlab.llm.model import forward
 from simlab.llm.training.evaluate import Evaluator
 from simlab.llm.training.setup import Setup
 
 CONFIG = ModelConfig(
-    vocab_size=6,
-    hidden_size=8,
-    intermediate_size=12,
-    num_layers=2,
-    num_heads=2,
-    num_kv_heads=1,
-    head_dim=4,
-    max_positions=32,
-    architecture="qwen2",
+    vocab_size=6, hidden_size=8, intermediate_size=12, num_layers=2, num_heads=2, num_kv_heads=1, architecture="qwen2"
 )
 BATCH = CompletionBatch(
     np.array([[1, 2, 3], [4, 0, 0]]),
@@ -39,17 +30,7 @@ BATCH = CompletionBatch(
 ADVANTAGES = np.array([[1.0, -0.5], [0.25, 2.0]])
 
 
-def parameters_of(config, seed, scale):
-    random = np.random.default_rng(seed)
-    return jax.tree.map(
-        lambda shape: scale * random.normal(size=shape).astype("float32"),
-        shapes(config),
-        is_leaf=lambda shape: isinstance(shape, tuple),
-    )
-
-
-PARAMETERS = parameters_of(CONFIG, 0, 0.6)
-UPDATE = parameters_of(CONFIG, 1, 0.3)
+PARAMETERS, UPDATE = parameters_of(CONFIG, 0.6, seed=0), parameters_of(CONFIG, 0.3, seed=1)
 run = jax.jit(forward, static_argnums=1)
 
 
@@ -249,7 +230,7 @@ def naive_counts(values, bins):
 def test_an_evaluation_counts_the_tokens_that_it_drew():
     asked = {"evaluation": {"temperature": 0.7}, "record": {"top_n": 2}}
     setup = Setup(settings(asked), task())
-    parameters = task_parameters(setup.loaded.config)
+    parameters = parameters_of(setup.loaded.config)
     evaluation = Evaluator(setup, 0).evaluate(parameters, 0)["evaluation"]
     tables = [table for _, table, _ in sequence_tables(parameters, setup.loaded.config, evaluation.groups.batch, 0.7)]
     rows = [[math.exp(logp) for logp in row] for table in tables for row in np.asarray(table)]
