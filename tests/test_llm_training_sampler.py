@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, textbook_gradient, textbook_loss
+from naive_training import NaiveAdamW, assert_trees_agree, naive_gradient, naive_logp, standardised, textbook_loss
 from training_cases import parameters_of, trainer_and_state
 
 KEY = jax.random.key(7)
@@ -84,8 +84,7 @@ def test_a_step_is_that_of_a_textbook(correction, unit):
     groups, _, _ = trainer.collect(state, KEY)
     after = after_step(trainer, state)
 
-    mean, std = groups.rewards.mean(axis=1, keepdims=True), groups.rewards.std(axis=1, keepdims=True, ddof=1)
-    advantages, mask = (groups.rewards - mean) / (std + 1e-6), groups.batch.mask
+    advantages, mask = standardised(groups.rewards), groups.batch.mask
     sampler = naive_logp(state.older[0], config, groups.batch)
     proximal = naive_logp(parameters, config, groups.batch)
     weights = naive_importance(proximal - sampler, mask, correction, unit)
@@ -93,14 +92,11 @@ def test_a_step_is_that_of_a_textbook(correction, unit):
         ratios = np.exp(proximal - sampler)[mask]
         assert ratios.max() > BOUND, "the bound acts"
     against = sampler if correction == "ratio" else proximal
-    rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
-    naive = NaiveAdamW(parameters, **rule)
-
-    def slopes_of(logp):
-        return np.asarray(jax.grad(textbook_loss)(*map(jnp.float32, (logp, against, mask, advantages, weights))), float)
-
+    naive = NaiveAdamW(parameters, trainer.settings)
     for _ in range(2):
-        _, _, total = textbook_gradient(parameters, config, groups.batch, slopes_of)
+        logp = naive_logp(parameters, config, groups.batch)
+        slopes = jax.grad(textbook_loss)(*map(jnp.float32, (logp, against, mask, advantages, weights)))
+        total, _ = naive_gradient(parameters, config, groups.batch, np.asarray(slopes, float))
         parameters, _ = naive.descend(parameters, total, trainer.settings.rate(1, 2))
         parameters = jax.tree.map(np.float32, parameters)
     assert_trees_agree(after.parameters, parameters, rtol=1e-5)
