@@ -130,8 +130,8 @@ def _draw_step_differences(axes: Axes, measure: Measure, arms: Sequence[Compared
     theirs = _measured(arms[base], measure)
     for number, arm in enumerate(arms):
         if number != base:
-            pairs = {seed: (values, theirs[seed]) for seed, values in _measured(arm, measure).items() if seed in theirs}
-            less = {seed: _differences(values, other) for seed, (values, other) in pairs.items()}
+            ours = _measured(arm, measure)
+            less = {seed: _differences(ours[seed], theirs[seed]) for seed in ours if seed in theirs}
             _draw_by_step(axes, less, CHANGE, number)
 
 

@@ -200,10 +200,8 @@ def update_values(
     - ``ratio_drift``: mean |log ratio| of the tokens.
     - ``policy_kl``: ``kl_from_log_ratio`` of it, of KL(old || new).
 
-    The coefficients are (P, G, T), or (P, G, T, 1 + C) with candidates. Without tokens every value is 0.
+    The coefficients are (P, G, T), or (P, G, T, 1 + C) with candidates.
     """
-    if not mask.any():
-        return dict.fromkeys(("clipped_share", "ratio_drift", "policy_kl"), 0.0)
     silent = ~np.any(coefficients.reshape(*mask.shape, -1), axis=-1)
     log_ratio = np.log(ratio[mask].astype(float))
     return {

@@ -54,11 +54,8 @@ def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
 
 def _warm_up(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters) -> Parameters:
     settings, policy, first = setup.settings.warm_start, setup.policy(), seed * SEED_PROBLEMS
-    state = folder.begin(TrainerState(parameters, first_state(settings, parameters)))
-    with (
-        TrainingProgress(f"warm start, seed {seed}", settings.steps, state.step) as progress,
-        catch_interrupts() as interrupted,
-    ):
+    state, label = folder.begin(TrainerState(parameters, first_state(settings, parameters))), f"warm start, seed {seed}"
+    with TrainingProgress(label, settings.steps, state.step) as progress, catch_interrupts() as interrupted:
         while state.step < settings.steps:
             try:
                 state, line = supervised_step(policy, setup.reader, settings, state, first)
